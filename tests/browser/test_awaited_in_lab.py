@@ -1,4 +1,4 @@
-"""Runs that Python code of a cell begins, in a real JupyterLab: cards, nested runs, and one line for many."""
+"""Runs that Python code in a cell starts, in a real JupyterLab: cards, nested runs, and one line for many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trace browser in a real JupyterLab: open, find, filter, step, go to findings, save, reopen; and two runs side by side."""
+"""The trace browser in a real JupyterLab: search, filter, step, findings, save, reopen; and two runs side by side."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ GREET_AGAIN = """() => new Promise(done => {
     story.model.on('msg:custom', message => message.kind === 'opened' && done());
     story.greet();
 })"""
-"""As on a slow page, which greets until it is answered, and gets as many answers."""
+"""Simulates a slow page, which greets until it is answered and gets as many answers."""
 DIFF = "diff(made(0), made(1))"
-"""Alike in two rounds, other words in three, and then another call."""
+"""Equal in two rounds, different words in three, then a different call."""
 
 
 def opened(lab: Any, *cells: str) -> Any:
-    """The browser that the last cell shows."""
+    """Return the browser that the last cell shows."""
     lab.share(["%load_ext agentnb", *cells])
     lab.run_all()
     return live_in(lab)
@@ -72,7 +72,7 @@ def test_runs_are_found_filtered_paged_and_opened(lab: Any) -> None:
     wait_until(lambda: lab.page.evaluate("() => document.activeElement.dataset.place") == "100")
     live.get_by_label("Any state").select_option("interrupted")
     until(told, "1 to 100 of 115 runs, of 230")
-    until(live.locator("[data-variable]"), "found[1]")  # the open one was none of these
+    until(live.locator("[data-variable]"), "found[1]")  # the open run was none of these
     live.get_by_label("Find in all runs").press_sequentially('"step 3 of task 77"')
     until(told, "1 run, of 230")
     rows.click()

@@ -1,4 +1,4 @@
-"""The live card, in a real JupyterLab: what one sees of a run, and what one can do to it."""
+"""The live card in a real JupyterLab: its content and its controls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GO = "%%agent -m model -t nap doze wait hold load_penguins plot essay\nGo."
 
 
 def opened(lab: Any, name: str, *cells: str, kernel: str | None = None) -> int:
-    """A notebook of its own with the story and these cells, all but the last of them run; the index of that one."""
+    """Open a separate notebook with the story and these cells, run all but the last; return the index of that one."""
     shutil.copy(STORY, lab.folder)
     lab.open(lab.write(f"{name}.ipynb", [SETUP, *cells], kernel))
     lab.run_above(len(cells))
@@ -31,7 +31,7 @@ def opened(lab: Any, name: str, *cells: str, kernel: str | None = None) -> int:
 
 
 def shared(lab: Any, *cells: str) -> int:
-    """The same in the notebook that tests share."""
+    """Do the same in the shared notebook."""
     shutil.copy(STORY, lab.folder)
     lab.share([SETUP, *cells])
     lab.run_above(len(cells))
@@ -45,12 +45,12 @@ def card(lab: Any, index: int) -> Any:
 
 
 def chip(lab: Any, index: int, text: str) -> None:
-    """Wait until the live card says that."""
+    """Wait until the live card says this."""
     card(lab, index).locator("[data-slot=chip]", has_text=text).wait_for()
 
 
 def ended(lab: Any, index: int, text: str) -> None:
-    """Wait until the saved form stands there and says that."""
+    """Wait until the saved form appears and says this."""
     lab.cell(index).locator(".agentnb-run .agentnb-chip", has_text=text).wait_for()
 
 
@@ -161,7 +161,7 @@ def test_round_shows_what_the_model_saw_while_the_cell_runs(lab: Any) -> None:
         wait_until(lambda: words in seen.text_content())
     card(lab, index).get_by_role("button", name="Stop").click()
     ended(lab, index, "Stopped by you")
-    # What the reader had opened is open in what is kept.
+    # Folds that the reader opened are open in the saved form.
     wait_until(lambda: lab.output(index).locator(".agentnb-round").nth(1).locator(".agentnb-saw[open]").count() == 1)
     wait_until(lambda: lab.output(index).locator(".agentnb-round").nth(0).locator(".agentnb-saw[open]").count() == 0)
     nothing_is_left(lab)
@@ -263,7 +263,7 @@ STATUS = "() => [...document.querySelectorAll('[role=status].agentnb-unseen')].m
 
 
 def asking(lab: Any, name: str, **more: Any) -> tuple[int, Any]:
-    """A blocked cell whose run has just asked, and its card."""
+    """Return a blocked cell whose run has just asked, and its card."""
     call = f"ToolCall('ask_person', { ({'question': QUESTION} | more)!r})"
     index = shared(lab, f"from agentnb import ask_person\nmodel = Slow([{call}, [Until('{name}-heard'), 'I know now.']])", ASK)
     lab.start(index)
@@ -275,7 +275,7 @@ def asking(lab: Any, name: str, **more: Any) -> tuple[int, Any]:
 
 
 def went_on(lab: Any, name: str, index: int, told: str, shown: str) -> None:
-    """The run got ``told`` as the result of its tool, the card shows it as ``shown``, and it went on to the end."""
+    """Check that the run got ``told`` as the tool result, the card shows ``shown``, and the run ended."""
     chip(lab, index, "Thinking")
     wait_until(lambda: card(lab, index).locator(".agentnb-question").count() == 0)
     closed = lab.cell(index).locator(".agentnb-question-closed", has_text=QUESTION)
@@ -350,7 +350,7 @@ def test_refused_answer_stays_in_its_field_with_the_reason(lab: Any) -> None:
     field = card(lab, index).get_by_label("Your answer, a whole number")
     error = card(lab, index).locator(".agentnb-question .agentnb-field-error")
     field.press("-")
-    field.press("Enter")  # the browser refuses it, in its own words
+    field.press("Enter")  # the browser refuses it in its own words
     error.filter(has_text=re.compile(".")).wait_for()
     field.fill("4")
     field.press("Enter")
@@ -407,7 +407,7 @@ IN_SIGHT = """([question, list]) => {
 
 
 def in_sight(lab: Any, shown: Any) -> None:
-    """Wait until the open question is in sight in the list of rounds."""
+    """Wait until the open question is visible in the list of rounds."""
     parts = [shown.locator(one).element_handle() for one in (".agentnb-question", "[data-rounds]")]
     lab.page.wait_for_function(IN_SIGHT, arg=parts)
 
@@ -440,7 +440,7 @@ def test_opened_thinking_stays_open_when_it_is_complete(lab: Any) -> None:
     lab.start(index)
     streaming = card(lab, index).locator("[data-stream] [data-fold='thinking:0']")
     streaming.locator("summary").click()
-    lab.second_view(index).locator(".agentnb-card", has_text="thinking").wait_for()  # for which all views are sent the whole
+    lab.second_view(index).locator(".agentnb-card", has_text="thinking").wait_for()  # so all views are sent the whole
     wait_until(lambda: streaming.get_attribute("open") is not None)
     streaming.locator("summary").focus()
     lab.allow("thought-opened")

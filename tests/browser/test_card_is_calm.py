@@ -1,4 +1,4 @@
-"""The live card keeps still: in a long run, for a reader who looks elsewhere, for the keyboard, in every theme and width."""
+"""The live card is calm: in long runs, for readers elsewhere, for the keyboard, in every theme and width."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rounds(lab: Any, index: int) -> Any:
 
 
 def scrolling(lab: Any, index: int) -> Work:
-    """How the page keeps up while the reader scrolls up through the rounds."""
+    """Measure the page while the reader scrolls up through the rounds."""
     box = rounds(lab, index).bounding_box()
     lab.page.mouse.move(box["x"] + 200, box["y"] + 200)
     with working(lab.page) as work:
@@ -69,7 +69,7 @@ COUNT_MADE = """() => {
 
 
 def made(lab: Any, first: int, after: int) -> int:
-    """How many elements the page made or changed while these rounds came: from where the first stood there to the other."""
+    """Count the elements that the page created or changed between the first and last of these rounds."""
     marks = {int(round_): count for round_, count in lab.page.evaluate("() => window.__made").items()}
     return int(marks[after] - marks[first])
 
@@ -235,7 +235,7 @@ REACHED = """() => {
 
 
 def tabbed(lab: Any, index: int) -> list[str]:
-    """The names of what Tab reaches in the card, from its first control on."""
+    """Return the names of the controls in the card, in Tab order."""
     card(lab, index).get_by_role("button", name="Pause").focus()
     found = []
     while (name := lab.page.evaluate(REACHED)) is not None and len(found) < 60:
@@ -411,7 +411,7 @@ def test_running_card_is_readable_in_any_theme_and_width(lab: Any, subtests: pyt
     stop(lab, index)
 
 
-# What many cards leave
+# Leftovers of many cards
 
 LOOP = """
 from agentnb.models import ScriptedModel
@@ -425,7 +425,7 @@ COMMS = f"{KERNEL}._comms.size"
 
 
 def nodes(lab: Any) -> int:
-    """The DOM nodes there are after what nobody holds was thrown away, in the page or not."""
+    """Return the number of DOM nodes after garbage collection."""
     asked = lab.page.context.new_cdp_session(lab.page)
     for _ in range(3):
         asked.send("HeapProfiler.collectGarbage")
@@ -451,4 +451,4 @@ def test_many_cards_leave_nothing_in_kernel_or_page(fresh_lab: Any) -> None:
     assert left() <= (1 + 0.1 * batches) * early
     assert [
         one for one in lab.complaints() if "processLuminoMessage" not in one
-    ] == []  # of ipywidgets, when its view goes early
+    ] == []  # of ipywidgets, if its view closes early

@@ -1,6 +1,6 @@
-"""The classic Notebook 7, which is another application than JupyterLab: cards, saved runs and the trace browser in it.
+"""The classic Notebook 7, a separate application from JupyterLab: cards, saved runs and the trace browser.
 
-All that needs it stands here: the worker that takes this file starts it, and the other one does not.
+All tests that need it are in this file, so that only one worker starts it.
 """
 
 from __future__ import annotations

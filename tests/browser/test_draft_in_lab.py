@@ -1,4 +1,4 @@
-"""The draft of a plan in a real JupyterLab: read, edited in its table, approved, declined."""
+"""The draft of a plan in a real JupyterLab: read, edited, approved and declined."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ GO = "%%agent --plans -m model -t tides_fetch tables_compare\nCompare the tides 
 
 
 def drafted(lab: Any, setup: str = SETUP, go: str = GO) -> tuple[int, Any]:
-    """Run the cell until its draft waits; its index and the question."""
+    """Run the cell until its draft waits; return its index and the question."""
     index = shared(lab, setup, go)
     lab.start(index)
     draft = card(lab, index).get_by_role("group", name="A draft of a plan")

@@ -1,4 +1,4 @@
-"""A finished card in a browser: how high and wide it is, that all of it can be read, and where its links lead."""
+"""A finished card in a browser: its size, its legibility, and its links."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from agentnb.display.markdown.markdown import markdown_html
 
 pytestmark = [pytest.mark.browser, pytest.mark.nightly("by day test_saved_in_lab and the tests of display")]
 MOST = 700
-"""Pixels of a finished card without figures and with a short answer."""
+"""Maximum height in pixels of a finished card without figures and with a short answer."""
 GROUNDS = {"light": ("#fff", "rgba(0, 0, 0, .87)"), "dark": ("#111", "rgba(255, 255, 255, .87)")}
-"""The ground of outputs and the colour of text, as JupyterLab has them."""
+"""Background of outputs and text colour in JupyterLab."""
 IN_SIGHT = """one => {
     const { top, bottom } = one.getBoundingClientRect();
     return one.checkVisibility() && bottom > 0 && top < innerHeight;
 }"""
 OPEN = "() => document.querySelectorAll('details').forEach(one => { one.open = true; })"
 MIXED = re.compile(r"color:color-mix\([^;]*;")
-"""What JupyterLab drops from a notebook that is not trusted."""
+"""Tags and attributes that JupyterLab drops from an untrusted notebook."""
 
 
 def show(page: Any, html: str, folder: Path, ground: str = "light") -> None:
-    """Load the page with this card, and nothing else, on that ground."""
+    """Load the page with only this card on this background."""
     colour, ink = GROUNDS[ground]
     style = f"body {{ margin: 0; background: {colour}; color: {ink}; font: 14px sans-serif }} p {{ margin: 0 0 1em }}"
     file = folder / "card.html"
@@ -42,14 +42,14 @@ def show(page: Any, html: str, folder: Path, ground: str = "light") -> None:
 
 
 def shown(browser: Any, html: str, folder: Path) -> Any:
-    """A page with this card."""
+    """Open a page with this card."""
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     show(page, html, folder)
     return page
 
 
 def check_every_word(page: Any, folder: Path, subtests: pytest.Subtests, name: str, html: str) -> None:
-    """Every word can be read, on light and dark ground, where the notebook is trusted and where it is not."""
+    """Check that every word is readable on light and dark backgrounds, in trusted and untrusted notebooks."""
     for ground in GROUNDS:
         for trust, form in {"trusted": html, "not trusted": MIXED.sub("", html)}.items():
             with subtests.test(name, ground=ground, trust=trust):
@@ -78,7 +78,7 @@ ROOM = """run => {
     block.remove();
     return room;
 }"""
-"""The width of the output that holds a card, without the space at its end: JupyterLab leaves 20 px there for any output."""
+"""Width of the output that holds a card, without the 20 px that JupyterLab leaves at its end."""
 
 
 def test_exported_card_is_as_wide_as_its_cell(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -89,7 +89,7 @@ def test_exported_card_is_as_wide_as_its_cell(browser: Any, tmp_path: Path, subt
         html, _ = HTMLExporter(template_name=template).from_notebook_node(notebook)
         file = tmp_path / f"{template}.html"
         file.write_text(html, encoding="utf-8")
-        page.goto(file.as_uri(), wait_until="domcontentloaded")  # without a network: the page wants MathJax from it
+        page.goto(file.as_uri(), wait_until="domcontentloaded")  # offline: the page requests MathJax
         run = page.locator(".agentnb-run")
         for width in (700, 1400):
             with subtests.test(template, width=width):
@@ -144,7 +144,7 @@ def test_page_is_readable_in_both_colour_schemes(browser: Any, tmp_path: Path, s
 
 
 def test_link_to_a_failure_opens_the_transcript_at_its_round(browser: Any, tmp_path: Path) -> None:
-    """Without a script: the browser opens the folds around what a link leads to."""
+    """Runs without a script: the browser opens the folds around a link target."""
     page = shown(browser, run_html(finished_runs()["six failed calls"]), tmp_path)
     wrong = page.locator(".agentnb-wrong").first
     wait_until(lambda: wrong.inner_text() == "6 failed calls: rounds 2, 3, 4, 5, 6, 7")
@@ -156,7 +156,7 @@ def test_link_to_a_failure_opens_the_transcript_at_its_round(browser: Any, tmp_p
 
 
 def test_finding_links_to_its_round_and_back(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Without a script."""
+    """Runs without a script."""
     run = load_trace("complex-fails")
     for name, html in (("card", run_html(run)), ("page", page_html(run))):
         with subtests.test(name):

@@ -1,4 +1,4 @@
-"""The ground the browser tests stand on: kernels of several versions, the pages, and what measures them."""
+"""The basis of the browser tests: kernels of several versions, pages, and measuring."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROUND = pytest.mark.nightly("by day the tests of cards stand on this")
 
 
 def click_stop(page: Any) -> None:
-    """Click when the ticks are over: then surely the page has a subshell to speak to."""
+    """Click after the ticks: then the page surely has a subshell to send to."""
     page.page.locator(".prototype span", has_text="20").first.wait_for()
     page.page.locator(".prototype button").first.click()
 
@@ -119,7 +119,7 @@ def test_longest_task_is_measured_in_processor_time(browser: Any) -> None:
         return resting
 
     with working(page) as busy:
-        # Work, not time: on a crowded machine a second may hold little of it.
+        # Work, not time: on a crowded machine little of it fits into a second.
         page.evaluate("() => { let sum = 0; for (let i = 0; i < 3e8; i++) sum += Math.sqrt(i); return sum }")
     assert busiest(rest, 50) < 50 < busy.longest
     page.context.close()

@@ -1,4 +1,4 @@
-"""Limits, compaction and recovery, in a real JupyterLab: what one sees of them while they happen, and what is saved."""
+"""Limits, compaction and recovery in a real JupyterLab: live and saved."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_summary_is_shown_while_written_and_in_the_saved_form(lab: Any) -> None:
     shown.get_by_role("button", name="Show guidance").click()
     seen = shown.locator("[data-ask]").first
     seen.locator("summary").first.click()
-    seen.locator("[data-fill] *").first.wait_for()  # answered in order: the kernel has heard of the other fold too
+    seen.locator("[data-fill] *").first.wait_for()  # answered in order: the kernel has received the other fold too
     wait_until(
         lambda: "4 messages summarized, because the conversation had more than 8 messages · $0.0123" in line.inner_text()
     )

@@ -35,12 +35,12 @@ FOCUSED = """() => {
     const focused = document.activeElement;
     return focused.dataset.run ? 'run' : focused.labels?.[0]?.innerText || focused.innerText;
 }"""
-"""What has the focus, in words."""
+"""Describe the focused element in words."""
 KEY = "sk-ant-" + "abc123" * 6
 
 
 def opened(lab: Any, *cells: str) -> Any:
-    """A notebook that shows the panel; its form."""
+    """Open a notebook with the panel; return its form."""
     lab.open(lab.write("panel.ipynb", [SETUP, *cells, PANEL]))
     lab.run_all()
     form = lab.page.get_by_role("region", name="Start a run")
@@ -57,7 +57,7 @@ def until(lab: Any, element: Any, text: str) -> None:
 
 
 def is_clean(lab: Any) -> None:
-    """No error of a cell or of the page, no traceback, no key, nothing that scrolls sideways."""
+    """Check for errors of cells or page, tracebacks, keys and sideways scrolling."""
     assert lab.errors() == [] and lab.complaints() == []
     shown = lab.page.locator(".agentnb-panel-whole")
     wait_until(lambda: "Traceback" not in shown.inner_text() and KEY not in shown.inner_text())
@@ -69,7 +69,7 @@ def is_clean(lab: Any) -> None:
 def test_run_is_started_and_watched_and_older_ones_opened(lab: Any) -> None:
     form = opened(lab, OLDER)
     form.get_by_label("Prompt").click()
-    lab.page.keyboard.type("- Add with `add(1)`")  # at the speed of a machine, and started at once: nothing typed is missing
+    lab.page.keyboard.type("- Add with `add(1)`")  # typed at machine speed and started at once: nothing typed is missing
     form.get_by_role("checkbox", name="add").check()
     form.get_by_label("Model").fill("simulated:disciplined")
     form.get_by_label("Prompt").focus()

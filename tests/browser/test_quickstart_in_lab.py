@@ -32,7 +32,7 @@ def test_quickstart_runs_with_an_own_tool_and_cell(lab: Any) -> None:
     assert lab.errors() == []
     wait_until(lambda: lab.page.locator(".agentnb-run").count() >= 2)
     wait_until(lambda: lab.page.locator(".agentnb-answer").count() >= 1)
-    wait_until(lambda: lab.page.locator(".jp-OutputArea img").count() >= 1)  # the plot a tool drew
+    wait_until(lambda: lab.page.locator(".jp-OutputArea img").count() >= 1)  # the plot that a tool drew
     lab.write_last(OWN)
     lab.start_active()
     lab.wait_idle()

@@ -1,4 +1,4 @@
-"""What helps to read a run in JupyterLab: failures one after the other, finding, copying, and the switch of the details."""
+"""Reading aids in JupyterLab: stepping through failures, search, copying, and the details switch."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_finding_links_work_without_script_and_in_running_cards(lab: Any) -> Non
     index = shared(lab, FAILING.replace("THEN", NAP) + FOUND, "load_trace('complex-fails')", "await agent.run('Dig.')")
     lab.run(index - 1)
     saved = lab.cell(index - 1).locator(".agentnb-run")
-    saved.get_by_role("link", name="7").first.click()  # no live card has brought the script yet
+    saved.get_by_role("link", name="7").first.click()  # no live card has loaded the script yet
     saved.locator("[data-round='6']").wait_for()
     saved.get_by_role("link", name="↑ finding 1").last.click()
     wait_until(lambda: saved.locator(".agentnb-finding").is_visible())

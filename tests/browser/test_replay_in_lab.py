@@ -1,4 +1,4 @@
-"""The button of a failed run in a real JupyterLab: what a replay makes of the run, on a click."""
+"""The replay button of a failed run in a real JupyterLab: the effect of a click."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COMMAND = "Replay under matrix: %replay run -g matrix -p matrix"
 
 @pytest.fixture
 def card(lab: Any) -> Any:
-    """The card of a run that reached its limit."""
+    """Return the card of a run that reached its limit."""
     lab.share([SETUP, CELL])
     lab.run_all()
     card = lab.output(1).locator(".agentnb-run")
@@ -53,7 +53,7 @@ def test_click_replays_a_failed_run_and_shows_the_outcome(lab: Any, card: Any) -
     wait_until(lambda: not button.is_visible())
     assert lab.value("replayed == [run.id]") == "True"
     lab.write_last("run")
-    lab.start_active()  # the same run shown again says the same
+    lab.start_active()  # the same run shown again has the same text
     lab.output(2).get_by_text("Under matrix: The run ended").wait_for()
     assert COMMAND in "".join(lab.outputs(1)[0]["data"]["text/plain"])
     assert "button" not in "".join(lab.outputs(1)[0]["data"]["text/html"])

@@ -1,4 +1,4 @@
-"""What stays of a run when the notebook is saved: opened by others, in other programs, and as a page of its own."""
+"""Saved runs: opened by others, in other programs, and as a page."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from waiting import wait_until
 
 pytestmark = pytest.mark.browser
 FIRST_RUN = 9
-"""The cell of the quickstart with the first run."""
+"""The quickstart cell with the first run."""
 FAILING = 22
-"""And the one in which tools fail."""
+"""The quickstart cell with failing tools."""
 OPEN = "() => document.querySelectorAll('details').forEach(one => { one.open = !one.closest('.agentnb-sight'); })"
 
 
 @pytest.fixture(scope="module")
 def saved(staying_page: StayingPage) -> Path:
-    """The quickstart, run and saved in JupyterLab."""
+    """Return the quickstart, run and saved in JupyterLab."""
     lab = staying_page.take()
     lab.open("01_quickstart.ipynb")
     lab.run_all()
@@ -40,7 +40,7 @@ def outputs(notebook: Path) -> list[dict[str, Any]]:
 
 
 def cards(notebook: Path) -> list[str]:
-    """The HTML of each run that the notebook shows."""
+    """Return the HTML of each run in the notebook."""
     found = ["".join(one.get("data", {}).get("text/html", "")) for one in outputs(notebook)]
     return [html for html in found if 'class="agentnb-run"' in html]
 
@@ -60,7 +60,7 @@ def test_saved_run_is_readable_without_a_kernel(lab: Any, saved: Path) -> None:
     lab.open_untrusted(saved.name)
     lab.end_kernels()
     wait_until(lambda: not lab.trusts(FIRST_RUN))
-    lab.output(FIRST_RUN).scroll_into_view_if_needed()  # what is far away, JupyterLab hides
+    lab.output(FIRST_RUN).scroll_into_view_if_needed()  # JupyterLab hides distant cells
     run = lab.output(FIRST_RUN).locator(".agentnb-run")
     shown = "chip => chip.innerText !== ''"
     lab.page.wait_for_function(shown, arg=run.locator(".agentnb-chip").element_handle())
@@ -127,7 +127,7 @@ def test_nbconvert_writes_a_readable_run(saved: Path, kind: str) -> None:
 
 
 def test_execution_without_a_browser_leaves_no_widget(tmp_path: Path) -> None:
-    """As nbconvert --execute and papermill do."""
+    """Runs it like nbconvert --execute and papermill."""
     import nbformat
     from nbclient import NotebookClient
 

@@ -1,4 +1,4 @@
-"""A workflow in a real JupyterLab: its graph while it runs, its question, and what is left where nothing is trusted."""
+"""A workflow in a real JupyterLab: its graph during the run, its question, and its untrusted form."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PLACES = """one => [...one.querySelectorAll('.agentnb-graph-node, .agentnb-graph
 
 
 def shot(lab: Any, name: str) -> None:
-    """Keep a picture, where somebody wants to look at it."""
+    """Take a picture if a folder is set."""
     if folder := os.environ.get("AGENTNB_PICTURES"):
         lab.page.screenshot(path=f"{folder}/{name}.png")
 

@@ -1,4 +1,4 @@
-"""Files of agents of docker/cagent, in a shell."""
+"""Agent files of docker/cagent in a shell."""
 
 from __future__ import annotations
 

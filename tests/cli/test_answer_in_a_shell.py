@@ -30,7 +30,7 @@ workflow:
 
 
 def command_of(done: Done) -> list[str]:
-    """The command that is alone on the last line."""
+    """Return the command on the last line."""
     program, *argv = shlex.split(done.last)
     assert program == "agentnb"
     return argv
@@ -44,7 +44,7 @@ def test_last_line_is_a_command_that_answers_and_continues(cli: Call) -> None:
         assert (done.code, done.out) == (4, "") and done.why == f"agentnb: The run waits for you: {asked} Answer it:"
         assert last_run().is_suspended
         done = cli(*command_of(done))
-        assert "step look began" not in done.err  # it was told before
+        assert "step look began" not in done.err  # it was reported before
     assert (done.code, done.out) == (0, "seen 1\n")
     run = last_run()
     outputs = {name: run.steps[name]["output"] for name in ("sure", "when", "who", "why")}

@@ -1,4 +1,4 @@
-"""Questions as dialogues of lines: what typed lines mean, and what is said about those that do not fit."""
+"""Questions as dialogues of lines: the meaning of typed lines, and messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EITHER = {"type": "object", "properties": {"a": {"type": "integer"}}, "minProper
 
 
 def said(schema: dict[str, Any], *lines: str, kind: Any = "human_step") -> tuple[Any, list[str]]:
-    """The answer to a question that is asked until one fits, and what was written before each line."""
+    """Return the answer to a question that repeats until valid, and the text before each line."""
     talk = dialogue(WaitingOnUser(kind, "Which?", schema, "q1", "step"))
     written = [next(talk), *[talk.send(line) for line in lines[:-1]]]
     with pytest.raises(StopIteration) as done:
@@ -190,7 +190,7 @@ def test_question_names_the_asker_and_the_accepted_answers(snapshot: Snapshot) -
 
 
 def asked(arguments: dict[str, Any], schema: dict[str, Any], *lines: str) -> tuple[Any, list[str]]:
-    """The answer to the question about a call of a shell, and what was written before each line."""
+    """Return the answer to the question about a shell call, and the text before each line."""
     grants = (GrantOffer("bash"), GrantOffer("bash(git status *)"), GrantOffer("bash(git status *)", "session"))
     about = judged_call(ToolCall("bash", arguments), "ask", command=str(arguments["command"]), diff="-a\n+b\n", grants=grants)
     talk = dialogue(WaitingOnUser("approval", "May bash run?", approval_schema((), schema, grants), "q1", "step", about))

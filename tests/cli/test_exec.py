@@ -1,4 +1,4 @@
-"""``agentnb exec``: a workflow in a shell, what it writes where, and its exit codes."""
+"""``agentnb exec``: a workflow in a shell, its outputs and its exit codes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def look(n: int) -> str:
 TWO = "workflow:\n  - {id: a, type: tool, name: look, args: {n: 1}}\n  - {id: b, type: tool, name: look, args: {n: 2}}\n"
 
 
-# What it writes
+# Output
 
 
 def test_agents_are_tools_named_by_their_variables(cli: Call) -> None:
@@ -139,7 +139,7 @@ def test_terminal_gets_a_progress_bar_without_control_characters(cli: Call, monk
     assert any("both/a" in one for one in bars) and not any(re.search(r"\bboth, ", one) for one in bars)
 
 
-# What it is given
+# Input
 
 
 def test_inputs_are_json_or_a_file_of_json_or_yaml(cli: Call, subtests: pytest.Subtests) -> None:
@@ -170,7 +170,7 @@ def test_agents_without_a_model_get_named_environment_or_simulated_model(cli: Ca
     assert cli("exec", path, "-m", "simulated:disciplined").code == 0 and nested_runs()[-1].model == "simulated:disciplined"
 
 
-# How it ends
+# Ends
 
 
 @pytest.mark.req("R4.33", "R4.35")
@@ -249,7 +249,7 @@ def test_second_interrupt_ends_a_function_that_holds_the_interpreter(cli: Call) 
     path = written("hold.yaml", TWO.replace("name: look, args: {n: 2}", "name: hold"))
     options = ["--tools", f"{tools}:look,{tools}:hold"]
     program = [*PROGRAM, "exec", str(path), *options]
-    # A group of its own, which gets the signals of a terminal.
+    # Its own process group, which gets the signals of a terminal.
     with subprocess.Popen(
         program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
@@ -288,7 +288,7 @@ def test_interrupt_watcher_ends_with_its_block(monkeypatch: pytest.MonkeyPatch) 
     assert [one.wait(LONG) for one in begun] == [0]
 
 
-# What it refuses
+# Refusals
 
 
 def test_invalid_command_exits_with_2_before_anything_runs(cli: Call, subtests: pytest.Subtests) -> None:

@@ -1,4 +1,4 @@
-"""``agentnb experiment``: what it writes, its exit codes, and how it goes on."""
+"""``agentnb experiment``: its output, its exit codes, and its continuation."""
 
 from __future__ import annotations
 

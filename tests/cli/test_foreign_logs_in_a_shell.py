@@ -1,4 +1,4 @@
-"""``agentnb recover`` and ``agentnb answer`` of logs that were changed or come from elsewhere."""
+"""``agentnb recover`` and ``agentnb answer`` with changed or foreign logs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def done() -> str:
 
 
 def waiting_run(cli: Call, *tools: str, text: str = ONE) -> str:
-    """The id of a run that waits for an approval."""
+    """Return the id of a run that waits for an approval."""
     assert cli("exec", written("one.yaml", text), "--approve", "ask", *tools).code == 4
     return last_run().id
 

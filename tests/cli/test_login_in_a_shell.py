@@ -1,4 +1,4 @@
-"""``agentnb login`` at a terminal, for commands that follow."""
+"""``agentnb login`` at a terminal, for later commands."""
 
 from __future__ import annotations
 

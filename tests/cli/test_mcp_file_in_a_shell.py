@@ -1,4 +1,4 @@
-"""``--mcp FILE``: servers of a file in a shell, confirmed at a terminal first."""
+"""``--mcp FILE``: servers of a file in a shell, first confirmed at a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMED = ("-t", "mcp:clock", "--mcp", "mcp.json", "--approve", "auto")
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the person's own folder, also of programs, in the folder of the test."""
+    """Put the user's home folders into the folder of the test."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
 
@@ -31,7 +31,7 @@ def server_file(**fields: object) -> None:
 
 
 def linked_time() -> Path:
-    """A link to the server by a path without blanks: the short form takes none."""
+    """Link the server under a path without blanks, as the short form requires."""
     link = Path("time-server").absolute()
     link.symlink_to(TIME)
     return link

@@ -52,7 +52,7 @@ Planner = Callable[..., ScriptedModel]
 
 @pytest.fixture
 def planner(monkeypatch: pytest.MonkeyPatch) -> Planner:
-    """Lets a planner reply as told, whatever model the command names."""
+    """Let a planner give these replies, whatever model the command names."""
 
     def reply(*replies: Any) -> ScriptedModel:
         model = ScriptedModel([one if isinstance(one, str) else json.dumps(one) for one in replies])

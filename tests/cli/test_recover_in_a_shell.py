@@ -28,7 +28,7 @@ ASKS = "workflow:\n  - {id: sub, type: workflow, file: inner.yaml}\n  - {id: las
 
 
 def cut_off(events: int) -> str:
-    """Leave the newest run as a process leaves it that dies after so many events, counted from the end if negative."""
+    """Leave the newest run as if its process died after this many events; negative counts from the end."""
     return cut_log(RUNS / f"{last_run().id}.jsonl", events).stem
 
 
@@ -122,7 +122,7 @@ def test_question_of_a_killed_process_can_be_answered(cli: Call, subtests: pytes
         with subtests.test(text):
             assert cli("exec", written("asks.yaml", text), *tools).code == 4
             for value in answers:
-                run_id = cut_off(-1)  # without the event that it was suspended
+                run_id = cut_off(-1)  # without the suspension event
                 for nested in nested_runs():
                     cut_log(RUNS / f"{nested.id}.jsonl", -1)
                 assert last_run().status == "interrupted" and last_run().waiting

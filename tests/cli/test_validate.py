@@ -1,4 +1,4 @@
-"""``agentnb validate``: all that is wrong in a file, and what kind of file it is."""
+"""``agentnb validate``: all problems of a file, and its kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every form in which a run is shown, and that nothing of what models and tools said can do harm in any of them."""
+"""Hostile text is harmless in every form of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.display.card.run_page import page_html
 from agentnb.display.parts.tool_card import tool_body_html
 
 ENDS = {"failed": None, "completed": 3, "limited": 3}
-"""How a run ends, and how many rounds it has before: these are the same whatever the end."""
+"""Ends of a run, with their number of rounds: the rounds do not depend on the end."""
 
 
 @pytest.mark.slow("megabytes of HTML are made and checked")
@@ -50,7 +50,7 @@ def test_the_page_is_harmless(subtests: pytest.Subtests) -> None:
 
 @pytest.mark.slow("a card is drawn and checked at every step of 33 hostile rounds, at night of 130")
 def test_all_frames_of_a_live_card_are_harmless(subtests: pytest.Subtests) -> None:
-    """Without controls its pieces are those of the saved form, so that few rounds of each part will do."""
+    """Without controls the pieces equal those of the saved form, so a few rounds of each part suffice."""
     for controls, rounds in {True: None, False: 5}.items():
         for part in PARTS:
             with subtests.test(controls=controls, part=part):
@@ -85,7 +85,7 @@ def test_expanded_parts_of_a_card_are_harmless(subtests: pytest.Subtests) -> Non
 
 
 def test_hostile_texts_appear_in_every_form() -> None:
-    """Words of each text are found, so that what is checked above is not empty."""
+    """Finds words of each text, so that the checks above are not vacuous."""
     run = hostile_run("markup", "completed")
     for html in (run_html(run, prompt=True), page_html(run)):
         assert html.count("alert(1)") > 500

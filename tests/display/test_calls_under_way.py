@@ -1,4 +1,4 @@
-"""Calls that run or wait, as their cards show them: how far they have come, and what they wait for."""
+"""Running and waiting calls in their cards: their progress, and their reason to wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation that was summed up, and a run that another process went on with, in every form they are shown in."""
+"""Compacted and recovered runs in every form."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def without_summary() -> Run:
     return run_of_script(*work(4), said(Text(" ")), said(Text("Done.")))
 
 
-# One line, which opens to the summary
+# One line that opens to the summary
 
 
 def test_round_shows_count_reason_and_cost_of_a_compaction() -> None:
@@ -199,7 +199,7 @@ def test_request_view_names_rounds_left_out_for_failing() -> None:
 
 @pytest.fixture
 def died(tmp_path: Path) -> Run:
-    """A run of which the process died while it ran a tool."""
+    """Return a run whose process died during a tool call."""
     store, calls = Store(tmp_path), [ToolCall("look", {"n": 1}), ToolCall("look", {"n": 2})]
     run = play(calls, "Done.", tools=[look], prompt="Go.", store=store)
     return load_trace(cut_log(store.path(run.id), "tool_started"))

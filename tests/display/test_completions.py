@@ -1,4 +1,4 @@
-"""How a run ended, as it is said of the same run everywhere: green only if it was checked and passed."""
+"""The end of a run reads alike everywhere; it is green only if it was checked and passed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REFUSED: Fact = (
 
 
 def ended(code: str = "", facts: list[Fact] = [], assessment: Assessment | None = None, **end: Any) -> Run:  # noqa: B006
-    """A run that edits a file, answers and ends, with these facts before its answer."""
+    """Return a run that edits a file, has these events, and answers."""
     text = "the text is not in conf.yaml\nRead it" if code else "changed"
     story = RunBuilder().round(called("edit_file"), text=text, error_code=code or None).extend(*facts).round(ANSWER)
     if assessment is not None:

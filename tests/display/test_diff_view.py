@@ -1,4 +1,4 @@
-"""Two runs side by side: what differs stands out, what is alike is folded, links lead to rounds, and text stays text."""
+"""Two runs side by side: differences are marked, equal parts folded, links lead to rounds, and text stays text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\x1b"
 
 
 def run_of(*rounds: tuple[str, str, str], name: str = "a.json") -> Run:
-    """A run of rounds: what was said, what was looked for (nothing: no call), and the result."""
+    """Return a run with these rounds: text, search (empty: no call) and result."""
     writer = RunWriter(Origin("by_hand", name), model="m")
     writer.say("Go")
     for text, wanted, result in rounds:

@@ -1,4 +1,4 @@
-"""The draft of a plan in a card: all that may run, what it may take, the controls of its table, and what became of it."""
+"""The draft of a plan in a card: its steps and their reach, the controls of its table, and its outcome."""
 
 from __future__ import annotations
 

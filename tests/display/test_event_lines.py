@@ -1,4 +1,4 @@
-"""Events without a display of their own: a line each, where the other notes of their round are."""
+"""Events without a display of their own: one line each, among the notes of their round."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ TURNED: Fact = (w.OtherEvent, {"name": "weather_turned", "data": {"sky": "<b>cle
 
 
 def some_run(*facts: Fact, over: bool = True) -> Run:
-    """A run of two rounds; these things happened in the first."""
+    """Return a run of two rounds, with these events in the first."""
     story = RunBuilder().extend(*a_round(0, called("look"), facts=facts), *a_round(1, "Done."))
     return story.add(e.RunFinished, status="completed", stop_reason="natural").run if over else story.run
 

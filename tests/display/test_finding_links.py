@@ -1,4 +1,4 @@
-"""Findings in cards and pages: each leads to its rounds, and the round where it was made leads back."""
+"""Findings in cards and pages: links to their rounds and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINE = re.compile(r'class="agentnb-finding[ "][^>]*>(.*?)</li>', re.DOTALL)
 
 
 def digging(*found: tuple[int, int, str]) -> Run:
-    """A run in which this was found: the first round, the last, in which it is found, and the rule."""
+    """Build a run with these findings: first round, last round (which reports it), and rule."""
     built = RunBuilder()
     for index in range(max(last for _, last, _ in found) + 1):
         facts: list[Fact] = []
@@ -37,7 +37,7 @@ def digging(*found: tuple[int, int, str]) -> Run:
 
 
 def of_kinds(count: int) -> Run:
-    """A run with so many findings, each of another rule, in the rounds from the second."""
+    """Build a run with this many findings, each of another rule, from the second round on."""
     return digging(*[(index, index, f"rule_{index}") for index in range(1, count + 1)])
 
 
@@ -46,7 +46,7 @@ def lines_of(html: str) -> list[str]:
 
 
 def live(run: Run) -> tuple[LiveCard, list[str]]:
-    """The live card of a run after all of its events, and its list of findings after each."""
+    """Return the live card of a run after all events, and its list of findings after each."""
     card, seen = LiveCard(), []
     for event in run.events:
         card.take(event)
@@ -134,7 +134,7 @@ def test_surplus_findings_are_counted() -> None:
 def test_live_card_lists_new_findings_and_marks_their_rounds() -> None:
     run = of_kinds(4)
     card, seen = live(run)
-    told = [lines_of(html)[::-1] for html in seen]  # the newest stands first: it must not be out of sight
+    told = [lines_of(html)[::-1] for html in seen]  # newest first, so that it stays visible
     assert told[0] == [] and all(now[: len(before)] == before for before, now in pairwise(told))
     assert len({*seen}) > 2  # not only at the end
     assert told[-1] == lines_of(run_html(run))

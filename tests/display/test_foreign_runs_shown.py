@@ -1,4 +1,4 @@
-"""A run that another product recorded: what is said of its end and where it comes from, and that no command continues it."""
+"""A run that another product recorded: its end and source are shown, and no command continues it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formulas in the text of a model: what is one, how it is drawn, and how it reads where MathML is dropped."""
+"""Formulas in the text of a model: recognition, drawing, and readable text without MathML."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_words_in_a_formula_never_become_markup() -> None:
     html = fragment("$\\text{<script>alert(1)</script>} < 1$")
     check_is_harmless(html)
     assert "<mtext>&lt;script&gt;alert(1)&lt;/script&gt;</mtext>" in html
-    assert visible_text(fragment("$x = 1$ and &#xE000;0&#xE000;")) == "x=1 and x=1"  # no other formula can come by this way
+    assert visible_text(fragment("$x = 1$ and &#xE000;0&#xE000;")) == "x=1 and x=1"  # no other formula can get in here
     assert "<pre><code>" in fragment("$x = 1$ and &#xE000;9&#xE000;")
 
 

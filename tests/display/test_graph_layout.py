@@ -1,4 +1,4 @@
-"""Where the nodes and edges of a workflow's graph are drawn."""
+"""Layout of the nodes and edges of a workflow graph."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
 from agentnb.workflow.graph.node_states import NodeState
 
 CARD = 676
-"""Pixels that a graph has in a card of 700."""
+"""Width of a graph in a card of 700 pixels."""
 
 
 @st.composite
@@ -55,7 +55,7 @@ def inside(inner: Box, outer: Box) -> bool:
 
 
 def crosses(plan: Plan) -> list[tuple[str, Edge]]:
-    """The nodes through which an edge runs that is not theirs."""
+    """Return the nodes that a foreign edge crosses."""
     found = []
     for wire in plan.wires:
         for (x, y), (to_x, to_y) in pairwise(wire.corners):
@@ -74,7 +74,7 @@ def crosses(plan: Plan) -> list[tuple[str, Edge]]:
 
 
 def shared(plan: Plan) -> list[tuple[Edge, Edge]]:
-    """The edges that run sideways on one line, and the loops that run up on one, though they lead from and to other nodes."""
+    """Return edges that share a horizontal line, and loops that share a vertical one, though their ends differ."""
     found = []
     for one, other in combinations(plan.wires, 2):
         are_loops = one.edge.is_back and other.edge.is_back

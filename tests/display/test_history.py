@@ -41,13 +41,13 @@ ALLOWED = {
     *("p", "strong", "em", "ul", "ol", "li", "a", "blockquote", "hr", "br", "table", "thead", "tbody", "tr", "th", "td"),
     *(f"h{n}" for n in range(1, 7)),
 }
-"""Our own elements, and those of Markdown."""
+"""Elements of agentnb and of Markdown."""
 ATTRIBUTES = {"class", "style", "title", "aria-hidden", "href", "rel", "target", "start", "align"}
 numbers = itertools.count(1)
 
 
 class Reader(HTMLParser):
-    """The elements of some HTML as a browser would see them."""
+    """The elements of HTML as a browser would read them."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Reader(HTMLParser):
 
 
 def harmless(html: str) -> Reader:
-    """Read it, and see that nothing but what we make ourselves is in it."""
+    """Parse HTML and check that agentnb could have generated all of it."""
     found = Reader(html)
     assert not found.open
     for name, attributes in found.elements:
@@ -95,7 +95,7 @@ def do(*replies: Any, **how: Any) -> Run:
 
 
 def line(**changes: Any) -> RunSummary:
-    """A line of the list, as the store would give it."""
+    """Return a line of the list as the store would return it."""
     started = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)
     run_id = f"20260304-050600-{next(numbers):011}"
     one = RunSummary(run_id, started, "completed", "natural", 3, 1.5, "anthropic:big", "Sum the table", 8_400, 0.0123)
@@ -213,7 +213,7 @@ def test_nested_runs_are_counted_and_indented_below_their_parent() -> None:
     assert "2 nested Sum the table" in told and "↳ 1 nested Child" in told and "  ↳ Deep" in told
 
 
-# What a line opens to
+# The content of an opened line
 
 
 def test_run_expands_to_prompt_answer_todos_and_rounds() -> None:
@@ -231,7 +231,7 @@ def test_run_expands_to_prompt_answer_todos_and_rounds() -> None:
     ):
         assert told in found.text
     assert "  1  I look first.  todo_operations ✓" in found.text and "  2  boom ✗ failed, add ✓" in found.text
-    assert "  3  " not in found.text  # the answer stands once
+    assert "  3  " not in found.text  # the answer appears once
 
 
 def test_failed_run_says_why() -> None:

@@ -1,4 +1,4 @@
-"""The check that all tests of display lean on."""
+"""The check that all display tests rely on."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_hostile_texts_have_unique_names() -> None:
 
 
 def test_only_escaping_keeps_most_of_the_corpus_harmless() -> None:
-    """The corpus would not be worth much if it passed as it is."""
+    """An unescaped corpus must fail, or it tests nothing."""
     harmful = 0
     for one in CORPUS:
         try:

@@ -1,4 +1,4 @@
-"""A run as HTML: what it says, and that no words in it become markup."""
+"""A run as HTML: its content, and no text becomes markup."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ made = partial(play, tools=[add], prompt="Go.")
 
 
 class Words(HTMLParser):
-    """Gathers the text of elements."""
+    """Collects the text of elements."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ def test_run_with_open_todos_shows_a_warning() -> None:
 def test_prompt_is_shown_only_on_request() -> None:
     run = made(ToolCall("add", {"a": 1}), "It is 3.")
     assert "Asked: Go." in Words(run_html(run, prompt=True)).text
-    assert "Asked" not in Words(run_html(run)).text  # the cell above has it
+    assert "Asked" not in Words(run_html(run)).text  # the cell above shows it
 
 
 def test_long_prompt_is_folded_to_its_first_words_and_kept() -> None:
@@ -146,7 +146,7 @@ def test_entity_in_an_answer_becomes_a_character_not_a_tag() -> None:
 
 @pytest.mark.req("R0.74")
 def test_hostile_text_stays_text_everywhere(subtests: pytest.Subtests) -> None:
-    """In arguments and their names, tool names, results, errors, tracebacks, the model's name and the reason of a failure."""
+    """Covers arguments, names, results, errors, tracebacks, the model name and the reason of a failure."""
 
     def refuse(text: str) -> str:
         """Refuse."""
@@ -217,7 +217,7 @@ def test_todo_status_has_words_besides_its_mark(subtests: pytest.Subtests) -> No
             html = todos_html((Todo(1, "Plot it", status, blocked_reason="no data"),), live=False)
             check_is_harmless(html)
             assert Words(html).text.endswith(told)
-            assert f'aria-hidden="true">{told[0]} </span>' in html  # who hears the page hears the words only
+            assert f'aria-hidden="true">{told[0]} </span>' in html  # a screen reader reads only the words
 
 
 @pytest.mark.parametrize("status", ["not-started", "completed"])

@@ -1,4 +1,4 @@
-"""The calls that a tool made itself, within its card, in text and in the table of calls."""
+"""Calls made by a tool: inside its card, in text and in the table of calls."""
 
 from __future__ import annotations
 

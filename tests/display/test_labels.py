@@ -1,4 +1,4 @@
-"""Words about runs: no control characters, lengths told, durations that read naturally."""
+"""Words about runs: no control characters, lengths of cut texts, readable durations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits in words and beside what is used of them, in every form a run is shown in."""
+"""Limits and their usage in every form of a run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ made = partial(play, tools=[add], todos=False, guidance="off", prompt="Go.")
 
 
 def at_limit(name: str, value: float) -> Run:
-    """A run of one round that reached this limit, having spent a lot."""
+    """Return a run of one round that reached this limit at a high cost."""
     common: dict[str, Any] = {"at": made("x").started_at, "run_id": "r"}
     facts: list[Any] = [
         e.RunStarted(seq=0, schema=e.SCHEMA, prompt=user("Go"), model="own:m", **common),
@@ -183,11 +183,11 @@ def test_calls_cut_off_by_a_limit_are_not_called_stopped(subtests: pytest.Subtes
                 assert told in text and "stopped" not in text and "failed" not in text
 
 
-# While it goes on
+# While it runs
 
 
 def live(run: Run, stop: int) -> dict[str, Any]:
-    """What a card shows after so many events."""
+    """Return the frame of a card after this many events."""
     card = LiveCard()
     for event in run.events[:stop]:
         card.take(event)
@@ -242,7 +242,7 @@ def facts(*given: tuple[type[e.Event], float, dict[str, Any]], **settings: Any) 
 
 
 def since(elapsed: Elapsed) -> float | None:
-    """From how many seconds after its beginning on the clock counts."""
+    """Return the offset in seconds from which the clock counts."""
     begun = elapsed.begun  # type: ignore[attr-defined]
     return None if elapsed.since is None else (elapsed.since - begun).total_seconds()
 

@@ -1,4 +1,4 @@
-"""What a live card sends, and that what it sends makes the same picture as the whole."""
+"""The frames of a live card build the same picture as the whole card."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from agentnb.models import ScriptedModel
 
 
 class Browser:
-    """Does with frames what the module in the browser does."""
+    """Applies frames as the browser module does."""
 
     def __init__(self) -> None:
         self.seq = -1
@@ -187,7 +187,7 @@ def test_controls_are_offered_only_where_clicks_arrive() -> None:
 
 
 def in_the_middle(*, upto: type[Event] = ToolStarted) -> tuple[LiveCard, int]:
-    """A card that has come as far as its first event of that kind, and the place of what comes next."""
+    """Return a card just after its first event of this kind, and the next position."""
     card = LiveCard()
     place = next(place for place, item in enumerate(STORY) if isinstance(item, upto)) + 1
     for item in STORY[:place]:
@@ -281,7 +281,7 @@ def test_call_is_redrawn_only_when_it_changes(monkeypatch: pytest.MonkeyPatch) -
     for item in MANY:
         card.take(item)
         card.frame()
-    assert {drawn.count(place) for place in range(60)} == {2}  # as it begins, and with its result
+    assert {drawn.count(place) for place in range(60)} == {2}  # as it starts, and with its result
     assert texts.count(0) == 1
 
 

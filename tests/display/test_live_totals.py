@@ -1,4 +1,4 @@
-"""What stands beside a live card while its run goes on: the totals, the chip, what the person says."""
+"""The parts around a running card: totals, chip, messages of the person."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def words(html: str) -> str:
 
 
 def facts(*given: Fact) -> list[AnyEvent]:
-    """The events of a run in its first round."""
+    """Return the events of a run in its first round."""
     return list(run_of(*begun(0), *given).events)
 
 
 def followed_live(*given: Fact) -> list[str]:
-    """The words of the totals after each event."""
+    """Return the words of the totals after each event."""
     card, told = LiveCard(), []
     for event in facts(*given):
         card.take(event)
@@ -103,7 +103,7 @@ def test_retry_shows_the_time_of_the_next_attempt() -> None:
     until = (event.at + timedelta(seconds=4.5)).timestamp() * 1_000
     assert frame["say"] == "Retrying" and "Retrying" in words(frame["slots"]["chip"])
     assert f'data-until="{until:.0f}"' in frame["slots"]["chip"]
-    card.take(TextDelta("Now"))  # the next attempt is heard
+    card.take(TextDelta("Now"))  # the next attempt starts
     assert "Retrying" not in card.whole()["say"]
 
 

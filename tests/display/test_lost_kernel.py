@@ -1,4 +1,4 @@
-"""The frame of a card whose kernel died, and the styles for what the page fills in."""
+"""The frame of a card whose kernel died, and the styles of the parts that the page fills in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown of a model: rendered, harmless whatever it is, and bounded."""
+"""Markdown of a model: rendered, harmless and bounded."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_hostile_text_never_becomes_markup_and_html_growth_is_bounded(subtests: 
             if place % size(3, nightly=1) == 0:
                 check_is_harmless(inline_css(html))
             assert [found for found in one.never if found in html] == []
-            # What the browser's form adds to a link is not the text's doing, and at most as much again for each.
+            # Links get attributes in the browser's form, at most as long again for each.
             assert len(html) <= 3 * GROWTH * min(len(one.text), markdown.MAX_CHARACTERS) + 2_000
 
 
@@ -218,7 +218,7 @@ def test_text_is_shown_when_the_library_fails(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_sanitizer_holds_where_the_parser_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Markup as if the parser had let it through."""
+    """Uses markup as if the parser had let it through."""
 
     class Open:
         def render(self, text: str, env: object) -> str:
@@ -227,7 +227,7 @@ def test_sanitizer_holds_where_the_parser_fails(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(markdown, "parser", Open)
     for one in CORPUS:
         if len(one.text) < 20_000:
-            # The sanitiser closes what is open only inside of it: this is what keeps the card whole.
+            # The sanitizer closes only its own open elements; this keeps the card whole.
             check_is_harmless(markdown_html(one.text))
     kept = fragment(
         '<p id="x" class="y" style="z" title="t" onclick="w">a<script>b</script><img src="https://a.example/x"></p>'

@@ -1,4 +1,4 @@
-"""Nested runs at the tool call that began them, and many runs in one line."""
+"""Nested runs at the tool call that started them, and many runs on one line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agentnb.tools.tool import ToolContext
 
 
 class Watching:
-    """Watches a run as a card does."""
+    """Watches a run like a card."""
 
     def __init__(self) -> None:
         self.card = LiveCard()
@@ -47,7 +47,7 @@ agent = partial(agent_of, guidance="off", todos=False)
 
 
 def run_with(count: int, depth: int = 1) -> tuple[Run, Watching, list[str]]:
-    """Return a run whose one call begins so many runs, each of which begins one if they are to be deeper; and its frames."""
+    """Return a run whose call starts this many nested runs, each with a child if deeper; and its frames."""
     frames: list[str] = []
     watching, go = Watching(), asyncio.Event()
 
@@ -209,7 +209,7 @@ def test_many_runs_are_counted_by_state_with_time_and_cost(snapshot: Snapshot) -
         many.add(name, run)
     for name in "ab":
         many.ended(name)
-        many.ended(name)  # told twice, counted once
+        many.ended(name)  # reported twice, counted once
     assert many.text == snapshot and not many.is_over
     assert 'value="2"' in many.html() and "agentnb-many-lines" not in many.html() and "agentnb-active" in many.html()
     for event in done.events:

@@ -1,4 +1,4 @@
-"""An outcome beside the state: in the card's head, in the lists of the trace browser, and at steps that used a substitute."""
+"""The outcome beside the status: in the card's header, in the trace browser, and at steps with a substitute."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentnb.store.summaries import summary
 
 
 def scored(score: float | None = None) -> Run:
-    """A run that completed, with this recorded reward."""
+    """Return a completed run with this recorded reward."""
     story = RunBuilder().round("Your order has been exchanged.")
     if score is not None:
         story.add(OutcomeGiven, assessment=Assessment(outcome_of(score), "trace", "reward", score))
@@ -28,7 +28,7 @@ def scored(score: float | None = None) -> Run:
 
 
 def marks(html: str) -> list[tuple[str, str]]:
-    """The tone and the words of each mark."""
+    """Return the tone and the words of each mark."""
     found = re.findall(r'class="agentnb-chip agentnb-(\w+)"[^>]*>(.*?)</span>([^<]*)</span>', html, re.DOTALL)
     return [(tone, words.strip()) for tone, _, words in found]
 

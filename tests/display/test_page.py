@@ -1,4 +1,4 @@
-"""The page of a run: whole, of itself, and nothing in it that acts."""
+"""The page of a run: whole, self-contained and passive."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def test_page_shows_the_whole_run() -> None:
         assert told in words, told
     assert f"{run.id} · {run.started_at:%Y-%m-%d %H:%M} UTC · {len(run.events)} events" in words
     assert words.count("what the model saw") + words.count("guidance") >= 2
-    assert words.count("line 2500 ") == 1  # the request of the next round shows it cut: it stands in full right above
+    assert words.count("line 2500 ") == 1  # the next request shows it cut; it is whole right above
 
 
 def marked(of: int) -> str:
-    """A text of about so many characters, with a mark in its middle."""
+    """Return a text of about this many characters with a mark in its middle."""
     return "x\n" * (of // 4) + "MIDDLE" + "y\n" * (of // 4)
 
 

@@ -1,4 +1,4 @@
-"""Pictures that tools gave, in the card of a run."""
+"""Pictures from tools in the card of a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def picture(kind: str = "PNG", width: int = 40) -> bytes:
 
 
 def run_with(*results: Any) -> Run:
-    """A run of which each round got one of these."""
+    """Return a run in which each round got one of these results."""
     left = list(results)
 
     def look(number: int) -> Any:
@@ -46,7 +46,7 @@ def run_with(*results: Any) -> Run:
 
 
 class Images(HTMLParser):
-    """Gathers the attributes of the pictures, and the names of all tags."""
+    """Collects the attributes of pictures and the names of all tags."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

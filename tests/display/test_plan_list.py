@@ -34,7 +34,7 @@ from agentnb.notebook.views import TerminalView
 
 
 def until(events: Sequence[AnyEvent], kind: type[Any], count: int = 1) -> list[AnyEvent]:
-    """The events up to the one that is the so-manieth of its kind."""
+    """Return the events up to the n-th of this kind."""
     places = [place for place, event in enumerate(events, 1) if isinstance(event, kind)]
     return [*events[: places[count - 1]]]
 

@@ -1,4 +1,4 @@
-"""A plan as it is shown: each step, what it asks, and how it is run."""
+"""The view of a plan: each step, its question, and how it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tools print, as it is shown at their calls."""
+"""Prints of tools, shown at their calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routine is quiet, exceptions stand out: in the live card, in its saved form and on the page."""
+"""Routine is quiet and exceptions are prominent: in the live card, its saved form and the page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from agentnb.display.texts.round_notes import round_warnings
 
 
 def with_todos(*, work: int, updates: int) -> Run:
-    """A finished run of three rounds with so many calls of a tool and of the todo tool, of which the last failed."""
+    """Return a finished run of three rounds with this many calls of a tool and the todo tool; the last one failed."""
     calls = [called("look", f"c-{number}") for number in range(work)]
     listed = [called("todo_operations", f"t-{number}", operation="read") for number in range(updates)]
     built = RunBuilder().round(*calls, *listed[1:]) if calls or listed[1:] else RunBuilder()
@@ -36,7 +36,7 @@ def with_todos(*, work: int, updates: int) -> Run:
 
 
 def one(*followed: bool | None) -> WorkflowRound:
-    """A round with guidance, judged so."""
+    """Return a round with guidance and these verdicts."""
     built = RunBuilder().round("Well.", guidance=[guidance_of("todos_text") for _ in followed])
     return replace(built.run.rounds[0], followed=tuple([Followed(each, "no tool was called") for each in followed]))
 
@@ -116,7 +116,7 @@ def test_live_card_folds_todo_updates_like_the_saved_form() -> None:
 
 
 def calls_of(card: LiveCard, index: int) -> list[str]:
-    """The calls of a round of a live card that have lines of their own."""
+    """Return the calls of a live card's round that have their own lines."""
     rounds = card.whole()["rounds"][index : index + 1]
     return [html for one in rounds for key, html in one["html"].items() if key.startswith("call:")]
 

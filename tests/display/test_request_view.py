@@ -1,4 +1,4 @@
-"""What the model saw, as HTML: each piece with a word for where it came from, exact, and never markup."""
+"""The request view as HTML: each piece names its origin, is exact and never becomes markup."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ALLOWED = {"div", "span", "b", "pre", "details", "summary"}
 
 
 class Read(HTMLParser):
-    """The elements of a piece of HTML, and its text as a browser would show it."""
+    """The elements of HTML, and its text as a browser would show it."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ def test_messages_kept_after_a_summary_share_a_line() -> None:
     for number in ("2 · assistant", "3 · tool", "4 · assistant", "5 · tool"):
         assert f"{number} · = {stored}\n" in whole and f"{number} · +" not in whole + cut
     same = sent_request(run_of_script(*script, todos=False, guidance="off"), 2)
-    longer = replace(same, kept=2, unchanged=2)  # text was added to the third message, and a reply came after it
+    longer = replace(same, kept=2, unchanged=2)  # the third message got more text, followed by a reply
     for one, words in ((same, "+ new since round 2, stored"), (longer, "3 · tool · + stored, and longer")):
         for whole in (False, True):
             text = shown(one, whole=whole).text
@@ -182,7 +182,7 @@ def test_messages_of_the_previous_run_are_labelled_as_its_own() -> None:
     assert "1 · user · = stored, of the run before\ngo" in shown(seen, whole=True).text
 
 
-# Whole, and cut
+# Whole and short
 
 
 def test_whole_view_has_every_word_sent() -> None:
@@ -233,7 +233,7 @@ def test_view_size_grows_linearly_with_rounds() -> None:
 
 
 def made_of(*parts: Any, role: Any = "user", **request: Any) -> SentRequest:
-    """The first request of a run, with these parts in its only message."""
+    """Return the first request of a run with these parts in its only message."""
     (seen,) = sights(run_of_script("Done.", guidance="off", todos=False))
     message = Message(role, parts)
     changed = msgspec.structs.replace(seen.request, messages=(message,), **request)

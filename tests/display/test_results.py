@@ -1,4 +1,4 @@
-"""What a tool returned, as HTML."""
+"""The result of a tool as HTML."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOSTILE = [
 
 
 class Element:
-    """An element with what stands in it."""
+    """An element with its content."""
 
     def __init__(self, name: str, attributes: dict[str, str]) -> None:
         self.name, self.attributes, self.content = name, attributes, list[Any]()
@@ -53,7 +53,7 @@ class Element:
 
 
 class Tree(HTMLParser):
-    """The elements of a text, and that each is closed in its turn."""
+    """The elements of a text; checks that each is closed in order."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def tree(html: str) -> Element:
 
 
 def record(*parts: Text | Image | str, display: Table | None = None, traceback: str = "", **how: Any) -> CallRecord:
-    """A call that was answered with this."""
+    """Return a call with this result."""
     told = tuple(Text(part) if isinstance(part, str) else part for part in parts)
     result = ToolResult("call-1", "look", told, **how)
     return CallRecord(ToolCall("look", {}, "call-1"), result, display=display, traceback=traceback)
@@ -369,7 +369,7 @@ def test_json_is_indented_in_one_pass_unless_it_is_deep(subtests: pytest.Subtest
         encode = json.dumps
 
         def dumps(value: Any, **options: Any) -> str:
-            if "indent" in options:  # for this Python calls a function of its own for each value
+            if "indent" in options:  # with it, Python calls a function of its own for each value
                 one_by_one.append(value)
             return encode(value, **options)
 

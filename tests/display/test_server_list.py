@@ -1,4 +1,4 @@
-"""MCP servers as a list and one by one: their words stay words, and few."""
+"""MCP servers as a list and one by one: their text stays text and is bounded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agentnb.tools.mcp.mcp_server import MCPServer, ServerTools
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
-    """A server that runs and one that could not be started; a third that is only configured, and one of code."""
+    """Return a running server, one that failed to start, a configured one, and one from code."""
     held = Servers()
     held.configuration.add(bench("hostile"))
     held.configuration.add(MCPServer("gone", "no-such-program"))
@@ -39,7 +39,7 @@ def servers() -> Iterator[Servers]:
 
 
 def plain(text: str) -> str:
-    """Return the text without what differs between machines and hours."""
+    """Return the text without what varies between machines and hours."""
     told = text.replace(sys.executable, "PYTHON").replace(PROGRAM, "PROGRAM")
     return re.sub(r"\d+ tools", "N tools", re.sub(r"since \d\d:\d\d", "since TIME", told))
 

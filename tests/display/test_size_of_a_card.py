@@ -1,4 +1,4 @@
-"""How much of a run is saved in a notebook, and that the card says what is cut."""
+"""The part of a run that a notebook stores; the card says what is cut."""
 
 from __future__ import annotations
 

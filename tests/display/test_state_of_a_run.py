@@ -1,4 +1,4 @@
-"""How a run stands: its chip, the tone of that, and whether what it did is open by itself."""
+"""The state of a run: its chip and tone, and which folds are open."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def with_todos(*statuses: str, **fields: Any) -> RunBuilder:
 
 
 def open_calls(*names: str) -> RunBuilder:
-    """A round in which calls of these tools run, after one that has ended."""
+    """Return a round in which these tools run, after a call that has ended."""
     calls = [called(name, f"c{number}") for number, name in enumerate(("first", *names))]
     built = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", tuple(calls)))
     built.extend(*answered(calls[0]))
@@ -164,7 +164,7 @@ NEXT: dict[str, tuple[e.Status, str, str]] = {
 
 
 def typed_next(run: Run) -> str:
-    """The next step as a notebook shows it; empty if there is none."""
+    """Return the next step as a notebook shows it, or an empty text."""
     step = next_step(run)
     return "" if step is None else in_notebook([step])
 

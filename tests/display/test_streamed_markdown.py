@@ -1,4 +1,4 @@
-"""Markdown that arrives bit by bit."""
+"""Markdown that arrives in pieces."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SMALL = [*"$`*_-+>|#=~1.) \n\ta", "\n", "\n\n", "```", "\n```", "\n\n- ", "\n\n 
 
 
 def streamed(text: str, size: int, *, settled_every: int = 1, most: int = MAX_CHARACTERS) -> tuple[list[str], str]:
-    """The blocks that were settled before the end, and what `markdown_box` makes of all."""
+    """Return the blocks settled before the end, and the whole `markdown_box`."""
     blocks = Blocks(most)
     settled = []
     for place, start in enumerate(range(0, len(text), size)):
@@ -164,7 +164,7 @@ def test_long_text_is_cut_at_the_same_place_as_whole() -> None:
 
 @pytest.mark.slow("long texts, fed piece by piece")
 def test_parsed_characters_do_not_grow_quadratically(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted in characters given to the parser, so that no time is asserted."""
+    """Counts characters given to the parser, so that no time is asserted."""
     cases = [
         "```py\n" + "x = 1\n\n" * 6_000,
         "one line " * 5_000,

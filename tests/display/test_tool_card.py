@@ -60,7 +60,7 @@ ALL = {"running": RUNNING, "ok": OK, "failed": FAILED, "stopped": STOPPED, "bloc
 
 
 def summary(html: str) -> str:
-    """The words in the head of a card."""
+    """Return the words in the header of a card."""
     found = re.search(r"<summary.*?</summary>", html, re.DOTALL)
     assert found is not None
     return unescape(re.sub(r"<[^>]+>", "", found.group(0)))

@@ -1,4 +1,4 @@
-"""The trace browser without a page: its rows, what is found and filtered, the opened run, and the saved form."""
+"""The trace browser without a page: rows, search, filters, the opened run and the saved form."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m</div>"
 
 
 def run_with_calls(prompt: str, *tools: str, ends: bool = True, origin: Origin | None = None) -> Run:
-    """A run of another product that calls these tools, the last of which fails."""
+    """Return a run of another product that calls these tools; the last call fails."""
     writer = RunWriter(origin or Origin("by_hand", "made.json"), model="m")
     writer.say(prompt)
     for place, tool in enumerate(tools):

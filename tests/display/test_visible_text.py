@@ -1,4 +1,4 @@
-"""Blanks and invisible characters of what a person approves can be seen."""
+"""Blanks and invisible characters are visible in an approval."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def test_runs_nested_in_a_step_are_folded_inside_it() -> None:
 
 
 class Saying:
-    """Says two lines, bit by bit."""
+    """A model that streams two lines piece by piece."""
 
     name = "scripted:saying"
 

@@ -15,7 +15,7 @@ PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
 def test_cell_blocks_until_the_end_and_sets_run_and_answer(kernel: Any) -> None:
     cell = kernel.run(f"%%agent -t add\n{PLAN}")
     assert cell.status == "ok"
-    assert cell.result == {} and "2 steps, 2 tool calls" in cell.shown  # the card has the answer, and nothing stands below it
+    assert cell.result == {} and "2 steps, 2 tool calls" in cell.shown  # the card has the answer; nothing else is shown
     assert "2 steps, 2 tool calls" in kernel.run("_").result["text/plain"]
     assert kernel.value("run.status, run.stop_reason, len(run.rounds)") == "('completed', 'natural', 5)"
     assert kernel.value("Out[max(Out)] == run.text, type(run).__name__") == "(True, 'Run')"
@@ -154,7 +154,7 @@ def test_failing_model_raises_and_the_run_is_kept(kernel: Any, snapshot: Snapsho
     kernel.run("failing = ScriptedModel([ToolCall('add', {'a': 1}), RuntimeError('boom')])")
     cell = kernel.run("%%agent -m failing -t add\nGo.")
     assert cell.status == "error"
-    # The line is all that nbconvert prints; the card says it too.
+    # nbconvert prints only this line; the card has it too.
     assert cell.error == snapshot
     assert cell.shown.count("boom") == 1
     reasons = [one["evalue"] for one in cell.outputs if one["type"] == "error"]
@@ -256,7 +256,7 @@ def test_background_run_returns_at_once_and_can_be_steered(kernel: Any) -> None:
 
 
 def test_run_all_stops_at_a_failing_cell(kernel: Any) -> None:
-    """The reply says error, which is what nbclient and papermill look at."""
+    """The reply has the status error, which nbclient and papermill check."""
     assert kernel.run("%%agent -t nothing\nhi").status == "error"
 
 

@@ -1,4 +1,4 @@
-"""Runs that the Python code of a cell begins: shown below it, known to the session, stopped by it."""
+"""Runs that Python code in a cell starts: displayed below it, known to the session, stopped by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trace browser in the kernel: what it answers to the messages of a page."""
+"""The trace browser in the kernel: its answers to messages of a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.notebook.browser import Browser
 
 
 class Page:
-    """Stands for the widget: it keeps the last message of each kind."""
+    """Replaces the widget and keeps the last message of each kind."""
 
     key = "k"
 

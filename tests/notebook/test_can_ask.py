@@ -1,4 +1,4 @@
-"""Whether somebody can answer while a cell runs; and what happens where nobody can."""
+"""Availability of a person during a cell, and runs without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is clicked or typed in a card reaches the run."""
+"""Clicks and typed text in a card reach the run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FORM = {"type": "object", "properties": {"n": {"type": "integer"}, "a": {"type":
 
 
 def live_with(question: WaitingOnUser) -> tuple[Any, list[Any]]:
-    """A run that waits for this answer, and the answers it was given."""
+    """Return a run that waits for this answer, and the answers it received."""
     answers: list[Any] = []
     run = SimpleNamespace(waiting=[question])
     return SimpleNamespace(run=run, answer=lambda value, key: answers.append((value, key))), answers

@@ -1,4 +1,4 @@
-"""Tab and ``?``, asked as a frontend asks."""
+"""Tab and ``?``, as a frontend requests them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``%%agent --continue``: which run it continues."""
+"""``%%agent --continue``: the choice of the run to continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run is shown as it goes on, without a live card; and its answer."""
+"""Displays of a run without a live card, and its answer."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_terminal_prints_the_whole_reason_of_a_failure(capsys: pytest.CaptureFix
     state, why, *rest = capsys.readouterr().out.splitlines()
     assert state.startswith("Failed: no reply, ") and why.endswith(f"{reason}. Continue: %%agent --continue") and rest == []
     model = ScriptedModel([ToolCall("add", {"a": 1}), RuntimeError(reason)])
-    asyncio.run(Agent(model, tools=[add]).run("Go.", watch=TerminalView()))  # it has work to show: it is not raised
+    asyncio.run(Agent(model, tools=[add]).run("Go.", watch=TerminalView()))  # it has work to show, so it does not raise
     *_, state, why = capsys.readouterr().out.splitlines()
     assert state.startswith("Failed: 2 rounds, 1 tool call, ") and why.endswith(
         f"{reason}. Continue: %%agent --continue -t add"

@@ -1,4 +1,4 @@
-"""What is clicked in the table of a draft changes the draft that waits, or says why it cannot be."""
+"""Clicks in the table of a draft change the waiting draft or explain why not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RULE = {"tools": ["tides_fetch"], "required": True, "most": 3}
 
 @pytest.fixture
 def live() -> Iterator[LiveRun]:
-    """A run whose draft waits, in a context that wants three calls at most; a rule asks about each."""
+    """Return a run with a waiting draft, in a context with at most three calls; a rule asks about each."""
     model = ScriptedModel([DRAFT, PLAN, "Shall it run?", "They are high."])
     context = ContextType("harbours", intent="Compare tides.", plan_rules=[RULE])
     agent = Agent(model, tools=[tides_fetch], extensions=[Plans()], todos=True, instructions=False, permissions=ASK)
@@ -47,7 +47,7 @@ def live() -> Iterator[LiveRun]:
 
 
 def do(live: LiveRun, action: str, **message: Any) -> list[str]:
-    """Do an action on the draft; return its steps when it has changed."""
+    """Carry out an action on the draft and return its changed steps."""
     plan_id, asked = next(iter(live.run.plans)), live.run.waiting[0]
     ACTIONS[action](live, {"key": plan_id, **message})
     wait_until(lambda: live.run.waiting and live.run.waiting[0] != asked)
@@ -64,7 +64,7 @@ def test_steps_of_a_waiting_draft_can_be_edited(live: LiveRun) -> None:
     plan_id = next(iter(live.run.plans))
     for question_id in (f"{plan_id}/q1", f"{plan_id}/q2"):
         wait_until(lambda: any(one.id == question_id for one in live.run.waiting) or live.done)  # noqa: B023  # called at once
-        with pytest.raises(SettingsError, match="not wait"):  # the question about its call is no draft
+        with pytest.raises(SettingsError, match="not wait"):  # the question about its call is not a draft
             ACTIONS["draft"](live, {"key": plan_id, "op": "add", "place": 0})
         live.answer("approve", question_id)
     run = live.result(PATIENCE)

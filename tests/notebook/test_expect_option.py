@@ -1,4 +1,4 @@
-"""``%%agent --expect``: what must hold when the run has ended."""
+"""``%%agent --expect``: conditions on a finished run."""
 
 from __future__ import annotations
 

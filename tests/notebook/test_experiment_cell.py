@@ -1,4 +1,4 @@
-"""``%%experiment`` in a real kernel: its bodies, its table, and how it is steered."""
+"""``%%experiment`` in a real kernel: its bodies, its table and its commands."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ HELD = YAML.replace("[note]", "[held]").replace("tasks: rows", "tasks: held_rows
 
 
 def tables(cell: Any) -> list[dict[str, str]]:
-    """The states of the experiment's table, oldest first."""
+    """Return the states of the experiment's table, oldest first."""
     bundles = [one["data"] for one in cell.outputs if one["type"] in ("display_data", "update_display_data")]
     return [one for one in bundles if "agentnb-exp" in one.get("text/html", "")]
 
 
 def wait_for(kernel: Any, line: str, told: str) -> str:
-    """Run a line until it prints this, and return what it printed."""
+    """Run a line until it prints this; return its output."""
     found: list[str] = []
     wait_until(lambda: found.append(kernel.run(line).printed) is None and told in found[-1])
     return found[-1]

@@ -1,4 +1,4 @@
-"""The options of a cell that extend its agent: a row of a table each."""
+"""Options of a cell that add extensions to its agent: a table row each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where there is no JupyterLab: plain IPython, nbconvert, papermill's way of running notebooks."""
+"""Frontends other than JupyterLab: plain IPython, nbconvert, papermill."""
 
 from __future__ import annotations
 

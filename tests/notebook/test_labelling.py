@@ -1,4 +1,4 @@
-"""Judging runs by hand: what keys do, what is saved, and what the person is not told."""
+"""Judging runs by hand: keys, saved judgements, and what the view hides."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_each_key_saves_a_judgement_and_advances(snapshot: Snapshot) -> None:
     bench.judge(1)
     assert bench.place == 3
     bench.judge(1)
-    assert bench.place == 1  # the one that was passed over
+    assert bench.place == 1  # the skipped run
     bench.judge(1)
     assert bench.place == 1 and bench.told == snapshot
     bench.go(99)
@@ -51,7 +51,7 @@ def test_undo_restores_one_judgement_at_a_time() -> None:
     bench.judge(1)
     bench.judge(2)
     bench.go(0)
-    bench.judge(2)  # another opinion of the first
+    bench.judge(2)  # a revised judgement of the first
     bench.undo()
     assert bench.place == 0 and bench.given == {"r-0": 0, "r-1": 1}
     bench.undo()
@@ -111,7 +111,7 @@ def test_message_for_another_run_does_nothing() -> None:
     bench = label(runs(3))
     bench._widget = _widget_class()(words=[*bench.labels])
     bench.go(0)
-    for _ in range(2):  # a key pressed twice before the next run came
+    for _ in range(2):  # a key pressed twice before the next run appeared
         bench._do({"do": "judge", "number": 2, "place": 0})
     assert bench.given == {"r-0": 1} and bench._widget.place == 1 and "Task 1" in bench._widget.html
     bench._do({"do": "judge", "number": 7, "place": 1})
@@ -125,7 +125,7 @@ def test_message_for_another_run_does_nothing() -> None:
 
 
 def told(number: int) -> Run:
-    """A run that hears three reminders, of which one asks for nothing."""
+    """Return a run with three reminders; one of them has no request."""
     tale = RunBuilder(f"Task {number}", run_id=f"r-{number}").round("First.")
     return (
         tale.round("Second.", guidance=[guidance_of("text", "Call a tool."), guidance_of("todo_list", "The list.")])

@@ -1,4 +1,4 @@
-"""What a kernel loads before a run shows its first frame or asks its first question: nothing that holds it up."""
+"""Imports of a kernel before the first frame or the first question: none is slow."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY
 
 HEAVY = frozenset(
     {
-        # The package `jsonschema`, and what it imports to check formats, all of which a front end's packages bring.
+        # The package `jsonschema` and its imports for format checks, installed with frontends.
         *("jsonschema", "rfc3987_syntax", "rfc3987", "lark", "fqdn", "isoduration", "arrow", "jsonpointer", "uri_template"),
         *("pandas", "numpy", "matplotlib", "pyarrow"),
         *("anthropic", "openai", "httpx2", "genai_prices", "mcp", "pydantic"),
     }
 )
-"""Modules that take 100 ms and more to import, or belong to one that does. What was asked for by name may load them."""
+"""Modules that take 100 ms or more to import, and their parts. Features requested by name may load them."""
 
 CELLS = r'''
 import json, sys

@@ -1,4 +1,4 @@
-"""The options of a cell that limit its run, and those of the session, in a real kernel."""
+"""Options of a cell that limit its run, and defaults of the session, in a real kernel."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_unknown_history_is_refused_with_available_ones() -> None:
 
 @pytest.fixture
 def clean(kernel: Any) -> Iterator[Any]:
-    """The kernel, and afterwards its defaults as they were."""
+    """Return the kernel, and restore its defaults afterwards."""
     kernel.run(PRICED)
     yield kernel
     limits = " ".join(f"{key}=" for key in filter(may_be_empty, LIMIT_KEYS))

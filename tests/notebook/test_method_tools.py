@@ -1,4 +1,4 @@
-"""Methods and functions of libraries as tools of cells and commands, and never of files."""
+"""Methods and library functions as tools of cells and commands, but not of files."""
 
 from __future__ import annotations
 

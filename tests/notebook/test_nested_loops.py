@@ -1,4 +1,4 @@
-"""Tools of a cell that run an event loop of their own, or that of the cell with the extra `nest`."""
+"""Tools of a cell that run their own event loop, or the cell's loop with the extra `nest`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CELL = "%%agent -t by_run by_loop other waits -m model --max-seconds 60 -p minim
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Kernel]:
-    """A kernel of the test's own: the extra changes asyncio for good."""
+    """Return an unshared kernel: the extra changes asyncio permanently."""
     kernel = Kernel(tmp_path)
     assert kernel.run(SETUP).status == "ok"
     yield kernel
@@ -49,7 +49,7 @@ def own(tmp_path: Path) -> Iterator[Kernel]:
 
 
 def results(kernel: Kernel) -> dict[str, str]:
-    """Return the results of the tools, each called in a round of its own."""
+    """Return the results of the tools, each called in its own round."""
     names = ("by_run", "by_loop", "other", "waits")
     kernel.run(f"model = ScriptedModel([*[ToolCall(name, {{}}) for name in {names}], 'Done.'])")
     cell = kernel.run(CELL)

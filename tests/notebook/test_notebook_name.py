@@ -1,4 +1,4 @@
-"""Which notebook a kernel belongs to, as its server or VS Code tells it."""
+"""The notebook of a kernel, as reported by its server or VS Code."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""``%%agent --output NAME``: the form of the answer, from a variable of the notebook."""
+"""``%%agent --output NAME``: the form of the answer, from a notebook variable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Count:
     birds: int
 
 
-Count.__module__ = "__main__"  # as if written in a cell
+Count.__module__ = "__main__"  # as if defined in a cell
 VARIABLES: dict[str, Any] = {
     "Count": Count,
     "schema": SCHEMA,

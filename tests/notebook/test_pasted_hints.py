@@ -1,4 +1,4 @@
-"""What a card says to type next can be pasted: each command is run in a kernel in the state in which it was given."""
+"""Suggested commands can be pasted: each runs in a kernel in the state that suggested it."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ agents: {writer: {instruction: "Write of {{ $inputs.station }}."}}
 
 
 def told(kernel: Any, variable: str) -> list[str]:
-    """The commands that the card of the run in this variable shows."""
+    """Return the commands on the card of the run in this variable."""
     printed = kernel.run(f"told({variable})").printed
     found: list[str] = json.loads(printed)
     return found
 
 
 def paste(kernel: Any, commands: list[str], body: str = "Go on.") -> Any:
-    """Run each command as a cell, those of cells with this body; return the last."""
+    """Run each command as a cell, cell magics with this body; return the last cell."""
     for command in commands:
         cell = kernel.run(f"{command}\n{body}" if command.startswith("%%") else command)
         assert cell.status == "ok", f"{command}: {cell.error}"
@@ -79,7 +79,7 @@ def test_pasted_hint_continues_a_conversation(kernel: Any, subtests: pytest.Subt
             kernel.run(f"scripted, several = {scripted}, [add, nap]")
             assert kernel.run(f"{line}\n- one `add(1)`\n- two `add(2)`").status == "ok"
             before = kernel.value(f"{out}.id")
-            if out == "kept":  # else the last run is the one that is meant
+            if out == "kept":  # otherwise the command means the last run
                 kernel.run("%%agent -o another\nSomething else.")
             assert told(kernel, out) == commands
             paste(kernel, commands)

@@ -1,4 +1,4 @@
-"""``%%agent --plans`` in a real kernel: a draft, which a message of the person lets run."""
+"""``%%agent --plans`` in a real kernel: a draft that a message of the person approves."""
 
 from __future__ import annotations
 

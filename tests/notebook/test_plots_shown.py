@@ -1,4 +1,4 @@
-"""A plot in a notebook: shown once, whatever the person has done with matplotlib."""
+"""A plot in a notebook: shown once, whatever the state of matplotlib."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUN = (
 
 
 def pictures(cell: Cell) -> list[tuple[str, dict[str, Any]]]:
-    """The pictures that the cell shows, each with the kind of its output and all its forms."""
+    """Return the pictures of a cell, each with its output type and all its forms."""
     assert cell.status == "ok", cell.error
     return [(one["type"], one["data"]) for one in cell.outputs if "image/png" in one.get("data", {})]
 

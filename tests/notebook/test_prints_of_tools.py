@@ -1,4 +1,4 @@
-"""What tools print: kept with their calls and shown there, and nowhere else."""
+"""Prints of tools: kept with their calls and shown only there."""
 
 from __future__ import annotations
 

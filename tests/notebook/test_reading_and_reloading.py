@@ -1,4 +1,4 @@
-"""What a notebook session does over time: load, go on, reload, interrupt an awaited run, lose its kernel."""
+"""A notebook session over time: load, continue, reload, interrupt, lose the kernel."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ def test_run_of_a_killed_kernel_can_be_continued(tmp_path: Path) -> None:
     first.run(TOOLS)
     first.client.execute("%%agent -m simulated:disciplined -t nap add\n- `nap(60)`\n- `add(1)`")
     logs = tmp_path / ".agentnb" / "runs"
-    # The call is in the log before the one beside it has marked its todo: wait for that too.
+    # The call is logged before the one beside it has marked its todo: wait for that too.
     while not any(_is_napping(log.read_bytes()) for log in logs.glob("*.jsonl")):
         pass
-    first.manager.signal_kernel(signal.SIGKILL)  # closing it would interrupt it first
+    first.manager.signal_kernel(signal.SIGKILL)  # closing the kernel would interrupt it first
     first.close()
     second = Kernel(tmp_path)
     try:
@@ -143,7 +143,7 @@ def test_next_cell_works_after_a_tool_blocks_its_loop(kernel: Any) -> None:
     assert "the run is stopping" in held.error
     following = kernel.run("%%agent -m simulated:disciplined -t add\n- `add(1)`\n\nis it there?")
     assert following.status == "ok"
-    assert kernel.value("[one.run.status for one in " + SESSION + ".running()]") == "['running']"  # it still holds
+    assert kernel.value("[one.run.status for one in " + SESSION + ".running()]") == "['running']"  # it is still blocked
 
 
 NAPPING = re.compile(rb'^{"kind":"tool_started".*"name":"nap"', re.MULTILINE)

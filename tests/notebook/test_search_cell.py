@@ -1,4 +1,4 @@
-"""A search in a real kernel: it shows what it may run and asks, and its cell has the progress and the result."""
+"""A search in a real kernel: it shows its reach, asks, and reports progress and result in its cell."""
 
 from __future__ import annotations
 

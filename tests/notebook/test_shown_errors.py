@@ -1,4 +1,4 @@
-"""Errors of agentnb that Python code in a cell raises: shown with the person's frames, without our own."""
+"""Errors of agentnb raised by Python code in a cell: the user's frames without internal ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def mine(value):
 
 
 def shown(cell: Any) -> str:
-    """The traceback without colours."""
+    """Return the traceback without colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", cell.error)
 
 

@@ -1,4 +1,4 @@
-"""``%traces`` and the trace browser in a kernel that nobody watches: what is printed, put into variables and shown."""
+"""``%traces`` and the trace browser in an unattended kernel: prints, variables and displays."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_example_is_loaded_into_variables_and_shown_with_findings(kernel: Any) -
     cell = kernel.run("%traces complex-fails")
     assert cell.status == "ok" and cell.printed == "1 run of sam, in runs and run\n"
     assert "agentnb-browser" in shown(cell) and "4 findings of one kind" in shown(cell)
-    assert "widget" not in json.dumps(cell.result)  # nobody is there to click
+    assert "widget" not in json.dumps(cell.result)  # nobody can click
     assert value(kernel, "[len(runs), run.origin.format, len(run.rounds)]") == [1, "sam", 7]
     assert "Research whether" in cell.result["text/plain"]
 

@@ -1,4 +1,4 @@
-"""Names of models and tools that people type, looked up among the variables of a notebook."""
+"""Typed names of models and tools, found among the variables of a notebook."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_variable_holds_a_model_or_its_name() -> None:
 
 
 class Echo:
-    """A model, but for its name."""
+    """A model without a name."""
 
     async def stream(self, request: Any) -> Any:
         yield request
@@ -73,7 +73,7 @@ def names_of(tools: Any) -> list[str]:
 
 
 def notebook() -> dict[str, Any]:
-    """Variables of a notebook with agents and workflows."""
+    """Return notebook variables with agents and workflows."""
     unnamed, named = Agent(ScriptedModel([])), Agent(ScriptedModel([]), name="web writer")
     flow = Workflow.from_yaml("workflow: [{type: tool, name: look}]\n", tools=[look])
     made = tool(Agent(ScriptedModel([])), name="finder")

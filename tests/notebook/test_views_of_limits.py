@@ -1,4 +1,4 @@
-"""What a terminal is told of summaries and of a process that died, and views of runs that another process goes on with."""
+"""Terminal output for compactions and interrupted runs, and views of recovered runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_of_calls(count: int, **how: Any) -> Run:
 
 
 def cut() -> Run:
-    """A run whose process died after its first call."""
+    """Return a run whose process died after its first call."""
     run = run_of_calls(2)
     return own_run(run.events[: next(event.seq for event in run.events if event.__struct_config__.tag == "tool_finished")])
 

@@ -1,4 +1,4 @@
-"""``%%workflow`` in a real kernel: its options, and the commands of ``%agent`` for a run of it."""
+"""``%%workflow`` in a real kernel: its options, and ``%agent`` commands for its run."""
 
 from __future__ import annotations
 

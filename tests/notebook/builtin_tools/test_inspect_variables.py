@@ -1,4 +1,4 @@
-"""``inspect_variables`` in a kernel: what it shows, and that it runs no code of what it shows."""
+"""``inspect_variables`` in a kernel: its output, without running code of the values."""
 
 from __future__ import annotations
 

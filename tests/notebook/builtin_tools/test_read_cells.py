@@ -33,7 +33,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
 
 
 def saved(kernel: Kernel, *cells: dict[str, Any]) -> None:
-    """Save a notebook with these cells, which the kernel knows as its own."""
+    """Save a notebook with these cells as the kernel's own."""
     path = kernel.folder / "mine.ipynb"
     path.write_text(json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}), "utf-8")
     kernel.client.execute(f"__session__ = {str(path)!r}", silent=True)
@@ -49,7 +49,7 @@ def markdown(source: str) -> dict[str, Any]:
 
 
 def shown(kernel: Kernel, arguments: str = "") -> str:
-    """What the tool returns, without the time at which the file was saved."""
+    """Return the result of the tool, without the time of the saved file."""
     cell = kernel.run(f"print(_cells({arguments}))")
     assert cell.status == "ok", cell.error
     return re.sub(r"\d\d:\d\d:\d\d", "TIME", cell.printed)

@@ -1,4 +1,4 @@
-"""``run_python`` in a kernel: its output, its figures and tracebacks, the tools it may call, and what it may not."""
+"""``run_python`` in a kernel: output, figures, tracebacks, and the tools it may call."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Told(dict[str, object]):
 
 
 def ran(kernel: Kernel, code: str, options: str = "") -> Told:
-    """The result of ``run_python`` with this code."""
+    """Return the result of ``run_python`` with this code."""
     kernel.run(f"code = {code!r}")
     return told(kernel.run(f"tell(go(code{', ' if options else ''}{options}))"))
 
@@ -85,7 +85,7 @@ def told(cell: Cell) -> Told:
 
 
 def test_traces_of_threads_started_by_code_are_followed(kernel: Kernel) -> None:
-    """The first run of this kernel: no other has asked for it."""
+    """Needs the first run of this kernel: no other has installed the hook."""
     code = "t = threading.Thread(target=print, args=('from a thread',)); t.start(); t.join()"
     assert ran(kernel, code, "approve=lambda call, run: True").text == "from a thread"
 

@@ -1,4 +1,4 @@
-"""The live card in a real kernel, spoken to as a browser would: what it hears, and that nothing it hears can break it."""
+"""The live card in a real kernel, with messages as a browser sends them: none can break it."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ Go."""
 
 @pytest.fixture(autouse=True)
 def nothing_left(told: Any) -> Iterator[None]:
-    """When the browser has gone, no card has left anything in the kernel."""
+    """Check that no card leaves anything in the kernel once the browser has gone."""
     yield
-    # The page hears that a widget is closed before the kernel has forgotten it.
+    # The page learns of a closed widget before the kernel has dropped it.
     wait_until(lambda: told.value(f"len({LEFT}), len(get_ipython().kernel.comm_manager.comms)") == "(0, 0)")
 
 
 def dozing(browser: Browser, first: str = "write('Sleep', 'Wake')", seconds: float = 600) -> str:
-    """A run that is in its second round and dozes there; the request of its cell."""
+    """Start a run that dozes in its second round; return its request."""
     browser.run(f"model = ScriptedModel([{first}, ToolCall('doze', {{'seconds': {seconds}}}), 'Up again.'])")
     request = browser.start_card(GO)
     browser.greet()
@@ -53,7 +53,7 @@ def dozing(browser: Browser, first: str = "write('Sleep', 'Wake')", seconds: flo
 
 
 def stopped(browser: Browser, request: str) -> None:
-    """Stop it, and wait for the end of its cell, as a browser does that then shows the saved form."""
+    """Stop the run and wait for its cell to end, like a browser that then shows the saved form."""
     assert browser.ask(do="stop") == ""
     browser.until(lambda: request in browser.ended)
     browser.send({"do": "gone", "page": "page"})
@@ -242,7 +242,7 @@ def test_reloaded_page_gets_the_end_to_save_it(browser: Browser) -> None:
         assert browser.ask(do="stop") == ""
         browser.until(lambda request=request: request in browser.ended)  # type: ignore[misc]
         told = [one for one in browser.said if one["kind"] == "ended"]
-        assert len(told) == restored  # the other page gets an update of its output
+        assert len(told) == restored  # the other page gets an updated output
         for one in told:
             assert "Stopped by you" in one["html"] and "Stopped by you" in one["text"]
             assert "%agent load" in one["unsaved"] and one["unsaved"] not in one["html"]
@@ -259,7 +259,7 @@ def test_notebook_opened_after_the_end_gets_the_final_card(browser: Browser) -> 
     browser.listen(0.4)
     browser.run("card_view.UNSEEN = 10.0")
     assert "Stopped by you" in browser.greet("opened again")["html"]
-    for page in ("opened again", "page"):  # a repeated greeting of the first page may have been heard only after the cell
+    for page in ("opened again", "page"):  # a repeated greeting of the first page may arrive only after the cell
         browser.send({"do": "gone", "page": page})
     browser.until(lambda: browser.cards[-1] in browser.closed)
 
@@ -302,7 +302,7 @@ def test_card_shown_before_the_first_event_still_starts(browser: Browser) -> Non
     browser.run("card_view.UNSEEN = 0.3")
     browser.start_card("live, view = shown(ScriptedModel([ToolCall('doze', {'seconds': 600}), 'Up.']))")
     browser.until(lambda: any(one.get("say") == "Running doze" for one in browser.said))
-    browser.until(lambda: browser.cards[-1] in browser.closed)  # nobody greeted: it was given up
+    browser.until(lambda: browser.cards[-1] in browser.closed)  # nobody greeted, so it was given up
     browser.run("card_view.UNSEEN = 10.0; live.stop()")
     browser.until(lambda: any("Stopped by you" in one.get("text/plain", "") for one in browser.shown))
 
@@ -315,7 +315,7 @@ def test_slow_drawing_blocks_neither_run_nor_card(browser: Browser, told: Any) -
     browser.greet()
     browser.until(lambda: any(one.get("say") == "Running doze" for one in browser.said))
     browser.send({"do": "saw", "round": 1, "key": "saw:1", "id": "later"})
-    assert browser.ask(do="tick", key="1") == ""  # done on the event loop of the run
+    assert browser.ask(do="tick", key="1") == ""  # done on the run's event loop
     browser.until(lambda: any("Todos 1 of 1" in one.get("slots", {}).get("todos", "") for one in browser.said))
     assert not any(one["kind"] == "fill" for one in browser.said)
     browser.run("may.set(); card_actions.sent_request = sent_request")

@@ -1,4 +1,4 @@
-"""What cards leave in a kernel: no widgets, no comms, whether or not a browser shows them, and however their cells end."""
+"""Cards leave no widgets and no comms in a kernel, whether a browser shows them or not."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ COUNT = f"len({LEFT}), len(get_ipython().kernel.comm_manager.comms)"
 
 @pytest.fixture(autouse=True)
 def patience(told: Any) -> None:
-    """So that what nobody shows is given up soon."""
+    """Give up unseen cards soon."""
     told.run("card_view.UNSEEN = 0.3")
 
 
@@ -73,7 +73,7 @@ def nothing_is_left(kernel: Any) -> None:
 def test_many_unseen_cards_leave_nothing_behind(told: Any) -> None:
     cell = told.run("card_view.UNSEEN = 1000; go(30)", attended=True)
     assert (cell.status, cell.error) == ("ok", "")
-    assert sum(VIEW in one.get("data", {}) for one in cell.outputs) > 20  # the others had ended before
+    assert sum(VIEW in one.get("data", {}) for one in cell.outputs) > 20  # the others had already ended
     assert int(told.value(f"len({LEFT})")) <= 2 * MAX_LEFT_OPEN
     assert told.run(LET_GO).status == "ok"
     told.run("card_view.UNSEEN = 0.3")
@@ -115,7 +115,7 @@ def test_vanished_browser_leaves_a_bounded_number_of_cards(told: Any) -> None:
 @pytest.mark.slow("twenty cells, each interrupted a little later")
 @pytest.mark.parametrize("tool", ["nap", "doze"])
 def test_interrupt_at_any_moment_leaves_nothing_behind(told: Any, tool: str) -> None:
-    told.run("from agentnb.runtime.host import process_end; process_end.NOTICE = 0.0")  # its kernel stays
+    told.run("from agentnb.runtime.host import process_end; process_end.NOTICE = 0.0")  # its kernel stays alive
     count = size(20, nightly=40)
     for place in range(count):
         cell = told.run(f"interrupted_after({0.08 * place / count}, ('{tool}', {{'seconds': 600}}))", attended=True)

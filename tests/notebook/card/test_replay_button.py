@@ -1,4 +1,4 @@
-"""The button of a failed run: it replays on a click only, and says what came of it as text."""
+"""The replay button of a failed run: it replays only on a click, and shows the outcome as text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Page:
         self.is_closed = True
 
     def click(self, run_id: str) -> dict[str, Any]:
-        """Click the button of a run; the answer of the kernel."""
+        """Click the button of a run and return the kernel's answer."""
         self.click_handler(self, {"do": "replay", "run": run_id}, [])  # type: ignore[misc]
         return self.said[-1]
 

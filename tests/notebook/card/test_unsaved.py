@@ -1,4 +1,4 @@
-"""What a card says of a finished run that is not in the notebook, and its button."""
+"""The note of a card about an unsaved run, and its button."""
 
 from __future__ import annotations
 

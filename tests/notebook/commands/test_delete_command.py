@@ -1,4 +1,4 @@
-"""``%agent delete``, and what ``%agent status`` says of costs."""
+"""``%agent delete``, and the costs in ``%agent status``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ids(kernel: Kernel) -> set[str]:
 
 
 def made_old(kernel: Kernel, run_id: str, days: int) -> None:
-    """Let the run have begun so many days ago."""
+    """Move the start of the run back by this many days."""
     path = kernel.folder / ".agentnb" / "runs" / f"{run_id}.jsonl"
     first, rest = path.read_text().split("\n", 1)
     then = kernel.value(f"(datetime.now(UTC) - timedelta(days={days})).isoformat()")

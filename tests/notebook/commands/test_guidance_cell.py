@@ -28,7 +28,7 @@ def words_of(html: str) -> str:
 
 
 def todos_in(html: str) -> list[str]:
-    """The entries of the list, mark and all, as they read where no style is kept."""
+    """Return the entries of the list with their marks, as they read without styles."""
     listed = re.findall(r'<ul class="agentnb-todos.*?</ul>', html, re.DOTALL)
     assert len(listed) == 1
     return [words_of(one) for one in re.findall(r"<li.*?</li>", listed[0], re.DOTALL)]
@@ -142,7 +142,7 @@ def test_todo_list_survives_the_kernel(kernel: Any, snapshot: Snapshot) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed(), marked(1, 'in-progress'), marked(1)])")
     kernel.run("%%agent -m model -t add --max-rounds 3\nDo it.")
     run_id = kernel.value("run.id").strip("'")
-    kernel.run("get_ipython()._agentnb_session = None\n%reload_ext agentnb")  # a session that knows nothing
+    kernel.run("get_ipython()._agentnb_session = None\n%reload_ext agentnb")  # a session without memory
     kernel.run(f"%agent load {run_id}")
     assert "2. [not-started] Step 2" in kernel.run("%agent todos").printed
     kernel.run("%agent todos add Look at the result")

@@ -22,7 +22,7 @@ def runs(kernel: Any) -> None:
 
 
 def names(kernel: Any, line: str) -> list[str]:
-    """The prompts of the list, by their last word, and what is said above it."""
+    """Return the last word of each listed prompt, and the line above the list."""
     told, *lines = kernel.run(line).listing["text/plain"].split("\n")
     return [told, *[one.split()[-1] for one in lines]]
 

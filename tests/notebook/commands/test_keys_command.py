@@ -1,4 +1,4 @@
-"""``%agent key``: a key is asked for and kept, and is seen nowhere."""
+"""``%agent key``: a key is requested and kept, and shown nowhere."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Asked = Callable[..., tuple[Any, list[dict[str, Any]]]]
 
 @pytest.fixture
 def asked(kernel: Any) -> Iterator[Asked]:
-    """Runs a cell and answers what it asks; gives the cell, and what was asked."""
+    """Run a cell and answer its prompts; return the cell and the prompts."""
 
     def run(code: str, answer: str) -> tuple[Any, list[dict[str, Any]]]:
         questions: list[dict[str, Any]] = []
@@ -64,7 +64,7 @@ def asked(kernel: Any) -> Iterator[Asked]:
 
 @pytest.fixture
 def everything_told(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
-    """All that the kernel publishes, to whom it may concern, from here on."""
+    """Collect everything that the kernel publishes from now on."""
     messages: list[str] = []
     read = kernel.client.get_iopub_msg
 
@@ -109,7 +109,7 @@ def test_key_is_shown_nowhere(kernel: Any, asked: Asked, everything_told: Callab
 
 
 def read_if_there(file: Path) -> bytes:
-    """What is in the file; nothing if it is gone by now, as the journal of a database is when it was written."""
+    """Return the content of the file, or nothing if it is gone, like the journal of a database."""
     try:
         return file.read_bytes()
     except FileNotFoundError:
@@ -168,7 +168,7 @@ def test_key_can_be_stored_in_the_keyring_and_removed(kernel: Any, asked: Asked,
         "ANTHROPIC_API_KEY is stored in this kernel until it ends, and in the system's keyring. Next:"
     )
     assert kernel.value("Memory.held") == str({("agentnb", "ANTHROPIC_API_KEY"): SECRET})
-    kernel.run("from agentnb import settings; settings._held = settings._Held()")  # as a new kernel begins
+    kernel.run("from agentnb import settings; settings._held = settings._Held()")  # as at the start of a new kernel
     assert "ANTHROPIC_API_KEY    from the keyring" in kernel.run("%agent key").printed
     assert kernel.run("%agent key anthropic --forget").printed == snapshot
     assert kernel.value("Memory.held") == "{}"
@@ -252,7 +252,7 @@ def test_names_and_options_are_completed(kernel: Any, subtests: pytest.Subtests)
             assert offered in reply["content"]["matches"]
 
 
-# Where nobody can be asked
+# Without a person to ask
 
 
 def test_frontend_without_input_says_what_to_do(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_key_returned_by_a_tool_is_redacted(kernel: Any, asked: Asked, everythin
     cell = kernel.run("%%agent -m simulated:disciplined -t leak fail\n- first `leak()`\n- then `fail()`")
     assert cell.status == "ok" and "[key]" in cell.shown and "[key]" in cell.displays[-1]["text/html"]
     live = kernel.run("%%agent -m simulated:disciplined -t leak fail\n- first `leak()`\n- then `fail()`", attended=True)
-    assert live.status == "ok"  # the live card: what its widget is sent is published too
+    assert live.status == "ok"  # the live card: messages of its widget are published too
     kernel.run("run\n")
     kernel.run("print(list(run.events), run.messages)")
     kernel.run("print(tables.tool_calls(run).to_csv(), tables.messages(run).to_csv(), tables.rounds(run).to_csv())")

@@ -1,4 +1,4 @@
-"""``%agent mcp accept``, in a real kernel: what has changed is shown, and rules count again once the person says so."""
+"""``%agent mcp accept`` in a real kernel: changes are shown, and rules apply again after consent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_rules_apply_again_after_the_server_is_accepted(kernel: Kernel) -> None:
         assert cell.status == "ok", cell.error
         return kernel.value(CODE)
 
-    # A name that no other test has: what was first seen of a server outlives the kernel.
+    # A name unique to this test: the first view of a server outlives the kernel.
     add = f"%agent mcp add watch {shlex.quote(str(TIME))} --local-timezone"
     kernel.run(f"{add} Europe/Paris")
     assert [called("mcp:watch"), called("mcp_watch_*")] == ["None", "None"]

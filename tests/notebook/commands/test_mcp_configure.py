@@ -1,4 +1,4 @@
-"""``%agent mcp add``, ``load`` and ``remove``, and a real server configured by each of the ways."""
+"""``%agent mcp add``, ``load`` and ``remove``, and a real server configured in each way."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def written(kernel: Kernel, name: str, *args: str) -> None:
 
 
 def used(kernel: Kernel) -> str:
-    """What the server answers in a cell that names it, or the error."""
+    """Return the server's answer in a cell that names it, or the error."""
     cell = kernel.run("%%agent -m asker -t mcp:clock --approve auto\nWhat time is it?", attended=True)
     return cell.error or kernel.value("said(run)")
 
@@ -167,7 +167,7 @@ def test_real_server_is_configured_by_each_way(clean: Kernel) -> None:
     written(clean, ".mcp.json")
     assert "There is no MCP server clock" in again(), "a file that lies there starts nothing"
 
-    short = clean.folder / "time-server"  # the short form takes no blank
+    short = clean.folder / "time-server"  # the short form accepts no blank
     short.symlink_to(TIME)
     clean.run(f"import os; os.environ['MCP_SERVERS'] = 'clock:{short}'")
     assert "21:00" in again()

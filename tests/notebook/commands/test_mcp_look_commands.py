@@ -1,4 +1,4 @@
-"""``%agent mcp``: the list, one server, its end, and what is read from it, in a real kernel."""
+"""``%agent mcp`` in a real kernel: the list, one server, stopping, and reading from it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SERVER = shlex.join([sys.executable, PROGRAM, "hostile"])
 
 @pytest.fixture(scope="module", autouse=True)
 def configured(kernel: Any, forked: None) -> None:
-    """Two servers: one with hostile texts, and one that is not installed."""
+    """Configure two servers: one with hostile texts, and one that is not installed."""
     kernel.run(f"%agent mcp add bench {SERVER}\n%agent mcp add gone no-such-program")
 
 
 def matches(kernel: Any, code: str) -> list[str]:
-    """Return what Tab offers."""
+    """Return the completions of Tab."""
     found: list[str] = kernel.client.complete(code, len(code), reply=True, timeout=30)["content"]["matches"]
     return found
 

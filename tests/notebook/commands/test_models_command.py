@@ -1,4 +1,4 @@
-"""``%agent models``: the kinds of models there are, and what a provider lists."""
+"""``%agent models``: the kinds of models, and a provider's list."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRET = "sk-never-to-be-seen-0123456789"
 
 @contextmanager
 def listing(status: int, body: Any) -> Iterator[str]:
-    """A server that answers each GET with this; gives its URL."""
+    """Return the URL of a server that answers each GET with this."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
 
     class Listing(Handler):

@@ -130,7 +130,7 @@ MADE = ", made while none of your cells ran"
 
 
 def left_between_cells(kernel: Any, act: str) -> None:
-    """Let code of a model leave this act behind, under another name and without its context, and wait until it was done."""
+    """Let model code leave this act behind, under another name and without its context; wait until it is done."""
     left = kernel.run(LEAVES.format(act=act))
     assert left.status == "ok", left.error
     kernel.wait_for("seen == [None]")
@@ -160,7 +160,7 @@ def test_grant_made_between_cells_is_marked_as_such(kernel: Any, subtests: pytes
                         assert browser.ask(do="always", rule=answer["always"], reach=reach, key=question) == ""
                     else:
                         left_between_cells(kernel, f"get_ipython()._agentnb_session.current().answer({answer!r})")
-                    kernel.wait_for("len(run.questions) == 2")  # that about the second call keeps the run live
+                    kernel.wait_for("len(run.questions) == 2")  # the question about the second call keeps the run live
                     listed = kernel.run("%agent permissions").printed
                     length = "until the kernel ends" if reach == "session" else "in run "
                     assert f"1  bash(git status *), {length}" in listed and (MADE in listed) == (who == "callback"), listed

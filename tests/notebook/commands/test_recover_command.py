@@ -1,4 +1,4 @@
-"""``%agent recover`` in a real kernel: going on with a run whose kernel died."""
+"""``%agent recover`` in a real kernel: resuming a run whose kernel died."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
 
 
 def cut(kernel: Any, options: str, prompt: str = PLAN, rounds: int = 1) -> str:
-    """A run with these options, cut off after so many rounds; its id."""
+    """Return the id of a run with these options, cut off after this many rounds."""
     done = kernel.run(f"%%agent {options} -o dead\n{prompt}")
     assert done.status == "ok", done.error
     kernel.run(f"cut_off(dead, {rounds})")
@@ -45,7 +45,7 @@ def test_run_of_a_killed_kernel_is_recovered_by_another(tmp_path: Path, snapshot
         while not any('"kind":"tool_started"' in line and '"name":"nap"' in line for line in _log(tmp_path)):
             assert time.monotonic() < latest, _log(tmp_path)
             time.sleep(0.01)
-        first.manager.signal_kernel(signal.SIGKILL)  # closing it would interrupt it first
+        first.manager.signal_kernel(signal.SIGKILL)  # closing the kernel would interrupt it first
     finally:
         first.close()
     second = Kernel(tmp_path)
@@ -56,7 +56,7 @@ def test_run_of_a_killed_kernel_is_recovered_by_another(tmp_path: Path, snapshot
         cell = second.run("%agent recover")
         assert cell.status == "ok", cell.error
         assert cell.printed.startswith("Resuming run ") and cell.printed.strip().count("\n") == 0
-        # What was cut off is not taken for done.
+        # A call that was cut off does not count as done.
         assert cell.shown.startswith("Ended: todos blocked") and "Done: 3 steps (1 failed), 3 tool calls" in second.value(
             "run.rounds[-1].text"
         )
@@ -187,21 +187,21 @@ def test_limits_of_the_run_still_apply(kernel: Any) -> None:
 
 
 def replied(kernel: Any, code: str, reply: str) -> tuple[Any, str]:
-    """The cell, whose question got this reply, and the question."""
+    """Run the cell with this reply to its prompt; return the cell and the prompt."""
     cell = kernel.run(code, attended=True, reply=reply)
     return cell, cell.asked
 
 
 @pytest.fixture
 def mine(kernel: Any) -> Iterator[Any]:
-    """The kernel, as that of the notebook mine.ipynb in its folder."""
+    """Return the kernel of the notebook mine.ipynb in its folder."""
     kernel.run("__session__ = str(Path('mine.ipynb').absolute())\n%reload_ext agentnb")
     yield kernel
     kernel.run("del __session__\n%reload_ext agentnb")
 
 
 def elsewhere(kernel: Any) -> str:
-    """The id of an interrupted run of another notebook."""
+    """Return the id of an interrupted run of another notebook."""
     kernel.run("__session__ = str(Path('other.ipynb').absolute())\n%reload_ext agentnb")
     run_id = cut(kernel, "-t add")
     kernel.run("__session__ = str(Path('mine.ipynb').absolute())\n%reload_ext agentnb")
@@ -209,7 +209,7 @@ def elsewhere(kernel: Any) -> str:
 
 
 def edited(kernel: Any) -> str:
-    """The id of an interrupted run whose log somebody has changed."""
+    """Return the id of an interrupted run whose log was changed."""
     run_id = cut(kernel, "-t add")
     kernel.run(f"path = Path('.agentnb/runs/{run_id}.jsonl')\ntext = path.read_text()")
     kernel.run("path.write_text(text.replace('b=4', 'b=5')) and None")

@@ -1,4 +1,4 @@
-"""``%replay``: a recorded run under other guidance, shown and put into a variable."""
+"""``%replay``: a recorded run under other guidance, shown and assigned to a variable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``%agent stop``, and a background cell that is run again while its run is live."""
+"""``%agent stop``, and rerunning a background cell while its run is live."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def begun(run):
 
 
 def begin(kernel: Any, name: str) -> str:
-    """Begin a run in the background, and return its id."""
+    """Start a run in the background and return its id."""
     cell = kernel.run(f"%%agent -t rest -o {name} --background\nTask of {name}.\n- rest `rest()`")
     assert cell.status == "ok", cell.error
     return str(kernel.value(f"begun({name})"))

@@ -1,4 +1,4 @@
-"""The table of a running experiment: drawn a few times a second, at once when the state changes, and whole at the end."""
+"""The table of a running experiment: rate-limited, immediate on state changes, complete at the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.notebook.views import Cell
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the cell showed, oldest first, as text."""
+    """Collect the displays of the cell as text, oldest first."""
     found: list[str] = []
     monkeypatch.setattr(Cell, "keep", lambda self, data: found.append(data["text/plain"]))
     return found

@@ -1,4 +1,4 @@
-"""Dotted names of tools: looked up among variables, objects and modules, and nothing of theirs runs."""
+"""Dotted names of tools: found among variables, objects and modules without running their code."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from agentnb.notebook.variable_names import find_tools
 from agentnb.tools.function import FunctionTool, as_tool
 
 RAN: list[str] = []
-"""Code that ran although nothing should."""
+"""Code that ran although it should not."""
 
 
 class Computed:
-    """A descriptor of the person's own."""
+    """A descriptor defined by the user."""
 
     def __get__(self, value: Any, kind: Any = None) -> Any:
         RAN.append("descriptor")
@@ -161,7 +161,7 @@ def test_dotted_name_is_a_function_or_a_bound_method(subtests: pytest.Subtests) 
             value = find_dotted(name, variables)
             assert RAN == []
             assert as_tool(value).spec.name == tool
-            RAN.clear()  # of the disguised object, which making a tool may look at
+            RAN.clear()  # of the disguised object, which making a tool may inspect
 
 
 def test_method_is_bound_to_its_object_despite_equal_columns() -> None:

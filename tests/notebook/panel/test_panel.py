@@ -1,4 +1,4 @@
-"""The panel in a real kernel, spoken to as a browser would."""
+"""The panel in a real kernel, with messages as a browser sends them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY
 VIEW = "application/vnd.jupyter.widget-view+json"
 COUNT = "import ipywidgets.widgets.widget as w, comm; print(len(w._instances), len(comm.get_comm_manager().comms))"
 SOON_GIVEN_UP = "from agentnb.notebook.card import view as card_view; card_view.UNSEEN = 0.3"
-"""For cards that no page shows."""
+"""Gives up soon on cards that no page shows."""
 
 
 class Page:
-    """A page that shows the panel: it knows the widgets by what the kernel sends, and has a way to the kernel of its own."""
+    """A page with the panel: it learns of widgets from the kernel, over a channel of its own."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.client = BlockingKernelClient()  # with a session of its own: two of the same name would get each other's replies
+        self.client = BlockingKernelClient()  # with its own session: two with the same name would get each other's replies
         self.client.load_connection_info(kernel.manager.get_connection_info(session=False))
         self.client.start_channels()
         self.client.wait_for_ready(timeout=PATIENCE)
@@ -40,7 +40,7 @@ class Page:
         self.client.stop_channels()
 
     def show(self, kernel: Kernel) -> dict[str, Any]:
-        """Run a cell that shows the panel; what it gave."""
+        """Run a cell that shows the panel and return it."""
         cell = kernel.run("import agentnb; agentnb.panel()")
         assert cell.status == "ok", cell.error
         whole = cell.result[VIEW]["model_id"]
@@ -48,7 +48,7 @@ class Page:
         return cell.result
 
     def part(self, name: str) -> tuple[str, dict[str, Any]]:
-        """The newest widget of that part: its model and state."""
+        """Return the model and state of the newest widget of this part."""
         found = [(model, state) for model, state in self.states.items() if state.get("part") == name]
         return found[-1]
 
@@ -56,7 +56,7 @@ class Page:
         return self.part(name)[1]
 
     def tell(self, name: str, **message: Any) -> str:
-        """What the browser sends when something is clicked there; the number of the message."""
+        """Send a click there and return the number of the message."""
         self.count += 1
         number = f"page:{self.count}"
         content = {"comm_id": self.part(name)[0], "data": {"method": "custom", "content": {**message, "id": number}}}
@@ -67,7 +67,7 @@ class Page:
         return number
 
     def ask(self, name: str, **message: Any) -> None:
-        """As `tell`, until it is heard."""
+        """Like `tell`, but wait for the acknowledgement."""
         number = self.tell(name, **message)
         self.until(lambda: any(one.get("id") == number for one in self.said))
 
@@ -84,7 +84,7 @@ class Page:
                 continue
 
     def until_ended(self, count: int) -> None:
-        """Until the list tells of so many runs, none of which goes on."""
+        """Wait until the list has this many runs and all have ended."""
         self.until(lambda: self.rows() == count and ">●<" not in self.state("list")["html"])
 
     def rows(self) -> int:
@@ -92,7 +92,7 @@ class Page:
 
     @property
     def shown(self) -> str:
-        """What stands in the area: the page's HTML, or ``card``."""
+        """The content of the area: the page's HTML, or ``card``."""
         children = [
             state["children"] for state in self.states.values() if "agentnb-panel-area" in state.get("_dom_classes", ())
         ]
@@ -117,7 +117,7 @@ class Page:
 
 @pytest.fixture
 def fresh(tmp_path: Any) -> Iterator[tuple[Kernel, Page]]:
-    """A kernel of its own, and a page."""
+    """Return an unshared kernel and a page."""
     kernel = Kernel(tmp_path)
     assert kernel.run(TOOLS).status == "ok"
     page = Page(kernel)
@@ -127,7 +127,7 @@ def fresh(tmp_path: Any) -> Iterator[tuple[Kernel, Page]]:
 
 
 def until_count(kernel: Kernel, count: str) -> None:
-    """Until there are so many widgets and comms: a card that no page has reported to show is closed a while after its end."""
+    """Wait for this many widgets and comms: a card that no page reported is closed a while after its end."""
     latest = time.monotonic() + PATIENCE
     while (found := kernel.run(COUNT).printed) != count:
         assert time.monotonic() < latest, found
@@ -136,7 +136,7 @@ def until_count(kernel: Kernel, count: str) -> None:
 
 @pytest.fixture
 def page(kernel: Kernel) -> Iterator[Page]:
-    """A page on the kernel that the tests of this file share, with a panel of its own."""
+    """Return a page with its own panel on the kernel that the tests of this file share."""
     page = Page(kernel)
     yield page
     kernel.run("agentnb.panel().close()")
@@ -240,7 +240,7 @@ def test_choices_follow_the_notebook(kernel: Kernel, page: Page) -> None:
     count = page.rows()
     page.start("hello", model="mine", guidance="terse")
     page.until_ended(count + 1)
-    # The list may tell of the end before the variable holds the run.
+    # The list may show the end before the variable holds the run.
     page.until(lambda: kernel.value("run.text, run.settings['guidance']['set']") == "('said by mine', 'terse')")
 
 
@@ -384,7 +384,7 @@ def test_panel_runs_while_a_cell_keeps_the_kernel_busy(fresh: tuple[Kernel, Page
     answer = page.client.get_control_msg(timeout=PATIENCE)
     page.subshell = answer["content"]["subshell_id"]
     code = "print('begun')\nwhile not globals().get('run'): time.sleep(0.01)"
-    request = kernel.client.execute(code)  # a cell that ends only when the panel's run has ended
+    request = kernel.client.execute(code)  # a cell that ends only after the panel's run
     page.until(lambda: "begun" in page.printed)
     page.start("- Add with `add(1)`", "add")
     page.until_ended(1)
