@@ -111,7 +111,7 @@ class OpenBrowser:
 
     def __init__(self) -> None:
         self.goes_on = False
-        """Whether the next test needs them too."""
+        """True if the next test needs them too."""
         self._until_closed = ExitStack()
         self._browser: Any = None
         self._page: StayingPage | None = None

@@ -159,7 +159,7 @@ def working(page: Any) -> Iterator[Work]:
     events = json.loads(browser.stop_tracing())["traceEvents"]
     main = {(one["pid"], one["tid"]) for one in events if one["args"].get("name") == "CrRendererMain"}
     tasks = [one["tdur"] for one in events if "RunTask" in one["name"] and "tdur" in one and (one["pid"], one["tid"]) in main]
-    assert tasks, "this browser does not tell what its tasks take"
+    assert tasks, "this browser does not report the processor time of tasks"
     work.longest = max(tasks) / 1_000
 
 

@@ -55,11 +55,11 @@ class Lab:
         self.folder = folder
         self.said: list[str] = []
         self.notebook = ""
-        """The one that was opened last."""
+        """The notebook opened last."""
         self.stays = False
-        """Whether the page goes from test to test: then a notebook is opened in it, and the page is not loaded again."""
+        """True if successive tests share the page: notebooks are then opened without loading the page again."""
         self._shares = False
-        """Whether the notebook that tests share is open."""
+        """True while the shared notebook is open."""
         self._opened: set[str] = set()
         """Notebooks whose kernels this page ends."""
         self._theme = "Light"
@@ -338,7 +338,7 @@ class Lab:
             link.click()
             if self.page.evaluate(REACHED_SOON, text):
                 return
-        raise AssertionError(f"{text} was not gone to")
+        raise AssertionError(f"{text} was not reached")
 
     # Appearance
 

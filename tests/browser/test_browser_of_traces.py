@@ -215,7 +215,7 @@ def test_difference_links_to_rounds_and_is_side_by_side(lab: Any) -> None:
     )
 
     def distance() -> tuple[float, float]:
-        """How far to the right of the first column the second stands, and how far below it."""
+        """Return the offset of the second column from the first: to the right, and down."""
         first, second = (shown.locator(".agentnb-diff-column").nth(place).bounding_box() for place in (0, 1))
         return second["x"] - first["x"], second["y"] - first["y"]
 

@@ -289,7 +289,7 @@ def went_on(lab: Any, name: str, index: int, told: str, shown: str) -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_a_question_with_choices_is_answered_with_a_button(lab: Any) -> None:
+def test_question_with_choices_is_answered_with_a_button(lab: Any) -> None:
     index, shown = asking(lab, "choices", options=["Adelie", "Gentoo"])
     shown.get_by_role("button", name="Gentoo").click()
     went_on(lab, "choices", index, "Gentoo", "You: Gentoo")

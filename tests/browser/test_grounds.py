@@ -14,7 +14,7 @@ from waiting import wait_until
 pytestmark = pytest.mark.browser
 PROTOTYPE = Path(__file__).with_name("prototype.py").read_text(encoding="utf-8")
 BLOCK = "block('one', ticks=20)"
-GROUND = pytest.mark.nightly("by day the tests of cards stand on this")
+GROUND = pytest.mark.nightly("the card tests of the daily suite cover this")
 
 
 def click_stop(page: Any) -> None:

@@ -212,7 +212,7 @@ NAPS = {
 }
 
 
-def test_an_interrupt_ends_the_run_and_closes_its_log(subtests: pytest.Subtests) -> None:
+def test_interrupt_ends_the_run_and_closes_its_log(subtests: pytest.Subtests) -> None:
     for name, nap in NAPS.items():
         head = f"import time\nfrom contextlib import suppress\n{LOOK}"
         tools = module(f"{head}\ndef nap() -> str:\n    '''Naps.'''\n    {nap}\n    return ''\n")

@@ -133,7 +133,7 @@ def test_planned_analysis_ends_with_the_command_for_the_next(cli: Call, snapshot
 
 
 @pytest.mark.slow("two processes begin, and one is interrupted")
-def test_interrupt_stops_it_and_the_same_command_continues(snapshot: Snapshot) -> None:
+def test_interrupted_experiment_is_continued_by_the_same_command(snapshot: Snapshot) -> None:
     Path("hold").touch()
     argv = [sys.executable, "-m", "agentnb", "experiment", "exp.yaml", "--tools", "my_tools.py", "--folder", "kept"]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

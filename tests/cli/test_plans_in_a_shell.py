@@ -298,7 +298,7 @@ def test_planner_question_is_answered_and_keeps_its_model(cli: Call, planner: Pl
             done = cli("answer", last_run().id, answer, *options)
             assert (done.code, done.out, fetched(done)) == (0, "On Monday at 04:12.\n", 0)
             assert "Monday" in model.requests[0].messages[-1].text
-            assert last_run().settings["model"] == "simulated:forgetful", "which recover takes"
+            assert last_run().settings["model"] == "simulated:forgetful", "recover would use it"
 
 
 def test_planner_with_a_model_object_needs_a_named_model(cli: Call, planner: Planner) -> None:

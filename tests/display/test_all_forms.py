@@ -22,7 +22,7 @@ ENDS = {"failed": None, "completed": 3, "limited": 3}
 
 
 @pytest.mark.slow("megabytes of HTML are made and checked")
-def test_the_saved_form_is_harmless(subtests: pytest.Subtests) -> None:
+def test_saved_form_is_harmless(subtests: pytest.Subtests) -> None:
     for end, rounds in ENDS.items():
         for part in PARTS:
             with subtests.test(end=end, part=part):
@@ -41,7 +41,7 @@ def test_running_card_is_harmless_as_plain_html(subtests: pytest.Subtests) -> No
                 check_is_harmless(running_html(begun, streaming=text))
 
 
-def test_the_page_is_harmless(subtests: pytest.Subtests) -> None:
+def test_page_is_harmless(subtests: pytest.Subtests) -> None:
     for end, rounds in ENDS.items():
         for part in PARTS:
             with subtests.test(end=end, part=part):

@@ -129,7 +129,7 @@ def test_compaction_without_summary_shows_missing_messages_and_reason() -> None:
     assert round_notes(run.rounds[4], run.settings)[0].wrong
 
 
-def test_the_problem_is_cut_to_a_line() -> None:
+def test_problem_is_cut_to_a_line() -> None:
     failed = Compaction("share", Compacted(1, 3, 2), problem="\x1b[31m<b>\n" + "x" * 5_000)
     assert len(compaction_line(failed)) < 500 and "\n" not in compaction_line(failed) and "\x1b" not in compaction_line(failed)
 

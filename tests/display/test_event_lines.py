@@ -116,7 +116,7 @@ def test_tool_change_says_what_changed(subtests: pytest.Subtests) -> None:
             assert AlsoHappened(story.run.events).during(0) == [line]
     turns = RunBuilder(tools=(look,)).add(w.ToolsChanged, tools=(work,)).add(w.ToolsChanged, tools=(other,))
     lines = ["tools added: work; removed: look", "tools changed: work"]
-    assert AlsoHappened(turns.run.events).during(0) == lines, "each is compared with the one before"
+    assert AlsoHappened(turns.run.events).during(0) == lines, "each is compared with its predecessor"
 
 
 @examples(100)

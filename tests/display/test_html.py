@@ -56,7 +56,7 @@ class Words(HTMLParser):
         self.text += data
 
 
-def test_a_limited_run_says_the_limit_and_what_to_type() -> None:
+def test_limited_run_says_the_limit_and_what_to_type() -> None:
     shown = run_html(made(ToolCall("add", {"a": 1}), "x", max_rounds=1))
     assert "Limit reached: 1 round<" in shown and "%%agent --continue -t add --max-rounds 2<" in shown
 

@@ -92,7 +92,7 @@ def test_lone_dollar_is_a_dollar(subtests: pytest.Subtests) -> None:
             assert inside(text) == f"<p>{html}</p>"
 
 
-def test_a_table_keeps_its_alignment_without_style() -> None:
+def test_table_keeps_its_alignment_without_style() -> None:
     html = inside("|a|b|c|\n|:-|-:|-|\n|1|2|3|")
     assert (
         '<th class="agentnb-cell-left">a</th><th class="agentnb-cell-right">b</th><th class="agentnb-cell-left">c</th>' in html
@@ -149,7 +149,7 @@ def test_address_outside_the_web_is_text(subtests: pytest.Subtests) -> None:
             assert inside(text) == f"<p>{shown}</p>"
 
 
-def test_a_picture_becomes_its_words_and_its_address(subtests: pytest.Subtests) -> None:
+def test_picture_becomes_its_words_and_its_address(subtests: pytest.Subtests) -> None:
     cases = [
         ("![a *b*\nc](https://a.example/x.png)", "a b c", "https://a.example/x.png"),
         ("![](https://a.example/x.png)", "https://a.example/x.png", "https://a.example/x.png"),

@@ -241,7 +241,7 @@ def test_many_runs_have_their_worst_tone() -> None:
         assert f"agentnb-chip agentnb-{tone}" in many.html()
 
 
-def test_the_watcher_of_a_nested_run_counts_events_only() -> None:
+def test_watcher_of_a_nested_run_counts_events_only() -> None:
     run, watching, _ = run_with(1)
     (one,) = watching.card.nested._few["c"]
     assert watching.changes == sum(isinstance(event, Event) for event in one.run.events)

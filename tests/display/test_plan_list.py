@@ -85,7 +85,7 @@ def test_page_and_short_forms_show_the_plans_too(run: Run) -> None:
     before = until(run.events, StepAttempted)
     waiting = words_in(running_html(Run.from_events(before)))
     assert "○ 4 tides_fetch" in waiting and "1 attempt failed waits to retry" in waiting
-    assert "1 of 5 done, 1 dropped running" in waiting, "the mark of a plan says what goes on"
+    assert "1 of 5 done, 1 dropped running" in waiting, "the mark of a plan shows the current activity"
     again = Run.from_events(run.events[: len(before) + 1])
     assert "● 2 tides_fetch" in words_in(running_html(again)) and "no such <station>" in words_in(running_html(again))
 
@@ -144,7 +144,7 @@ def test_header_of_a_plan_without_planner_counts_no_task() -> None:
     assert "1 plan" in words_in(compact_html(run)) and "2 steps" not in words_in(run_html(run))
 
 
-def test_question_of_a_step_stands_below_it(subtests: pytest.Subtests) -> None:
+def test_question_of_a_step_is_below_it(subtests: pytest.Subtests) -> None:
     before = {"of a step": ("plan:1:0", ASKING), "for arguments": ("plan:1:1", LACKING)}
     before["of the plan"] = ("plan:1", plan_of(fetch("brest"), elicitation=ASKED_DAY))
     for name, (key, reply) in before.items():
@@ -207,7 +207,7 @@ def test_script_terminal_shows_plans_and_tools(run: Run, snapshot: Snapshot, cap
     assert re.sub(r"  \d+ ms", "", capsys.readouterr().out).splitlines() == snapshot
 
 
-def test_what_a_tool_prints_is_below_its_step(run: Run) -> None:
+def test_prints_of_a_tool_are_below_its_step(run: Run) -> None:
     card = LiveCard()
     for event in until(run.events, ToolStarted):
         card.take(event)

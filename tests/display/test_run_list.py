@@ -15,7 +15,7 @@ DONE = RunSummary(
 )
 
 
-def test_a_row_has_status_time_rounds_cost_model_and_prompt() -> None:
+def test_row_has_status_time_rounds_cost_model_and_prompt() -> None:
     html = run_list_html([DONE])
     for told in (
         'data-run="20261121-1"',
@@ -46,5 +46,5 @@ def test_prompts_and_models_never_become_markup() -> None:
     assert "<img" not in html and "<b>m" not in html and 'onclick="y' not in html
 
 
-def test_an_empty_list_says_so() -> None:
+def test_empty_list_says_so() -> None:
     assert "No runs yet" in run_list_html([])

@@ -205,7 +205,7 @@ def test_saved_styles_have_one_rule_per_class(subtests: pytest.Subtests) -> None
     for path in [one for one in sorted(STYLES.glob("*.css")) if one.name != LIVE]:
         with subtests.test(path.name):
             text = re.sub(r"/\*.*?\*/", "", path.read_text("utf-8"), flags=re.DOTALL)
-            assert re.sub(r"\.agentnb-[\w-]+ \{[^{}]*\}", "", text).strip() == "", "what is inlined would hold always"
+            assert re.sub(r"\.agentnb-[\w-]+ \{[^{}]*\}", "", text).strip() == "", "inlined styles would always apply"
             seen += re.findall(r"\.(agentnb-[\w-]+) \{", text)
     assert [name for name, times in Counter(seen).items() if times > 1] == [], "two things with one name share their look"
 

@@ -104,4 +104,4 @@ def test_question_about_a_log_lists_its_fields() -> None:
     ):
         assert line in lines, lines
     assert not any("gone" in line for line in lines), "a grant that was taken back"
-    assert sum(line.startswith("  gates") for line in lines) == 1, "a name of a model is no other line"
+    assert sum(line.startswith("  gates") for line in lines) == 1, "a model name adds no line"

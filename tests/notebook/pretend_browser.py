@@ -25,12 +25,12 @@ class Browser:
         self.client.start_channels()
         self.client.wait_for_ready(timeout=PATIENCE)
         self.cards: list[str] = []
-        """The widgets of cards that were opened, oldest first."""
+        """Widgets of opened cards, oldest first."""
         self.closed: list[str] = []
         self.said: list[dict[str, Any]] = []
-        """What the newest card was told."""
+        """Messages to the newest card."""
         self.shown: list[dict[str, Any]] = []
-        """What displays showed."""
+        """Displayed bundles."""
         self.ended: list[str] = []
         """Cells that have ended, by their requests."""
         self.printed = ""

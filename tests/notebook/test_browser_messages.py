@@ -44,7 +44,7 @@ def test_filter_never_leaves_an_unlisted_run_open(browser: Browser) -> None:
     assert 'data-place="2"' not in sent["list"]["html"]
     place = sent["opened"]["place"]
     assert f'data-place="{place}"' in sent["list"]["html"] and browser.run is browser.runs[place]
-    assert filtered(browser)["opened"]["place"] != 2, "what is read now stays"
+    assert filtered(browser)["opened"]["place"] != 2, "the open run stays"
 
 
 def test_search_without_hits_says_so_and_shows_no_run(browser: Browser) -> None:

@@ -75,7 +75,7 @@ def test_completion_elsewhere_is_left_alone(kernel: Any) -> None:
     assert "add" in complete(kernel, "ad")
 
 
-def test_the_magic_explains_itself(kernel: Any) -> None:
+def test_magic_explains_itself(kernel: Any) -> None:
     cell = kernel.run("%%agent?")
     help_text = str([one for one in cell.outputs if one["type"] != "status"]) + str(cell.result)
     reply = kernel.client.execute("%%agent?", reply=True, timeout=30)
@@ -84,7 +84,7 @@ def test_the_magic_explains_itself(kernel: Any) -> None:
     assert "--max-rounds" in payload + help_text and "Let an agent work on the text of this cell" in payload + help_text
 
 
-def test_the_magic_for_workflows_explains_itself(kernel: Any) -> None:
+def test_magic_for_workflows_explains_itself(kernel: Any) -> None:
     reply = kernel.client.execute("%%workflow?", reply=True, timeout=30)
     told = "".join(one.get("data", {}).get("text/plain", "") for one in reply["content"]["payload"])
     for words in (

@@ -1,4 +1,4 @@
-"""Imports of a kernel before the first frame or the first question: none is slow."""
+"""Imports of a kernel before the first frame or the first question: only fast ones."""
 
 from __future__ import annotations
 

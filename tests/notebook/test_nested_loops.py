@@ -63,7 +63,7 @@ def test_tool_runs_an_event_loop_or_names_the_extra(own: Kernel) -> None:
         assert {name for name, text in told.items() if "from inside" in text} == {"by_run", "waits"}
         assert {name for name, text in told.items() if INSTALL in text} == {"by_loop"}
     code = "asyncio.current_task().get_loop() is asyncio.get_event_loop() is asyncio.get_running_loop()"
-    assert own.value(code) == "True", "the loop of the cell goes on"
+    assert own.value(code) == "True", "the loop of the cell still runs"
 
 
 def test_tool_runs_the_loop_of_the_cell_with_the_extra(own: Kernel) -> None:

@@ -126,7 +126,7 @@ def test_failed_workflow_names_a_rerun_command_that_works(kernel: Any) -> None:
     again = kernel.run(f"%%workflow -t fetch flaky -o tides --rerun-from server\n{FLAKY}")
     assert again.status == "ok" and again.shown.startswith("Done"), again.error
     assert kernel.value("calls, tides.prompt, tides.text") == "(['brest', 'mended'], 'Tides', 'it answered')"
-    assert kernel.value("tides.settings['approve']") == "never", "the mode of the run whose outputs it takes"
+    assert kernel.value("tides.settings['approve']") == "never", "the mode of the run with the earlier outputs"
 
 
 FREE_TEXT = """

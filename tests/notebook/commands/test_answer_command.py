@@ -68,7 +68,7 @@ def test_run_is_named_by_short_id_but_words_are_answers(kernel: Any) -> None:
     assert ended_with(kernel) == f"{short} green"
 
 
-def test_a_question_can_be_declined_or_cancelled(kernel: Any) -> None:
+def test_question_can_be_declined_or_cancelled(kernel: Any) -> None:
     for word, told in (("--decline", "declined to answer"), ("--cancel", "closed the question without deciding")):
         kernel.run("model = asking()")
         begin(kernel)

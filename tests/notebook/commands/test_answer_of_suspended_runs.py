@@ -1,4 +1,4 @@
-"""``%agent answer ID TEXT`` in a real kernel: a run that was suspended goes on with the answer, in this kernel or another."""
+"""``%agent answer ID TEXT`` in a real kernel: an answer resumes a suspended run, in this kernel or another."""
 
 from __future__ import annotations
 
