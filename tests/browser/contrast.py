@@ -48,4 +48,4 @@ ENOUGH = 4.5
 
 def faint(found: list[Any]) -> list[Any]:
     """Return the elements with insufficient contrast (WCAG AA)."""
-    return [one for one in found if one[0] < ENOUGH]
+    return [element for element in found if element[0] < ENOUGH]

@@ -157,8 +157,12 @@ def working(page: Any) -> Iterator[Work]:
     yield work
     page.evaluate("() => new Promise(done => setTimeout(done))")  # an unfinished task has no length in the trace
     events = json.loads(browser.stop_tracing())["traceEvents"]
-    main = {(one["pid"], one["tid"]) for one in events if one["args"].get("name") == "CrRendererMain"}
-    tasks = [one["tdur"] for one in events if "RunTask" in one["name"] and "tdur" in one and (one["pid"], one["tid"]) in main]
+    main = {(event["pid"], event["tid"]) for event in events if event["args"].get("name") == "CrRendererMain"}
+    tasks = [
+        event["tdur"]
+        for event in events
+        if "RunTask" in event["name"] and "tdur" in event and (event["pid"], event["tid"]) in main
+    ]
     assert tasks, "this browser does not report the processor time of tasks"
     work.longest = max(tasks) / 1_000
 

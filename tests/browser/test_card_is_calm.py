@@ -343,7 +343,7 @@ def test_screen_reader_hears_state_changes_but_no_model_text(lab: Any) -> None:
     ended(lab, index, "Done")
     lab.wait_done(index)
     said = lab.page.evaluate("() => window.__said")
-    assert [one for one in said if one != "Starting"] == wanted
+    assert [message for message in said if message != "Starting"] == wanted
 
 
 # Colours and widths
@@ -375,7 +375,7 @@ def one_can_read_it_in_the_light_and_in_the_dark_theme(lab: Any, index: int) -> 
     dark = card(lab, index).evaluate(COLOURS)
     lab.shot("calm-dark")
     assert faint(dark) == []
-    assert not {one[3] for one in dark} & {one[3] for one in light}
+    assert not {element[3] for element in dark} & {element[3] for element in light}
     lab.theme("Light")
 
 
@@ -450,5 +450,5 @@ def test_many_cards_leave_nothing_in_kernel_or_page(fresh_lab: Any) -> None:
         lab.run(lab.write_last("go(60)"))
     assert left() <= (1 + 0.1 * batches) * early
     assert [
-        one for one in lab.complaints() if "processLuminoMessage" not in one
+        complaint for complaint in lab.complaints() if "processLuminoMessage" not in complaint
     ] == []  # of ipywidgets, if its view closes early

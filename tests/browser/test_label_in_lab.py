@@ -38,7 +38,7 @@ def test_keys_judge_runs_and_do_not_touch_the_notebook(lab: Any, tmp_path: Path)
     lab.page.keyboard.press("9")
     lab.page.keyboard.press("p")
     told.filter(has_text="Run 2 of 3, 1 judged").wait_for()
-    assert [one.label for one in read_labels(path)] == [1]
+    assert [label.label for label in read_labels(path)] == [1]
     wait_until(lambda: bench.count() == 1 and lab.errors() == [] and lab.complaints() == [])
 
 
@@ -90,4 +90,4 @@ def test_notebook_keeps_the_path_of_labels_without_its_kernel(lab: Any, tmp_path
     lab.save()
     (output,) = lab.stored("gone.ipynb")["cells"][0]["outputs"]
     assert (output["output_type"], set(output["data"])) == ("execute_result", {"text/html", "text/plain"})
-    assert [one.label for one in read_labels(path)] == [1] and lab.complaints() == []
+    assert [label.label for label in read_labels(path)] == [1] and lab.complaints() == []

@@ -42,7 +42,7 @@ def reopened(lab: Any, notebook: str, *runs: int) -> list[Any]:
     shown = []
     for index in runs:
         outputs = stored["cells"][index]["outputs"]
-        assert [set(one["data"]) for one in outputs if "data" in one and "agentnb-run" in json.dumps(one)] == [
+        assert [set(output["data"]) for output in outputs if "data" in output and "agentnb-run" in json.dumps(output)] == [
             {"text/html", "text/plain"}
         ]
         lab.cell(index).scroll_into_view_if_needed()
@@ -143,8 +143,8 @@ def test_page_keeps_its_content_when_the_kernel_ends(lab: Any) -> None:
     lab.command("kernelmenu:shutdown")  # a run that waits in its cell would be stopped first
     is_dead(lab, background)
     reopened(lab, "killed.ipynb", index, background)
-    for one in (index, background):
-        is_dead(lab, one)
+    for cell in (index, background):
+        is_dead(lab, cell)
 
 
 ELSEWHERE = """async (source) => {

@@ -41,7 +41,7 @@ def outputs(notebook: Path) -> list[dict[str, Any]]:
 
 def cards(notebook: Path) -> list[str]:
     """Return the HTML of each run in the notebook."""
-    found = ["".join(one.get("data", {}).get("text/html", "")) for one in outputs(notebook)]
+    found = ["".join(output.get("data", {}).get("text/html", "")) for output in outputs(notebook)]
     return [html for html in found if 'class="agentnb-run"' in html]
 
 

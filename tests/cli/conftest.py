@@ -17,7 +17,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
     def call(*argv: str) -> Done:
         capsys.readouterr()
-        code = main([str(one) for one in argv])
+        code = main([str(word) for word in argv])
         return Done(code, *capsys.readouterr())
 
     return call

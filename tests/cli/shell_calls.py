@@ -78,11 +78,11 @@ def last_run() -> Run:
 
 
 def nested_runs() -> list[Run]:
-    found = [Store(RUNS).load(one) for one in Store(RUNS).ids()]
+    found = [Store(RUNS).load(run_id) for run_id in Store(RUNS).ids()]
     nested = [run for run in found if run.parent_id is not None and run.started_at is not None]
     return sorted(nested, key=lambda run: str(run.started_at))  # ids of the same millisecond sort at random
 
 
 def lines_of(done: Done, path: str) -> list[int]:
     """Return the lines of a file with problems, in reported order."""
-    return [int(one) for one in re.findall(rf"^{re.escape(path)}:(\d+): ", done.out + done.err, re.MULTILINE)]
+    return [int(match) for match in re.findall(rf"^{re.escape(path)}:(\d+): ", done.out + done.err, re.MULTILINE)]

@@ -27,7 +27,7 @@ def test_exec_runs_the_root_agent_with_its_sub_agents(cli: Call) -> None:
     done = cli("exec", written("agents.yaml", AGENTS), ASK)
     assert done.code == 0 and HEADING in done.err, done.err
     [root] = [run for run in nested_runs() if run.agent == "root"]
-    assert "Low water is at noon." in [result.text for one in root.rounds for result in one.results]
+    assert "Low water is at noon." in [result.text for round_ in root.rounds for result in round_.results]
     assert last_run().text == done.out.strip()
 
 

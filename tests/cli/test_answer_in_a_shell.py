@@ -57,7 +57,7 @@ def test_several_questions_are_answered_by_name(cli: Call) -> None:
     assert done.code == 4 and "(one of 2 questions)" in done.why and "--question" in done.last
     run = last_run()
     refused = cli("answer", run.id, "x")
-    assert refused.code == 2 and all(one.id in refused.err for one in run.waiting)
+    assert refused.code == 2 and all(question.id in refused.err for question in run.waiting)
     done = cli(*command_of(done))
     assert done.code == 4 and "(one of" not in done.why
     assert cli(*command_of(done)).code == 0
@@ -68,20 +68,20 @@ def test_questions_of_nested_workflows_are_named_and_answered(cli: Call) -> None
     steps = "[{id: a, type: workflow, file: inner.yaml}, {id: b, type: workflow, file: inner.yaml}]"
     done = cli("exec", written("outer.yaml", f"workflow:\n  - {{type: parallel, steps: {steps}}}\n"))
     run = last_run()
-    assert {one.id for one in run.waiting} == {"parallel_1/a/q1", "parallel_1/b/q1"}
+    assert {question.id for question in run.waiting} == {"parallel_1/a/q1", "parallel_1/b/q1"}
     assert done.code == 4 and done.why.endswith("Inner? Answer it:")
     assert done.last == f"agentnb answer {run.id} TEXT --question {run.waiting[0].id}"
     done = cli(*command_of(done))
     assert done.code == 4 and "--question" not in done.last and "Inner?" in done.why
     assert cli(*command_of(done)).code == 0
-    assert {one.outcome for one in last_run().questions} == {"answered"}
+    assert {question.outcome for question in last_run().questions} == {"answered"}
 
 
 def test_invalid_answer_is_refused_and_the_run_keeps_waiting(cli: Call, subtests: pytest.Subtests) -> None:
     tools = ("--tools", f"{module(LOOK)}:look")
     cli("exec", written("asks.yaml", ASKS), *tools)
     run = last_run()
-    for argv, told in {
+    for argv, expected in {
         (run.id, "perhaps", *tools): "Please choose one of: yes, no",
         (run.id, "yes", "--question", "q9", *tools): "has no question q9",
         (run.id, "yes", "--cancel", *tools): "--cancel replaces an answer",
@@ -89,7 +89,7 @@ def test_invalid_answer_is_refused_and_the_run_keeps_waiting(cli: Call, subtests
     }.items():
         with subtests.test(argv=argv):
             done = cli("answer", *argv)
-            assert done.code == 2 and told in done.err and done.err.count("\n") == 1
+            assert done.code == 2 and expected in done.err and done.err.count("\n") == 1
             assert last_run().is_suspended
     assert cli("answer", run.id[-6:], "yes", *tools).code == 4
     missing = cli("answer", "nowhere", "yes")
@@ -102,7 +102,7 @@ def test_question_is_declined_or_cancelled_instead_of_answered(cli: Call, subtes
         with subtests.test(word):
             assert cli("exec", written("sure.yaml", text)).code == 4
             done = cli("answer", last_run().id, word)
-            assert done.code == 1 and [one.outcome for one in last_run().questions] == [outcome]
+            assert done.code == 1 and [question.outcome for question in last_run().questions] == [outcome]
             assert ("declined to answer" if word == "--decline" else "without deciding") in done.err
 
 

@@ -95,11 +95,11 @@ def test_invalid_answer_is_explained_and_asked_again(subtests: pytest.Subtests) 
         ({"type": "boolean"}, "1", "yes", "Please choose one of: yes, no"),
         (approval_schema(), "perhaps", "2", "Please choose one of: approve, deny"),
     ]
-    for schema, wrong, right, told in cases:
+    for schema, wrong, right, expected in cases:
         with subtests.test(f"{schema} {wrong[:9]}"):
             _, written = said(schema, wrong, wrong, right)
             assert "Which?" in written[0] and len(written) == 3
-            assert all(told in words and "Which?" not in words for words in written[1:])
+            assert all(expected in words and "Which?" not in words for words in written[1:])
 
 
 def test_form_is_filled_field_by_field_or_at_once(snapshot: Snapshot) -> None:

@@ -136,7 +136,7 @@ def test_terminal_gets_a_progress_bar_without_control_characters(cli: Call, monk
     monkeypatch.setattr(sys, "stderr", Terminal(shown := BytesIO(), encoding="utf-8"))
     assert main(["exec", str(written("both.yaml", both)), "--tools", f"{tools}:look"]) == 0
     bars = re.findall(r"\r(./1 steps .*?)(?=[\r\n])", shown.getvalue().decode("utf-8"))
-    assert any("both/a" in one for one in bars) and not any(re.search(r"\bboth, ", one) for one in bars)
+    assert any("both/a" in bar for bar in bars) and not any(re.search(r"\bboth, ", bar) for bar in bars)
 
 
 # Input
@@ -195,14 +195,14 @@ def test_exit_code_says_how_the_run_ended(cli: Call, subtests: pytest.Subtests) 
         "async def nap() -> str:\n    '''Naps.'''\n    await asyncio.sleep(60)\n    return ''\n"
         "def bad() -> str:\n    '''Fails.'''\n    raise ValueError('no tide\\x1b[2J')\n"
     )
-    for name, (limits, code, told) in {
+    for name, (limits, code, expected) in {
         "nap": ("limits: {max_seconds: 0.05}\n", 3, "Limit reached: 0.05 s"),
         "bad": ("", 1, "agentnb: step a: ValueError: no tide"),
     }.items():
         with subtests.test(name):
             path = written(f"{name}.yaml", f"{limits}workflow:\n  - {{id: a, type: tool, name: {name}}}\n")
             done = cli("exec", path, "--tools", f"{tools}:{name}")
-            assert (done.code, done.out) == (code, "") and told in done.last
+            assert (done.code, done.out) == (code, "") and expected in done.last
             assert "Traceback" not in done.err and HEADING in done.err and "\x1b" not in done.err
 
 
@@ -284,8 +284,8 @@ def test_interrupt_watcher_ends_with_its_block(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(subprocess, "Popen", begin)
     with second_interrupt_kills():
-        assert [one.poll() for one in begun] == [None]
-    assert [one.wait(LONG) for one in begun] == [0]
+        assert [child.poll() for child in begun] == [None]
+    assert [child.wait(LONG) for child in begun] == [0]
 
 
 # Refusals
@@ -297,7 +297,7 @@ def test_invalid_command_exits_with_2_before_anything_runs(cli: Call, subtests: 
     two, plan = written("two.yaml", TWO), written("plan.yaml", "steps: []\n")
     written("latin.yaml", "").write_bytes(b"workflow: \xe9\n")
     given = ("--tools", f"{tools}:look")
-    for argv, told in {
+    for argv, expected in {
         (): "exec --help",
         ("none.yaml",): "There is no file none.yaml",
         (".",): "There is no file .",
@@ -319,7 +319,7 @@ def test_invalid_command_exits_with_2_before_anything_runs(cli: Call, subtests: 
     }.items():
         with subtests.test(argv=argv):
             done = cli("exec", *argv)
-            assert (done.code, done.out) == (2, "") and told in done.err
+            assert (done.code, done.out) == (2, "") and expected in done.err
             assert done.err.startswith("agentnb: ") and done.err.count("\n") == 1 and "%" not in done.err
     written("twice.yaml", "n: 1\nn: 2\n")
     done = cli("exec", two, *given, "-i", "twice.yaml")

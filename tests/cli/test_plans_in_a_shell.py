@@ -55,7 +55,7 @@ def planner(monkeypatch: pytest.MonkeyPatch) -> Planner:
     """Let a planner give these replies, whatever model the command names."""
 
     def reply(*replies: Any) -> ScriptedModel:
-        model = ScriptedModel([one if isinstance(one, str) else json.dumps(one) for one in replies])
+        model = ScriptedModel([reply if isinstance(reply, str) else json.dumps(reply) for reply in replies])
         monkeypatch.setattr(model_steps, "make_model", lambda name: model)
         return model
 
@@ -223,11 +223,11 @@ def test_planner_accepts_the_inputs_of_the_table(cli: Call, planner: Planner, su
             model = planner("Done.")
             assert cli("exec", "planner", *tools, *options, "When?").code == 0
             assert model.requests[0].messages[-1].text == "Only this: When?\n"
-            assert {"tides_fetch", "tables_compare", "web_fetch"} <= {one.name for one in model.requests[0].tools}
+            assert {"tides_fetch", "tables_compare", "web_fetch"} <= {spec.name for spec in model.requests[0].tools}
     model = planner("Done.")
     given = json.dumps({"tools": ["tides.fetch"], "query": "When?", "context": "In feet."})
     assert cli("exec", "planner", *tools, "-i", given).code == 0
-    assert [one.name for one in model.requests[0].tools] == ["tides_fetch"]
+    assert [spec.name for spec in model.requests[0].tools] == ["tides_fetch"]
 
 
 def test_input_the_planner_refuses_is_refused_before_it_runs(
@@ -347,7 +347,7 @@ def wait() -> str:
     planner("Done.")
     done = cli("recover", last_run().id)
     assert (done.code, done.out, fetched(done)) == (0, "Done.\n", 0), done.err
-    assert [one["name"] for one in last_run().variables["results"]] == ["tides_fetch", "wait"], "the first was done"
+    assert [step["name"] for step in last_run().variables["results"]] == ["tides_fetch", "wait"], "the first was done"
 
 
 @pytest.mark.req("R1.51", "R1.52")
@@ -361,7 +361,7 @@ def test_validate_says_what_validate_plan_says(cli: Call, subtests: pytest.Subte
         for with_tools in (True, False):
             with subtests.test(f"{path.name} {with_tools}"):
                 done = cli("validate", path, *(("-t", tools) if with_tools else ()))
-                expected = [one.line for one in validate_plan(path, given if with_tools else None)]
+                expected = [problem.line for problem in validate_plan(path, given if with_tools else None)]
                 assert (lines_of(done, str(path)), done.code) == (expected, 2 if expected else 0)
                 count = re.search(r": (\d+) problems?$", done.out)
                 assert (count is None) == (not expected) and (count is None or int(count[1]) == len(expected))
@@ -405,7 +405,7 @@ def test_chat_draft_is_approved_in_a_shell_with_its_tools(cli: Call) -> None:
     done = cli("answer", drafted.id, "approve", "--tools", f"{name}:tides_fetch", "--model", "simulated:disciplined")
     assert done.code == 0 and fetched(done) == 1 and "Step Context" not in done.out + done.err, done.err
     run = Store(RUNS).load(drafted.id)
-    assert run.status == "completed" and [one.status for one in run.step_records.values()] == ["completed"]
+    assert run.status == "completed" and [step.status for step in run.step_records.values()] == ["completed"]
 
 
 def test_text_of_a_rejected_plan_is_not_a_result() -> None:

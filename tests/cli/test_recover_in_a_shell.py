@@ -50,7 +50,7 @@ def test_killed_run_resumes_from_any_event_to_the_same_end(cli: Call, subtests: 
 
 def test_exit_codes_and_messages_match_exec(cli: Call, subtests: pytest.Subtests) -> None:
     tools = ("--tools", f"{module(WORK)}:work")
-    for text, events, code, told in (
+    for text, events, code, expected in (
         ("workflow:\n  - {id: a, type: tool, name: work, args: {what: broken}}\n", 2, 1, "step a: ValueError: it is broken"),
         (
             "workflow:\n  - {id: a, type: human, ask: 'Which?'}\n",
@@ -62,7 +62,7 @@ def test_exit_codes_and_messages_match_exec(cli: Call, subtests: pytest.Subtests
         with subtests.test(code=code):
             cli("exec", written("one.yaml", text), *tools)
             done = cli("recover", cut_off(events), *tools)
-            assert (done.code, done.out) == (code, "") and told in "\n".join(done.err.splitlines()[-2:]), done.err
+            assert (done.code, done.out) == (code, "") and expected in "\n".join(done.err.splitlines()[-2:]), done.err
     assert cli(*command_of(done)).code == 0
 
     def work(what: str) -> str:

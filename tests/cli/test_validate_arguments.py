@@ -40,9 +40,9 @@ def test_wrong_arguments_are_problems_with_lines_in_each_form(cli: Call, subtest
     ]
     for form, (head, line, reference, where) in FORMS.items():
         with subtests.test(form):
-            calls = [one.replace("REFERENCE", reference) for one in CALLS]
+            calls = [call.replace("REFERENCE", reference) for call in CALLS]
             if form == "tasks":
-                calls = [one.replace("name:", "action:").replace("args:", "input:") for one in calls]
+                calls = [call.replace("name:", "action:").replace("args:", "input:") for call in calls]
             path = written(f"{form}.yaml", head + "".join(line % (number, call) for number, call in enumerate(calls)))
             done = cli("validate", path, "--tools", f"{module(TOOLS)}:fetch,{module(TOOLS)}:now")
             told = zip([0, 0, 1, 2, 3], expected, strict=True)

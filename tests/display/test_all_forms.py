@@ -68,7 +68,7 @@ def _check(frame: dict[str, Any] | None) -> None:
     if frame is None:
         return
     pieces = [*frame["slots"].values(), *frame["stream"].get("add", ()), *frame["stream"].get("settled", ())]
-    pieces += [html for one in frame["rounds"] for html in one["html"].values()]
+    pieces += [html for round_ in frame["rounds"] for html in round_["html"].values()]
     for html in pieces:
         check_is_harmless(html)
 
@@ -78,9 +78,9 @@ def test_expanded_parts_of_a_card_are_harmless(subtests: pytest.Subtests) -> Non
     for part in ["markup", "text", "links"]:
         with subtests.test(part=part):
             run = hostile_run(part)
-            for one in run.rounds[:: max(1, len(run.rounds) // size(10, nightly=25))]:
-                check_is_harmless(request_view_html(sent_request(run, one.index), whole=True))
-                for record in one.records:
+            for round_ in run.rounds[:: max(1, len(run.rounds) // size(10, nightly=25))]:
+                check_is_harmless(request_view_html(sent_request(run, round_.index), whole=True))
+                for record in round_.records:
                     check_is_harmless(tool_body_html(record, whole=True, live=True))
 
 

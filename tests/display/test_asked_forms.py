@@ -22,7 +22,7 @@ URL = "https://accounts.example.org/connect?state=a%20b&next=1"
 
 
 def buttons(html: str) -> list[str]:
-    return [words_in(one) for one in re.findall(r"<(?:button|a) .*?</(?:button|a)>", html)]
+    return [words_in(match) for match in re.findall(r"<(?:button|a) .*?</(?:button|a)>", html)]
 
 
 def question(schema: dict[str, Any], kind: Any = "elicitation", **fields: str) -> WaitingOnUser:
@@ -101,14 +101,14 @@ def test_address_is_text_and_opens_only_by_click(subtests: pytest.Subtests) -> N
 
 
 def test_host_in_other_letters_is_shown_in_ascii_too(subtests: pytest.Subtests) -> None:
-    for url, told, opened in (
+    for url, expected, opened in (
         ("https://münchen.de/ä", "münchen.de (xn--mnchen-3ya.de) https://münchen.de/ä", "https://xn--mnchen-3ya.de/ä"),
         ("https://\u0430pple.com/", "\u0430pple.com (xn--pple-43d.com)", "https://xn--pple-43d.com/"),
         ("https://a.b/\u202etxt", "a.b https://a.b/⟨U+202E⟩txt", "https://a.b/"),
     ):
         with subtests.test(url):
             html = shown(question(DONE, url=url))
-            assert told in words_in(html) and f'href="{opened}' in html
+            assert expected in words_in(html) and f'href="{opened}' in html
 
 
 def test_unsafe_address_in_a_log_has_no_link(subtests: pytest.Subtests) -> None:
@@ -119,7 +119,7 @@ def test_unsafe_address_in_a_log_has_no_link(subtests: pytest.Subtests) -> None:
 
 
 def test_form_asker_and_address_never_become_markup(subtests: pytest.Subtests) -> None:
-    for text in [one.text[:1_000] for one in (*SCRIPTS, *BREAKS)]:
+    for text in [sample.text[:1_000] for sample in (*SCRIPTS, *BREAKS)]:
         with subtests.test(text[:60]):
             field = {"type": "string", "title": text, "description": text, "pattern": text, "format": text, "default": text}
             several = {"type": "array", "items": {"enum": [text, "b"], "enumNames": [text, text]}, "title": text}

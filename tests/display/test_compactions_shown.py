@@ -64,7 +64,7 @@ def without_summary() -> Run:
 
 def test_round_shows_count_reason_and_cost_of_a_compaction() -> None:
     run = summed_up()
-    assert [len(one.compactions) for one in run.rounds] == [0, 0, 0, 0, 1, 0]
+    assert [len(round_.compactions) for round_ in run.rounds] == [0, 0, 0, 0, 1, 0]
     for shown in (words(run_html(run)), words(page_html(run)), run_text(run)):
         assert shown.count(f"{LINE} · $0.0031") == 1
     assert "summarized: once" in words(run_html(run))
@@ -86,27 +86,27 @@ def test_each_reason_for_compaction_has_words(subtests: pytest.Subtests) -> None
         ("messages", {"history": "x"}, "the conversation had too many messages"),
         ("overflow", {}, "the provider refused the conversation as too long"),
     ]
-    for why, settings, told in cases:
+    for why, settings, expected in cases:
         with subtests.test(why=why, settings=settings):
             done = Compaction(why, Compacted(1, 25, 24, "Sum."), Usage(cost=0.0031), 4.2)
-            assert compaction_line(done, settings) == f"24 messages summarized, because {told} · $0.0031 · 4.2 s"
-            assert compaction_line(Compaction(why), settings) == f"summarizing, because {told}"
+            assert compaction_line(done, settings) == f"24 messages summarized, because {expected} · $0.0031 · 4.2 s"
+            assert compaction_line(Compaction(why), settings) == f"summarizing, because {expected}"
 
 
 def test_chip_says_summarizing_until_the_compaction_line_appears(snapshot: Snapshot) -> None:
     run, card = summed_up(), LiveCard()
-    told: list[tuple[str, str]] = []
+    updates: list[tuple[str, str]] = []
     for event in run.events:
         card.take(event)
         whole = card.whole()
-        pieces = {one["index"]: one for one in whole["rounds"]}.get(4, {"html": {}, "keys": []})
+        pieces = {round_["index"]: round_ for round_ in whole["rounds"]}.get(4, {"html": {}, "keys": []})
         if "compactions" in pieces["keys"]:
-            told.append((whole["say"], words(pieces["html"]["compactions"])))
+            updates.append((whole["say"], words(pieces["html"]["compactions"])))
             assert pieces["keys"].index("compactions") <= 1
         if isinstance(event, e.ContextCompacted):
             drawn = pieces["html"]["compactions"]
-    assert told[0] == snapshot
-    assert told[1][0] == "Thinking" and told[1][1].startswith(LINE)
+    assert updates[0] == snapshot
+    assert updates[1][0] == "Thinking" and updates[1][1].startswith(LINE)
     assert card.whole()["rounds"][4]["html"]["compactions"] == drawn
     assert "summarized: once" in words(card.whole()["slots"]["totals"])
 
@@ -154,7 +154,7 @@ def test_request_view_distinguishes_summary_from_stored_messages(whole: bool) ->
 def test_moved_messages_are_one_line_in_the_short_view() -> None:
     run = run_of_script(*work(30), said(Text("Done.")), history=History(max_messages=10))
     seen = [seen for _, seen in sent_requests(run)]
-    assert all(one.truncated for one in seen[6:])
+    assert all(request.truncated for request in seen[6:])
     cut, whole = (words(request_view_html(seen[25], whole=whole)) for whole in (False, True))
     assert "= Messages 2 to 9: stored; some earlier messages of round 25 are not sent" in cut
     assert "Part 24." in cut and "Part 23." not in cut and "Part 23." in whole
@@ -227,7 +227,7 @@ def test_interrupted_summary_is_not_shown_as_running() -> None:
 def test_recovered_run_shows_the_round_of_its_recovery(died: Run) -> None:
     model = ScriptedModel(["Done."])
     run = Agent(model, tools=[look]).resume(own_run(died.events)).result(30)
-    assert run.status == "completed" and [one.recovered for one in run.rounds] == [True, False]
+    assert run.status == "completed" and [round_.recovered for round_ in run.rounds] == [True, False]
     for shown in (words(run_html(run)), words(page_html(run)), run_text(run)):
         assert shown.count(RECOVERED) == 1 and "interrupted: the kernel died" in shown
     assert "recovered: once" in words(run_html(run))

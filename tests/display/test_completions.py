@@ -95,8 +95,8 @@ def test_each_end_has_its_tone_and_words_everywhere(name: str) -> None:
         assert mark is not None and (mark[1], mark[2].removesuffix(" by you")) == (tone, words)
     assert re.match(rf"{words}( by you)?(, expectation (passed|failed))?: 2 rounds", run_text(run))
     assert f" {words}" in history_text([row], "")
-    for told in (run_text(run), visible_text(run_html(run)), visible_text(page_html(run))):
-        assert why in told and "\x1b" not in told and ("First " in told) == why.startswith("First ")
+    for text in (run_text(run), visible_text(run_html(run)), visible_text(page_html(run))):
+        assert why in text and "\x1b" not in text and ("First " in text) == why.startswith("First ")
     assert ('class="agentnb-answer"' in run_html(run)) == (run.status == "completed" and words != "Plan rejected")
 
 
@@ -108,5 +108,5 @@ def test_call_counts_in_the_header_link_to_the_round() -> None:
 
 
 def test_rejected_plan_says_that_you_rejected_it() -> None:
-    for by, told in {"person": "Plan rejected by you", "agentnb": "Plan rejected"}.items():
-        assert chip(ended(facts=[REJECTED[0], (REJECTED[1][0], {**REJECTED[1][1], "by": by})])) == told
+    for by, expected in {"person": "Plan rejected by you", "agentnb": "Plan rejected"}.items():
+        assert chip(ended(facts=[REJECTED[0], (REJECTED[1][0], {**REJECTED[1][1], "by": by})])) == expected

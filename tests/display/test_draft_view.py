@@ -63,8 +63,8 @@ def test_only_a_live_card_has_the_controls_of_the_table() -> None:
 def test_plan_texts_are_not_markup_and_hide_nothing() -> None:
     hostile = "<img src=x onerror=alert(1)>\u202e"
     run = drafted(plan=steps({"description": hostile, "tools": ["fetch"], "args": {"station": hostile}}))
-    for found in (shown(run), run_html(run)):
-        assert "<img" not in found and "\u202e" not in found and "&lt;img" in found
+    for html in (shown(run), run_html(run)):
+        assert "<img" not in html and "\u202e" not in html and "&lt;img" in html
 
 
 def test_outcome_of_a_draft_is_shown_beside_it(snapshot: Any) -> None:
@@ -132,7 +132,7 @@ def test_question_in_an_approved_draft_shows_its_own_call() -> None:
     for event in run.events:
         card.take(event)
     pieces = {
-        key: words_in(piece) for one in card.whole()["rounds"] for key, piece in one["html"].items() if "question:" in key
+        key: words_in(piece) for round_ in card.whole()["rounds"] for key, piece in round_["html"].items() if "question:" in key
     }
     assert "You approved it." in pieces["question:q1"] and "Fetch Brest" in pieces["question:q1"]
     assert "cork" in pieces["question:p-1/q1"] and "Fetch Brest" not in pieces["question:p-1/q1"]

@@ -138,7 +138,7 @@ def test_live_card_lists_new_findings_and_marks_their_rounds() -> None:
     assert told[0] == [] and all(now[: len(before)] == before for before, now in pairwise(told))
     assert len({*seen}) > 2  # not only at the end
     assert told[-1] == lines_of(run_html(run))
-    rounds = {one["index"]: one["html"] for one in card.whole()["rounds"]}
+    rounds = {round_["index"]: round_["html"] for round_ in card.whole()["rounds"]}
     assert "marks" not in rounds[0] and "↑ finding 1" in rounds[1]["marks"]
     targets = {unquote(where) for _, where in LINK.findall("".join(pieces.get("marks", "") for pieces in rounds.values()))}
     assert targets and targets <= {*re.findall(r' id="([^"]+)"', seen[-1])}
@@ -154,7 +154,7 @@ def test_live_card_lists_the_newest_findings_and_marks_all_rounds() -> None:
     card, seen = live(of_kinds(40))
     assert lines_of(seen[-1])[0].startswith("▲ 40. Dug 41 times") and lines_of(seen[-1])[-1] == f"{40 - MAX_LIVE} earlier"
     assert len(lines_of(seen[-1])) == MAX_LIVE + 1
-    marks = [one["html"].get("marks", "") for one in card.whole()["rounds"]]
+    marks = [round_["html"].get("marks", "") for round_ in card.whole()["rounds"]]
     assert [re.findall(r"finding (\d+)<", mark) for mark in marks] == [[], *[[str(number)] for number in range(1, 41)]]
 
 

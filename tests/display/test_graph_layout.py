@@ -176,7 +176,7 @@ def test_folded_graph_keeps_steps_with_jumps() -> None:
 
     graph = fold_graph(drawing_of(WorkflowSpec(steps=tuple(step(n) for n in range(100))))).graph
     assert {"t30", "t49"} <= {node.path for node in graph.nodes}
-    assert [(one.source, one.target) for one in graph.edges if one.is_back] == [("t49", "t30")]
+    assert [(edge.source, edge.target) for edge in graph.edges if edge.is_back] == [("t49", "t30")]
 
 
 def test_wide_block_shows_first_branches_and_counts_the_others() -> None:

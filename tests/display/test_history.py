@@ -134,7 +134,7 @@ def test_line_opens_to_its_run() -> None:
     lines = [line(), line()]
     found = harmless(history_html(lines, "2 runs", closed))
     assert [name for name, _ in found.elements].count("details") == 2
-    assert all(f"opened {one.id}" in found.text for one in lines)
+    assert all(f"opened {row.id}" in found.text for row in lines)
     assert all("open" not in attributes for _, attributes in found.elements)
 
 
@@ -159,8 +159,8 @@ def test_long_list_expands_only_its_first_runs() -> None:
 
     lines = [line() for _ in range(MAX_OPENING + 180)]
     html = history_html(lines, "", opened)
-    assert asked == [one.id for one in lines[:MAX_OPENING]]
-    assert "180 runs before these" in html and all(one.id in html for one in lines)
+    assert asked == [row.id for row in lines[:MAX_OPENING]]
+    assert "180 runs before these" in html and all(row.id in html for row in lines)
     assert len(html) < 150_000
 
 
@@ -194,9 +194,9 @@ def test_search_requires_all_words_in_status_model_or_prompt(subtests: pytest.Su
         (["sum", "failed"], False),
         (["20260304"], False),
     ]
-    for wanted, found in cases:
+    for wanted, expected in cases:
         with subtests.test(wanted=wanted):
-            assert matches(line(), wanted) is found
+            assert matches(line(), wanted) is expected
 
 
 def test_nested_runs_are_counted_and_indented_below_their_parent() -> None:
@@ -221,7 +221,7 @@ def test_run_expands_to_prompt_answer_todos_and_rounds() -> None:
     write = ToolCall("todo_operations", {"operation": "write", "todoList": todos})
     run = do(["I look first.", write], [ToolCall("boom", {"text": "x"}), ToolCall("add", {"a": 1})], "It is **three**.")
     found = harmless(compact_html(run))
-    for told in (
+    for expected in (
         "■ Done, 1 call failed",
         "3 rounds",
         "Asked: Go",
@@ -229,7 +229,7 @@ def test_run_expands_to_prompt_answer_todos_and_rounds() -> None:
         "✓ 1 Look around, completed",
         f"%agent load {run.id}",
     ):
-        assert told in found.text
+        assert expected in found.text
     assert "  1  I look first.  todo_operations ✓" in found.text and "  2  boom ✗ failed, add ✓" in found.text
     assert "  3  " not in found.text  # the answer appears once
 
@@ -262,8 +262,8 @@ def test_hostile_text_never_becomes_markup_nor_grows_much(subtests: pytest.Subte
                 html = compact_html(run)
                 harmless(html)
                 assert len(html.encode("utf-8", "replace")) <= 15_000
-            lines = [one._replace(model=text, status=text[:20]) for one in store.summaries()]
-            compact = {one.id: compact_html(store.load(one.id)) for one in lines}
+            lines = [row._replace(model=text, status=text[:20]) for row in store.summaries()]
+            compact = {row.id: compact_html(store.load(row.id)) for row in lines}
             found = harmless(history_html(lines, text[:300], compact.__getitem__))
             assert found.named("agentnb-history-run") == 3
             many = [lines[0]._replace(id=f"r{n}") for n in range(30)]

@@ -38,16 +38,16 @@ def test_page_has_a_head_and_a_fragment_has_none() -> None:
 
 
 def test_hostile_texts_have_unique_names() -> None:
-    assert len({one.name + one.text for one in CORPUS}) == len(CORPUS)
-    assert any(len(one.text) > 1_000_000 for one in CORPUS)
+    assert len({sample.name + sample.text for sample in CORPUS}) == len(CORPUS)
+    assert any(len(sample.text) > 1_000_000 for sample in CORPUS)
 
 
 def test_only_escaping_keeps_most_of_the_corpus_harmless() -> None:
     """An unescaped corpus must fail, or it tests nothing."""
     harmful = 0
-    for one in CORPUS:
+    for sample in CORPUS:
         try:
-            check_is_harmless(one.text[:10_000])
+            check_is_harmless(sample.text[:10_000])
         except Harmful:
             harmful += 1
     assert harmful > 60

@@ -212,12 +212,12 @@ def test_todo_status_has_words_besides_its_mark(subtests: pytest.Subtests) -> No
         ("completed", "✓ done: Plot it"),
         ("blocked", "⊘ Plot it (blocked: no data)"),
     ]
-    for status, told in cases:
+    for status, expected in cases:
         with subtests.test(status=status):
             html = todos_html((Todo(1, "Plot it", status, blocked_reason="no data"),), live=False)
             check_is_harmless(html)
-            assert Words(html).text.endswith(told)
-            assert f'aria-hidden="true">{told[0]} </span>' in html  # a screen reader reads only the words
+            assert Words(html).text.endswith(expected)
+            assert f'aria-hidden="true">{expected[0]} </span>' in html  # a screen reader reads only the words
 
 
 @pytest.mark.parametrize("status", ["not-started", "completed"])

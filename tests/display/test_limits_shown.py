@@ -177,10 +177,10 @@ def test_calls_cut_off_by_a_limit_are_not_called_stopped(subtests: pytest.Subtes
 
     agent = Agent(ScriptedModel([ToolCall("slow")]), tools=[slow], max_seconds=0.01)
     runs["cut off by the time limit"] = agent.run_sync("Go.")
-    for told, run in runs.items():
+    for expected, run in runs.items():
         for form, text in {"html": words(run_html(run)), "page": words(page_html(run)), "text": run_text(run)}.items():
-            with subtests.test(told, form=form):
-                assert told in text and "stopped" not in text and "failed" not in text
+            with subtests.test(expected, form=form):
+                assert expected in text and "stopped" not in text and "failed" not in text
 
 
 # While it runs

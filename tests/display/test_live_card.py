@@ -47,9 +47,9 @@ class Browser:
             assert frame["seq"] == self.seq + 1
         self.seq = frame["seq"]
         self.slots |= frame["slots"]
-        for one in frame["rounds"]:
-            known = self.rounds.get(one["index"], {})
-            self.rounds[one["index"]] = {key: one["html"].get(key) or known[key] for key in one["keys"]}
+        for round_ in frame["rounds"]:
+            known = self.rounds.get(round_["index"], {})
+            self.rounds[round_["index"]] = {key: round_["html"].get(key) or known[key] for key in round_["keys"]}
         self._stream(frame)
 
     def _stream(self, frame: dict[str, Any]) -> None:
@@ -129,7 +129,7 @@ def test_frame_contains_only_changes() -> None:
         card.take(item)
         frames.append(card.frame())
     assert card.frame() is None
-    told = [(one["index"], key) for frame in frames if frame for one in frame["rounds"] for key in one["html"]]
+    told = [(round_["index"], key) for frame in frames if frame for round_ in frame["rounds"] for key in round_["html"]]
     assert told.count((0, "text")) == 1
     assert told.count((0, "call:0")) == 2  # running, then done
 
@@ -153,8 +153,8 @@ def test_call_is_shown_as_running_before_its_result() -> None:
     seen = []
     for item in STORY:
         card.take(item)
-        for one in (card.frame() or {"rounds": []})["rounds"]:
-            seen += [html for key, html in one["html"].items() if key == "call:0"]
+        for round_ in (card.frame() or {"rounds": []})["rounds"]:
+            seen += [html for key, html in round_["html"].items() if key == "call:0"]
     assert "running" in seen[0] and "add" in seen[0]
     assert "ok" in seen[1]
 
@@ -235,7 +235,7 @@ def test_sent_message_stays_at_the_end_until_it_is_read() -> None:
     assert slot(card, "asked").count("read in the next round") == 2
     commanded(card, "say", "Look at <b>Gentoo</b>")
     assert "Gentoo" not in slot(card, "asked") and "and hurry" in slot(card, "asked")
-    said = [html for one in card.whole()["rounds"] for html in one["html"].values() if "Gentoo" in html]
+    said = [html for round_ in card.whole()["rounds"] for html in round_["html"].values() if "Gentoo" in html]
     assert len(said) == 1 and "read in the next round" not in said[0]
     commanded(card, "say", "and hurry")
     assert slot(card, "asked") == ""
@@ -298,10 +298,10 @@ def test_cached_html_equals_a_fresh_drawing(story: list[AnyEvent | Delta]) -> No
         events.append(item)
         findings.take(item, card.run)
         form = Form(live=True, effects=effects_of(card.run.tools), marks=findings.marks)
-        shown = {one["index"]: (one["keys"], one["html"]) for one in card.whole()["rounds"]}
-        for one in card.run.rounds:
-            anew = round_pieces(one, form, user_messages=UserMessages(events).during(one.index))
-            assert shown[one.index] == (list(anew), anew)
+        shown = {round_["index"]: (round_["keys"], round_["html"]) for round_ in card.whole()["rounds"]}
+        for round_ in card.run.rounds:
+            anew = round_pieces(round_, form, user_messages=UserMessages(events).during(round_.index))
+            assert shown[round_.index] == (list(anew), anew)
 
 
 def test_effects_of_tools_added_later_are_shown() -> None:

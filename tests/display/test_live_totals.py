@@ -136,5 +136,5 @@ def test_message_appears_in_the_round_that_reads_it() -> None:
     over, next_one = (RoundFinished, {"index": 0, "status": "success"}), (RoundStarted, {"index": 1, "reason": "said"})
     for event in facts(say, over, next_one, say):
         card.take(event)
-    said = [words(one["html"]["said"]) for one in card.whole()["rounds"]]
+    said = [words(round_["html"]["said"]) for round_ in card.whole()["rounds"]]
     assert said == ["You: Faster <b>"] * 2

@@ -41,7 +41,7 @@ def test_hostile_text_never_becomes_markup_and_html_growth_is_bounded(subtests: 
             check_is_harmless(html)
             if place % size(3, nightly=1) == 0:
                 check_is_harmless(inline_css(html))
-            assert [found for found in one.never if found in html] == []
+            assert [markup for markup in one.never if markup in html] == []
             # Links get attributes in the browser's form, at most as long again for each.
             assert len(html) <= 3 * GROWTH * min(len(one.text), markdown.MAX_CHARACTERS) + 2_000
 
@@ -225,10 +225,10 @@ def test_sanitizer_holds_where_the_parser_fails(monkeypatch: pytest.MonkeyPatch)
             return text
 
     monkeypatch.setattr(markdown, "parser", Open)
-    for one in CORPUS:
-        if len(one.text) < 20_000:
+    for sample in CORPUS:
+        if len(sample.text) < 20_000:
             # The sanitizer closes only its own open elements; this keeps the card whole.
-            check_is_harmless(markdown_html(one.text))
+            check_is_harmless(markdown_html(sample.text))
     kept = fragment(
         '<p id="x" class="y" style="z" title="t" onclick="w">a<script>b</script><img src="https://a.example/x"></p>'
     )

@@ -89,7 +89,7 @@ def test_few_nested_runs_are_listed_live_and_saved() -> None:
         assert html.count("agentnb-nested-summary") == 2 and "helper-0" in html and "part 1" in html
         assert "<done>" not in html and "&lt;done&gt; at 0" in html
     assert "%agent load" not in saved
-    opened = watching.card.nested.html("c", {f"nested:{one.run_id}": True for one in watching.card.nested._few["c"]})
+    opened = watching.card.nested.html("c", {f"nested:{child.run_id}": True for child in watching.card.nested._few["c"]})
     assert opened.count(" open") == 2
 
 
@@ -128,7 +128,7 @@ def test_nested_runs_are_shown_up_to_a_depth() -> None:
 def test_runs_logged_by_a_call_are_listed_in_each_form(tmp_path: Path) -> None:
     run, _, _ = run_with(60)
     begun = run.rounds[0].records[0].nested
-    assert len(begun) == 60 and {one.agent for one in begun} == {"helper-0"}
+    assert len(begun) == 60 and {child.agent for child in begun} == {"helper-0"}
     page = save_trace(run, tmp_path / "run.html").read_text(encoding="utf-8")
     for form, command in ((run_text(run), "run "), (str(run_html(run)), "%agent load "), (page, "%agent load ")):
         assert f"{command}{begun[-1].run_id}" in form and "helper-0" in form

@@ -35,7 +35,7 @@ def test_page_shows_the_whole_run() -> None:
     run = plain_run()
     page = page_html(run)
     words = visible_text(page)
-    for told in (
+    for expected in (
         "Asked: What is it <i>?",
         "It is 3 <b>.",
         "essay",
@@ -45,7 +45,7 @@ def test_page_shows_the_whole_run() -> None:
         run.id,
         "• Done, not checked",
     ):
-        assert told in words, told
+        assert expected in words, expected
     assert f"{run.id} · {run.started_at:%Y-%m-%d %H:%M} UTC · {len(run.events)} events" in words
     assert words.count("what the model saw") + words.count("guidance") >= 2
     assert words.count("line 2500 ") == 1  # the next request shows it cut; it is whole right above
@@ -113,7 +113,7 @@ def test_html_file_name_saves_a_page(tmp_path: Path, name: str) -> None:
     path = save_trace(plain_run(), tmp_path / name)
     assert path == tmp_path / name
     assert path.read_text("utf-8").startswith("<!doctype html>\n<html")
-    assert [one.name for one in tmp_path.iterdir()] == [name]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_other_file_names_save_a_loadable_log(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_unwritable_target_raises_a_clear_error(tmp_path: Path, name: str) -> No
     for path in (tmp_path / "file" / name, tmp_path / name):
         with pytest.raises(StoreError, match="cannot be saved as"):
             save_trace(plain_run(), path)
-    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(["file", name])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["file", name])
 
 
 def test_surrogates_do_not_break_writing_a_page(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_pictures_are_shown_only_after_the_run_has_ended() -> None:
     for event in run.events:
         growing.apply(event)
         assert Images(running_html(growing, drawn=drawn)).images == []
-    assert not any("<img" in one for one in drawn.values()) and sorted(drawn) == [0, 1, 2]
+    assert not any("<img" in html for html in drawn.values()) and sorted(drawn) == [0, 1, 2]
     assert len(images_of(growing)) == 2 and run_html(growing) == run_html(run)
 
 

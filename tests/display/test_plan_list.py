@@ -110,7 +110,7 @@ def test_live_card_sends_only_the_steps_that_changed(run: Run) -> None:
     card, sent = LiveCard(), []
     for event in until(run.events, PlanProposed, 2):
         card.take(event)
-        sent += [[*one["html"]] for one in (card.frame() or {"rounds": []})["rounds"]]
+        sent += [[*round_["html"]] for round_ in (card.frame() or {"rounds": []})["rounds"]]
     assert ["plan:1", *[f"plan:1:{n}" for n in range(5)]] in sent
     assert max(len(keys) for keys in sent[4:-4]) <= 4
     pieces = pieces_of(card)
@@ -126,8 +126,8 @@ def test_frames_build_the_whole_card(run: Run) -> None:
         fresh.take(event)
         frame = card.frame() or {"slots": {}, "rounds": []}
         slots |= frame["slots"]
-        for one in frame["rounds"]:
-            pieces = {key: one["html"].get(key, pieces.get(key)) for key in one["keys"]}
+        for round_ in frame["rounds"]:
+            pieces = {key: round_["html"].get(key, pieces.get(key)) for key in round_["keys"]}
     assert pieces == pieces_of(card) == pieces_of(fresh) and slots == card.whole()["slots"]
 
 

@@ -83,7 +83,7 @@ def test_successful_todo_updates_fold_into_a_mark(subtests: pytest.Subtests) -> 
             assert next(iter(pieces)) == "todos" and not re.match(r"<details[^>]* open", mark)
             assert "todos: update 1 completed" in mark.split("</summary>")[0] and "✓" not in visible_text(mark)
             assert ("agentnb-updates-line" in mark, "agentnb-updates-mark" in mark) == (has_words, not has_words)
-            assert mark.count("agentnb-tool agentnb-routine") == len([one for one in parts if "todo" in str(one)])
+            assert mark.count("agentnb-tool agentnb-routine") == len([part for part in parts if "todo" in str(part)])
             assert sum(key.startswith("call:") for key in pieces) == (name == "beside a call")
     opened = round_pieces(RunBuilder().round("I look.", update).run.rounds[0], Form(folds={"call:0:0": True}))
     assert re.match(r'<details[^>]* data-fold="todos:0" open', opened["todos"])
@@ -118,23 +118,23 @@ def test_live_card_folds_todo_updates_like_the_saved_form() -> None:
 def calls_of(card: LiveCard, index: int) -> list[str]:
     """Return the calls of a live card's round that have their own lines."""
     rounds = card.whole()["rounds"][index : index + 1]
-    return [html for one in rounds for key, html in one["html"].items() if key.startswith("call:")]
+    return [html for round_ in rounds for key, html in round_["html"].items() if key.startswith("call:")]
 
 
 def test_calls_and_todo_updates_are_counted_separately_everywhere(subtests: pytest.Subtests) -> None:
-    for (work, updates), told in {
+    for (work, updates), expected in {
         (4, 6): "4 calls and 6 todo updates",
         (1, 1): "1 call and 1 todo update",
         (2, 0): "2 calls",
         (0, 3): "3 todo updates",
     }.items():
-        with subtests.test(told):
+        with subtests.test(expected):
             run = with_todos(work=work, updates=updates)
             card, row = visible_text(run_html(run)), row_of(0, run)
             head, _, rest = card.partition("Transcript")
-            assert f"· {told} ·" in head and f"calls: {told}" in rest.partition("Details")[2]
-            assert f" · {told}" in visible_text(rows_html([row])) and f", {told}" in browser_text([row], 1, "One")
-            assert f", {told.replace('call', 'tool call')}" in head_line(run)
+            assert f"· {expected} ·" in head and f"calls: {expected}" in rest.partition("Details")[2]
+            assert f" · {expected}" in visible_text(rows_html([row])) and f", {expected}" in browser_text([row], 1, "One")
+            assert f", {expected.replace('call', 'tool call')}" in head_line(run)
             assert len(re.findall(r"\d+ (?:tool )?call", re.sub("failed call|1 call failed", "", card))) == (2 if work else 0)
 
 

@@ -39,17 +39,17 @@ class Element:
 
     @property
     def text(self) -> str:
-        return "".join(one if isinstance(one, str) else one.text for one in self.content)
+        return "".join(part if isinstance(part, str) else part.text for part in self.content)
 
     def all(self, name: str) -> Iterator[Element]:
-        for one in self.content:
-            if isinstance(one, Element):
-                if one.name == name:
-                    yield one
-                yield from one.all(name)
+        for part in self.content:
+            if isinstance(part, Element):
+                if part.name == name:
+                    yield part
+                yield from part.all(name)
 
     def names(self) -> set[str]:
-        return {self.name}.union(*(one.names() for one in self.content if isinstance(one, Element)))
+        return {self.name}.union(*(part.names() for part in self.content if isinstance(part, Element)))
 
 
 class Tree(HTMLParser):
@@ -123,8 +123,8 @@ def test_table_styles_numbers_and_row_labels() -> None:
     assert kinds == ["cell number index", "cell", "cell number", "cell number gap"]
     assert [element.name for element in last] == ["th", "td", "td", "td"]
     heads = [element.attributes for element in next(root.all("thead")).all("th")]
-    assert ["number" in one["class"] for one in heads] == [True, False, True, True]
-    assert {one["scope"] for one in heads} == {"col"}
+    assert ["number" in head["class"] for head in heads] == [True, False, True, True]
+    assert {head["scope"] for head in heads} == {"col"}
 
 
 def test_complete_table_shows_only_its_size() -> None:
@@ -310,8 +310,8 @@ def test_hostile_text_stays_text_everywhere(subtests: pytest.Subtests) -> None:
                 record(hostile, Image(hostile, picture())),
                 record(f"a picture of {hostile}", Image("image/png", picture())),
             ]
-            for one in results:
-                root = tree(result_html(one))
+            for result in results:
+                root = tree(result_html(result))
                 assert hostile in root.text or any(hostile in image.attributes["alt"] for image in root.all("img"))
                 assert root.names() <= {"", "pre", "details", "summary", "div", "table", "thead", "tbody", "tr", "th", "td"} | {
                     "figure",

@@ -17,7 +17,7 @@ DONE = RunSummary(
 
 def test_row_has_status_time_rounds_cost_model_and_prompt() -> None:
     html = run_list_html([DONE])
-    for told in (
+    for expected in (
         'data-run="20261121-1"',
         ">•<",
         "Done, not checked",
@@ -26,7 +26,7 @@ def test_row_has_status_time_rounds_cost_model_and_prompt() -> None:
         ">Count<",
         'type="button"',
     ):
-        assert told in html
+        assert expected in html
 
 
 def test_each_status_has_a_word_not_only_a_colour(subtests: pytest.Subtests) -> None:

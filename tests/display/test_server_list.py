@@ -78,9 +78,9 @@ def test_tools_that_cannot_be_used_are_shown_with_the_reason() -> None:
     (row,) = servers.listed(Path("/work"))
     html = server_html(row, catalogue, [])
     check_is_harmless(html)
-    for told in (server_text(row, catalogue, []), visible_text(html)):
-        assert "1 tool" in told and "1 unusable tool" in told
-        assert "rows" in told and "its schema does not describe an object" in told
+    for text in (server_text(row, catalogue, []), visible_text(html)):
+        assert "1 tool" in text and "1 unusable tool" in text
+        assert "rows" in text and "its schema does not describe an object" in text
     servers.close()
 
 

@@ -133,11 +133,11 @@ def test_run_without_a_reply_counts_no_round(subtests: pytest.Subtests) -> None:
     answered_once = ended(RunBuilder().round(called("look")).extend(*begun(1)), "failed", "error")
     cut_off = ended(RunBuilder().extend(*begun(0)), "cancelled", "cancelled")
     cases = [(unanswered, "no reply", "1 round"), (answered_once, "2 rounds", "no reply"), (cut_off, "no reply", "round")]
-    for run, told, never in cases:
-        with subtests.test(told=told, status=run.status):
+    for run, expected, never in cases:
+        with subtests.test(told=expected, status=run.status):
             head = run_text(run).partition("\n")[0]
-            assert told in head and never not in head
-            assert told in visible_text(meta_html(run, Totals(run.rounds))) and told in visible_text(compact_html(run))
+            assert expected in head and never not in head
+            assert expected in visible_text(meta_html(run, Totals(run.rounds))) and expected in visible_text(compact_html(run))
     assert "round 1" in visible_text(meta_html(RunBuilder().extend(*begun(0)).run, Totals()))
 
 

@@ -81,13 +81,13 @@ def test_odd_text_is_equal_streamed_and_whole(text: str, size: int) -> None:
 
 @pytest.mark.slow("240 texts, two dozen of them huge, in a hundred pieces each, at night three hundred")
 def test_hostile_stream_never_becomes_markup(subtests: pytest.Subtests) -> None:
-    for one in CORPUS:
-        with subtests.test(one.name):
-            settled, html = streamed(one.text, max(1, len(one.text) // property_settings.size(100, nightly=300)))
+    for sample in CORPUS:
+        with subtests.test(sample.name):
+            settled, html = streamed(sample.text, max(1, len(sample.text) // property_settings.size(100, nightly=300)))
             for block in settled:
                 check_is_harmless(block)
             check_is_harmless(html)
-            assert [found for found in one.never if found in html] == []
+            assert [markup for markup in sample.never if markup in html] == []
 
 
 def test_block_settles_as_soon_as_it_cannot_change(subtests: pytest.Subtests) -> None:
@@ -121,11 +121,11 @@ def test_tail_is_the_unsettled_text_and_is_sanitized() -> None:
     blocks.feed("one\r")
     assert (blocks.settle(), blocks.tail) == ([], "one")
     blocks.feed("\n\r\nt\x1bwo \ud83d")
-    assert [visible_text(one) for one in blocks.settle()] == ["one"]
+    assert [visible_text(block) for block in blocks.settle()] == ["one"]
     assert blocks.tail == "t\ufffdwo "
     blocks.feed("\ude00")
     assert blocks.tail == "t\ufffdwo 😀"
-    assert [visible_text(one) for one in blocks.finish()] == ["t\ufffdwo 😀"]
+    assert [visible_text(block) for block in blocks.finish()] == ["t\ufffdwo 😀"]
     assert (blocks.tail, blocks.finish()) == ("", [])
 
 

@@ -102,7 +102,7 @@ def runs() -> Iterator[str]:
             continue
         for frame in (card.frame() or {}, card.whole()):
             yield from frame.get("slots", {}).values()
-            yield from (html for one in frame.get("rounds", ()) for html in one["html"].values())
+            yield from (html for round_ in frame.get("rounds", ()) for html in round_["html"].values())
 
 
 def quiet_runs() -> Iterator[str]:
@@ -202,7 +202,7 @@ def experiments() -> Iterator[str]:
 
 def test_saved_styles_have_one_rule_per_class(subtests: pytest.Subtests) -> None:
     seen: list[str] = []
-    for path in [one for one in sorted(STYLES.glob("*.css")) if one.name != LIVE]:
+    for path in [path for path in sorted(STYLES.glob("*.css")) if path.name != LIVE]:
         with subtests.test(path.name):
             text = re.sub(r"/\*.*?\*/", "", path.read_text("utf-8"), flags=re.DOTALL)
             assert re.sub(r"\.agentnb-[\w-]+ \{[^{}]*\}", "", text).strip() == "", "inlined styles would always apply"

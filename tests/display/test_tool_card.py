@@ -262,7 +262,7 @@ def test_header_summarizes_the_result_of_a_call(subtests: pytest.Subtests) -> No
         "a failure": (answered(Text("boom\nat line 1"), is_error=True, error_code="tool_error"), "boom"),
         "a picture": (answered(Text("Figure 1"), picture()), ""),
     }
-    for name, (record, told) in cases.items():
+    for name, (record, expected) in cases.items():
         with subtests.test(name):
             found = re.search(r'<span class="agentnb-tool-(?:result|error)[^>]*>(.*?)</span>', tool_card_html(record))
-            assert unescape(found.group(1) if found else "") == told
+            assert unescape(found.group(1) if found else "") == expected

@@ -54,7 +54,7 @@ def about(arguments: object, message: str = "May shell run?") -> WaitingOnUser:
 
 
 def test_whole_call_is_shown_by_argument(subtests: pytest.Subtests) -> None:
-    for arguments, told in {
+    for arguments, expected in {
         '{"command":"ls","n":5}': "shell\n  command: ls\n  n: 5",
         '{"command":"ls\\nrm -rf /\\n  n: 5"}': "shell\n  command: \n    ls\n    rm -rf /\n    ··n: 5",
         '{"a\\u202eb":"c  d"}': 'shell\n  "a⟨U+202E⟩b": c··d',
@@ -64,7 +64,7 @@ def test_whole_call_is_shown_by_argument(subtests: pytest.Subtests) -> None:
         "[1]": "shell: [1]",
     }.items():
         with subtests.test(arguments):
-            assert call_text(about(msgspec.json.decode(arguments))) == told
+            assert call_text(about(msgspec.json.decode(arguments))) == expected
     assert call_text(about({"a": 1}, 'May shell run with {"a":1}?')) == ""
     assert call_text(about({"a": object})).startswith("shell: ")
     forged = replace(about({"n": 5}), about=judged_call(ToolCall("ls\n  n: 1", {}), "approval"))

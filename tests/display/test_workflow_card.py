@@ -65,7 +65,9 @@ def test_failed_step_says_why_and_what_shows_its_run() -> None:
     assert "%agent load run-of-generator shows its run, if that was stored" in shown
     assert "A bold claim." in shown
     summaries = re.findall(r"<summary.*?</summary>", run_html(run))
-    assert ["researcher" in one for one in summaries if "&lt;no&gt; model" in one] == [True], "blocks do not repeat it"
+    assert ["researcher" in summary for summary in summaries if "&lt;no&gt; model" in summary] == [True], (
+        "blocks do not repeat it"
+    )
     assert "          ✗ researcher  agent  failed  3 attempts, 2 retries  <no> model" in run_text(run).splitlines()
 
 
@@ -129,7 +131,7 @@ def frames(run: Run) -> tuple[LiveCard, list[dict[str, Any]]]:
     for event in run.events:
         card.take(event)
         found.append(card.frame())
-    return card, [one for one in found if one]
+    return card, [frame for frame in found if frame]
 
 
 @pytest.mark.req("R4.36")
@@ -137,7 +139,7 @@ def test_live_card_colours_the_graph_and_sends_only_changed_steps() -> None:
     card, sent = frames(workflow_run(LOOP, ONCE_AROUND))
     assert "agentnb-graph-active" not in sent[0]["slots"]["graph"]
     assert "agentnb-graph-active" in sent[1]["slots"]["graph"]
-    assert [[*one["rounds"][0]["html"]] for one in sent if one["rounds"]] == [
+    assert [[*frame["rounds"][0]["html"]] for frame in sent if frame["rounds"]] == [
         ["step:draft"],
         ["step:draft"],
         ["step:enough"],
@@ -155,9 +157,9 @@ def test_frames_build_the_whole_card() -> None:
     slots: dict[str, str] = {}
     pieces: dict[str, str] = {}
     keys: list[str] = []
-    for one in sent:
-        slots |= one["slots"]
-        for each in one["rounds"]:
+    for frame in sent:
+        slots |= frame["slots"]
+        for each in frame["rounds"]:
             pieces |= each["html"]
             keys = each["keys"]
     whole = card.whole()
@@ -210,9 +212,9 @@ def test_runs_nested_in_a_step_are_folded_inside_it() -> None:
     text = "agents: {generator: {}, researcher: {}, summarizer: {}, publisher: {}}\n" + NESTED
     with use_host(Host(watch=lambda beginning: watching)):
         run = asyncio.run(Workflow(spec_of(text)).run("Go.", replies={**replies, "publisher": ["Four."]}))
-    (pieces,) = [one["html"] for one in card.whole()["rounds"]]
+    (pieces,) = [round_["html"] for round_ in card.whole()["rounds"]]
     assert re.search(r'data-fold="nested:.*researcher', pieces["step:outer/inner/researcher"])
-    while_it_runs = [one["rounds"][0]["html"].get("step:publisher", "") for one in drawn if one and one["rounds"]]
+    while_it_runs = [round_["rounds"][0]["html"].get("step:publisher", "") for round_ in drawn if round_ and round_["rounds"]]
     assert any("agentnb-step-state" in html and 'data-fold="nested:' in html for html in while_it_runs)
     html = run_html(run, nested=card.nested.html)
     assert html.count('data-fold="nested:') == 4 and "%agent load" not in html.partition("Details")[0].partition("nested:")[0]
@@ -252,10 +254,10 @@ def test_streamed_text_of_a_step_is_a_small_update() -> None:
     workflow = Workflow(spec_of(text), {"writer": Agent(Saying(), name="writer", todos=False)})
     with use_host(Host(watch=lambda beginning: watching)), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(workflow.run("Go."))
-    lines = [one["html"] for one in sent if "last:step:write" in one["html"]]
+    lines = [frame["html"] for frame in sent if "last:step:write" in frame["html"]]
     assert [words_in(html["last:step:write"]) for html in lines][-1] == "A <b>second</b> one" and len(lines) >= 3
     assert all([*html] == ["last:step:write"] for html in lines)
-    assert "last:step:write" in [key for one in sent for key in one["keys"]] and sent[-1]["keys"] == ["step:write"]
+    assert "last:step:write" in [key for frame in sent for key in frame["keys"]] and sent[-1]["keys"] == ["step:write"]
 
 
 def test_agents_that_log_steps_are_shown_as_before() -> None:

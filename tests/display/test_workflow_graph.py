@@ -78,7 +78,7 @@ def test_hostile_text_never_becomes_markup(name: str, condition: str, error: str
     steps = (AgentStep(id=name, path=name, agent=condition), ConditionStep(id="c", path="c", condition=condition))
     html = graph_html(WorkflowSpec(steps=steps), {name: NodeState("failed", error=error), "c": NodeState()})
     assert set(re.findall(r"<(\w+)", html)) == {"div", "span"}
-    assert all(re.fullmatch(r'(<\w+( [\w-]+="[^"]*")*|</\w+)', one) for one in re.findall(r"<[^>]*", html))
+    assert all(re.fullmatch(r'(<\w+( [\w-]+="[^"]*")*|</\w+)', match) for match in re.findall(r"<[^>]*", html))
     assert all(ord(letter) >= 32 for letter in html)
 
 

@@ -89,11 +89,11 @@ class Browser:
     def greet(self, page: str = "page") -> dict[str, Any]:
         """Report the card as shown and wait for its whole content."""
         known, latest = len(self.said), time.monotonic() + PATIENCE
-        while not any(one.get("whole") or one["kind"] == "ended" for one in self.said[known:]):
+        while not any(message.get("whole") or message["kind"] == "ended" for message in self.said[known:]):
             assert time.monotonic() < latest, self.printed
             self.send({"do": "hello", "page": page})  # again: the first message may go to the busy shell
             self.listen(0.2)
-        return next(one for one in reversed(self.said) if one.get("whole") or one["kind"] == "ended")
+        return next(message for message in reversed(self.said) if message.get("whole") or message["kind"] == "ended")
 
     def ask(self, **message: Any) -> str:
         """Send a click, wait for the acknowledgement, and return its error, if any."""
@@ -101,7 +101,7 @@ class Browser:
         number = f"click {self._count}"
         self.send({**message, "id": number})
         self.until(lambda: any(one.get("id") == number for one in self.said))
-        return str(next(one for one in self.said if one.get("id") == number)["error"])
+        return str(next(message for message in self.said if message.get("id") == number)["error"])
 
     def until(self, true: Callable[[], bool], patience: float = 20) -> None:
         """Listen until the condition holds."""

@@ -52,22 +52,22 @@ class Cell:
 
     @property
     def printed(self) -> str:
-        return "".join(one["text"] for one in self.outputs if one["type"] == "stream")
+        return "".join(output["text"] for output in self.outputs if output["type"] == "stream")
 
     @property
     def result(self) -> dict[str, Any]:
-        return next((one["data"] for one in self.outputs if one["type"] == "execute_result"), {})
+        return next((output["data"] for output in self.outputs if output["type"] == "execute_result"), {})
 
     @property
     def displays(self) -> list[dict[str, Any]]:
         """Bundles of the run's display, oldest first, without figures that tools drew."""
-        bundles = [one["data"] for one in self.outputs if one["type"] in ("display_data", "update_display_data")]
+        bundles = [output["data"] for output in self.outputs if output["type"] in ("display_data", "update_display_data")]
         return [bundle for bundle in bundles if "agentnb-run" in bundle.get("text/html", "")]
 
     @property
     def listing(self) -> dict[str, Any]:
         """The list of runs, as ``%agent history`` displays it."""
-        bundles = [one["data"] for one in self.outputs if one["type"] == "display_data"]
+        bundles = [output["data"] for output in self.outputs if output["type"] == "display_data"]
         return next(bundle for bundle in bundles if "agentnb-history" in bundle.get("text/html", ""))
 
     @property

@@ -31,12 +31,12 @@ def test_stand_in_model_is_announced_once(kernel: Any) -> None:
 
 def test_run_is_shown_in_one_display_that_is_updated(kernel: Any) -> None:
     cell = kernel.run(f"%%agent -t add -m simulated:disciplined?delay=0.02\n{PLAN}")
-    kinds = [one["type"] for one in cell.outputs if one["type"] in ("display_data", "update_display_data")]
+    kinds = [output["type"] for output in cell.outputs if output["type"] in ("display_data", "update_display_data")]
     assert kinds[0] == "display_data" and set(kinds[1:]) == {"update_display_data"}
     names = {
-        one["transient"]["display_id"]
-        for one in cell.outputs
-        if "data" in one and "agentnb-run" in one["data"].get("text/html", "")
+        output["transient"]["display_id"]
+        for output in cell.outputs
+        if "data" in output and "agentnb-run" in output["data"].get("text/html", "")
     }
     assert len(names) == 1
     assert any("Step 1" in bundle["text/html"] and "Thinking" in bundle["text/html"] for bundle in cell.displays[:-1])
@@ -157,7 +157,7 @@ def test_failing_model_raises_and_the_run_is_kept(kernel: Any, snapshot: Snapsho
     # nbconvert prints only this line; the card has it too.
     assert cell.error == snapshot
     assert cell.shown.count("boom") == 1
-    reasons = [one["evalue"] for one in cell.outputs if one["type"] == "error"]
+    reasons = [output["evalue"] for output in cell.outputs if output["type"] == "error"]
     assert ["boom" in reason for reason in reasons] == [True], "programs that run notebooks report it in full"
     assert kernel.value("run.status, run.rounds[0].results[0].text") == "('failed', '3')"
 
@@ -215,8 +215,8 @@ def test_tool_displays_are_in_the_cell_and_prints_at_calls(kernel: Any) -> None:
         "    'Tell.'\n    print('told', i)\n    return 'told'"
     )
     cell = kernel.run("%%agent -t draw tell\n- `draw(3)`\n- `tell(1)` and `tell(2)`")
-    assert any("image/png" in one.get("data", {}) for one in cell.outputs)
-    assert any("a display" in one.get("data", {}).get("text/plain", "") for one in cell.outputs)
+    assert any("image/png" in output.get("data", {}) for output in cell.outputs)
+    assert any("a display" in output.get("data", {}).get("text/plain", "") for output in cell.outputs)
     assert cell.printed == "" and all(f"| {text}" in cell.shown for text in ("a print", "told 1", "told 2"))
 
 
@@ -228,9 +228,9 @@ def test_returned_figure_is_shown_once(kernel: Any) -> None:
     )
     cell = kernel.run("%%agent -t draw\n- `draw()`")
     assert "data:image/png" in cell.displays[-1]["text/html"]
-    assert [one for one in cell.outputs if "image/png" in one.get("data", {})] == []
+    assert [output for output in cell.outputs if "image/png" in output.get("data", {})] == []
     own = "plt.plot([1, 2])\nawait Agent(ScriptedModel([ToolCall('draw', {}), 'Drawn.']), [draw]).run('Draw.')\nNone"
-    assert len([one for one in kernel.run(own).outputs if "image/png" in one.get("data", {})]) == 1
+    assert len([output for output in kernel.run(own).outputs if "image/png" in output.get("data", {})]) == 1
 
 
 def test_unreplaced_braces_are_reported_before_the_run(kernel: Any, snapshot: Snapshot) -> None:
@@ -330,7 +330,7 @@ def test_key_on_the_line_is_repeated_nowhere(kernel: Any, subtests: pytest.Subte
             secret = "sk-ant-" + "api03-Really-Secret12"
             cell = kernel.run(f"%%agent {line.format(secret)}\nHi")
             assert cell.status == "error"
-            shown = [one for one in cell.outputs if one["type"] != "execute_input"]
+            shown = [output for output in cell.outputs if output["type"] != "execute_input"]
             assert "Secret12" not in str(shown) and "Secret12" not in cell.error
 
 

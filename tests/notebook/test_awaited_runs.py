@@ -94,9 +94,9 @@ def test_five_or_more_runs_of_a_cell_are_one_line(kernel: Kernel) -> None:
     at_once = "await asyncio.gather(*[made('Done.').run(f'part {n}') for n in range(9)])\nNone"
     cell = kernel.run(at_once)
     assert cell.displays[-1]["text/plain"].startswith("9 runs: 9 done · ")
-    assert len([one for one in cell.outputs if one["type"] == "display_data"]) == 1
+    assert len([output for output in cell.outputs if output["type"] == "display_data"]) == 1
     in_turn = kernel.run("for n in range(7):\n    await made('Done.').run(f'part {n}')\n    await asyncio.sleep(0.1)")
-    shown = [one["data"]["text/plain"] for one in in_turn.outputs if one["type"] == "display_data"]
+    shown = [output["data"]["text/plain"] for output in in_turn.outputs if output["type"] == "display_data"]
     assert len(shown) == 5 and in_turn.displays[-1]["text/plain"].startswith("3 runs: 3 done · ")
 
 

@@ -45,7 +45,7 @@ def test_continue_refuses_invalid_runs(kernel: Any, subtests: pytest.Subtests) -
     kernel.run("number = 5")
     kernel.run("%%agent -o going -t nap --background\n- sleep `nap(60)`")
     kernel.run("%%workflow -o steps -t add\nworkflow: [{id: one, type: tool, name: add, args: {a: 1}}]")
-    for options, told in {
+    for options, expected in {
         "--continue finishd": "neither a variable with a run nor a run of this name or id. Did you mean finished?",
         "--continue number": "--continue number: the variable holds a int, not a run. %agent history lists the runs",
         "--continue going": "is still running. Wait for it, or end it: %agent stop ",
@@ -54,5 +54,5 @@ def test_continue_refuses_invalid_runs(kernel: Any, subtests: pytest.Subtests) -
     }.items():
         with subtests.test(options):
             cell = kernel.run(f"%%agent {options}\nGo on.")
-            assert cell.status == "error" and told in cell.error and "\n" not in cell.error
+            assert cell.status == "error" and expected in cell.error and "\n" not in cell.error
     kernel.run("%agent stop")

@@ -51,7 +51,7 @@ def do(live: LiveRun, action: str, **message: Any) -> list[str]:
     plan_id, asked = next(iter(live.run.plans)), live.run.waiting[0]
     ACTIONS[action](live, {"key": plan_id, **message})
     wait_until(lambda: live.run.waiting and live.run.waiting[0] != asked)
-    return [one["description"] for one in live.run.plans[plan_id].plan["steps"]]
+    return [step["description"] for step in live.run.plans[plan_id].plan["steps"]]
 
 
 def test_steps_of_a_waiting_draft_can_be_edited(live: LiveRun) -> None:
@@ -81,8 +81,8 @@ def test_impossible_edit_is_reported_and_changes_nothing(live: LiveRun, subtests
         "a tool that makes plans": ("step", {"place": 0, "fields": four}, FieldsRefused, "Choose"),
         "a draft that does not wait": ("draft", {"op": "add", "place": 3, "key": "plan-70"}, SettingsError, "not wait"),
     }
-    for name, (action, message, error, told) in cases.items():
-        with subtests.test(name), pytest.raises(error, match=told):
+    for name, (action, message, error, expected) in cases.items():
+        with subtests.test(name), pytest.raises(error, match=expected):
             ACTIONS[action](live, {"key": plan_id, **message})
     do(live, "draft", op="add", place=3)
     with pytest.raises(SettingsError, match="tides_fetch"):

@@ -91,7 +91,7 @@ def test_yaml_cell_uses_notebook_names_and_keeps_results(kernel: Any, snapshot: 
 def test_progress_table_replaces_cards_of_single_runs(kernel: Any, snapshot: Snapshot) -> None:
     cell = kernel.run(f"%%experiment\n{YAML}", attended=True)
     states = tables(cell)
-    assert len([one for one in cell.outputs if one["type"] == "display_data"]) == 1 and len(states) >= 2
+    assert len([output for output in cell.outputs if output["type"] == "display_data"]) == 1 and len(states) >= 2
     assert states[0]["text/plain"] == snapshot("first", ID=kernel.value("results.plan.id"))
     assert states[-1]["text/plain"] == snapshot("last", ID=kernel.value("results.plan.id"))
     assert cell.displays == [] and "Done" in states[-1]["text/html"] and "<progress" in states[-1]["text/html"]
@@ -224,6 +224,6 @@ def test_views_are_shown_of_each_kind(kernel: Any) -> None:
         "exp.design()": "Design",
         "await exp.pilot(2)": "Pilot",
     }
-    for expression, told in kinds.items():
+    for expression, expected in kinds.items():
         result = kernel.run(expression).result
-        assert result["text/plain"].startswith(told) and "agentnb-exp" in result["text/html"], expression
+        assert result["text/plain"].startswith(expected) and "agentnb-exp" in result["text/html"], expression

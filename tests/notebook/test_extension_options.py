@@ -27,10 +27,10 @@ def test_registered_option_makes_an_extension_also_on_recovery(monkeypatch: pyte
     def cell(line: str) -> None:
         """A cell."""
 
-    assert [one.name for one in chosen_extensions(parse_argstring(cell, "--two-plans"))] == ["two-plans"]
+    assert [extension.name for extension in chosen_extensions(parse_argstring(cell, "--two-plans"))] == ["two-plans"]
     assert chosen_extensions(parse_argstring(cell, "")) == ()
     run = Agent(ScriptedModel(["Done."]), extensions=[make_extension({"most": 5})]).run_sync("go")
-    assert [one.settings for one in extensions_again(run)] == [{"most": 5}]
+    assert [extension.settings for extension in extensions_again(run)] == [{"most": 5}]
     monkeypatch.delitem(extension_options.OPTIONS, "two-plans")
     assert extensions_again(run) == ()
 
@@ -44,6 +44,6 @@ def test_detect_option_names_detectors_also_on_recovery() -> None:
     (extension,) = chosen_extensions(parse_argstring(cell, "--detect openhands"))
     assert (extension.name, extension.settings) == ("detect", {"preset": "openhands"})
     run = Agent(ScriptedModel(["Done."]), detect="openhands").run_sync("go")
-    assert [one.settings for one in extensions_again(run)] == [{"preset": "openhands"}]
+    assert [extension.settings for extension in extensions_again(run)] == [{"preset": "openhands"}]
     with pytest.raises(SettingsError, match="openhands"):
         chosen_extensions(parse_argstring(cell, "--detect openhand"))

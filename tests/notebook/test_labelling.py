@@ -136,7 +136,7 @@ def told(number: int) -> Run:
 
 def test_reminders_are_judged_singly_with_their_reply() -> None:
     bench = label([told(0), told(1)], "labels.csv", followed=True)
-    assert bench.told == "Reminder 1 of 4, 0 judged" and [one.reminder for one in bench.subjects] == ["2.1", "3.1"] * 2
+    assert bench.told == "Reminder 1 of 4, 0 judged" and [subject.reminder for subject in bench.subjects] == ["2.1", "3.1"] * 2
     shown = bench.subjects[0].html
     assert shown.index("First.") < shown.index("Call a tool.") < shown.index("Second.")
     assert "Third." not in shown and "Say what came." not in shown and "not followed" not in shown
@@ -161,14 +161,16 @@ def of_variants(count: int) -> list[Run]:
 
 def test_sample_is_stratified_and_its_order_hides_the_variant() -> None:
     runs = of_variants(40)
-    drawn = {seed: [one.run.id for one in label(runs, sample=10, seed=seed).subjects] for seed in range(40)}
+    drawn = {seed: [subject.run.id for subject in label(runs, sample=10, seed=seed).subjects] for seed in range(40)}
     for order in drawn.values():
-        assert sorted(one[:10] for one in order) == ["secret_new"] * 10 + ["secret_old"] * 10
+        assert sorted(run_id[:10] for run_id in order) == ["secret_new"] * 10 + ["secret_old"] * 10
     first = [sum(order[place].startswith("secret_old") for order in drawn.values()) for place in range(20)]
     assert all(6 <= count <= 34 for count in first), "each place has either variant: of 40 at 1/2, within 99.9 per cent"
     times = [sum(run.id in order for order in drawn.values()) for run in runs]
     assert min(times) >= 1 and max(times) <= 22, "each run is drawn as often: of 40 at 1/4, within 99.9 per cent"
-    assert [one.run.id for one in label(reversed(runs), sample=10, who="bob").subjects] == drawn[0], "the same for each person"
+    assert [subject.run.id for subject in label(reversed(runs), sample=10, who="bob").subjects] == drawn[0], (
+        "the same for each person"
+    )
     assert len(label(runs, sample=100).subjects) == len(label(runs).subjects) == 80
 
 

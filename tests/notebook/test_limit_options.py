@@ -78,7 +78,7 @@ def test_cell_overrides_defaults_and_none_removes_a_limit() -> None:
 
 
 def test_invalid_value_is_refused(subtests: pytest.Subtests) -> None:
-    for line, told in [
+    for line, expected in [
         ("--budget cheap", "Argument --budget: must be a positive amount in US dollars, got 'cheap'"),
         ("--budget 0", "Argument --budget: must be a positive amount in US dollars, got '0'"),
         ("--max-seconds soon", "Argument --max-seconds: must be a positive number of seconds, got 'soon'"),
@@ -90,7 +90,7 @@ def test_invalid_value_is_refused(subtests: pytest.Subtests) -> None:
         with subtests.test(line):
             with pytest.raises(SettingsError) as refused:
                 options(line)
-            assert told in str(refused.value)
+            assert expected in str(refused.value)
 
 
 def test_options_accept_underscores_and_leave_values_unchanged() -> None:

@@ -68,7 +68,7 @@ def test_recovery_names_the_methods_as_they_were_typed(kernel: Any, snapshot: Sn
 
 
 def test_workflow_files_and_texts_reject_dotted_names(kernel: Any, subtests: pytest.Subtests) -> None:
-    for name, (cell, told) in {
+    for name, (cell, expected) in {
         "tool step": (
             "%%workflow -t sales.describe\nworkflow:\n  - {id: a, type: tool, name: sales.describe}",
             "there is no tool sales_describe. Did you mean describe?",
@@ -88,4 +88,4 @@ def test_workflow_files_and_texts_reject_dotted_names(kernel: Any, subtests: pyt
     }.items():
         with subtests.test(name):
             done = kernel.run(cell)
-            assert done.status == "error" and told in done.error
+            assert done.status == "error" and expected in done.error

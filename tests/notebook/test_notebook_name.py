@@ -20,6 +20,6 @@ def test_notebook_name_is_relative_to_the_folder_of_the_kernel(subtests: pytest.
         "nothing known": ({}, ""),
         "a variable of the person": ({"__session__": 3}, ""),
     }
-    for name, (variables, found) in cases.items():
+    for name, (variables, expected) in cases.items():
         with subtests.test(name):
-            assert notebook_name(variables, HERE) == found
+            assert notebook_name(variables, HERE) == expected

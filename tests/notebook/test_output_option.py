@@ -46,7 +46,7 @@ def test_variable_with_type_or_schema_is_the_output(subtests: pytest.Subtests) -
 
 
 def test_other_output_is_refused_with_available_names(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
-    for name, told in {
+    for name, words in {
         "Cuont": "--output Cuont: There is no variable 'Cuont'. Did you mean Count?",
         "number": "--output number: The variable number holds a int. Available: Count, schema, patient.",
         "add": "The variable add holds a function",
@@ -54,7 +54,7 @@ def test_other_output_is_refused_with_available_names(subtests: pytest.Subtests,
     }.items():
         with subtests.test(name), pytest.raises(SettingsError) as refused:
             find_output(name, VARIABLES)
-        assert told in str(refused.value) and "a dataclass, another type, or a dict with a JSON Schema" in str(refused.value)
+        assert words in str(refused.value) and "a dataclass, another type, or a dict with a JSON Schema" in str(refused.value)
     with pytest.raises(SettingsError, check=snapshot.worded):
         find_output("Count", {})
 

@@ -65,7 +65,7 @@ def test_approval_without_a_draft_is_refused_and_several_need_ids(kernel: Any) -
         kernel.run(CELL)
         ids.append(kernel.value("drafted()").strip("'"))
     several = kernel.run("%agent approve")
-    assert all(one in several.error for one in ids)
+    assert all(run_id in several.error for run_id in ids)
     unknown = kernel.run("%agent approve plan-70")
     assert "plan-70" in unknown.error
     kernel.run(HIGH)

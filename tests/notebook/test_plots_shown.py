@@ -18,7 +18,7 @@ RUN = (
 def pictures(cell: Cell) -> list[tuple[str, dict[str, Any]]]:
     """Return the pictures of a cell, each with its output type and all its forms."""
     assert cell.status == "ok", cell.error
-    return [(one["type"], one["data"]) for one in cell.outputs if "image/png" in one.get("data", {})]
+    return [(output["type"], output["data"]) for output in cell.outputs if "image/png" in output.get("data", {})]
 
 
 @pytest.mark.slow("runs cells in a kernel")

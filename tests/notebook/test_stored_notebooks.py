@@ -59,7 +59,7 @@ def quickstart() -> Any:
 
 
 def test_each_notebook_is_stored() -> None:
-    assert {one.stem for one in NOTEBOOKS.glob("[01]*.ipynb") if ".executed" not in one.name} == set(MOST)
+    assert {path.stem for path in NOTEBOOKS.glob("[01]*.ipynb") if ".executed" not in path.name} == set(MOST)
 
 
 def agent_cells(notebook: Any) -> list[Any]:

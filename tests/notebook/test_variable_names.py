@@ -31,18 +31,18 @@ def test_incomplete_model_error_says_what_it_lacks(subtests: pytest.Subtests) ->
     class Named(Echo):
         name = "own:echo"
 
-    for value, told in [
+    for value, expected in [
         (Named, "It is the class of a model. Make the model: my_model = mine(). Model names have"),
         (Echo(), 'It lacks the attribute name = "own:NAME"; help(agentnb.models) has an example. Model names have'),
     ]:
-        with subtests.test(told):
+        with subtests.test(expected):
             with pytest.raises(UnknownModel) as refused:
                 find_model("mine", {"mine": value})
-            assert told in str(refused.value)
+            assert expected in str(refused.value)
 
 
 def test_value_without_a_model_is_refused_with_suggestions(subtests: pytest.Subtests) -> None:
-    for name, models, told in [
+    for name, models, expected in [
         ("modle", ["model"], "The variable modle is not defined. Did you mean model? Model names have the"),
         (
             "number",
@@ -56,7 +56,7 @@ def test_value_without_a_model_is_refused_with_suggestions(subtests: pytest.Subt
             variables: dict[str, Any] = {"number": 3, "_model": ScriptedModel([]), **{one: ScriptedModel([]) for one in models}}
             with pytest.raises(UnknownModel) as refused:
                 find_model(name, variables)
-            assert told in str(refused.value)
+            assert expected in str(refused.value)
 
 
 def test_quoted_and_spaced_names_are_names() -> None:
@@ -69,7 +69,7 @@ def look() -> str:
 
 
 def names_of(tools: Any) -> list[str]:
-    return [as_tool(one).spec.name for one in tools]
+    return [as_tool(item).spec.name for item in tools]
 
 
 def notebook() -> dict[str, Any]:

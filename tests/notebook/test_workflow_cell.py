@@ -105,8 +105,8 @@ def test_kernel_killed_while_a_step_asks_loses_nothing(tmp_path: Path, subtests:
             missing = second.run(f"%agent recover {log.stem}")
             assert f"Run {log.stem} had the tool fetch, which this notebook does not define" in missing.error
             second.run(SETUP)
-            for one in line.format(log.stem).split("\n"):
-                cell = second.run(one)
+            for command in line.format(log.stem).split("\n"):
+                cell = second.run(command)
                 assert cell.status == "ok", cell.error
             assert cell.shown.startswith("Done, not checked: 4 steps"), cell.shown
             assert second.value("calls, run.id") == f"(['true!'], '{log.stem}')"
@@ -253,8 +253,8 @@ def test_changed_defaults_apply_to_workflows_and_after_recovery(kernel: Any, sub
         assert kernel.value("run.settings['budget'], run.settings['max_seconds']") == "(0.5, 600.0)"
     with subtests.test("its agents"):
         found = [ast.literal_eval(kernel.value(f"of({path!r}, run)")) for path in ("a", "own", "inner/b")]
-        assert [one.pop("max_rounds") for one in found] == [9, 7, 9]
-        assert [one.pop("guidance") for one in found] == ["off", "matrix", "off"]
+        assert [settings.pop("max_rounds") for settings in found] == [9, 7, 9]
+        assert [settings.pop("guidance") for settings in found] == ["off", "matrix", "off"]
         assert found[0] == found[1] == found[2], found
         assert found[0] == {
             "max_tokens": 5_000_000,
@@ -286,9 +286,9 @@ def test_background_workflow_names_its_open_steps_and_can_be_stopped(kernel: Any
     text = f"workflow: [{', '.join(steps)}]"
     assert kernel.run(f"%%workflow -t nap add -o slow --background\n{text}").status == "ok"
     latest = time.monotonic() + PATIENCE
-    while "sleep  tool nap  running" not in (told := kernel.run("%agent status").printed):
-        assert time.monotonic() < latest, told
-    assert "○ more  tool add" in told
+    while "sleep  tool nap  running" not in (printed := kernel.run("%agent status").printed):
+        assert time.monotonic() < latest, printed
+    assert "○ more  tool add" in printed
     assert "is a workflow, which reads no messages" in kernel.run("%agent say Hurry").error
     stopped = kernel.run("%agent stop").printed
     assert "is stopped. Continue with %%workflow --rerun-from sleep" in stopped
@@ -307,7 +307,7 @@ def test_workflow_inputs_come_from_variable_json_or_file(kernel: Any, tmp_path: 
     )
     (tmp_path / "inputs.yaml").write_text("station: vigo\n")
     kernel.run(f"where = {{'station': 'faro'}}; many = ['faro']; folder = {str(tmp_path)!r}")
-    for given, told in {
+    for given, expected in {
         "": "table of brest, low",
         "-i where": "table of faro, low",
         """-i '{"station": "oban", "tide": "high"}'""": "table of oban, high",
@@ -318,8 +318,8 @@ def test_workflow_inputs_come_from_variable_json_or_file(kernel: Any, tmp_path: 
         with subtests.test(given):
             done = kernel.run(f"%%workflow -t fetch {given}\n{cell}")
             assert done.status == "ok", done.error
-            assert kernel.value("run.text, run.steps['second']['output']") == repr((told, "table of cork"))
-    for given, told in {
+            assert kernel.value("run.text, run.steps['second']['output']") == repr((expected, "table of cork"))
+    for given, expected in {
         "-i wher": "There is no variable 'wher'. Did you mean where?",
         "-i many": "The variable many holds no dict of names",
         """-i '{"station"}'""": "-i is not JSON",
@@ -327,7 +327,7 @@ def test_workflow_inputs_come_from_variable_json_or_file(kernel: Any, tmp_path: 
         """-i '{"tid": 1}'""": "The workflow has no input tid. Did you mean tide?",
     }.items():
         with subtests.test(given):
-            assert told in kernel.run(f"%%workflow -t fetch {given}\n{cell}").error
+            assert expected in kernel.run(f"%%workflow -t fetch {given}\n{cell}").error
     tasks = "stage: {main: {one: {action: fetch, input: {station: '${query}'}}}}\n"
     assert kernel.run(f"""%%workflow -t fetch -i '{{"query": "oban"}}'\n{tasks}""").status == "ok"
     assert kernel.value("run.prompt, run.text") == "('oban', 'table of oban')"

@@ -193,7 +193,7 @@ def test_figures_become_pictures_of_the_result_only(kernel: Kernel, subtests: py
             cell = kernel.run("tell(go(code))")
             result = told(cell)
             assert result["parts"].count("Image") == 1, result  # type: ignore[attr-defined]  # a list
-            assert not [one for one in cell.outputs if "image/png" in one.get("data", {})]
+            assert not [output for output in cell.outputs if "image/png" in output.get("data", {})]
             assert kernel.value("plt.get_fignums()") == "[]"
 
 

@@ -92,7 +92,7 @@ def test_each_click_is_carried_out_and_acknowledged(browser: Browser, told: Any,
     assert browser.ask(do="tick", key="3") == ""  # reopened, as the list at the end shows
     assert browser.ask(do="remove", key="2") == ""
     assert browser.ask(do="saw", round=1, key="saw:1") == ""
-    fill = next(one for one in browser.said if one["kind"] == "fill")
+    fill = next(message for message in browser.said if message["kind"] == "fill")
     assert fill["key"] == "saw:1" and "Go." in fill["html"]
     stopped(browser, request)
     assert told.value("[(t.id, t.title, t.status) for t in run.todos]") == snapshot
@@ -165,7 +165,7 @@ def test_huge_and_hostile_text_is_taken_as_text(browser: Browser, told: Any) -> 
     assert browser.ask(do="say", text="<b>" + "long " * 100_000 + "</b>") == ""
     assert browser.ask(do="add", text="<script>alert(1)</script>\x00\u202e" + "x" * 100_000) == ""
     browser.until(lambda: any("&lt;script&gt;" in one.get("slots", {}).get("todos", "") for one in browser.said))
-    frames = [one for one in browser.said if "todos" in one.get("slots", {})]
+    frames = [message for message in browser.said if "todos" in message.get("slots", {})]
     assert "<script>" not in frames[-1]["slots"]["todos"] and len(frames[-1]["slots"]["todos"]) < 10_000
     stopped(browser, request)
     assert "Traceback" not in browser.printed

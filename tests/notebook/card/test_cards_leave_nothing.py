@@ -73,7 +73,7 @@ def nothing_is_left(kernel: Any) -> None:
 def test_many_unseen_cards_leave_nothing_behind(told: Any) -> None:
     cell = told.run("card_view.UNSEEN = 1000; go(30)", attended=True)
     assert (cell.status, cell.error) == ("ok", "")
-    assert sum(VIEW in one.get("data", {}) for one in cell.outputs) > 20  # the others had already ended
+    assert sum(VIEW in output.get("data", {}) for output in cell.outputs) > 20  # the others had already ended
     assert int(told.value(f"len({LEFT})")) <= 2 * MAX_LEFT_OPEN
     assert told.run(LET_GO).status == "ok"
     told.run("card_view.UNSEEN = 0.3")
@@ -84,7 +84,7 @@ def test_many_unseen_cards_leave_nothing_behind(told: Any) -> None:
 def test_no_card_is_made_where_nobody_watches(told: Any) -> None:
     cell = told.run("go(3, 0.05)")
     assert cell.status == "ok"
-    assert not any(VIEW in one.get("data", {}) for one in cell.outputs)
+    assert not any(VIEW in output.get("data", {}) for output in cell.outputs)
     assert cell.shown.startswith("Done")
     assert told.value(COUNT) == "(0, 0)"
 

@@ -69,11 +69,11 @@ def test_run_is_named_by_short_id_but_words_are_answers(kernel: Any) -> None:
 
 
 def test_question_can_be_declined_or_cancelled(kernel: Any) -> None:
-    for word, told in (("--decline", "declined to answer"), ("--cancel", "closed the question without deciding")):
+    for word, expected in (("--decline", "declined to answer"), ("--cancel", "closed the question without deciding")):
         kernel.run("model = asking()")
         begin(kernel)
         assert "continues without an answer" in kernel.run(f"%agent answer {word}").printed
-        assert told in ended_with(kernel)
+        assert expected in ended_with(kernel)
 
 
 def test_choices_are_offered_and_other_answers_refused(kernel: Any) -> None:

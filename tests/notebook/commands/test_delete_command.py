@@ -61,11 +61,11 @@ def test_delete_shows_what_it_frees_and_asks(clean: Kernel) -> None:
     clean.run("%%agent -o gone\nThis goes.")
     kept, gone = clean.value("kept.id"), clean.value("gone.id")
     size = (clean.folder / ".agentnb" / "runs" / f"{gone}.jsonl").stat().st_size
-    for reply, told in (("", "Nothing was deleted"), ("y", f"1 run deleted, {size / 1000:.1f} kB freed")):
+    for reply, expected in (("", "Nothing was deleted"), ("y", f"1 run deleted, {size / 1000:.1f} kB freed")):
         cell = clean.run(f"%agent delete {gone[-8:]}", attended=True, reply=reply)
         lines = cell.printed.splitlines()
         assert lines[0] == f"1 run in .agentnb/runs, {size / 1000:.1f} kB"
-        assert lines[1].startswith(gone) and "This goes." in lines[1] and lines[2:] == [told]
+        assert lines[1].startswith(gone) and "This goes." in lines[1] and lines[2:] == [expected]
         assert cell.asked == f"Delete 1 run? This frees {size / 1000:.1f} kB and cannot be undone. [y/N] "
         assert ids(clean) == ({kept, gone} if not reply else {kept})
     assert gone not in clean.run("%agent history").listing["text/plain"]
@@ -121,7 +121,7 @@ def test_live_waiting_and_suspended_runs_are_never_deleted(clean: Kernel) -> Non
 def test_invalid_deletion_is_refused(clean: Kernel, subtests: pytest.Subtests) -> None:
     clean.run("%%agent\nTask.")
     run_id = clean.value("run.id")
-    for words, told in {
+    for words, expected in {
         "": "Which runs? Write: %agent delete ID ..., --older-than 30d, or --failed",
         f"{run_id} --failed": "Either IDs or --older-than and --failed. Write: %agent delete ID ...",
         "--older-than 30": "--older-than 30 is not an age. Write hours, days or weeks: --older-than 30d",
@@ -131,7 +131,7 @@ def test_invalid_deletion_is_refused(clean: Kernel, subtests: pytest.Subtests) -
         run_id: "Nothing was deleted: nobody can be asked here. Type the command in a notebook that is open",
     }.items():
         with subtests.test(words):
-            assert told in clean.run(f"%agent delete {words}").error and run_id in ids(clean)
+            assert expected in clean.run(f"%agent delete {words}").error and run_id in ids(clean)
 
 
 def test_status_shows_cost_of_today_notebook_and_folder(clean: Kernel) -> None:

@@ -31,7 +31,7 @@ def todos_in(html: str) -> list[str]:
     """Return the entries of the list with their marks, as they read without styles."""
     listed = re.findall(r'<ul class="agentnb-todos.*?</ul>', html, re.DOTALL)
     assert len(listed) == 1
-    return [words_of(one) for one in re.findall(r"<li.*?</li>", listed[0], re.DOTALL)]
+    return [words_of(match) for match in re.findall(r"<li.*?</li>", listed[0], re.DOTALL)]
 
 
 def test_cell_writes_a_set_and_the_next_uses_it(kernel: Any) -> None:
@@ -68,7 +68,7 @@ def test_set_can_be_assigned_to_a_variable(kernel: Any) -> None:
 
 
 def test_mistake_is_one_line_with_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
-    for cell, told in [
+    for cell, expected in [
         ("%%guidance\nhello", "The following arguments are required: NAME"),
         ("%%guidance matrix\nhello", "matrix is a built-in guidance set"),
         ("%%guidance own", "The guidance set is blank"),
@@ -84,7 +84,7 @@ def test_mistake_is_one_line_with_what_to_type(kernel: Any, subtests: pytest.Sub
         with subtests.test(cell):
             failed = kernel.run(cell)
             assert failed.status == "error"
-            assert told in failed.error and len(failed.error.strip().splitlines()) == 1
+            assert expected in failed.error and len(failed.error.strip().splitlines()) == 1
 
 
 def test_refused_set_leaves_the_previous_one(kernel: Any) -> None:
@@ -110,7 +110,7 @@ def test_workflow_mode_continues_until_the_model_declares_completion(kernel: Any
 def test_marker_is_not_shown_while_the_text_streams(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}model = ScriptedModel(['All of it.\\n[WORKFLOW_COMPLETE]'])")
     cell = kernel.run("%%agent -m model --workflow-mode\nDo it.")
-    assert not any("WORKFLOW_COMPLETE" in str(one) for one in cell.outputs)
+    assert not any("WORKFLOW_COMPLETE" in str(output) for output in cell.outputs)
 
 
 def test_todo_ticked_by_the_person_is_known_next_run(kernel: Any) -> None:
@@ -152,7 +152,7 @@ def test_todo_list_survives_the_kernel(kernel: Any, snapshot: Snapshot) -> None:
 
 
 def test_impossible_todo_command_is_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
-    for line, told in [
+    for line, expected in [
         ("%agent todos", "There is no todo list"),
         ("%agent todos done x", "not the number of a todo"),
         ("%agent todos finish 1", "%agent todos has no command 'finish'"),
@@ -169,7 +169,7 @@ def test_impossible_todo_command_is_refused_in_one_line(kernel: Any, subtests: p
             else:
                 kernel.run("%%agent\nhello")
             failed = kernel.run(line)
-            assert failed.status == "error" and told in failed.error and len(failed.error.strip().splitlines()) == 1
+            assert failed.status == "error" and expected in failed.error and len(failed.error.strip().splitlines()) == 1
 
 
 def test_card_shows_guidance_and_todos(kernel: Any) -> None:

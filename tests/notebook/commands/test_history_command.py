@@ -24,7 +24,7 @@ def runs(kernel: Any) -> None:
 def names(kernel: Any, line: str) -> list[str]:
     """Return the last word of each listed prompt, and the line above the list."""
     told, *lines = kernel.run(line).listing["text/plain"].split("\n")
-    return [told, *[one.split()[-1] for one in lines]]
+    return [told, *[row.split()[-1] for row in lines]]
 
 
 def test_list_expands_to_runs_without_a_widget(kernel: Any) -> None:

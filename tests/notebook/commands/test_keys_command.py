@@ -105,7 +105,7 @@ def test_key_is_shown_nowhere(kernel: Any, asked: Asked, everything_told: Callab
     assert "%agent key anthropic" in told and "<key ANTHROPIC_API_KEY from this kernel>" in told
     assert SECRET not in told
     contents = [read_if_there(file) for file in (kernel.folder / "ipython").rglob("history.sqlite*")]
-    assert contents and not any(SECRET.encode() in one for one in contents)
+    assert contents and not any(SECRET.encode() in content for content in contents)
 
 
 def read_if_there(file: Path) -> bytes:

@@ -73,7 +73,7 @@ def test_resources_and_prompts_are_read_into_variables(kernel: Any, subtests: py
             assert kernel.value(f"repr({expression})") == value
     assert kernel.run("%agent mcp read bench memo://greeting").printed == "Hello from a resource\n"
     assert "256 bytes of application/octet-stream" in kernel.run("%agent mcp read bench memo://bytes").printed
-    (picture,) = [one["data"] for one in kernel.run("%agent mcp read bench memo://square").outputs if "data" in one]
+    (picture,) = [output["data"] for output in kernel.run("%agent mcp read bench memo://square").outputs if "data" in output]
     assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
 
 

@@ -94,11 +94,11 @@ def test_malformed_list_is_a_readable_error(subtests: pytest.Subtests) -> None:
 
 
 def test_server_that_lists_nothing_gives_a_reason(subtests: pytest.Subtests) -> None:
-    for status, told in [(401, "wants a key"), (404, "there is no list of models"), (500, "fails")]:
+    for status, expected in [(401, "wants a key"), (404, "there is no list of models"), (500, "fails")]:
         with subtests.test(str(status)):
             with (
                 listing(status, {"error": {"message": "No."}}) as url,
-                pytest.raises(AgentnbError, match=rf"{told}.*\({status}\)"),
+                pytest.raises(AgentnbError, match=rf"{expected}.*\({status}\)"),
             ):
                 provider_models(f"compatible?url={url}")
 
@@ -111,7 +111,7 @@ def test_stopped_server_is_reported() -> None:
 
 
 def test_provider_that_cannot_be_queried_names_those_that_can(subtests: pytest.Subtests) -> None:
-    for line, kind, told in [
+    for line, kind, expected in [
         ("anthropc", UnknownModel, "There is no provider 'anthropc' that lists its models. Did you mean anthropic?"),
         ("simulated", UnknownModel, "There is no provider 'simulated'"),
         ("anthropic:claude", UnknownModel, "There is no provider 'anthropic:claude'"),
@@ -123,7 +123,7 @@ def test_provider_that_cannot_be_queried_names_those_that_can(subtests: pytest.S
         with subtests.test(line or "nothing"):
             with pytest.raises(kind) as caught:
                 provider_models(line)
-            assert told in str(caught.value)
+            assert expected in str(caught.value)
 
 
 def test_cell_lists_models(kernel: Any) -> None:

@@ -84,7 +84,7 @@ def test_recovery_behaves_like_an_ordinary_cell(kernel: Any) -> None:
     assert cell.printed == "" and "2 steps, 2 tool calls" in cell.shown
     assert kernel.value("mine.id, mine.status, mine.times_recovered") == f"('{run_id}', 'completed', 1)"
     assert run_id in kernel.run("%agent status").printed
-    kinds = [one["type"] for one in cell.outputs if one["type"] in ("display_data", "update_display_data")]
+    kinds = [output["type"] for output in cell.outputs if output["type"] in ("display_data", "update_display_data")]
     assert kinds[0] == "display_data" and set(kinds[1:]) <= {"update_display_data"}
     assert cell.shown.startswith("Done, not checked: 5 rounds, 2 tool calls and 4 todo updates, 2 of 2 todos")
 
@@ -93,10 +93,10 @@ def test_recovery_has_a_live_card_if_a_person_is_there(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     cell = kernel.run(f"%agent recover {run_id}", attended=True)
     assert cell.status == "ok", cell.error
-    bundles = [one["data"] for one in cell.outputs if one["type"] == "display_data"]
+    bundles = [output["data"] for output in cell.outputs if output["type"] == "display_data"]
     assert "application/vnd.jupyter.widget-view+json" in bundles[0]
     assert cell.shown.startswith("Done, not checked: 5 rounds, 2 tool calls and 4 todo updates, 2 of 2 todos")
-    assert not [one for one in cell.outputs if one["type"] == "stream"], "a watcher failed"
+    assert not [output for output in cell.outputs if output["type"] == "stream"], "a watcher failed"
 
 
 @pytest.mark.parametrize("attended", [False, True])
@@ -289,7 +289,7 @@ def test_run_list_shows_the_notebook_of_each_run(mine: Any) -> None:
 
 
 def test_mistake_is_one_line_with_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
-    for line, told in [
+    for line, expected in [
         ("nothing", "There is no run 'nothing'"),
         ("x y", "Unrecognized arguments: y. Write %agent recover [ID] [-m MODEL]"),
         ("x --modle m", "Did you mean --model"),
@@ -298,7 +298,7 @@ def test_mistake_is_one_line_with_what_to_type(kernel: Any, subtests: pytest.Sub
     ]:
         with subtests.test(line):
             cell = kernel.run(f"%agent recover {line}")
-            assert cell.status == "error" and told in cell.error and "\n" not in cell.error
+            assert cell.status == "error" and expected in cell.error and "\n" not in cell.error
 
 
 def test_without_interrupted_runs_recovery_suggests_continuing(kernel: Any) -> None:

@@ -206,7 +206,7 @@ def test_unusable_dotted_name_is_refused_with_what_to_type(snapshot: Snapshot, s
 
 
 def test_columns_and_accessors_of_frames_are_refused(subtests: pytest.Subtests) -> None:
-    for name, told in {
+    for name, expected in {
         "sales.amount.mean": "If Python can read it, assign it to a variable in a cell, and name that: amount = sales.amount",
         "sales.plot.bar": "Assign it to a variable in a cell, and name that: plot = sales.plot",
         "sales.descrbe": "Did you mean describe?",
@@ -214,7 +214,7 @@ def test_columns_and_accessors_of_frames_are_refused(subtests: pytest.Subtests) 
         with subtests.test(name):
             with pytest.raises(UnknownTool) as refused:
                 find_dotted(name, notebook())
-            assert told in str(refused.value)
+            assert expected in str(refused.value)
 
 
 def test_only_names_with_dots_are_dotted(subtests: pytest.Subtests) -> None:
@@ -230,7 +230,7 @@ def test_tools_are_found_by_dotted_and_plain_names() -> None:
     variables = {key: value for key, value in notebook().items() if key in ("sales", "pd", "mine")}
     variables["look"] = json.loads
     found = find_tools(["look", "sales.describe", "pd.read_csv", "sales.describe", "mine.all_tools"], variables)
-    assert [as_tool(one).spec.name for one in found] == ["loads", "describe", "read_csv", "dumps"]
+    assert [as_tool(item).spec.name for item in found] == ["loads", "describe", "read_csv", "dumps"]
 
 
 def test_bare_method_name_suggests_its_variable(snapshot: Snapshot) -> None:
