@@ -53,10 +53,10 @@ PATIENCE = 60_000
 
 def chromium() -> str:
     """Return the browser's path. Without one the test is skipped; in CI it fails."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
         skip_without("Chromium", "no Chromium on this machine", in_ci=False)
-    return found
+    return path
 
 
 class StayingPage:
@@ -138,7 +138,7 @@ class OpenBrowser:
 @contextmanager
 def fresh_page(browser: Any, kind: type[Any], url: str, folder: Path) -> Iterator[Any]:
     """Open a page that shares nothing with others of this browser. Pages opened beside it close with it."""
-    known = list(browser.contexts)
+    contexts = list(browser.contexts)
     page = browser.new_page(viewport={"width": 1400, "height": 1000})
     page.set_default_timeout(PATIENCE)
     shown = kind(page, url, folder)
@@ -147,5 +147,5 @@ def fresh_page(browser: Any, kind: type[Any], url: str, folder: Path) -> Iterato
     finally:
         shown.end()
         for context in browser.contexts:
-            if context not in known:
+            if context not in contexts:
                 context.close()

@@ -68,8 +68,8 @@ class Guard:
         self.fetched: list[str] = []
         self.dialogs: list[str] = []
         self.said: list[str] = []
-        given = json.dumps([sorted(ELEMENTS), sorted([*ATTRIBUTES, *LATER]), OURS])
-        page.add_init_script(f"({WATCH})({given})")
+        allowed = json.dumps([sorted(ELEMENTS), sorted([*ATTRIBUTES, *LATER]), OURS])
+        page.add_init_script(f"({WATCH})({allowed})")
         page.on("request", lambda request: self._requested(request.url, server))
         page.on("dialog", lambda dialog: self.dialogs.append(dialog.message) if dialog.type != "beforeunload" else None)
         page.on("console", lambda message: self.said.append(message.text) if message.type == "error" else None)

@@ -52,8 +52,8 @@ class Traffic:
 
     def comm(self, models: list[str] | None = None) -> list[Message]:
         """Return the messages to these widgets, or to all."""
-        found = [message for message in self.messages if message.kind == "comm_msg"]
-        return [message for message in found if models is None or message.content["comm_id"] in models]
+        messages = [message for message in self.messages if message.kind == "comm_msg"]
+        return [message for message in messages if models is None or message.content["comm_id"] in models]
 
 
 def most_in_a_second(messages: list[Message]) -> int:
@@ -89,8 +89,8 @@ class Watched:
 
     def gaps(self) -> list[tuple[float, float]]:
         """Return the gaps between frames, largest first: length and start."""
-        found = [(later - earlier, earlier) for earlier, later in zip(self.frames, self.frames[1:], strict=False)]
-        return sorted(found, reverse=True)
+        gaps_found = [(later - earlier, earlier) for earlier, later in zip(self.frames, self.frames[1:], strict=False)]
+        return sorted(gaps_found, reverse=True)
 
     def largest_gap(self) -> float:
         """Return the longest time without a new frame."""

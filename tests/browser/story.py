@@ -47,9 +47,9 @@ class Slow:
 
     async def stream(self, request: Any) -> AsyncIterator[Delta | Reply]:
         self.requests.append(request)
-        said = self.replies.pop(0)
+        reply = self.replies.pop(0)
         made: list[Any] = []
-        for part in said if isinstance(said, list) else [said]:
+        for part in reply if isinstance(reply, list) else [reply]:
             if isinstance(part, Exception):
                 raise part
             if isinstance(part, float | int):

@@ -47,10 +47,10 @@ def opened(lab: Any, *cells: str) -> Any:
 
 
 def live_in(lab: Any) -> Any:
-    found = lab.page.get_by_role("region", name="Trace browser")
-    found.wait_for()
-    found.locator("[data-variable]").first.wait_for()
-    return found
+    region = lab.page.get_by_role("region", name="Trace browser")
+    region.wait_for()
+    region.locator("[data-variable]").first.wait_for()
+    return region
 
 
 def until(part: Any, text: str) -> None:

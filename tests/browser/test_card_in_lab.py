@@ -39,9 +39,9 @@ def shared(lab: Any, *cells: str) -> int:
 
 
 def card(lab: Any, index: int) -> Any:
-    found = lab.cell(index).locator(".agentnb-card")
-    found.wait_for()
-    return found
+    shown_card = lab.cell(index).locator(".agentnb-card")
+    shown_card.wait_for()
+    return shown_card
 
 
 def chip(lab: Any, index: int, text: str) -> None:

@@ -342,8 +342,8 @@ def test_screen_reader_hears_state_changes_but_no_model_text(lab: Any) -> None:
         lab.allow(then)
     ended(lab, index, "Done")
     lab.wait_done(index)
-    said = lab.page.evaluate("() => window.__said")
-    assert [message for message in said if message != "Starting"] == wanted
+    spoken = lab.page.evaluate("() => window.__said")
+    assert [message for message in spoken if message != "Starting"] == wanted
 
 
 # Colours and widths

@@ -55,8 +55,8 @@ def check_every_word(page: Any, folder: Path, subtests: pytest.Subtests, name: s
             with subtests.test(name, ground=ground, trust=trust):
                 show(page, form, folder, ground)
                 page.evaluate(OPEN)
-                found = page.locator(".agentnb-run").evaluate(COLOURS)
-                assert len(found) >= 5 and faint(found) == []
+                colours = page.locator(".agentnb-run").evaluate(COLOURS)
+                assert len(colours) >= 5 and faint(colours) == []
 
 
 def test_finished_card_has_a_bounded_height_whatever_happened(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -119,8 +119,8 @@ def test_words_are_not_broken_in_the_middle(browser: Any, tmp_path: Path) -> Non
         browser, "<style>pre { word-break: break-all }</style>" + run_html(finished_runs()["six failed calls"]), tmp_path
     )
     breaks = "run => [...run.querySelectorAll('pre, pre *')].map(one => getComputedStyle(one).wordBreak)"
-    found = page.locator(".agentnb-run").evaluate(breaks)
-    assert len(found) > 20 and set(found) == {"normal"}
+    breaks_found = page.locator(".agentnb-run").evaluate(breaks)
+    assert len(breaks_found) > 20 and set(breaks_found) == {"normal"}
     page.context.close()
 
 

@@ -78,8 +78,8 @@ def last_run() -> Run:
 
 
 def nested_runs() -> list[Run]:
-    found = [Store(RUNS).load(run_id) for run_id in Store(RUNS).ids()]
-    nested = [run for run in found if run.parent_id is not None and run.started_at is not None]
+    loaded = [Store(RUNS).load(run_id) for run_id in Store(RUNS).ids()]
+    nested = [run for run in loaded if run.parent_id is not None and run.started_at is not None]
     return sorted(nested, key=lambda run: str(run.started_at))  # ids of the same millisecond sort at random
 
 

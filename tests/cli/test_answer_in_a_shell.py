@@ -119,10 +119,10 @@ def test_run_without_questions_says_so(cli: Call) -> None:
 
 def test_budget_still_applies_after_the_answer(cli: Call) -> None:
     path = written("ask.yaml", "limits: {budget: 5}\nworkflow:\n  - {type: human, ask: Who?}\n")
-    for given, budget in {(): 5, ("--budget", "0.25"): 0.25}.items():
-        cli("exec", path, *given)
-        made = _recreate(last_run(), tools=(), gates=(), model=None)
-        assert isinstance(made, Orchestration) and made.budget == budget
+    for argument, budget in {(): 5, ("--budget", "0.25"): 0.25}.items():
+        cli("exec", path, *argument)
+        recreated = _recreate(last_run(), tools=(), gates=(), model=None)
+        assert isinstance(recreated, Orchestration) and recreated.budget == budget
 
 
 def test_advice_of_list_and_show_is_typed_in_a_shell(cli: Call, subtests: pytest.Subtests) -> None:

@@ -88,8 +88,8 @@ def test_named_result_is_printed_or_its_absence_warned_about(cli: Call) -> None:
     assert (done.code, done.out) == (0, "seen 1\n")
     skipped = "  - {type: condition, condition: false, true: {id: c, type: tool, name: look, args: {n: 3}}}\n"
     done = cli("exec", written("w.yaml", f"output: c\n{TWO}{skipped}"), "--tools", f"{tools}:look")
-    told = "warning: output: the step c has no output. The result is the output of the last step"
-    assert (done.code, done.out) == (0, "seen 2\n") and told in done.progress
+    expected = "warning: output: the step c has no output. The result is the output of the last step"
+    assert (done.code, done.out) == (0, "seen 2\n") and expected in done.progress
 
 
 @pytest.mark.req("R4.32", "R4.33")
@@ -147,9 +147,9 @@ def test_inputs_are_json_or_a_file_of_json_or_yaml(cli: Call, subtests: pytest.S
     tools = module(LOOK)
     written("n.json", '{"n": 5}')
     written("n.yml", "n: 5\n")
-    for given in ('{"n": 5}', "n.json", "n.yml"):
-        with subtests.test(given):
-            assert cli("exec", path, "-i", given, "--tools", f"{tools}:look").out == "seen 5\n"
+    for argument in ('{"n": 5}', "n.json", "n.yml"):
+        with subtests.test(argument):
+            assert cli("exec", path, "-i", argument, "--tools", f"{tools}:look").out == "seen 5\n"
 
 
 def test_module_may_name_several_tools_and_a_list(cli: Call) -> None:
@@ -296,21 +296,21 @@ def test_invalid_command_exits_with_2_before_anything_runs(cli: Call, subtests: 
     broken = module("raise ValueError('no\\nluck')")
     two, plan = written("two.yaml", TWO), written("plan.yaml", "steps: []\n")
     written("latin.yaml", "").write_bytes(b"workflow: \xe9\n")
-    given = ("--tools", f"{tools}:look")
+    tool_options = ("--tools", f"{tools}:look")
     for argv, expected in {
         (): "exec --help",
         ("none.yaml",): "There is no file none.yaml",
         (".",): "There is no file .",
         ("latin.yaml",): "latin.yaml is not a text in UTF-8",
         (plan, "Go."): "A plan has no prompt",
-        (two, *given, "--approve", "perhaps"): "must be one of auto, ask, never, read_only, got 'perhaps'",
-        (two, *given, "--budget", "-1"): "must be a positive amount in US dollars",
-        (two, *given, "-i", '{"x": 1}'): "The workflow has no input x",
-        (two, *given, "-i", '{"x": 1'): "-i is not JSON",
-        (two, *given, "-i", "nowhere.yaml"): "There is no file nowhere.yaml",
-        (two, *given, "-i", "plan.yaml", "--strict"): "The workflow has no input steps",
-        (two, *given, " "): "The prompt is blank",
-        (two, *given, "-m", "nobody:x"): "nobody",
+        (two, *tool_options, "--approve", "perhaps"): "must be one of auto, ask, never, read_only, got 'perhaps'",
+        (two, *tool_options, "--budget", "-1"): "must be a positive amount in US dollars",
+        (two, *tool_options, "-i", '{"x": 1}'): "The workflow has no input x",
+        (two, *tool_options, "-i", '{"x": 1'): "-i is not JSON",
+        (two, *tool_options, "-i", "nowhere.yaml"): "There is no file nowhere.yaml",
+        (two, *tool_options, "-i", "plan.yaml", "--strict"): "The workflow has no input steps",
+        (two, *tool_options, " "): "The prompt is blank",
+        (two, *tool_options, "-m", "nobody:x"): "nobody",
         (two, "--tools", "look"): "Write MODULE:NAME",
         (two, "--tools", "json.loads"): "Write MODULE:NAME",
         (two, "--tools", f"{tools}:lock"): "Did you mean look?",
@@ -322,13 +322,13 @@ def test_invalid_command_exits_with_2_before_anything_runs(cli: Call, subtests: 
             assert (done.code, done.out) == (2, "") and expected in done.err
             assert done.err.startswith("agentnb: ") and done.err.count("\n") == 1 and "%" not in done.err
     written("twice.yaml", "n: 1\nn: 2\n")
-    done = cli("exec", two, *given, "-i", "twice.yaml")
+    done = cli("exec", two, *tool_options, "-i", "twice.yaml")
     assert done.code == 2 and lines_of(done, "twice.yaml") == [2]
     assert not RUNS.exists()
 
 
 def test_missing_required_key_is_reported_before_anything_runs(cli: Call, subtests: pytest.Subtests) -> None:
-    given = ("--tools", f"{module(LOOK)}:look")
+    tool_options = ("--tools", f"{module(LOOK)}:look")
     agents = "agents:\n  a: {model: 'anthropic:claude-sonnet-5'}\n  b: {replies: [yes]}\nworkflow:\n"
     look, a = "  - {id: look, type: tool, name: look, args: {n: 1}}\n", "{type: agent, name: a}"
     for steps, path in {
@@ -336,9 +336,9 @@ def test_missing_required_key_is_reported_before_anything_runs(cli: Call, subtes
         f"{look}  - {{id: both, type: parallel, steps: [{{type: agent, name: b}}, {a}]}}\n": "both/a",
     }.items():
         with subtests.test(steps):
-            done = cli("exec", written("w.yaml", agents + steps), *given)
-            told = f"agentnb: Agent a of step {path}: No key for anthropic: ANTHROPIC_API_KEY is not set. Enter it: export "
-            assert (done.code, done.err) == (2, f"{told}ANTHROPIC_API_KEY=...\n")
+            done = cli("exec", written("w.yaml", agents + steps), *tool_options)
+            expected = f"agentnb: Agent a of step {path}: No key for anthropic: ANTHROPIC_API_KEY is not set. Enter it: export "
+            assert (done.code, done.err) == (2, f"{expected}ANTHROPIC_API_KEY=...\n")
     assert not RUNS.exists()
     branch = f"  - {{type: condition, condition: '{{{{ 1 > 2 }}}}', true: {a}}}\n"
     last = "{type: tool, name: look, args: {n: 2}, end: true}"
@@ -351,7 +351,7 @@ def test_missing_required_key_is_reported_before_anything_runs(cli: Call, subtes
         "  - {type: tool, name: look, args: {n: []}, on_error: {goto: look}}\n  - " + a + f"\n{look}",
     ):
         with subtests.test(steps):
-            done = cli("exec", written("w.yaml", agents + steps), *given)
+            done = cli("exec", written("w.yaml", agents + steps), *tool_options)
             assert (done.code, "No key" in done.last) == (0, False), done.err
     done = cli("exec", written("w.yaml", f"{agents}  - {{type: human, ask: Well?}}\n  - {a}\n"))
     assert done.code == 4, done.err

@@ -68,16 +68,16 @@ def test_environment_variable_configures_servers_of_a_shell(cli: Call, monkeypat
     missing = cli("exec", path, "-t", "mcp:clock", "--approve", "auto")
     assert missing.code != 0 and "--mcp FILE" in missing.err
     monkeypatch.setenv("MCP_SERVERS", f"clock:{linked_time()}")
-    found = cli("exec", path, "-t", "mcp:clock", "--approve", "auto")
-    assert found.code == 0 and "21:00" in found.out, found.err
+    done = cli("exec", path, "-t", "mcp:clock", "--approve", "auto")
+    assert done.code == 0 and "21:00" in done.out, done.err
 
 
 def test_unreadable_file_runs_nothing(cli: Call) -> None:
     path = written("one.yaml", STEP)
     written("mcp.json", '{"mcpServers": {"clock": }}')
     for command in (("exec", path, *NAMED), ("validate", path, "--mcp", "mcp.json")):
-        found = cli(*command)
-        assert found.code == 2 and "mcp.json, line 1, column 26" in found.err and not Path(".agentnb").exists()
+        done = cli(*command)
+        assert done.code == 2 and "mcp.json, line 1, column 26" in done.err and not Path(".agentnb").exists()
     server_file()
     assert cli("validate", path, "--mcp", "mcp.json").code == 0, "it starts nothing, and asks nothing"
 

@@ -225,8 +225,8 @@ def test_planner_accepts_the_inputs_of_the_table(cli: Call, planner: Planner, su
             assert model.requests[0].messages[-1].text == "Only this: When?\n"
             assert {"tides_fetch", "tables_compare", "web_fetch"} <= {spec.name for spec in model.requests[0].tools}
     model = planner("Done.")
-    given = json.dumps({"tools": ["tides.fetch"], "query": "When?", "context": "In feet."})
-    assert cli("exec", "planner", *tools, "-i", given).code == 0
+    allowed = json.dumps({"tools": ["tides.fetch"], "query": "When?", "context": "In feet."})
+    assert cli("exec", "planner", *tools, "-i", allowed).code == 0
     assert [spec.name for spec in model.requests[0].tools] == ["tides_fetch"]
 
 
@@ -356,12 +356,12 @@ def test_validate_says_what_validate_plan_says(cli: Call, subtests: pytest.Subte
     tools = f"{name}:both"
     found = cli("validate", PLANS / "plan.yaml", "-t", tools)
     assert (found.code, found.out) == (0, f"{PLANS / 'plan.yaml'}: a valid plan\n")
-    given = sys.modules[name].both
+    tools_given = sys.modules[name].both
     for path in sorted(PLANS.glob("invalid/*")):
         for with_tools in (True, False):
             with subtests.test(f"{path.name} {with_tools}"):
                 done = cli("validate", path, *(("-t", tools) if with_tools else ()))
-                expected = [problem.line for problem in validate_plan(path, given if with_tools else None)]
+                expected = [problem.line for problem in validate_plan(path, tools_given if with_tools else None)]
                 assert (lines_of(done, str(path)), done.code) == (expected, 2 if expected else 0)
                 count = re.search(r": (\d+) problems?$", done.out)
                 assert (count is None) == (not expected) and (count is None or int(count[1]) == len(expected))
@@ -374,9 +374,9 @@ def test_tool_names_are_checked_only_with_tools(cli: Call, subtests: pytest.Subt
     done = cli("validate", path)
     assert done.code == 0 and "not checked: tides_fetsch, mcp_clock_now, read_file" in done.out
     tools = f"{module(TOOLS)}:tides_fetch"
-    for given, lines in ((tools, [2, 3, 4]), (f"{tools},mcp:clock", [2, 4])):
-        with subtests.test(given):
-            done = cli("validate", path, "--tools", given)
+    for argument, lines in ((tools, [2, 3, 4]), (f"{tools},mcp:clock", [2, 4])):
+        with subtests.test(argument):
+            done = cli("validate", path, "--tools", argument)
             assert (done.code, lines_of(done, "p.yaml")) == (2, lines)
 
 

@@ -133,7 +133,7 @@ def test_question_of_a_killed_process_can_be_answered(cli: Call, subtests: pytes
 def test_model_of_the_run_is_kept_unless_another_is_named(cli: Call) -> None:
     text = "agents: {a: {instruction: Write.}}\nworkflow:\n  - {id: one, type: human, ask: Who?}\n  - {type: agent, name: a}\n"
     path = written("writes.yaml", text)
-    for given, model in ((), "simulated:forgetful"), (("-m", "simulated:disciplined"), "simulated:disciplined"):
+    for argument, model in ((), "simulated:forgetful"), (("-m", "simulated:disciplined"), "simulated:disciplined"):
         cli("exec", path, "-m", "simulated:forgetful")
-        assert cli("answer", last_run().id, "Ada", *given).code == 0
+        assert cli("answer", last_run().id, "Ada", *argument).code == 0
         assert nested_runs()[-1].model == model

@@ -45,8 +45,8 @@ def test_wrong_arguments_are_problems_with_lines_in_each_form(cli: Call, subtest
                 calls = [call.replace("name:", "action:").replace("args:", "input:") for call in calls]
             path = written(f"{form}.yaml", head + "".join(line % (number, call) for number, call in enumerate(calls)))
             done = cli("validate", path, "--tools", f"{module(TOOLS)}:fetch,{module(TOOLS)}:now")
-            told = zip([0, 0, 1, 2, 3], expected, strict=True)
-            lines = [f"{path}:{step + 2}: {where % step}: {what}" for step, what in told]
+            expected_problems = zip([0, 0, 1, 2, 3], expected, strict=True)
+            lines = [f"{path}:{step + 2}: {where % step}: {what}" for step, what in expected_problems]
             assert done.code == 2 and done.out.splitlines() == [*lines, f"{path}: 5 problems"]
 
 

@@ -100,9 +100,9 @@ class _Reader(HTMLParser):
             raise Harmful(f"<{tag}> in {self.open}: a formula holds elements of formulas only, and nothing else has them")
         if len({name for name, _ in attrs}) < len(attrs):
             raise Harmful(f"an attribute twice: {attrs}")
-        given = {name: value or "" for name, value in attrs}
-        for name, value in given.items():
-            _check_attribute(tag, name, value, given.get("class", ""))
+        attributes = {name: value or "" for name, value in attrs}
+        for name, value in attributes.items():
+            _check_attribute(tag, name, value, attributes.get("class", ""))
         if tag not in _VOID:
             self.open.append(tag)
 

@@ -110,8 +110,8 @@ def _round(event: Any, index: int, text: str) -> Iterator[Any]:
         ToolCall("fails", {}, f"fails-{index}"),
         ToolCall("again", {"text": text}, f"again-{index}"),
     ]
-    said = Message("assistant", (Thinking(text), Text(text), *calls))
-    yield event(e.ModelReplied, message=said, usage=Usage(input=10, output=10), stop_reason=text, signals=("continue",))
+    message = Message("assistant", (Thinking(text), Text(text), *calls))
+    yield event(e.ModelReplied, message=message, usage=Usage(input=10, output=10), stop_reason=text, signals=("continue",))
     yield event(e.ToolStarted, call=calls[0])
     yield event(e.QuestionAsked, question=_question(index, text, calls[0].id))
     yield Pause()

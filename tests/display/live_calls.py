@@ -13,8 +13,8 @@ from agentnb.display.card.live_card import LiveCard
 def changed_by(item: Delta, call: ToolCall) -> dict[str, str]:
     """Return the redrawn pieces of the round. ``call`` is the first of two running calls. Nothing is sent twice."""
     other, card = ToolCall("write", {}, "c2"), LiveCard()
-    made = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", (call, other)))
-    for event in made.add(e.ToolStarted, call=call).add(e.ToolStarted, call=other).events:
+    builder = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", (call, other)))
+    for event in builder.add(e.ToolStarted, call=call).add(e.ToolStarted, call=other).events:
         card.take(event)
     card.frame()
     card.take(item)

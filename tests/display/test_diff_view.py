@@ -71,9 +71,9 @@ def test_summary_sentence_links_to_both_rounds() -> None:
 
 
 def test_diff_text_matches_the_html() -> None:
-    told = diff_text(diff(A, B))
-    assert "They part at round 4 of a and round 4 of b" in told and "rounds 1 to 3 are alike" in told
-    assert "fox" in told and "owl" in told and "only b has it" in told
+    text = diff_text(diff(A, B))
+    assert "They part at round 4 of a and round 4 of b" in text and "rounds 1 to 3 are alike" in text
+    assert "fox" in text and "owl" in text and "only b has it" in text
 
 
 def test_no_text_of_a_run_becomes_markup() -> None:
@@ -88,8 +88,8 @@ ROUNDS = st.lists(st.tuples(st.sampled_from("xy"), st.sampled_from(["", "p", "q"
 @given(ROUNDS, ROUNDS)
 @examples(60)
 def test_any_two_runs_are_shown_with_every_round_of_both(a: list[tuple[str, str, str]], b: list[tuple[str, str, str]]) -> None:
-    found = diff(run_of(*a), run_of(*b))
-    html = diff_html(found)
-    alike = sum(pair.difference == "same" for pair in found.rounds)
-    assert len(re.findall(r'id="agentnb-diff', html)) == len(found.a.rounds) + len(found.b.rounds) - alike
-    assert diff_text(found)
+    comparison = diff(run_of(*a), run_of(*b))
+    html = diff_html(comparison)
+    alike = sum(pair.difference == "same" for pair in comparison.rounds)
+    assert len(re.findall(r'id="agentnb-diff', html)) == len(comparison.a.rounds) + len(comparison.b.rounds) - alike
+    assert diff_text(comparison)

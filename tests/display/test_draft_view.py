@@ -32,9 +32,9 @@ def shown(run: Run, form: Form = LIVE) -> str:
 def test_draft_shows_all_steps_arguments_and_their_reach(snapshot: Any) -> None:
     text = "x" * 5_000
     run = drafted(plan=steps({"description": "Fetch", "tools": ["fetch"], "args": {"station": text}}, *STEPS))
-    found = shown(run)
-    assert text in found and len(re.findall("<tr", found)) == 7
-    reach = re.search(r'<div class="agentnb-draft-reach">(.*)', found, re.DOTALL)
+    html = shown(run)
+    assert text in html and len(re.findall("<tr", html)) == 7
+    reach = re.search(r'<div class="agentnb-draft-reach">(.*)', html, re.DOTALL)
     assert reach is not None and words_in(reach[1].split("<button")[0]) == snapshot("reach")
     assert words_in(re.split("<tbody", shown(drafted(), Form()))[1]) == snapshot("saved table")
     assert chip(run) == snapshot("chip")
@@ -77,9 +77,9 @@ def test_outcome_of_a_draft_is_shown_beside_it(snapshot: Any) -> None:
         "withdrawn": [(e.QuestionAnswered, {"question_id": "q1", "withdrawn": True})],
     }
     for name, facts in cases.items():
-        found = shown(drafted(*facts))
-        assert "Fetch Brest" in found and "data-op" not in found
-        assert words_in(found.partition("</table>")[2]) == snapshot(name)
+        html = shown(drafted(*facts))
+        assert "Fetch Brest" in html and "data-op" not in html
+        assert words_in(html.partition("</table>")[2]) == snapshot(name)
     assert shown(drafted(answer({"edit": {"steps": steps()}}))) == ""
 
 
@@ -92,21 +92,21 @@ def test_refused_edits_are_reported_and_accepted_ones_counted(snapshot: Any) -> 
 def test_declined_draft_shows_the_declining_words(snapshot: Any) -> None:
     withdrawn = (e.QuestionAnswered, {"question_id": "q1", "withdrawn": True})
     run = drafted(withdrawn, (w.PlanRejected, {"plan_id": "p-1", "words": "No! Do <not> run it."}))
-    told = "Rejected by your words: “No! Do &lt;not&gt; run it.”"
-    assert told in shown(run)
-    made = run.rounds[0].records[0]
-    assert told in plan_notes(CallRecord(type(made.call)("agent_create_plan", {"plan_id": "p-1"}, "c2")), run)
+    expected = "Rejected by your words: “No! Do &lt;not&gt; run it.”"
+    assert expected in shown(run)
+    record = run.rounds[0].records[0]
+    assert expected in plan_notes(CallRecord(type(record.call)("agent_create_plan", {"plan_id": "p-1"}, "c2")), run)
 
 
 def test_call_shows_plan_review_and_the_approving_words(snapshot: Any) -> None:
     review = (w.PlanReviewed, {"plan_id": "p-1", "verdict": "needs_changes", "notes": "State <the> day."})
     approved = (w.PlanApproved, {"plan_id": "p-1", "words": "Yes, go ahead", "call_id": "c2"})
     run = drafted(review, approved)
-    made = run.rounds[0].records[0]
-    assert words_in(plan_notes(made, run)) == snapshot("review") and "&lt;the&gt;" in plan_notes(made, run)
-    call = type(made.call)("agent_create_plan", {"plan_id": "p-1"}, "c2")
+    record = run.rounds[0].records[0]
+    assert words_in(plan_notes(record, run)) == snapshot("review") and "&lt;the&gt;" in plan_notes(record, run)
+    call = type(record.call)("agent_create_plan", {"plan_id": "p-1"}, "c2")
     assert words_in(plan_notes(CallRecord(call), run)) == snapshot("words")
-    assert plan_notes(CallRecord(type(made.call)("fetch", {"plan_id": "p-1"}, "c3")), run) == ""
+    assert plan_notes(CallRecord(type(record.call)("fetch", {"plan_id": "p-1"}, "c3")), run) == ""
 
 
 def test_only_the_last_question_shows_the_draft_and_its_edits() -> None:

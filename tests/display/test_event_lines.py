@@ -208,8 +208,8 @@ def test_answer_only_round_is_shown_if_it_has_events() -> None:
 def test_message_author_is_shown(subtests: pytest.Subtests) -> None:
     story = RunBuilder().extend(*a_round(0, called("look")))
     story.add(e.RoundStarted, index=1, reason="tool_results")
-    said = Message("assistant", (Text("I looked."),), author="Web<b>Surfer")
-    story.add(e.ModelReplied, message=said).add(e.RoundFinished, index=1, status="success")
+    message = Message("assistant", (Text("I looked."),), author="Web<b>Surfer")
+    story.add(e.ModelReplied, message=message).add(e.RoundFinished, index=1, status="success")
     forms = {"saved": run_html(story.run), "page": page_html(story.run), "text": run_text(story.run)}
     for name, shown in forms.items():
         with subtests.test(name):

@@ -30,8 +30,8 @@ def digging(*found: tuple[int, int, str]) -> Run:
         facts: list[Fact] = []
         for first, last, rule in found:
             if last == index:
-                told = {"family": "digging", "rule": rule, "sentence": f"Dug {index + 1} times."}
-                facts.append((FindingMade, {**told, "first": first, "last": last}))
+                finding = {"family": "digging", "rule": rule, "sentence": f"Dug {index + 1} times."}
+                facts.append((FindingMade, {**finding, "first": first, "last": last}))
         built.round(called("look", n=index), facts=facts)
     return built.add(RunFinished, status="completed", stop_reason="natural", seconds=1.0).run
 
@@ -134,10 +134,10 @@ def test_surplus_findings_are_counted() -> None:
 def test_live_card_lists_new_findings_and_marks_their_rounds() -> None:
     run = of_kinds(4)
     card, seen = live(run)
-    told = [lines_of(html)[::-1] for html in seen]  # newest first, so that it stays visible
-    assert told[0] == [] and all(now[: len(before)] == before for before, now in pairwise(told))
+    lines = [lines_of(html)[::-1] for html in seen]  # newest first, so that it stays visible
+    assert lines[0] == [] and all(now[: len(before)] == before for before, now in pairwise(lines))
     assert len({*seen}) > 2  # not only at the end
-    assert told[-1] == lines_of(run_html(run))
+    assert lines[-1] == lines_of(run_html(run))
     rounds = {round_["index"]: round_["html"] for round_ in card.whole()["rounds"]}
     assert "marks" not in rounds[0] and "↑ finding 1" in rounds[1]["marks"]
     targets = {unquote(where) for _, where in LINK.findall("".join(pieces.get("marks", "") for pieces in rounds.values()))}

@@ -48,11 +48,11 @@ def test_truncated_trace_says_so_and_does_not_blame_the_kernel() -> None:
 
 
 def test_details_name_the_source_and_the_speakers() -> None:
-    told = re.sub(r"<[^>]+>", "", run_html(run_of("completed")).rpartition("Details")[2])
+    text = re.sub(r"<[^>]+>", "", run_html(run_of("completed")).rpartition("Details")[2])
     places = {"format": "by_hand", "file": "folder/file.json", "position": "line 7", "task": "task-12", "trial": "3"}
     for name, value in places.items():
-        assert f"{name}: {value}" in told
-    assert "speakers: planner, digger" in told
+        assert f"{name}: {value}" in text
+    assert "speakers: planner, digger" in text
 
 
 def test_gaps_filled_by_the_reader_appear_only_in_details() -> None:

@@ -74,15 +74,15 @@ class Reader(HTMLParser):
 
 def harmless(html: str) -> Reader:
     """Parse HTML and check that agentnb could have generated all of it."""
-    found = Reader(html)
-    assert not found.open
-    for name, attributes in found.elements:
+    reader = Reader(html)
+    assert not reader.open
+    for name, attributes in reader.elements:
         assert name in ALLOWED and set(attributes) <= ATTRIBUTES, (name, attributes)
         assert not (attributes.get("href") or "").lower().lstrip().startswith(("javascript:", "data:"))
         assert "fixed" not in (attributes.get("style") or "")
     for sign in ("\x1b", "\x00", "\u202e"):
         assert sign not in html
-    return found
+    return reader
 
 
 def boom(text: str) -> str:
@@ -108,8 +108,8 @@ def closed(run_id: str) -> Html:
 
 def test_history_line_has_status_word_and_usage() -> None:
     one = line()
-    found = harmless(history_html([one], "1 run in runs", closed))
-    told = (
+    reader = harmless(history_html([one], "1 run in runs", closed))
+    expected = (
         "1 run in runs",
         "•",
         "Done, not checked",
@@ -120,9 +120,9 @@ def test_history_line_has_status_word_and_usage() -> None:
         "anthropic:big",
         one.id[-8:],
     )
-    assert all(word in found.text for word in told)
-    assert f"{one.started_at.astimezone():%d %b %H:%M}" in found.text
-    assert one.id in {attributes.get("title") for _, attributes in found.elements}
+    assert all(word in reader.text for word in expected)
+    assert f"{one.started_at.astimezone():%d %b %H:%M}" in reader.text
+    assert one.id in {attributes.get("title") for _, attributes in reader.elements}
 
 
 def test_each_state_has_a_mark_and_a_word() -> None:
@@ -132,10 +132,10 @@ def test_each_state_has_a_mark_and_a_word() -> None:
 
 def test_line_opens_to_its_run() -> None:
     lines = [line(), line()]
-    found = harmless(history_html(lines, "2 runs", closed))
-    assert [name for name, _ in found.elements].count("details") == 2
-    assert all(f"opened {row.id}" in found.text for row in lines)
-    assert all("open" not in attributes for _, attributes in found.elements)
+    reader = harmless(history_html(lines, "2 runs", closed))
+    assert [name for name, _ in reader.elements].count("details") == 2
+    assert all(f"opened {row.id}" in reader.text for row in lines)
+    assert all("open" not in attributes for _, attributes in reader.elements)
 
 
 def test_list_works_without_style_sheet_and_script() -> None:
@@ -209,8 +209,8 @@ def test_nested_runs_are_counted_and_indented_below_their_parent() -> None:
     assert (
         first.endswith("Sum the table  (2 nested)") and second.endswith(" ↳ Child  (1 nested)") and third.endswith("   ↳ Deep")
     )
-    told = harmless(history_html(family, "", closed)).text.replace("\N{NO-BREAK SPACE}", " ")
-    assert "2 nested Sum the table" in told and "↳ 1 nested Child" in told and "  ↳ Deep" in told
+    text = harmless(history_html(family, "", closed)).text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "2 nested Sum the table" in text and "↳ 1 nested Child" in text and "  ↳ Deep" in text
 
 
 # The content of an opened line
@@ -220,7 +220,7 @@ def test_run_expands_to_prompt_answer_todos_and_rounds() -> None:
     todos = [{"id": 1, "title": "Look around", "status": "completed"}]
     write = ToolCall("todo_operations", {"operation": "write", "todoList": todos})
     run = do(["I look first.", write], [ToolCall("boom", {"text": "x"}), ToolCall("add", {"a": 1})], "It is **three**.")
-    found = harmless(compact_html(run))
+    reader = harmless(compact_html(run))
     for expected in (
         "■ Done, 1 call failed",
         "3 rounds",
@@ -229,14 +229,14 @@ def test_run_expands_to_prompt_answer_todos_and_rounds() -> None:
         "✓ 1 Look around, completed",
         f"%agent load {run.id}",
     ):
-        assert expected in found.text
-    assert "  1  I look first.  todo_operations ✓" in found.text and "  2  boom ✗ failed, add ✓" in found.text
-    assert "  3  " not in found.text  # the answer appears once
+        assert expected in reader.text
+    assert "  1  I look first.  todo_operations ✓" in reader.text and "  2  boom ✗ failed, add ✓" in reader.text
+    assert "  3  " not in reader.text  # the answer appears once
 
 
 def test_failed_run_says_why() -> None:
-    found = harmless(compact_html(do([ToolCall("add", {"a": 1})], RuntimeError("the server <b>is gone"))))
-    assert "✗ Failed" in found.text and "the server <b>is gone" in found.text
+    reader = harmless(compact_html(do([ToolCall("add", {"a": 1})], RuntimeError("the server <b>is gone"))))
+    assert "✗ Failed" in reader.text and "the server <b>is gone" in reader.text
 
 
 def test_long_run_shows_its_last_twenty_rounds() -> None:
@@ -264,8 +264,8 @@ def test_hostile_text_never_becomes_markup_nor_grows_much(subtests: pytest.Subte
                 assert len(html.encode("utf-8", "replace")) <= 15_000
             lines = [row._replace(model=text, status=text[:20]) for row in store.summaries()]
             compact = {row.id: compact_html(store.load(row.id)) for row in lines}
-            found = harmless(history_html(lines, text[:300], compact.__getitem__))
-            assert found.named("agentnb-history-run") == 3
+            reader = harmless(history_html(lines, text[:300], compact.__getitem__))
+            assert reader.named("agentnb-history-run") == 3
             many = [lines[0]._replace(id=f"r{n}") for n in range(30)]
             harmless(history_html(many, text[:300], closed))
             assert "\x1b" not in history_text(lines, text[:300])

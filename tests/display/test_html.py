@@ -100,8 +100,8 @@ def test_very_long_run_keeps_first_and_last_rounds() -> None:
 
 
 def test_thinking_is_folded_before_the_text(snapshot: Snapshot) -> None:
-    said = Message("assistant", (Thinking("  I weigh <b>it</b>. "), Thinking(" "), Thinking("Yes."), Text("It is so.")))
-    run = run_of(*begun(0), (e.ModelReplied, {"message": said}))
+    message = Message("assistant", (Thinking("  I weigh <b>it</b>. "), Thinking(" "), Thinking("Yes."), Text("It is so.")))
+    run = run_of(*begun(0), (e.ModelReplied, {"message": message}))
     pieces = round_pieces(run.rounds[0], Form())
     assert list(pieces) == ["thinking", "text"]
     thinking = pieces["thinking"]
@@ -228,6 +228,6 @@ def test_editable_todo_has_an_accessible_state(status: Any) -> None:
 
 def test_todo_buttons_name_their_action_and_todo() -> None:
     html = todos_html((Todo(1, "Load it", "completed"), Todo(7, "Plot it", "not-started")), live=True)
-    told = {tuple(re.findall(r' data-(?:do|id|key)="([^"]*)"', button)) for button in re.findall(r"<button[^>]*>", html)}
-    assert {("tick", "1", "tick:1"), ("tick", "7", "tick:7")} <= told
-    assert all(len(one) == 3 and one[2] == f"{one[0]}:{one[1]}" for one in told)
+    buttons = {tuple(re.findall(r' data-(?:do|id|key)="([^"]*)"', button)) for button in re.findall(r"<button[^>]*>", html)}
+    assert {("tick", "1", "tick:1"), ("tick", "7", "tick:7")} <= buttons
+    assert all(len(one) == 3 and one[2] == f"{one[0]}:{one[1]}" for one in buttons)

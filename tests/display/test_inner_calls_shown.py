@@ -35,6 +35,6 @@ def test_inner_calls_are_text_lines_and_table_rows() -> None:
     story.add(e.ToolFinished, result=ToolResult("c1", "total", (Text("1"),)))
     run = story.add(e.RoundFinished, index=0, status="success").run
     assert "↳ add(" in run_text(run)
-    found = tables.tool_calls(run)
-    assert list(found["call_id"]) == ["c1", "c1.1"] and list(found["position"]) == [0, 0]
-    assert found["parent_call"].isna().tolist() == [True, False] and found["parent_call"][1] == "c1"
+    table = tables.tool_calls(run)
+    assert list(table["call_id"]) == ["c1", "c1.1"] and list(table["position"]) == [0, 0]
+    assert table["parent_call"].isna().tolist() == [True, False] and table["parent_call"][1] == "c1"

@@ -88,9 +88,9 @@ def test_run_at_a_limit_says_which_and_what_to_type(subtests: pytest.Subtests) -
 
 def test_commands_are_on_one_line_and_nothing_else_is_code() -> None:
     html = run_html(at_limit("session_budget", 5))
-    found = re.findall(r'<code class="agentnb-command"[^>]*>([^<]*)</code>', html)
+    matches = re.findall(r'<code class="agentnb-command"[^>]*>([^<]*)</code>', html)
     replayed = "%replay run -g matrix -p matrix"
-    assert found == ["%agent defaults session-budget=10", "%%agent --continue", replayed]
+    assert matches == ["%agent defaults session-budget=10", "%%agent --continue", replayed]
     long = at_limit(f"%agent {'x' * 500} <i>", 1)
     assert "<i>" not in run_html(long) and "x" * 80 not in "".join(re.findall(r"<code[^>]*>([^<]*)</code>", run_html(long)))
 

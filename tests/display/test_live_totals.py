@@ -56,7 +56,7 @@ def followed_live(*given: Fact) -> list[str]:
 
 def test_totals_count_calls_and_failures_as_they_happen() -> None:
     good, bad = ToolCall("add", {"a": 1}, "c-1"), ToolCall("add", {"a": "x"}, "c-2")
-    told = followed_live(
+    totals = followed_live(
         (ModelReplied, {"message": Message("assistant", (good, bad))}),
         (ToolStarted, {"call": good}),
         (ToolFinished, {"result": ToolResult("c-1", "add", (Text("3"),))}),
@@ -67,25 +67,25 @@ def test_totals_count_calls_and_failures_as_they_happen() -> None:
         (ModelReplied, {"message": Message("assistant", (replace(good, id="c-3"),))}),
         (CallBlocked, {"call": replace(good, id="c-3"), "result": DUPLICATED, "rule": "consecutive"}),
     )
-    counts = [one.partition("calls: ")[2] for one in told]
+    counts = [one.partition("calls: ")[2] for one in totals]
     two, failed = "2 calls", "2 calls, 1 failed"
     assert counts == ["", "", *[two] * 4, *[failed] * 3, "3 calls, 1 failed", "3 calls, 1 skipped, 1 failed"]
 
 
 def test_totals_count_followed_guidance_after_each_round() -> None:
-    given = Guidance("matrix", "tools", "Use your tools.")
-    told = followed_live(
-        (GuidanceGiven, {"guidance": given}),
+    guidance = Guidance("matrix", "tools", "Use your tools.")
+    totals = followed_live(
+        (GuidanceGiven, {"guidance": guidance}),
         (ModelReplied, {"message": Message("assistant", (ToolCall("add", {"a": 1}, "c-1"),))}),
         (ToolStarted, {"call": ToolCall("add", {"a": 1}, "c-1")}),
         (ToolFinished, {"result": ToolResult("c-1", "add", (Text("3"),))}),
         (RoundFinished, {"index": 0, "status": "success"}),
         (RoundStarted, {"index": 1, "reason": "tool_results"}),
-        (GuidanceGiven, {"guidance": replace(given, cell="todos_text")}),
+        (GuidanceGiven, {"guidance": replace(guidance, cell="todos_text")}),
         (ModelReplied, {"message": Message("assistant", (Text("No."),))}),
         (RoundFinished, {"index": 1, "status": "natural_completion"}),
     )
-    assert [one.partition("guidance followed: ")[2] for one in told] == [""] * 6 + ["1 of 1"] * 4 + ["1 of 2"]
+    assert [one.partition("guidance followed: ")[2] for one in totals] == [""] * 6 + ["1 of 1"] * 4 + ["1 of 2"]
 
 
 def test_unjudged_guidance_counts_as_given_but_not_followed() -> None:

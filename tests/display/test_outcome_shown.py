@@ -29,8 +29,8 @@ def scored(score: float | None = None) -> Run:
 
 def marks(html: str) -> list[tuple[str, str]]:
     """Return the tone and the words of each mark."""
-    found = re.findall(r'class="agentnb-chip agentnb-(\w+)"[^>]*>(.*?)</span>([^<]*)</span>', html, re.DOTALL)
-    return [(tone, words.strip()) for tone, _, words in found]
+    matches = re.findall(r'class="agentnb-chip agentnb-(\w+)"[^>]*>(.*?)</span>([^<]*)</span>', html, re.DOTALL)
+    return [(tone, words.strip()) for tone, _, words in matches]
 
 
 def test_outcome_has_its_own_mark_and_failure_is_not_green() -> None:

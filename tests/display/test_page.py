@@ -81,8 +81,8 @@ def test_page_says_what_it_leaves_out_and_where_that_is(subtests: pytest.Subtest
         with subtests.test(name):
             prompt = settings.pop("prompt", "go")
             run = Agent(ScriptedModel(script), **{"tools": [long], **settings}).run_sync(prompt)
-            told = visible_text(page_html(run))
-            assert mark in told or (LEFT_OUT in told and f"{run.id}.jsonl" in told)
+            text = visible_text(page_html(run))
+            assert mark in text or (LEFT_OUT in text and f"{run.id}.jsonl" in text)
 
 
 def test_complete_page_has_no_note_of_omissions() -> None:

@@ -37,15 +37,15 @@ CHAT: dict[str, Any] = {
 
 
 def test_plans_of_both_forms_are_shown_as_text(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
-    for name, given in {"planner": PLANNER, "chat": CHAT, "no steps": {"steps": []}}.items():
+    for name, plan in {"planner": PLANNER, "chat": CHAT, "no steps": {"steps": []}}.items():
         with subtests.test(name):
-            assert plan_text(Plan.read(given), "mine") == snapshot
+            assert plan_text(Plan.read(plan), "mine") == snapshot
 
 
 def test_html_has_the_content_of_the_text(subtests: pytest.Subtests) -> None:
-    for given in (PLANNER, CHAT):
-        html = words_in(plan_html(Plan.read(given), "mine"))
-        for line in plan_text(Plan.read(given), "mine").splitlines():
+    for plan in (PLANNER, CHAT):
+        html = words_in(plan_html(Plan.read(plan), "mine"))
+        for line in plan_text(Plan.read(plan), "mine").splitlines():
             with subtests.test(line):
                 assert " ".join(re.sub(r"^  (\d+ \w+)\((.*)\)", r"\1 \2 ", line).replace("·", "").split()) in html
 
@@ -61,8 +61,8 @@ def test_plan_text_does_not_control_the_page() -> None:
 
 def test_known_keys_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
-    given = {"steps": [{"type": "tool", "name": "f", "args": {"key": "sk-test-0123456789abcdef"}}]}
-    for shown in (plan_html(Plan.read(given)), plan_text(Plan.read(given))):
+    plan = {"steps": [{"type": "tool", "name": "f", "args": {"key": "sk-test-0123456789abcdef"}}]}
+    for shown in (plan_html(Plan.read(plan)), plan_text(Plan.read(plan))):
         assert "0123456789abcdef" not in shown and "key=" in shown
 
 

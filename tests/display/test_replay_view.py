@@ -16,33 +16,33 @@ from agentnb.interchange.conversion.run_writer import RunWriter
 
 
 def test_each_round_shows_recorded_and_replayed_behaviour(snapshot: Snapshot) -> None:
-    found = rows(replay("complex-fails", workflow_mode=True))
-    assert [row.number for row in found] == [1, 2, 3, 4, 5, 6, 7]
-    assert found[2].recorded == "text, workflow mode, continues"
-    assert found[2].would_be == snapshot
-    assert found[2].told == "workflow ✗, text ✗"
-    assert found[3].notes == ("could have been caught here", "already_said")
-    assert found[5].notes == ("first divergence", "ends (loop_detected)")
-    assert (found[6].would_be, found[6].notes) == (ENDED, ("hypothetical",))
+    replay_rows = rows(replay("complex-fails", workflow_mode=True))
+    assert [row.number for row in replay_rows] == [1, 2, 3, 4, 5, 6, 7]
+    assert replay_rows[2].recorded == "text, workflow mode, continues"
+    assert replay_rows[2].would_be == snapshot
+    assert replay_rows[2].told == "workflow ✗, text ✗"
+    assert replay_rows[3].notes == ("could have been caught here", "already_said")
+    assert replay_rows[5].notes == ("first divergence", "ends (loop_detected)")
+    assert (replay_rows[6].would_be, replay_rows[6].notes) == (ENDED, ("hypothetical",))
 
 
 def test_html_and_text_show_replay_and_its_caution() -> None:
-    found = replay("simple-fail")
-    for shown in (replay_html(found), replay_text(found)):
+    replayed = replay("simple-fail")
+    for shown in (replay_html(replayed), replay_text(replayed)):
         plain = re.sub("<[^>]*>", "", shown)
-        for sentence in (found.sentence, found.caution, "Replay under guidance matrix, policy matrix"):
+        for sentence in (replayed.sentence, replayed.caution, "Replay under guidance matrix, policy matrix"):
             assert sentence in plain
         assert plain.count("first divergence") == 1
-    assert "REMINDER" in replay_html(found)
+    assert "REMINDER" in replay_html(replayed)
 
 
 def test_view_shows_turn_ends_and_unknowns(snapshot: Snapshot) -> None:
-    found = replay(recorded_loop("Who&When"))
-    shown = rows(found)
+    replayed = replay(recorded_loop("Who&When"))
+    shown = rows(replayed)
     assert [row.recorded for row in shown] == snapshot
     assert {row.would_be for row in shown[:3]} == {"text, continues (as recorded)"} and not any(row.notes for row in shown)
-    for view in (replay_html(found), replay_text(found)):
-        assert found.turn_ending.sentence in re.sub("<[^>]*>", "", view)
+    for view in (replay_html(replayed), replay_text(replayed)):
+        assert replayed.turn_ending.sentence in re.sub("<[^>]*>", "", view)
     todo = ToolCall("todo_operations", write("one").arguments)
     parted = rows(replay(foreign(todo, "Done.", ("person", "Really?"), "Yes.")))
     assert parted[1].recorded == "text, 1 open, ends (a person speaks)" and parted[2].would_be == NOT_KNOWABLE
@@ -79,6 +79,6 @@ def test_long_run_is_shown_partly_and_says_so() -> None:
         writer.reply("", [ToolCall("look", {"at": at})])
         writer.result("", "ok")
     writer.reply("Done.")
-    found = replay(writer.finish(), policy=Matrix(), guidance="off")
-    assert len(rows(found)) == MAX_ROUNDS
-    assert "4 more rounds, in table()" in replay_html(found) and "4 more rounds, in table()" in replay_text(found)
+    replayed = replay(writer.finish(), policy=Matrix(), guidance="off")
+    assert len(rows(replayed)) == MAX_ROUNDS
+    assert "4 more rounds, in table()" in replay_html(replayed) and "4 more rounds, in table()" in replay_text(replayed)

@@ -93,18 +93,18 @@ def working() -> Run:
 
 
 def test_summary_shows_size_and_unchanged_part(snapshot: Snapshot) -> None:
-    told = [Usage(input=1_200, cache_read=0), Usage(input=2_100, cache_read=1_800), Usage(), Usage(cache_read=9)]
-    lines = [Reply(Message("assistant", (ToolCall("look", {"x": n}),)), usage=usage) for n, usage in enumerate(told)]
+    usages = [Usage(input=1_200, cache_read=0), Usage(input=2_100, cache_read=1_800), Usage(), Usage(cache_read=9)]
+    lines = [Reply(Message("assistant", (ToolCall("look", {"x": n}),)), usage=usage) for n, usage in enumerate(usages)]
     bare = sights(run_of_script(*lines, "Done.", todos=False, guidance="off"))
     assert [summary(seen).replace(f"about {seen.tokens}", "about N") for seen in bare] == snapshot
 
 
 def test_changed_reminder_is_distinguished_from_an_identical_message() -> None:
-    found = sights(working())
-    assert "1 differs only in the reminder" in summary(found[1])
-    assert "2 as in the round before, 1 more differs only in the reminder" in summary(found[2])
-    assert "= Message 1: stored, as in round 1 but for the reminder\n" in shown(found[1], whole=False).text
-    assert "= Messages 1 to 3: stored, as in round 2, the last but for the reminder\n" in shown(found[2], whole=False).text
+    requests = sights(working())
+    assert "1 differs only in the reminder" in summary(requests[1])
+    assert "2 as in the round before, 1 more differs only in the reminder" in summary(requests[2])
+    assert "= Message 1: stored, as in round 1 but for the reminder\n" in shown(requests[1], whole=False).text
+    assert "= Messages 1 to 3: stored, as in round 2, the last but for the reminder\n" in shown(requests[2], whole=False).text
 
 
 @pytest.mark.req("R0.20")

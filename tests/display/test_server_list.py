@@ -127,5 +127,5 @@ def test_arguments_show_name_and_type(subtests: pytest.Subtests) -> None:
         ({"properties": {str(number): {} for number in range(MAX_ARGUMENTS + 2)}}, ", 2 more"),
     ):
         with subtests.test(words):
-            told = argument_list(Tool(name="any", input_schema=schema).input_schema)
-            assert told.endswith(words) if words.startswith(",") else told == words
+            listed = argument_list(Tool(name="any", input_schema=schema).input_schema)
+            assert listed.endswith(words) if words.startswith(",") else listed == words

@@ -198,8 +198,8 @@ def test_failed_run_suggests_continuing_unless_it_would_fail_again(snapshot: Sna
     unreachable = e.RunError("ProviderTrouble", "nothing answers", as_advice("Name another with url=URL"))
     assert after(unreachable) == snapshot
     assert after(e.RunError("ModelError", "no GPU")) == "no GPU. Continue: %%agent --continue"
-    said = e.RunError("ProviderTrouble", "it fails", (TryAgain(lead="Try again in a while"),))
-    assert after(said) == snapshot
+    error = e.RunError("ProviderTrouble", "it fails", (TryAgain(lead="Try again in a while"),))
+    assert after(error) == snapshot
     assert after(e.RunError("ScriptEnded", "The script ended", as_advice("Give it one more reply"))).endswith(
         "Give it one more reply"
     )

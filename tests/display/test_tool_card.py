@@ -61,9 +61,9 @@ ALL = {"running": RUNNING, "ok": OK, "failed": FAILED, "stopped": STOPPED, "bloc
 
 def summary(html: str) -> str:
     """Return the words in the header of a card."""
-    found = re.search(r"<summary.*?</summary>", html, re.DOTALL)
-    assert found is not None
-    return unescape(re.sub(r"<[^>]+>", "", found.group(0)))
+    match = re.search(r"<summary.*?</summary>", html, re.DOTALL)
+    assert match is not None
+    return unescape(re.sub(r"<[^>]+>", "", match.group(0)))
 
 
 def body(html: str) -> str:
@@ -264,5 +264,5 @@ def test_header_summarizes_the_result_of_a_call(subtests: pytest.Subtests) -> No
     }
     for name, (record, expected) in cases.items():
         with subtests.test(name):
-            found = re.search(r'<span class="agentnb-tool-(?:result|error)[^>]*>(.*?)</span>', tool_card_html(record))
-            assert unescape(found.group(1) if found else "") == expected
+            match = re.search(r'<span class="agentnb-tool-(?:result|error)[^>]*>(.*?)</span>', tool_card_html(record))
+            assert unescape(match.group(1) if match else "") == expected

@@ -76,13 +76,13 @@ def test_search_covers_prompt_texts_tools_arguments_and_results(subtests: pytest
 
 
 def test_filters_combine_and_count_matches_of_each_choice() -> None:
-    found = choices(ROWS, Wanted(status="completed"))
+    offered = choices(ROWS, Wanted(status="completed"))
     states = [("Done", 1), ("Interrupted", 1), ("End not recorded", 1)]
-    assert [(one.label, one.runs) for one in found["status"]] == states
-    assert {one.value: one.runs for one in found["finding"]} == {NO_FINDING: 1}
-    found = choices(ROWS, Wanted(status="unknown"))
-    assert {one.value: one.runs for one in found["finding"]} == {"already_said": 1}
-    assert {one.value: one.runs for one in found["format"]} == {"sam": 1}
+    assert [(one.label, one.runs) for one in offered["status"]] == states
+    assert {one.value: one.runs for one in offered["finding"]} == {NO_FINDING: 1}
+    offered = choices(ROWS, Wanted(status="unknown"))
+    assert {one.value: one.runs for one in offered["finding"]} == {"already_said": 1}
+    assert {one.value: one.runs for one in offered["format"]} == {"sam": 1}
     for name in Wanted._fields[1:]:
         for one in choices(ROWS, Wanted())[name]:
             assert len(matching(ROWS, Wanted(**{name: one.value}))) == one.runs
@@ -92,8 +92,8 @@ def test_filters_combine_and_count_matches_of_each_choice() -> None:
 @given(st.text(max_size=40))
 @examples(60)
 def test_search_input_never_fails_and_only_narrows(text: str) -> None:
-    found = matching(ROWS, Wanted(find=text))
-    assert [row for row in ROWS if row in found] == found
+    matched = matching(ROWS, Wanted(find=text))
+    assert [row for row in ROWS if row in matched] == matched
     assert all(word == word.casefold() or word.casefold() for word in words_of(text))
 
 
@@ -133,6 +133,6 @@ def test_text_of_a_trace_never_becomes_markup() -> None:
 
 
 def test_first_problems_are_named_and_the_others_counted(snapshot: Snapshot) -> None:
-    told = problem_lines([Problem(f"f{n}", "", f"f{n} is no trace.", names_file=True) for n in range(7)], 2)
-    assert told == snapshot
+    lines = problem_lines([Problem(f"f{n}", "", f"f{n} is no trace.", names_file=True) for n in range(7)], 2)
+    assert lines == snapshot
     assert problem_lines([], 2) == []

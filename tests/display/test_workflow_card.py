@@ -102,8 +102,8 @@ def test_page_has_open_steps_and_running_workflows_show_them() -> None:
 def test_block_steps_are_listed_below_it_in_any_order() -> None:
     paths = ["outer", "outer/a", "outer/inner", "outer/b", "outer/inner/c", "after"]
     run = workflow_run("", [started(path, parent=path.rpartition("/")[0]) for path in paths], "failed")
-    found = [row[0].id for row in step_rows(run) if not isinstance(row, str)]
-    assert found == ["outer", "outer/a", "outer/inner", "outer/inner/c", "outer/b", "after"]
+    step_ids = [row[0].id for row in step_rows(run) if not isinstance(row, str)]
+    assert step_ids == ["outer", "outer/a", "outer/inner", "outer/inner/c", "outer/b", "after"]
 
 
 def test_long_list_keeps_first_last_and_failed_steps() -> None:

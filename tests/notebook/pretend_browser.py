@@ -72,10 +72,10 @@ class Browser:
 
     def start_card(self, code: str) -> str:
         """Run a cell, wait until it shows a card, and return its request."""
-        known = len(self.cards)
+        count = len(self.cards)
         self.said.clear()
         request = self.start(code)
-        self.until(lambda: len(self.cards) > known)
+        self.until(lambda: len(self.cards) > count)
         return request
 
     def send(self, content: Any) -> None:

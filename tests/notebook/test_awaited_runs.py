@@ -42,8 +42,8 @@ def test_awaited_run_is_shown_once_and_keeps_no_log(kernel: Kernel) -> None:
     assert "shown above" in cell.result["text/html"] and "Four" not in cell.result["text/html"]
     assert "%agent load" not in cell.displays[0]["text/html"]
     assert kernel.run("print(Path('.agentnb/runs').exists())").printed == "False\n"
-    told = kernel.run("%agent status").printed
-    assert "No %%agent cell has run yet" in told and "Nothing has run" not in told
+    printed = kernel.run("%agent status").printed
+    assert "No %%agent cell has run yet" in printed and "Nothing has run" not in printed
     refused = kernel.run("%agent todos").error
     assert "no %%agent cell has run yet" in refused and "run.todos" in refused and "no tools" not in refused
     again = kernel.run("run = await made('Four.').run('Two and two?')\nNone")
@@ -117,8 +117,8 @@ def test_agent_variable_is_a_tool_with_a_nested_card(kernel: Kernel) -> None:
     kept = kernel.run("%%agent -m boss -t researcher\nAsk it.").displays[-1]["text/html"]
     assert kept.count("agentnb-nested-summary") == 1 and "Found it." in kept
     assert kernel.run("print(run.own_tools)").printed == "['researcher']\n"
-    told = kernel.run("%agent tools researcher").printed
-    assert "You look things up." in told and "docstring" not in told and "Be brief" not in told
+    printed = kernel.run("%agent tools researcher").printed
+    assert "You look things up." in printed and "docstring" not in printed and "Be brief" not in printed
     assert "researcher" in kernel.run("%agent tools").printed.split()
 
 

@@ -25,9 +25,9 @@ class Page:
 
 @pytest.fixture
 def browser() -> Browser:
-    made = Browser(Runs([load_trace("complex-fails"), load_trace("healthy"), load_trace("simple-fail")]))
-    made._widget = Page()
-    return made
+    trace_browser = Browser(Runs([load_trace("complex-fails"), load_trace("healthy"), load_trace("simple-fail")]))
+    trace_browser._widget = Page()
+    return trace_browser
 
 
 def filtered(browser: Browser, **wanted: str) -> dict[str, dict[str, Any]]:

@@ -86,7 +86,7 @@ def test_magic_explains_itself(kernel: Any) -> None:
 
 def test_magic_for_workflows_explains_itself(kernel: Any) -> None:
     reply = kernel.client.execute("%%workflow?", reply=True, timeout=30)
-    told = "".join(item.get("data", {}).get("text/plain", "") for item in reply["content"]["payload"])
+    text = "".join(item.get("data", {}).get("text/plain", "") for item in reply["content"]["payload"])
     for words in (
         "Run the workflow that this cell declares",
         "--prompt TEXT",
@@ -96,4 +96,4 @@ def test_magic_for_workflows_explains_itself(kernel: Any) -> None:
         "--approve MODE",
         "would be asked about is denied",
     ):
-        assert words in told, told
+        assert words in text, text

@@ -53,8 +53,8 @@ def test_cell_options_override_the_context_and_the_context_defaults(kernel: Any)
     kernel.run("talker = ScriptedModel(['a', 'b', 'c']); deep = ScriptedModel(['Deep.'])")
     options = "--max-seconds none --max-tool-calls-per-turn 3 -p minimal --on-limit stop"
     kernel.run(f"%%agent --context station -m talker {options}\nHello")
-    found = kernel.value("run.settings['policy']['name'], run.settings.get('max_seconds'), run.settings.get('on_limit')")
-    assert found == "('minimal', None, None)"
+    value = kernel.value("run.settings['policy']['name'], run.settings.get('max_seconds'), run.settings.get('on_limit')")
+    assert value == "('minimal', None, None)"
     assert kernel.value("run.settings['max_tool_calls_per_turn']") == "3"
     kernel.run("%agent defaults model=talker")
     told = [kernel.run("%%agent --context station\nHello").printed for _ in range(2)]
@@ -68,8 +68,8 @@ def test_cell_options_override_the_context_and_the_context_defaults(kernel: Any)
 def test_chat_policy_is_an_option_and_profiles_name_models(kernel: Any) -> None:
     kernel.run("talker = ScriptedModel(['a'])")
     kernel.run("%%agent -p chat -m talker\nHello")
-    found = kernel.value("[run.settings[key] for key in ('max_seconds', 'max_tool_calls_per_turn', 'on_limit')]")
-    assert found == "[90, 8, 'final_answer']" and kernel.value("run.context_type, run.profile") == "('', '')"
+    value = kernel.value("[run.settings[key] for key in ('max_seconds', 'max_tool_calls_per_turn', 'on_limit')]")
+    assert value == "[90, 8, 'final_answer']" and kernel.value("run.context_type, run.profile") == "('', '')"
     wrong = kernel.run("%agent defaults quality=nobody:none")
     assert wrong.status == "error" and "nobody" in wrong.error
 

@@ -33,8 +33,8 @@ def test_continue_takes_the_run_of_its_variable_or_id(kernel: Any, subtests: pyt
 def test_continue_without_a_name_says_which_run_it_continues(kernel: Any) -> None:
     kernel.run("%%agent -o mine\nCount   the\nboats.")
     run_id = kernel.value("mine.id")[-8:]
-    told = kernel.run("%%agent --continue -o mine\nAnd now?").printed
-    assert told == f"Continuing run {run_id} (in mine): Count the boats.\n"
+    printed = kernel.run("%%agent --continue -o mine\nAnd now?").printed
+    assert printed == f"Continuing run {run_id} (in mine): Count the boats.\n"
     last = kernel.value("mine.id")[-8:]
     assert kernel.run("%%agent --continue -o new\nAnd now?").printed == f"Continuing run {last} (the last): And now?\n"
     assert kernel.run("%%agent --continue mine -o new\nAnd now?").printed == ""

@@ -82,9 +82,9 @@ def test_yaml_cell_uses_notebook_names_and_keeps_results(kernel: Any, snapshot: 
     cell = kernel.run(f"%%experiment -o found --as exp\n{YAML}")
     assert cell.status == "ok", cell.error
     assert kernel.value("type(found).__name__, len(found.rows), type(exp).__name__") == "('Results', 12, 'Experiment')"
-    found = kernel.value("exp.id")
-    assert cell.result["text/plain"] == snapshot(ID=found)
-    assert kernel.run("%agent status").printed.startswith(f"Experiment {found}: done: 12 of 12 runs, $0\n")
+    experiment_id = kernel.value("exp.id")
+    assert cell.result["text/plain"] == snapshot(ID=experiment_id)
+    assert kernel.run("%agent status").printed.startswith(f"Experiment {experiment_id}: done: 12 of 12 runs, $0\n")
     assert "agentnb-exp" in cell.result["text/html"]
 
 
@@ -143,16 +143,16 @@ def test_design_is_shown_and_nothing_runs(kernel: Any) -> None:
 
 def test_background_is_paused_resumed_and_stopped_from_other_cells(kernel: Any, snapshot: Snapshot) -> None:
     background(kernel)
-    found = kernel.value("found.id")
-    assert wait_for(kernel, "%agent status", "8 running").splitlines()[0] == snapshot("status", ID=found)
-    assert kernel.run("%agent pause").printed == snapshot("pause", ID=found)
+    experiment_id = kernel.value("found.id")
+    assert wait_for(kernel, "%agent status", "8 running").splitlines()[0] == snapshot("status", ID=experiment_id)
+    assert kernel.run("%agent pause").printed == snapshot("pause", ID=experiment_id)
     assert "paused: 0 of 12 runs" in kernel.run("%agent status").printed
-    assert kernel.run("%agent resume").printed == snapshot("resume", ID=found)
-    assert kernel.run(f"%agent stop {found[:5]}").printed == snapshot("stop", ID=found)
+    assert kernel.run("%agent resume").printed == snapshot("resume", ID=experiment_id)
+    assert kernel.run(f"%agent stop {experiment_id[:5]}").printed == snapshot("stop", ID=experiment_id)
     kernel.run("go.set()")
     wait_until(lambda: kernel.value("type(found).__name__") == "Results")
     assert kernel.value("found.missing > 0, found.is_covered") == "(True, True)"
-    assert "No live runs match" in kernel.run(f"%agent stop {found}").error
+    assert "No live runs match" in kernel.run(f"%agent stop {experiment_id}").error
 
 
 def test_stop_all_reaches_experiments_and_runs(kernel: Any) -> None:

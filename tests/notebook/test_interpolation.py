@@ -63,13 +63,13 @@ def test_unreplaced_braces_around_a_variable_are_reported(subtests: pytest.Subte
         "{{ table | first }}": "only {{ table }} and items",
     }.items():
         with subtests.test(text):
-            told = near_misses(f"Look at {text} now", VARIABLES)
-            assert told.startswith(f"{text}: sent as typed") and advice in told and "\n" not in told
+            hint = near_misses(f"Look at {text} now", VARIABLES)
+            assert hint.startswith(f"{text}: sent as typed") and advice in hint and "\n" not in hint
 
 
 def test_several_unreplaced_braces_are_reported_in_one_line() -> None:
-    told = near_misses("{{name}} {{row}} {{table}} {{ name.x }} {{name}}", VARIABLES)
-    assert told.startswith("{{name}}, {{row}}, {{table}} and 1 more: sent as typed")
+    hint = near_misses("{{name}} {{row}} {{table}} {{ name.x }} {{name}}", VARIABLES)
+    assert hint.startswith("{{name}}, {{row}}, {{table}} and 1 more: sent as typed")
 
 
 def test_foreign_templates_and_replaced_braces_are_not_reported(subtests: pytest.Subtests) -> None:

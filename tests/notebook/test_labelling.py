@@ -85,17 +85,17 @@ def test_invalid_subject_is_refused_before_anything_is_written() -> None:
 
 
 def test_labelling_view_hides_findings_guidance_and_policy() -> None:
-    found = {"rule": "secret_rule", "family": "secret_family", "first": 0, "last": 1, "sentence": "secret sentence"}
+    finding = {"rule": "secret_rule", "family": "secret_family", "first": 0, "last": 1, "sentence": "secret sentence"}
     loop = {"rule": "secret_loop", "sentence": "secret loop", "severity": "stop", "first": 0, "last": 2}
     built = RunBuilder("Count the penguins").round(called("look"), after=(todo(1), todo(2)))
-    built.round(ANSWER, guidance=[guidance_of("text", "secret guidance")], facts=[(w.FindingMade, found)])
+    built.round(ANSWER, guidance=[guidance_of("text", "secret guidance")], facts=[(w.FindingMade, finding)])
     built.round(ANSWER, reason="continued", guidance=[guidance_of("already_said", "secret guidance")], status="todo_nudge")
     built.add(e.LoopDetected, **loop).add(e.RunFinished, status="stopped", stop_reason="loop_detected")
     run = built.run
-    told = ("repeated the answer", "guidance", "secret", "loop", "text-only reply")
+    hints = ("repeated the answer", "guidance", "secret", "loop", "text-only reply")
     assert all(word in run_html(run) for word in ("repeated the answer", "loop"))
     shown = blind_html(run)
-    assert not [word for word in told if word in shown]
+    assert not [word for word in hints if word in shown]
     assert shown.count(ANSWER) == 2 and "Count the penguins" in shown and "look" in shown
     assert "repeated" not in blind_html(load_trace("complex-fails"))
 
@@ -179,8 +179,8 @@ def test_labelling_view_names_no_variant() -> None:
     bench._widget = _widget_class()(words=[*bench.labels])
     bench.go(0)
     for _ in range(4):
-        told = f"{bench._widget.html}{bench._widget.told}{bench.told}{bench!r}"
-        assert "secret" not in told and "Task" in told
+        text = f"{bench._widget.html}{bench._widget.told}{bench.told}{bench!r}"
+        assert "secret" not in text and "Task" in text
         bench.judge(1)
     bench.close()
     with pytest.raises(SettingsError, match="not a number of runs"):
@@ -192,6 +192,6 @@ def test_several_people_judge_one_sample_and_agreement_is_computed() -> None:
         bench = label(of_variants(10), "labels.csv", sample=5, who=who)
         for place in range(10):
             bench.judge(1 + ((place % 2 == 0) != (place in wrong)))
-    found = agreement("labels.csv")
-    assert (found.subjects, found.people) == (10, 2) and 0.5 < found.alpha < 1
-    assert agreement(labels("labels.csv")) == found
+    result = agreement("labels.csv")
+    assert (result.subjects, result.people) == (10, 2) and 0.5 < result.alpha < 1
+    assert agreement(labels("labels.csv")) == result

@@ -226,8 +226,8 @@ def test_dry_shows_only_the_limits_that_were_set(clean: Any) -> None:
 
 
 def test_help_names_each_option(clean: Any) -> None:
-    told = AgentMagics.agent_cell.__doc__ or ""
-    assert [name for name in OPTIONS if name not in told] == []
+    help_text = AgentMagics.agent_cell.__doc__ or ""
+    assert [name for name in OPTIONS if name not in help_text] == []
 
 
 LAST_WORDS = """

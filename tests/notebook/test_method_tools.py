@@ -63,8 +63,8 @@ def test_recovery_names_the_methods_as_they_were_typed(kernel: Any, snapshot: Sn
     assert cell.status == "ok", cell.error
     assert kernel.value("dead.status") == "completed"
     kernel.run("model = ScriptedModel(['More.'])")
-    told = kernel.run("%%agent -m model --continue dead\nMore.").printed
-    assert "-t sales.describe pd.read_csv" in told
+    printed = kernel.run("%%agent -m model --continue dead\nMore.").printed
+    assert "-t sales.describe pd.read_csv" in printed
 
 
 def test_workflow_files_and_texts_reject_dotted_names(kernel: Any, subtests: pytest.Subtests) -> None:

@@ -59,16 +59,16 @@ def results(kernel: Kernel) -> dict[str, str]:
 
 def test_tool_runs_an_event_loop_or_names_the_extra(own: Kernel) -> None:
     for _ in range(2):
-        told = results(own)
-        assert {name for name, text in told.items() if "from inside" in text} == {"by_run", "waits"}
-        assert {name for name, text in told.items() if INSTALL in text} == {"by_loop"}
+        texts = results(own)
+        assert {name for name, text in texts.items() if "from inside" in text} == {"by_run", "waits"}
+        assert {name for name, text in texts.items() if INSTALL in text} == {"by_loop"}
     code = "asyncio.current_task().get_loop() is asyncio.get_event_loop() is asyncio.get_running_loop()"
     assert own.value(code) == "True", "the loop of the cell still runs"
 
 
 def test_tool_runs_the_loop_of_the_cell_with_the_extra(own: Kernel) -> None:
     own.run("import nest_asyncio; nest_asyncio.apply()")
-    told = results(own)
-    assert {name for name, text in told.items() if "from inside" in text} == {"by_run", "by_loop", "waits"}
-    assert INSTALL not in str(told)
+    texts = results(own)
+    assert {name for name, text in texts.items() if "from inside" in text} == {"by_run", "by_loop", "waits"}
+    assert INSTALL not in str(texts)
     assert own.value("run.status") == "completed"

@@ -57,8 +57,8 @@ def test_problems_name_cell_lines_and_keep_the_variable(kernel: Kernel, subtests
             with subtests.test(options + repr(blank)):
                 cell = kernel.run(f"%%plan -o kept {options}\n{blank}{WRONG}")
                 assert cell.status == "error" and "Traceback" not in cell.error
-                found = [int(match) for match in re.findall(r"line (\d+): ", cell.error)]
-                assert found == [line + len(blank) for line in lines], cell.error
+                line_numbers = [int(match) for match in re.findall(r"line (\d+): ", cell.error)]
+                assert line_numbers == [line + len(blank) for line in lines], cell.error
     assert kernel.value("id(kept), agentnb.Plan.read(kept.to_dict()) == kept") == before
 
 

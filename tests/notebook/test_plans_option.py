@@ -52,8 +52,8 @@ def test_draft_is_approved_by_command_plan_id_or_run_id(kernel: Any) -> None:
         line = kernel.value(f"f'%agent approve {named}-m talker'").strip("'")
         approved = kernel.run(line)
         assert approved.status == "ok", approved.error
-        told = kernel.value("run.text, run.status, [one.status for one in run.step_records.values()]")
-        assert told == "('It is high at 05:10.', 'completed', ['completed'])"
+        value = kernel.value("run.text, run.status, [one.status for one in run.step_records.values()]")
+        assert value == "('It is high at 05:10.', 'completed', ['completed'])"
 
 
 def test_approval_without_a_draft_is_refused_and_several_need_ids(kernel: Any) -> None:

@@ -23,8 +23,8 @@ def pictures(cell: Cell) -> list[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.slow("runs cells in a kernel")
 def test_plot_is_shown_once_with_and_without_pyplot(kernel: Kernel, subtests: pytest.Subtests) -> None:
-    made = kernel.run(RUN)
-    assert made.status == "ok" and made.printed.strip() == "False", made.error
+    cell = kernel.run(RUN)
+    assert cell.status == "ok" and cell.printed.strip() == "False", cell.error
     for when, code in {
         "without pyplot": "plots.timeline(run)",
         "as it is displayed": "display(plots.timeline(run))",

@@ -102,8 +102,8 @@ def test_prints_of_inner_calls_and_nested_runs_are_separate(kernel: Kernel) -> N
     )
     cell = kernel.run("run = await made(ToolCall('outer', {}), 'Done.', tools=[outer, plain]).run('go')")
     assert (cell.status, cell.printed) == ("ok", "")
-    told = kernel.run("(record,) = run.rounds[0].records\nprint([record.printed, record.inner[0].printed])").printed
-    assert told == str(["before\nplain 2\nerror 2\n", "plain 1\nerror 1\n"]) + "\n"
+    printed = kernel.run("(record,) = run.rounds[0].records\nprint([record.printed, record.inner[0].printed])").printed
+    assert printed == str(["before\nplain 2\nerror 2\n", "plain 1\nerror 1\n"]) + "\n"
 
 
 def test_stopped_call_keeps_prints_and_unloading_restores_the_streams(kernel: Kernel) -> None:

@@ -98,12 +98,12 @@ def test_continued_run_and_history_name_servers(noted: Any) -> None:
 def test_runs_and_workflows_are_recovered_with_servers(noted: Any, subtests: pytest.Subtests) -> None:
     step = "workflow:\n  - {id: ok, type: human, ask: Go?, confirm: true}\n  - {id: a, type: tool, name: mcp_bench_where}\n"
     kept = "store=session.store, suspend=True"
-    made = {
+    agents = {
         "configured": f"Agent(asks(), tools=['mcp:bench', look], todos=False).run_sync('Go.', {kept})",
         "in a variable": f"Agent(asks(), tools=[mine, look], todos=False).run_sync('Go.', {kept})",
         "a workflow": f"Workflow.from_yaml({step!r}, tools=['mcp:bench']).run_sync(approve='auto', {kept})",
     }
-    for name, code in made.items():
+    for name, code in agents.items():
         with subtests.test(name):
             noted.run(f"from agentnb import Workflow\nheld = {code}\nmodel = ScriptedModel(['Done.'])")
             assert noted.value("held.is_suspended") == "True"

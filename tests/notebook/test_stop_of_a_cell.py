@@ -85,8 +85,8 @@ def test_stop_names_a_tool_that_could_not_be_stopped(kernel: Any) -> None:
     )
     kernel.run("%%agent --background -t save\n- go `save()`")
     assert kernel.value("begun.wait(60)") == "True"
-    told = kernel.run("%agent stop").printed
-    assert "save could not be stopped at once" in told
+    printed = kernel.run("%agent stop").printed
+    assert "save could not be stopped at once" in printed
     assert "save could not be stopped at once" in kernel.run("run").result["text/plain"]
     kernel.run("free.set()")
     assert kernel.value("ended.wait(60), saved") == "(True, [])"
@@ -109,8 +109,8 @@ def test_stop_during_a_plain_tool_ends_only_its_cell(kernel: Any) -> None:
         kernel.run("stop_soon()")
         cell = kernel.run("%%agent -t nap add\n- sleep `nap(600)`\n- add `add(1)`")
         assert (cell.status, cell.error, cell.result) == ("error", STOPPED.format("nap add"), {})
-        told = kernel.value("run.status, run.stop_reason, [r.error_code for r in run.rounds[-1].results if r.name == 'nap']")
-        assert told == "('cancelled', 'cancelled', ['cancelled'])"
+        value = kernel.value("run.status, run.stop_reason, [r.error_code for r in run.rounds[-1].results if r.name == 'nap']")
+        assert value == "('cancelled', 'cancelled', ['cancelled'])"
     assert kernel.value("__import__('agentnb').load_trace(f'.agentnb/runs/{run.id}.jsonl') == run") == "True"
     following = kernel.run("%%agent -t add\n- add `add(1)`")
     assert following.status == "ok" and "add: 3" in following.shown

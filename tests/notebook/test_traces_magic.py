@@ -17,10 +17,10 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def folder(kernel: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("traces")
+    target = tmp_path_factory.mktemp("traces")
     for name, text in FILES.items():
-        (made / name).write_text(text, "utf-8")
-    return made
+        (target / name).write_text(text, "utf-8")
+    return target
 
 
 def shown(cell: Any) -> str:
@@ -59,23 +59,28 @@ def test_runs_are_imported_once_and_duplicates_ask_for_a_choice(kernel: Any) -> 
     assert "Imported into .agentnb/runs: 1 added" in kernel.run("%traces healthy --import").printed
     asked = kernel.run("%traces healthy --import")
     assert asked.status == "error" and "This run is in .agentnb/runs already" in asked.error
-    for choice, what in {"new": "1 under a new id", "skip": "1 skipped", "replace": "1 replaced", "merge": "1 merged"}.items():
+    for choice, expected in {
+        "new": "1 under a new id",
+        "skip": "1 skipped",
+        "replace": "1 replaced",
+        "merge": "1 merged",
+    }.items():
         command = f"%traces healthy --import --existing {choice}"
         assert command in asked.error
-        assert what in kernel.run(command).printed
+        assert expected in kernel.run(command).printed
     assert "2 runs of sam" in kernel.run("%traces").printed
 
 
 def test_folder_without_traces_says_what_its_files_lack(kernel: Any, tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_text(FILES["bad.txt"], "utf-8")
-    told = kernel.run(f"%traces {tmp_path}").printed.splitlines()
-    assert told[0].startswith("0 runs in ") and "bad.txt" in told[-1] and "Tried" not in told[-1]
+    printed = kernel.run(f"%traces {tmp_path}").printed.splitlines()
+    assert printed[0].startswith("0 runs in ") and "bad.txt" in printed[-1] and "Tried" not in printed[-1]
 
 
 def test_mistake_is_one_line_with_what_to_type(kernel: Any, folder: Path, subtests: pytest.Subtests) -> None:
     damaged = folder.parent / "damaged.jsonl"
     damaged.write_text(FILES["good.jsonl"] + '{"messages": [\n' + FILES["good.jsonl"], "utf-8")
-    for line, said in {
+    for line, expected in {
         "complex-fial": "complex-fails",
         "healthy --existing new": "--import",
         "--lose": "--loose",
@@ -84,7 +89,7 @@ def test_mistake_is_one_line_with_what_to_type(kernel: Any, folder: Path, subtes
     }.items():
         with subtests.test(line):
             cell = kernel.run(f"%traces {line}")
-            assert cell.status == "error" and said in cell.error and "Traceback" not in str(cell.outputs)
+            assert cell.status == "error" and expected in cell.error and "Traceback" not in str(cell.outputs)
     assert "4 runs of" in kernel.run(f"%traces {damaged} --loose").printed
 
 

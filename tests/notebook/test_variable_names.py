@@ -90,8 +90,8 @@ def test_unnamed_agents_and_workflows_take_their_variable_name() -> None:
 
 def test_recovered_run_finds_its_agents_in_variables() -> None:
     names = ["researcher", "flow", "web_writer", "finder", "look", "gone"]
-    found = tools_again(names, [], notebook())
-    assert [*found] == names_of(found.values()) == names[:-1]
+    tools = tools_again(names, [], notebook())
+    assert [*tools] == names_of(tools.values()) == names[:-1]
 
 
 def test_agents_and_workflows_are_tools_and_not_gates() -> None:

@@ -100,8 +100,8 @@ def test_kernel_killed_while_a_step_asks_loses_nothing(tmp_path: Path, subtests:
         second = Kernel(tmp_path)
         with subtests.test(line):
             assert second.run("%load_ext agentnb").status == "ok"
-            told = second.run("%agent status").printed
-            assert f"was interrupted. To resume it: %agent recover {log.stem}" in told
+            printed = second.run("%agent status").printed
+            assert f"was interrupted. To resume it: %agent recover {log.stem}" in printed
             missing = second.run(f"%agent recover {log.stem}")
             assert f"Run {log.stem} had the tool fetch, which this notebook does not define" in missing.error
             second.run(SETUP)
@@ -252,17 +252,17 @@ def test_changed_defaults_apply_to_workflows_and_after_recovery(kernel: Any, sub
     with subtests.test("the whole run"):
         assert kernel.value("run.settings['budget'], run.settings['max_seconds']") == "(0.5, 600.0)"
     with subtests.test("its agents"):
-        found = [ast.literal_eval(kernel.value(f"of({path!r}, run)")) for path in ("a", "own", "inner/b")]
-        assert [settings.pop("max_rounds") for settings in found] == [9, 7, 9]
-        assert [settings.pop("guidance") for settings in found] == ["off", "matrix", "off"]
-        assert found[0] == found[1] == found[2], found
-        assert found[0] == {
+        step_settings = [ast.literal_eval(kernel.value(f"of({path!r}, run)")) for path in ("a", "own", "inner/b")]
+        assert [settings.pop("max_rounds") for settings in step_settings] == [9, 7, 9]
+        assert [settings.pop("guidance") for settings in step_settings] == ["off", "matrix", "off"]
+        assert step_settings[0] == step_settings[1] == step_settings[2], step_settings
+        assert step_settings[0] == {
             "max_tokens": 5_000_000,
             "unpriced": True,
             "on_limit": "final_answer",
             "policy": "minimal",
             "model": "simulated:disciplined",
-            "history": found[0]["history"],
+            "history": step_settings[0]["history"],
         }
     with subtests.test("options and the file come first"):
         kernel.run(f"%%workflow --prompt Work --budget 0.25\nlimits: {{max_seconds: 60}}\n{DECLARED}")
@@ -307,7 +307,7 @@ def test_workflow_inputs_come_from_variable_json_or_file(kernel: Any, tmp_path: 
     )
     (tmp_path / "inputs.yaml").write_text("station: vigo\n")
     kernel.run(f"where = {{'station': 'faro'}}; many = ['faro']; folder = {str(tmp_path)!r}")
-    for given, expected in {
+    for argument, expected in {
         "": "table of brest, low",
         "-i where": "table of faro, low",
         """-i '{"station": "oban", "tide": "high"}'""": "table of oban, high",
@@ -315,19 +315,19 @@ def test_workflow_inputs_come_from_variable_json_or_file(kernel: Any, tmp_path: 
         f"--inputs {tmp_path / 'inputs.yaml'}": "table of vigo, low",
         "--inputs {folder}/inputs.yaml": "table of vigo, low",
     }.items():
-        with subtests.test(given):
-            done = kernel.run(f"%%workflow -t fetch {given}\n{cell}")
+        with subtests.test(argument):
+            done = kernel.run(f"%%workflow -t fetch {argument}\n{cell}")
             assert done.status == "ok", done.error
             assert kernel.value("run.text, run.steps['second']['output']") == repr((expected, "table of cork"))
-    for given, expected in {
+    for argument, expected in {
         "-i wher": "There is no variable 'wher'. Did you mean where?",
         "-i many": "The variable many holds no dict of names",
         """-i '{"station"}'""": "-i is not JSON",
         """-i '{"tide":5,"n":"$where"}'""": "The workflow has no input n",
         """-i '{"tid": 1}'""": "The workflow has no input tid. Did you mean tide?",
     }.items():
-        with subtests.test(given):
-            assert expected in kernel.run(f"%%workflow -t fetch {given}\n{cell}").error
+        with subtests.test(argument):
+            assert expected in kernel.run(f"%%workflow -t fetch {argument}\n{cell}").error
     tasks = "stage: {main: {one: {action: fetch, input: {station: '${query}'}}}}\n"
     assert kernel.run(f"""%%workflow -t fetch -i '{{"query": "oban"}}'\n{tasks}""").status == "ok"
     assert kernel.value("run.prompt, run.text") == "('oban', 'table of oban')"

@@ -26,8 +26,8 @@ def _cells(**arguments):
 @pytest.fixture
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     kernel = Kernel(tmp_path_factory.mktemp("kernel"))
-    made = kernel.run(SETUP)
-    assert made.status == "ok", made.error
+    cell = kernel.run(SETUP)
+    assert cell.status == "ok", cell.error
     yield kernel
     kernel.close()
 
@@ -68,14 +68,14 @@ def test_executed_cells_are_shown_in_order_with_their_output(kernel: Kernel, sna
         "%%agent -m simulated:chatty --guidance off\nHello",
     ):
         kernel.run(source)
-    told = shown(kernel, "last=8")
-    assert told.count("\nrepr\n") == 1, "once, when the cell ran"
-    told = re.sub(r"run \S+ ", "run RUN ", told)
-    assert "\x1b" not in told
+    text = shown(kernel, "last=8")
+    assert text.count("\nrepr\n") == 1, "once, when the cell ran"
+    text = re.sub(r"run \S+ ", "run RUN ", text)
+    assert "\x1b" not in text
     for words in ("printed\n'a result'", "after an await", "{'a': 1}\nand\n'x'", "ZeroDivisionError", "to stderr", "its repr"):
-        assert words in told, words
-    assert told.rstrip().endswith("(running now)\nprint(_cells(last=8))")
-    card = told.partition("%%agent -m simulated:chatty --guidance off\nHello\n")[2].partition("\n\n[")[0]
+        assert words in text, words
+    assert text.rstrip().endswith("(running now)\nprint(_cells(last=8))")
+    card = text.partition("%%agent -m simulated:chatty --guidance off\nHello\n")[2].partition("\n\n[")[0]
     assert len(card) < 400, "the card of a run is short"
     assert shown(kernel, "pattern='after an a.ait'").count("[") >= 1
     assert "(running now)" in kernel.run("get_ipython().run_cell('1')\nprint(_cells(last=1))").printed
@@ -97,8 +97,8 @@ def test_markdown_and_missing_output_come_from_the_saved_file(kernel: Kernel, sn
         code("y = 4", 2, {"output_type": "stream", "name": "stdout", "text": "of another kernel\n"}),
         markdown("The end."),
     )
-    told = shown(kernel, "last=3")
-    assert told == snapshot
+    text = shown(kernel, "last=3")
+    assert text == snapshot
 
 
 @pytest.mark.slow("a kernel of its own for each test: cells are numbered")

@@ -57,8 +57,8 @@ def tell(run):
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     kernel = Kernel(tmp_path_factory.mktemp("kernel"))
-    made = kernel.run(SETUP)
-    assert made.status == "ok", made.error
+    cell = kernel.run(SETUP)
+    assert cell.status == "ok", cell.error
     yield kernel
     kernel.close()
 

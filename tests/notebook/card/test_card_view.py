@@ -66,9 +66,9 @@ def test_greeting_page_gets_the_whole_card_then_changes(browser: Browser) -> Non
     whole = browser.greet()
     assert [one["index"] for one in whole["rounds"]] == [0, 1]
     assert "Todos 0 of 2" in whole["slots"]["todos"] and "Running doze" in whole["slots"]["chip"]
-    known = len(browser.said)
+    count = len(browser.said)
     assert browser.ask(do="tick", key="1") == ""
-    browser.until(lambda: any("todos" in one.get("slots", {}) for one in browser.said[known:]))
+    browser.until(lambda: any("todos" in one.get("slots", {}) for one in browser.said[count:]))
     frames = [one for one in browser.said if one["kind"] == "frame"]
     last = whole["seq"]
     for one in frames[frames.index(whole) + 1 :]:

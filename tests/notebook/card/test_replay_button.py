@@ -43,8 +43,8 @@ class Page:
 
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Page:
-    made = Page()
-    monkeypatch.setattr(replay_button, "_widget_class", lambda: lambda: made)
+    new_page = Page()
+    monkeypatch.setattr(replay_button, "_widget_class", lambda: lambda: new_page)
 
     def work() -> Any:
         def do(job: Callable[[], object]) -> None:
@@ -53,7 +53,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Page:
         return SimpleNamespace(do=do)
 
     monkeypatch.setattr(replay_button, "_worker", work)
-    return made
+    return new_page
 
 
 def limited(rounds: int = 2) -> Run:
@@ -68,9 +68,9 @@ def test_nothing_is_replayed_before_a_click(page: Page, monkeypatch: pytest.Monk
     run = limited()
     ReplayButtons().add(run)
     assert page.runs == [run.id] and replayed == []
-    told = page.click(run.id)
-    assert replayed == [run.id] and told["run"] == run.id and told["error"] == ""
-    assert told["told"] == snapshot
+    answer = page.click(run.id)
+    assert replayed == [run.id] and answer["run"] == run.id and answer["error"] == ""
+    assert answer["told"] == snapshot
 
 
 def test_replay_uses_guidance_and_policy_matrix(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:

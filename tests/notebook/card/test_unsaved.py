@@ -20,6 +20,6 @@ def test_unsaved_output_says_how_to_get_it_back() -> None:
 def test_save_button_writes_a_page_and_says_where(tmp_path: Path) -> None:
     live = Agent(ScriptedModel(["The <answer>."])).start("Go.")
     live.result(30)
-    told = DRAWN["page"](live, {})
+    note = DRAWN["page"](live, {})
     page = tmp_path / f"{live.run_id}.html"
-    assert page.name in told and "The &lt;answer&gt;." in page.read_text("utf-8")
+    assert page.name in note and "The &lt;answer&gt;." in page.read_text("utf-8")

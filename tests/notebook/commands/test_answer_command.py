@@ -46,8 +46,12 @@ def ended_with(kernel: Any) -> str:
 def test_answer_from_another_cell_resumes_the_run(kernel: Any) -> None:
     kernel.run("model = asking()")
     begin(kernel)
-    told = kernel.run("%agent status").printed
-    assert "Waiting for you:" in told and "It asks: Which {colour}?" in told and re.search(r"%agent answer \w{8} TEXT", told)
+    printed = kernel.run("%agent status").printed
+    assert (
+        "Waiting for you:" in printed
+        and "It asks: Which {colour}?" in printed
+        and re.search(r"%agent answer \w{8} TEXT", printed)
+    )
     cell = kernel.run("%agent answer the {data} of $HOME")
     assert "continues with your answer" in cell.printed
     assert ended_with(kernel) == "the {data} of $HOME"

@@ -101,9 +101,9 @@ def test_key_is_shown_nowhere(kernel: Any, asked: Asked, everything_told: Callab
     kernel.run("agentnb = __import__('agentnb'); agentnb.settings.find_key('anthropic')")
     kernel.run("print(In, Out, _ih, _oh, _i, _ii, globals())")
     kernel.run("get_ipython().history_manager.writeout_cache()")
-    told = everything_told()
-    assert "%agent key anthropic" in told and "<key ANTHROPIC_API_KEY from this kernel>" in told
-    assert SECRET not in told
+    published = everything_told()
+    assert "%agent key anthropic" in published and "<key ANTHROPIC_API_KEY from this kernel>" in published
+    assert SECRET not in published
     contents = [read_if_there(file) for file in (kernel.folder / "ipython").rglob("history.sqlite*")]
     assert contents and not any(SECRET.encode() in content for content in contents)
 
@@ -178,8 +178,8 @@ def test_forgetting_reports_keys_still_in_the_environment(kernel: Any, asked: As
     assert kernel.run("%agent key openai --forget").printed == "OPENAI_API_KEY was not stored\n"
     asked("%agent key openai", SECRET)
     kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'x'")
-    told = kernel.run("%agent key openai --forget").printed
-    assert told == snapshot
+    printed = kernel.run("%agent key openai --forget").printed
+    assert printed == snapshot
     kernel.run("del os.environ['OPENAI_API_KEY']")
 
 
@@ -213,7 +213,7 @@ def test_key_on_the_line_is_refused_without_being_repeated(subtests: pytest.Subt
 
 
 def test_invalid_key_command_lists_the_valid_ones(subtests: pytest.Subtests) -> None:
-    for line, said in [
+    for line, expected in [
         ("anthropic --keyrin", "%agent key has no such option. Did you mean --keyring?"),
         ("anthropic --x", "%agent key has no such option. Available: --keyring, --forget."),
         ("anthropic forget", "Write it so: --forget"),
@@ -223,7 +223,7 @@ def test_invalid_key_command_lists_the_valid_ones(subtests: pytest.Subtests) -> 
         with subtests.test(" ".join(line) or "nothing"):
             with pytest.raises(SettingsError) as caught:
                 key_verdict(line.split())
-            assert str(caught.value).startswith(said)
+            assert str(caught.value).startswith(expected)
 
 
 def test_line_is_taken_verbatim(kernel: Any) -> None:
@@ -260,9 +260,9 @@ def test_frontend_without_input_says_what_to_do(tmp_path: Path) -> None:
     notebook = nbformat.v4.new_notebook(cells=cells)
     with pytest.raises(CellExecutionError) as caught:
         NotebookClient(notebook, kernel_name="python3", timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    said = "There is no way to ask for ANTHROPIC_API_KEY here without showing it. Set that variable before Jupyter"
-    assert said in str(caught.value)
-    assert notebook.cells[1].outputs[0]["traceback"][0].startswith(f"SettingsError: {said}")
+    expected = "There is no way to ask for ANTHROPIC_API_KEY here without showing it. Set that variable before Jupyter"
+    assert expected in str(caught.value)
+    assert notebook.cells[1].outputs[0]["traceback"][0].startswith(f"SettingsError: {expected}")
 
 
 def test_terminal_that_would_echo_the_key_is_not_asked(tmp_path: Path) -> None:

@@ -43,10 +43,10 @@ def test_without_a_provider_each_kind_has_a_line(snapshot: Snapshot) -> None:
 def test_lines_say_which_keys_exist_without_showing_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1")
-    told = "\n".join(model_lines())
-    assert "openai:NAME             there is a key" in told and "openai-responses:NAME   there is a key" in told
-    assert "anthropic:NAME          no key" in told and "compatible:NAME         at http://localhost:8000/v1" in told
-    assert SECRET not in told
+    lines = "\n".join(model_lines())
+    assert "openai:NAME             there is a key" in lines and "openai-responses:NAME   there is a key" in lines
+    assert "anthropic:NAME          no key" in lines and "compatible:NAME         at http://localhost:8000/v1" in lines
+    assert SECRET not in lines
 
 
 @pytest.mark.parametrize("provider", REMOTE)
@@ -69,9 +69,9 @@ def test_provider_is_queried_with_the_named_key(monkeypatch: pytest.MonkeyPatch)
 
 def test_names_with_odd_characters_are_listed_readably() -> None:
     with listing(200, {"data": [{"id": "qwen3:8b"}, {"id": "hf.co/a/b#c"}, {"id": "\x1b[31mred"}]}) as url:
-        found = provider_models(f"compatible?url={url}")
-    assert found[:2] == [f"compatible:qwen3:8b?url={url}", f"compatible:hf.co/a/b#c?url={url}"]
-    assert all(name.isprintable() for name in found)
+        names = provider_models(f"compatible?url={url}")
+    assert names[:2] == [f"compatible:qwen3:8b?url={url}", f"compatible:hf.co/a/b#c?url={url}"]
+    assert all(name.isprintable() for name in names)
 
 
 def test_server_without_models_says_so() -> None:

@@ -51,8 +51,8 @@ def test_run_of_a_killed_kernel_is_recovered_by_another(tmp_path: Path, snapshot
     second = Kernel(tmp_path)
     try:
         assert second.run(TOOLS).status == "ok"
-        told = second.run("%agent status").printed
-        assert told.startswith("Run ") and "was interrupted. To resume it: %agent recover " in told
+        printed = second.run("%agent status").printed
+        assert printed.startswith("Run ") and "was interrupted. To resume it: %agent recover " in printed
         cell = second.run("%agent recover")
         assert cell.status == "ok", cell.error
         assert cell.printed.startswith("Resuming run ") and cell.printed.strip().count("\n") == 0
@@ -173,8 +173,8 @@ def test_missing_guidance_set_is_rebuilt_from_the_log(kernel: Any) -> None:
     kernel.run("%%guidance brief\nWritten anew since then.")
     assert kernel.run(f"%agent recover {run_id}").status == "ok"
     given = "[event.guidance for event in dead.events if type(event).__name__ == 'GuidanceGiven']"
-    told = kernel.value(f"str([(one.text, one.version) for one in {given} if one.cell != 'todo_list'])")
-    assert "Be brief." in told and "anew" not in told and version.strip("'") in told
+    value = kernel.value(f"str([(one.text, one.version) for one in {given} if one.cell != 'todo_list'])")
+    assert "Be brief." in value and "anew" not in value and version.strip("'") in value
 
 
 def test_limits_of_the_run_still_apply(kernel: Any) -> None:
@@ -317,8 +317,8 @@ def test_history_and_loaded_run_say_how_to_continue(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     assert kernel.run("%agent history").listing["text/plain"].splitlines()[0].endswith(": %agent recover ID")
     kernel.run(f"%agent load {run_id}")
-    told = kernel.run("%agent status").printed
-    assert told.startswith(run_id) and told.count("%agent recover ") == 1
+    printed = kernel.run("%agent status").printed
+    assert printed.startswith(run_id) and printed.count("%agent recover ") == 1
 
 
 def test_interrupted_ids_and_options_are_completed(kernel: Any) -> None:
@@ -328,8 +328,8 @@ def test_interrupted_ids_and_options_are_completed(kernel: Any) -> None:
     def complete(code: str) -> list[str]:
         return list(kernel.client.complete(code, len(code), reply=True, timeout=30)["content"]["matches"])
 
-    found = complete("%agent recover ")
-    assert run_id in found and kernel.value("whole.id") not in found
+    offered = complete("%agent recover ")
+    assert run_id in offered and kernel.value("whole.id") not in offered
     assert "--model" in complete(f"%agent recover {run_id} --m")
     assert "add" in complete(f"%agent recover {run_id} -t a")
     assert "simulated:disciplined" in complete(f"%agent recover {run_id} -m sim")
@@ -337,7 +337,7 @@ def test_interrupted_ids_and_options_are_completed(kernel: Any) -> None:
 
 @pytest.mark.req("R1.42", "KX.5")
 def test_question_of_a_dead_plan_is_answered_with_notebook_tools(kernel: Any) -> None:
-    made = """
+    setup = """
 from agentnb import Store, Workflow
 weighed = []
 def weigh(species: str) -> str:
@@ -354,7 +354,7 @@ place = next(place for place, line in enumerate(lines, 1) if line.startswith(b'{
 path.write_bytes(b''.join(lines[:place]))
 weighed.clear()
 """
-    cell = kernel.run(made)
+    cell = kernel.run(setup)
     assert cell.status == "ok", cell.error
     cell = kernel.run(f"%agent answer {kernel.value('asked.id')} " + '{"species": "Chinstrap"}')
     assert cell.status == "ok", cell.error

@@ -32,9 +32,9 @@ def begin(kernel: Any, name: str) -> str:
 
 def test_stop_names_runs_still_live(kernel: Any) -> None:
     first, second, third = (begin(kernel, name) for name in ("a", "b", "c"))
-    told = kernel.run("%agent stop").printed.splitlines()
-    assert told[0].startswith(f"Run {third} is stopped. ")
-    assert told[1:] == [
+    printed = kernel.run("%agent stop").printed.splitlines()
+    assert printed[0].startswith(f"Run {third} is stopped. ")
+    assert printed[1:] == [
         f"Still live: {second} (Task of b. - rest `rest()`), {first} (Task of a. - rest `rest()`). "
         "To stop all: %agent stop --all"
     ]
@@ -44,8 +44,8 @@ def test_stop_names_runs_still_live(kernel: Any) -> None:
 
 def test_stop_all_ends_every_live_run(kernel: Any) -> None:
     ids = [begin(kernel, name) for name in ("a", "b", "c")]
-    told = kernel.run("%agent stop --all").printed.splitlines()
-    assert [line.split()[1] for line in told] == ids and all(" is stopped. " in line for line in told)
+    printed = kernel.run("%agent stop --all").printed.splitlines()
+    assert [line.split()[1] for line in printed] == ids and all(" is stopped. " in line for line in printed)
     assert kernel.value("live(), a.status, b.status, c.status") == "(0, 'cancelled', 'cancelled', 'cancelled')"
     assert "Nothing is running" in kernel.run("%agent stop --all").error
 

@@ -229,8 +229,8 @@ def test_only_names_with_dots_are_dotted(subtests: pytest.Subtests) -> None:
 def test_tools_are_found_by_dotted_and_plain_names() -> None:
     variables = {key: value for key, value in notebook().items() if key in ("sales", "pd", "mine")}
     variables["look"] = json.loads
-    found = find_tools(["look", "sales.describe", "pd.read_csv", "sales.describe", "mine.all_tools"], variables)
-    assert [as_tool(item).spec.name for item in found] == ["loads", "describe", "read_csv", "dumps"]
+    tools = find_tools(["look", "sales.describe", "pd.read_csv", "sales.describe", "mine.all_tools"], variables)
+    assert [as_tool(item).spec.name for item in tools] == ["loads", "describe", "read_csv", "dumps"]
 
 
 def test_bare_method_name_suggests_its_variable(snapshot: Snapshot) -> None:
