@@ -10,16 +10,16 @@ from pretend_browser import Browser
 
 
 @pytest.fixture(scope="module")
-def told(kernel: Any, request: pytest.FixtureRequest) -> Any:
+def story_kernel(kernel: Any, request: pytest.FixtureRequest) -> Any:
     """Return a kernel with the file's ``STORY`` already run."""
     assert kernel.run(request.module.STORY).status == "ok"
     return kernel
 
 
 @pytest.fixture
-def browser(told: Any) -> Iterator[Browser]:
+def browser(story_kernel: Any) -> Iterator[Browser]:
     """Return a listening browser."""
-    browser = Browser(told)
+    browser = Browser(story_kernel)
     browser.listen(0.1)
     yield browser
     browser.close()

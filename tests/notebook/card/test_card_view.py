@@ -36,11 +36,11 @@ Go."""
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(told: Any) -> Iterator[None]:
+def nothing_left(story_kernel: Any) -> Iterator[None]:
     """Check that no card leaves anything in the kernel once the browser has gone."""
     yield
     # The page learns of a closed widget before the kernel has dropped it.
-    wait_until(lambda: told.value(f"len({LEFT}), len(get_ipython().kernel.comm_manager.comms)") == "(0, 0)")
+    wait_until(lambda: story_kernel.value(f"len({LEFT}), len(get_ipython().kernel.comm_manager.comms)") == "(0, 0)")
 
 
 def dozing(browser: Browser, first: str = "write('Sleep', 'Wake')", seconds: float = 600) -> str:
@@ -80,7 +80,7 @@ def test_greeting_page_gets_the_whole_card_then_changes(browser: Browser) -> Non
     stopped(browser, request)
 
 
-def test_each_click_is_carried_out_and_acknowledged(browser: Browser, told: Any, snapshot: Snapshot) -> None:
+def test_each_click_is_carried_out_and_acknowledged(browser: Browser, story_kernel: Any, snapshot: Snapshot) -> None:
     request = dozing(browser)
     assert browser.ask(do="pause") == ""
     assert browser.ask(do="resume") == ""
@@ -95,7 +95,7 @@ def test_each_click_is_carried_out_and_acknowledged(browser: Browser, told: Any,
     fill = next(message for message in browser.said if message["kind"] == "fill")
     assert fill["key"] == "saw:1" and "Go." in fill["html"]
     stopped(browser, request)
-    assert told.value("[(t.id, t.title, t.status) for t in run.todos]") == snapshot
+    assert story_kernel.value("[(t.id, t.title, t.status) for t in run.todos]") == snapshot
 
 
 NONSENSE = [
@@ -131,14 +131,14 @@ NONSENSE = [
 ]
 
 
-def test_invalid_message_gets_an_error_and_changes_nothing(browser: Browser, told: Any, snapshot: Snapshot) -> None:
+def test_invalid_message_gets_an_error_and_changes_nothing(browser: Browser, story_kernel: Any, snapshot: Snapshot) -> None:
     request = dozing(browser)
     for message in NONSENSE:
         assert browser.ask(**message), message
     assert browser.ask(do="all", call="no such call", key="all:x") == ""
     stopped(browser, request)
     assert "Traceback" not in browser.printed and "Exception" not in browser.printed, browser.printed
-    assert told.value("[(t.id, t.title, t.status) for t in run.todos]") == snapshot
+    assert story_kernel.value("[(t.id, t.title, t.status) for t in run.todos]") == snapshot
 
 
 NO_MESSAGES = [
@@ -160,7 +160,7 @@ def test_malformed_message_is_ignored(browser: Browser, snapshot: Snapshot) -> N
     assert browser.printed == snapshot
 
 
-def test_huge_and_hostile_text_is_taken_as_text(browser: Browser, told: Any) -> None:
+def test_huge_and_hostile_text_is_taken_as_text(browser: Browser, story_kernel: Any) -> None:
     request = dozing(browser)
     assert browser.ask(do="say", text="<b>" + "long " * 100_000 + "</b>") == ""
     assert browser.ask(do="add", text="<script>alert(1)</script>\x00\u202e" + "x" * 100_000) == ""
@@ -169,7 +169,7 @@ def test_huge_and_hostile_text_is_taken_as_text(browser: Browser, told: Any) -> 
     assert "<script>" not in frames[-1]["slots"]["todos"] and len(frames[-1]["slots"]["todos"]) < 10_000
     stopped(browser, request)
     assert "Traceback" not in browser.printed
-    assert told.value("run.todos[-1].title.count('x')") == "100000"
+    assert story_kernel.value("run.todos[-1].title.count('x')") == "100000"
 
 
 MOODY = """
@@ -215,7 +215,7 @@ def test_failing_custom_board_does_not_stop_the_card(browser: Browser) -> None:
     assert browser.printed == ""
 
 
-def test_clicks_after_the_end_are_refused_politely(browser: Browser, told: Any) -> None:
+def test_clicks_after_the_end_are_refused_politely(browser: Browser, story_kernel: Any) -> None:
     browser.run("model = ScriptedModel([ToolCall('essay', {}), ToolCall('doze', {'seconds': 0.5}), 'Up again.'])")
     request = browser.start_card(GO)
     browser.greet()
@@ -241,9 +241,9 @@ def test_reloaded_page_gets_the_end_to_save_it(browser: Browser) -> None:
         browser.until(lambda known=known: any(one.get("whole") for one in browser.said[known:]))  # type: ignore[misc]
         assert browser.ask(do="stop") == ""
         browser.until(lambda request=request: request in browser.ended)  # type: ignore[misc]
-        told = [one for one in browser.said if one["kind"] == "ended"]
-        assert len(told) == restored  # the other page gets an updated output
-        for one in told:
+        ends = [one for one in browser.said if one["kind"] == "ended"]
+        assert len(ends) == restored  # the other page gets an updated output
+        for one in ends:
             assert "Stopped by you" in one["html"] and "Stopped by you" in one["text"]
             assert "%agent load" in one["unsaved"] and one["unsaved"] not in one["html"]
         browser.send({"do": "gone", "page": "page"})
@@ -307,7 +307,7 @@ def test_card_shown_before_the_first_event_still_starts(browser: Browser) -> Non
     browser.until(lambda: any("Stopped by you" in one.get("text/plain", "") for one in browser.shown))
 
 
-def test_slow_drawing_blocks_neither_run_nor_card(browser: Browser, told: Any) -> None:
+def test_slow_drawing_blocks_neither_run_nor_card(browser: Browser, story_kernel: Any) -> None:
     browser.run(LATE)
     browser.run("may, sent_request = threading.Event(), card_actions.sent_request")
     browser.run("card_actions.sent_request = lambda run, index: may.wait() and sent_request(run, index)")

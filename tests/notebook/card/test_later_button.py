@@ -42,24 +42,24 @@ def asked(browser: Browser, code: str) -> str:
 
 @pytest.mark.req("KX.5")
 @pytest.mark.slow("two cells, each with a card that a page greets")
-def test_later_suspends_the_run_and_an_answer_resumes_it(browser: Browser, told: Any, snapshot: Snapshot) -> None:
+def test_later_suspends_the_run_and_an_answer_resumes_it(browser: Browser, story_kernel: Any, snapshot: Snapshot) -> None:
     request = asked(browser, CELL)
     browser.client.execute("after = 'run'")
     assert browser.ask(do="suspend", key="q1") == ""
     browser.until(lambda: request in browser.ended)
-    run_id = told.value("run.id")
+    run_id = story_kernel.value("run.id")
     assert browser.printed == snapshot
-    assert told.value("'after' in globals()") == "False", "Run All stops"
+    assert story_kernel.value("'after' in globals()") == "False", "Run All stops"
     saved = browser.shown[-1]
     line = f"Answer: %agent answer {run_id[-8:]} TEXT"
     assert line in saved["text/plain"] and "May write run?" in saved["text/plain"]
     assert "data-do=" not in saved["text/html"] and "May write run?" in saved["text/html"] and "You: " not in saved["text/html"]
-    assert told.value("run.is_suspended, run.waiting[0].id") == "(True, 'q1')"
+    assert story_kernel.value("run.is_suspended, run.waiting[0].id") == "(True, 'q1')"
 
     request = asked(browser, f"%agent answer {run_id} approve")  # the replayed events did not end its card
     assert browser.ask(do="choose", key="q2", value='"approve"') == ""
     browser.until(lambda: request in browser.ended)
-    assert told.value("run.id, run.status") == f"('{run_id}', 'completed')"
+    assert story_kernel.value("run.id, run.status") == f"('{run_id}', 'completed')"
     assert "Answer: %agent" not in browser.shown[-1]["text/plain"]
     assert "process died" not in browser.shown[-1]["text/plain"]
 
