@@ -39,9 +39,7 @@ class Unpriced(ScriptedModel):
         return Capabilities(has_price=False)
 
 
-def test_it_is_refused_before_the_first_step_and_the_agent_and_its_step_are_named(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_exceeded_budget_is_refused_before_the_first_step(tmp_path: Path, subtests: pytest.Subtests) -> None:
     done: list[str] = []
 
     def work() -> str:
@@ -89,7 +87,7 @@ CLAIMED = "compatible:m?url=http://127.0.0.1:9/v1&price=0"
 """A model that the price table does not have, with a price that whoever writes the name states."""
 
 
-def test_no_file_loosens_a_budget_of_the_person(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_file_cannot_loosen_the_budget_of_the_caller(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """A price, ``unpriced`` or budget of a file counts only where no budget of the person is around."""
 
     def allows(of_file: str, model: str, *, budget: float | None = None, session: float | None = None, **how: Any) -> bool:
@@ -131,7 +129,7 @@ def test_no_file_loosens_a_budget_of_the_person(tmp_path: Path, subtests: pytest
             assert allowed is expected
 
 
-def test_a_log_from_elsewhere_loosens_no_budget(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_foreign_log_cannot_loosen_a_budget(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Of a log of the person's own, what the person said then counts again."""
     store = Store(tmp_path)
     run = Agent(Unpriced(), name="a", budget=1.0, unpriced=True).run_sync("Go", store=store, show=False)
@@ -149,7 +147,7 @@ def test_a_log_from_elsewhere_loosens_no_budget(tmp_path: Path, subtests: pytest
             assert fork_sync(before, 1, model=Unpriced(), options=RunOptions(show=False)).status == "completed"
 
 
-def test_a_workflow_log_from_elsewhere_says_nothing_is_unpriced(tmp_path: Path) -> None:
+def test_foreign_workflow_log_reports_nothing_as_unpriced(tmp_path: Path) -> None:
     store, text = Store(tmp_path), "agents: {a: {}}\nworkflow: [{type: agent, name: a}]\n"
     what = Workflow.from_yaml(text).orchestration(model=Unpriced(), budget=1.0, agent_settings={"unpriced": True})
     run = what.start("Go", RunOptions(store=store, show=False)).result(60)

@@ -27,7 +27,9 @@ def released() -> Iterator[threading.Event]:
     event.set()
 
 
-def test_deaf_tool_beside_a_failing_step_holds_no_run(released: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tool_that_ignores_cancellation_does_not_hold_a_failed_run(
+    released: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(side_by_side, "CLEANUP_SECONDS", 0.1)
     begun = threading.Event()
 

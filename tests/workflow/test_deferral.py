@@ -27,7 +27,7 @@ def work(what: str = "") -> bool:
 
 
 @pytest.mark.req("K4.1", "R4.13")
-def test_what_a_warning_says_will_run_first_does(subtests: pytest.Subtests) -> None:
+def test_steps_run_in_the_order_that_the_warning_predicts(subtests: pytest.Subtests) -> None:
     texts = {
         "the next": (WAIT("c", "a.output") + TOOL("a") + TOOL("b"), {"c": 1}, ["a", "c", "c_yes", "b"]),
         "one further on": (WAIT("c", "b.output") + TOOL("a") + TOOL("b"), {"c": 2}, ["a", "b", "c", "c_yes"]),

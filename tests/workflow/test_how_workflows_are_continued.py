@@ -33,7 +33,7 @@ def workflow(*replies: Any) -> Workflow:
     return Workflow.from_yaml(STEPS, agents={"writer": Agent(ScriptedModel(replies), name="writer")})
 
 
-def test_hints_of_an_agents_error_are_made_for_its_step(subtests: pytest.Subtests) -> None:
+def test_hints_of_an_agent_error_refer_to_its_step(subtests: pytest.Subtests) -> None:
     errors: dict[AgentnbError, str] = {
         ProviderTrouble("It fails", TryAgain(lead="Try again in a while")): "Try again in a while",
         RateLimited("Too many", TryAgain(lead="Wait a while, then try again")): "Wait a while, then try again",
@@ -58,7 +58,7 @@ def with_end(run: Run, events: int, status: Any) -> Run:
     return own_run(kept)
 
 
-def test_a_run_that_has_ended_names_the_step_to_begin_at_or_nothing_where_there_is_none(subtests: pytest.Subtests) -> None:
+def test_ended_run_suggests_the_step_to_rerun_from_or_nothing(subtests: pytest.Subtests) -> None:
     steps = workflow("Said.", "Said.").run_sync(show=False)
     tasks = Workflow.from_yaml(TASKS, tools=[tell]).run_sync(show=False)
     for run, command in ((steps, "%%workflow --rerun-from a"), (tasks, "")):
@@ -71,9 +71,7 @@ def test_a_run_that_has_ended_names_the_step_to_begin_at_or_nothing_where_there_
     assert continue_command(with_end(steps, 3, "cancelled")) in ("", "%%workflow --rerun-from b")
 
 
-def test_what_only_a_live_run_or_a_conversation_can_do_is_refused_with_what_to_do_instead(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_unsupported_continuation_is_refused_with_the_alternative(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Store(tmp_path)
     made = workflow(*["Said."] * 9)
     run, live = made.run_sync(store=store, show=False), made.start()

@@ -11,7 +11,7 @@ MAP = "workflow:\n  - id: a\n    type: map\n    over: OVER\n    step: {type: too
 DEEP = "workflow:\n  - id: a\n    type: tool\n    name: work\n    args:\n      a: 1\n        b: 2\n"
 
 
-def test_a_message_names_the_cause(subtests: pytest.Subtests) -> None:
+def test_message_names_the_cause(subtests: pytest.Subtests) -> None:
     for text, told in {
         DEEP: "line 7: This is not YAML: mapping values are not allowed here. Line 7 is indented deeper than line 6",
         "workflow:\n  - id: a: b\n": "line 2: This is not YAML: mapping values are not allowed here. Put a text that",

@@ -40,7 +40,7 @@ ALL = [
 
 
 @pytest.mark.req("R4.7", "R4.9", "R4.23")
-def test_outputs_of_steps_that_did_work_stand_before_the_prompt_and_empty_ones_are_left_out(subtests: pytest.Subtests) -> None:
+def test_outputs_precede_the_prompt_without_empty_ones(subtests: pytest.Subtests) -> None:
     cases: dict[Context, list[str]] = {
         "all": ALL,
         "none": [],

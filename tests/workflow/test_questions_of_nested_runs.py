@@ -75,7 +75,7 @@ class Payments:
         return found
 
 
-def test_a_suspended_run_lists_what_its_nested_runs_ask_by_step_and_takes_each_answer(tmp_path: Path) -> None:
+def test_suspended_run_lists_nested_questions_and_takes_each_answer(tmp_path: Path) -> None:
     store, payments = Store(tmp_path / "runs"), Payments(tmp_path)
     run = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
     answers = {
@@ -104,9 +104,7 @@ def test_a_suspended_run_lists_what_its_nested_runs_ask_by_step_and_takes_each_a
     assert store.load(run.id) == run
 
 
-def test_question_of_a_nested_run_is_declined_or_cancelled_when_it_is_resumed(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_nested_question_is_declined_or_cancelled_on_resume(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for no_answer, outcome in ((NoAnswer.DECLINE, "declined"), (NoAnswer.CANCEL, "cancelled")):
         with subtests.test(outcome):
             (tmp_path / outcome).mkdir()
@@ -119,9 +117,7 @@ def test_question_of_a_nested_run_is_declined_or_cancelled_when_it_is_resumed(
             assert [one.outcome for one in store.load(nested).questions] == [outcome]
 
 
-def test_what_is_no_answer_to_an_open_question_is_refused_and_the_run_still_waits(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_invalid_answer_is_refused_and_the_run_still_waits(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store, payments = Store(tmp_path / "runs"), Payments(tmp_path)
     run = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
     for answers, told in {
@@ -134,7 +130,7 @@ def test_what_is_no_answer_to_an_open_question_is_refused_and_the_run_still_wait
         assert store.load(run.id).is_suspended
 
 
-def test_somebody_who_is_there_when_it_is_resumed_is_asked_the_same_questions(tmp_path: Path) -> None:
+def test_person_present_on_resume_is_asked_the_same_questions(tmp_path: Path) -> None:
     store, payments = Store(tmp_path / "runs"), Payments(tmp_path)
     suspended = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
     said: list[str] = []
@@ -150,7 +146,7 @@ def test_somebody_who_is_there_when_it_is_resumed_is_asked_the_same_questions(tm
 
 
 @pytest.mark.slow("it dies after each of some hundred events")
-def test_an_answer_that_was_given_counts_wherever_the_process_dies_after_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_given_answer_counts_wherever_the_process_dies_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
     payments = Payments(tmp_path)
     run = by_itself(payments.workflow().run("Pay.", store=Store(tmp_path / "runs"), suspend=True, show=False))
     store = Snapshots(tmp_path / "runs")
@@ -168,9 +164,7 @@ def test_an_answer_that_was_given_counts_wherever_the_process_dies_after_it(tmp_
             assert len(later.paid) <= 1 and here.load(run.id) == resumed
 
 
-def test_a_process_that_dies_while_an_agent_asks_leaves_a_run_that_goes_on_with_or_without_a_person(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_run_killed_during_a_question_resumes_with_and_without_answer(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store, payments = Snapshots(tmp_path / "whole"), Payments(tmp_path)
     workflow = Workflow.from_yaml("workflow:\n  - {type: agent, name: payer}\n", agents=payments.agents())
     whole = by_itself(workflow.run(store=store, show=False, answer=lambda question: True))

@@ -71,9 +71,7 @@ def executions(run: Run) -> set[tuple[str, int, int]]:
     return {(event.step, event.iteration, event.attempt) for event in run.events if isinstance(event, StepStarted)}
 
 
-def test_a_killed_workflow_is_recovered_from_any_event_and_finished_steps_are_not_run_again(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_killed_workflow_is_recovered_from_any_event_without_repeating_steps(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store, whole_work, failing = Snapshots(tmp_path / "whole"), Work("right", "2"), {"right": "both/right", "2": "each/1"}
     whole = by_itself(Workflow.from_yaml(TEXT, tools=[whole_work.work]).run(store=store, show=False))
     assert whole.status == "completed" and whole.back_edges == {"again -> first": 1}
@@ -107,7 +105,7 @@ workflow:
 """
 
 
-def test_a_nested_log_without_its_first_event_is_begun_anew(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_nested_log_without_its_first_event_starts_over(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Snapshots(tmp_path / "whole")
     text = "agents: {a: {replies: [Done.]}}\nworkflow: [{type: agent, name: a}]\n"
     whole = by_itself(Workflow.from_yaml(text).run(store=store, show=False))
@@ -120,7 +118,7 @@ def test_a_nested_log_without_its_first_event_is_begun_anew(tmp_path: Path, subt
             assert (run.status, run.text) == ("completed", "Done.") and here.load(begun).status == "completed"
 
 
-def test_a_step_of_the_person_waits_without_a_process_and_the_answer_resumes_the_run(tmp_path: Path) -> None:
+def test_human_step_resumes_with_the_answer_in_another_process(tmp_path: Path) -> None:
     store, work = Store(tmp_path), Work()
     workflow = Workflow.from_yaml(ASKS, tools=[work.work])
     waiting = by_itself(workflow.run(store=store, suspend=True, show=False))
@@ -136,7 +134,7 @@ def test_a_step_of_the_person_waits_without_a_process_and_the_answer_resumes_the
     assert run.steps["both"]["order"] == ["h", "other"]
 
 
-def test_without_anybody_and_without_a_store_the_step_fails_and_says_so() -> None:
+def test_human_step_without_person_and_store_fails() -> None:
     with pytest.raises(WorkflowError, match="step both/h: There is nobody to ask"):
         by_itself(Workflow.from_yaml(ASKS, tools=[Work().work]).run(show=False))
 
@@ -159,9 +157,7 @@ workflow:
 
 
 @pytest.mark.slow("it dies after each of 80 events")
-def test_agents_questions_and_failures_stand_as_they_were_when_the_process_died(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_questions_and_failures_survive_the_death_of_the_process(tmp_path: Path, subtests: pytest.Subtests) -> None:
     class Person:
         def __init__(self, said: int) -> None:
             self.said = said
@@ -193,9 +189,7 @@ def test_agents_questions_and_failures_stand_as_they_were_when_the_process_died(
             assert len(here.ids()) == len(store.ids())  # nested runs were resumed, and none was run again
 
 
-def test_what_was_cancelled_with_its_run_or_its_block_is_run_again_if_the_process_died_before_their_end(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_cancelled_steps_rerun_if_the_process_died_before_their_end(tmp_path: Path, subtests: pytest.Subtests) -> None:
     text = """
 workflow:
   - {id: t, type: parallel, TIMEOUT steps: [{id: x, type: tool, name: slow}, {id: y, type: tool, name: slow}]}
@@ -234,9 +228,7 @@ workflow:
                 assert run.status == ("failed" if is_given_up and timeout else "completed"), run.error
 
 
-def test_a_step_that_was_given_up_with_its_block_is_not_begun_again_and_the_log_says_why(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_abandoned_step_is_not_restarted_and_the_log_says_why(tmp_path: Path, subtests: pytest.Subtests) -> None:
     text = """
 workflow:
   - id: outer
@@ -289,9 +281,7 @@ workflow:
 """
 
 
-def test_what_the_steps_of_a_failed_block_asked_is_not_asked_any_more_wherever_the_process_dies(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_questions_of_a_failed_block_stay_closed_after_any_kill(tmp_path: Path, subtests: pytest.Subtests) -> None:
     async def work() -> str:
         """Wait longer than anything."""
         await asyncio.sleep(100)
@@ -331,7 +321,7 @@ workflow:
 """
 
 
-def test_a_step_that_is_not_begun_again_before_its_block_is_out_of_time_has_an_end(tmp_path: Path) -> None:
+def test_unrestarted_step_of_a_timed_out_block_has_an_end(tmp_path: Path) -> None:
     async def work() -> str:
         await asyncio.sleep(100)
         return "never"
@@ -366,7 +356,7 @@ def files_in(folder: Path) -> tuple[Path, Path, Path]:
     return outer, inner, tasks
 
 
-def test_log_holds_every_file_whatever_becomes_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_contains_every_file_even_if_changed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outer, inner, tasks = files_in(tmp_path)
     store, elsewhere = Snapshots(tmp_path / "whole"), tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -388,7 +378,7 @@ def test_log_holds_every_file_whatever_becomes_of_it(tmp_path: Path, monkeypatch
         assert set(work.done) <= {"i", "j"}
 
 
-def test_answered_run_continues_with_the_files_it_was_checked_with(tmp_path: Path) -> None:
+def test_answered_run_continues_with_its_checked_files(tmp_path: Path) -> None:
     outer, inner, _ = files_in(tmp_path)
     outer.write_text('workflow: [{id: h, type: human, ask: "Which?"}, {id: n, type: workflow, file: deep/inner.yaml}]')
     store, work = Store(tmp_path / "runs"), Work()
@@ -399,7 +389,7 @@ def test_answered_run_continues_with_the_files_it_was_checked_with(tmp_path: Pat
     assert (run.status, run.text, set(work.done)) == ("completed", "j done", {"i", "j"})
 
 
-def test_log_without_files_reads_them_where_they_are(tmp_path: Path) -> None:
+def test_log_without_files_reads_them_from_disk(tmp_path: Path) -> None:
     outer, inner, _ = files_in(tmp_path)
     store = Snapshots(tmp_path / "whole")
     whole = by_itself(Workflow.from_yaml(outer, tools=[Work().work]).run(store=store, show=False))
@@ -413,7 +403,7 @@ def test_log_without_files_reads_them_where_they_are(tmp_path: Path) -> None:
     assert (run.text, set(work.done)) == ("k done", {"k"})
 
 
-def test_run_begun_again_at_a_step_keeps_the_files_too(tmp_path: Path) -> None:
+def test_rerun_from_a_step_keeps_the_files_too(tmp_path: Path) -> None:
     outer, inner, tasks = files_in(tmp_path)
     store = Snapshots(tmp_path / "whole")
     workflow = Workflow.from_yaml(outer, tools=[Work().work])
@@ -430,7 +420,7 @@ def test_run_begun_again_at_a_step_keeps_the_files_too(tmp_path: Path) -> None:
     assert (run.status, run.text) == ("completed", "j done")
 
 
-def test_python_agent_of_a_nested_file_is_needed_again(tmp_path: Path) -> None:
+def test_python_agent_of_a_nested_file_is_required_again(tmp_path: Path) -> None:
     _, inner, _ = files_in(tmp_path)
     inner.write_text("workflow: [{type: agent, name: helper}]")
     store, helper = Snapshots(tmp_path / "whole"), Agent(ScriptedModel(["Yes.", "No."]))
@@ -449,7 +439,7 @@ workflow:
 """
 
 
-def test_agents_that_ask_wait_without_a_process_too_and_each_gets_the_answers_to_its_own_questions(tmp_path: Path) -> None:
+def test_suspended_agents_each_get_the_answers_to_their_own_questions(tmp_path: Path) -> None:
     paid: list[int] = []
 
     def pay(euros: int) -> str:
@@ -480,7 +470,7 @@ def test_agents_that_ask_wait_without_a_process_too_and_each_gets_the_answers_to
     assert [one.answer for one in run.questions if one.question.kind == "approval"] == [True, True]
 
 
-def test_a_run_that_began_at_a_later_step_begins_there_again(tmp_path: Path) -> None:
+def test_run_that_began_at_a_later_step_is_recovered_there(tmp_path: Path) -> None:
     text = """
 workflow:
   - {id: a, type: tool, name: work, args: {what: a}}
@@ -508,7 +498,7 @@ workflow:
         assert run.step_context == whole.step_context and set(work.done) <= {"d", "e"}
 
 
-def test_a_run_with_an_agent_from_python_is_recovered_with_that_agent_or_says_that_it_is_missing(tmp_path: Path) -> None:
+def test_recovery_needs_the_python_agent_of_the_run(tmp_path: Path) -> None:
     store = Snapshots(tmp_path / "whole")
     text = "workflow:\n  - {type: agent, name: judge}\n  - {id: last, type: agent, name: judge}\n"
 

@@ -27,7 +27,7 @@ def fails_twice() -> Callable[[], str]:
     return work
 
 
-def test_max_retries_are_the_tries_after_the_first(subtests: pytest.Subtests) -> None:
+def test_max_retries_excludes_the_first_attempt(subtests: pytest.Subtests) -> None:
     for key in ("max_retries", "max_attempts"):
         with subtests.test(key):
             text = STEP.replace("KEYS", f"retry: {{{key}: 2, initial_delay_seconds: 0}}")
@@ -36,7 +36,7 @@ def test_max_retries_are_the_tries_after_the_first(subtests: pytest.Subtests) ->
             assert "3 attempts, 2 retries" in run_text(run)
 
 
-def test_wrong_retries_and_timeouts_are_refused_with_an_example(subtests: pytest.Subtests) -> None:
+def test_invalid_retries_and_timeouts_are_refused_with_an_example(subtests: pytest.Subtests) -> None:
     for keys, told in {
         "retry: 3": 'retry must be a mapping, not "3". Write retry: {max_retries: 2}',
         "timeout: 5m": 'timeout must be a number above 0, not "5m". Write seconds, such as timeout: 300',
@@ -48,6 +48,6 @@ def test_wrong_retries_and_timeouts_are_refused_with_an_example(subtests: pytest
         assert told in str(raised.value)
 
 
-def test_the_schema_of_files_knows_max_retries() -> None:
+def test_schema_of_files_has_max_retries() -> None:
     schema = workflow_schema()
     assert {"max_retries", "max_attempts"} <= set(schema["$defs"]["retry"]["properties"])

@@ -90,7 +90,7 @@ def test_steps_and_agents_of_a_file_use_one_process(servers: Servers, tmp_path: 
             assert run.settings["mcp_servers"]["bench"]["command_or_url"] == bench().command_or_url
 
 
-def test_step_reaches_a_tool_whose_name_has_a_digest(tmp_path: Path) -> None:
+def test_step_calls_a_tool_whose_name_has_a_digest(tmp_path: Path) -> None:
     text = "workflow:\n  - {id: first, type: tool, name: 'mcp:odd/get.it'}\n"
     alike = [{"name": name, "inputSchema": {"type": "object"}} for name in ("get.it", "get_it")]
     for source in (text, TASKS.format(action="mcp:odd/get.it").replace("{a: 1, b: 2}", "{}")):
@@ -100,7 +100,7 @@ def test_step_reaches_a_tool_whose_name_has_a_digest(tmp_path: Path) -> None:
         assert run.status == "completed", run.error
 
 
-def test_tool_that_a_server_lacks_is_reported_before_the_first_step(
+def test_missing_server_tool_is_reported_before_the_first_step(
     servers: Servers, subtests: pytest.Subtests, snapshot: Any
 ) -> None:
     steps = "workflow:\n  - {{type: human, ask: Go on?, confirm: true}}\n  - {{type: tool, name: {name}}}\n"
@@ -119,7 +119,7 @@ def test_tool_that_a_server_lacks_is_reported_before_the_first_step(
             assert not caught.value.run.step_records
 
 
-def test_mistakes_in_names_are_found_before_anything_starts(subtests: pytest.Subtests, snapshot: Any) -> None:
+def test_misspelt_names_are_found_before_anything_starts(subtests: pytest.Subtests, snapshot: Any) -> None:
     step = "workflow: [{{type: tool, name: {name}}}]\n"
     agent = "agents: {{a: {{tools: [{name}]}}}}\nworkflow: [{{type: agent, name: a}}]\n"
     cases: dict[str, tuple[str, list[Any]]] = {
@@ -141,7 +141,7 @@ def test_mistakes_in_names_are_found_before_anything_starts(subtests: pytest.Sub
         assert str(caught.value) == snapshot(name)
 
 
-def test_actions_of_task_files_and_their_approval_name_tools_of_servers(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_actions_and_approval_of_task_files_name_server_tools(servers: Servers, subtests: pytest.Subtests) -> None:
     allows = "approval: {{mode: deny, allow: [{0}]}}\n"
     cases: dict[str, tuple[str, list[Any]]] = {
         "by its word": (TASKS.format(action="mcp:bench/add"), []),
@@ -158,14 +158,14 @@ def test_actions_of_task_files_and_their_approval_name_tools_of_servers(servers:
         Workflow.from_yaml(blocked).run_sync(approve="auto")
 
 
-def test_files_that_are_read_with_their_tools_know_those_of_named_servers(subtests: pytest.Subtests) -> None:
+def test_files_read_with_tools_know_tools_of_named_servers(subtests: pytest.Subtests) -> None:
     two = "agents: {a: {tools: [mcp:bench]}}\nworkflow:\n  - {type: agent, name: a}\n  - {type: tool, name: mcp_bench_add}\n"
     assert Workflow.from_yaml(two, tools=[], checks_actions=True).tool_names == ("mcp_bench_add", "mcp:bench")
     with pytest.raises(WorkflowProblems):
         Workflow.from_yaml(two.replace("mcp_bench_add", "mcp_bank_add"), tools=[], checks_actions=True)
 
 
-def test_nested_runs_share_the_process_of_the_run_around(tmp_path: Path) -> None:
+def test_nested_runs_share_the_process_of_the_parent_run(tmp_path: Path) -> None:
     inner = Agent(ScriptedModel([[WHERE], "Done."]), tools=[bench()], todos=False, name="inner")
 
     @tool
@@ -208,7 +208,7 @@ def test_nested_runs_share_the_process_of_the_run_around(tmp_path: Path) -> None
     assert run.tool_words == ["inner", "start", "plain"], "the extension brings its server along"
 
 
-def test_nested_run_alone_uses_a_server_that_ends_with_the_run_around(tmp_path: Path) -> None:
+def test_server_of_a_nested_run_ends_with_the_parent_run(tmp_path: Path) -> None:
     inner = Agent(ScriptedModel([[WHERE], "Done.", [WHERE], "Done."]), tools=[bench()], todos=False, name="inner")
     ask = [ToolCall("inner", {"prompt": "Go."})]
     found: list[str] = []

@@ -43,7 +43,7 @@ def test_time_limit_and_stop_end_workflows_that_spin(subtests: pytest.Subtests) 
             assert live.result().stop_reason == "cancelled"
 
 
-def test_patterns_of_files_are_those_of_json_schema_and_bounded(snapshot: Snapshot) -> None:
+def test_patterns_follow_json_schema_and_are_bounded(snapshot: Snapshot) -> None:
     assert [is_pattern(one) for one in ("(a+)+$", "(?i)timed.out|busy", r"\bfoo", "(", "a**", "(?P=x)")] == [True] * 3 + [
         False
     ] * 3
@@ -55,7 +55,7 @@ def test_patterns_of_files_are_those_of_json_schema_and_bounded(snapshot: Snapsh
         Workflow.from_yaml("workflow: [{type: tool, name: f, retry: {max_attempts: 1, on: [/(a/]}}]")
 
 
-def test_step_that_swallows_its_timeout_is_left_behind(subtests: pytest.Subtests) -> None:
+def test_step_that_swallows_its_timeout_is_abandoned(subtests: pytest.Subtests) -> None:
     late: list[str] = []
 
     async def deaf() -> str:
@@ -88,7 +88,7 @@ def test_step_that_swallows_its_timeout_is_left_behind(subtests: pytest.Subtests
             assert late == ["deaf"] and len(run.events) == count
 
 
-def test_agent_of_a_step_left_behind_makes_no_further_call(tmp_path: Path) -> None:
+def test_agent_of_an_abandoned_step_makes_no_further_call(tmp_path: Path) -> None:
     async def deaf() -> str:
         """Swallow a cancellation."""
         try:

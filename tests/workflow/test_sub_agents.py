@@ -59,7 +59,7 @@ def test_instruction_of_a_sub_agent_holds_templates() -> None:
     assert "Know the Channel." in str(model.requests[1].system)
 
 
-def test_sub_agents_that_cannot_be_are_problems(subtests: pytest.Subtests) -> None:
+def test_invalid_sub_agents_are_problems(subtests: pytest.Subtests) -> None:
     cases = {
         "nobody of this name": ("sub_agents: pilot", "sub_agents: pilto", 'sub_agents: agent "pilto" not found', 5),
         "itself": ("sub_agents: pilot", "sub_agents: finder", "it gives tasks to itself (finder -> finder)", 5),
@@ -74,7 +74,7 @@ def test_sub_agents_that_cannot_be_are_problems(subtests: pytest.Subtests) -> No
         assert problem.line in (line, 4)
 
 
-def test_circle_of_agents_made_in_python_is_refused() -> None:
+def test_circle_of_python_agents_is_refused() -> None:
     agents = {name: AgentSpec(name=name, model="simulated:disciplined", sub_agents=("b", "a")) for name in "ab"}
     spec = WorkflowSpec(steps=(AgentStep(id="a", path="a", agent="a"),), agents=agents)
     with pytest.raises(SettingsError, match="it gives tasks to itself"):
@@ -82,7 +82,7 @@ def test_circle_of_agents_made_in_python_is_refused() -> None:
 
 
 @pytest.mark.slow("it dies after each of some eighty events")
-def test_replies_of_sub_agents_are_given_once_wherever_the_process_dies(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_sub_agent_replies_are_used_once_wherever_the_process_dies(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Snapshots(tmp_path / "whole")
     whole = by_itself(Workflow.from_yaml(TEXT).run("Sail.", store=store, show=False, replies=REPLIES))
     assert len(store.kept) > 40
@@ -98,7 +98,7 @@ def test_replies_of_sub_agents_are_given_once_wherever_the_process_dies(tmp_path
                 assert "Low." not in given or "Off Brest." not in given
 
 
-def test_log_whose_calls_began_the_run_itself_counts_no_replies(tmp_path: Path) -> None:
+def test_log_whose_nested_run_is_itself_counts_no_replies(tmp_path: Path) -> None:
     store = Store(tmp_path)
     Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, store=store, show=False)
     [lead] = [run for run in map(store.load, store.ids()) if run.agent == "lead"]

@@ -29,7 +29,7 @@ def count() -> int:
     return 3
 
 
-def test_a_step_with_a_substitute_is_marked_so_and_names_its_error(tmp_path: Path) -> None:
+def test_step_with_a_substitute_is_marked_and_names_its_error(tmp_path: Path) -> None:
     workflow = Workflow.from_yaml(FLOW, tools=[fetch, count])
     run = workflow.run_sync("Go", show=False)
     again = load_trace(save_trace(run, tmp_path / "run.jsonl"))

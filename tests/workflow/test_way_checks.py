@@ -36,7 +36,7 @@ PLANS = {
 }
 
 
-def test_ways_that_lead_nowhere_are_warnings_in_each_form(subtests: pytest.Subtests) -> None:
+def test_dead_ends_are_warnings_in_each_form(subtests: pytest.Subtests) -> None:
     for name, (text, codes) in FILES.items():
         with subtests.test(name):
             assert [one.code for one in Workflow.from_yaml(text + "\n").warnings] == codes

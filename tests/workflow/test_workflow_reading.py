@@ -39,7 +39,7 @@ def paths(spec: WorkflowSpec) -> list[str]:
     return [one.step.path for one in StepTree(spec.steps).all]
 
 
-def test_every_example_is_read_with_the_warnings_of_its_run(subtests: pytest.Subtests) -> None:
+def test_every_example_is_read_with_the_expected_warnings(subtests: pytest.Subtests) -> None:
     files = [path for path in EXAMPLES.glob("*.yaml") if not path.name.endswith(".run.yaml") and path.stem != "problems"]
     assert len(files) == 8
     for path in files:
@@ -65,7 +65,7 @@ def test_the_qa_loop_is_read_whole() -> None:
 
 
 @pytest.mark.req("R4.1", "R4.17", "K4.9")
-def test_overrides_win_over_the_workflow_which_wins_over_the_default() -> None:
+def test_overrides_win_over_the_workflow_and_the_default() -> None:
     assert example("loop-limit.yaml").max_loop_iterations == 2
     steps = "  steps: [{type: agent, name: writer}]\n"
     assert read(f"  max_loop_iterations: 5\n{steps}").max_loop_iterations == 5
@@ -73,7 +73,7 @@ def test_overrides_win_over_the_workflow_which_wins_over_the_default() -> None:
 
 
 @pytest.mark.req("K4.5")
-def test_a_step_without_an_id_is_named_after_its_agent_or_its_kind() -> None:
+def test_step_without_an_id_is_named_by_agent_or_kind() -> None:
     spec = read(
         """
   - {type: agent, name: writer}
@@ -110,7 +110,7 @@ def test_a_step_without_an_id_is_named_after_its_agent_or_its_kind() -> None:
 
 
 @pytest.mark.req("R4.16", "K4.2")
-def test_a_branch_is_a_list_or_one_step_and_a_step_before_it_named_again_is_a_goto() -> None:
+def test_branch_is_a_list_a_step_or_a_goto() -> None:
     spec = read(
         """
   - {id: draft, type: agent, name: writer}
@@ -237,13 +237,13 @@ workflow:
     assert spec.inputs == {"lang": "fr", "deep": {"n": 1}}
 
 
-def test_agents_of_python_need_no_declaration_and_stand_for_those_of_the_file() -> None:
+def test_python_agents_need_no_declaration_and_replace_declared_ones() -> None:
     steps = '  - {id: j, type: agent, name: judge}\n  - {type: agent, name: writer, prompt: "{{ $steps.j.output.ok }}"}'
     found = read_workflow(f"{AGENTS}workflow:\n{steps}", agents=("judge",))
     assert (len(found.steps), found.warnings) == (2, ())
 
 
-def test_a_workflow_may_be_written_as_json() -> None:
+def test_workflow_may_be_written_as_json() -> None:
     text = '{"workflow": [{"type": "condition", "condition": "true", "true": {"goto": "end"}}]}'
     (step,) = read_workflow(text).steps
     assert isinstance(step, ConditionStep)

@@ -16,7 +16,7 @@ TOOLS = [tides_fetch, tables_compare]
 
 
 @pytest.mark.req("R3.23", "KX.4")
-def test_each_step_is_a_call_or_an_agent_with_its_tools_or_one_reply() -> None:
+def test_step_becomes_a_tool_call_an_agent_or_one_reply() -> None:
     model = ScriptedModel([ToolCall("tables_compare", {"left": [1], "right": [2]}), "At ten.", "Both are high at ten."])
     run = Plan.read(PLANS / "plan-chat.json").run_sync(tools=TOOLS, model=model, show=False)
     assert (run.status, run.text) == ("completed", "Both are high at ten.")
@@ -29,7 +29,7 @@ def test_each_step_is_a_call_or_an_agent_with_its_tools_or_one_reply() -> None:
 
 
 @pytest.mark.req("R3.23")
-def test_what_depends_on_a_failed_step_is_skipped_and_the_rest_goes_on() -> None:
+def test_failed_step_skips_its_dependents_and_the_others_run() -> None:
     steps = [
         {"stepNumber": 1, "type": "research", "description": "a", **_fetching("vigo")},
         {"stepNumber": 2, "type": "analysis", "description": "b", "tools": [], "dependsOn": [1]},
@@ -47,7 +47,7 @@ def test_what_depends_on_a_failed_step_is_skipped_and_the_rest_goes_on() -> None
 
 
 @pytest.mark.req("R3.23")
-def test_a_step_may_use_a_group_of_tools_by_its_word(snapshot: Snapshot) -> None:
+def test_step_accepts_a_tool_group(snapshot: Snapshot) -> None:
     step = {"stepNumber": 1, "type": "action", "description": "List the folder.", "tools": ["shell"]}
     model = ScriptedModel(["One file."])
     run = Plan.read({"steps": [step]}).run_sync(tools=["shell", tides_fetch], model=model, show=False)

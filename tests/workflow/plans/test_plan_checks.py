@@ -12,7 +12,7 @@ EXPECTED = told("problems.yaml")
 
 
 @pytest.mark.req("R1.12", "R1.51", "R1.52", "K1.5", "K1.6")
-def test_every_example_has_exactly_the_problems_that_are_told(subtests: pytest.Subtests) -> None:
+def test_every_example_has_exactly_the_expected_problems(subtests: pytest.Subtests) -> None:
     assert set(EXPECTED) == {str(one.relative_to(PLANS)) for one in PLANS.rglob("*") if one.parent.name == "invalid"} | {
         *("plan.yaml", "plan.json", "plan-chat.json")
     }
@@ -35,7 +35,7 @@ def test_text_data_and_plan_have_the_same_problems() -> None:
     assert all(one.line == 0 for one in of_plan)
 
 
-def test_tools_are_given_as_for_an_agent_and_names_are_not_checked_without_any() -> None:
+def test_plan_check_takes_agent_tools_and_skips_names_without_tools() -> None:
     first = "- {type: tool, name: tides.fetch, args: {station: 7}}"
     plan = f"steps:\n{first}\n- {{type: tool, name: web.fetch, args: {{url: 'http://localhost/'}}}}"
     assert [one.line for one in validate_plan(plan, [tides_fetch])] == [2]
@@ -62,7 +62,7 @@ def test_hostile_texts_are_problems_and_execute_nothing(subtests: pytest.Subtest
             assert validate_plan(text, SPECS)
 
 
-def test_what_a_reference_will_put_there_is_not_checked(subtests: pytest.Subtests) -> None:
+def test_future_value_of_a_reference_is_not_checked(subtests: pytest.Subtests) -> None:
     before = "steps:\n- {type: tool, name: tides_fetch, args: {station: brest}}\n"
     for args, problems in {
         "{left: '$step[0].output.rows', right: []}": 0,

@@ -34,7 +34,7 @@ def answering(*answers: Any) -> Any:
 
 
 @pytest.mark.req("R1.14", "R1.25", "R1.26", "R1.29", "R1.31")
-def test_example_plan_gives_the_results_that_are_told() -> None:
+def test_example_plan_gives_the_expected_results() -> None:
     expected = told("plan.run.yaml")
     tools = ScriptedTools(expected["tools"])
     run = Plan.read(PLANS / "plan.yaml").run_sync(tools=tools.tools, show=False)
@@ -55,7 +55,7 @@ def test_plan_without_a_planner_stops_at_its_first_failure() -> None:
     assert [error for _, _, error in results(run)] == ["ValueError: no such station"]
 
 
-def test_plan_whose_arguments_were_changed_runs_as_it_stands() -> None:
+def test_plan_with_edited_arguments_runs_as_edited() -> None:
     plan = Plan.read({"steps": [{"type": TOOL, **fetch("brest")}]})
     plan.run_sync(tools=[tides_fetch], show=False)
     assert plan.steps[0].args is not None
@@ -90,7 +90,7 @@ def test_planning_counts_in_usage_and_budget() -> None:
 
 
 @pytest.mark.req("R1.20", "R1.47")
-def test_tools_that_the_planner_may_choose_are_named(subtests: pytest.Subtests) -> None:
+def test_selectable_tools_are_listed_for_the_planner(subtests: pytest.Subtests) -> None:
     tools = [tides_fetch, tables_compare]
     for names, expected in ((None, 2), (["tides.fetch"], 1), ("tides_fetch, tables/compare", 2), ([], 0)):
         with subtests.test(str(names)):
@@ -102,7 +102,7 @@ def test_tools_that_the_planner_may_choose_are_named(subtests: pytest.Subtests) 
 
 
 @pytest.mark.req("R1.21")
-def test_calls_of_tools_are_run_as_steps() -> None:
+def test_native_tool_calls_run_as_steps() -> None:
     same = ToolCall("tides_fetch", {"station": "brest"}, "call_1")
     run, _ = planned([["Look.", same], [same], DONE])
     assert len(results(run)) == 2, "a provider may use an id again"
@@ -111,7 +111,7 @@ def test_calls_of_tools_are_run_as_steps() -> None:
 
 
 @pytest.mark.req("R1.23", "R1.32")
-def test_equal_steps_run_once_and_a_step_with_a_result_is_not_run_again() -> None:
+def test_equal_steps_and_steps_with_results_run_once() -> None:
     compare = {"name": "tables_compare", "args": {"left": "$step[1].output.rows", "right": []}}
     reply = steps(fetch("brest", id="a"), fetch("brest"), compare)
     run, _ = planned([reply, steps(fetch("brest", id="a"), fetch("cork")), DONE], [tides_fetch, tables_compare])
@@ -120,7 +120,7 @@ def test_equal_steps_run_once_and_a_step_with_a_result_is_not_run_again() -> Non
 
 
 @pytest.mark.req("R1.37", "R1.39", "R1.40", "KX.8")
-def test_repeats_are_blocked_over_all_plans_beginning_with_the_results_given() -> None:
+def test_repeats_are_blocked_across_plans_and_earlier_results() -> None:
     given = [{"id": None, "name": "tides_fetch", "args": {"station": "brest"}, "result": "old", "error": None}]
     run, model = planned([steps(fetch("brest")), steps(fetch("brest")), DONE], inputs={"results": given})
     assert [error for _, _, error in results(run)] == [None, None, "duplicate_call_blocked"]
@@ -130,7 +130,7 @@ def test_repeats_are_blocked_over_all_plans_beginning_with_the_results_given() -
 
 
 @pytest.mark.req("R1.38", "R1.41")
-def test_the_guard_of_plans_has_its_settings(subtests: pytest.Subtests) -> None:
+def test_repeat_guard_of_plans_has_settings(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, int]] = {
         "the usual ones": (None, 2),
         "two in a row": ({"consecutive": 2}, 1),
@@ -164,7 +164,7 @@ def test_the_guard_of_plans_has_its_settings(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R1.38")
-def test_steps_whose_references_become_equal_arguments_are_repeats_within_a_plan() -> None:
+def test_references_that_resolve_to_equal_arguments_are_repeats() -> None:
     calls: list[str] = []
 
     def tides_fetch(station: str) -> str:
@@ -180,7 +180,7 @@ def test_steps_whose_references_become_equal_arguments_are_repeats_within_a_plan
 
 
 @pytest.mark.req("R1.26")
-def test_retries_are_one_call_for_the_guard() -> None:
+def test_retries_count_as_one_call_for_the_repeat_guard() -> None:
     calls: list[str] = []
 
     def flaky(n: int) -> int:
@@ -195,7 +195,7 @@ def test_retries_are_one_call_for_the_guard() -> None:
 
 
 @pytest.mark.req("R1.31")
-def test_what_a_result_holds_stays_text() -> None:
+def test_text_in_a_result_stays_text() -> None:
     def echo(text: str) -> str:
         """Return the text."""
         return text
@@ -211,7 +211,7 @@ def test_what_a_result_holds_stays_text() -> None:
 
 
 @pytest.mark.req("R1.27", "R1.28", "R1.42", "R1.43", "R1.44")
-def test_each_question_and_answer_comes_back_to_the_planner_once(subtests: pytest.Subtests) -> None:
+def test_each_question_and_answer_reaches_the_planner_once(subtests: pytest.Subtests) -> None:
     day = {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]}
     asks = {"message": "For which day?", "requestedSchema": day}
     cases: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -243,7 +243,7 @@ def test_decline_and_cancel_are_results(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R1.42", "R1.45", "KX.5")
-def test_run_is_suspended_and_goes_on_with_the_answer(tmp_path: Path) -> None:
+def test_suspended_run_resumes_with_the_answer(tmp_path: Path) -> None:
     asks = {
         "type": "elicitation",
         "elicitation": {"message": "In feet?", "requestedSchema": told("elicitations.yaml")[2]["asks"]["requestedSchema"]},
@@ -270,7 +270,7 @@ def test_run_is_suspended_and_goes_on_with_the_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R1.29", "R1.50")
-def test_abort_ends_the_run_with_its_reason_and_keeps_the_results() -> None:
+def test_abort_fails_the_run_with_its_reason_and_keeps_results() -> None:
     run, model = planned([steps(fetch("brest"), {"type": "abort", "reason": "The harbour is closed"}, fetch("cork")), DONE])
     assert (run.status, run.stop_reason) == ("failed", "error")
     assert run.error is not None and run.error.message == "The harbour is closed"
@@ -278,7 +278,7 @@ def test_abort_ends_the_run_with_its_reason_and_keeps_the_results() -> None:
 
 
 @pytest.mark.req("K1.9", "KX.2")
-def test_planner_that_never_ends_reaches_a_limit_of_its_own() -> None:
+def test_endless_planner_reaches_the_plan_limit() -> None:
     replies = [steps(fetch(f"harbour {n}")) for n in range(9)]
     run, model = planned(replies, workflow=Workflow.planner([tides_fetch], max_plan_iterations=3))
     assert (run.status, run.stop_reason, len(model.requests), len(run.plans)) == ("limited", "max_plan_iterations", 3, 3)
@@ -287,7 +287,7 @@ def test_planner_that_never_ends_reaches_a_limit_of_its_own() -> None:
 
 
 @pytest.mark.req("KX.8")
-def test_calls_of_steps_are_judged_like_those_of_a_model_and_a_denied_one_is_not_retried() -> None:
+def test_gates_judge_step_calls_and_denied_calls_are_not_retried() -> None:
     asked: list[Call] = []
 
     def gate(call: Call, run: Any) -> Deny | None:
@@ -302,7 +302,7 @@ def test_calls_of_steps_are_judged_like_those_of_a_model_and_a_denied_one_is_not
 
 
 @pytest.mark.req("KX.3", "K1.8")
-def test_planner_that_fails_is_not_asked_again_by_the_loop(subtests: pytest.Subtests) -> None:
+def test_loop_does_not_call_a_failed_planner_again(subtests: pytest.Subtests) -> None:
     for name, reply in {"broken": '{"steps": [', "empty": "", "error": ValueError("down")}.items():
         with subtests.test(name):
             run, model = planned([reply, DONE])
@@ -342,7 +342,7 @@ def test_template_is_the_whole_prompt(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R1.32")
-def test_call_that_a_kill_cut_off_is_an_error_unless_its_tool_is_repeatable(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_interrupted_call_fails_unless_its_tool_is_repeatable(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for repeatable, expected in ((False, ["interrupted"]), (True, [])):
         calls: list[str] = []
 
@@ -366,7 +366,7 @@ def test_call_that_a_kill_cut_off_is_an_error_unless_its_tool_is_repeatable(tmp_
             assert len(calls) == 1 + repeatable, "the first was made before the kill"
 
 
-def test_built_in_tools_are_named_in_the_input(tmp_path: Path) -> None:
+def test_input_names_built_in_tools(tmp_path: Path) -> None:
     reply = steps({"name": "list.files", "args": {}})
     allowed = {"list_files": "allow"}
     run, model = planned([reply, DONE], [], inputs={"tools": ["list_files"]}, work_dir=tmp_path, permissions=allowed)
@@ -375,7 +375,7 @@ def test_built_in_tools_are_named_in_the_input(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R1.41")
-def test_tools_that_poll_may_be_repeated() -> None:
+def test_polling_tools_may_be_repeated() -> None:
     @tool(repeatable=True)
     def poll() -> str:
         """Look again."""

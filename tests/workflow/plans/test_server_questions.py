@@ -59,7 +59,7 @@ def check(run: Run, model: ScriptedModel, said: str, *, completed: bool) -> None
 
 
 @pytest.mark.req("R1.27", "R1.43")
-def test_form_of_a_server_comes_back_to_the_planner_once(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_server_form_reaches_the_planner_once(servers: Servers, subtests: pytest.Subtests) -> None:
     for name, (answer, said, completed) in ANSWERS.items():
         with subtests.test(name):
             seen: list[WaitingOnUser] = []
@@ -71,7 +71,7 @@ def test_form_of_a_server_comes_back_to_the_planner_once(servers: Servers, subte
 
 
 @pytest.mark.req("R1.42", "R1.45", "KX.5")
-def test_run_waits_for_the_form_of_a_server(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_waits_for_a_server_form(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, (answer, said, completed) in ANSWERS.items():
         with subtests.test(name):
             store = Store(tmp_path / name)
@@ -85,7 +85,7 @@ def test_run_waits_for_the_form_of_a_server(servers: Servers, tmp_path: Path, su
 
 
 @pytest.mark.req("R1.42", "R1.45")
-def test_plan_without_a_planner_waits_for_the_form_of_a_server(servers: Servers, tmp_path: Path) -> None:
+def test_plan_without_a_planner_waits_for_a_server_form(servers: Servers, tmp_path: Path) -> None:
     plan = Plan.read({"steps": [{"type": "tool", **booking()}]})
     store = Store(tmp_path)
     with use_host(Host(servers=servers)):
@@ -98,7 +98,7 @@ def test_plan_without_a_planner_waits_for_the_form_of_a_server(servers: Servers,
 
 
 @pytest.mark.req("R1.45")
-def test_call_that_would_book_twice_does_not_wait(servers: Servers, tmp_path: Path) -> None:
+def test_non_repeatable_call_does_not_wait_for_its_form(servers: Servers, tmp_path: Path) -> None:
     run, model = booked(servers, Store(tmp_path), "book_once", suspend=True)
     assert (run.status, run.waiting) == ("completed", ())
     assert [bool(error) for *_, error in results(run)] == [True]
@@ -107,7 +107,7 @@ def test_call_that_would_book_twice_does_not_wait(servers: Servers, tmp_path: Pa
 
 
 @pytest.mark.req("R1.32", "KX.5")
-def test_call_that_a_kill_cut_off_while_its_server_asked(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_interrupted_call_with_an_open_server_form(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
     for tool, codes in (("book", [None]), ("book_once", ["interrupted"])):
         with subtests.test(tool):
             store = Store(tmp_path / tool)

@@ -57,7 +57,7 @@ def asked_about(times: int = 1, approval: str = "{mode: ask, allow: [file.read]}
 
 
 @pytest.mark.req("R1.10")
-def test_a_tool_is_called_as_the_mode_and_the_lists_say(subtests: pytest.Subtests) -> None:
+def test_mode_and_lists_decide_each_tool_call(subtests: pytest.Subtests) -> None:
     both, first = ["read a.txt", "send ann"], ["read a.txt"]
     cases: list[tuple[str, Any, list[str], str]] = [
         ("auto", None, both, "completed"),
@@ -85,7 +85,7 @@ def test_a_tool_is_called_as_the_mode_and_the_lists_say(subtests: pytest.Subtest
 
 
 @pytest.mark.req("R1.10")
-def test_what_nobody_is_here_to_allow_waits_and_is_asked_for_each_execution(tmp_path: Path) -> None:
+def test_unanswered_approval_suspends_and_is_asked_for_each_execution(tmp_path: Path) -> None:
     tools, store = Tools(), Store(tmp_path)
     workflow = Workflow.from_yaml(asked_about(times=2), tools=tools.tools)
     run = on_virtual_time(lambda: workflow.run(store=store, show=False, suspend=True))
@@ -101,14 +101,14 @@ def test_what_nobody_is_here_to_allow_waits_and_is_asked_for_each_execution(tmp_
     assert tools.called == ["read a.txt", "send ann", "send ann"]
 
 
-def test_what_is_not_allowed_is_not_tried_again() -> None:
+def test_denied_call_is_not_retried() -> None:
     tools = Tools()
     text = "approval: deny\nstage:\n  one: {action: mail:send, input: {to: ann}, retry: {maxRetries: 2, delay: 1}}\n"
     run = played(text, tools=tools.tools)
     assert (run.status, run.step_records["one"].attempts, tools.called) == ("failed", 1, [])
 
 
-def test_words_for_tools_of_a_server_block_them_in_each_spelling(subtests: pytest.Subtests) -> None:
+def test_server_tool_names_are_blocked_in_each_spelling(subtests: pytest.Subtests) -> None:
     cases = {
         "mcp:clock": (True, True, True),
         "mcp:clock/*": (True, True, True),
@@ -125,7 +125,7 @@ def test_words_for_tools_of_a_server_block_them_in_each_spelling(subtests: pytes
             assert tuple(isinstance(one, Deny) for one in verdicts) == blocked
 
 
-def test_wrong_rules_are_problems() -> None:
+def test_invalid_rules_are_problems() -> None:
     for approval, word in (("always", "deny"), ("{mode: ask, alow: []}", "allow"), ("[ask]", "mapping")):
         with pytest.raises(WorkflowProblems, match=word):
             read_workflow(asked_about(approval=approval))
@@ -134,7 +134,7 @@ def test_wrong_rules_are_problems() -> None:
 
 
 @pytest.mark.req("R1.10")
-def test_a_permission_holds_for_the_execution_that_it_was_given_for(tmp_path: Path) -> None:
+def test_permission_holds_for_its_own_execution_only(tmp_path: Path) -> None:
     tools, store = Tools(), Store(tmp_path)
     workflow = Workflow.from_yaml(asked_about(times=2), tools=tools.tools)
     run = on_virtual_time(lambda: workflow.run(store=store, show=False, approve=lambda call, run: True))
@@ -148,7 +148,7 @@ def test_a_permission_holds_for_the_execution_that_it_was_given_for(tmp_path: Pa
 
 
 @pytest.mark.req("R1.10")
-def test_an_action_may_ask_the_person_who_answers_when_the_run_is_resumed(tmp_path: Path) -> None:
+def test_action_may_ask_a_question_that_is_answered_on_resume(tmp_path: Path) -> None:
     store, seen = Store(tmp_path), []
 
     async def ask(call: ActionCall) -> Any:

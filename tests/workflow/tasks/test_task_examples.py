@@ -15,7 +15,7 @@ RUNS = sorted(path.name for path in HERE.glob("*.run.yaml"))
 
 
 @pytest.mark.req("R1.2", "R1.3", "R1.7", "R1.8", "R1.9", "R1.10", "R1.48", "R1.49", "R1.50", "K1.7")
-def test_every_example_gives_what_the_file_beside_it_says(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_example_gives_the_results_in_its_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
     assert len(RUNS) == 5
     for name in RUNS:
         told, store = script(name), Store(tmp_path / name)
@@ -41,7 +41,7 @@ def test_every_example_gives_what_the_file_beside_it_says(tmp_path: Path, subtes
             assert store.load(run.id) == run
 
 
-def test_retries_wait_as_the_file_says() -> None:
+def test_retries_wait_as_the_file_declares() -> None:
     told = script("fan-out.run.yaml")
     run = played(HERE / told["file"], {}, tools=ScriptedTools(told["tools"]).tools)
     tried = [(event.step, event.wait) for event in run.events if isinstance(event, StepAttempted)]
@@ -49,7 +49,7 @@ def test_retries_wait_as_the_file_says() -> None:
 
 
 @pytest.mark.req("R1.50", "K1.7")
-def test_without_abort_the_handler_runs_once_and_the_run_goes_on() -> None:
+def test_handler_runs_once_and_the_run_continues_without_abort() -> None:
     told = script("on-error-abort.run.yaml")
     expected = told["without_abort"]
     text = (HERE / told["file"]).read_text(encoding="utf-8")
@@ -63,7 +63,7 @@ def test_without_abort_the_handler_runs_once_and_the_run_goes_on() -> None:
 
 
 @pytest.mark.req("R1.7", "R1.48")
-def test_a_task_whose_condition_is_false_is_skipped_with_its_post_and_its_goto() -> None:
+def test_false_condition_skips_the_task_with_its_post_and_goto() -> None:
     told = script("postproc.run.yaml")
     expected = told["without_results"]
     planner = ScriptedPlanner(expected["replies"])

@@ -26,7 +26,7 @@ def problems_of(text: str, **settings: bool) -> list[tuple[int, str]]:
 
 
 @pytest.mark.req("R1.2", "R1.8", "R1.9")
-def test_the_task_files_that_the_documents_reject_are_rejected_as_they_say(subtests: pytest.Subtests) -> None:
+def test_documented_problems_are_reported(subtests: pytest.Subtests) -> None:
     cases = [one for one in loaded("problems.yaml") if "text" in one]
     assert len(cases) == 2
     for case in cases:
@@ -37,7 +37,7 @@ def test_the_task_files_that_the_documents_reject_are_rejected_as_they_say(subte
                 assert all(word in text for word in told["says"]), text
 
 
-def test_an_input_that_the_file_does_not_name_is_refused_with_the_one_that_is_meant() -> None:
+def test_undeclared_input_is_refused_with_a_suggestion() -> None:
     case = next(one for one in loaded("problems.yaml") if "inputs" in one)
     with pytest.raises(SettingsError) as caught:
         Workflow.from_yaml(HERE / case["file"]).orchestration(inputs=case["inputs"], actions={"llm/core:plan": None})
@@ -45,7 +45,7 @@ def test_an_input_that_the_file_does_not_name_is_refused_with_the_one_that_is_me
 
 
 @pytest.mark.req("R1.2", "R1.8", "R1.10")
-def test_what_cannot_work_is_a_problem_at_its_line(subtests: pytest.Subtests) -> None:
+def test_unusable_tasks_are_problems_with_their_line(subtests: pytest.Subtests) -> None:
     cases = {
         "an unknown key of the file": (f"steps: []\n{TASK}", 1, ["steps"]),
         "the result of the other form": (f"output: a\n{TASK}", 1, ["output", "the variable answer"]),
@@ -118,7 +118,7 @@ def test_what_cannot_work_is_a_problem_at_its_line(subtests: pytest.Subtests) ->
 
 
 @pytest.mark.req("R1.10")
-def test_durations_are_read_with_their_units(subtests: pytest.Subtests) -> None:
+def test_durations_have_units(subtests: pytest.Subtests) -> None:
     cases = {
         "250ms": 0.25,
         "1s": 1,
@@ -140,12 +140,12 @@ def test_durations_are_read_with_their_units(subtests: pytest.Subtests) -> None:
                 assert read_workflow(text).tasks[0].retry.initial_delay_seconds == seconds
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     text = f"{TASK}      inputs: 1\n      when: nothing\n      goto: {{task: nowhere}}\n      retry: {{type: odd}}\n"
     assert [line for line, _ in problems_of(text)] == [5, 6, 7, 8, 8]
 
 
-def test_a_file_is_a_task_file_by_its_top_level_keys(subtests: pytest.Subtests) -> None:
+def test_top_level_keys_make_a_task_file(subtests: pytest.Subtests) -> None:
     cases = {
         TASK: True,
         TASK.replace("stage", "pipeline"): True,
@@ -164,7 +164,7 @@ def test_a_file_is_a_task_file_by_its_top_level_keys(subtests: pytest.Subtests) 
 
 
 @pytest.mark.req("R1.9")
-def test_the_other_way_to_write_a_reference_is_text_in_a_task_file_and_a_warning() -> None:
+def test_template_in_workflow_syntax_stays_text_with_a_warning() -> None:
     spec = read_workflow(f"{TASK}      input: {{a: '{{{{ $steps.one.output }}}}'}}\n")
     assert spec.tasks[0].does.args == {"a": "{{ $steps.one.output }}"}
     assert [(one.line, one.code, "reads ${...}" in one.hint) for one in spec.warnings] == [(5, "W_OTHER_FORM", True)]
@@ -219,7 +219,7 @@ def test_the_other_way_to_write_a_reference_is_text_in_a_task_file_and_a_warning
     )
 )
 @examples(150)
-def test_whatever_is_written_is_read_or_refused_as_a_problem(data: object) -> None:
+def test_any_text_is_read_or_refused_with_a_problem(data: object) -> None:
     text = json.dumps({"stage": data})
     try:
         spec = read_workflow(text)
