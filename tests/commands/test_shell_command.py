@@ -49,7 +49,7 @@ CLEAR = (
 )
 
 
-def test_all_that_a_command_starts_in_sight_is_a_part(subtests: pytest.Subtests) -> None:
+def test_every_visible_command_is_a_part(subtests: pytest.Subtests) -> None:
     for text, parts in PARTS.items():
         with subtests.test(text):
             command = shell_command(text)
@@ -58,7 +58,7 @@ def test_all_that_a_command_starts_in_sight_is_a_part(subtests: pytest.Subtests)
             }
 
 
-def test_what_cannot_be_taken_apart_says_so(subtests: pytest.Subtests) -> None:
+def test_unparsable_commands_are_reported(subtests: pytest.Subtests) -> None:
     for text in UNCLEAR.strip().splitlines():
         with subtests.test(text):
             assert shell_command(text).problem
@@ -67,7 +67,7 @@ def test_what_cannot_be_taken_apart_says_so(subtests: pytest.Subtests) -> None:
             assert bool(shell_command(text).problem) == ("$X/a" in text)
 
 
-def test_commands_within_commands_end_in_time() -> None:
+def test_nested_commands_end_in_time() -> None:
     assert shell_command("env " * 50 + "a").problem and shell_command("env " * 3 + "a").parts[-1].raw == "a"
 
 
@@ -77,7 +77,7 @@ PROGRAMS = st.sampled_from([name for name, form in program_forms().items() if " 
 
 @examples(200)
 @given(PROGRAMS, WORDS)
-def test_plain_commands_are_read_at_once_as_the_reader_reads_them(program: str, rest: str) -> None:
+def test_plain_commands_match_the_full_reader(program: str, rest: str) -> None:
     text = f"{program} {rest}"
     parts = shell_command(text).parts
     commands = read_script(text).commands
@@ -88,5 +88,5 @@ def test_plain_commands_are_read_at_once_as_the_reader_reads_them(program: str, 
 
 @examples(150)
 @given(st.text(max_size=40))
-def test_any_text_is_taken_apart_without_an_error(text: str) -> None:
+def test_any_text_is_parsed_without_an_error(text: str) -> None:
     assert shell_command(text).text == text

@@ -77,7 +77,7 @@ def shown(schema: Any, value: Any) -> dict[str, str]:
 
 @given(objects())
 @settings(max_examples=size(200, 3_000))
-def test_value_survives_its_form_untouched_and_typed_anew(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def test_value_survives_its_form_untouched_and_retyped(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
     schema, value = made
     assert filled_form(schema, value, {}) == (value, {})
     assert filled_form(schema, value, shown(schema, value)) == (value, {})
@@ -104,7 +104,7 @@ PERSON = {
 ADA = {"name": "Ada", "mail": None}
 
 
-def test_each_problem_is_at_its_field(subtests: pytest.Subtests) -> None:
+def test_each_problem_has_its_field(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, str], dict[str, str]]] = [
         ({"0": "A"}, {"0": '"A" is shorter than 2 characters'}),
         ({"1": "two"}, {"1": "Enter a whole number"}),
@@ -175,7 +175,7 @@ def asked(typed: dict[str, str]) -> tuple[Any, dict[str, str]]:
     return value, {names[key]: words for key, words in problems.items()}
 
 
-def test_each_limit_of_a_question_is_checked_at_its_field_alone_and_in_the_form(subtests: pytest.Subtests) -> None:
+def test_limits_are_checked_in_a_field_and_in_the_form(subtests: pytest.Subtests) -> None:
     wrong = {
         "mail": ("ada", "ada@", "a b@c.d"),
         "site": ("example.org", "https:// x"),
@@ -196,7 +196,7 @@ def test_each_limit_of_a_question_is_checked_at_its_field_alone_and_in_the_form(
     assert list(asked({})[1]) == ["tags"], "a list that needs a choice"
 
 
-def test_each_kind_of_field_makes_its_value(subtests: pytest.Subtests) -> None:
+def test_each_kind_of_field_produces_its_value(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, str], dict[str, Any]]] = [
         (
             {"mail": "ada@example.org", "site": "https://example.org/x"},
@@ -220,7 +220,7 @@ def test_each_kind_of_field_makes_its_value(subtests: pytest.Subtests) -> None:
     assert filled_form(empty, {"note": "x"}, {"0": "", "0.empty": "yes"}).value == {"note": ""}
 
 
-def test_fields_of_a_question_say_what_they_take() -> None:
+def test_fields_describe_accepted_values() -> None:
     kinds = {field.path[0]: field.kind for field in form_fields(ASKED)}
     assert kinds == dict.fromkeys(("mail", "site", "day", "at", "code", "note"), "text") | {
         "sure": "choice",
@@ -239,7 +239,7 @@ def test_fields_of_a_question_say_what_they_take() -> None:
         assert form_fields(ASKED, {"tags": odd})[8].kind == "json", "a value that no choice can show"
 
 
-def test_value_of_another_kind_than_its_schema_is_shown_as_json() -> None:
+def test_value_that_contradicts_its_schema_is_shown_as_json() -> None:
     fields = form_fields(PERSON, {"name": 3, "age": "old", "home": 1, "colour": "green", "mail": "a\x1b[2J"})
     assert [(one.kind, one.text) for one in fields[:2]] == [("json", "3"), ("json", '"old"')]
     assert (fields[4].kind, fields[4].text) == ("json", "1") and fields[5].options[-1].label == "green"
@@ -276,7 +276,7 @@ def test_hostile_schemas_make_one_field_or_a_bounded_form(subtests: pytest.Subte
     assert set(filled_form({"type": "object"}, None, {WHOLE: "[1]"}).problems) == {WHOLE}
 
 
-def test_defaults_are_what_a_form_begins_with() -> None:
+def test_form_begins_with_defaults() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"default": None}, "b": {"default": "x" * 9_000}, "c": {"default": 1}, "d": {}},

@@ -60,7 +60,7 @@ def bytes_of_states(name: str, facts: Sequence[Fact]) -> tuple[int, int]:
     return sum(map(sys.getsizeof, held.values())), len(states[-1])
 
 
-def test_lists_of_a_round_are_not_copied_for_each_event(subtests: pytest.Subtests) -> None:
+def test_lists_of_a_round_are_not_copied_per_event(subtests: pytest.Subtests) -> None:
     for name, facts in ACCUMULATED.items():
         with subtests.test(name):
             (few, _), (many, count) = bytes_of_states(name, facts(FEW)), bytes_of_states(name, facts(MANY))
@@ -91,7 +91,7 @@ def bytes_kept(read: Callable[[Run], object], count: int) -> int:
     return sum(map(sys.getsizeof, held.values()))
 
 
-def test_what_a_run_keeps_is_not_copied_for_each_event(subtests: pytest.Subtests) -> None:
+def test_state_of_a_run_is_not_copied_per_event(subtests: pytest.Subtests) -> None:
     for name, read in KEPT.items():
         with subtests.test(name):
             assert 0 < bytes_kept(read, MANY) < AT_MOST * bytes_kept(read, FEW)
@@ -138,13 +138,13 @@ def comparisons(facts: Sequence[Fact]) -> int:
     return Id.compared - before
 
 
-def test_open_questions_and_inner_calls_are_not_searched_for_each_event(subtests: pytest.Subtests) -> None:
+def test_open_questions_and_inner_calls_are_not_searched_per_event(subtests: pytest.Subtests) -> None:
     for name, facts in {"inner calls": inner_calls, "questions": questions}.items():
         with subtests.test(name):
             assert 0 < comparisons(facts(MANY)) < AT_MOST * comparisons(facts(FEW))
 
 
-def test_a_finished_round_holds_plain_tuples() -> None:
+def test_finished_round_has_plain_tuples() -> None:
     for name, facts in ACCUMULATED.items():
         run = RunBuilder().extend(*begun(0), *facts(3)).run
         open_round = run.open_round

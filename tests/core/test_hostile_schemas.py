@@ -65,7 +65,7 @@ ENDLESS = {
 }
 
 
-def test_check_without_an_end_is_given_up(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_check_is_abandoned(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_schema, "MAX_STEPS_OF_VALUE", 2_000)
     for name, (schema, value) in ENDLESS.items():
         with subtests.test(name):
@@ -74,14 +74,14 @@ def test_check_without_an_end_is_given_up(subtests: pytest.Subtests, monkeypatch
             assert secret_fields(schema) == []
 
 
-def test_problems_of_many_alternatives_are_one() -> None:
+def test_problems_of_many_alternatives_become_one() -> None:
     schema = {"items": {"anyOf": [{"type": "string", "minLength": length} for length in range(100)]}}
     assert [*schema_problems(schema, ["a" * 99] * 1_000)] == []
     (problem,) = schema_problems(schema, [*range(1_000)])
     assert "too many steps" in problem
 
 
-def test_schema_that_refers_to_itself_or_far_is_checked(subtests: pytest.Subtests) -> None:
+def test_recursive_and_deep_schemas_are_checked(subtests: pytest.Subtests) -> None:
     rows = [{"a": [1, 2, {"b": None}]}] * 100
     cases = [(JSON, rows, True), (JSON, [*rows, {1}], False), (chain(3_000), "a", True), (chain(3_000), 1, False)]
     for place, (schema, value, fits) in enumerate(cases):
@@ -150,7 +150,7 @@ def test_unreadable_keywords_are_translated_or_left_out(subtests: pytest.Subtest
             usable_schema(given)  # type: ignore[arg-type]
 
 
-def test_what_is_nested_deeper_is_cut_off() -> None:
+def test_deeper_nesting_is_cut_off() -> None:
     text = '{"a": [1, {"b": "]["}], "c": []}'
     assert [cut_deep(text, most) for most in (1, 2, 3)] == ['{"a": [], "c": []}', '{"a": [1, {}], "c": []}', text]
     assert cut_deep("[" * 9, 3) == "[" * 4 and cut_deep('"[[["', 1) == '"[[["'

@@ -57,14 +57,14 @@ def asked(name: str, schema: Any) -> list[str]:
     return secret_fields({"type": "object", "properties": {name: schema}})
 
 
-def test_fields_for_secrets_are_found_and_others_are_not(subtests: pytest.Subtests) -> None:
+def test_secret_fields_are_recognized(subtests: pytest.Subtests) -> None:
     for cases, is_hit in ((HITS, True), (MISSES, False)):
         for name, schema in cases.items():
             with subtests.test(name, **schema):
                 assert asked(name, schema) == ([name] if is_hit else [])
 
 
-def test_nested_fields_are_found_by_their_path_and_hostile_schemas_end() -> None:
+def test_nested_secret_fields_have_paths_and_hostile_schemas_end() -> None:
     ring: dict[str, Any] = {"type": "object", "properties": {"again": {"$ref": "#/$defs/ring"}, "password": TEXT}}
     schema = {
         "type": "object",

@@ -155,7 +155,7 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
 }
 
 
-def test_what_makes_no_run_is_refused_with_its_line_and_the_reason(subtests: pytest.Subtests) -> None:
+def test_malformed_run_is_refused_with_line_and_reason(subtests: pytest.Subtests) -> None:
     for name, (facts, said) in WRONG.items():
         with subtests.test(name):
             events = events_of(*facts)
@@ -201,7 +201,7 @@ OUT_OF_BOUNDS: dict[str, tuple[list[Fact], str]] = {
 }
 
 
-def test_a_field_beyond_its_bounds_is_refused_with_its_line_and_its_place(subtests: pytest.Subtests) -> None:
+def test_field_out_of_bounds_is_refused_with_line_and_path(subtests: pytest.Subtests) -> None:
     for name, (facts, told) in OUT_OF_BOUNDS.items():
         with subtests.test(name):
             lines = [encode(event) for event in events_of(*facts)]
@@ -211,7 +211,7 @@ def test_a_field_beyond_its_bounds_is_refused_with_its_line_and_its_place(subtes
                     decode_log(b"".join([*lines, rest]), "run.jsonl")
 
 
-def test_a_run_begins_with_an_id_a_schema_and_rounds_from_0() -> None:
+def test_run_needs_an_id_a_schema_and_valid_rounds() -> None:
     first = RunBuilder().run.events[0]
     for fields in ({"run_id": ""}, {"schema": 0}, {"forked_from": e.ForkedFrom("r-0", -1)}):
         with pytest.raises(TraceError, match=rf"run\.jsonl, line 1: .*`\$\.{next(iter(fields))}"):
@@ -228,7 +228,7 @@ FIRST: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def test_what_no_run_begins_with_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_first_event_is_refused(subtests: pytest.Subtests) -> None:
     first = RunBuilder().run.events[0]
     for name, (fields, said) in FIRST.items():
         with subtests.test(name), pytest.raises(TraceError, match=f"line 1: .*{said}"):
@@ -237,7 +237,7 @@ def test_what_no_run_begins_with_is_refused(subtests: pytest.Subtests) -> None:
         check_events([e.Warned(seq=0, at=START, run_id="r-1", message="x")], "run.jsonl")
 
 
-def test_the_tools_of_each_log_are_checked_whatever_those_before_it_had() -> None:
+def test_tools_of_each_log_are_checked_independently() -> None:
     sound, too_deep = (ToolSpec("look", "", {"x": deep(levels)}) for levels in (298, 300))
     for tools in ((sound,), (too_deep,), (too_deep,), (sound,), (sound, too_deep)):
         events = [replace(RunBuilder().run.events[0], tools=tools)]
@@ -282,7 +282,7 @@ RIGHT: dict[str, list[Fact]] = {
 }
 
 
-def test_what_agentnb_writes_is_a_run(subtests: pytest.Subtests) -> None:
+def test_runs_written_by_agentnb_are_well_formed(subtests: pytest.Subtests) -> None:
     for name, facts in RIGHT.items():
         with subtests.test(name):
             check_events(events_of(*facts), "run.jsonl")

@@ -22,7 +22,7 @@ def refolded(run: Run) -> Run:
     return Run.from_events([decode(encode(event)) for event in run.events])
 
 
-def test_a_step_stands_as_its_last_event_left_it(subtests: pytest.Subtests) -> None:
+def test_step_has_the_status_of_its_last_event(subtests: pytest.Subtests) -> None:
     began = (w.StepStarted, {"step": "a", "step_kind": "agent", "title": "Look", "inputs": {"n": 1}})
     failed = (w.StepAttempted, {"step": "a", "attempt": 1, "error": "no file", "wait": 2.0})
     done = (w.StepFinished, {"step": "a", "output": [1], "attempts": 2, "seconds": 1.5})
@@ -41,7 +41,7 @@ def test_a_step_stands_as_its_last_event_left_it(subtests: pytest.Subtests) -> N
             assert refolded(run) == run
 
 
-def test_a_step_says_how_long_it_took_or_that_this_is_unknown_and_where_it_went_on() -> None:
+def test_step_has_a_known_or_unknown_duration_and_its_branch() -> None:
     run = run_of(
         (w.StepStarted, {"step": "a", "parent": "main"}),
         (w.BranchTaken, {"step": "a", "to": "b", "reason": "size > 3"}),
@@ -58,7 +58,7 @@ def test_a_step_says_how_long_it_took_or_that_this_is_unknown_and_where_it_went_
         run.step_records["a"] = run.step_records["c"]  # type: ignore[index]  # it is read-only
 
 
-def test_a_plan_is_the_last_that_was_proposed_or_edited_with_what_was_decided_and_said_of_it() -> None:
+def test_plan_is_the_latest_version_with_its_review_and_status() -> None:
     run = run_of(
         (w.PlanProposed, {"plan_id": "p", "plan": {"steps": [1]}, "call_id": "c1"}),
         (w.PlanReviewed, {"plan_id": "p", "verdict": "good", "notes": "brief"}),
@@ -78,7 +78,7 @@ def test_a_plan_is_the_last_that_was_proposed_or_edited_with_what_was_decided_an
     assert refolded(run) == run
 
 
-def test_model_calls_besides_the_loop_count_in_usage_and_money(subtests: pytest.Subtests) -> None:
+def test_side_requests_count_in_usage_and_cost(subtests: pytest.Subtests) -> None:
     known = {"usage": Usage(input=10, output=2, cost=0.5), "seconds": 1.0}
     cases: dict[str, tuple[dict[str, Any], int | None, float | None, float]] = {
         "with a price": (known, 10, 0.5, 0.5),
@@ -94,7 +94,7 @@ def test_model_calls_besides_the_loop_count_in_usage_and_money(subtests: pytest.
             assert refolded(run) == run
 
 
-def test_the_tools_of_a_run_are_the_last_that_it_was_given() -> None:
+def test_tools_of_a_run_are_the_latest() -> None:
     look, work = ToolSpec("look"), ToolSpec("work", role="planning")
     story = Story(tools=(look,)).add(w.ToolsChanged, tools=(look, work), reason="a file was loaded")
     assert story.run.tools == (look, work) and refolded(story.run) == story.run
@@ -115,7 +115,7 @@ def test_findings_draws_and_scope_are_kept() -> None:
     assert refolded(run) == run
 
 
-def test_a_run_that_says_nothing_of_all_this_has_none_of_it() -> None:
+def test_run_without_work_events_has_empty_state() -> None:
     run = run_of()
     assert (dict(run.step_records), dict(run.plans), list(run.model_calls), list(run.findings), run.drawn) == (
         {},
@@ -146,7 +146,7 @@ def line(**instead: Any) -> bytes:
     return msgspec.json.encode({**first, **fields}) + b"\n"
 
 
-def test_an_event_of_an_unknown_kind_is_kept_and_written_again_byte_for_byte(subtests: pytest.Subtests) -> None:
+def test_unknown_event_kind_round_trips_byte_for_byte(subtests: pytest.Subtests) -> None:
     for name, written in {"plain": line(), "nested": line(parent_id="r-0"), "without a time": line(at=None)}.items():
         with subtests.test(name):
             event = decode(written)
@@ -154,7 +154,7 @@ def test_an_event_of_an_unknown_kind_is_kept_and_written_again_byte_for_byte(sub
             assert encode(event) == written and decode(encode(event)) == event
 
 
-def test_an_event_of_an_unknown_kind_changes_nothing_but_the_list_of_events() -> None:
+def test_unknown_event_kind_changes_only_the_event_list() -> None:
     plain, story = Story().begun(), Story().begun()
     story.add(w.OtherEvent, name="weather_turned", data={"sky": "clear"})
     assert list(story.run.rounds) == list(plain.run.rounds) and list(story.run.messages) == list(plain.run.messages)
@@ -162,7 +162,7 @@ def test_an_event_of_an_unknown_kind_changes_nothing_but_the_list_of_events() ->
     assert refolded(story.run) == story.run
 
 
-def test_no_line_passes_for_an_unknown_kind_that_is_not_one(subtests: pytest.Subtests) -> None:
+def test_malformed_known_event_is_not_an_unknown_kind(subtests: pytest.Subtests) -> None:
     cases = {
         "a known kind with a wrong field": line(kind="warned", message=3),
         "our own name for unknown kinds": line(kind="other", name="run_started"),

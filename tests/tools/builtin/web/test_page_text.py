@@ -59,7 +59,7 @@ def test_codecs_that_are_not_of_the_web_are_not_used() -> None:
         assert decode_body(f"text/plain; charset={name}", rb"\u0041") == rb"\u0041".decode()
 
 
-def test_characters_that_nobody_sees_are_left_out() -> None:
+def test_invisible_characters_are_removed() -> None:
     tags = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
     assert page_text("text/plain", f"a{tags}b\x1b[31mc\0\td\r\ne\x9bf\u200d".encode(), "") == "ab[31mc\td\nef\u200d"
     assert page_text("text/html", f"<p>a{tags}b\x08".encode(), "") == "ab"
