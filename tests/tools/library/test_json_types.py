@@ -55,13 +55,13 @@ PARTS: list[tuple[Any, Any]] = [
 ]
 
 
-def test_part_of_a_type_is_what_json_can_express(subtests: pytest.Subtests) -> None:
+def test_json_part_of_a_type_is_kept(subtests: pytest.Subtests) -> None:
     for hint, part in PARTS:
         with subtests.test(hint=hint):
             assert json_part(hint) == part
 
 
-def test_any_value_will_do_for_object_and_hashable_if_allowed(subtests: pytest.Subtests) -> None:
+def test_object_and_hashable_accept_any_value_if_allowed(subtests: pytest.Subtests) -> None:
     for hint, part in [
         (object, Any),
         (Hashable, Any),
@@ -75,12 +75,12 @@ def test_any_value_will_do_for_object_and_hashable_if_allowed(subtests: pytest.S
     assert json_part(object) is json_part(Hashable) is INEXPRESSIBLE
 
 
-def test_members_of_a_union_that_are_left_out_are_listed() -> None:
+def test_dropped_union_members_are_listed() -> None:
     assert excluded_members(str | Buffer[bytes] | NO_DEFAULT | None) == [Buffer[bytes]]
     assert excluded_members(str) == excluded_members(Buffer[bytes]) == []
 
 
-def test_types_are_told_from_other_values(subtests: pytest.Subtests) -> None:
+def test_types_are_distinguished_from_other_values(subtests: pytest.Subtests) -> None:
     for hint in [int, list[int], int | str, Any, Callable[[], int], typing.Optional[int], Literal[1], Key]:  # noqa: UP045
         with subtests.test(hint=hint):
             assert is_type(hint)

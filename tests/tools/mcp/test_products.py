@@ -306,7 +306,7 @@ READ: tuple[tuple[str, str, str, list[MCPServer], int], ...] = (
 )
 
 
-def test_files_of_other_programs_give_the_servers_that_they_name(subtests: pytest.Subtests) -> None:
+def test_configuration_files_of_other_programs_are_read(subtests: pytest.Subtests) -> None:
     for what, file, text, servers, notes in READ:
         with subtests.test(what):
             found = read_servers(text, file, Path(file).parent if file.startswith("/") else None)
@@ -314,9 +314,7 @@ def test_files_of_other_programs_give_the_servers_that_they_name(subtests: pytes
             assert len(found.notes) == notes, found.notes
 
 
-def test_servers_of_the_working_directory_are_the_only_ones_of_projects(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_servers_of_the_current_project_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     projects = {str(tmp_path): {"mcpServers": {"x": COMMAND}}, "/h/q": {"mcpServers": {"q": {"command": "q"}}}}
     monkeypatch.chdir(tmp_path)
     assert [*read_servers(json.dumps({"projects": projects}), ".claude.json").servers] == [X]
@@ -339,9 +337,7 @@ REFUSED = {
 }
 
 
-def test_variables_that_only_a_program_can_fill_are_refused_with_a_line_that_works(
-    snapshot: Snapshot, subtests: pytest.Subtests
-) -> None:
+def test_program_variables_are_refused_with_a_working_line(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     for what, text in REFUSED.items():
         with subtests.test(what):
             with pytest.raises(SettingsError) as raised:
@@ -379,7 +375,7 @@ SERVERS = st.dictionaries(st.sampled_from(["a", "b c", ""]), FIELDS | VALUES, ma
 
 @examples(10_000)
 @given(st.sampled_from([*PLACES]), SERVERS, st.sampled_from(["a.json", ".mcp.json"]))
-def test_any_document_gives_servers_or_an_error_for_the_person(place: tuple[str, ...], servers: Any, name: str) -> None:
+def test_any_document_is_read_or_refused(place: tuple[str, ...], servers: Any, name: str) -> None:
     document = servers
     for key in reversed(place):
         document = {key: document}
@@ -405,7 +401,7 @@ TEXTS = st.lists(
 
 @examples(5_000)
 @given(st.lists(TEXTS, max_size=3), st.dictionaries(st.sampled_from("TUV"), st.one_of(TEXTS, WORDS)), TEXTS)
-def test_no_value_or_default_of_a_file_is_seen(args: list[str], env: dict[str, str], query: str) -> None:
+def test_values_and_defaults_of_a_file_are_hidden(args: list[str], env: dict[str, str], query: str) -> None:
     text = json.dumps({"servers": {"x": {"command": "npx", "args": args, "env": env}, "y": {**ADDRESS, "headers": env}}})
     asked = json.dumps(
         {"servers": {"x": {"url": f"https://x.example.org/mcp?{query}", "args": args, "env": {"A": "${input:x}"}}}}
@@ -425,7 +421,7 @@ def test_no_value_or_default_of_a_file_is_seen(args: list[str], env: dict[str, s
     assert all(SECRET not in text for text in seen)
 
 
-def test_file_of_variables_is_read_from_the_workspace_folder(tmp_path: Path) -> None:
+def test_env_file_is_read_from_the_workspace_folder(tmp_path: Path) -> None:
     (tmp_path / ".vscode").mkdir()
     (tmp_path / "my.env").write_text(f"# comment\nexport A='{SECRET} x'\nB = \"b\"\nC=c=d # no comment\n\nE=\nnothing\n")
     fields = {**COMMAND, "envFile": "${workspaceFolder}/my.env", "env": {"B": "own"}}
@@ -435,7 +431,7 @@ def test_file_of_variables_is_read_from_the_workspace_folder(tmp_path: Path) -> 
     assert SECRET in "".join(secrets(found.servers[0]))
 
 
-def test_text_of_a_file_is_a_variable_that_is_read_at_the_start(tmp_path: Path) -> None:
+def test_file_reference_is_read_when_the_server_starts(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(f"{SECRET}\n")
     text = json.dumps({"mcp": {"x": {"type": "remote", **ADDRESS, "headers": {"A": "Bearer {file:key}", "B": "{file:~/no}"}}}})
     (found,) = read_servers(text, "opencode.json", tmp_path).servers

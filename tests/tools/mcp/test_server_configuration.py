@@ -25,7 +25,7 @@ def loaded(*commands: str) -> ServerList:
     return ServerList(tuple(server(command) for command in commands))
 
 
-def test_added_wins_over_files_and_files_over_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_added_servers_win_over_files_and_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Configuration()
     assert found.source("clock") == "" and found.servers == {}
     monkeypatch.setenv("MCP_SERVERS", "clock:of-variable,fs:fs-server")  # read when a server is looked up
@@ -45,14 +45,14 @@ def test_added_wins_over_files_and_files_over_the_variable(monkeypatch: pytest.M
     assert sources == ["/a.json", "/b.json", "MCP_SERVERS"]
 
 
-def test_file_that_is_loaded_again_replaces_its_servers() -> None:
+def test_reloaded_file_replaces_its_servers() -> None:
     found = Configuration()
     found.load(ServerList((server("a"), server("b", "fs"))), "/a.json")
     found.load(loaded("c"), "/a.json")
     assert found.servers == {"clock": server("c")}
 
 
-def test_unusable_variable_is_an_error_where_it_would_be_used(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_unusable_variable_is_an_error_where_it_is_used(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     found = Configuration()
     found.add(server("typed"))
     monkeypatch.setenv("MCP_SERVERS", '[{"name": "fs", "command": }]')
@@ -64,7 +64,7 @@ def test_unusable_variable_is_an_error_where_it_would_be_used(monkeypatch: pytes
         assert found.servers
 
 
-def test_unknown_names_say_what_to_do(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_unknown_names_have_a_hint(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     monkeypatch.setenv("MCP_SERVERS", "fs:fs-server")
     found = Configuration()
     found.add(server("typed"))
@@ -96,7 +96,7 @@ def test_variables_are_replaced_by_their_values_or_defaults(tmp_path: Path) -> N
     assert SECRET in secrets(filled)
 
 
-def test_values_of_variables_are_in_no_error(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_errors_have_no_values_of_variables(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     for name, given, value in (
         ("not set", MCPServer("a", "x", env={"T": "${MISSING}"}), ""),
         ("not set in an address", MCPServer("a", "http://localhost/${MISSING}"), ""),
@@ -115,7 +115,7 @@ def test_values_of_variables_are_in_no_error(snapshot: Snapshot, subtests: pytes
     assert SECRET not in repr(MCPServer("a", "x", env={"T": SECRET}))
 
 
-def test_args_and_roots_are_any_collection_and_nothing_else(subtests: pytest.Subtests) -> None:
+def test_args_and_roots_accept_any_collection_and_nothing_else(subtests: pytest.Subtests) -> None:
     server = MCPServer("a", "x", (arg for arg in ["--utc"]), roots=(root for root in ["/srv"]))
     assert (server.args, server.roots) == (("--utc",), ("/srv",)), "read once"
     for setting, value in (("roots", Path("/srv")), ("roots", "/srv"), ("roots", [" "]), ("args", "--utc"), ("args", 5)):
@@ -123,7 +123,7 @@ def test_args_and_roots_are_any_collection_and_nothing_else(subtests: pytest.Sub
             MCPServer("a", "x", **{setting: value})  # type: ignore[arg-type]
 
 
-def test_permissions_belong_to_command_arguments_folders_and_address_and_to_no_secret() -> None:
+def test_identity_of_a_server_excludes_secrets() -> None:
     same = MCPServer("a", "./run", ["--utc"], env={"T": SECRET}, timeout=5), MCPServer("b", "./run", ["--utc"])
     utc = same[0]
     others = (

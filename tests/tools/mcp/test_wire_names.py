@@ -36,7 +36,7 @@ def test_names_of_tools(subtests: pytest.Subtests) -> None:
 
 @examples(300)
 @given(SERVERS, TOOLS)
-def test_every_name_fits_all_providers_and_tells_its_server(server: str, tool: str) -> None:
+def test_every_name_fits_all_providers_and_has_its_server(server: str, tool: str) -> None:
     name = wire_name(server, tool)
     assert WIRE_NAME.fullmatch(name)
     assert len(name) <= MAX_CHARACTERS
@@ -46,13 +46,13 @@ def test_every_name_fits_all_providers_and_tells_its_server(server: str, tool: s
 
 @examples(200)
 @given(st.lists(st.tuples(st.sampled_from(["a", "a_b", "a.b", "b"]), TOOLS), max_size=20))
-def test_names_are_of_one_tool_each(tools: list[tuple[str, str]]) -> None:
+def test_names_are_unique(tools: list[tuple[str, str]]) -> None:
     names = wire_names(tools)
     assert len(set(names.values())) == len(names) == len(set(tools))
 
 
 @pytest.mark.req("K1.6")
-def test_tools_whose_names_become_one_all_get_a_digest() -> None:
+def test_colliding_names_all_get_a_digest() -> None:
     alike = [("web", "page.fetch"), ("web", "page/fetch"), ("web", "page_fetch"), ("web_page", "fetch")]
     names = wire_names([*alike, ("web", "list"), ("web", "a.b"), ("web", "a/b")])
     assert names["web", "a.b"] != names["web", "a/b"]
@@ -62,7 +62,7 @@ def test_tools_whose_names_become_one_all_get_a_digest() -> None:
     assert all(WIRE_NAME.fullmatch(names[server, tool]) and may_be_of(server, names[server, tool]) for server, tool in alike)
 
 
-def test_word_of_a_rule_means_a_tool_in_every_spelling(subtests: pytest.Subtests) -> None:
+def test_rule_matches_a_tool_in_every_spelling(subtests: pytest.Subtests) -> None:
     name = wire_name("my.web", "page.fetch", with_digest=True)
     cases: dict[str, bool] = {
         name: True,

@@ -24,7 +24,7 @@ SENSITIVE += ["nothing/../to_env", "plain.txt/../to_env"]
 ORDINARY = ["plain.txt", "sub/plain.txt", "nothing.txt", ".", "", "..", "to_plain", ".env.example", "a\0b", "\ud800", "n" * 300]
 
 
-def test_key_files_are_sensitive_by_whatever_path(subtests: pytest.Subtests, desk: FileDesk) -> None:
+def test_key_files_are_sensitive_by_any_path(subtests: pytest.Subtests, desk: FileDesk) -> None:
     desk.put({".env": "A=1\n", "sub/.env": "A=1\n", "plain.txt": "", "sub/plain.txt": "", "id_rsa": "", ".env.example": ""})
     for link, target in {"to_env": ".env", "link": "sub", "twice": "to_env", "to_plain": "plain.txt"}.items():
         (desk.folder / link).symlink_to(target)
@@ -40,7 +40,7 @@ def test_key_files_are_sensitive_by_whatever_path(subtests: pytest.Subtests, des
     assert nature_of(desk.tools["list_files"], {}, desk.folder) is None
 
 
-def test_hard_link_to_a_key_file_is_sensitive_from_when_it_is_made(
+def test_hard_link_to_a_key_file_becomes_sensitive(
     subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(desk.outside))

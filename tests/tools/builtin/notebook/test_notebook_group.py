@@ -18,7 +18,7 @@ from agentnb.tools.function import FunctionTool
 from agentnb.tools.subject import flag_of
 
 
-def test_tools_of_the_kernel_are_refused_where_there_is_none(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_kernel_tools_are_refused_without_a_kernel(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     for word in ("notebook", "inspect_variables", "read_cells", "run_python"):
         with subtests.test(word):
             agent = Agent(ScriptedModel(["Done."]), tools=[word], todos=False)
@@ -28,7 +28,7 @@ def test_tools_of_the_kernel_are_refused_where_there_is_none(subtests: pytest.Su
         Agent(ScriptedModel(["Done."]), tools=["run_python"], todos=False).run_sync("go")
 
 
-def test_a_thought_is_kept_in_the_log_and_works_anywhere() -> None:
+def test_thought_is_logged_and_works_without_a_kernel() -> None:
     model = ScriptedModel([ToolCall("think", {"thought": "First the data."}), "Done."])
     run = Agent(model, tools=["think"], todos=False).run_sync("go", approve="read_only")
     assert results(run)[0].text == "Noted." and run.rounds[0].calls[0].arguments == {"thought": "First the data."}
@@ -36,7 +36,7 @@ def test_a_thought_is_kept_in_the_log_and_works_anywhere() -> None:
     assert (think.spec.role, think.effects, flag_of(think)) == ("planning", frozenset(), None)
 
 
-def test_tools_say_what_they_do_and_need(subtests: pytest.Subtests) -> None:
+def test_tools_describe_themselves_and_their_needs(subtests: pytest.Subtests) -> None:
     needs = {
         "inspect_variables": ({"read"}, None, True),
         "read_cells": ({"read"}, None, True),
@@ -56,7 +56,7 @@ def test_tools_say_what_they_do_and_need(subtests: pytest.Subtests) -> None:
     assert cells.spec.input_schema.get("required", []) == []
 
 
-def test_its_modules_load_neither_ipython_nor_pandas() -> None:
+def test_group_imports_neither_ipython_nor_pandas() -> None:
     code = (
         "import sys; from agentnb.tools.builtin.builtin_names import tools_of; tools_of('notebook');"
         "print([name for name in ('IPython', 'pandas', 'numpy', 'matplotlib', 'ipykernel') if name in sys.modules])"

@@ -19,7 +19,7 @@ def kept(*chunks: bytes, bounds: Bounds = USUAL) -> BoundedOutput:
     return made
 
 
-def test_short_output_is_kept_whole() -> None:
+def test_short_output_is_unchanged() -> None:
     assert kept().text == ""
     assert kept(b"a\n", b"", "ü€".encode()).text == "a\nü€"
     assert kept(b"x" * (HEAD_BYTES + TAIL_BYTES)).text == "x" * (HEAD_BYTES + TAIL_BYTES)
@@ -34,14 +34,14 @@ def test_long_output_keeps_its_head_and_tail() -> None:
     assert len(text) < HEAD_BYTES + TAIL_BYTES + 60
 
 
-def test_memory_stays_bounded_while_output_comes() -> None:
+def test_memory_stays_bounded_during_output() -> None:
     made = BoundedOutput()
     for _ in range(200):
         made.add(b"z" * 65_536)
         assert len(made.head) + len(made._rest) <= HEAD_BYTES + 2 * TAIL_BYTES + 100_000
 
 
-def test_bytes_that_are_not_utf_8_are_replaced() -> None:
+def test_invalid_utf_8_is_replaced() -> None:
     assert kept(b"a\xff\xfeb\n").text == "a\ufffd\ufffdb\n"
 
 
@@ -59,7 +59,7 @@ def test_a_cut_divides_no_character(text: str, size: int) -> None:
     assert int(left_out) == len(data) - len(head.encode()) - len(tail.encode())
 
 
-def test_output_keeps_its_beginning_and_its_end() -> None:
+def test_output_keeps_its_beginning_and_end() -> None:
     output = BoundedOutput(Bounds(3, 2))
     for chunk in (b"ab", b"cd", b"x" * 300_000, b"yz"):
         output.add(chunk)
