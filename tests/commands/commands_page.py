@@ -1,4 +1,4 @@
-"""Makes docs/commands.md from the table of programs, the ordinary commands and the grammar of the test with bash."""
+"""Generates docs/commands.md from the table of programs, the ordinary commands and the grammar of the test with bash."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _harmless(form: ProgramForm) -> str:
 
 
 def _ordinary() -> str:
-    """Return which of the ordinary commands ask, and why."""
+    """Return the ordinary commands that ask, with reasons."""
     lines = [line.replace("\\n", "\n") for line in COMMANDS.read_text(encoding="utf-8").splitlines()]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()

@@ -1,4 +1,4 @@
-"""Whatever bash really starts and opens for a command is named in what was read of it."""
+"""Programs and files that bash really uses for a command are named by the reader."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ MAX_UNREADABLE = 0.05
 
 
 def batches(source: Iterator[str], count: int) -> Iterator[list[str]]:
-    """Yield as many texts, some at a time."""
+    """Yield so many texts, in batches."""
     while count > 0 and (batch := list(islice(source, min(BATCH, count)))):
         count -= len(batch)
         yield batch
 
 
 def assert_named(commands: Sequence[str], folder: Path, *, status: int = 0, is_alone: bool = False) -> list[BashRun]:
-    """Run the commands, and compare with what was read of those that can be read."""
+    """Run the commands and compare with the reader's result, where there is one."""
     try:
         runs = run_in_bash(commands, folder, status=status, is_alone=is_alone)
         for command, run in zip(commands, runs, strict=True):

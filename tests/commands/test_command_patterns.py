@@ -1,4 +1,4 @@
-"""What patterns of rules about commands allow, forbid and offer."""
+"""Patterns of command rules: allowed, denied and offered commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that are known as harmless, and those that are not."""
+"""Harmless commands, and commands that are not."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_each_row_has_a_source_and_only_known_keys(subtests: pytest.Subtests) ->
 
 
 def dangerous_words() -> Iterator[tuple[ProgramForm, str, str]]:
-    """Each spelling of each option that starts a program or names a file, and a value that counts."""
+    """Yield each spelling of each option that starts a program or names a file, with a value."""
     for form in program_forms().values():
         for name, value in (*form.starts, *form.writes):
             example = shlex.quote(value.replace("*", "a:%G%output") or "x")

@@ -1,4 +1,4 @@
-"""The reader of commands: calls and files that it names, and commands that it leaves to a person."""
+"""The reader of commands: calls, files, and commands that need a person."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_hostile_texts_are_read_in_linear_steps(subtests: pytest.Subtests) -> No
 
 
 def calls_of(text: str) -> int:
-    """Return how many Python functions are called while a text is read."""
+    """Count the Python calls while a text is read."""
     count = 0
 
     def counted(_frame: Any, event: str, _argument: Any) -> None:

@@ -1,4 +1,4 @@
-"""Commands taken apart: their parts, those that these start, and where it cannot be told."""
+"""Shell commands: parts, nested commands, and commands that cannot be parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schemas of tools as providers get them: what one of them refuses is written in another way, all else stays."""
+"""Tool schemas for providers: refused keywords are rewritten, the rest is unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of the agent, which follows from the log alone."""
+"""The state of the agent, derived from the log alone."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def step(path: str, **fields: Any) -> Fact:
 
 
 def states(*facts: Fact) -> list[str | None]:
-    """The state after each of these events."""
+    """Return the state after each of these events."""
     built, found = RunBuilder(), []
     for fact in facts:
         built.extend(fact)

@@ -1,4 +1,4 @@
-"""The answers to the question whether a call may run, typed or given as values, and what they decide."""
+"""Answers to an approval question, typed or as values, and their decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last calls of a run: what makes two the same, which were run, how often the newest was asked for in a row."""
+"""The last calls of a run: equality, executed calls, and consecutive repeats."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def key(arguments: Any, name: str = "look") -> tuple[str, bytes]:
 
 
 def shuffled(value: Any, seed: int) -> Any:
-    """The same JSON with the keys of all objects in another order."""
+    """Return the same JSON with object keys in another order."""
     if isinstance(value, dict):
         names = list(value)
         random.Random(seed).shuffle(names)
@@ -86,7 +86,7 @@ def test_arguments_that_are_not_an_object_have_a_key(subtests: pytest.Subtests) 
 
 
 class Calls:
-    """A window, and calls by name alone with ids of their own."""
+    """A window, and calls by name with generated ids."""
 
     def __init__(self) -> None:
         self.window = CallWindow()

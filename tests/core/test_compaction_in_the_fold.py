@@ -1,4 +1,4 @@
-"""What compaction, limits and recovery make of a run, event by event."""
+"""Compaction, limits and recovery in the fold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables for the eye: plain data that a log keeps."""
+"""Tables for display: plain data in a log."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_expression_evaluates_to_the_expected_value(subtests: pytest.Subtests) -
         "!ok": False,
         "!ok == false": True,  # `!` binds more tightly than `==`
         "not ok or iteration == 2": True,
-        "!(ok && false) || nothing": True,  # what is not needed is not read
+        "!(ok && false) || nothing": True,  # not read if not needed
         "1 < iteration <= 2": True,
         "iteration != 2": False,
         "-iteration * 2 + 7 // 2 % 2 - 0.5": -3.5,
@@ -299,7 +299,7 @@ def test_any_text_is_a_value_or_an_expression_error(text: str) -> None:
 def test_shared_lists_in_data_are_bounded() -> None:
     left: list[Any] = []
     right: list[Any] = []
-    for _ in range(40):  # as forty steps would make it, each of which hands on what it got twice
+    for _ in range(40):  # like forty steps that each pass on their input twice
         left, right = [left, left], [right, right]
     for expression in ("left == right", "left != right", "left in right"):
         with pytest.raises(ExpressionError, match="1,000,000 values"):

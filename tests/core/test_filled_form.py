@@ -1,4 +1,4 @@
-"""Forms for JSON Schemas of objects: the fields, and the value that typed texts make."""
+"""Forms for JSON Schemas of objects: fields, and the value of typed texts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LEAVES: list[tuple[dict[str, Any], st.SearchStrategy[Any]]] = [
 
 @st.composite
 def objects(draw: st.DrawFn, depth: int = 2) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A schema of objects, and a value that fits it."""
+    """Draw a schema of objects and a value that fits it."""
     properties: dict[str, Any] = {}
     value: dict[str, Any] = {}
     required = []
@@ -61,7 +61,7 @@ def objects(draw: st.DrawFn, depth: int = 2) -> tuple[dict[str, Any], dict[str, 
 
 
 def holds_a_leaf(value: Any) -> bool:
-    """Whether a form shows that the value is there: an optional group with nothing in it is left out."""
+    """True if a form shows the value; empty optional groups are left out."""
     return any(map(holds_a_leaf, value.values())) if isinstance(value, dict) else True
 
 
@@ -71,7 +71,7 @@ def pair(leaf: tuple[dict[str, Any], st.SearchStrategy[Any]]) -> st.SearchStrate
 
 
 def shown(schema: Any, value: Any) -> dict[str, str]:
-    """The texts of a form that begins with this value."""
+    """Return the texts of a form with this initial value."""
     return {field.key: field.text for field in leaves(form_fields(schema, value)) if field.text}
 
 
@@ -165,7 +165,7 @@ RIGHT = {"tags": '["a"]'}
 
 
 def asked(typed: dict[str, str]) -> tuple[Any, dict[str, str]]:
-    """The value of a form of questions, and what is wrong by the name of the field; ``note.empty`` marks the empty text."""
+    """Return the value of a form and its problems by field; ``note.empty`` marks the empty text."""
     texts = {KEYS[name.partition(".")[0]] + "".join(name.partition(".")[1:]): text for name, text in typed.items()}
     value, problems = filled_form(ASKED, None, texts)
     names = {key: name for name, key in KEYS.items()}
@@ -208,7 +208,7 @@ def test_each_kind_of_field_produces_its_value(subtests: pytest.Subtests) -> Non
         ({"teams": "[]", "note": ""}, {}),
         ({"note.empty": "yes"}, {"note": ""}),
         ({"note": "abc", "note.empty": "yes"}, {"note": "abc"}),
-        ({"code.empty": "yes"}, {}),  # its pattern does not allow the empty text
+        ({"code.empty": "yes"}, {}),  # its pattern excludes the empty text
     ]
     for typed, value in cases:
         with subtests.test(str(typed)):

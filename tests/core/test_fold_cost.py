@@ -1,4 +1,4 @@
-"""What the fold does for each event of a round with very many: work in proportion to their number."""
+"""Cost of the fold: linear work for a round with many events."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ACCUMULATED: dict[str, Callable[[int], list[Fact]]] = {
 
 
 def bytes_of_states(name: str, facts: Sequence[Fact]) -> tuple[int, int]:
-    """Bytes of what the round holds under this name after each event, and how many items it holds at last."""
+    """Return the bytes of this attribute of the round after each event, and its final length."""
     states = []
     builder = RunBuilder().extend(*begun(0))
     for fact in facts:
@@ -68,7 +68,7 @@ def test_lists_of_a_round_are_not_copied_per_event(subtests: pytest.Subtests) ->
 
 
 class Always:
-    """Finds something in each event."""
+    """Matches every event."""
 
     def take(self, event: e.AnyEvent, run: RunFacts) -> list[Finding]:
         return [Finding("always", "stall", 0, 0)]
@@ -82,7 +82,7 @@ KEPT: dict[str, Callable[[Run], object]] = {
 
 
 def bytes_kept(read: Callable[[Run], object], count: int) -> int:
-    """Bytes of what a run keeps after each of so many changes of its todos."""
+    """Return the bytes of the run's state after each of so many todo changes."""
     run, states = Run((Always,)), []
     for event in RunBuilder().extend(*begun(0), *map(toggled, range(count))).run.events:
         run.apply(event)
@@ -98,7 +98,7 @@ def test_state_of_a_run_is_not_copied_per_event(subtests: pytest.Subtests) -> No
 
 
 class Id(str):
-    """An id that counts how often it is compared."""
+    """An id that counts its comparisons."""
 
     compared = 0
 
@@ -131,7 +131,7 @@ def questions(count: int) -> list[Fact]:
 
 
 def comparisons(facts: Sequence[Fact]) -> int:
-    """How often ids are compared while these facts are folded."""
+    """Return the number of id comparisons while these facts are folded."""
     events = [*RunBuilder().extend(*begun(0), *facts).run.events]
     before = Id.compared
     Run.from_events(events)

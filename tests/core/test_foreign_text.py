@@ -1,4 +1,4 @@
-"""Text of strangers: what no person sees, no model reads."""
+"""Foreign text: characters that are invisible to people are removed for models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas of others: read where they can be, and never without an end."""
+"""Foreign schemas: read where possible, within bounds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JSON = {
 
 
 def fan(kind: str, levels: int = 60, refer: str = "#/$defs/d{}") -> dict[str, Any]:
-    """Return a schema whose every level refers twice to the next one."""
+    """Return a schema with two references to the next level in each level."""
     links = [{"$anchor": f"d{i}", kind: [{"$ref": refer.format(i + 1)}] * 2} for i in range(levels)]
     return {
         "$ref": refer.format(0),

@@ -1,4 +1,4 @@
-"""Commands of the person, put in from any thread."""
+"""Commands of the person, from any thread."""
 
 from __future__ import annotations
 

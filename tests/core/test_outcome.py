@@ -1,4 +1,4 @@
-"""The outcome of a run: what decides it, and what it is never guessed from."""
+"""The outcome of a run: its sources, and facts that do not decide it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""E-mail and web addresses: what is taken for one, and the host that is shown and opened."""
+"""E-mail and web addresses: recognition, and the host that is shown and opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to the person: what is asked, what an answer must be, and what a run that waits looks like."""
+"""Questions to the person: kinds, valid answers, and the state of a waiting run."""
 
 from __future__ import annotations
 

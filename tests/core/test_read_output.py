@@ -1,4 +1,4 @@
-"""A text read as an answer of a JSON Schema: JSON alone, or words around one code block that holds it."""
+"""Text as an answer to a JSON Schema: JSON alone, or in one code block."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_dates_and_times_are_checked_without_optional_packages(subtests: pytest.
 
 
 def test_endless_and_external_schemas_are_problems() -> None:
-    assert read_output("1", {"$ref": "#"}).problems == ()  # it asks for nothing, and the validator sees that it does
+    assert read_output("1", {"$ref": "#"}).problems == ()  # it requires nothing, and the validator accepts that
     assert "cannot be used" in read_output("1", {"type": 5}).problems[0]
     elsewhere = {"$ref": "https://example.org/schema.json"}
     assert "not in it" in read_output("1", elsewhere).problems[0]

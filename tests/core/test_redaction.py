@@ -1,4 +1,4 @@
-"""`redact` and what goes with it: no known key is left in a text or in a structure, and nothing else is changed."""
+"""Redaction: known keys are removed from texts and structures, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TEXTS = {
     "nothing": "nothing",
     "": "",
     KEY.upper(): KEY.upper(),
-    # One that is spelled with escapes, which a page would show as itself
+    # Spelled with escapes, which a page would render
     '{"a": "sk\\u002dtest\\u002D0123456789abcdef"}': '{"a": "[key]"}',
     "".join(f"\\u{ord(char):04x}" for char in KEY) + "\\u0041": "[key]\\u0041",
     'in JSON in JSON: "sk\\\\u002dtest-0123456789abcdef\\\\n"': 'in JSON in JSON: "[key]\\\\n"',
@@ -99,7 +99,7 @@ def test_all_known_keys_are_redacted_by_default(monkeypatch: pytest.MonkeyPatch)
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path to each text in plain data; a path to the name of an item ends in None."""
+    """Yield the path of each text in plain data; a path to an item's name ends in None."""
     if isinstance(value, str):
         return [path]
     if isinstance(value, dict):
@@ -111,7 +111,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def _planted(value: Any, path: tuple[Any, ...], at: int) -> Any:
-    """The data with the key at this place of the text to which the path leads."""
+    """Return the data with the key inserted in the text at this path."""
     if not path:
         at = min(at, len(value))
         return value[:at] + KEY + value[at:]

@@ -24,7 +24,7 @@ ONE, TWO, THREE = ToolCall("add", {"a": 1}, "1"), ToolCall("look", {}, "2"), Too
 
 
 def two_rounds() -> Story:
-    """A run that called two tools, the second of which failed, and then answered."""
+    """Build a run that called two tools, the second of which failed, and then answered."""
     story = Story(prompt="How many?")
     story.begun().replied(Text("Let me see."), ONE, TWO, usage=Usage(10, 5, cost=0.25))
     story.ran(TWO, "not there", is_error=True, error_code="tool_error").ran(ONE, "3").ended()
@@ -32,7 +32,7 @@ def two_rounds() -> Story:
 
 
 def guided_rounds() -> Story:
-    """A run with a list, that was told to go on, of which a call was blocked, and that ended in a loop."""
+    """Build a run with todos, a continuation and a blocked call that ended in a loop."""
     guided = e.Guidance("matrix", "todos_tools", "Go on.")
     story = Story(Todo(1, "Add"), Todo(2, "Look"))
     story.begun().replied(ONE).ran(ONE, "3").add(e.TodosChanged, todos=(Todo(1, "Add", "in-progress"),), by="outside").ended()
@@ -313,13 +313,13 @@ def test_run_has_a_one_line_repr() -> None:
 
 
 def at_a_limit(*last: Any, status: e.RoundStatus = "success", reason: str = FINAL_ANSWER) -> Story:
-    """A run that reached a limit after its first round, and whose last words were asked for."""
+    """Build a run with a final reply after a limit in its first round."""
     story = Story().begun().replied(ONE).ran(ONE, "3").ended().add(e.LimitReached, limit="max_rounds", value=1)
     return story.begun(reason=reason).replied(*last).ended(status).over("limited", "max_rounds")
 
 
 def with_a_call_at_last() -> Story:
-    """The last words ask for a tool all the same."""
+    """The final reply calls a tool nevertheless."""
     story = Story().begun().replied(ONE).ran(ONE, "3").ended().add(e.LimitReached, limit="max_rounds", value=1)
     story.begun(reason=FINAL_ANSWER).replied(Text("I count on."), TWO).ran(TWO, "no", is_error=True, error_code="cancelled")
     return story.ended().over("limited", "max_rounds")

@@ -1,4 +1,4 @@
-"""What the steps of a run gave, as a fold over their events."""
+"""Outputs of steps, folded from their events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timeline of a run: its parts with the events at their ends."""
+"""The timeline of a run: its parts with their first and last events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REPLY = Message("assistant", (Text("Done."),))
 
 
 def seqs(parts: list[Part]) -> list[tuple[int | None, int | None]]:
-    """The numbers of the events at the ends of each part."""
+    """Return the numbers of the first and last events of each part."""
     return [(part.begun and part.begun.seq, part.ended and part.ended.seq) for part in parts]
 
 
@@ -36,7 +36,7 @@ def replied(run: RunBuilder) -> RunBuilder:
 
 
 def refused() -> RunBuilder:
-    """A call that is refused as too long after a retry, the summary that is retried too, and the call sent again."""
+    """Build a call refused as too long after a retry, its retried summary, and the call again."""
     run = retry(retry(begun()).add(e.CompactionStarted, why="overflow", messages=2))
     return replied(run.add(e.ContextCompacted, why="overflow", compacted=Compacted("S", 1, 1), usage=Usage(3, 1)))
 

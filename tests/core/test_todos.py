@@ -1,4 +1,4 @@
-"""What one asks of a list of todos."""
+"""Queries on a list of todos."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens and money: what is unknown stays unknown."""
+"""Tokens and cost: unknown values stay unknown."""
 
 from __future__ import annotations
 

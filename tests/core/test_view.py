@@ -1,4 +1,4 @@
-"""The read-only face of a growing list."""
+"""Read-only views of a growing list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events begin and end a wait for the person."""
+"""Events that begin and end a wait for the person."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_open_questions_and_pauses_wait(subtests: pytest.Subtests) -> None:
         "two questions, one answered": [asked(), asked("q2"), answered()],
         "a pause, and a question that was answered": [commanded("pause"), asked(), answered()],
         "a question, and a pause that is over": [asked(), commanded("pause"), commanded("resume")],
-        "a question, and a stop": [asked(), commanded("stop")],  # an event of its own withdraws the question
+        "a question, and a stop": [asked(), commanded("stop")],  # another event withdraws the question
         "a question after the answer to another": [answered("q0"), asked()],
         "a question after the process died": [DIED, asked()],
         "two pauses": [commanded("pause"), commanded("pause")],

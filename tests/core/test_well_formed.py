@@ -1,4 +1,4 @@
-"""The check of a log that was read: what makes no run is refused with its line and the reason."""
+"""Validation of a log: malformed runs are refused with line and reason."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def deep(levels: int = 400) -> Any:
 
 
 def events_of(*facts: Fact, **first: Any) -> list[e.AnyEvent]:
-    """The events of these facts after the beginning of a run, which nothing has checked."""
+    """Return the unchecked events of these facts after the beginning of a run."""
     found: list[Any] = [RunBuilder(**first).run.events[0]]
     for kind, fields in facts:
         seq = len(found)
@@ -159,7 +159,7 @@ def test_malformed_run_is_refused_with_line_and_reason(subtests: pytest.Subtests
     for name, (facts, said) in WRONG.items():
         with subtests.test(name):
             events = events_of(*facts)
-            check_events(events[:-1], "run.jsonl")  # all but the last is sound
+            check_events(events[:-1], "run.jsonl")  # all but the last are valid
             with pytest.raises(TraceError, match=rf"^run\.jsonl, line {len(events)}: .*{said}"):
                 check_events(events, "run.jsonl")
 
@@ -206,7 +206,7 @@ def test_field_out_of_bounds_is_refused_with_line_and_path(subtests: pytest.Subt
         with subtests.test(name):
             lines = [encode(event) for event in events_of(*facts)]
             assert len(decode_log(b"".join(lines[:-1]), "run.jsonl")) == len(lines) - 1
-            for rest in (b"", lines[-1]):  # the last line too: it is whole, and was not cut off
+            for rest in (b"", lines[-1]):  # the last line too: it is complete
                 with pytest.raises(TraceError, match=rf"^run\.jsonl, line {len(lines)}: .*{re.escape(told)}.*are sound"):
                     decode_log(b"".join([*lines, rest]), "run.jsonl")
 

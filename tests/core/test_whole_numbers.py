@@ -1,4 +1,4 @@
-"""1.0 is a whole number to JSON Schema, and arrives as one where nothing else is allowed."""
+"""1.0 is an integer in JSON Schema, and is converted where only integers are allowed."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ CALL = ToolCall("look", {"where": "über 😀"}, "1")
 
 
 def a_run() -> list[e.AnyEvent]:
-    """A small run with characters of several bytes."""
+    """Build a small run with multi-byte characters."""
     story = Story(prompt="Grüße, 世界 😀")
     story.begun().retried(4.5, 9.0).replied(Text("I look… 👀"), CALL).ran(CALL, "näh").ended()
     return story.begun(reason="tool_results").replied(Text("fertig ✓")).ended().over().events
@@ -132,7 +132,7 @@ def test_log_cut_at_any_byte_keeps_its_whole_events() -> None:
     events = a_run()
     ends = [sum(map(len, WHOLE[:count])) for count in range(len(WHOLE) + 1)]
     for cut in range(len(LOG) + 1):
-        # An event is whole when all its JSON is there; only the line end may be missing.
+        # An event is whole when its JSON is complete; only the line end may be missing.
         count = sum(cut >= end - 1 for end in ends[1:])
         if count:
             assert decode_lines(lines_of(LOG[:cut]), "run.jsonl") == events[:count], cut
@@ -202,7 +202,7 @@ def test_logs_of_one_agent_share_tools_and_system_prompt() -> None:
     (first, *_), (second, *_) = decode_log(log, "a"), decode_log(log.replace(b'"r-1"', b'"r-2"'), "b")
     assert first == start and replace(second, run_id="r-1") == start
     assert first.tools is second.tools and first.system is second.system
-    assert first.guidance is not second.guidance  # a plain dict, which somebody may change
+    assert first.guidance is not second.guidance  # a plain dict, which callers may change
     assert decode_log(log.replace(b"Be short.", b"Be brief."), "c")[0] == replace(start, system="Be brief.")
     for sound, damaged in ((b'"look"', b"7"), (b'"Be short."', b"[]"), (b'"Go on."', b"null"), (b"Be", b"\xff\xfe")):
         with pytest.raises(TraceError, match="line 1: Not an event of agentnb"):

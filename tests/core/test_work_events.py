@@ -1,4 +1,4 @@
-"""Steps, plans, other model calls, findings, draws and scope: what a run keeps of their events."""
+"""State of a run from events of steps, plans, side requests, findings, draws and scope."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.errors import TraceError
 
 
 def refolded(run: Run) -> Run:
-    """The run as its log makes it again."""
+    """Return the run, folded again from its log."""
     return Run.from_events([decode(encode(event)) for event in run.events])
 
 
@@ -140,7 +140,7 @@ LATER = {
 
 
 def line(**instead: Any) -> bytes:
-    """The event as another version would write it, which has the fields of every event first."""
+    """Return the event as another version writes it, with the common fields first."""
     fields = {**LATER, **instead}
     first = {name: fields.pop(name) for name in ("kind", "seq", "at", "run_id", "parent_id") if name in fields}
     return msgspec.json.encode({**first, **fields}) + b"\n"

@@ -1,4 +1,4 @@
-"""Agents, workflows and orchestrations as tools: their names, descriptions and settings."""
+"""Agents, workflows and orchestrations as tools: names, descriptions and settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def noted() -> str:
 
 
 def helper(*replies: Any, **settings: Any) -> Agent:
-    """An agent named helper with this script."""
+    """Return an agent named helper with this script."""
     return bare(ScriptedModel(replies), settings.pop("tools", ()), **{"name": "helper", **settings})
 
 

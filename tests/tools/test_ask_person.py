@@ -1,4 +1,4 @@
-"""The tool with which a model asks the person."""
+"""The tool for questions of a model to the person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data frames, as a model reads them."""
+"""Data frames as text for a model."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_other_values_are_no_frame(subtests: pytest.Subtests) -> None:
 
 
 def polars_like(columns: dict[str, list[Any]]) -> Any:
-    """What polars offers of a frame, as far as it is read here; the library itself is not among the dependencies."""
+    """The parts of a polars frame that are read here; polars is not a dependency."""
 
     class DataFrame:
         __module__ = "polars.dataframe.frame"
@@ -145,7 +145,7 @@ def test_large_polars_frame_is_shortened() -> None:
 
 
 def table(value: Any) -> Table:
-    """The table of a frame, after it has been through a log."""
+    """Return the table of a frame after a round trip through a log."""
     found = frame_table(value)
     assert found is not None
     assert msgspec.json.decode(msgspec.json.encode(found), type=Table) == found

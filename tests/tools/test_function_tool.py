@@ -1,4 +1,4 @@
-"""Calling a function as a tool: arguments checked and converted, each problem told, the result an outcome."""
+"""Calling a function as a tool: checked arguments, problems, and an outcome."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Doubler:
 
 
 def logged(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator as people write them: plain, around whatever it gets."""
+    """A plain decorator as people write them."""
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -212,7 +212,7 @@ def test_nested_problem_has_its_path() -> None:
 
 
 def sent(arguments: Any) -> str:
-    """What a model is told that sends this instead of an object."""
+    """Return the error for a model that sends this instead of an object."""
 
     def add(a: int, b: int) -> None: ...
 

@@ -24,7 +24,7 @@ def own_pyplot() -> Iterator[None]:
 
 
 def called(function: Callable[..., Any]) -> Any:
-    """The value that the tool returned; it has a picture."""
+    """Return the value of the tool, which has a picture."""
     context = ToolContext(run_id="r", call_id="c", work_dir=Path(), run_plain=call_in_thread)
     outcome = asyncio.run(FunctionTool(function).run({}, context))
     assert outcome.ok

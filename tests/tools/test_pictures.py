@@ -1,4 +1,4 @@
-"""Pictures that a tool returns: what a model sees, and the words for those who do not."""
+"""Pictures of tools: for a model, and as text."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def drawn(*size: float, dpi: float = 100) -> Figure:
 
 
 def shown(value: Any) -> tuple[str, Image]:
-    """The words and the picture of a value that has both."""
+    """Return the text and the picture of a value."""
     words, picture = success(value).parts
     assert isinstance(words, Text) and isinstance(picture, Image)
     return words.text, picture
 
 
 def words(value: Any) -> str:
-    """The words of a value of which nothing is to be seen."""
+    """Return the text of a value without a picture."""
     (only,) = success(value).parts
     assert isinstance(only, Text)
     return only.text
@@ -68,7 +68,7 @@ def saved(image: PIL.Image.Image, kind: str, **how: Any) -> bytes:
 
 
 def noise(width: int, height: int, mode: str = "RGB") -> PIL.Image.Image:
-    """A picture that no format makes small."""
+    """Return a picture that no format compresses."""
     data = np.random.default_rng(0).integers(0, 255, (height, width, len(mode)), np.uint8)
     return PIL.Image.fromarray(data.squeeze())
 
@@ -304,7 +304,7 @@ JPEG = saved(noise(8, 8), "JPEG")
 
 
 def drawing_itself(**methods: Any) -> Any:
-    """An object whose methods return these, or raise them."""
+    """Return an object whose methods return these, or raise them."""
 
     def method(result: Any) -> Callable[[Any], Any]:
         def show(self: Any) -> Any:
@@ -349,7 +349,7 @@ def test_text_conversion_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Everything:
-    """Has every attribute there is, figures and pictures among them."""
+    """Has every attribute, figures and pictures among them."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **how: Everything()

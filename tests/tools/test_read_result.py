@@ -1,4 +1,4 @@
-"""The tool with which a model reads on in a result that was too long to be shown."""
+"""The tool with which a model reads the rest of a truncated result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tool returned, as a model reads it."""
+"""Results of tools as text for a model."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Plain:
 
 
 class Anything:
-    """Has every attribute there is."""
+    """Has every attribute."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args: self
@@ -150,7 +150,7 @@ def test_object_with_failing_repr_does_not_end_the_run(subtests: pytest.Subtests
 
 
 def agent_that_gets(value: Any) -> Agent:
-    """An agent whose one tool returns this value."""
+    """Return an agent whose one tool returns this value."""
 
     def get() -> Any:
         return value
@@ -237,7 +237,7 @@ def drawn(width: float = 4.0) -> Figure:
 
 
 def kinds(value: Any) -> list[str]:
-    """What the parts are: their words, or the media type of a picture."""
+    """Return the texts of the parts, or the media types of pictures."""
     return [part.text if isinstance(part, Text) else part.media_type for part in success(value).parts]
 
 

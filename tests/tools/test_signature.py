@@ -1,4 +1,4 @@
-"""From a function to the schema a model sees: hints, defaults, docstrings, and what cannot be offered."""
+"""From a function to the schema for a model: hints, defaults, docstrings, and omitted parameters."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def schema_of(function: Callable[..., Any], **settings: Any) -> dict[str, Any]:
 
 
 def takes(hint: Any, *default: Any) -> Callable[..., Any]:
-    """A function with one parameter of this type."""
+    """Return a function with one parameter of this type."""
 
     def f(x, *rest):  # type: ignore[no-untyped-def]
         return x

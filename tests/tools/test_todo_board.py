@@ -1,4 +1,4 @@
-"""A board that the person and the agent change at the same time."""
+"""A board that the person and the agent change concurrently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model may do to a list of todos, and what is refused: as pure functions, no board and no tool."""
+"""Operations of a model on a list of todos, and refusals: pure functions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def refused(operation: Callable[..., Any], todos: Todos, given: Any) -> Refused:
 
 
 def one(todos: Todos, **entry: Any) -> tuple[Todos, Report]:
-    """An update with one entry."""
+    """Apply an update with one entry."""
     return update(todos, [entry], NOW)
 
 

@@ -1,4 +1,4 @@
-"""The tools of an agent by name: unique, in the order given, and a good answer for names there are not."""
+"""The tools of an agent by name: unique, ordered, with suggestions for unknown names."""
 
 from __future__ import annotations
 

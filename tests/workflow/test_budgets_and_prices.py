@@ -1,4 +1,4 @@
-"""A budget of a workflow needs the prices of all its models, and they are missed before anything runs."""
+"""A budget of a workflow requires prices of all models before it runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WHAT = "what free:of-price costs is not known, so a budget cannot be enforced"
 
 
 class Unpriced(ScriptedModel):
-    """A model whose price nobody knows."""
+    """A model without a known price."""
 
     def __init__(self) -> None:
         super().__init__(["Said."] * 9, name="free:of-price")
@@ -88,7 +88,7 @@ CLAIMED = "compatible:m?url=http://127.0.0.1:9/v1&price=0"
 
 
 def test_file_cannot_loosen_the_budget_of_the_caller(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """A price, ``unpriced`` or budget of a file counts only where no budget of the person is around."""
+    """Prices, ``unpriced`` and budgets in a file count only if the caller set no budget."""
 
     def allows(of_file: str, model: str, *, budget: float | None = None, session: float | None = None, **how: Any) -> bool:
         named = f'model: "{model}", ' if model != "mine" else ""
@@ -130,7 +130,7 @@ def test_file_cannot_loosen_the_budget_of_the_caller(tmp_path: Path, subtests: p
 
 
 def test_foreign_log_cannot_loosen_a_budget(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Of a log of the person's own, what the person said then counts again."""
+    """Settings from the caller's own log count again."""
     store = Store(tmp_path)
     run = Agent(Unpriced(), name="a", budget=1.0, unpriced=True).run_sync("Go", store=store, show=False)
     foreign = tmp_path / "elsewhere.jsonl"

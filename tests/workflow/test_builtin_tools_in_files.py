@@ -1,4 +1,4 @@
-"""Built-in tools in files of workflows."""
+"""Built-in tools in workflow files."""
 
 from __future__ import annotations
 

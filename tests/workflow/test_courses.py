@@ -1,4 +1,4 @@
-"""The same courses in each form that can say them: the same calls in the same order, the same outcome, also after a kill."""
+"""The same courses in each form: equal calls and outcomes, also after a kill."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FORMS = {"workflow": 36, "tasks": 28, "plan": 12, "chat": 12}
 
 
 class Course(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a course calls and how it ends, and how each form says it."""
+    """The calls and the end of a course, and its text in each form."""
 
     calls: str
     status: str = "completed"
@@ -44,7 +44,7 @@ class Course(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_courses() -> dict[str, Course]:
-    """The courses of the file, by name."""
+    """Return the courses of the file, by name."""
     text = Path(__file__).with_name("courses.yaml").read_text(encoding="utf-8")
     loaded = YAML(typ="safe", pure=True).load(text)
     return {name: msgspec.convert(one, Course) for name, one in loaded.items() if name != "x-not"}
@@ -54,7 +54,7 @@ COURSES = read_courses()
 
 
 def spelled(form: str, step: Any) -> Any:
-    """A step, or all in it, with ``note`` as the form calls the tool."""
+    """Replace ``note`` in a step by the tool call of the form."""
     if isinstance(step, list):
         return [spelled(form, one) for one in step]
     if not isinstance(step, dict):
@@ -75,7 +75,7 @@ _OF_CALLS = {"note", "fails", "gives", "takes"}
 
 
 def forms(course: Course, folder: Path) -> Iterator[tuple[str, Workflow | Plan]]:
-    """Each form that can say the course, and the course in it."""
+    """Yield each form that can express the course, with the course in it."""
     if course.file:
         (folder / "inner.yaml").write_text(json.dumps({"stage": spelled("tasks", course.file)}), encoding="utf-8")
     for form in FORMS:
@@ -96,7 +96,7 @@ _VARIABLES = dict.fromkeys("nyz")
 
 
 def noting(calls: list[str]) -> Any:
-    """The tool of the courses: notes what it is called with, and fails so often for it."""
+    """Return the tool of the courses: it records its calls and fails as often as the course says."""
 
     @tool(repeatable=True)
     async def note(x: str, fails: int = 0, takes: float = 0, gives: str = "") -> str:
@@ -123,7 +123,7 @@ def ended(make: Any) -> Run:
 
 
 def done(run: Run, lines: int) -> list[str]:
-    """What the calls were given that are over when only the first lines were written."""
+    """Return the arguments of calls that ended within the first lines."""
     given: dict[str, str] = {}
     of_plans = {event.step for event in run.events if isinstance(event, StepStarted) and event.step_kind == "call"}
     found = []
@@ -136,7 +136,7 @@ def done(run: Run, lines: int) -> list[str]:
 
 
 def rows_of(run: Run) -> list[tuple[Any, ...]]:
-    """The calls in the table of steps: attempt, status and output."""
+    """Return the calls in the table of steps: attempt, status and output."""
     table = tables.steps(run)
     if table.empty:
         return []
@@ -175,7 +175,7 @@ def test_recovered_run_makes_the_same_calls_in_each_form(tmp_path: Path, subtest
 
 
 def figures_of(run: Run) -> str:
-    """What the first line of a run's card says of its calls."""
+    """Return the call counts in the first line of a run's card."""
     return ", ".join(re.findall(r"\d+ tool calls?|\d+ failed", head_line(run)))
 
 

@@ -1,4 +1,4 @@
-"""Steps that ignore their cancellation: they hold no run that has failed, or that no longer needs them."""
+"""Steps that ignore cancellation do not hold a run that failed or no longer needs them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ workflow:
 
 @pytest.fixture
 def released() -> Iterator[threading.Event]:
-    """Set when the test is over: then the tool ends."""
+    """Set after the test, to end the tool."""
     event = threading.Event()
     yield event
     event.set()

@@ -1,4 +1,4 @@
-"""Which conditions wait for steps behind them: the engine and the warnings say the same."""
+"""Conditions that wait for later steps: engine and warnings agree."""
 
 from __future__ import annotations
 

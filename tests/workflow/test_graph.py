@@ -1,4 +1,4 @@
-"""A workflow as a graph: what may follow what."""
+"""A workflow as a graph: the possible order of steps."""
 
 from __future__ import annotations
 

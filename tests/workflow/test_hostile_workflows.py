@@ -1,4 +1,4 @@
-"""What goes wrong at the same time, late, or in a way that nobody wrote the step for."""
+"""Failures at the same time, late failures, and failures that no step expects."""
 
 from __future__ import annotations
 

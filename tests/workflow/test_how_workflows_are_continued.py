@@ -1,4 +1,4 @@
-"""What is told of a workflow that has ended says how a workflow is continued, and not how a conversation is."""
+"""Hints for an ended workflow describe workflow commands, not those of a conversation."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_hints_of_an_agent_error_refer_to_its_step(subtests: pytest.Subtests) ->
 
 
 def with_end(run: Run, events: int, status: Any) -> Run:
-    """The run as it is if it ends after so many events."""
+    """Return the run as if it ended after so many events."""
     end = run.events[-1]
     assert isinstance(end, RunFinished)
     kept = [*run.events[:events], RunFinished(events, end.at, run.id, None, status=status, stop_reason=status)]

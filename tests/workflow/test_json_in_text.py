@@ -1,4 +1,4 @@
-"""The JSON in an answer of a model."""
+"""JSON in an answer of a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workflow whose person leaves while it asks: what may wait for an answer stays open, the rest goes on without one."""
+"""A person leaves during a question: suspendable questions stay open, the others are withdrawn."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def agent(*calls: ToolCall) -> Agent:
 
 
 def left(text: str, store: Store, worker: Agent | None = None, asked: int = 1) -> Run:
-    """The run of these steps, whose person left when so many questions were open."""
+    """Run these steps; the person leaves when so many questions are open."""
     workflow = Workflow.from_yaml(f"workflow:\n{text}", tools=[write, measure], agents={"worker": worker or agent()})
     live = workflow.start(options=RunOptions(store=store, suspend=True, can_ask=True, show=False), approve="ask")
     wait_until(lambda: len(live.run.waiting) == asked or live.done)
     live.leave()
     run = live.result(PATIENCE)
     for run_id in store.ids():
-        load_trace(store.path(run_id))  # each log is as it must be
+        load_trace(store.path(run_id))  # each log is well-formed
     assert load_trace(store.path(run.id)) == run
     return run
 

@@ -1,4 +1,4 @@
-"""The workflow that a run is of, from its log, and the step at which to begin again."""
+"""The workflow of a run, from its log, and the step to rerun from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file says of mistakes that are easily made: each message names the cause."""
+"""Errors for common mistakes in files name the cause."""
 
 from __future__ import annotations
 

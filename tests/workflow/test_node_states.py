@@ -1,4 +1,4 @@
-"""How steps stand, for the nodes and edges of a graph."""
+"""Status of steps, for nodes and edges of a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent of a workflow is shown of the steps before it."""
+"""Outputs of earlier steps in the prompt of an agent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.workflow.templates.templates import Scope, with_prior_outputs
 
 
 def entry(output: Any, **named: Any) -> dict[str, Any]:
-    """What a step gave that does work."""
+    """Return the entry of a step that did work."""
     return {**named, "output": output, "runs": [{"output": output, "attempts": 1}]}
 
 

@@ -1,4 +1,4 @@
-"""What the runs of steps ask is a question of the workflow's run: it lists them all and takes their answers."""
+"""Questions of nested runs are questions of the workflow's run, which takes their answers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def count() -> str:
 
 
 class Payments:
-    """Agents that pay when the person allows it, and a workflow of three files that runs them."""
+    """Agents that pay if the person allows it, and a workflow of three files that runs them."""
 
     def __init__(self, folder: Path) -> None:
         self.paid: list[int] = []

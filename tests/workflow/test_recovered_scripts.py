@@ -1,4 +1,4 @@
-"""A scripted agent of a workflow goes on with its script where the process died, however often that happens."""
+"""A scripted agent continues its script after each kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workflow whose process died goes on at the first unfinished step, and one that waits for the person needs no process."""
+"""A killed workflow resumes at the first unfinished step, and a suspended one needs no process."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ workflow:
 
 
 class Work:
-    """A tool that counts its work, and fails for what it was told to fail for, once."""
+    """A tool that counts its work and fails once where requested."""
 
     def __init__(self, *failing: str) -> None:
         self.done: Counter[str] = Counter()
@@ -62,12 +62,12 @@ class Work:
 
 
 def finished(run: Run) -> Counter[str]:
-    """How often each step has finished or failed an attempt, by the log."""
+    """Count ended attempts of each step in the log."""
     return Counter(event.step for event in run.events if isinstance(event, StepFinished | StepAttempted))
 
 
 def executions(run: Run) -> set[tuple[str, int, int]]:
-    """The executions and attempts of each step, by their numbers."""
+    """Return executions and attempts of each step."""
     return {(event.step, event.iteration, event.attempt) for event in run.events if isinstance(event, StepStarted)}
 
 
@@ -123,7 +123,7 @@ def test_human_step_resumes_with_the_answer_in_another_process(tmp_path: Path) -
     workflow = Workflow.from_yaml(ASKS, tools=[work.work])
     waiting = by_itself(workflow.run(store=store, suspend=True, show=False))
     assert (waiting.status, waiting.is_suspended) == ("waiting_on_user", True)
-    assert work.done == {"before": 1, "other": 1}  # what ran beside it came to its end
+    assert work.done == {"before": 1, "other": 1}  # the parallel step ended
     (question,) = store.load(waiting.id).waiting
     assert (question.message, question.kind, question.call_id) == ("Publish?", "human_step", "both/h")
     again = by_itself(recover(waiting.id, tools=[work.work], store=store, suspend=True))
@@ -186,7 +186,7 @@ def test_questions_and_failures_survive_the_death_of_the_process(tmp_path: Path,
             assert (finished(run), run.back_edges) == (finished(whole), whole.back_edges)
             assert executions(run) == executions(whole)
             assert [one.answer for one in run.questions if one.outcome == "answered"] == ["answer 1", "answer 2"]
-            assert len(here.ids()) == len(store.ids())  # nested runs were resumed, and none was run again
+            assert len(here.ids()) == len(store.ids())  # nested runs were resumed, not repeated
 
 
 def test_cancelled_steps_rerun_if_the_process_died_before_their_end(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -302,7 +302,7 @@ def test_questions_of_a_failed_block_stay_closed_after_any_kill(tmp_path: Path, 
                 assert run.status == "completed" and run.steps["later"]["output"] == "Yes"
                 of_block = {path: one.status for path, one in run.step_records.items() if path.startswith("block/")}
                 assert of_block.pop("block/t") == ("cancelled" if name == "block" else "failed")
-                # On a busy machine the block is out of time before the item is begun.
+                # On a busy machine the block may time out before the item begins.
                 assert {*of_block} | {"block/each/0"} == {"block/h", "block/each", "block/each/0"}
                 assert {*of_block.values()} == {"cancelled"}
 
@@ -333,7 +333,7 @@ def test_unrestarted_step_of_a_timed_out_block_has_an_end(tmp_path: Path) -> Non
     log = store.path(run.id)
     text = log.read_text("utf-8")
     assert f"{ASKING}\\n{WORKING}" in text
-    # Now the other one comes first, and the one that had begun waits until the block is out of time.
+    # The other step is first now, and the step that had begun waits until the block times out.
     log.write_text(text.replace(f"{ASKING}\\n{WORKING}", f"{WORKING}\\n{ASKING}"), "utf-8")
     run = by_itself(recover(run.id, store=store, tools=[work], trust_log=True))
     ends = {"block": "completed", "block/asks": "cancelled", "block/works": "cancelled"}
@@ -348,7 +348,7 @@ OUTER = "workflow: [{id: n, type: workflow, file: deep/inner.yaml}, {id: m, type
 
 
 def files_in(folder: Path) -> tuple[Path, Path, Path]:
-    """A workflow that runs a file twice, which runs a task file."""
+    """Write a workflow that runs a file twice, which runs a task file."""
     outer, inner, tasks = folder / "outer.yaml", folder / "deep" / "inner.yaml", folder / "deep" / "tasks.yaml"
     inner.parent.mkdir()
     for path, text in ((outer, OUTER), (inner, INNER), (tasks, TASKS)):

@@ -1,4 +1,4 @@
-"""``retry`` and ``timeout`` of a step, as a file writes them."""
+"""``retry`` and ``timeout`` of a step in files."""
 
 from __future__ import annotations
 

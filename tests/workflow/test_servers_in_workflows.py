@@ -1,4 +1,4 @@
-"""MCP servers in workflows and task files: named there, connected before the first step, shared by all nested runs."""
+"""MCP servers in workflows and task files: connected before the first step, shared by nested runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ stage:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
-    """Connections of all tests of this module, with the server configured."""
+    """Connections shared by the tests of this module, with the server configured."""
     held = Servers()
     held.configuration.add(bench())
     yield held
@@ -59,7 +59,7 @@ def texts_of(run: Run, store: Store) -> list[str]:
 
 
 def looked(request: Request) -> Any:
-    """Reply with a call, or with the end after its result: items of a map run beside each other, and share the script."""
+    """Reply with a call, or with the end after its result: items of a map run in parallel and share the script."""
     has_result = any(isinstance(part, ToolResult) for message in request.messages for part in message.parts)
     return "Done." if has_result else [WHERE]
 
@@ -179,7 +179,7 @@ def test_nested_runs_share_the_process_of_the_parent_run(tmp_path: Path) -> None
 
     @tool
     def plain() -> str:
-        """Begin a run in a plain function."""
+        """Start a run in a plain function."""
         return str(replaced().run_sync("Go.", approve="auto").rounds[0].results[0].parts[0].text)
 
     store = Store(tmp_path)

@@ -1,4 +1,4 @@
-"""Calls of steps go the way of a model's calls: gates, limits, questions, one result, the log, the tables."""
+"""Calls of steps are treated like those of a model: gates, limits, questions, one result, log, tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Gate = Callable[[ToolCall, Any], Verdict]
 
 
 class Disk:
-    """A tool that notes its calls."""
+    """A tool that records its calls."""
 
     def __init__(self) -> None:
         self.written: list[str] = []
@@ -50,7 +50,7 @@ class Disk:
 
 
 def run_of(workflow: Workflow, agent_settings: Any = None, **options: Any) -> Run:
-    """A run of the workflow, on virtual time, with settings for its agents."""
+    """Run the workflow on virtual time, with settings for its agents."""
     runs = workflow.orchestration(agent_settings=agent_settings)
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return checked(runner.run(runs.run("", RunOptions(show=False, **options))))
@@ -61,7 +61,7 @@ def next_of(answers: Iterator[Any], question: Any) -> Any:
 
 
 def checked(run: Run) -> Run:
-    """The run, whose log is sound and holds one result of each call."""
+    """Check that the log is well-formed and has one result per call."""
     again = [decode(encode(event)) for event in run.events]
     check_events(again, "its log")
     assert Run.from_events(again) == run

@@ -1,4 +1,4 @@
-"""Why an attempt at a step failed, and the words of ``on`` that ask for another one."""
+"""Reasons of failed attempts, and the words of ``on`` that retry them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLASSES = {
 
 
 def ended(status: str, reason: str, error: str = "") -> StepFailure:
-    """The failure of a step whose nested run ended so."""
+    """Return the failure of a step whose nested run ended so."""
     built = RunBuilder()
     if error:
         built.add(ErrorRaised, error=RunError(error, f"A message of {error}"), where="model")
@@ -30,7 +30,7 @@ def ended(status: str, reason: str, error: str = "") -> StepFailure:
 
 
 def words(failure: StepFailure) -> set[str]:
-    """The words of ``on`` that ask for another attempt, one by one."""
+    """Return the words of ``on`` that retry this failure."""
     return {word for word in KNOWN_WORDS if failure.is_retried((word,))}
 
 

@@ -1,4 +1,4 @@
-"""Whether steps may call tools: the approval mode of the run, alone and together with the rules of a task file."""
+"""Permission of tool steps: the approval mode of the run, alone and with the rules of a task file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ stage:
 
 
 class Tools:
-    """Two tools that note how they were called; one only reads."""
+    """Two tools that record their calls; one only reads."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -154,7 +154,7 @@ def test_nested_agents_and_workflows_inherit_mode_and_permanent_approvals(tmp_pa
 
 
 class Cleaner:
-    """A tool whose agent calls another one; both are asked about, and called with what the person gave instead."""
+    """A tool whose agent calls another; both need approval and run with edited arguments."""
 
     def __init__(self, effects: list[str] | None = None) -> None:
         self.done: list[str] = []
@@ -183,7 +183,7 @@ def test_repeated_call_keeps_only_its_own_permission(tmp_path: Path, subtests: p
     workflow = Workflow.from_yaml("workflow:\n  - {type: tool, name: clean, args: {path: all}}\n", tools=whole.tools)
     run = played(workflow, "", {}, store, approve="ask", answer=whole.answer)
     assert whole.done == ["clean one", "remove two"] and len(run.questions) == 3
-    for folder in store.kept[:-2]:  # before its step had finished
+    for folder in store.kept[:-2]:  # before the end of its step
         for effects in (None, ["write"], ["read"]):
             with subtests.test(f"{folder.name} {effects}"):
                 answered = [one.question.message for one in Store(folder).load(run.id).questions if one.outcome == "answered"]

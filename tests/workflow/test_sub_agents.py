@@ -1,4 +1,4 @@
-"""Agents of a workflow give tasks to its other agents, each with a tool of its name."""
+"""Agents of a workflow delegate to other agents, each by a tool with its name."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_log_whose_nested_run_is_itself_counts_no_replies(tmp_path: Path) -> Non
 
 
 class _OneRun(Store):
-    """A store that has one run, whatever the name."""
+    """A store that returns one run for every name."""
 
     def __init__(self, folder: Path, run: Run) -> None:
         super().__init__(folder)

@@ -1,4 +1,4 @@
-"""Templates of workflows: what they name, and the values they get."""
+"""Templates of workflows: references and their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nothing reaches, and loops without a way out, are found in every form."""
+"""Unreachable steps and endless loops are reported in every form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong in a workflow file is found before anything runs: all at once, each with its line."""
+"""Problems of a workflow file are reported together with their lines, before it runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIRST = AGENTS.count("\n") + 1
 
 
 def found_in(text: str, **options: Any) -> list[Problem]:
-    """All problems of a text, or its warnings if it has none."""
+    """Return the problems of a text, or its warnings if there are none."""
     try:
         return list(read_workflow(text, "w.yaml", **options).warnings)
     except WorkflowProblems as error:

@@ -1,4 +1,4 @@
-"""The engine: what it does beyond the examples, on every way out."""
+"""The engine beyond the examples, with every end of a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from agentnb.workflow.running.walker import LoopCounters, LoopLimitReached
 
 
 def steps(text: str, *, agents: str = "a b c d", **settings: Any) -> Workflow:
-    """A workflow of these steps, with an agent for each letter."""
+    """Return a workflow of these steps, with an agent for each letter."""
     declared = "\n".join(f"  {name}: {{instruction: Work.}}" for name in agents.split())
     return Workflow.from_yaml(f"agents:\n{declared}\nworkflow:\n{text}\n", **settings)
 
@@ -308,7 +308,7 @@ def test_timeout_does_not_count_waiting_for_the_main_thread() -> None:
     type: map
     over: [0, 1, 2, 3]
     step: {type: tool, name: nap, timeout: 0.9, args: {n: "{{ $item }}"}}"""
-    run = with_tools(text, nap).run_sync(show=False)  # longer than that in all
+    run = with_tools(text, nap).run_sync(show=False)  # longer in total
     assert run.steps["each"]["output"] == [0, 1, 2, 3]
 
 

@@ -1,4 +1,4 @@
-"""Every example of the form runs, and gives what the file beside it says."""
+"""Every example of the form runs with the expected results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that a workflow names, and what it is given in Python: checked before it runs."""
+"""Nested files and Python arguments of a workflow are checked before it runs."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_workflow_spec_imports_no_runtime_or_session() -> None:
 
 
 def chain_of_files(folder: Path, last: str) -> Path:
-    """Three files, each of which runs the next twice; the last does ``last``."""
+    """Write three files, each of which runs the next twice; the last does ``last``."""
     for name, to in {"top.yaml": "middle.yaml", "middle.yaml": "deep/bottom.yaml"}.items():
         (folder / name).write_text(RUNS.format(to) + f"  - {{id: b, type: workflow, file: {to}}}\n")
     (folder / "deep").mkdir()
@@ -164,7 +164,7 @@ def test_nested_task_file_has_the_inputs_of_its_own_step(tmp_path: Path) -> None
 
 
 def files_that_run_the_next(folder: Path, count: int, times: int = 1) -> Path:
-    """Files that each run the next, so many times; the last does nothing."""
+    """Write so many files that each run the next; the last does nothing."""
     for number in range(count):
         steps = [f"{{id: s{one}, type: workflow, file: {number + 1}.yaml}}" for one in range(times)]
         (folder / f"{number}.yaml").write_text(f"workflow: [{', '.join(steps)}]")

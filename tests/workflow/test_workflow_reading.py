@@ -1,4 +1,4 @@
-"""Workflow files become steps: their ids, their defaults, their short forms."""
+"""Workflow files become steps: ids, defaults, short forms."""
 
 from __future__ import annotations
 

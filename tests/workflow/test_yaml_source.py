@@ -1,4 +1,4 @@
-"""YAML that a person wrote: its values, its lines, and what is refused."""
+"""YAML source: values, lines, and problems."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).parent / "examples"
 
 
 def read(text: str) -> Any:
-    """The value of a text without problems."""
+    """Return the value of a text without problems."""
     problems = Problems()
     node = read_yaml(text, problems)
     assert problems.found == []
@@ -30,7 +30,7 @@ def read(text: str) -> Any:
 
 
 def refused(text: str) -> list[tuple[int, str]]:
-    """The lines and messages of the problems in a text."""
+    """Return lines and messages of the problems in a text."""
     problems = Problems()
     read_yaml(text, problems)
     return [(problem.line, f"{problem.message} {problem.hint}") for problem in problems.found]

@@ -1,4 +1,4 @@
-"""The plans of a run with the progress of their steps, folded from the log."""
+"""Plans of a run with the progress of their steps, folded from the log."""
 
 from __future__ import annotations
 

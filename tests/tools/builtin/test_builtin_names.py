@@ -1,4 +1,4 @@
-"""Words for built-in tools, what they stand for, and what a log keeps of them."""
+"""Names of built-in tools and groups, and their settings in a log."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_registry_name_is_read_with_any_separator(subtests: pytest.Subtests) -> 
             assert spec.agents["a"].tools == (spec.steps[0].tool,) == ("web_fetch",)
             assert names(name) == ["web_fetch"]
             assert Plan.read(f"steps: [{{name: '{name}'}}]").tool_names == ("web_fetch",)
-            if ":" not in name:  # that is a function of a module, in a shell
+            if ":" not in name:  # a function of a module in a shell
                 assert [tools_of(one)[0].spec.name for one in find_tools([name])] == ["web_fetch"]
                 assert [tools_of(one)[0].spec.name for one in find_in_notebook([name], {})] == ["web_fetch"]
     assert find_in_notebook(["json.loads"], {"json": json}) == [json.loads]

@@ -1,4 +1,4 @@
-"""The calls of the examples, each in a run: files, commands, a real repository, and GitHub's API at loopback."""
+"""Calls of the examples, each in a run: files, commands, a real repository, and GitHub's API at loopback."""
 
 from __future__ import annotations
 

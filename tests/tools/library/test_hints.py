@@ -1,4 +1,4 @@
-"""Type hints of libraries that name types which only type checkers import."""
+"""Library type hints with names that only type checkers import."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def load(path: str, rows: Sequence[int], decoder: js.JSONDecoder, size: Size, fr
 
 @pytest.fixture
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A function of an installed package, whose hints cannot all be read."""
+    """A function of an installed package with unreadable hints."""
     folder = tmp_path / "site-packages" / "some_library"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text("")

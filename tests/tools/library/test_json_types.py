@@ -1,4 +1,4 @@
-"""The part of a type that JSON can express: of unions their members, of containers their items."""
+"""The JSON part of a type: members of unions, items of containers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Texts(Protocol[Item_co]):
 
 
 class Marker:
-    """A value of a library's own."""
+    """A value of a library."""
 
 
 NO_DEFAULT: Any = Literal[Marker.__new__(Marker)]  # type: ignore[valid-type]  # as libraries write it
@@ -48,7 +48,7 @@ PARTS: list[tuple[Any, Any]] = [
     (Texts[str], list[str]),
     (Mapping[str, int | Buffer[bytes]], dict[str, int]),
     (list[int | Buffer[bytes]] | None, list[int] | None),
-    (list[int] | Sequence[str], list[int]),  # JSON does not tell them apart
+    (list[int] | Sequence[str], list[int]),  # equal in JSON
     (Literal["a", 1] | Buffer[bytes], Literal["a", 1]),
     (Annotated[str | Buffer[bytes], "any words"], str),
     (int | bool, int | bool),

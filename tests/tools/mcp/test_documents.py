@@ -1,4 +1,4 @@
-"""Documents of settings in JSON, YAML and TOML: their values, and the places that errors name."""
+"""Settings documents in JSON, YAML and TOML: values, and locations in errors."""
 
 from __future__ import annotations
 

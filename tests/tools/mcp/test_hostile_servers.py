@@ -1,4 +1,4 @@
-"""What servers write reaches nobody as control characters or as a key, and lists or schemas without an end are bounded."""
+"""Hostile servers: no control characters or keys in texts, and bounded lists and schemas."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FORM = t.ElicitRequestFormParams(message=HOSTILE, requested_schema={"type": "obj
 
 
 class Hostile:
-    """A server whose every text holds control characters: progress, a question, and at last an error."""
+    """A server with control characters in every text: progress, a question, and an error."""
 
     server = MCPServer("bench", "program")
     work_dir = Path()
@@ -126,7 +126,7 @@ def test_late_question_of_a_finished_call_is_cancelled() -> None:
 
         token = _asker.set(asker)
         live._askers.append(asker)
-        question = asyncio.ensure_future(late())  # the client makes tasks within the call
+        question = asyncio.ensure_future(late())  # the client creates tasks within the call
         live._askers.remove(asker)
         _asker.reset(token)
         over.set()

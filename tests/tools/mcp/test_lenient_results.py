@@ -1,4 +1,4 @@
-"""Results of servers that the client cannot model, read as far as they can be."""
+"""Results of servers that violate the protocol, read where possible."""
 
 from __future__ import annotations
 

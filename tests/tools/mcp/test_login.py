@@ -1,4 +1,4 @@
-"""The requests of a person who is logged in at an MCP server, and what is kept of the login."""
+"""Requests with a login at an MCP server, and the stored login."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def request() -> httpx2.Request:
 
 
 async def exchanged(auth: Any, answer: Any) -> list[httpx2.Request]:
-    """Return the requests of one that is answered so."""
+    """Return the requests of one request that is answered so."""
     flow, sent = auth.async_auth_flow(request()), []
     try:
         one = await anext(flow)

@@ -1,4 +1,4 @@
-"""Results of MCP servers: what a model gets, what a person is shown."""
+"""Results of MCP servers, for a model and for a person."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_content_becomes_texts_and_pictures_in_order(subtests: pytest.Subtests) 
             [text("a" * MAX_TEXT_CHARACTERS + "b" * 1000)],
             [f"{'a' * half}\n[... 1,000 characters left out ...]\n{'a' * (half - 1000)}{'b' * 1000}"],
         ),
-        # not of the protocol
+        # not in the protocol
         ("three", ["three"]),
         (text("three"), ["three"]),
         (None, ["(no content)"]),

@@ -1,4 +1,4 @@
-"""Files of MCP servers of other programs, as their documentation has them."""
+"""MCP configuration files of other programs, as documented."""
 
 from __future__ import annotations
 

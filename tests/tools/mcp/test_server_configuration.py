@@ -1,4 +1,4 @@
-"""Which server a name stands for, and what ``${NAME}`` does."""
+"""Lookup of servers by name, and variables in ``${NAME}``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def loaded(*commands: str) -> ServerList:
 def test_added_servers_win_over_files_and_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Configuration()
     assert found.source("clock") == "" and found.servers == {}
-    monkeypatch.setenv("MCP_SERVERS", "clock:of-variable,fs:fs-server")  # read when a server is looked up
+    monkeypatch.setenv("MCP_SERVERS", "clock:of-variable,fs:fs-server")  # read at lookup
     assert (found.server("clock"), found.source("clock")) == (server("of-variable"), "MCP_SERVERS")
     found.load(loaded("of-file"), "/a.json")
     found.load(loaded("of-newer-file"), "/b.json")

@@ -1,4 +1,4 @@
-"""Settings of MCP servers as people write them, and where an error is."""
+"""Settings of MCP servers as people write them, and locations of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tools of servers a request offers, and how well words find the others."""
+"""Server tools in a request, and the quality of tool search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MANY = [tool_of("bench", described(name, about)) for name, about in generated_to
 
 
 def words(*counts: int) -> list[str]:
-    """Return names of tools: of the first number, or of a range."""
+    """Return names of tools: the first so many, or a range."""
     return [f"t{number}" for number in range(*counts)]
 
 
@@ -92,7 +92,7 @@ def test_existing_order_is_kept_and_no_tool_is_lost(own: int, turns: list[tuple[
 
 
 def place_of(query: str, tools: Sequence[MCPTool], *wanted: str) -> int:
-    """Return the place of the first of these tools in what a query finds, counted from 1."""
+    """Return the rank of the first of these tools in the result of a query, counted from 1."""
     return next((place for place, tool in enumerate(rank_tools(query, tools), 1) if tool.spec.name in wanted), 1_000)
 
 

@@ -1,4 +1,4 @@
-"""Files of docker/cagent are read as workflow files, and what they hold besides is noted with its line."""
+"""Agent files of docker/cagent run as workflow files; other keys are reported with their line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of docker/cagent's files are named as agentnb names them."""
+"""Names of models in cagent files become those of agentnb."""
 
 from __future__ import annotations
 

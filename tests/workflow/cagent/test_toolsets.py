@@ -1,4 +1,4 @@
-"""Toolsets of docker/cagent's files are words for agentnb's tools and for servers of the person's."""
+"""Toolsets of cagent files become tools of agentnb and MCP servers."""
 
 from __future__ import annotations
 

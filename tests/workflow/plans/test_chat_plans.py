@@ -1,4 +1,4 @@
-"""A chat's plan: calls, agents and replies, each after what it depends on."""
+"""Plans in chat form: tool calls, agents and replies in order of their dependencies."""
 
 from __future__ import annotations
 

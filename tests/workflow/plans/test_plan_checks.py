@@ -1,4 +1,4 @@
-"""What is wrong in a plan, all of it at once, with its lines."""
+"""Problems of a plan are reported together, with their lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans are read in both forms, from YAML, JSON, prose and calls of tools, and written again without a loss."""
+"""Plans round-trip in both forms and are read from YAML, JSON, prose and tool calls."""
 
 from __future__ import annotations
 

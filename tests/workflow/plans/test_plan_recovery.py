@@ -1,4 +1,4 @@
-"""A planner whose process dies while it asks: the answer is given later, by the id of the question, and no call is repeated."""
+"""A killed planner resumes with an answer by question id and repeats no call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUERY = "- `tides_fetch('brest')`\n- `tides_fetch()`\n- `tides_fetch('cork')`"
 
 
 def killed_while_asking(folder: Path, tool: Any, model: Any, query: str = QUERY) -> tuple[Store, Run]:
-    """The run as its log has it when the process dies over the first question, and its store."""
+    """Return the run, killed during its first question, from its log, and its store."""
     store, cut = Store(folder / "whole"), Store(folder / "cut")
     run = run_of(Workflow.planner([tool]), {"query": query}, store, model=model, answer=lambda question: {"station": "vigo"})
     asked = next(index for index, event in enumerate(run.events) if isinstance(event, QuestionAsked))

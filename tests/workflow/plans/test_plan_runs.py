@@ -1,4 +1,4 @@
-"""A plan that is run, and a planner and an executor in turn: calls, results, questions, repeats, limits."""
+"""Runs of plans, and of a planner with its executor: calls, results, questions, repeats, limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions of MCP servers in a step of a plan: what the planner sees of the answer, and a run that waits for it."""
+"""Questions of MCP servers in plan steps: the answer for the planner, and suspended runs."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ __all__ = ["servers"]
 
 
 def booking(tool: str = "book", **more: Any) -> dict[str, Any]:
-    """A step whose server asks for seats."""
+    """Return a step whose server asks for seats."""
     return {"name": f"mcp_bench_{tool}", "args": {"train": "TGV"}, **more}
 
 
 def booked(servers: Servers, store: Store | None = None, tool: str = "book", **settings: Any) -> tuple[Run, ScriptedModel]:
-    """The run of a planner that books."""
+    """Run a planner that books."""
     with use_host(Host(servers=servers)):
         return planned([steps(booking(tool)), DONE], [bench()], store, approve="auto", **settings)
 
 
 def resumed(servers: Servers, run: Run, store: Store, **settings: Any) -> tuple[Run, ScriptedModel]:
-    """The run as it goes on, and its model, which has the rest of the replies."""
+    """Resume the run with the remaining replies; return it and its model."""
     model = ScriptedModel([DONE])
     with use_host(Host(servers=servers)):
         return asyncio.run(recover(run.id, tools=[bench()], store=store, model=model, **settings)), model
 
 
 def check(run: Run, model: ScriptedModel, said: str, *, completed: bool) -> None:
-    """The planner saw the end of the one call once, and the question was asked once."""
+    """Check that the planner saw one result and the question was asked once."""
     assert (run.status, run.text) == ("completed", DONE), run.error
     ((name, result, error),) = results(run)
     assert (name, error is None) == ("mcp_bench_book", completed)

@@ -1,4 +1,4 @@
-"""A planner without a key: each persona of the simulated model plans the list of the query, and comes to an end."""
+"""The simulated model as planner: each persona plans the list of the query and completes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUERY = "- First `tides_fetch('brest')`\n- Then `tides_fetch('vigo')` and `tides
 
 
 def simulated(query: str, *tools: Any, persona: str = "disciplined", **settings: Any) -> Run:
-    """The run of the planner with the simulated model."""
+    """Run the planner with the simulated model."""
     workflow = Workflow.planner(tools or [tides_fetch])
     inputs = {"query": query, **settings.pop("inputs", {})}
     return run_of(workflow, inputs, None, model=f"simulated:{persona}", **settings)

@@ -1,4 +1,4 @@
-"""Plans as a hostile or an unlucky model writes them, and inputs of odd types: nothing is run that was not meant or allowed."""
+"""Hostile and malformed plans, and inputs of odd types: only permitted steps run."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ TOOLS = [tides_fetch, tables_compare]
 
 
 def chat(*written: dict[str, Any]) -> str:
-    """A planner's reply: a plan in the form of a chat."""
+    """Return a planner's reply: a plan in chat form."""
     return json.dumps(
         {"reasoning": "to see", "steps": [{"type": "research", "description": "do it", **one} for one in written]}
     )
 
 
 def fetching(station: str, **more: Any) -> dict[str, Any]:
-    """A step of a chat's plan that fetches the table of a station."""
+    """Return a step in chat form that fetches the table of a station."""
     return {"tools": ["tides_fetch"], "args": {"station": station}, **more}
 
 

@@ -1,4 +1,4 @@
-"""Which tools a task file may call: all, none, or those that the person allows."""
+"""Tools that a task file may call: all, none, or those that a person approves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ vars: {times: 0}
 
 
 class Tools:
-    """Two tools that note how they were called."""
+    """Two tools that record their calls."""
 
     def __init__(self) -> None:
         self.called: list[str] = []
@@ -141,7 +141,7 @@ def test_permission_holds_for_its_own_execution_only(tmp_path: Path) -> None:
     starts = [place for place, event in enumerate(run.events) if isinstance(event, StepStarted) and event.step == "send"]
     log = store.path(run.id)
     lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
-    log.write_text("".join(lines[: starts[1] + 1]), encoding="utf-8")  # killed before it was asked again
+    log.write_text("".join(lines[: starts[1] + 1]), encoding="utf-8")  # killed before the next question
     tools.called.clear()
     again = asyncio.run(recover(run.id, store=store, tools=tools.tools, suspend=True))
     assert (again.status, len(again.waiting), tools.called) == ("waiting_on_user", 1, [])

@@ -1,4 +1,4 @@
-"""How tasks run: in their order, in the background, many at once; what happens when one fails, and where the run goes on."""
+"""The task engine: order, background tasks, concurrency, failures and gotos."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentnb.workflow.tasks.task_calls import ActionCall
 
 
 class Bench:
-    """Tools that note when they begin and end."""
+    """Tools that record their beginning and end."""
 
     def __init__(self) -> None:
         self.told: list[str] = []

@@ -1,4 +1,4 @@
-"""The graph of a task file: its tasks in their order, and the ways that a goto takes."""
+"""The graph of a task file: tasks in order, and edges of gotos."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong in a task file is found before anything runs, all of it at once, each with its line."""
+"""Problems of a task file are reported together with their lines, before it runs."""
 
 from __future__ import annotations
 

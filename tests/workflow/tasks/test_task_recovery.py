@@ -1,4 +1,4 @@
-"""A task file whose process dies goes on where it was: what has finished is not done again, and it takes the same way."""
+"""A killed task file resumes where it was: finished tasks are not repeated, and branches stay the same."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ stage:
 
 
 def decisions(run: Run) -> list[Any]:
-    """What the run has decided: the ends of its steps but for what was cancelled, which may be begun again, and its way."""
+    """Return the decisions of a run: ends of steps, except cancelled ones that may restart, and branches."""
     told = []
     for event in run.events:
         if isinstance(event, StepFinished) and event.status != "cancelled":
@@ -68,7 +68,7 @@ def resumed(workflow: Workflow, inputs: Mapping[str, Any], store: Store, run_id:
 
 
 class Case(NamedTuple):
-    """A task file and what it is run with, made anew for each run."""
+    """A task file with fresh settings for each run."""
 
     workflow: Workflow
     inputs: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Paths are confined to the working directory, also where a link is swapped in after the check."""
+"""Paths are confined to the working directory, even if a link is swapped in after the check."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_missing_working_directory_is_reported(subtests: pytest.Subtests, desk: 
 
 
 def swapping(name: str, swap: Callable[[], Any], original: Callable[..., int]) -> Callable[..., int]:
-    """Return ``os.open``, which swaps right before the first time that a name is opened."""
+    """Return an ``os.open`` that swaps right before a name is first opened."""
     left = [swap]
 
     def opened(path: Any, flags: int, *rest: Any, **settings: Any) -> int:
@@ -176,7 +176,7 @@ TREES = st.lists(st.tuples(st.sampled_from(["file", "folder", "link", "absolute 
 
 
 def plant(desk: FileDesk, tree: list[tuple[str, str, str]]) -> None:
-    """Make files, folders and links in the working directory, where they can be made."""
+    """Create files, folders and links in the working directory, where possible."""
     for kind, path, target in tree:
         place = Path(os.path.normpath(desk.folder / path))
         if not os.path.realpath(place.parent).startswith(f"{desk.folder}"):

@@ -1,4 +1,4 @@
-"""The nature of calls about files: those that may hold keys are asked about."""
+"""Calls about files that may contain keys need approval."""
 
 from __future__ import annotations
 

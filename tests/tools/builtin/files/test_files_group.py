@@ -1,4 +1,4 @@
-"""The group of the file tools: schemas, pickles, systems without descriptors of folders."""
+"""The group of file tools: schemas, pickling, systems without folder descriptors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing is written into git directories and the store of runs, however they are named or reached."""
+"""Git directories and the store of runs are not written under any name."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_personal_folder_is_recognized_under_other_paths(
     subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settings, "personal_folder", lambda: desk.folder / "own")
-    monkeypatch.setattr(confined, "is_personal", lambda path: False)  # as for a second mount of it
+    monkeypatch.setattr(confined, "is_personal", lambda path: False)  # as with a second mount of it
     desk.put({"own/in/a.txt": "a word\n"})
     for name, arguments in {
         "read_file": {"path": "own/in/a.txt"},

@@ -1,4 +1,4 @@
-"""Writing files: exact bytes, all or nothing, nothing over a key by its mark."""
+"""Writing files: exact bytes, all or nothing, and no mark over a key."""
 
 from __future__ import annotations
 

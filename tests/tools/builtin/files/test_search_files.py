@@ -1,4 +1,4 @@
-"""Searching files: matches, bounds, and what was cut or left out."""
+"""Searching files: matches, bounds, and notes about cut results."""
 
 from __future__ import annotations
 

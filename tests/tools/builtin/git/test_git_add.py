@@ -1,4 +1,4 @@
-"""``git_add``: what is staged, what is left out, and what is refused."""
+"""``git_add``: staged, skipped and refused files."""
 
 from __future__ import annotations
 

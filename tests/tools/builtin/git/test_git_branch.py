@@ -14,7 +14,7 @@ from agentnb import settings
 
 @pytest.fixture
 def repository(tmp_path: Path) -> GitRepository:
-    """A repository whose branch ``two`` has another d/a.txt."""
+    """Return a repository whose branch ``two`` has another d/a.txt."""
     repository = GitRepository.make(tmp_path / "r")
     for name in ("d/a.txt", "c.txt"):
         repository.write(name, "1\n")
@@ -99,11 +99,11 @@ def test_switch_that_needs_a_filter_is_refused(repository: GitRepository, snapsh
     repository.write("big.bin", "version https://git-lfs.github.com/spec/v1\n")
     repository.commit("By git-lfs")
     repository.git("switch", "--quiet", "main")
-    # By the attributes of the branch, although the folder has none.
+    # By the attributes of the branch; the folder has none.
     outcome = repository.call("git_branch", action="switch", name="lfs")
     assert (outcome.error_code, outcome.text) == ("filtered", snapshot)
     assert not (repository.folder / "big.bin").exists()
-    # By the attributes of the folder, although the branch has none.
+    # By the attributes of the folder; the branch has none.
     repository.write(".gitattributes", "*.txt filter=x\n")
     assert repository.refusal("git_branch", action="switch", name="two") == "filtered"
     repository.write(".gitattributes", "c.txt filter=x\n")

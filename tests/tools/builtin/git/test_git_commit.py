@@ -1,4 +1,4 @@
-"""``git_commit``: what is committed, by whom, and what was left out."""
+"""``git_commit``: committed files, author, and skipped files."""
 
 from __future__ import annotations
 

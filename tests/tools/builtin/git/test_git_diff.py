@@ -1,4 +1,4 @@
-"""``git_diff``: what is shown of changes, how much of it, and what is left out."""
+"""``git_diff``: changes, bounds, and skipped files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The group ``git``: its schemas, what its calls are, and whether the git program can be used."""
+"""The group ``git``: schemas, kinds of calls, and a usable git program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths of a repository: how they read, and which a model may name."""
+"""Paths of a repository: their spelling, and those a model may name."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_program_that_does_not_start_is_refused() -> None:
 
 
 def read_pipe(pipe: int) -> bytes:
-    """Wait for what a pipe has next: nothing, once no process holds its other end."""
+    """Wait for the next bytes of a pipe: empty when no process holds its other end."""
     os.set_blocking(pipe, True)
     return os.read(pipe, 10)
 

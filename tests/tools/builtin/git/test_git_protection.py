@@ -1,4 +1,4 @@
-"""What a git process gets of the kernel's environment, and which program it is."""
+"""Environment and program of a git process."""
 
 from __future__ import annotations
 

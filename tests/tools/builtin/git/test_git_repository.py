@@ -1,4 +1,4 @@
-"""Which repository the tools work on, and which they refuse."""
+"""Repositories that the tools use and refuse."""
 
 from __future__ import annotations
 

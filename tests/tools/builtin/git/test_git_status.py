@@ -1,4 +1,4 @@
-"""``git_status``: the branch, the changed files and what is in progress."""
+"""``git_status``: branch, changed files, and an operation in progress."""
 
 from __future__ import annotations
 

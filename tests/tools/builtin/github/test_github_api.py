@@ -1,4 +1,4 @@
-"""Requests to GitHub's API: where the token goes, and an error for each refusal."""
+"""Requests to GitHub's API: the token's destination, and an error for each refusal."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_refusals_are_errors_with_a_hint(monkeypatch: pytest.MonkeyPatch, snapsh
                 outcome = refusal(server.url, has_token=has_token)
                 assert outcome.error_code == code
                 assert outcome.text == snapshot(f"{name}{'' if has_token else ', no token'}")
-            assert len(server.asked) == 2 and server.problems == []  # it does not try again
+            assert len(server.asked) == 2 and server.problems == []  # no second try
 
 
 def test_token_goes_to_no_other_host(subtests: pytest.Subtests) -> None:

@@ -27,7 +27,7 @@ def test_issue_list_is_cut_at_the_requested_length(snapshot: Snapshot) -> None:
 
 
 def test_issues_of_a_renamed_repository_are_not_listed(snapshot: Snapshot) -> None:
-    """GitHub redirects to the new name; the filters are lost on the way."""
+    """GitHub redirects to the new name, and the filters are lost."""
     renamed = issue(1, repository_url="https://api.github.com/repos/octo/waves")
     with pytest.raises(ToolRefused) as caught:
         issue_lines([renamed], TIDES, 10)

@@ -1,4 +1,4 @@
-"""The repository that the address of a remote names."""
+"""The repository of a remote's address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The group ``notebook`` outside a notebook: what works, what is refused, what a model is told."""
+"""The group ``notebook`` outside a notebook: usable and refused tools, and their descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check for dangerous commands: what it stops, and what only looks like it."""
+"""The check for dangerous commands, and commands that only look dangerous."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Ways out of the sandbox, each tried by a command in it. What leads out without a sandbox is tried there too.
+"""Ways out of the sandbox, each tried by a command inside it. Those that lead out without a sandbox are tried there too.
 
-No command here harms a machine on which it leads out.
+Commands are harmless on a machine where they lead out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def sandbox() -> None:
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of a project in the home of the person, with a secret beside it."""
+    """Create a project folder in the home of the person, beside a secret."""
     work = tmp_path / "home" / "project"
     work.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -46,7 +46,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def tried(folder: Path, command: str, shell: Shell = SHELL) -> str:
-    """Run a command, whatever comes of it, and return what it printed."""
+    """Run a command and return its output, failed or not."""
     return call_bash(shell, folder, command).text
 
 

@@ -1,4 +1,4 @@
-"""What works in the sandbox, and what a command sees there."""
+"""Commands that work in the sandbox, and their view of the system."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sandbox() -> None:
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of a project, beside the home of the person."""
+    """Create a project folder beside the home of the person."""
     home = tmp_path / "home"
     (home / "project").mkdir(parents=True)
     (home / ".gitconfig").write_text('[user]\n\tname = "Ada \\"Countess\\" Lovelace"\n\temail = ada@example.org\n')
@@ -257,7 +257,7 @@ def served(folder: Path) -> Iterator[int]:
 
 
 def wheel(folder: Path) -> None:
-    """Write a package by hand."""
+    """Write a package without a build tool."""
     info = "tiny-1.0.dist-info"
     with zipfile.ZipFile(folder / "tiny-1.0-py3-none-any.whl", "w") as file:
         file.writestr("tiny.py", "SIZE = 3\n")

@@ -1,4 +1,4 @@
-"""Processes of a command: nothing is left of them at its end, at the time-out and at a stop."""
+"""Processes of a command: all ended after its end, a timeout or a stop."""
 
 from __future__ import annotations
 

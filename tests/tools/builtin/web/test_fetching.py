@@ -1,4 +1,4 @@
-"""Fetching: the result, its bounds, and an error with a code for all that goes wrong."""
+"""Fetching: results, bounds, and an error code for each failure."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_compression_bomb_uses_no_memory(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(fetching, "WEB_BYTES", 5_000)
     bomb = gzip.compress(b"a" * 20_000_000)
     with public_server(monkeypatch, {"/": Reply(bomb, headers={"Content-Encoding": "gzip"})}):
-        web_fetch("http://page.test/")  # what the libraries keep is there
+        web_fetch("http://page.test/")  # libraries keep caches
         tracemalloc.start()
         try:
             assert web_fetch("http://page.test/").ok
@@ -105,7 +105,7 @@ def test_compression_bomb_uses_no_memory(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def forever(piece: bytes, told: threading.Event) -> Callable[[BaseHTTPRequestHandler], None]:
-    """A page that never ends, until its reader is gone."""
+    """Serve an endless page until the reader disconnects."""
 
     def send(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
@@ -122,7 +122,7 @@ def forever(piece: bytes, told: threading.Event) -> Callable[[BaseHTTPRequestHan
 
 
 def silent(told: threading.Event) -> Callable[[BaseHTTPRequestHandler], None]:
-    """A server that takes a request and never answers, until its reader is gone."""
+    """Accept a request and never answer, until the reader disconnects."""
 
     def wait(handler: BaseHTTPRequestHandler) -> None:
         handler.close_connection = True
@@ -153,7 +153,7 @@ def test_slow_server_times_out(monkeypatch: pytest.MonkeyPatch, snapshot: Snapsh
 
 
 def _trickle(told: threading.Event) -> Callable[[BaseHTTPRequestHandler], None]:
-    """A page of which a byte comes now and then, until its reader is gone."""
+    """Send a byte of a page now and then, until the reader disconnects."""
 
     def send(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
@@ -254,7 +254,7 @@ def test_certificate_names_are_verified(monkeypatch: pytest.MonkeyPatch, tmp_pat
         assert server.asked == [("page.test", "/")]
     with public_server(monkeypatch, {}):
         plain = web_fetch("https://page.test/")
-    # The reasons are OpenSSL's own, and differ between its versions.
+    # The reasons are from OpenSSL and differ between versions.
     assert [outcome.error_code for outcome in (unknown, other, plain)] == ["tls_error"] * 3
     assert "certificate" in unknown.text and "other.test" in other.text
 

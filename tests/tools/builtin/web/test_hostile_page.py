@@ -1,4 +1,4 @@
-"""A hostile page is worked on by an agent: nothing of it runs, and it reaches nothing."""
+"""An agent works on a hostile page: nothing of it runs or reaches anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of HTML: what a reader sees, in an order and form that a model can read."""
+"""Text of HTML: visible content, in readable order and form."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_any_text_is_parsed(html: str) -> None:
 
 
 def test_hostile_pages_take_linear_time(subtests: pytest.Subtests) -> None:
-    """Twenty times the length: a time that grows with its square would be 400 times as long."""
+    """At twenty times the length, quadratic work would take 400 times as long."""
     pieces = (
         "<div>",
         "<b><p>",

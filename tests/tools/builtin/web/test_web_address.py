@@ -1,4 +1,4 @@
-"""Addresses: which are read, which are public, and where a redirect may lead."""
+"""Web addresses: valid and public ones, and allowed redirects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections: each name is resolved once, all its addresses are judged, and a judged address is the one that is used."""
+"""Connections: each name is resolved once, all its addresses are judged, and a judged address is used."""
 
 from __future__ import annotations
 

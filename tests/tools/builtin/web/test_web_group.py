@@ -40,7 +40,7 @@ def test_local_setting_is_restored_only_from_a_trusted_log(snapshot: Snapshot) -
 
 
 def fetched(urls: list[str], **settings: Any) -> list[str | None]:
-    """Run an agent that fetches these, one after the other, and return the error codes of the results."""
+    """Run an agent that fetches these in turn, and return the error codes."""
     script = [*[ToolCall("web_fetch", {"url": url}) for url in urls], "Done."]
     run = Agent(ScriptedModel(script), tools=["web"], todos=False, **settings).run_sync("Go.")
     return [result.error_code for one in run.rounds for result in one.results]
