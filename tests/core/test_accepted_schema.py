@@ -97,7 +97,7 @@ def test_accepted_schema_is_unchanged() -> None:
         "additionalProperties": False,
     }
     assert parameters(ToolSpec("it", "", schema)) == schema
-    assert [*accepted_schema(schema)] == [*schema], "in its order, which caches of prompts know"
+    assert [*accepted_schema(schema)] == [*schema], "same order, for prompt caches"
 
 
 def test_arguments_are_renamed_to_the_names_of_the_server() -> None:

@@ -210,7 +210,7 @@ def test_running_plan_has_its_step_number_and_step_count(subtests: pytest.Subtes
         "again, after an edit": ((w.PlanEdited, {"plan_id": "a", "plan": {"steps": [{}]}}), (0, 2)),
         "again, as edited": (executes(id="a"), (0, 1)),
         "again, without a list of steps": (executes(id="c", steps="none"), (0, 0)),
-        "of a plan whose id is no text": (executes(id=["x"]), (0, 0)),
+        "of a plan with an invalid id": (executes(id=["x"]), (0, 0)),
         "the run's end": (ended("failed"), None),
     }.items():
         with subtests.test(name):

@@ -193,7 +193,7 @@ def test_limits_are_checked_in_a_field_and_in_the_form(subtests: pytest.Subtests
         for text in texts:
             with subtests.test(name, text=text):
                 assert list(asked(RIGHT | {name: text})[1]) == [name]
-    assert list(asked({})[1]) == ["tags"], "a list that needs a choice"
+    assert list(asked({})[1]) == ["tags"], "a list that requires a choice"
 
 
 def test_each_kind_of_field_produces_its_value(subtests: pytest.Subtests) -> None:
@@ -215,7 +215,7 @@ def test_each_kind_of_field_produces_its_value(subtests: pytest.Subtests) -> Non
             assert asked(RIGHT | typed) == ({"tags": ["a"]} | value, {})
     empty = {"type": "object", "properties": {"note": {"type": "string"}}}
     assert filled_form(empty, {"note": ""}, {}).value == {"note": ""}
-    assert filled_form(empty, {"note": ""}, {"0.empty": ""}).value == {}, "the mark is taken away"
+    assert filled_form(empty, {"note": ""}, {"0.empty": ""}).value == {}, "the mark is removed"
     assert filled_form(empty, {"note": "x"}, {"0": ""}).value == {}
     assert filled_form(empty, {"note": "x"}, {"0": "", "0.empty": "yes"}).value == {"note": ""}
 
@@ -236,14 +236,14 @@ def test_fields_describe_accepted_values() -> None:
     assert [name for name, field in fields.items() if field.may_be_empty] == ["note"]
     odds: list[Any] = [["a", "a"], ["z"], "a", [[]]]
     for odd in odds:
-        assert form_fields(ASKED, {"tags": odd})[8].kind == "json", "a value that no choice can show"
+        assert form_fields(ASKED, {"tags": odd})[8].kind == "json", "a value outside the choices"
 
 
 def test_value_that_contradicts_its_schema_is_shown_as_json() -> None:
     fields = form_fields(PERSON, {"name": 3, "age": "old", "home": 1, "colour": "green", "mail": "a\x1b[2J"})
     assert [(one.kind, one.text) for one in fields[:2]] == [("json", "3"), ("json", '"old"')]
     assert (fields[4].kind, fields[4].text) == ("json", "1") and fields[5].options[-1].label == "green"
-    assert fields[2].kind == "json", "no field of a page keeps control characters"
+    assert fields[2].kind == "json", "no field of a page has control characters"
 
 
 def test_hostile_schemas_make_one_field_or_a_bounded_form(subtests: pytest.Subtests) -> None:

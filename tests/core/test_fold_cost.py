@@ -19,7 +19,7 @@ from agentnb.detect.run import Run
 
 FEW, MANY = 40, 160
 AT_MOST = 4.5
-"""How much more work four times as many events may be."""
+"""Allowed factor of work for four times as many events."""
 
 
 def retry(number: int) -> Fact:

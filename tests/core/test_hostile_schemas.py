@@ -104,7 +104,7 @@ LOST = {
     "property called description": ["properties.description", "properties.required"],
     "dynamic reference to nothing": ["$dynamicRef"],
 }
-"""Keywords that are left out, by the name of the case."""
+"""Omitted keywords, by case name."""
 
 
 def test_unreadable_keywords_are_translated_or_left_out(subtests: pytest.Subtests) -> None:

@@ -128,7 +128,7 @@ def test_question_nobody_can_answer_is_withdrawn(subtests: pytest.Subtests) -> N
     ended = asking(COLOUR).over("cancelled", "cancelled")
     for name, story, when in [
         ("the run ended", ended, ended.events[-1].at),
-        ("its process died and another went on", asking(COLOUR).add(e.RunRecovered, schema=e.SCHEMA), None),
+        ("resumed by another process", asking(COLOUR).add(e.RunRecovered, schema=e.SCHEMA), None),
     ]:
         with subtests.test(name):
             (question,) = Run.from_events(story.events).questions

@@ -165,7 +165,7 @@ def test_malformed_run_is_refused_with_line_and_reason(subtests: pytest.Subtests
 
 
 OUT_OF_BOUNDS: dict[str, tuple[list[Fact], str]] = {
-    "an end that is none": ([(e.RunFinished, {"status": "running", "stop_reason": "x"})], "'running' - at `$.status`"),
+    "an invalid end": ([(e.RunFinished, {"status": "running", "stop_reason": "x"})], "'running' - at `$.status`"),
     "totals too large": ([ended_with(e.Totals(LARGE, 1, Usage()))], f"<= {LARGE - 1} - at `$.totals.size`"),
     "totals below nothing": ([ended_with(e.Totals(9, -1, Usage()))], ">= 0 - at `$.totals.rounds`"),
     "dollars below nothing": ([ended_with(e.Totals(9, 1, Usage(), inside=-1.0))], ">= 0.0 - at `$.totals.inside`"),
@@ -180,7 +180,7 @@ OUT_OF_BOUNDS: dict[str, tuple[list[Fact], str]] = {
         [*begun(0), (e.RetryScheduled, {"attempt": -1, "seconds": 1.0, "reason": "x"})],
         "`$.attempt`",
     ),
-    "a status that is none": (
+    "an invalid status": (
         [*begun(0), (e.RetryScheduled, {"attempt": 1, "seconds": 1.0, "reason": "x", "status": -1})],
         "`$.status`",
     ),

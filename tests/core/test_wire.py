@@ -174,7 +174,7 @@ def test_log_read_at_once_equals_reading_by_line(subtests: pytest.Subtests) -> N
         "an event on two lines": LOG.replace(b',"run_id"', b',\n"run_id"', 3),
         "of an earlier schema": LOG.replace(b'"schema":%d' % e.SCHEMA, b'"schema":4', 1),
         "of a later schema": LOG.replace(b'"schema":%d' % e.SCHEMA, b'"schema":99', 1),
-        "gone on with by another": b"".join([*WHOLE[:middle], GONE_ON, *WHOLE[middle:]]),
+        "continued by another": b"".join([*WHOLE[:middle], GONE_ON, *WHOLE[middle:]]),
         "an event under the name of unknown ones": b"".join([*WHOLE[:middle], WHOLE[1].replace(b"round_started", b"other")]),
         "begins in the middle": b"".join(WHOLE[1:]),
         "begins twice": WHOLE[0] + LOG,

@@ -166,10 +166,10 @@ def test_malformed_known_event_is_not_an_unknown_kind(subtests: pytest.Subtests)
     cases = {
         "a known kind with a wrong field": line(kind="warned", message=3),
         "our own name for unknown kinds": line(kind="other", name="run_started"),
-        "a kind that is no text": line(kind=3),
+        "a kind that is not text": line(kind=3),
         "without a run": line(run_id=None),
         "a number that is a text": line(seq="1"),
-        "a time that is none": line(at="soon"),
+        "an invalid time": line(at="soon"),
     }
     for name, written in cases.items():
         with subtests.test(name), pytest.raises(TraceError, match="Not an event of agentnb"):

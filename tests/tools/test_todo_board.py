@@ -127,7 +127,7 @@ def test_user_moves_a_todo_before_another_or_to_the_end(subtests: pytest.Subtest
             at_first = mine.read()
             assert mine.move(number, before=before) is at_first[number - 1]
             assert [todo.id for todo in mine] == order
-            assert sorted(mine, key=lambda todo: todo.id) == list(at_first), "nothing else about them has changed"
+            assert sorted(mine, key=lambda todo: todo.id) == list(at_first), "otherwise unchanged"
             assert (mine.read() is at_first) == (order == [1, 2, 3])
 
 

@@ -84,7 +84,7 @@ def test_exceeded_budget_is_refused_before_the_first_step(tmp_path: Path, subtes
 
 
 CLAIMED = "compatible:m?url=http://127.0.0.1:9/v1&price=0"
-"""A model that the price table does not have, with a price that whoever writes the name states."""
+"""A model outside the price table, with a price in its name."""
 
 
 def test_file_cannot_loosen_the_budget_of_the_caller(tmp_path: Path, subtests: pytest.Subtests) -> None:

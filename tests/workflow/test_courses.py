@@ -22,9 +22,9 @@ from agentnb.display.card.text import head_line
 from agentnb.errors import WorkflowError
 
 STEP_ENDS = (StepAttempted, StepFinished)
-"""What keeps a call from being made again after a kill: the end of its step; in a plan its own end does it too."""
+"""Events that make a call final: the end of its step or, in a plan, of the call itself."""
 FORMS = {"workflow": 36, "tasks": 28, "plan": 12, "chat": 12}
-"""The forms, and how many courses each must say."""
+"""The forms, with the minimum number of courses in each."""
 
 
 class Course(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

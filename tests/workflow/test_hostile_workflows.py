@@ -99,7 +99,7 @@ def test_first_failure_is_raised_with_the_failures_beside_it() -> None:
     text = "  max_loop_iterations: 2\n  steps: [{id: x, type: tool, name: bad, on_error: {goto: x}}]"
     looping = raised(steps(text))
     assert isinstance(looping.run, Run) and looping.run.stop_reason == "max_loop_iterations"
-    assert failed_together(looping.run) == (), "what failed was made up for"
+    assert failed_together(looping.run) == (), "the failure was handled"
 
 
 def test_nothing_follows_a_step_that_swallowed_cancellation(subtests: pytest.Subtests) -> None:
@@ -165,7 +165,7 @@ def test_plain_functions_take_turns_on_the_waiting_thread() -> None:
 
     def look() -> str:
         """Look."""
-        assert busy.acquire(blocking=False), "another function is still at work"
+        assert busy.acquire(blocking=False), "another function is still running"
         threads.append(threading.current_thread().name)
         time.sleep(0.01)
         busy.release()

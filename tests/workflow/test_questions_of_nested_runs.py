@@ -156,7 +156,7 @@ def test_given_answer_counts_wherever_the_process_dies_later(tmp_path: Path, sub
     for folder in store.kept:
         with subtests.test(folder.name):
             later, here = Payments(tmp_path), Store(folder)
-            assert answered(here, nested=True) <= answered(here, nested=False), "logged first in the run around"
+            assert answered(here, nested=True) <= answered(here, nested=False), "logged in the parent run first"
             open_ids = {one.id for one in here.load(run.id).waiting}
             left = {name: value for name, value in answers.items() if name in open_ids}
             resumed = later.resumed(run.id, here, answers=left, suspend=True)

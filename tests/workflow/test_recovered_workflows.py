@@ -462,7 +462,7 @@ def test_suspended_agents_each_get_the_answers_to_their_own_questions(tmp_path: 
     assert {question.id for question in waiting.waiting} == {"p/x/q1", "p/y/q1", "q1"} == {*asked}
     (human,) = [question for question in waiting.waiting if question.kind == "human_step"]
     left = by_itself(recover(waiting.id, agent=saying().orchestration(), store=store, answers={human.id: "red"}))
-    assert left.is_suspended and paid == [], "what was not answered is waited for further, and fails nothing"
+    assert left.is_suspended and paid == [], "an unanswered question stays open and fails nothing"
     assert {one.id for one in left.waiting} == {*asked} - {human.id} and store.load(left.id) == left
     answers = {one: True for one in asked if one != human.id}
     run = by_itself(recover(waiting.id, agent=saying("Done.").orchestration(), store=store, answers=answers))

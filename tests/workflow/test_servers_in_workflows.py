@@ -205,7 +205,7 @@ def test_nested_runs_share_the_process_of_the_parent_run(tmp_path: Path) -> None
     assert not is_alive(processes.pop())
     assert sum(isinstance(event, ServerStarted) for log in logs for event in log.events) == 1
     assert run.own_tools == ["inner", "start", "plain"]
-    assert run.tool_words == ["inner", "start", "plain"], "the extension brings its server along"
+    assert run.tool_words == ["inner", "start", "plain"], "the extension brings its server"
 
 
 def test_server_of_a_nested_run_ends_with_the_parent_run(tmp_path: Path) -> None:

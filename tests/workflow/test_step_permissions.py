@@ -115,7 +115,7 @@ def test_stricter_of_task_file_and_mode_wins(subtests: pytest.Subtests) -> None:
             run = played(tools.workflow(f"approval: {approval}\n{TASKS}"), "", {}, approve=mode, answer=saying(*answers))
             assert tools.done == done and len(run.questions) == len(answers)
             offered = {"always" in answer_form(one.question.schema).choices for one in run.questions}
-            assert offered <= {not approval.startswith("ask")}, "a file that asks, asks about each call"
+            assert offered <= {not approval.startswith("ask")}, "mode ask in the file asks about each call"
             assert (run.status == "failed") == bool(why) and why in error_of(run)
 
 
@@ -194,13 +194,13 @@ def test_repeated_call_keeps_only_its_own_permission(tmp_path: Path, subtests: p
                 of_step = [
                     type(event) for event in resumed.events if getattr(event, "step", "") and hasattr(event, "parent_call")
                 ]
-                assert of_step.count(ToolStarted) == of_step.count(ToolFinished), "a call is begun once"
+                assert of_step.count(ToolStarted) == of_step.count(ToolFinished), "a call starts once"
                 if effects == ["read"]:
                     assert "clean" not in again.asked
                 else:
                     assert again.done[0] == "clean one"
                     assert again.asked.count("clean") == (0 if answered and not effects else 1), "another tool is asked about"
-                assert again.asked.count("Wholly?") == (0 if "Wholly?" in answered else 1), "its tool has its answer"
+                assert again.asked.count("Wholly?") == (0 if "Wholly?" in answered else 1), "its own tool keeps its answer"
                 assert not resumed.waiting
 
 

@@ -259,7 +259,7 @@ def test_json_is_found_in_an_answer_however_it_is_wrapped(subtests: pytest.Subte
         "within prose": 'My verdict is {"ok": 1}, as {you} see [sic].',
         "twice the same": '{"ok": 1} I repeat: {"ok": 1}',
         "beside another": 'Given {"n": 2} it is {"ok": 1}.',
-        "after braces that are none": "f(x) { return x } {" * 20 + '{"ok": 1}',
+        "after other braces": "f(x) { return x } {" * 20 + '{"ok": 1}',
     }
     for name, text in texts.items():
         with subtests.test(name):

@@ -31,7 +31,7 @@ FIRST = AGENTS.count("\n") + 1
 
 
 def found_in(text: str, **options: Any) -> list[Problem]:
-    """Return the problems of a text, or its warnings if there are none."""
+    """Return the problems of a text, or else its warnings."""
     try:
         return list(read_workflow(text, "w.yaml", **options).warnings)
     except WorkflowProblems as error:
@@ -127,7 +127,7 @@ STEPS: dict[str, tuple[str, int, list[str]]] = {
         ["only one of", "choices", "confirm"],
     ),
     "nothing to choose": ("  - {type: human, ask: Well?, choices: []}", 0, ["choices is empty"]),
-    "a form that is none": ("  - {type: human, ask: Well?, form: {type: nothing}}", 0, ["form", "not a JSON Schema"]),
+    "an invalid form": ("  - {type: human, ask: Well?, form: {type: nothing}}", 0, ["form", "not a JSON Schema"]),
     "no list": ("  - {type: map, step: {type: agent, name: writer}}", 0, ["map step requires over"]),
     "no step": ("  - {type: map, over: [1]}", 0, ["map step requires step"]),
     "a list that is a text": (
@@ -149,7 +149,7 @@ STEPS: dict[str, tuple[str, int, list[str]]] = {
         ["on_error: a condition can continue only with true or false"],
     ),
     "a blank condition": ("  - {type: condition, condition: ' '}", 0, ["condition is blank"]),
-    "an id that is none": ("  - {id: 1st, type: agent, name: writer}", 0, ['"1st" cannot be an id']),
+    "an invalid id": ("  - {id: 1st, type: agent, name: writer}", 0, ['"1st" cannot be an id']),
     "the id of the end": ("  - {id: end, type: agent, name: writer}", 0, ['"end" cannot be an id']),
     "an id of a child": (
         "  - {id: a, type: agent, name: writer}\n  - {type: parallel, steps: [{id: a, type: agent, name: writer}]}",
@@ -157,22 +157,22 @@ STEPS: dict[str, tuple[str, int, list[str]]] = {
         ['the id "a"', f"line {FIRST}"],
     ),
     "no time": ("  - {type: agent, name: writer, timeout: 0}", 0, ["timeout must be a number above 0"]),
-    "a flag that is none": ("  - {type: agent, name: writer, end: yes}", 0, ["end must be true or false", "yes"]),
+    "an invalid flag": ("  - {type: agent, name: writer, end: yes}", 0, ["end must be true or false", "yes"]),
     "too many at once": (
         "  - {type: parallel, max_concurrency: 0, steps: [{type: agent, name: writer}]}",
         0,
         ["max_concurrency"],
     ),
-    "a context that is none": ("  - {type: agent, name: writer, context: some}", 0, ["all, none or a list", "[some]"]),
+    "an invalid context": ("  - {type: agent, name: writer, context: some}", 0, ["all, none or a list", "[some]"]),
     "a context of no step": ("  - {type: agent, name: writer, context: [wrter]}", 0, ['no step "wrter"', "writer"]),
-    "an error that is none": ("  - {type: agent, name: writer, on_error: skip}", 0, ["on_error must be fail"]),
+    "an invalid error": ("  - {type: agent, name: writer, on_error: skip}", 0, ["on_error must be fail"]),
     "an error that goes nowhere": ("  - {type: agent, name: writer, on_error: {goto: x}}", 0, ['goto "x"', "writer"]),
-    "a retry that is none": ("  - {type: agent, name: writer, retry: 3}", 0, ["retry must be a mapping"]),
+    "an invalid retry": ("  - {type: agent, name: writer, retry: 3}", 0, ["retry must be a mapping"]),
     "an unknown key of retry": ("  - {type: agent, name: writer, retry: {attempts: 3}}", 0, ['"attempts"', "max_attempts"]),
-    "a pattern that is none": ("  - {type: agent, name: writer, retry: {on: '/(/'}}", 0, ["not a regular expression"]),
+    "an invalid pattern": ("  - {type: agent, name: writer, retry: {on: '/(/'}}", 0, ["not a regular expression"]),
     "what is never retried": ("  - {type: agent, name: writer, retry: {on: budget}}", 0, ['"budget" is never retried']),
     "retries of a goto": ("  - {goto: end, retry: {max_attempts: 1}}", 0, ['unknown key "retry"']),
-    "a place that is none": ("  - {type: agent, name: writer}\n  - goto: 2", 1, ["numbered from 0 to 1"]),
+    "an invalid place": ("  - {type: agent, name: writer}\n  - goto: 2", 1, ["numbered from 0 to 1"]),
     "a place before the first": ("  - {type: agent, name: writer}\n  - goto: -1", 1, ["numbered from 0 to 1"]),
     "a goto into a block": (
         "  - {id: par, type: parallel, steps: [{id: a, type: agent, name: writer}]}\n  - goto: a",

@@ -57,7 +57,7 @@ def test_example_problems_do_not_fit_the_schema() -> None:
     assert any("loop" in one for one in found["steps that are none"])
     assert any("slow" in one for one in found["a retry that means nothing"])
     assert found["no steps"]
-    assert not found["a path into text that nobody declared"], "what names mean is not in a schema"
+    assert not found["a path into text that nobody declared"], "a schema does not check names"
 
 
 def test_possible_keys_of_each_step_kind_fit_the_schema(subtests: pytest.Subtests) -> None:

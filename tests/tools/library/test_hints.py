@@ -66,7 +66,7 @@ def test_each_library_hint_is_read_separately(load: Any) -> None:
         "frame": UNREADABLE,
         "return": UNREADABLE,
     }
-    assert "some_library.unloaded" not in sys.modules, "what only type checkers import is not run"
+    assert "some_library.unloaded" not in sys.modules, "imports for type checkers do not run"
 
 
 def test_unreadable_library_hint_accepts_any_value(load: Any) -> None:

@@ -23,7 +23,7 @@ from agentnb.tools.function import FunctionTool
 from agentnb.tools.tool import ToolContext, ToolOutcome
 
 MAX_SCHEMA = 10_000
-"""Characters of the largest schema: pandas describes what it reads with 47 parameters."""
+"""Maximum characters of a schema: pandas describes a reader with 47 parameters."""
 
 
 def sales() -> pd.DataFrame:

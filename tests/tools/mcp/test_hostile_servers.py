@@ -67,7 +67,7 @@ def test_server_texts_have_no_control_characters() -> None:
     assert seen == [SHOWN] * 2, "progress, the question"
     assert not outcome.ok and SHOWN in outcome.problem
     assert (tool.spec.description, tool.title) == (SHOWN, SHOWN)
-    assert reason(ExceptionGroup("of tasks", [RuntimeError(f"{HOSTILE}\n")])) == SHOWN, "also where it refuses to start"
+    assert reason(ExceptionGroup("of tasks", [RuntimeError(f"{HOSTILE}\n")])) == SHOWN, "also if it refuses to start"
 
 
 @pytest.mark.req("R1.44")

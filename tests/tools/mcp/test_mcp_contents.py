@@ -11,7 +11,7 @@ from agentnb.core.messages import Text
 from agentnb.tools.mcp.resources import Contents, contents_of, contents_parts, prompt_text
 
 HIDDEN = "seen\x1b[31m\U000e0041\ud800"
-"""A text with what a model reads and no person sees."""
+"""A text with characters that only models see."""
 
 
 def test_multiple_contents_follow_their_uris() -> None:

@@ -87,7 +87,7 @@ def test_structured_content_is_the_value_and_records_a_table() -> None:
         assert (outcome.display is not None) == has_table, content
         assert isinstance(outcome.parts[0], Text)
     told = outcome_of({"content": [text("two ports")], "structuredContent": {"ports": records}})
-    assert told.text == "two ports", "the server's own words go to the model"
+    assert told.text == "two ports", "the model gets the server's message"
     assert told.display is not None
     assert told.display.columns == ("port", "height")
 

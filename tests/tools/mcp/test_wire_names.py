@@ -86,5 +86,5 @@ def test_rule_matches_a_tool_in_every_spelling(subtests: pytest.Subtests) -> Non
     for word, expected in cases.items():
         with subtests.test(word):
             assert may_mean(word, name, "my.web", "page.fetch") == expected
-    assert may_mean("mcp:web/add", "mcp_web_add", "web", ""), "a recorded tool, of which only the name is known"
+    assert may_mean("mcp:web/add", "mcp_web_add", "web", ""), "a recorded tool with only a name"
     assert not may_mean("mcp:web/ad", "mcp_web_add", "web", "")

@@ -81,7 +81,7 @@ GENERATED: Mapping[str, str] = {
     "archive_permit": "archive_permit",
     "validate berht": "validate_berth",
 }
-"""The first version of each tool; the second one is as good."""
+"""The first version of each tool; the second is equally good."""
 
 
 def tool_of(server: str, tool: t.Tool) -> MCPTool:

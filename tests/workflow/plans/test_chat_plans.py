@@ -23,7 +23,7 @@ def test_step_becomes_a_tool_call_an_agent_or_one_reply() -> None:
     assert [one["name"] for one in run.variables["results"]] == ["tides_fetch", "tides_fetch", "tables_compare", "synthesis"]
     agent, _, reply = model.requests
     assert {tool.name for tool in agent.tools} >= {"tables_compare", "tides_fetch"}
-    assert "brest" in agent.messages[0].text and "cork" in agent.messages[0].text, "what it depends on"
+    assert "brest" in agent.messages[0].text and "cork" in agent.messages[0].text, "the dependencies of the step"
     assert reply.messages[0].text.endswith('3: "At ten."') and reply.tools == ()
     assert [one.operation for one in run.events if isinstance(one, ModelCalled)] == ["executor"]
 

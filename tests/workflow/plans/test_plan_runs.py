@@ -105,7 +105,7 @@ def test_selectable_tools_are_listed_for_the_planner(subtests: pytest.Subtests) 
 def test_native_tool_calls_run_as_steps() -> None:
     same = ToolCall("tides_fetch", {"station": "brest"}, "call_1")
     run, _ = planned([["Look.", same], [same], DONE])
-    assert len(results(run)) == 2, "a provider may use an id again"
+    assert len(results(run)) == 2, "a provider may reuse an id"
     first = next(iter(run.plans.values())).plan["steps"][0]
     assert (first["id"], first["reason"]) == ("call_1", "Look.")
 

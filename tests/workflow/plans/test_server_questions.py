@@ -26,7 +26,7 @@ ANSWERS: dict[str, tuple[Any, str, bool]] = {
     "decline": (NoAnswer.DECLINE, "decline", False),
     "cancel": (NoAnswer.CANCEL, "cancel", False),
 }
-"""The answer, what the planner reads of it, and whether the step has completed."""
+"""The answer, its text for the planner, and whether the step completed."""
 __all__ = ["servers"]
 
 
@@ -80,7 +80,7 @@ def test_run_waits_for_a_server_form(servers: Servers, tmp_path: Path, subtests:
             (question,) = store.load(run.id).waiting
             again, left = resumed(servers, run, store, answers={question.id: answer})
             check(again, left, said, completed=completed)
-            assert len(left.requests) == 1, "the plan was not made again"
+            assert len(left.requests) == 1, "the plan was not made twice"
             check_events(again.events, again.id)
 
 

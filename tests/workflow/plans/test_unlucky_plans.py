@@ -124,7 +124,7 @@ def test_planner_may_write_its_plan_in_chat_form() -> None:
     assert [one.record.call.arguments for one in run.step_calls] == [{"station": "brest"}] * 2
     run, _ = planned([chat(fetching("vigo"), fetching("$step[0].output")), DONE], TOOLS)
     assert [bool(error) for _, _, error in results(run)] == [True, True]
-    assert len(run.step_calls) == 1, "what refers to a failed step is not called"
+    assert len(run.step_calls) == 1, "a call with a reference to a failed step does not run"
 
 
 @pytest.mark.req("R1.32")

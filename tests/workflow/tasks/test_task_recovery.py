@@ -73,7 +73,7 @@ class Case(NamedTuple):
     workflow: Workflow
     inputs: Mapping[str, Any]
     settings: Callable[[int], tuple[dict[str, Any], Callable[[], int]]]
-    """Of how many plans were made before, and what counts the calls of tools."""
+    """From the number of earlier plans: run settings, and a counter of tool calls."""
 
 
 def example(name: str) -> Case:

@@ -132,7 +132,7 @@ def test_switch_creates_no_repository_and_no_files_of_agentnb(
             assert repository.refusal("git_branch", action="switch", name=name.replace(" ", "-")) == "protected_path"
     assert repository.call("git_branch", action="switch", name="all").text == snapshot
     repository.git("switch", "--quiet", "all")
-    assert repository.call("git_branch", action="switch", name="main").ok, "the person's own goes away again"
+    assert repository.call("git_branch", action="switch", name="main").ok, "switching back removes the protected files"
 
 
 def test_branch_without_commits_can_be_left() -> None:

@@ -19,7 +19,7 @@ ENVIRONMENT: Mapping[str, str] = {"PATH": os.environ["PATH"]}
 HERE = Path()
 WITH_CHILD = "exec 3>alive; sh -c 'echo go >&3; exec sleep 1000' & wait"
 CLEANS_UP = f"trap 'touch cleaned; exit' TERM; {WITH_CHILD}"
-"""A script that holds the pipe ``alive`` open, as does its child."""
+"""A script that holds the pipe ``alive`` open, like its child."""
 IGNORES = f"trap '' TERM; {WITH_CHILD}"
 
 

@@ -258,7 +258,7 @@ class Case(NamedTuple):
     plant: Plant
     plain: Plain
     refused: tuple[str, ...] = ()
-    """The tools that refuse, as they could only work without the program."""
+    """Tools that refuse because they need the program."""
 
 
 COMMIT = plain("commit", "--all", "--message", "x")
@@ -395,7 +395,7 @@ def test_hostile_repository_runs_nothing(template: GitRepository, tmp_path: Path
         ]
     for name, case, by_plain_git, by_tools in works:
         with subtests.test(name):
-            assert by_plain_git.result(), "the case would show nothing"
+            assert by_plain_git.result(), "otherwise the case shows nothing"
             is_run, refused = by_tools.result()
             assert not is_run
             assert set(refused) == set(case.refused), refused

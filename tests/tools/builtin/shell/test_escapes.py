@@ -1,4 +1,4 @@
-"""Ways out of the sandbox, each tried by a command inside it. Those that lead out without a sandbox are tried there too.
+"""Ways out of the sandbox, each tried by a command inside it. Each also runs without a sandbox if it leads out there.
 
 Commands are harmless on a machine where they lead out.
 """
@@ -277,5 +277,5 @@ def test_git_file_shows_no_other_folder(work: Path, subtests: pytest.Subtests) -
 
 
 def test_command_has_its_own_session_and_shared_memory(work: Path) -> None:
-    assert tried(work, f"{PYTHON} -c 'import os; print(os.getsid(0) > 0)'") == "True\n", "no terminal of the kernel's session"
+    assert tried(work, f"{PYTHON} -c 'import os; print(os.getsid(0) > 0)'") == "True\n", "not in the kernel's terminal session"
     assert tried(work, "readlink /proc/self/ns/ipc").strip() not in ("", str(Path("/proc/self/ns/ipc").readlink()))

@@ -276,7 +276,7 @@ def test_pip_installs_into_an_environment_in_the_folder(work: Path, tmp_path: Pa
         install = f"{python} -m venv --without-pip env && {python} -m pip --python env install -q --no-index"
         install += f" --disable-pip-version-check --find-links http://127.0.0.1:{port}/ tiny"
         shown(work, f"{install} 2>&1", Shell(sandbox="bwrap", network=True, timeout=120))
-        assert not bash(work, f"{install} --force-reinstall --retries 0").ok, "not without the network"
+        assert not bash(work, f"{install} --force-reinstall --retries 0").ok, "fails without the network"
     assert shown(work, "env/bin/python -c 'import tiny; print(tiny.SIZE)'") == "3\n"
 
 

@@ -131,7 +131,7 @@ def test_only_writers_of_a_pipe_are_its_holders(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     number = os.fstat(reading).st_ino
     try:
-        assert holders_of([number]) == (), "this process itself is left out"
+        assert holders_of([number]) == (), "without this process itself"
         assert descendants_of(os.getpid()) is not None
     finally:
         os.close(reading)
