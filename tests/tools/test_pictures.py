@@ -344,7 +344,7 @@ def test_object_with_failing_drawing_is_described_with_the_reason(snapshot: Snap
 
 
 def test_text_conversion_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "_drawn", None)
+    monkeypatch.setattr(pictures, "_render", None)
     assert as_text(drawn()) == "a figure of 400 x 300 pixels"
 
 

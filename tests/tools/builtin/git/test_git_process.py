@@ -119,7 +119,6 @@ def test_process_dies_with_its_parent() -> None:
     program = f"""
 import asyncio
 from pathlib import Path
-from agentnb.tools.builtin.git import process
 from agentnb.tools.builtin.git.git_process import run_process
 asyncio.run(run_process(["sh", "-c", "exec 3>alive; echo go >&3; exec sleep 1000"], Path(), {dict(ENVIRONMENT)!r}))
 """
