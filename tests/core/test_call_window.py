@@ -113,7 +113,7 @@ class Calls:
 
     @property
     def names(self) -> list[str]:
-        return [one.key[0] for one in self.window.executed]
+        return [call.key[0] for call in self.window.executed]
 
     def output(self, name: str) -> str:
         return self.window.outputs[name, b"{}"].text
@@ -154,7 +154,7 @@ def test_window_keeps_a_bounded_number_of_calls_and_results() -> None:
     assert (len(calls.names), calls.names[0]) == (LONGEST, "t0")
     calls.run("one more")
     assert (len(calls.names), calls.names[0], calls.names[-1]) == (LONGEST, "t1", "one more")
-    assert set(calls.window.results) == {one.call_id for one in calls.window.executed}
+    assert set(calls.window.results) == {call.call_id for call in calls.window.executed}
 
 
 @pytest.mark.req("R1.37")
@@ -212,7 +212,7 @@ def test_windows_with_equal_contents_are_equal() -> None:
 @pytest.mark.req("R1.40")
 def test_run_keeps_calls_over_all_rounds_until_a_user_message() -> None:
     tale = Story().called("look").said("Hm.").called("look", text="seen").refused("look")
-    assert [one.key[0] for one in tale.run.calls.executed] == ["look", "look"]
+    assert [call.key[0] for call in tale.run.calls.executed] == ["look", "look"]
     assert tale.run.calls.row == 3
     assert tale.run.calls.outputs["look", b"{}"].text == "seen"
     tale.heard()
@@ -229,5 +229,5 @@ def test_only_user_messages_empty_the_window_of_a_run(command: str) -> None:
 @pytest.mark.req("R0.46")
 def test_external_todo_change_is_no_call() -> None:
     tale = Story().called("look").listed(by="outside").said()
-    assert [one.key[0] for one in tale.run.calls.executed] == ["look"]
-    assert TODO_TOOL not in {call.name for one in tale.run.rounds for call in one.calls}
+    assert [call.key[0] for call in tale.run.calls.executed] == ["look"]
+    assert TODO_TOOL not in {call.name for round_ in tale.run.rounds for call in round_.calls}

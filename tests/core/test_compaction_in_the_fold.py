@@ -34,7 +34,7 @@ def test_last_compaction_wins_and_a_round_may_have_two() -> None:
     story.add(e.ContextCompacted, why="messages", compacted=SUMMARY)
     story.add(e.CompactionStarted, why="overflow", messages=8)
     story.add(e.ContextCompacted, why="overflow", compacted=LATER, problem="no words")
-    assert [one.why for one in story.run.last_round.compactions] == ["messages", "overflow"]
+    assert [compaction.why for compaction in story.run.last_round.compactions] == ["messages", "overflow"]
     assert story.run.compacted is LATER
     assert story.run.last_round.compactions[1].problem == "no words"
 

@@ -241,7 +241,7 @@ def test_fields_describe_accepted_values() -> None:
 
 def test_value_that_contradicts_its_schema_is_shown_as_json() -> None:
     fields = form_fields(PERSON, {"name": 3, "age": "old", "home": 1, "colour": "green", "mail": "a\x1b[2J"})
-    assert [(one.kind, one.text) for one in fields[:2]] == [("json", "3"), ("json", '"old"')]
+    assert [(field.kind, field.text) for field in fields[:2]] == [("json", "3"), ("json", '"old"')]
     assert (fields[4].kind, fields[4].text) == ("json", "1") and fields[5].options[-1].label == "green"
     assert fields[2].kind == "json", "no field of a page has control characters"
 

@@ -60,7 +60,7 @@ def test_same_source_replaces_its_earlier_assessment() -> None:
     builder = RunBuilder().round("Done.")
     for outcome in ("failed", "passed"):
         builder.add(w.OutcomeGiven, assessment=Assessment(outcome, "expectation", "rounds == 1"))
-    assert [one.outcome for one in builder.run.assessments] == ["passed"]
+    assert [assessment.outcome for assessment in builder.run.assessments] == ["passed"]
 
 
 def test_status_alone_has_no_outcome(subtests: pytest.Subtests) -> None:

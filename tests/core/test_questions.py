@@ -138,14 +138,14 @@ def test_question_nobody_can_answer_is_withdrawn(subtests: pytest.Subtests) -> N
 def test_second_answer_changes_nothing() -> None:
     story = asking(COLOUR).add(e.QuestionAnswered, question_id="q1", answer="red")
     story.add(e.QuestionAnswered, question_id="q1", answer="blue").add(e.QuestionAnswered, question_id="q9", answer="blue")
-    assert [one.answer for one in Run.from_events(story.events).questions] == ["red"]
+    assert [record.answer for record in Run.from_events(story.events).questions] == ["red"]
 
 
 def test_questions_of_a_round_are_found() -> None:
     story = asking(COLOUR, PLAN).add(e.ToolFinished, result=ToolResult("c1", "ask")).ended().begun().replied(CALL)
     story.add(e.QuestionAsked, question=WaitingOnUser("approval", "May I?", TEXT, "q3"))
     run = Run.from_events(story.events)
-    assert [[one.question.id for one in run.questions_of(index)] for index in range(3)] == [["q1", "q2"], ["q3"], []]
+    assert [[record.question.id for record in run.questions_of(index)] for index in range(3)] == [["q1", "q2"], ["q3"], []]
 
 
 def test_answer_wakes_listeners_and_stays_out_of_the_inbox() -> None:

@@ -186,7 +186,7 @@ def test_conversation_is_prompt_replies_and_results_per_round() -> None:
 
 @pytest.mark.req("R0.70")
 def test_last_round_of_a_natural_end_is_a_completion() -> None:
-    assert [one.status for one in folded(two_rounds()).rounds] == ["success", "natural_completion"]
+    assert [round_.status for round_ in folded(two_rounds()).rounds] == ["success", "natural_completion"]
 
 
 @pytest.mark.req("R0.70")

@@ -71,6 +71,6 @@ def test_block_counts_as_a_whole_and_drops_failed_attempts() -> None:
     start(outputs, "b", ("left", "right"))
     finish(outputs, "b/left", "four", parent="b")
     finish(outputs, "b", "", kind="parallel")
-    assert [one["output"] for one in outputs.steps["b"]["outputs"]["left"]["runs"]] == ["three", "four"]
+    assert [execution["output"] for execution in outputs.steps["b"]["outputs"]["left"]["runs"]] == ["three", "four"]
     finish(outputs, "enough", "true", kind="condition")
     assert outputs.text == "four"

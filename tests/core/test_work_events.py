@@ -68,7 +68,7 @@ def test_plan_is_the_latest_version_with_its_review_and_status() -> None:
         (w.PlanRejected, {"plan_id": "q", "by": "policy", "reason": "too long"}),
     )
     plan = run.plans["p"]
-    assert (plan.plan, plan.status, plan.by, [one.verdict for one in plan.reviews]) == (
+    assert (plan.plan, plan.status, plan.by, [review.verdict for review in plan.reviews]) == (
         {"steps": [1, 2]},
         "approved",
         "person",
@@ -90,7 +90,7 @@ def test_side_requests_count_in_usage_and_cost(subtests: pytest.Subtests) -> Non
         with subtests.test(name):
             run = run_of((w.ModelCalled, {"operation": "judge", "model": "scripted:judge", **fields}))
             assert (run.usage.input, run.cost, run.spent) == (tokens, cost, spent)
-            assert [one.operation for one in run.model_calls] == ["judge"]
+            assert [call.operation for call in run.model_calls] == ["judge"]
             assert refolded(run) == run
 
 
@@ -109,7 +109,7 @@ def test_findings_draws_and_scope_are_kept() -> None:
         context_type="write",
         entity="p-0",
     )
-    assert [(one.rule, one.first, one.last) for one in run.findings] == [("repeat", 0, 2)]
+    assert [(finding.rule, finding.first, finding.last) for finding in run.findings] == [("repeat", 0, 2)]
     assert run.drawn is not None and (run.drawn.set, run.drawn.propensity) == ("brief", 0.25)
     assert (run.context_type, run.entity) == ("review", "p-1")
     assert refolded(run) == run

@@ -24,7 +24,7 @@ def begin(*calls: ToolCall, tools: Any = ()) -> LiveRun:
 
 
 def texts(run: Run) -> list[str]:
-    return [result.text for one in run.rounds for result in one.results]
+    return [result.text for round_ in run.rounds for result in round_.results]
 
 
 def test_agent_asks_with_the_tool() -> None:

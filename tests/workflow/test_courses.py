@@ -148,7 +148,7 @@ def test_every_course_has_each_form_or_a_reason() -> None:
     for name, course in COURSES.items():
         said = [form for form in FORMS if getattr(course, form) is not None]
         assert {*said, *course.reasons} == {*FORMS} and not {*said} & {*course.reasons}, name
-    counted = {form: sum(getattr(one, form) is not None for one in COURSES.values()) for form in FORMS}
+    counted = {form: sum(getattr(course, form) is not None for course in COURSES.values()) for form in FORMS}
     assert all(counted[form] >= least for form, least in FORMS.items()), counted
 
 

@@ -64,7 +64,7 @@ def test_steps_run_in_the_order_that_the_warning_predicts(subtests: pytest.Subte
             text = f"workflow:\n{steps}"
             spec = read_workflow(text)
             assert dict(find_deferred(spec.steps)) == waits
-            assert [one.code for one in spec.warnings] == ["W_DEFERRED_CONDITION"] * len(waits)
+            assert [warning.code for warning in spec.warnings] == ["W_DEFERRED_CONDITION"] * len(waits)
             run = Workflow.from_yaml(text, tools=[work]).run_sync("", show=False)
             context = run.step_context
             assert [*context["order"], *(context["steps"].get("p") or {"order": []})["order"]] == order

@@ -74,7 +74,7 @@ def test_edges_connect_steps_that_may_follow_each_other(subtests: pytest.Subtest
     for name, (text, expected) in CASES.items():
         with subtests.test(name):
             edges = drawing_of(spec_of(text)).edges
-            assert {(one.source, one.target, " / ".join(one.labels), one.is_back) for one in edges} == expected
+            assert {(edge.source, edge.target, " / ".join(edge.labels), edge.is_back) for edge in edges} == expected
 
 
 def test_branches_of_a_parallel_step_are_nested_graphs() -> None:
@@ -92,4 +92,4 @@ def test_gotos_to_nowhere_and_in_circles_have_no_edge() -> None:
     circle = WorkflowSpec(steps=(goto(1, 0), goto(0, 1), AgentStep(id="a", path="a", agent="a"), goto("gone", 2)))
     assert drawing_of(circle).edges == ()
     further = WorkflowSpec(steps=(AgentStep(id="a", path="a", agent="a"), goto(2, 1), goto("a", 2)))
-    assert [(one.source, one.target, one.is_back) for one in drawing_of(further).edges] == [("a", "a", True)]
+    assert [(edge.source, edge.target, edge.is_back) for edge in drawing_of(further).edges] == [("a", "a", True)]

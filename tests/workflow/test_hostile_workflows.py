@@ -68,7 +68,7 @@ def raised(workflow: Workflow, **settings: Any) -> WorkflowError:
 
 
 def statuses(run: Run) -> dict[str, str]:
-    return {name: one.status for name, one in run.step_records.items()}
+    return {name: record.status for name, record in run.step_records.items()}
 
 
 @pytest.mark.req("R4.22", "K4.8")
@@ -88,12 +88,17 @@ def test_first_failure_is_raised_with_the_failures_beside_it() -> None:
         failed = [event.step for event in error.run.events if isinstance(event, StepFinished) and event.status == "failed"]
         first, *others = [one for one in failed if one in ("p/x", "p/inner/y")][-2:]
         assert error.what == f"step {first}: ValueError: bad after 1 s"
-        assert [(one.id, one.error) for one in error.others] == [(others[0], "ValueError: bad after 1 s")]
+        assert [(error_beside.id, error_beside.error) for error_beside in error.others] == [
+            (others[0], "ValueError: bad after 1 s")
+        ]
         assert statuses(error.run)["p/late"] == "cancelled"
     both = raised(steps("  - {id: p, type: parallel, steps: [{id: x, type: tool, name: bad}, {id: y, type: tool, name: bad}]}"))
     assert isinstance(both.run, Run)
     order = [event.step for event in both.run.events if isinstance(event, StepFinished) and event.status == "failed"]
-    assert ([both.what.split(":")[0], *(one.id for one in both.others)], len(order)) == ([f"step {order[0]}", order[1]], 3)
+    assert ([both.what.split(":")[0], *(error_beside.id for error_beside in both.others)], len(order)) == (
+        [f"step {order[0]}", order[1]],
+        3,
+    )
     alone = raised(steps("  - {id: e, type: tool, name: bad, on_error: {continue: 1}}\n  - {id: x, type: tool, name: bad}"))
     assert alone.others == ()
     text = "  max_loop_iterations: 2\n  steps: [{id: x, type: tool, name: bad, on_error: {goto: x}}]"

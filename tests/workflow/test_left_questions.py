@@ -75,11 +75,11 @@ def test_suspendable_questions_stay_open_and_are_answered_later(tmp_path: Path, 
             store = Store(tmp_path / str(number))
             run = left(f"{text}\n", store, made(), len(answers))
             assert run.is_suspended and len(run.waiting) == len(run.questions) == len(answers)
-            assert {one.call_id.rpartition("/")[2] for one in run.waiting} <= {"a", "b"}
+            assert {question.call_id.rpartition("/")[2] for question in run.waiting} <= {"a", "b"}
             given = {question.id: answer for question, answer in zip(run.waiting, answers, strict=True)}
             again = Workflow.from_yaml(f"workflow:\n{text}\n", tools=[write, measure], agents={"worker": agent()})
             ended = asyncio.run(recover(run.id, agent=again.orchestration(), store=store, answers=given))
-            assert ended.status == "completed" and [one.answer for one in ended.questions] == answers
+            assert ended.status == "completed" and [record.answer for record in ended.questions] == answers
             assert not ended.waiting and load_trace(store.path(ended.id)) == ended
 
 
@@ -90,7 +90,7 @@ def test_returning_person_is_asked_the_same_question_again(tmp_path: Path) -> No
     writer, found = store.reopen(run.id)
     live = again.orchestration().resume(found, writer, RunOptions(store=store, can_ask=True))
     wait_until(lambda: live.run.waiting or live.done)
-    assert [one.id for one in live.run.waiting] == [one.id for one in run.waiting]
+    assert [question.id for question in live.run.waiting] == [question.id for question in run.waiting]
     live.answer("approve")
     ended = live.result(PATIENCE)
     assert ended.status == "completed" and len(ended.questions) == 1 and load_trace(store.path(ended.id)) == ended
@@ -105,8 +105,8 @@ def test_tool_without_a_person_gets_an_error(tmp_path: Path) -> None:
     ):
         store = Store(tmp_path / str(number))
         run = left(f"{text}  - {{id: b, type: human, ask: 'Which?'}}\n", store, worker)
-        assert run.is_suspended and [one.message for one in run.waiting] == ["Which?"]
-        assert [one.outcome for one in run.questions] == ["withdrawn", "open"]
+        assert run.is_suspended and [question.message for question in run.waiting] == ["Which?"]
+        assert [record.outcome for record in run.questions] == ["withdrawn", "open"]
         told = run.steps["a"]["output"] if number == 0 else store.load(run.step_records["a"].nested).rounds[0].results[0].text
         assert told.startswith("unknown: There is nobody to ask")
 
@@ -114,6 +114,6 @@ def test_tool_without_a_person_gets_an_error(tmp_path: Path) -> None:
 def test_run_of_a_tool_cannot_wait_for_approval(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = left("  - {id: a, type: agent, name: worker}\n", store, agent(ToolCall("delegate")))
-    assert run.status == "completed" and [one.outcome for one in run.questions] == ["withdrawn"]
+    assert run.status == "completed" and [record.outcome for record in run.questions] == ["withdrawn"]
     nested = store.load(run.step_records["a"].nested)
     assert nested.rounds[0].results[0].text == f"completed, {DENIED}"

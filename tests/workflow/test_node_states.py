@@ -72,4 +72,4 @@ def test_incremental_states_equal_those_of_the_whole_run(subtests: pytest.Subtes
             progress.take(event)
             with subtests.test(name, event=event.seq):
                 assert progress.states(run) == node_states(graph, run)
-        assert "running" not in [one.status for one in progress.states(run).values()]
+        assert "running" not in [state.status for state in progress.states(run).values()]

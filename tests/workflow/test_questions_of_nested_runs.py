@@ -60,7 +60,7 @@ class Payments:
             return f"{euros} paid"
 
         def replies(request: Any) -> Any:
-            return "Paid." if any(one.role == "tool" for one in request.messages) else ToolCall("pay", {"euros": 5})
+            return "Paid." if any(message.role == "tool" for message in request.messages) else ToolCall("pay", {"euros": 5})
 
         def gate(call: Any, run: Run) -> Ask:
             return Ask("May it pay?")
@@ -90,17 +90,21 @@ def test_suspended_run_lists_nested_questions_and_takes_each_answer(tmp_path: Pa
     left = answers | again
     while run.is_suspended:
         assert store.load(run.id).waiting == run.waiting
-        asked.append({one.id for one in run.waiting})
-        assert {one.call_id for one in run.waiting} <= {"both/payer", "both/sub", "both/when"}
+        asked.append({question.id for question in run.waiting})
+        assert {question.call_id for question in run.waiting} <= {"both/payer", "both/sub", "both/when"}
         name = min(asked[-1])
         run = payments.resumed(run.id, store, answers={name: left.pop(name)}, suspend=True)
     assert asked[0] == {"both/payer/q1", "both/sub/q1", "q1"}
-    assert {"both/sub/deep/payer/q1"} in [one - {"q1"} for one in asked] and {*map(len, asked)} == {1, 2, 3}
+    assert {"both/sub/deep/payer/q1"} in [question_asked - {"q1"} for question_asked in asked] and {*map(len, asked)} == {
+        1,
+        2,
+        3,
+    }
     assert (run.status, left, payments.paid) == ("completed", {}, [5, 5, 5, 5])
-    assert [(one.question.id, one.outcome, one.by) for one in run.questions] == [
-        (one.question.id, "answered", "person") for one in run.questions
+    assert [(record.question.id, record.outcome, record.by) for record in run.questions] == [
+        (record.question.id, "answered", "person") for record in run.questions
     ]
-    assert len(run.questions) == len({one.question.id for one in run.questions}) == 10
+    assert len(run.questions) == len({record.question.id for record in run.questions}) == 10
     assert store.load(run.id) == run
 
 
@@ -111,10 +115,10 @@ def test_nested_question_is_declined_or_cancelled_on_resume(tmp_path: Path, subt
             store, payments = Store(tmp_path / outcome / "runs"), Payments(tmp_path / outcome)
             run = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
             run = payments.resumed(run.id, store, answers={"both/sub/q1": no_answer}, suspend=True)
-            found = {one.question.id: one.outcome for one in run.questions}
+            found = {record.question.id: record.outcome for record in run.questions}
             assert found["both/sub/q1"] == outcome
             nested = run.step_records["both/sub"].nested
-            assert [one.outcome for one in store.load(nested).questions] == [outcome]
+            assert [record.outcome for record in store.load(nested).questions] == [outcome]
 
 
 def test_invalid_answer_is_refused_and_the_run_still_waits(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -142,7 +146,7 @@ def test_person_present_on_resume_is_asked_the_same_questions(tmp_path: Path) ->
     run = payments.resumed(suspended.id, store, answer=person)
     assert (run.status, payments.paid) == ("completed", [5, 5, 5, 5])
     assert len(said) == len({*said}) == 10 and {"both/sub/deep/payer/q2", "both/payer/q1"} <= {*said}
-    assert {one.outcome for one in run.questions} == {"answered"} and store.load(run.id) == run
+    assert {record.outcome for record in run.questions} == {"answered"} and store.load(run.id) == run
 
 
 @pytest.mark.slow("it dies after each of some hundred events")
@@ -157,10 +161,10 @@ def test_given_answer_counts_wherever_the_process_dies_later(tmp_path: Path, sub
         with subtests.test(folder.name):
             later, here = Payments(tmp_path), Store(folder)
             assert answered(here, nested=True) <= answered(here, nested=False), "logged in the parent run first"
-            open_ids = {one.id for one in here.load(run.id).waiting}
+            open_ids = {question.id for question in here.load(run.id).waiting}
             left = {name: value for name, value in answers.items() if name in open_ids}
             resumed = later.resumed(run.id, here, answers=left, suspend=True)
-            assert sorted(one.message for one in resumed.waiting) == ["May it pay?", "When?"]
+            assert sorted(question.message for question in resumed.waiting) == ["May it pay?", "When?"]
             assert len(later.paid) <= 1 and here.load(run.id) == resumed
 
 
@@ -179,14 +183,14 @@ def test_run_killed_during_a_question_resumes_with_and_without_answer(tmp_path: 
                 run = by_itself(recover(whole.id, agents=again.agents(), store=here, answer=answer))
                 goes_on = was_answered or answer is not None
                 assert (run.status, again.paid) == (("completed", [5]) if goes_on else ("waiting_on_user", []))
-                assert [one.message for one in run.waiting] == ([] if goes_on else ["May it pay?"])
+                assert [question.message for question in run.waiting] == ([] if goes_on else ["May it pay?"])
 
 
 def answered(store: Store, *, nested: bool) -> set[str]:
     runs = [run for run in map(store.load, store.ids()) if bool(run.parent_id) == nested]
-    return {one.question.id for run in runs for one in run.questions if one.outcome == "answered"}
+    return {record.question.id for run in runs for record in run.questions if record.outcome == "answered"}
 
 
 def outcomes(store: Store, *, nested: bool, outcome: str) -> list[bool]:
     runs = [store.load(run_id) for run_id in store.ids()]
-    return [one.outcome == outcome for run in runs if bool(run.parent_id) == nested for one in run.questions]
+    return [record.outcome == outcome for run in runs if bool(run.parent_id) == nested for record in run.questions]

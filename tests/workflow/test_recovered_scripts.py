@@ -50,7 +50,8 @@ def test_each_reply_is_used_once_wherever_the_process_dies(tmp_path: Path, subte
     store = Snapshots(tmp_path / "whole")
     whole = by_itself(made().run(store=store, show=False, replies=replies))
     texts = {
-        name: [one["output"] for one in whole.steps[name]["runs"]] for name in ("first", "second", "checked", "sub", "last")
+        name: [execution["output"] for execution in whole.steps[name]["runs"]]
+        for name in ("first", "second", "checked", "sub", "last")
     }
     assert texts == {
         "first": ["one"],

@@ -179,13 +179,13 @@ def test_questions_and_failures_survive_the_death_of_the_process(tmp_path: Path,
         with subtests.test(f"{folder.name}: {type(before.events[-1]).__name__}"):
             failed = {event.step for event in before.events if isinstance(event, StepFinished) and event.status == "failed"}
             failing = [one for one in ("right", "lost") if {one, f"both/{one}"}.isdisjoint(failed)]
-            person = Person(sum(1 for one in before.questions if one.outcome == "answered"))
+            person = Person(sum(1 for record in before.questions if record.outcome == "answered"))
             again = workflow(*failing).orchestration()
             run = by_itself(recover(whole.id, agent=again, store=here, answer=person))
             assert run.step_context == whole.step_context, run.error
             assert (finished(run), run.back_edges) == (finished(whole), whole.back_edges)
             assert executions(run) == executions(whole)
-            assert [one.answer for one in run.questions if one.outcome == "answered"] == ["answer 1", "answer 2"]
+            assert [record.answer for record in run.questions if record.outcome == "answered"] == ["answer 1", "answer 2"]
             assert len(here.ids()) == len(store.ids())  # nested runs were resumed, not repeated
 
 
@@ -297,10 +297,10 @@ def test_questions_of_a_failed_block_stay_closed_after_any_kill(tmp_path: Path, 
                 how: Any = {"tools": [work], "store": here, "suspend": True}
                 before = here.load(whole.id)
                 run = before if before == whole else by_itself(asyncio.wait_for(recover(whole.id, **how), 1000))
-                assert [one.message for one in run.waiting] == ["Later?"]
+                assert [question.message for question in run.waiting] == ["Later?"]
                 run = by_itself(asyncio.wait_for(recover(whole.id, answers={run.waiting[0].id: "Yes"}, **how), 1000))
                 assert run.status == "completed" and run.steps["later"]["output"] == "Yes"
-                of_block = {path: one.status for path, one in run.step_records.items() if path.startswith("block/")}
+                of_block = {path: record.status for path, record in run.step_records.items() if path.startswith("block/")}
                 assert of_block.pop("block/t") == ("cancelled" if name == "block" else "failed")
                 # On a busy machine the block may time out before the item begins.
                 assert {*of_block} | {"block/each/0"} == {"block/h", "block/each", "block/each/0"}
@@ -413,7 +413,7 @@ def test_rerun_from_a_step_keeps_the_files_too(tmp_path: Path) -> None:
     for path in (inner, tasks):
         path.unlink()
     folder, work = (
-        next(one for one in store.kept if (one / f"{again.id}.jsonl").exists() and Store(one).load(again.id).steps),
+        next(folder for folder in store.kept if (folder / f"{again.id}.jsonl").exists() and Store(folder).load(again.id).steps),
         Work(),
     )
     run = by_itself(recover(again.id, tools=[work.work], store=Store(folder)))
@@ -458,16 +458,20 @@ def test_suspended_agents_each_get_the_answers_to_their_own_questions(tmp_path: 
     asking = saying(ToolCall("pay", {"euros": 1}))
     waiting = by_itself(asking.run(store=store, suspend=True, show=False))
     asked = {question.id: question for run_id in store.ids() for question in store.load(run_id).waiting}
-    assert waiting.is_suspended and [one.kind for one in asked.values()].count("approval") == 2 and len(asked) == 3
+    assert (
+        waiting.is_suspended
+        and [question_asked.kind for question_asked in asked.values()].count("approval") == 2
+        and len(asked) == 3
+    )
     assert {question.id for question in waiting.waiting} == {"p/x/q1", "p/y/q1", "q1"} == {*asked}
     (human,) = [question for question in waiting.waiting if question.kind == "human_step"]
     left = by_itself(recover(waiting.id, agent=saying().orchestration(), store=store, answers={human.id: "red"}))
     assert left.is_suspended and paid == [], "an unanswered question stays open and fails nothing"
-    assert {one.id for one in left.waiting} == {*asked} - {human.id} and store.load(left.id) == left
-    answers = {one: True for one in asked if one != human.id}
+    assert {question.id for question in left.waiting} == {*asked} - {human.id} and store.load(left.id) == left
+    answers = {question_asked: True for question_asked in asked if question_asked != human.id}
     run = by_itself(recover(waiting.id, agent=saying("Done.").orchestration(), store=store, answers=answers))
     assert (run.status, paid, run.steps["p"]["outputs"]["h"]["output"]) == ("completed", [1, 1], "red")
-    assert [one.answer for one in run.questions if one.question.kind == "approval"] == [True, True]
+    assert [record.answer for record in run.questions if record.question.kind == "approval"] == [True, True]
 
 
 def test_run_that_began_at_a_later_step_is_recovered_there(tmp_path: Path) -> None:

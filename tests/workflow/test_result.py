@@ -49,7 +49,7 @@ def named(output: str, replies: dict[str, Any] = FINE, **settings: Any) -> Run:
 def problems(output: str, **given: Any) -> list[tuple[int, str]]:
     with pytest.raises(WorkflowProblems) as caught:
         Workflow.from_yaml(f"output: {output}\n{STEPS}", tools=[half], **given)
-    return [(one.line, one.message) for one in caught.value.problems]
+    return [(problem.line, problem.message) for problem in caught.value.problems]
 
 
 def test_result_is_the_typed_output_key_or_the_last_output(subtests: pytest.Subtests) -> None:

@@ -83,7 +83,7 @@ def test_steps_and_agents_of_a_file_use_one_process(servers: Servers, tmp_path: 
             found = texts_of(run, store)
             assert len(found) == 4
             assert len(set(found)) == 1
-            logs = [run, *[store.load(one) for one in store.ids() if one != run.id]]
+            logs = [run, *[store.load(run_id) for run_id in store.ids() if run_id != run.id]]
             starts = [event for one in logs for event in one.events if isinstance(event, ServerStarted)]
             assert len(starts) <= 1
             assert is_alive(process_of(found[0])) == (held is not None)
@@ -191,7 +191,7 @@ def test_nested_runs_share_the_process_of_the_parent_run(tmp_path: Path) -> None
         todos=False,
     )
     run = outer.run_sync("Go.", approve="auto", store=store)
-    logs = [store.load(one) for one in store.ids()]
+    logs = [store.load(run_id) for run_id in store.ids()]
     assert len(logs) == 4
     processes = {
         process_of(part.text)

@@ -114,7 +114,7 @@ def test_stricter_of_task_file_and_mode_wins(subtests: pytest.Subtests) -> None:
             tools = Tools()
             run = played(tools.workflow(f"approval: {approval}\n{TASKS}"), "", {}, approve=mode, answer=saying(*answers))
             assert tools.done == done and len(run.questions) == len(answers)
-            offered = {"always" in answer_form(one.question.schema).choices for one in run.questions}
+            offered = {"always" in answer_form(record.question.schema).choices for record in run.questions}
             assert offered <= {not approval.startswith("ask")}, "mode ask in the file asks about each call"
             assert (run.status == "failed") == bool(why) and why in error_of(run)
 
@@ -186,7 +186,9 @@ def test_repeated_call_keeps_only_its_own_permission(tmp_path: Path, subtests: p
     for folder in store.kept[:-2]:  # before the end of its step
         for effects in (None, ["write"], ["read"]):
             with subtests.test(f"{folder.name} {effects}"):
-                answered = [one.question.message for one in Store(folder).load(run.id).questions if one.outcome == "answered"]
+                answered = [
+                    record.question.message for record in Store(folder).load(run.id).questions if record.outcome == "answered"
+                ]
                 again, copied = Cleaner(effects), shutil.copytree(folder, tmp_path / f"{folder.name} {effects}")
                 answers = {"tools": again.tools, "answer": again.answer}
                 resumed = asyncio.run(recover(run.id, store=Store(copied), **answers))

@@ -39,7 +39,7 @@ def test_rules_name_sub_agents(tmp_path: Path) -> None:
     store, rules = Store(tmp_path), {"finder": "deny"}
     Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, permissions=rules, store=store, show=False)
     [lead] = [run for run in map(store.load, store.ids()) if run.agent == "lead"]
-    assert [result.is_error for one in lead.rounds for result in one.results] == [True, False]
+    assert [result.is_error for round_ in lead.rounds for result in round_.results] == [True, False]
     with pytest.raises(SettingsError, match="'fnder' names no tool"):
         Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, permissions={"fnder": "deny"}, show=False)
 
@@ -93,8 +93,8 @@ def test_sub_agent_replies_are_used_once_wherever_the_process_dies(tmp_path: Pat
                 again = Workflow.from_yaml(TEXT).orchestration(replies=REPLIES)
                 run = by_itself(recover(whole.id, agent=again, store=here))
                 assert run.step_context == whole.step_context, run.error
-                [lead] = [one for one in map(here.load, here.ids()) if one.agent == "lead"]
-                given = [result.text for one in lead.rounds for result in one.results if not result.is_error]
+                [lead] = [run for run in map(here.load, here.ids()) if run.agent == "lead"]
+                given = [result.text for round_ in lead.rounds for result in round_.results if not result.is_error]
                 assert "Low." not in given or "Off Brest." not in given
 
 

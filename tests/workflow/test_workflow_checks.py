@@ -51,7 +51,7 @@ def test_example_problems_are_found_with_their_lines(subtests: pytest.Subtests) 
         with subtests.test(case["name"]):
             found = found_in(case["text"])
             expected = case.get("problems") or case["warnings"]
-            assert [one.line for one in found] == [one["line"] for one in expected]
+            assert [problem.line for problem in found] == [one["line"] for one in expected]
             for one, wanted in zip(found, expected, strict=True):
                 assert [word for word in wanted["says"] if word not in str(one)] == []
 
@@ -61,7 +61,7 @@ def test_warning_is_a_problem_if_strict() -> None:
     free_text = next(case["text"] for case in cases() if "warnings" in case)
     deferred = (EXAMPLES / "qa-loop.yaml").read_text(encoding="utf-8")
     for text, code in [(free_text, "W_UNDECLARED_PATH"), (deferred, "W_DEFERRED_CONDITION")]:
-        assert [one.code for one in read_workflow(text).warnings] == [code]
+        assert [warning.code for warning in read_workflow(text).warnings] == [code]
         with pytest.raises(WorkflowProblems, match=code):
             read_workflow(text, strict=True)
 
@@ -70,7 +70,7 @@ def test_error_lists_each_problem_with_file_and_line(snapshot: Snapshot) -> None
     with pytest.raises(WorkflowProblems) as caught:
         read_workflow("workflow:\n  - {type: agent}\n  - {type: condition}\n", "my flow.yaml")
     assert str(caught.value).splitlines() == snapshot
-    assert [(one.line, one.message) for one in caught.value.problems] == [
+    assert [(problem.line, problem.message) for problem in caught.value.problems] == [
         (2, "workflow step[0]: agent step requires name"),
         (3, "workflow step[1]: condition step requires condition"),
     ]
@@ -100,7 +100,7 @@ def test_wrong_name_in_an_instruction_is_found_before_anything_runs() -> None:
 
 def test_problem_in_a_long_text_has_its_own_line() -> None:
     text = f"{AGENTS}  - type: agent\n    name: writer\n    prompt: |\n      One\n      two {{{{ $steps.gone.output }}}}\n"
-    assert [one.line for one in found_in(text)] == [FIRST + 4]
+    assert [problem.line for problem in found_in(text)] == [FIRST + 4]
 
 
 STEPS: dict[str, tuple[str, int, list[str]]] = {
@@ -223,7 +223,7 @@ def test_unusable_steps_are_problems(subtests: pytest.Subtests) -> None:
     for name, (steps, line, words) in STEPS.items():
         with subtests.test(name):
             found = found_in(AGENTS + steps)
-            assert [one.line for one in found] == [FIRST + line], list(map(str, found))
+            assert [problem.line for problem in found] == [FIRST + line], list(map(str, found))
             assert [word for word in words if word not in str(found[0])] == [], str(found[0])
 
 
@@ -297,7 +297,7 @@ def test_unresolved_templates_are_problems(subtests: pytest.Subtests) -> None:
     for path, words in wrong.items():
         with subtests.test(path):
             found = found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}"))
-            assert [one.line for one in found] == [LAST]
+            assert [problem.line for problem in found] == [LAST]
             assert [word for word in (*words, f"{{{{ {path}") if word not in str(found[0])] == [], str(found[0])
 
 
@@ -325,8 +325,8 @@ def test_context_names_visible_steps(subtests: pytest.Subtests) -> None:
     for names, told in cases.items():
         with subtests.test(names):
             found = found_in(AGENTS + BLOCKS.replace('prompt: "PROMPT"', f"context: [{names}]"))
-            assert [one.line for one in found] == [LAST] * bool(told)
-            assert all(told in f"{one.message} {one.hint}" for one in found), list(map(str, found))
+            assert [problem.line for problem in found] == [LAST] * bool(told)
+            assert all(told in f"{problem.message} {problem.hint}" for problem in found), list(map(str, found))
     beside = "  - {id: par, type: parallel, steps: [{id: one, type: agent, name: writer}, TWO]}\n"
     two = "{id: two, type: agent, name: writer, context: [one]}"
     (problem,) = found_in(AGENTS + beside.replace("TWO", two))
@@ -375,7 +375,7 @@ def test_steps_after_an_error_or_a_condition_are_reachable() -> None:
     assert found_in(AGENTS + caught) == []
     both = '{id: c, type: condition, condition: "{{ $steps.b.output }}", true: {goto: end}, false: {goto: end}}'
     found = found_in(f"{AGENTS}  - {both}\n  - {{id: b, type: agent, name: writer}}\n")
-    assert [one.code for one in found] == ["W_DEFERRED_CONDITION"]
+    assert [problem.code for problem in found] == ["W_DEFERRED_CONDITION"]
 
 
 def test_inputs_are_checked_where_they_are_declared() -> None:
@@ -396,8 +396,8 @@ def test_task_file_template_syntax_is_a_warning_at_its_line(subtests: pytest.Sub
         with subtests.test(prompt):
             text = f"{AGENTS}  - type: agent\n    name: writer\n    prompt: |\n      First\n      {prompt}\n"
             warnings = read_workflow(text).warnings
-            assert [(one.line, one.code) for one in warnings] == [(FIRST + 4, "W_OTHER_FORM")] * warned
-            assert all("${station}" in one.message and "reads {{ $... }}" in one.hint for one in warnings)
+            assert [(warning.line, warning.code) for warning in warnings] == [(FIRST + 4, "W_OTHER_FORM")] * warned
+            assert all("${station}" in warning.message and "reads {{ $... }}" in warning.hint for warning in warnings)
             assert len(found_in(text, strict=True)) == warned
 
 
@@ -405,7 +405,7 @@ def test_tools_are_checked_where_their_names_are_given() -> None:
     text = "agents: {writer: {tools: [serch]}}\nworkflow:\n  - {type: tool, name: fetsh}\n  - {type: agent, name: writer}"
     assert found_in(text) == []
     found = found_in(text, tools=["search", "fetch"])
-    assert [(one.line, "Did you mean" in one.hint) for one in found] == [(1, True), (3, True)]
+    assert [(problem.line, "Did you mean" in problem.hint) for problem in found] == [(1, True), (3, True)]
 
 
 @pytest.mark.req("R4.13", "K4.1")
@@ -421,13 +421,13 @@ def test_condition_may_wait_for_later_steps_without_a_circle(subtests: pytest.Su
     for name, (steps, words) in texts.items():
         with subtests.test(name):
             found = found_in(AGENTS + "".join(f"  - {step}\n" for step in steps))
-            assert [words in str(one) for one in found] == [True], list(map(str, found))
+            assert [words in str(problem) for problem in found] == [True], list(map(str, found))
     steps = [wait("c", "b", agent("x")), agent("a"), agent("b")]
     (warning,) = found_in(AGENTS + "".join(f"  - {step}\n" for step in steps))
     assert (warning.code, warning.line) == ("W_DEFERRED_CONDITION", FIRST)
     assert "a and b will run before it" in str(warning)
     branch = wait("outer", "first", f"[{wait('c', 'b', '[]')}, {agent('b')}]")
-    assert [one.code for one in found_in(f"{AGENTS}  - {agent('first')}\n  - {branch}")] == ["W_DEFERRED_CONDITION"]
+    assert [problem.code for problem in found_in(f"{AGENTS}  - {agent('first')}\n  - {branch}")] == ["W_DEFERRED_CONDITION"]
 
 
 def test_prompt_reading_a_later_step_warns_without_a_goto_back() -> None:
@@ -469,7 +469,7 @@ def test_unusable_files_are_problems(subtests: pytest.Subtests) -> None:
     for text, (line, words) in FILES.items():
         with subtests.test(text[:60]):
             found = found_in(text)
-            assert [one.line for one in found] == [line], list(map(str, found))
+            assert [problem.line for problem in found] == [line], list(map(str, found))
             assert words in str(found[0])
 
 
@@ -478,7 +478,7 @@ def test_unreadable_step_is_one_problem_however_often_it_is_named() -> None:
   - {id: b, type: agent, name: writer, prompt: "{{ $steps.a.output }}", context: [a]}
   - {type: condition, condition: "{{ $steps.b.output }}", true: {goto: a}, false: {goto: 2}}
 """
-    assert [one.line for one in found_in(AGENTS + steps)] == [FIRST]
+    assert [problem.line for problem in found_in(AGENTS + steps)] == [FIRST]
 
 
 def test_slow_files_are_refused_with_a_message(subtests: pytest.Subtests) -> None:
@@ -491,7 +491,7 @@ def test_slow_files_are_refused_with_a_message(subtests: pytest.Subtests) -> Non
         ("templates by aliases", f"  - &s {reads}\n" + "  - *s\n" * 100, "The templates read more than 100,000 values"),
     ):
         with subtests.test(name):
-            assert any(message in one.message for one in found_in(AGENTS + text))
+            assert any(message in problem.message for problem in found_in(AGENTS + text))
     with subtests.test("suggestions"), pytest.MonkeyPatch.context() as patch:
         searches: list[str] = []
         patch.setattr("agentnb.workflow.checks.flow_checks.suggest_names", lambda name, known: searches.append(name) or "")
@@ -534,7 +534,7 @@ def test_step_id_used_twice_is_refused_with_both_lines(subtests: pytest.Subtests
     ):
         with subtests.test(name):
             before, line = (FIRST + one for one in lines)
-            found = [(one.line, one.message) for one in found_in(AGENTS + steps) if "already" in one.message]
+            found = [(problem.line, problem.message) for problem in found_in(AGENTS + steps) if "already" in problem.message]
             assert [(at, f'the step in line {before} has the id "x" already' in message) for at, message in found] == [
                 (line, True)
             ]
@@ -545,7 +545,9 @@ def test_step_id_used_twice_is_refused_with_both_lines(subtests: pytest.Subtests
 def test_misspelt_back_to_id_is_a_warning() -> None:
     steps = '  - {id: draft, type: agent, name: writer}\n  - {type: condition, condition: "{{ $steps.draft.output }}",'
     found = found_in(f"{AGENTS}{steps} false: {{id: back_to_draf, type: agent, name: writer}}}}")
-    assert [(one.line, "back_to_draf" in one.message, one.hint) for one in found] == [(FIRST + 1, True, "Did you mean draft?")]
+    assert [(problem.line, "back_to_draf" in problem.message, problem.hint) for problem in found] == [
+        (FIRST + 1, True, "Did you mean draft?")
+    ]
 
 
 def test_problems_of_python_steps_precede_the_run_without_lines(snapshot: Snapshot) -> None:

@@ -93,9 +93,9 @@ def test_steps_of_a_branch_see_each_other_but_no_sibling(tmp_path: Path) -> None
     run = played(workflow, "Go", replies | {"par/z": ["Z"], "par/w": ["W", "W"], "last": ["."]}, store)
     assert run.status == "completed", run.error
     labels = {
-        path: re.findall(r"^\[(.*) \(", store.load(one.nested).prompt, re.MULTILINE)
-        for path, one in run.step_records.items()
-        if one.nested
+        path: re.findall(r"^\[(.*) \(", store.load(record.nested).prompt, re.MULTILINE)
+        for path, record in run.step_records.items()
+        if record.nested
     }
     assert labels == {
         "x": [],
@@ -350,7 +350,7 @@ def test_outer_loop_resets_inner_counters_and_retries_do_not_count(snapshot: Sna
     workflow = steps(text)
     run = played(workflow, "Go", {"x": [{"error": "provider"}, *lines]})
     assert (run.status, dict(run.back_edges)) == ("completed", {"inner -> x": 3, "outer -> x": 2})
-    assert [one["attempts"] for one in run.steps["x"]["runs"]] == [2, 1, 1, 1, 1, 1]
+    assert [execution["attempts"] for execution in run.steps["x"]["runs"]] == [2, 1, 1, 1, 1, 1]
     counts = [(event.step, event.count) for event in run.events if isinstance(event, BranchTaken) and event.count]
     assert counts == [("inner", 1), ("inner", 2), ("outer", 1), ("inner", 1), ("outer", 2)]
     table = tables.steps(run)
@@ -490,7 +490,7 @@ def test_unusable_and_stopped_steps_are_not_retried(tmp_path: Path) -> None:
         return Store(tmp_path).load(Store(tmp_path).ids()[0])
 
     run = by_itself(stopped)
-    assert (run.status, {name: one.status for name, one in run.step_records.items()}) == (
+    assert (run.status, {name: record.status for name, record in run.step_records.items()}) == (
         "cancelled",
         {"p": "cancelled", "p/w": "cancelled"},
     )

@@ -28,14 +28,14 @@ def test_every_example_gives_the_expected_step_context(tmp_path: Path, subtests:
                 "error": lambda run=run: run.error and run.error.message,
                 "loops": lambda run=run: dict(run.back_edges),
                 "waits": lambda run=run: waits(run),
-                "warnings": lambda workflow=workflow: [one.code for one in workflow.warnings],
+                "warnings": lambda workflow=workflow: [warning.code for warning in workflow.warnings],
             }
             for key, found in checks.items():
                 if key in told:
                     assert found() == told[key], key
-            assert {store.load(one.nested).parent_id for one in run.step_records.values() if one.nested} <= {run.id}
+            assert {store.load(record.nested).parent_id for record in run.step_records.values() if record.nested} <= {run.id}
             for step, prompts in told.get("user_messages", {}).items():
-                assert [one.prompt for one in nested(run, store, step)] == prompts
+                assert [nested_run.prompt for nested_run in nested(run, store, step)] == prompts
             for step, instruction in told.get("instructions", {}).items():
                 assert instruction in nested(run, store, step)[-1].system
             assert store.load(run.id) == run

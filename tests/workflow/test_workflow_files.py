@@ -18,7 +18,7 @@ RUNS = "workflow:\n  - {{id: a, type: workflow, file: {}}}\n"
 def problems(path: Path, **given: object) -> list[tuple[int, str]]:
     with pytest.raises(WorkflowProblems) as caught:
         Workflow.from_yaml(path, **given)  # type: ignore[arg-type]  # what a test gives
-    return [(one.line, one.message) for one in caught.value.problems]
+    return [(problem.line, problem.message) for problem in caught.value.problems]
 
 
 def test_missing_file_is_a_problem_at_its_line(tmp_path: Path) -> None:
@@ -55,7 +55,9 @@ def test_problems_of_a_nested_file_have_its_line(tmp_path: Path) -> None:
     top.write_text(RUNS.format("inner.yaml") + "  - {id: b, type: workflow, file: inner.yaml}\n")
     found = problems(top)
     assert [line for line, _ in found] == [2, 3]
-    assert all(f'{inner}:2: workflow step[0]: agent "nobody" not found in agents, and 1 more' in one for _, one in found)
+    assert all(
+        f'{inner}:2: workflow step[0]: agent "nobody" not found in agents, and 1 more' in problem for _, problem in found
+    )
     inner.write_text("agents: {nobody: {replies: [Yes]}}\nworkflow:\n  - {type: agent, name: nobody}\n")
     run = Workflow.from_yaml(top).run_sync(show=False)
     assert [run.steps[name]["output"] for name in "ab"] == ["Yes", "Yes"]

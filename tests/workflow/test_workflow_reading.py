@@ -36,7 +36,7 @@ def read(steps: str, **options: Any) -> WorkflowSpec:
 
 
 def paths(spec: WorkflowSpec) -> list[str]:
-    return [one.step.path for one in StepTree(spec.steps).all]
+    return [step.step.path for step in StepTree(spec.steps).all]
 
 
 def test_every_example_is_read_with_the_expected_warnings(subtests: pytest.Subtests) -> None:
@@ -45,7 +45,7 @@ def test_every_example_is_read_with_the_expected_warnings(subtests: pytest.Subte
     for path in files:
         with subtests.test(path.name):
             warnings = read_workflow(path.read_text(encoding="utf-8"), path.name).warnings
-            assert [one.code for one in warnings] == (["W_DEFERRED_CONDITION"] if path.stem == "qa-loop" else [])
+            assert [warning.code for warning in warnings] == (["W_DEFERRED_CONDITION"] if path.stem == "qa-loop" else [])
 
 
 def test_the_qa_loop_is_read_whole() -> None:
@@ -54,7 +54,7 @@ def test_the_qa_loop_is_read_whole() -> None:
     check = spec.steps[2]
     assert isinstance(check, ConditionStep)
     assert check.condition == "{{ $steps.qa.output.is_approved }}"
-    assert [(one.kind, one.id) for one in check.true_] == [("agent", "publisher")]
+    assert [(step.kind, step.id) for step in check.true_] == [("agent", "publisher")]
     (back,) = check.false_
     assert isinstance(back, GotoStep)
     assert (back.id, back.target) == ("back_to_trans", "trans")
@@ -136,18 +136,20 @@ def test_branch_is_a_list_a_step_or_a_goto() -> None:
     assert isinstance(check, ConditionStep)
     assert isinstance(again, ConditionStep)
     assert isinstance(third, ConditionStep)
-    assert [(one.kind, one.id) for one in (*check.true_, *check.false_)] == [
+    assert [(step.kind, step.id) for step in (*check.true_, *check.false_)] == [
         ("goto", "goto_1"),
         ("agent", "editor"),
         ("goto", "goto_2"),
     ]
-    assert [one.target for one in (*check.true_, *check.false_, *again.true_, *third.true_) if isinstance(one, GotoStep)] == [
+    assert [
+        step.target for step in (*check.true_, *check.false_, *again.true_, *third.true_) if isinstance(step, GotoStep)
+    ] == [
         "again",
         "draft",
         "draft",
         "draft",
     ]
-    assert [(one.kind, one.id) for one in (*again.true_, *again.false_)] == [
+    assert [(step.kind, step.id) for step in (*again.true_, *again.false_)] == [
         ("goto", "back_to_draft"),
         ("agent", "back_to_basics"),
     ]
@@ -199,7 +201,7 @@ def test_each_kind_of_step_is_read_with_all_its_keys() -> None:
     assert isinstance(i, WorkflowStep)
     assert (i.file, i.prompt, i.inputs) == ("other.yaml", "{{ $prompt }}", {"n": "{{ $inputs.n }}"})
     assert isinstance(j, ParallelStep)
-    assert (j.max_concurrency, [one.path for one in j.steps]) == (2, ["j/writer_2"])
+    assert (j.max_concurrency, [step.path for step in j.steps]) == (2, ["j/writer_2"])
 
 
 def test_agents_limits_and_inputs_are_read() -> None:

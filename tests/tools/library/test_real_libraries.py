@@ -38,7 +38,7 @@ def call(function: Callable[..., Any], /, **arguments: Any) -> ToolOutcome:
 @pytest.mark.req("R2.3")
 def test_table_reader_takes_its_path_and_plain_arguments() -> None:
     properties = FunctionTool(pd.read_csv).spec.input_schema["properties"]
-    types = {name: properties[name].get("type") or [one["type"] for one in properties[name]["anyOf"]] for name in PLAIN}
+    types = {name: properties[name].get("type") or [option["type"] for option in properties[name]["anyOf"]] for name in PLAIN}
     assert types == PLAIN
     assert properties["sep"]["description"].startswith("Character or regex pattern")
 

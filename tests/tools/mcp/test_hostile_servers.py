@@ -201,7 +201,7 @@ def test_unusable_schemas_are_a_problem(subtests: pytest.Subtests) -> None:
         with subtests.test(name):
             tool = t.Tool.model_construct(name="look", input_schema=schema, annotations=None)
             found = tools_of_server(live, [tool, described({"type": "object"}).model_copy(update={"name": "other"})])
-            assert [one.tool_name for one in found.usable] == ["other"] if is_problem else ["look", "other"]
+            assert [tool_.tool_name for tool_ in found.usable] == ["other"] if is_problem else ["look", "other"]
             assert list(found.left_out) == ["look"] * is_problem
 
 

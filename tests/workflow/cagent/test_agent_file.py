@@ -33,13 +33,13 @@ agents:
 
 
 def warnings_of(text: str) -> list[str]:
-    return [str(one) for one in read_workflow(text).warnings]
+    return [str(warning) for warning in read_workflow(text).warnings]
 
 
 def problems_of(text: str) -> list[str]:
     with pytest.raises(WorkflowProblems) as caught:
         read_workflow(text)
-    return [str(one) for one in caught.value.problems]
+    return [str(problem) for problem in caught.value.problems]
 
 
 def steps_of(spec: WorkflowSpec) -> list[str]:

@@ -15,7 +15,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.models.scripted import ScriptedModel
 
 PLANS = Path(__file__).parents[1] / "examples" / "plans"
-SPECS = [ToolSpec(**one) for one in json.loads((PLANS / "tools.json").read_text(encoding="utf-8"))]
+SPECS = [ToolSpec(**spec) for spec in json.loads((PLANS / "tools.json").read_text(encoding="utf-8"))]
 
 
 def tides_fetch(station: str, day: str = "") -> str:
@@ -61,7 +61,7 @@ def planned(
 
 def results(run: Run) -> list[tuple[str, Any, Any]]:
     """Return name, result and error of each result."""
-    return [(one["name"], one["result"], one["error"]) for one in run.variables["results"]]
+    return [(result["name"], result["result"], result["error"]) for result in run.variables["results"]]
 
 
 __all__ = ["ScriptedTools"]

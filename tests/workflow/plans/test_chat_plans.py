@@ -20,12 +20,17 @@ def test_step_becomes_a_tool_call_an_agent_or_one_reply() -> None:
     model = ScriptedModel([ToolCall("tables_compare", {"left": [1], "right": [2]}), "At ten.", "Both are high at ten."])
     run = Plan.read(PLANS / "plan-chat.json").run_sync(tools=TOOLS, model=model, show=False)
     assert (run.status, run.text) == ("completed", "Both are high at ten.")
-    assert [one["name"] for one in run.variables["results"]] == ["tides_fetch", "tides_fetch", "tables_compare", "synthesis"]
+    assert [result["name"] for result in run.variables["results"]] == [
+        "tides_fetch",
+        "tides_fetch",
+        "tables_compare",
+        "synthesis",
+    ]
     agent, _, reply = model.requests
     assert {tool.name for tool in agent.tools} >= {"tables_compare", "tides_fetch"}
     assert "brest" in agent.messages[0].text and "cork" in agent.messages[0].text, "the dependencies of the step"
     assert reply.messages[0].text.endswith('3: "At ten."') and reply.tools == ()
-    assert [one.operation for one in run.events if isinstance(one, ModelCalled)] == ["executor"]
+    assert [event.operation for event in run.events if isinstance(event, ModelCalled)] == ["executor"]
 
 
 @pytest.mark.req("R3.23")
@@ -40,8 +45,8 @@ def test_failed_step_skips_its_dependents_and_the_others_run() -> None:
         plan.run_sync(tools=TOOLS, model=ScriptedModel([]), show=False)
     run = raised.value.run
     assert run is not None
-    assert [bool(one["error"]) for one in run.variables["results"]] == [True, True, False]
-    assert [one.step for one in run.events if isinstance(one, StepSkipped)] == ["plan/1"]
+    assert [bool(result["error"]) for result in run.variables["results"]] == [True, True, False]
+    assert [event.step for event in run.events if isinstance(event, StepSkipped)] == ["plan/1"]
     with pytest.raises(WorkflowError, match="needs a model"):
         Plan.read(PLANS / "plan-chat.json").run_sync(tools=TOOLS, show=False)
 
@@ -52,11 +57,11 @@ def test_step_accepts_a_tool_group(snapshot: Snapshot) -> None:
     model = ScriptedModel(["One file."])
     run = Plan.read({"steps": [step]}).run_sync(tools=["shell", tides_fetch], model=model, show=False)
     assert {"bash"} <= {tool.name for tool in model.requests[0].tools} and run.text == "One file."
-    assert {one.name for one in model.requests[0].tools}.isdisjoint({"tides_fetch"})
+    assert {spec.name for spec in model.requests[0].tools}.isdisjoint({"tides_fetch"})
     own = Plan.read({"steps": [{**step, "tools": ["web"]}]})
     assert own.validate([ToolSpec("web", "", {})]) == [] == Plan.read({"steps": [step]}).validate([])
     called = Plan.read({"steps": [{"type": "tool", "name": "shell"}]})
-    assert [str(one) for one in called.validate(["shell"])] == snapshot
+    assert [str(problem) for problem in called.validate(["shell"])] == snapshot
 
 
 def _fetching(station: str) -> dict[str, object]:

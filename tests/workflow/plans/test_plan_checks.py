@@ -13,13 +13,13 @@ EXPECTED = told("problems.yaml")
 
 @pytest.mark.req("R1.12", "R1.51", "R1.52", "K1.5", "K1.6")
 def test_every_example_has_exactly_the_expected_problems(subtests: pytest.Subtests) -> None:
-    assert set(EXPECTED) == {str(one.relative_to(PLANS)) for one in PLANS.rglob("*") if one.parent.name == "invalid"} | {
+    assert set(EXPECTED) == {str(path.relative_to(PLANS)) for path in PLANS.rglob("*") if path.parent.name == "invalid"} | {
         *("plan.yaml", "plan.json", "plan-chat.json")
     }
     for name, expected in EXPECTED.items():
         with subtests.test(name):
             found = validate_plan(PLANS / name, SPECS)
-            assert {one.line for one in found} == {one["line"] for one in expected}
+            assert {problem.line for problem in found} == {one["line"] for one in expected}
             for one in expected:
                 words = " ".join(str(problem) for problem in found if problem.line == one["line"])
                 assert [word for word in one["says"] if str(word) not in words] == [], words
@@ -30,7 +30,7 @@ def test_text_data_and_plan_have_the_same_problems() -> None:
     path = PLANS / "invalid" / "names-and-arguments.yaml"
     of_text = validate_plan(path.read_text(encoding="utf-8"), SPECS)
     of_plan = validate_plan(Plan.read(path), SPECS)
-    assert [one.message for one in of_text] == [one.message for one in validate_plan(path, SPECS)]
+    assert [one.message for one in of_text] == [problem.message for problem in validate_plan(path, SPECS)]
     assert len(of_plan) == len(of_text)
     assert all(one.line == 0 for one in of_plan)
 
@@ -38,8 +38,8 @@ def test_text_data_and_plan_have_the_same_problems() -> None:
 def test_plan_check_takes_agent_tools_and_skips_names_without_tools() -> None:
     first = "- {type: tool, name: tides.fetch, args: {station: 7}}"
     plan = f"steps:\n{first}\n- {{type: tool, name: web.fetch, args: {{url: 'http://localhost/'}}}}"
-    assert [one.line for one in validate_plan(plan, [tides_fetch])] == [2]
-    assert [one.line for one in validate_plan(plan, [])] == [2]
+    assert [problem.line for problem in validate_plan(plan, [tides_fetch])] == [2]
+    assert [problem.line for problem in validate_plan(plan, [])] == [2]
     assert validate_plan(plan) == []
 
 

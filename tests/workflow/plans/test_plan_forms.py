@@ -52,8 +52,8 @@ def test_empty_field_is_null() -> None:
 def test_native_tool_calls_become_steps_without_duplicates() -> None:
     native = told("native-calls.json")
     calls = [
-        ToolCall(one["function"]["name"], json.loads(one["function"]["arguments"]), one["id"])
-        for one in native["reply"]["tool_calls"]
+        ToolCall(call["function"]["name"], json.loads(call["function"]["arguments"]), call["id"])
+        for call in native["reply"]["tool_calls"]
     ]
     read = plan_in_reply(native["reply"]["text"], calls)
     assert read is not None
@@ -126,12 +126,12 @@ def test_every_question_is_a_message_with_a_schema(subtests: pytest.Subtests) ->
 @pytest.mark.req("R1.14", "R1.24", "R1.40")
 def test_results_are_tuples_whose_repeats_are_shown_once_and_counted() -> None:
     results = read_results(told("results.json"))
-    assert [tuple(one) for one in results] == [("id", "name", "args", "result", "error")] * 6
-    assert [one["id"] for one in last_of_each_call(results)] == ["call_2", "call_5", "ask_1", "ask_2", "ask_3"]
+    assert [tuple(result) for result in results] == [("id", "name", "args", "result", "error")] * 6
+    assert [result["id"] for result in last_of_each_call(results)] == ["call_2", "call_5", "ask_1", "ask_2", "ask_3"]
     window = CallWindow()
     for call, result in calls_of(results):
         note_call(window, call, result)
-    assert [one.key[0] for one in window.executed] == ["tides_fetch", "tides_fetch"], "a blocked one has not run"
+    assert [call.key[0] for call in window.executed] == ["tides_fetch", "tides_fetch"], "a blocked one has not run"
     assert window.row == 1
     question = PlanQuestion(message="For which day?")
     answer = answer_result("ask_1", question, {"action": "accept", "content": {"day": "2026-11-22"}})

@@ -61,7 +61,7 @@ def test_plan_with_edited_arguments_runs_as_edited() -> None:
     assert plan.steps[0].args is not None
     plan.steps[0].args["station"] = "lorient"
     run = plan.run_sync(tools=[tides_fetch], show=False)
-    assert [one["args"] for one in run.variables["results"]] == [{"station": "lorient"}]
+    assert [result["args"] for result in run.variables["results"]] == [{"station": "lorient"}]
 
 
 @pytest.mark.req("R1.1", "R1.4", "R1.5", "R1.6", "R1.17", "R1.18", "R1.30", "KX.9")
@@ -69,9 +69,9 @@ def test_planner_sees_results_and_errors_until_it_answers() -> None:
     run, model = planned([steps(fetch("vigo"), fetch("brest")), "Only Brest has tides."])
     assert (run.status, run.text) == ("completed", "Only Brest has tides.")
     assert [bool(error) for _, _, error in results(run)] == [True, False]
-    assert [len(one.settings["planning"]["results"]) for one in model.requests] == [0, 2]
+    assert [len(request.settings["planning"]["results"]) for request in model.requests] == [0, 2]
     assert "no such station" in model.requests[1].messages[-1].text
-    assert [one["role"] for one in run.variables["transcript"]] == ["user", "assistant", "assistant"]
+    assert [entry["role"] for entry in run.variables["transcript"]] == ["user", "assistant", "assistant"]
     called = [event for event in run.events if isinstance(event, ModelCalled)]
     assert [(one.operation, one.model) for one in called] == [("plan_generation", "scripted:script")] * 2
     assert len(run.plans) == 2
@@ -125,7 +125,7 @@ def test_repeats_are_blocked_across_plans_and_earlier_results() -> None:
     run, model = planned([steps(fetch("brest")), steps(fetch("brest")), DONE], inputs={"results": given})
     assert [error for _, _, error in results(run)] == [None, None, "duplicate_call_blocked"]
     assert results(run)[2][1] == results(run)[1][1], "the last output of that call"
-    assert [one["error"] for one in model.requests[2].settings["planning"]["results"]] == ["duplicate_call_blocked"]
+    assert [result["error"] for result in model.requests[2].settings["planning"]["results"]] == ["duplicate_call_blocked"]
     assert run.step_records["loop/exec/0"].status == "failed" and run.step_calls[-1].record.rule == "consecutive"
 
 
@@ -175,7 +175,7 @@ def test_references_that_resolve_to_equal_arguments_are_repeats() -> None:
     written = ["brest", "$step[0].output", "$step[1].output", "ouessant"]
     plan = Plan.read({"steps": [{"name": "tides_fetch", "args": {"station": one}} for one in written]})
     run = plan.run_sync(tools=[tides_fetch], show=False)
-    assert [one["error"] for one in run.variables["results"]] == [None, None, "duplicate_call_blocked", None]
+    assert [result["error"] for result in run.variables["results"]] == [None, None, "duplicate_call_blocked", None]
     assert calls == ["brest", "brest", "ouessant"] and run.variables["results"][2]["result"] == "brest"
 
 
@@ -224,9 +224,9 @@ def test_each_question_and_answer_reaches_the_planner_once(subtests: pytest.Subt
         with subtests.test(name):
             run, model = planned([reply, DONE], answer=answering(content))
             assert run.status == "completed", run.error
-            assert [one for one, _, _ in results(run)] == ["tides_fetch"] * ran + ["elicitation"]
+            assert [result for result, _, _ in results(run)] == ["tides_fetch"] * ran + ["elicitation"]
             assert json.loads(results(run)[-1][1]) == {"action": "accept", "content": content}
-            assert [one["name"] for one in model.requests[1].settings["planning"]["results"]][-1] == "elicitation"
+            assert [result["name"] for result in model.requests[1].settings["planning"]["results"]][-1] == "elicitation"
             assert run.questions[0].question.kind == "elicitation"
 
 
@@ -264,8 +264,8 @@ def test_suspended_run_resumes_with_the_answer(tmp_path: Path) -> None:
     assert (again.status, again.text, calls) == ("completed", DONE, ["brest"])
     assert len(model.requests) == 1
     nobody, _ = planned(replies, [tides_fetch])
-    assert (nobody.status, [one.message for one in nobody.waiting]) == ("waiting_on_user", ["In feet?"])
-    assert ["No store keeps this run" in one and "answer=FUNCTION" in one for one in nobody.warnings] == [True]
+    assert (nobody.status, [question.message for question in nobody.waiting]) == ("waiting_on_user", ["In feet?"])
+    assert ["No store keeps this run" in warning and "answer=FUNCTION" in warning for warning in nobody.warnings] == [True]
     assert run.warnings == ()
 
 
@@ -334,7 +334,7 @@ def test_template_is_the_whole_prompt(tmp_path: Path) -> None:
     _, model = planned([DONE], [tides_fetch], inputs={"promptTemplate": "prompt.md"}, work_dir=tmp_path)
     assert model.requests[0].messages[0].text.startswith("You plan work for a program that calls tools.")
     problems = loaded("problems.yaml")
-    text = next(one["promptTemplate"] for one in problems if "promptTemplate" in one)
+    text = next(problem["promptTemplate"] for problem in problems if "promptTemplate" in problem)
     for given, words in ((text, ["#foreach", "{{ results }}"]), ("{{ reslts }}", ["results"]), ("../x.md", ["outside"])):
         run, model = planned([DONE], inputs={"promptTemplate": given}, work_dir=tmp_path)
         assert run.error is not None and all(word in f"{run.error.message} {run.error.advice}" for word in words)
@@ -362,7 +362,7 @@ def test_interrupted_call_fails_unless_its_tool_is_repeatable(tmp_path: Path, su
             what = workflow.orchestration(model=model, inputs={"query": "Which tides?"})
             again = asyncio.run(recover(run.id, store=cut_store, agent=what))
             assert again.status == "completed", again.error
-            assert [one.record.result.error_code for one in again.step_calls if one.record.result.is_error] == expected
+            assert [call.record.result.error_code for call in again.step_calls if call.record.result.is_error] == expected
             assert len(calls) == 1 + repeatable, "the first was made before the kill"
 
 
@@ -371,7 +371,7 @@ def test_input_names_built_in_tools(tmp_path: Path) -> None:
     allowed = {"list_files": "allow"}
     run, model = planned([reply, DONE], [], inputs={"tools": ["list_files"]}, work_dir=tmp_path, permissions=allowed)
     assert [error for _, _, error in results(run)] == [None], run.error
-    assert [one.name for one in model.requests[0].tools] == ["list_files"]
+    assert [spec.name for spec in model.requests[0].tools] == ["list_files"]
 
 
 @pytest.mark.req("R1.41")

@@ -50,7 +50,7 @@ def test_planner_completes_after_each_kind_of_answer(subtests: pytest.Subtests) 
     for name, (answer, expected) in answers.items():
         with subtests.test(name):
             run = simulated("- `tides_fetch(day='today')`", answer=lambda question, answer=answer: answer)
-            assert (run.status, [one for one, _, _ in results(run)]) == ("completed", expected), run.error
+            assert (run.status, [result for result, _, _ in results(run)]) == ("completed", expected), run.error
             assert len(run.questions) == 1
 
 

@@ -120,8 +120,11 @@ def test_planner_may_write_its_plan_in_chat_form() -> None:
     reply = chat(fetching("brest", stepNumber=10), fetching("$step[0].output.station", stepNumber=20, dependsOn=[10]))
     run, _ = planned([reply, DONE], TOOLS)
     assert (run.status, run.text) == ("completed", DONE), run.error
-    assert [one["args"] for one in run.variables["results"]] == [{"station": "brest"}, {"station": "$step[0].output.station"}]
-    assert [one.record.call.arguments for one in run.step_calls] == [{"station": "brest"}] * 2
+    assert [result["args"] for result in run.variables["results"]] == [
+        {"station": "brest"},
+        {"station": "$step[0].output.station"},
+    ]
+    assert [call.record.call.arguments for call in run.step_calls] == [{"station": "brest"}] * 2
     run, _ = planned([chat(fetching("vigo"), fetching("$step[0].output")), DONE], TOOLS)
     assert [bool(error) for _, _, error in results(run)] == [True, True]
     assert len(run.step_calls) == 1, "a call with a reference to a failed step does not run"

@@ -122,7 +122,7 @@ def test_server_tool_names_are_blocked_in_each_spelling(subtests: pytest.Subtest
             file = read_workflow(asked_about(approval=f"{{block: ['{word}']}}"))
             ActionTable(Toolbox([*Tools().tools, MCPServer("clock", "clock-server")])).check(file)
             verdicts = [FileRules(file.approval.rules)(ToolCall(name, {}, "a"), Run()) for name in names]
-            assert tuple(isinstance(one, Deny) for one in verdicts) == blocked
+            assert tuple(isinstance(verdict, Deny) for verdict in verdicts) == blocked
 
 
 def test_invalid_rules_are_problems() -> None:

@@ -435,7 +435,7 @@ def test_unknown_action_is_refused_before_anything_runs() -> None:
     )
     with pytest.raises(WorkflowProblems) as caught:
         workflow.orchestration()
-    assert [one.line for one in caught.value.problems] == [3, 3]
+    assert [problem.line for problem in caught.value.problems] == [3, 3]
     assert all(word in str(caught.value) for word in ("llm/core:plan", "llm_core_plan", "do_give"))
 
 

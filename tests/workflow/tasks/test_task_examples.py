@@ -35,8 +35,8 @@ def test_every_example_gives_the_results_in_its_file(tmp_path: Path, subtests: p
                 if key in told:
                     assert found == told[key], key
             assert {key: without_ids(run.variables[key]) for key in told["variables"]} == told["variables"]
-            assert without_ids([one.plan for one in run.plans.values()]) == told.get("plans", ANY)
-            assert [one for one, _ in tools.called if one in told.get("not_called", ())] == []
+            assert without_ids([plan.plan for plan in run.plans.values()]) == told.get("plans", ANY)
+            assert [call for call, _ in tools.called if call in told.get("not_called", ())] == []
             assert len(tools.called) == sum(map(len, told["tools"].values()))
             assert store.load(run.id) == run
 
@@ -70,7 +70,7 @@ def test_false_condition_skips_the_task_with_its_post_and_goto() -> None:
     run = played(HERE / told["file"], told["inputs"], tools=ScriptedTools(told["tools"]).tools, model=planner)
     assert tasks_of(run) == expected["ran"]
     assert {key: run.variables[key] for key in expected["variables"]} == expected["variables"]
-    assert {path: one.reason for path, one in run.step_records.items() if one.status == "skipped"} == {
+    assert {path: record.reason for path, record in run.step_records.items() if record.status == "skipped"} == {
         "loop/exec": "len(plan.steps) > 0",
         "loop/postproc": "len(results) > 0",
     }

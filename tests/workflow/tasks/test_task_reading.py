@@ -22,12 +22,12 @@ REST = "    after:\n      action: tides:report\n"
 def problems_of(text: str, **settings: bool) -> list[tuple[int, str]]:
     with pytest.raises(WorkflowProblems) as caught:
         read_workflow(text, **settings)
-    return [(one.line, f"{one.message} {getattr(one, 'hint', '')}") for one in caught.value.problems]
+    return [(problem.line, f"{problem.message} {getattr(problem, 'hint', '')}") for problem in caught.value.problems]
 
 
 @pytest.mark.req("R1.2", "R1.8", "R1.9")
 def test_documented_problems_are_reported(subtests: pytest.Subtests) -> None:
-    cases = [one for one in loaded("problems.yaml") if "text" in one]
+    cases = [case for case in loaded("problems.yaml") if "text" in case]
     assert len(cases) == 2
     for case in cases:
         with subtests.test(case["name"]):
@@ -38,7 +38,7 @@ def test_documented_problems_are_reported(subtests: pytest.Subtests) -> None:
 
 
 def test_undeclared_input_is_refused_with_a_suggestion() -> None:
-    case = next(one for one in loaded("problems.yaml") if "inputs" in one)
+    case = next(case for case in loaded("problems.yaml") if "inputs" in case)
     with pytest.raises(SettingsError) as caught:
         Workflow.from_yaml(HERE / case["file"]).orchestration(inputs=case["inputs"], actions={"llm/core:plan": None})
     assert all(word in str(caught.value) for word in case["problems"][0]["says"])
@@ -167,9 +167,11 @@ def test_top_level_keys_make_a_task_file(subtests: pytest.Subtests) -> None:
 def test_template_in_workflow_syntax_stays_text_with_a_warning() -> None:
     spec = read_workflow(f"{TASK}      input: {{a: '{{{{ $steps.one.output }}}}'}}\n")
     assert spec.tasks[0].does.args == {"a": "{{ $steps.one.output }}"}
-    assert [(one.line, one.code, "reads ${...}" in one.hint) for one in spec.warnings] == [(5, "W_OTHER_FORM", True)]
+    assert [(warning.line, warning.code, "reads ${...}" in warning.hint) for warning in spec.warnings] == [
+        (5, "W_OTHER_FORM", True)
+    ]
     bare = read_workflow(f"{TASK}      input: {{a: 'at $statoin'}}\n")
-    assert [(one.line, one.code, "there is no statoin" in one.message) for one in bare.warnings] == [
+    assert [(warning.line, warning.code, "there is no statoin" in warning.message) for warning in bare.warnings] == [
         (5, "W_UNKNOWN_NAME", True)
     ]
     own = TASK + """      input: {a: '${"{{"} station }}'}\n"""

@@ -131,7 +131,9 @@ def test_killed_run_ends_with_the_same_result(tmp_path: Path, subtests: pytest.S
         whole = run_of(case.workflow, case.inputs, store, **settings)
         for lines in range(1, len(whole.events), size(4, nightly=1)):
             with subtests.test(f"{name} {lines}"):
-                ends = [one for one in whole.events[:lines] if isinstance(one, StepFinished) and one.status == "completed"]
+                ends = [
+                    event for event in whole.events[:lines] if isinstance(event, StepFinished) and event.status == "completed"
+                ]
                 settings, called_again = case.settings(sum("/reply-" in one.step for one in ends))
                 cut_store = cut(store, whole, lines, tmp_path / f"{name}-{lines}")
                 run = resumed(case.workflow, case.inputs, cut_store, whole.id, **settings)

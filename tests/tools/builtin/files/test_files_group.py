@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def test_schemas_effects_and_flags_match_the_examples(subtests: pytest.Subtests) -> None:
     tools = {tool.spec.name: tool for tool in Files().tools}
     assert tuple(tools) == GROUPS["files"].tool_names
-    examples = [one for one in json.loads((EXAMPLES / "builtin-tools.json").read_text()) if one["name"] in tools]
+    examples = [spec for spec in json.loads((EXAMPLES / "builtin-tools.json").read_text()) if spec["name"] in tools]
     assert len(examples) == 3
     for example in examples:
         with subtests.test(example["name"]):
@@ -42,7 +42,7 @@ def test_tools_are_equal_after_pickling_and_lookup_by_name() -> None:
     for tool in Files().tools:
         again = pickle.loads(pickle.dumps(tool))
         assert (again.spec, again.flag) == (tool.spec, tool.flag)
-        assert [one.spec for one in tools_of(tool.spec.name)] == [tool.spec]
+        assert [tool_.spec for tool_ in tools_of(tool.spec.name)] == [tool.spec]
     assert Files().as_logged == {}
 
 

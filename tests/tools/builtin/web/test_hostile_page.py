@@ -55,7 +55,7 @@ def test_hostile_page_runs_and_reaches_nothing(monkeypatch: pytest.MonkeyPatch, 
         script = [*[ToolCall("web_fetch", {"url": url}) for url in addresses], "Done."]
         agent = Agent(ScriptedModel(script), tools=["web"], todos=False, max_rounds=50, permissions={"web_fetch": "allow"})
         run = agent.run_sync("Read these.")
-    results = dict(zip(addresses, [result for one in run.rounds for result in one.results], strict=True))
+    results = dict(zip(addresses, [result for round_ in run.rounds for result in round_.results], strict=True))
     assert run.status == "completed"
 
     page = results["http://page.test/"]

@@ -43,7 +43,7 @@ def fetched(urls: list[str], **settings: Any) -> list[str | None]:
     """Run an agent that fetches these in turn, and return the error codes."""
     script = [*[ToolCall("web_fetch", {"url": url}) for url in urls], "Done."]
     run = Agent(ScriptedModel(script), tools=["web"], todos=False, **settings).run_sync("Go.")
-    return [result.error_code for one in run.rounds for result in one.results]
+    return [result.error_code for round_ in run.rounds for result in round_.results]
 
 
 def test_address_rules_apply_to_fetched_pages(monkeypatch: pytest.MonkeyPatch) -> None:
