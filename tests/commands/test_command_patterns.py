@@ -133,8 +133,8 @@ UNCLEAR["rm *"] = UNCLEAR["rm *"].replace(" | xargs |", " |")
 
 def limit(pattern: str, text: str) -> bool | None:
     command = shell_command(text)
-    found = [forbids(pattern, part) for part in command.parts]
-    return True if True in found else None if None in found or command.problem else False
+    result = [forbids(pattern, part) for part in command.parts]
+    return True if True in result else None if None in result or command.problem else False
 
 
 def test_deny_pattern_applies_in_each_order_and_spelling(subtests: pytest.Subtests) -> None:

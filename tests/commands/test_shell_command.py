@@ -53,9 +53,7 @@ def test_every_visible_command_is_a_part(subtests: pytest.Subtests) -> None:
     for text, parts in PARTS.items():
         with subtests.test(text):
             command = shell_command(text)
-            assert not command.problem and set(parts) <= {found.text for found in command.parts} | {
-                p.raw for p in command.parts
-            }
+            assert not command.problem and set(parts) <= {part.text for part in command.parts} | {p.raw for p in command.parts}
 
 
 def test_unparsable_commands_are_reported(subtests: pytest.Subtests) -> None:

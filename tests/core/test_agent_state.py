@@ -57,12 +57,12 @@ def step(path: str, **fields: Any) -> Fact:
 
 def states(*facts: Fact) -> list[str | None]:
     """Return the state after each of these events."""
-    built, found = RunBuilder(), []
+    built, events_seen = RunBuilder(), []
     for fact in facts:
         built.extend(fact)
-        found.append(built.run.agent_state)
+        events_seen.append(built.run.agent_state)
         assert fold_events(built.run.events).agent_state == built.run.agent_state
-    return found
+    return events_seen
 
 
 def commanded(command: str) -> Fact:

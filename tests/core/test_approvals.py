@@ -92,11 +92,11 @@ def test_refused_answer_has_a_reason(subtests: pytest.Subtests) -> None:
         ({"always": "bash", "reach": "week"}, 'Please correct reach: "week" is not one of "run", "session"'),
         ({"other": 1}, "Please choose one of: approve, deny"),
     ]
-    for answer, told in cases:
+    for answer, expected in cases:
         with subtests.test(str(answer)):
-            with pytest.raises(SettingsError, match=re.escape(told)):
+            with pytest.raises(SettingsError, match=re.escape(expected)):
                 check_answer(schema, answer)
-            with pytest.raises(SettingsError, match=re.escape(told)):
+            with pytest.raises(SettingsError, match=re.escape(expected)):
                 answer_in_words(schema, json.dumps(answer))
 
 

@@ -65,8 +65,8 @@ def test_expression_evaluates_to_the_expected_value(subtests: pytest.Subtests) -
         "$iteration < 3 && query != '$iteration'": True,
     }.items():
         with subtests.test(expression):
-            found = evaluate(expression, NAMES)
-            assert (found, type(found)) == (value, type(value))
+            result = evaluate(expression, NAMES)
+            assert (result, type(result)) == (value, type(value))
 
 
 def test_expression_without_a_value_is_an_error_with_a_suggestion(subtests: pytest.Subtests) -> None:
@@ -232,8 +232,8 @@ def test_text_of_one_expression_becomes_its_value(subtests: pytest.Subtests) -> 
         "": "",
     }.items():
         with subtests.test(value):
-            found = substitute(value, NAMES)
-            assert (found, type(found)) == (becomes, type(becomes))
+            result = substitute(value, NAMES)
+            assert (result, type(result)) == (becomes, type(becomes))
 
 
 def test_texts_are_substituted_everywhere_in_plain_data() -> None:

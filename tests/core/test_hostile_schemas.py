@@ -137,11 +137,11 @@ def test_unreadable_keywords_are_translated_or_left_out(subtests: pytest.Subtest
     ):
         with subtests.test(name):
             within = {"type": "object", "properties": {"q": {"anyOf": [given]}}}
-            found = usable_schema(within)
-            lost = [place.removeprefix("properties.q.anyOf.0.") for place in found.left_out]
+            schema_read = usable_schema(within)
+            lost = [place.removeprefix("properties.q.anyOf.0.") for place in schema_read.left_out]
             assert lost == LOST.get(name, [])
-            assert found.schema == {"type": "object", "properties": {"q": {"anyOf": [read]}}}
-            assert usable_schema(found.schema) == (found.schema, ())
+            assert schema_read.schema == {"type": "object", "properties": {"q": {"anyOf": [read]}}}
+            assert usable_schema(schema_read.schema) == (schema_read.schema, ())
     for name, given in {
         "many": {"properties": {str(i): {"type": "any"} for i in range(MAX_REPAIRS + 1)}},
         "no object": 3,

@@ -52,10 +52,10 @@ def test_each_command_wakes_its_listener() -> None:
 
 
 def test_command_is_in_the_inbox_before_the_listener_wakes() -> None:
-    inbox, found = Inbox(), []
-    inbox.on_put(lambda command: found.append(inbox.take()))
+    inbox, events_seen = Inbox(), []
+    inbox.on_put(lambda command: events_seen.append(inbox.take()))
     inbox.put("say", "hi")
-    assert found == [Command("say", "hi")]
+    assert events_seen == [Command("say", "hi")]
 
 
 def test_no_command_is_lost_between_threads() -> None:

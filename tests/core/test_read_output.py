@@ -60,8 +60,8 @@ def test_other_text_has_problems(subtests: pytest.Subtests) -> None:
         "[]": '[] is not of type "object"',
     }.items():
         with subtests.test(text[:40]):
-            found = read_output(text, BIRDS)
-            assert found.problems and says in found.problems[0]
+            answer = read_output(text, BIRDS)
+            assert answer.problems and says in answer.problems[0]
 
 
 def test_all_problems_are_listed_up_to_a_number_and_length(snapshot: Snapshot) -> None:

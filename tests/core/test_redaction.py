@@ -58,8 +58,8 @@ def test_overlapping_keys_are_each_masked_whole(subtests: pytest.Subtests) -> No
     first, second = KEY + "-first", KEY + "-second"
     for known in ((second, first), (first, second), (second, first, KEY), (KEY,)):
         with subtests.test(str(known)):
-            told = redact(f"{first} {second} {second[:-1]}, {second}", known)
-            assert "0123" not in told and told.count(MASK) == 4
+            text = redact(f"{first} {second} {second[:-1]}, {second}", known)
+            assert "0123" not in text and text.count(MASK) == 4
     assert redact(f"{first} {second} {second[:-1]}", (second, first)) == "[key] [key] [key]"
     assert redact("12abcdefgh34ijkl56", ("abcdefgh34", "efgh34ijkl", "fgh34ijk")) == "12[key]56"
 
@@ -201,16 +201,16 @@ def test_escaped_key_is_redacted_at_any_split_of_the_stream(words: list[str], cu
 def test_start_of_an_escape_is_held_for_a_bounded_length() -> None:
     stream = StreamRedactor()
     pieces = ["R&D", " and", " R&", "D &am", "p; \\", "n", " \\u00", "zz", "\\" * 500, ""]
-    told = [stream.feed(piece, KNOWN) for piece in pieces]
-    assert told == ["R", "&D and", " R", "&D ", "&amp; ", "\\n", " ", "\\u00zz", "\\" * 436, ""]
+    pieces_shown = [stream.feed(piece, KNOWN) for piece in pieces]
+    assert pieces_shown == ["R", "&D and", " R", "&D ", "&amp; ", "\\n", " ", "\\u00zz", "\\" * 436, ""]
     assert stream.rest(KNOWN) == "\\" * 64
 
 
 def test_end_that_cannot_be_a_key_is_shown_at_once() -> None:
     stream = StreamRedactor()
     pieces = ["Tell", " about", "s", "ky", " sk-test-", "0123456789abcdef", "0 sk", ""]
-    told = [stream.feed(piece, KNOWN) for piece in pieces]
-    assert told == ["Tell", " about", "", "sky", " ", "[key]", "0 ", ""]
+    pieces_shown = [stream.feed(piece, KNOWN) for piece in pieces]
+    assert pieces_shown == ["Tell", " about", "", "sky", " ", "[key]", "0 ", ""]
     assert (stream.rest(KNOWN), stream.rest(KNOWN)) == ("sk", "")
 
 
@@ -224,9 +224,9 @@ def test_error_is_redacted_and_drops_a_cause_with_a_key(subtests: pytest.Subtest
                 except RuntimeError as between:
                     raise ModelError(f"no {KEY}", f"take {KEY}") from between
             redact_error(caught.value)
-            told = "".join(traceback.format_exception(caught.value)) + repr(caught.value.args)
-            assert KEY not in told and "no [key]" in told and "take [key]" in told
-            assert ("RuntimeError: between" in told) == (KEY not in str(cause))
+            text = "".join(traceback.format_exception(caught.value)) + repr(caught.value.args)
+            assert KEY not in text and "no [key]" in text and "take [key]" in text
+            assert ("RuntimeError: between" in text) == (KEY not in str(cause))
 
 
 def test_key_that_ends_as_it_begins_is_redacted_while_streaming(subtests: pytest.Subtests) -> None:

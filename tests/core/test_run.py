@@ -220,8 +220,8 @@ def test_interrupted_run_keeps_results_of_its_open_round() -> None:
     run.mark_interrupted()
     answered, said = run.messages[-2:]
     assert [part.call_id for part in answered.parts] == ["1"] and said == user("late")
-    told = history_of(run)
-    assert [part.call_id for part in told[-2].parts] == ["1", "2"] and told[-1] == said
+    history = history_of(run)
+    assert [part.call_id for part in history[-2].parts] == ["1", "2"] and history[-1] == said
 
 
 def test_continuation_text_is_a_user_message() -> None:

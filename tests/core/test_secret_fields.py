@@ -77,8 +77,8 @@ def test_nested_secret_fields_have_paths_and_hostile_schemas_end() -> None:
         "allOf": [{"properties": {"pin": {"type": "integer"}}}],
         "$defs": {"ring": ring, "hidden": {"type": "string", "format": "password"}},
     }
-    found = ["login.password", "way.password", "servers.apiToken", "word", "pin"]
-    assert sorted(secret_fields(schema)) == sorted(found)
+    result = ["login.password", "way.password", "servers.apiToken", "word", "pin"]
+    assert sorted(secret_fields(schema)) == sorted(result)
     for odd in (None, True, 3, "x", [], {"properties": [1]}, {"properties": {"a": 3, "b": True}}, {"$ref": "#/nothing"}):
         assert secret_fields(odd) == []
     assert secret_fields({"properties": {"password": True}}) == ["password"]

@@ -112,9 +112,9 @@ def test_unfinished_entries_have_no_end(subtests: pytest.Subtests) -> None:
         "pause": (Pause, lambda: RunBuilder("Go").add(e.CommandReceived, command="pause")),
         "tool": (Tool, lambda: begun().add(e.ModelReplied, message=Message("assistant", (ONE,))).add(e.ToolStarted, call=ONE)),
     }
-    for name, (kind, made) in cases.items():
+    for name, (kind, built) in cases.items():
         with subtests.test(name):
-            assert [part.ended for part in timeline(made().run, kind)] == [None]
+            assert [part.ended for part in timeline(built().run, kind)] == [None]
 
 
 def test_all_kinds_together_equal_each_kind_alone() -> None:

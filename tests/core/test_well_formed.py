@@ -46,11 +46,11 @@ def deep(levels: int = 400) -> Any:
 
 def events_of(*facts: Fact, **first: Any) -> list[e.AnyEvent]:
     """Return the unchecked events of these facts after the beginning of a run."""
-    found: list[Any] = [RunBuilder(**first).run.events[0]]
+    result: list[Any] = [RunBuilder(**first).run.events[0]]
     for kind, fields in facts:
-        seq = len(found)
-        found.append(kind(**{"seq": seq, "at": START + timedelta(seconds=seq), "run_id": "r-1", **fields}))
-    return found
+        seq = len(result)
+        result.append(kind(**{"seq": seq, "at": START + timedelta(seconds=seq), "run_id": "r-1", **fields}))
+    return result
 
 
 def summed_up(first: int, kept: int) -> Fact:
@@ -202,12 +202,12 @@ OUT_OF_BOUNDS: dict[str, tuple[list[Fact], str]] = {
 
 
 def test_field_out_of_bounds_is_refused_with_line_and_path(subtests: pytest.Subtests) -> None:
-    for name, (facts, told) in OUT_OF_BOUNDS.items():
+    for name, (facts, expected) in OUT_OF_BOUNDS.items():
         with subtests.test(name):
             lines = [encode(event) for event in events_of(*facts)]
             assert len(decode_log(b"".join(lines[:-1]), "run.jsonl")) == len(lines) - 1
             for rest in (b"", lines[-1]):  # the last line too: it is complete
-                with pytest.raises(TraceError, match=rf"^run\.jsonl, line {len(lines)}: .*{re.escape(told)}.*are sound"):
+                with pytest.raises(TraceError, match=rf"^run\.jsonl, line {len(lines)}: .*{re.escape(expected)}.*are sound"):
                     decode_log(b"".join([*lines, rest]), "run.jsonl")
 
 

@@ -101,9 +101,9 @@ def test_tools_of_a_run_are_the_latest() -> None:
 
 
 def test_findings_draws_and_scope_are_kept() -> None:
-    found = {"rule": "repeat", "family": "loops", "first": 0, "last": 2, "sentence": "It repeats itself"}
+    result = {"rule": "repeat", "family": "loops", "first": 0, "last": 2, "sentence": "It repeats itself"}
     run = run_of(
-        (w.FindingMade, found),
+        (w.FindingMade, result),
         (w.GuidanceDrawn, {"set": "brief", "propensity": 0.25, "among": {"brief": 0.25, "matrix": 0.75}}),
         (w.ContextShifted, {"context_type": "review", "entity": "p-1"}),
         context_type="write",

@@ -81,12 +81,12 @@ def test_valid_settings_are_accepted(subtests: pytest.Subtests) -> None:
     assert (plain.effects, plain.timeout) == (frozenset(), None) and plain.spec.effects == ()
     assert not (plain.parallel_safe or plain.blocking or plain.repeatable)
     settings: dict[str, Any] = {"name": "find", "parallel_safe": True, "timeout": 3, "repeatable": True, "role": "planning"}
-    made = {
+    built = {
         "called": tool(helper(), **settings),
         "as a decorator": tool(**settings)(helper()),
         "again": tool(tool(helper(), name="other", parallel_safe=True), **{**settings, "name": "find"}),
     }
-    for case, one in made.items():
+    for case, one in built.items():
         with subtests.test(case):
             assert isinstance(one, AgentTool)
             assert (one.spec.name, one.parallel_safe, one.timeout, one.repeatable, one.spec.role) == (*settings.values(),)

@@ -84,10 +84,15 @@ def test_questions_are_sequential_and_only_parallel_tools_continue() -> None:
 
 
 def test_spec_describes_question_and_options() -> None:
-    made = as_tool(ask_person)
-    assert isinstance(made, FunctionTool)
-    assert made.signature.gaps == ()
-    assert (made.blocking, made.parallel_safe, made.timeout, made.effects) == (True, False, None, frozenset())
-    schema = made.spec.input_schema
+    function_tool = as_tool(ask_person)
+    assert isinstance(function_tool, FunctionTool)
+    assert function_tool.signature.gaps == ()
+    assert (function_tool.blocking, function_tool.parallel_safe, function_tool.timeout, function_tool.effects) == (
+        True,
+        False,
+        None,
+        frozenset(),
+    )
+    schema = function_tool.spec.input_schema
     assert list(schema["properties"]) == ["question", "options"] and schema["required"] == ["question"]
     assert schema["properties"]["options"]["items"] == {"type": "string"}

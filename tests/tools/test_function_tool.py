@@ -231,19 +231,19 @@ def test_invalid_json_is_reported_with_position_text_and_example(snapshot: Snaps
 @pytest.mark.req("R2.10")
 def test_long_invalid_json_is_quoted_around_the_error() -> None:
     text = '{"a": 1, "b": "' + "x" * 5000 + '", here ' + "y" * 5000
-    told = sent(text)
-    assert "at character 5018" in told
-    assert "… xxx" in told and 'x", here yyy' in told and "yyy …" in told
-    assert len(told) < 500
+    message = sent(text)
+    assert "at character 5018" in message
+    assert "… xxx" in message and 'x", here yyy' in message and "yyy …" in message
+    assert len(message) < 500
 
 
 @pytest.mark.req("R2.10")
 def test_hostile_argument_text_gets_a_short_error(subtests: pytest.Subtests) -> None:
     for text in ["[" * 100_000, "1" * 100_000, '{"a":' * 50_000]:
         with subtests.test(text):
-            told = sent(text)
-            assert len(told) < 500
-            assert "Python" not in told and "sys." not in told
+            message = sent(text)
+            assert len(message) < 500
+            assert "Python" not in message and "sys." not in message
 
 
 @pytest.mark.req("R2.10")
@@ -259,11 +259,11 @@ def test_arguments_that_are_not_an_object_are_reported(subtests: pytest.Subtests
     ]
     for arguments, kind in cases:
         with subtests.test(arguments=arguments):
-            told = sent(arguments)
-            assert f"- they must be an object, not {kind}\n" in told
+            text = sent(arguments)
+            assert f"- they must be an object, not {kind}\n" in text
             assert (
                 f"- what came: {arguments if isinstance(arguments, str) else json.dumps(arguments, separators=(',', ':'))}\n"
-                in told
+                in text
             )
 
 
@@ -367,9 +367,9 @@ class Bank:
 @pytest.mark.req("R2.3")
 def test_marked_method_keeps_its_settings_on_its_object() -> None:
     bank = Bank()
-    found = as_tool(bank.book)
-    assert list(found.spec.input_schema["properties"]) == ["amount"]
-    assert (found.spec.name, found.timeout) == ("book_money", 5)
+    bank_tool = as_tool(bank.book)
+    assert list(bank_tool.spec.input_schema["properties"]) == ["amount"]
+    assert (bank_tool.spec.name, bank_tool.timeout) == ("book_money", 5)
 
 
 @pytest.mark.req("R2.3")

@@ -78,8 +78,8 @@ def noise(width: int, height: int, mode: str = "RGB") -> PIL.Image.Image:
 
 @pytest.mark.req("R2.3")
 def test_figure_becomes_picture_and_text() -> None:
-    told, picture = shown(drawn())
-    assert told == "a figure of 400 x 300 pixels"
+    description, picture = shown(drawn())
+    assert description == "a figure of 400 x 300 pixels"
     image = opened(picture)
     assert (picture.media_type, image.size) == ("image/png", (400, 300))
     assert len(image.convert("RGB").getcolors(400 * 300) or ()) > 2  # something is drawn
@@ -110,11 +110,12 @@ def test_subfigure_becomes_the_whole_figure() -> None:
 def test_large_figure_is_scaled_to_what_a_model_sees(subtests: pytest.Subtests) -> None:
     for size in [(40, 10), (10, 40), (15.69, 3), (200, 10)]:
         with subtests.test(size=size):
-            told, picture = shown(drawn(*size))
+            description, picture = shown(drawn(*size))
             image = opened(picture)
             assert max(image.size) <= MAX_PIXELS and max(image.size) >= MAX_PIXELS - 2
             assert (
-                told == f"a figure of {size[0] * 100:.0f} x {size[1] * 100:.0f} pixels, shown as {image.width} x {image.height}"
+                description
+                == f"a figure of {size[0] * 100:.0f} x {size[1] * 100:.0f} pixels, shown as {image.width} x {image.height}"
             )
 
 
@@ -166,15 +167,15 @@ def test_closed_figure_is_drawn() -> None:
 def test_one_figure_may_be_drawn_in_many_threads() -> None:
     figure = drawn(20, 3)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(shown, [figure] * 16))
-    assert len({picture.data for _, picture in found}) == 1 and figure.dpi == 100
+        result = list(pool.map(shown, [figure] * 16))
+    assert len({picture.data for _, picture in result}) == 1 and figure.dpi == 100
 
 
 def test_undrawable_figure_is_described_with_the_reason() -> None:
     figure = drawn()
     figure.axes[0].set_title("$\\nonsense{$")
-    told = words(figure)
-    assert told.startswith("a figure of 400 x 300 pixels (its picture could not be made: ValueError: ")
+    text = words(figure)
+    assert text.startswith("a figure of 400 x 300 pixels (its picture could not be made: ValueError: ")
 
 
 def test_oversized_figure_is_described_with_the_reason() -> None:
@@ -195,18 +196,18 @@ def test_every_image_mode_becomes_a_picture_of_visible_size(subtests: pytest.Sub
             image = PIL.Image.new(mode, size)
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                told, picture = shown(image)
+                description, picture = shown(image)
             small = (1568, 5)
             assert opened(picture).size == (size if size == (40, 30) else small)
             note = "" if size == (40, 30) else ", shown as 1568 x 5"
-            assert told == f"a picture of {size[0]} x {size[1]} pixels{note}"
+            assert description == f"a picture of {size[0]} x {size[1]} pixels{note}"
             assert image.size == size and image.mode == mode
 
 
 def test_large_photo_is_sent_as_jpeg() -> None:
-    told, picture = shown(noise(1500, 1200))
+    description, picture = shown(noise(1500, 1200))
     assert picture.media_type == "image/jpeg" and opened(picture).size == (1500, 1200)
-    assert len(picture.data) < MAX_BYTES and told == "a picture of 1500 x 1200 pixels"
+    assert len(picture.data) < MAX_BYTES and description == "a picture of 1500 x 1200 pixels"
 
 
 def test_large_opaque_rgba_photo_is_sent_as_jpeg() -> None:
@@ -235,10 +236,10 @@ def test_picture_bytes_are_sent_unchanged(subtests: pytest.Subtests) -> None:
     for kind, wrap in product(FORMATS, [bytes, bytearray, memoryview, IPython.display.Image]):
         with subtests.test(kind=kind, wrap=wrap):
             data = saved(noise(40, 30), kind)
-            told, picture = shown(wrap(data))
+            description, picture = shown(wrap(data))
             assert (picture.data, picture.media_type, opened(picture).size) == (data, f"image/{kind.lower()}", (40, 30))
             webp = f"a picture (image/webp, {len(data):,} bytes)"
-            assert told == (webp if kind == "WEBP" else "a picture of 40 x 30 pixels")
+            assert description == (webp if kind == "WEBP" else "a picture of 40 x 30 pixels")
 
 
 def test_bytes_with_only_a_picture_header_are_bytes(subtests: pytest.Subtests) -> None:
@@ -328,8 +329,8 @@ def test_notebook_representation_becomes_picture_and_text(subtests: pytest.Subte
     ]
     for methods, kind, data in cases:
         with subtests.test(methods=methods):
-            told, picture = shown(drawing_itself(**methods))
-            assert (told.strip('"'), picture) == ("<chart>", Image(kind, data))
+            description, picture = shown(drawing_itself(**methods))
+            assert (description.strip('"'), picture) == ("<chart>", Image(kind, data))
 
 
 def test_object_without_a_picture_is_an_object(subtests: pytest.Subtests) -> None:

@@ -22,8 +22,8 @@ def find(handle: str) -> ToolResult | None:
 
 
 def called(arguments: Any) -> ToolOutcome:
-    made = ResultReader(find, 5_000)
-    return asyncio.run(made.run(arguments, ToolContext("r", "c2", Path.cwd(), call_in_thread)))
+    reader = ResultReader(find, 5_000)
+    return asyncio.run(reader.run(arguments, ToolContext("r", "c2", Path.cwd(), call_in_thread)))
 
 
 def text(outcome: ToolOutcome) -> str:
@@ -70,5 +70,5 @@ def test_unreadable_range_is_an_error_with_the_reason(subtests: pytest.Subtests)
 
 
 def test_tool_reads_only_and_is_parallel_safe() -> None:
-    made = ResultReader(find, 5_000)
-    assert made.parallel_safe and made.spec == SPEC and made.spec.name == READ_TOOL
+    reader = ResultReader(find, 5_000)
+    assert reader.parallel_safe and reader.spec == SPEC and reader.spec.name == READ_TOOL

@@ -243,9 +243,9 @@ def kinds(value: Any) -> list[str]:
 
 def test_texts_and_pictures_of_a_list_keep_their_order() -> None:
     table = pd.DataFrame({"a": [1]})
-    found = kinds(["First", 1, drawn(), table, {"n": 3}, drawn(2.0), "Last"])
+    part_kinds = kinds(["First", 1, drawn(), table, {"n": 3}, drawn(2.0), "Last"])
     middle = as_text(table) + '\n{"n":3}\na figure of 200 x 300 pixels'
-    assert found == ["First\n1\na figure of 400 x 300 pixels", "image/png", middle, "image/png", "Last"]
+    assert part_kinds == ["First\n1\na figure of 400 x 300 pixels", "image/png", middle, "image/png", "Last"]
 
 
 def test_repeated_figure_is_shown_once() -> None:

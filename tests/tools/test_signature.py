@@ -334,12 +334,12 @@ def test_invalid_hint_is_refused_despite_a_default(subtests: pytest.Subtests) ->
 def test_parameter_without_json_form_is_omitted_with_a_default(subtests: pytest.Subtests) -> None:
     for hint in [object, Callable[[], int], complex, type, complex | None]:
         with subtests.test(hint=hint):
-            made = FunctionTool(takes(hint, 5))
-            assert made.spec.input_schema["properties"] == {}
-            assert [gap for gap in made.signature.gaps if gap.startswith("x is not offered")]
-            assert made.signature.bind({}, None) == ([], {})  # type: ignore[arg-type]
+            function_tool = FunctionTool(takes(hint, 5))
+            assert function_tool.spec.input_schema["properties"] == {}
+            assert [gap for gap in function_tool.signature.gaps if gap.startswith("x is not offered")]
+            assert function_tool.signature.bind({}, None) == ([], {})  # type: ignore[arg-type]
             with pytest.raises(ArgumentsRefused):
-                made.signature.bind({"x": 1}, None)  # type: ignore[arg-type]
+                function_tool.signature.bind({"x": 1}, None)  # type: ignore[arg-type]
 
 
 @pytest.mark.req("R2.3")
@@ -353,9 +353,9 @@ def test_omitted_positional_parameter_gets_its_default() -> None:
 
 @pytest.mark.req("R2.3")
 def test_union_keeps_its_json_members(snapshot: Snapshot) -> None:
-    made = FunctionTool(takes(str | complex | None, None))
-    assert made.spec.input_schema["properties"]["x"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
-    assert made.signature.gaps[1] == snapshot
+    function_tool = FunctionTool(takes(str | complex | None, None))
+    assert function_tool.spec.input_schema["properties"]["x"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    assert function_tool.signature.gaps[1] == snapshot
 
 
 @pytest.mark.req("R2.3")
@@ -446,9 +446,9 @@ def test_path_is_text_for_the_model_and_path_in_python() -> None:
     def f(x: Path, y: Path | None = None) -> str:
         return f"{x.name} {y}"
 
-    made = FunctionTool(f)
+    function_tool = FunctionTool(f)
     assert schema_of(f)["properties"]["x"] == {"type": "string"}
-    assert made.signature.bind({"x": "a/b.csv"}, None) == ([], {"x": Path("a/b.csv")})  # type: ignore[arg-type]
+    assert function_tool.signature.bind({"x": "a/b.csv"}, None) == ([], {"x": Path("a/b.csv")})  # type: ignore[arg-type]
 
 
 @pytest.mark.req("R2.3")
@@ -460,5 +460,5 @@ def test_choices_keep_their_order() -> None:
 
 def test_problem_with_a_huge_argument_is_short() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    (told,) = problems({"a": "x" * 1_000_000}, schema)
-    assert told.startswith('a: "xxx') and told.endswith('is not of type "integer"') and len(told) < 600
+    (problem,) = problems({"a": "x" * 1_000_000}, schema)
+    assert problem.startswith('a: "xxx') and problem.endswith('is not of type "integer"') and len(problem) < 600

@@ -48,12 +48,17 @@ def test_todos_and_dicts_are_accepted_by_a_board(subtests: pytest.Subtests) -> N
     for key in ["blockedReason", "blocked_reason"]:
         with subtests.test(key):
             todo = Todo(4, "Load", "completed", created_at=NOW)
-            made = TodoBoard([todo, {"title": "Ask", "status": "Blocked", key: "no key", "dependencies": [4]}, "Plot"]).read()
-            assert made[0] == todo
-            assert (made[1].id, made[1].status, made[1].blocked_reason, made[1].dependencies) == (5, "blocked", "no key", (4,))
-            assert (made[2].id, made[2].title) == (6, "Plot")
-            assert TodoBoard(made).read() == made
-            assert TodoBoard(msgspec.to_builtins(made)).read() == made
+            board = TodoBoard([todo, {"title": "Ask", "status": "Blocked", key: "no key", "dependencies": [4]}, "Plot"]).read()
+            assert board[0] == todo
+            assert (board[1].id, board[1].status, board[1].blocked_reason, board[1].dependencies) == (
+                5,
+                "blocked",
+                "no key",
+                (4,),
+            )
+            assert (board[2].id, board[2].title) == (6, "Plot")
+            assert TodoBoard(board).read() == board
+            assert TodoBoard(msgspec.to_builtins(board)).read() == board
             assert TodoBoard().read() == ()
 
 

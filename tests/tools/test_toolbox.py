@@ -47,8 +47,8 @@ def test_tool_is_found_by_name() -> None:
     def read_another() -> None: ...
 
     box = Toolbox([plot, read_another])
-    found = box.get("other")
-    assert found is not None and found.spec.name == "other"
+    result = box.get("other")
+    assert result is not None and result.spec.name == "other"
     assert (box.get("read_another"), box.get("Plot")) == (None, None)
 
 

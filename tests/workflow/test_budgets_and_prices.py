@@ -149,8 +149,8 @@ def test_foreign_log_cannot_loosen_a_budget(tmp_path: Path, subtests: pytest.Sub
 
 def test_foreign_workflow_log_reports_nothing_as_unpriced(tmp_path: Path) -> None:
     store, text = Store(tmp_path), "agents: {a: {}}\nworkflow: [{type: agent, name: a}]\n"
-    what = Workflow.from_yaml(text).orchestration(model=Unpriced(), budget=1.0, agent_settings={"unpriced": True})
-    run = what.start("Go", RunOptions(store=store, show=False)).result(60)
+    orchestration = Workflow.from_yaml(text).orchestration(model=Unpriced(), budget=1.0, agent_settings={"unpriced": True})
+    run = orchestration.start("Go", RunOptions(store=store, show=False)).result(60)
     own = load_trace(tmp_path / f"{run.id}.jsonl")
     foreign = tmp_path / "elsewhere.jsonl"
     foreign.write_bytes((tmp_path / f"{run.id}.jsonl").read_bytes().replace(b'"unpriced":true', b'"unpriced":true '))

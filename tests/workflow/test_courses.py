@@ -118,21 +118,21 @@ def ended(make: Any) -> Run:
             assert isinstance(error.run, Run)
             return error.run
 
-    found: Run = on_virtual_time(run)
-    return found
+    result: Run = on_virtual_time(run)
+    return result
 
 
 def done(run: Run, lines: int) -> list[str]:
     """Return the arguments of calls that ended within the first lines."""
     given: dict[str, str] = {}
     of_plans = {event.step for event in run.events if isinstance(event, StepStarted) and event.step_kind == "call"}
-    found = []
+    result = []
     for event in run.events[:lines]:
         if isinstance(event, ToolStarted):
             given[event.step] = event.call.arguments["x"]
         elif isinstance(event, STEP_ENDS) or (isinstance(event, ToolFinished) and event.step in of_plans):
-            found += [given.pop(event.step)] if event.step in given else []
-    return found
+            result += [given.pop(event.step)] if event.step in given else []
+    return result
 
 
 def rows_of(run: Run) -> list[tuple[Any, ...]]:
@@ -140,8 +140,8 @@ def rows_of(run: Run) -> list[tuple[Any, ...]]:
     table = tables.steps(run)
     if table.empty:
         return []
-    found = table[(table["agent"] == "note") & ~table["kind"].isin(["map", "emit"])].sort_values("started_at")
-    return [(int(row.attempt), row.status, None if row.output != row.output else row.output) for row in found.itertuples()]
+    result = table[(table["agent"] == "note") & ~table["kind"].isin(["map", "emit"])].sort_values("started_at")
+    return [(int(row.attempt), row.status, None if row.output != row.output else row.output) for row in result.itertuples()]
 
 
 def test_every_course_has_each_form_or_a_reason() -> None:

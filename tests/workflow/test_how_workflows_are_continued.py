@@ -73,8 +73,8 @@ def test_ended_run_suggests_the_step_to_rerun_from_or_nothing(subtests: pytest.S
 
 def test_unsupported_continuation_is_refused_with_the_alternative(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Store(tmp_path)
-    made = workflow(*["Said."] * 9)
-    run, live = made.run_sync(store=store, show=False), made.start()
+    workflow_of_steps = workflow(*["Said."] * 9)
+    run, live = workflow_of_steps.run_sync(store=store, show=False), workflow_of_steps.start()
     live.result(30)
     agent = Agent(ScriptedModel(["Said."]))
     ways: dict[str, Callable[[], Any]] = {
@@ -82,9 +82,9 @@ def test_unsupported_continuation_is_refused_with_the_alternative(tmp_path: Path
         "has ended (completed)": live.pause,
         "has steps and no rounds: it has no conversation to continue": lambda: agent.run_sync("Go", continue_from=run),
     }
-    for told, way in ways.items():
-        with subtests.test(told), pytest.raises(SettingsError) as raised:
+    for expected, way in ways.items():
+        with subtests.test(expected), pytest.raises(SettingsError) as raised:
             way()
         text = str(raised.value)
-        assert told in text and "--continue" not in text
+        assert expected in text and "--continue" not in text
         assert "rerun_from=STEP" in text or f"{run.step_records['a'].nested}') (a)" in text

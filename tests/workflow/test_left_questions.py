@@ -70,10 +70,10 @@ WAITING: dict[str, tuple[str, Callable[[], Agent], list[Any]]] = {
 
 
 def test_suspendable_questions_stay_open_and_are_answered_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for number, (name, (text, made, answers)) in enumerate(WAITING.items()):
+    for number, (name, (text, built, answers)) in enumerate(WAITING.items()):
         with subtests.test(name):
             store = Store(tmp_path / str(number))
-            run = left(f"{text}\n", store, made(), len(answers))
+            run = left(f"{text}\n", store, built(), len(answers))
             assert run.is_suspended and len(run.waiting) == len(run.questions) == len(answers)
             assert {question.call_id.rpartition("/")[2] for question in run.waiting} <= {"a", "b"}
             given = {question.id: answer for question, answer in zip(run.waiting, answers, strict=True)}
@@ -87,8 +87,8 @@ def test_returning_person_is_asked_the_same_question_again(tmp_path: Path) -> No
     store, text = Store(tmp_path), "  - {type: agent, name: worker, id: a}\n"
     run = left(text, store, agent(ToolCall("write", {"path": "a"})))
     again = Workflow.from_yaml(f"workflow:\n{text}", agents={"worker": agent()})
-    writer, found = store.reopen(run.id)
-    live = again.orchestration().resume(found, writer, RunOptions(store=store, can_ask=True))
+    writer, loaded = store.reopen(run.id)
+    live = again.orchestration().resume(loaded, writer, RunOptions(store=store, can_ask=True))
     wait_until(lambda: live.run.waiting or live.done)
     assert [question.id for question in live.run.waiting] == [question.id for question in run.waiting]
     live.answer("approve")
@@ -107,8 +107,10 @@ def test_tool_without_a_person_gets_an_error(tmp_path: Path) -> None:
         run = left(f"{text}  - {{id: b, type: human, ask: 'Which?'}}\n", store, worker)
         assert run.is_suspended and [question.message for question in run.waiting] == ["Which?"]
         assert [record.outcome for record in run.questions] == ["withdrawn", "open"]
-        told = run.steps["a"]["output"] if number == 0 else store.load(run.step_records["a"].nested).rounds[0].results[0].text
-        assert told.startswith("unknown: There is nobody to ask")
+        message = (
+            run.steps["a"]["output"] if number == 0 else store.load(run.step_records["a"].nested).rounds[0].results[0].text
+        )
+        assert message.startswith("unknown: There is nobody to ask")
 
 
 def test_run_of_a_tool_cannot_wait_for_approval(tmp_path: Path) -> None:

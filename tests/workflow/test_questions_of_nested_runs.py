@@ -115,8 +115,8 @@ def test_nested_question_is_declined_or_cancelled_on_resume(tmp_path: Path, subt
             store, payments = Store(tmp_path / outcome / "runs"), Payments(tmp_path / outcome)
             run = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
             run = payments.resumed(run.id, store, answers={"both/sub/q1": no_answer}, suspend=True)
-            found = {record.question.id: record.outcome for record in run.questions}
-            assert found["both/sub/q1"] == outcome
+            result = {record.question.id: record.outcome for record in run.questions}
+            assert result["both/sub/q1"] == outcome
             nested = run.step_records["both/sub"].nested
             assert [record.outcome for record in store.load(nested).questions] == [outcome]
 
@@ -124,12 +124,12 @@ def test_nested_question_is_declined_or_cancelled_on_resume(tmp_path: Path, subt
 def test_invalid_answer_is_refused_and_the_run_still_waits(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store, payments = Store(tmp_path / "runs"), Payments(tmp_path)
     run = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
-    for answers, told in {
+    for answers, expected in {
         ("payer/q1", True): "has no open question 'payer/q1'. Open: ",
         ("both/payer/q1", 7): "Please choose one of: approve, deny",
         ("q1", "never"): "Please choose one of: now, later",
     }.items():
-        with subtests.test(told), pytest.raises(SettingsError, match=told):
+        with subtests.test(expected), pytest.raises(SettingsError, match=expected):
             payments.resumed(run.id, store, answers=dict([answers]))
         assert store.load(run.id).is_suspended
 

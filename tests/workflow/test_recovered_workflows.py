@@ -81,7 +81,7 @@ def test_killed_workflow_is_recovered_from_any_event_without_repeating_steps(tmp
         before = here.load(whole.id)
         with subtests.test(f"{folder.name}: {type(before.events[-1]).__name__}"):
             done_before = finished(before)
-            work = Work(*(what for what, step in failing.items() if not done_before[step]))
+            work = Work(*(task for task, step in failing.items() if not done_before[step]))
             run = by_itself(recover(whole.id, tools=[work.work], store=here))
             assert (run.status, run.times_recovered) == ("completed", 1), run.error
             assert run.step_context == whole.step_context

@@ -81,7 +81,7 @@ def test_card_shows_the_result_once_as_the_answer() -> None:
 
 
 def test_step_without_output_has_no_result_and_warns(subtests: pytest.Subtests) -> None:
-    for output, told in {
+    for output, expected in {
         "mended": "output: the step mended has no output. The result is the output of the last step",
         '"{{ $steps.mended.output }}"': "{{ $steps.mended.output }}: $steps has no output of mended",
     }.items():
@@ -89,7 +89,7 @@ def test_step_without_output_has_no_result_and_warns(subtests: pytest.Subtests) 
             run = named(output)
             assert (run.status, run.text, run.output) == ("completed", "The end", None)
             (warning,) = run.warnings
-            assert told in warning
+            assert expected in warning
     mended = named("mended", {**FINE, "check": ['{"ok": false}']})
     assert (mended.text, list(mended.warnings)) == ("Mended", [])
 
@@ -102,7 +102,7 @@ def test_unreadable_result_fails_the_run_and_keeps_step_outputs() -> None:
 
 
 def test_names_in_a_result_are_checked_before_anything_runs(subtests: pytest.Subtests) -> None:
-    for output, told in {
+    for output, expected in {
         "drafts": "workflow: output: there is no step drafts",
         "[draft, lost]": "workflow: output: there is no step lost",
         "left": "workflow: output: left is in the parallel block both",
@@ -116,7 +116,7 @@ def test_names_in_a_result_are_checked_before_anything_runs(subtests: pytest.Sub
     }.items():
         with subtests.test(output):
             ((line, message),) = problems(output)
-            assert line == 1 and told in message
+            assert line == 1 and expected in message
     assert "free text" in problems('"{{ $steps.draft.output.title }}"', strict=True)[0][1]
 
 

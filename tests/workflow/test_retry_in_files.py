@@ -37,7 +37,7 @@ def test_max_retries_excludes_the_first_attempt(subtests: pytest.Subtests) -> No
 
 
 def test_invalid_retries_and_timeouts_are_refused_with_an_example(subtests: pytest.Subtests) -> None:
-    for keys, told in {
+    for keys, expected in {
         "retry: 3": 'retry must be a mapping, not "3". Write retry: {max_retries: 2}',
         "timeout: 5m": 'timeout must be a number above 0, not "5m". Write seconds, such as timeout: 300',
         "retry: {max_retries: 1, max_attempts: 1}": "max_retries and max_attempts are the same: tries after the first",
@@ -45,7 +45,7 @@ def test_invalid_retries_and_timeouts_are_refused_with_an_example(subtests: pyte
     }.items():
         with subtests.test(keys), pytest.raises(WorkflowProblems) as raised:
             Workflow.from_yaml(STEP.replace("KEYS", keys))
-        assert told in str(raised.value)
+        assert expected in str(raised.value)
 
 
 def test_schema_of_files_has_max_retries() -> None:

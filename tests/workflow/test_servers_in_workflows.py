@@ -80,13 +80,13 @@ def test_steps_and_agents_of_a_file_use_one_process(servers: Servers, tmp_path: 
             workflow = Workflow.from_yaml(STEPS.format(of_agent=of_agent, of_step=of_step), tools=tools)
             run = workflow.run_sync(replies=replies(), approve="auto", store=store)
             assert run.step_records["first"].output == {"result": 3} or "3" in str(run.step_records["first"].output)
-            found = texts_of(run, store)
-            assert len(found) == 4
-            assert len(set(found)) == 1
+            result = texts_of(run, store)
+            assert len(result) == 4
+            assert len(set(result)) == 1
             logs = [run, *[store.load(run_id) for run_id in store.ids() if run_id != run.id]]
             starts = [event for one in logs for event in one.events if isinstance(event, ServerStarted)]
             assert len(starts) <= 1
-            assert is_alive(process_of(found[0])) == (held is not None)
+            assert is_alive(process_of(result[0])) == (held is not None)
             assert run.settings["mcp_servers"]["bench"]["command_or_url"] == bench().command_or_url
 
 
@@ -211,13 +211,13 @@ def test_nested_runs_share_the_process_of_the_parent_run(tmp_path: Path) -> None
 def test_server_of_a_nested_run_ends_with_the_parent_run(tmp_path: Path) -> None:
     inner = Agent(ScriptedModel([[WHERE], "Done.", [WHERE], "Done."]), tools=[bench()], todos=False, name="inner")
     ask = [ToolCall("inner", {"prompt": "Go."})]
-    found: list[str] = []
+    outcome: list[str] = []
     outer = Agent(ScriptedModel([ask, ask, "Done."]), tools=[inner], todos=False)
     store = Store(tmp_path)
     outer.run_sync("Go.", approve="auto", store=store)
     for one in store.ids():
-        found += [part.text for each in store.load(one).rounds for result in each.results for part in result.parts]
-    processes = {process_of(text) for text in found if text.rpartition(" ")[2].isdecimal()}
+        outcome += [part.text for each in store.load(one).rounds for result in each.results for part in result.parts]
+    processes = {process_of(text) for text in outcome if text.rpartition(" ")[2].isdecimal()}
     assert len(processes) == 1
     assert not is_alive(processes.pop())
 

@@ -262,8 +262,8 @@ def test_unanswered_approval_has_a_result_when_its_block_fails(tmp_path: Path) -
     tools = Tools()
     workflow = Workflow.from_yaml(FAILING_BLOCK, tools=[*tools.tools, fail])
     run = asyncio.run(workflow.run(store=Store(tmp_path), approve="ask", suspend=True, show=False))
-    told = [(type(event).__name__, event.step) for event in run.events if getattr(event, "step", "") == "block/first"]
-    assert [kind for kind, _ in told] == ["StepStarted", "ToolAdmitted", "ToolFinished", "StepFinished"]
+    kinds = [(type(event).__name__, event.step) for event in run.events if getattr(event, "step", "") == "block/first"]
+    assert [kind for kind, _ in kinds] == ["StepStarted", "ToolAdmitted", "ToolFinished", "StepFinished"]
     assert run.status == "completed" and tools.done == []
 
 

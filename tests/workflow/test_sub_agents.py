@@ -66,11 +66,11 @@ def test_invalid_sub_agents_are_problems(subtests: pytest.Subtests) -> None:
         "a circle": ("{instruction: Steer", "{sub_agents: [lead], instruction: Steer", "it gives tasks to itself (", 6),
         "a mapping": ("sub_agents: pilot", "sub_agents: {pilot: 1}", "sub_agents must be a text", 5),
     }
-    for name, (old, new, what, line) in cases.items():
+    for name, (old, new, words, line) in cases.items():
         with subtests.test(name), pytest.raises(WorkflowProblems) as caught:
             Workflow.from_yaml(TEXT.replace(old, new))
         [problem] = caught.value.problems
-        assert what in problem.message
+        assert words in problem.message
         assert problem.line in (line, 4)
 
 

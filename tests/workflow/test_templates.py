@@ -42,8 +42,8 @@ NOTHING = object()
 
 
 def scope_of(prompt: str = "", item: Any = NOTHING, index: int = 0, **known: Any) -> Scope:
-    found = Scope.of_inputs(**known).with_names({"$prompt": prompt})
-    return found if item is NOTHING else found.with_item("", item, index)
+    result = Scope.of_inputs(**known).with_names({"$prompt": prompt})
+    return result if item is NOTHING else result.with_item("", item, index)
 
 
 SCOPE = scope_of("Fog", {"n": [4, 5], "a-b": 7}, 1, steps=STEPS, inputs={"lang": {"code": "fr"}, "empty": None})
@@ -111,8 +111,8 @@ def test_paths_lead_to_values(subtests: pytest.Subtests) -> None:
     }
     for expression, value in cases.items():
         with subtests.test(expression):
-            found = render(f"{{{{ {expression} }}}}", SCOPE)
-            assert (found, type(found)) == (value, type(value))
+            result = render(f"{{{{ {expression} }}}}", SCOPE)
+            assert (result, type(result)) == (value, type(value))
             assert render(f"{{{{{expression}}}}}", SCOPE) == value, "without the blanks"
 
 
@@ -140,11 +140,11 @@ def test_inserted_values_are_not_rendered_again() -> None:
 
 
 def test_mutating_a_rendered_value_does_not_change_step_outputs() -> None:
-    found = render("{{ $steps.search.output }}", SCOPE)
-    found["hits"].append("mine")
+    value = render("{{ $steps.search.output }}", SCOPE)
+    value["hits"].append("mine")
     assert len(STEPS["search"]["output"]["hits"]) == 1
-    found = render("{{ $steps.first-draft.output.notes }}", SCOPE)
-    found.append("mine")
+    value = render("{{ $steps.first-draft.output.notes }}", SCOPE)
+    value.append("mine")
     assert render("{{ $steps.first-draft.output.notes }}", SCOPE) == ["x", "y"]
 
 
@@ -274,15 +274,15 @@ def test_ambiguous_json_is_refused() -> None:
 
 def test_references_are_found_without_values() -> None:
     text = "a {{ $steps.qa.output.ok && len($steps.par.outputs[$index].order) > 0 }} b {{ $prompt }}"
-    found = references(text)
-    assert [(one.root, one.written) for one in found] == [
+    references_found = references(text)
+    assert [(one.root, one.written) for one in references_found] == [
         ("$steps", "$steps.qa.output.ok"),
         ("$steps", "$steps.par.outputs[$index].order"),
         ("$index", "$index"),
         ("$prompt", "$prompt"),
     ]
-    assert [text[one.place :].startswith(one.written) for one in found] == [True] * 4
-    assert found[0].parts == ("qa", "output", "ok")
+    assert [text[one.place :].startswith(one.written) for one in references_found] == [True] * 4
+    assert references_found[0].parts == ("qa", "output", "ok")
     assert references("no { template } }}") == ()
     with pytest.raises(ExpressionError, match="there is no qa"):
         references("{{ qa }}")

@@ -49,10 +49,10 @@ def test_example_problems_are_found_with_their_lines(subtests: pytest.Subtests) 
     assert len(cases()) == 7
     for case in cases():
         with subtests.test(case["name"]):
-            found = found_in(case["text"])
+            problems = found_in(case["text"])
             expected = case.get("problems") or case["warnings"]
-            assert [problem.line for problem in found] == [one["line"] for one in expected]
-            for one, wanted in zip(found, expected, strict=True):
+            assert [problem.line for problem in problems] == [one["line"] for one in expected]
+            for one, wanted in zip(problems, expected, strict=True):
                 assert [word for word in wanted["says"] if word not in str(one)] == []
 
 
@@ -222,9 +222,9 @@ STEPS: dict[str, tuple[str, int, list[str]]] = {
 def test_unusable_steps_are_problems(subtests: pytest.Subtests) -> None:
     for name, (steps, line, words) in STEPS.items():
         with subtests.test(name):
-            found = found_in(AGENTS + steps)
-            assert [problem.line for problem in found] == [FIRST + line], list(map(str, found))
-            assert [word for word in words if word not in str(found[0])] == [], str(found[0])
+            problems = found_in(AGENTS + steps)
+            assert [problem.line for problem in problems] == [FIRST + line], list(map(str, problems))
+            assert [word for word in words if word not in str(problems[0])] == [], str(problems[0])
 
 
 BLOCKS = """  - {id: qa, type: agent, name: judge}
@@ -296,9 +296,9 @@ def test_unresolved_templates_are_problems(subtests: pytest.Subtests) -> None:
     }
     for path, words in wrong.items():
         with subtests.test(path):
-            found = found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}"))
-            assert [problem.line for problem in found] == [LAST]
-            assert [word for word in (*words, f"{{{{ {path}") if word not in str(found[0])] == [], str(found[0])
+            problems = found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}"))
+            assert [problem.line for problem in problems] == [LAST]
+            assert [word for word in (*words, f"{{{{ {path}") if word not in str(problems[0])] == [], str(problems[0])
 
 
 def test_parallel_siblings_are_invisible_and_steps_of_a_branch_visible() -> None:
@@ -322,11 +322,11 @@ def test_context_names_visible_steps(subtests: pytest.Subtests) -> None:
         "hop": 'context: there is no step "hop"',
         "parr": 'context: there is no step "parr" Did you mean par?',
     }
-    for names, told in cases.items():
+    for names, expected in cases.items():
         with subtests.test(names):
-            found = found_in(AGENTS + BLOCKS.replace('prompt: "PROMPT"', f"context: [{names}]"))
-            assert [problem.line for problem in found] == [LAST] * bool(told)
-            assert all(told in f"{problem.message} {problem.hint}" for problem in found), list(map(str, found))
+            problems = found_in(AGENTS + BLOCKS.replace('prompt: "PROMPT"', f"context: [{names}]"))
+            assert [problem.line for problem in problems] == [LAST] * bool(expected)
+            assert all(expected in f"{problem.message} {problem.hint}" for problem in problems), list(map(str, problems))
     beside = "  - {id: par, type: parallel, steps: [{id: one, type: agent, name: writer}, TWO]}\n"
     two = "{id: two, type: agent, name: writer, context: [one]}"
     (problem,) = found_in(AGENTS + beside.replace("TWO", two))
@@ -374,8 +374,8 @@ def test_steps_after_an_error_or_a_condition_are_reachable() -> None:
     caught = "  - {id: a, type: agent, name: writer, end: true, on_error: {goto: c}}\n  - {id: c, type: agent, name: writer}\n"
     assert found_in(AGENTS + caught) == []
     both = '{id: c, type: condition, condition: "{{ $steps.b.output }}", true: {goto: end}, false: {goto: end}}'
-    found = found_in(f"{AGENTS}  - {both}\n  - {{id: b, type: agent, name: writer}}\n")
-    assert [problem.code for problem in found] == ["W_DEFERRED_CONDITION"]
+    problems = found_in(f"{AGENTS}  - {both}\n  - {{id: b, type: agent, name: writer}}\n")
+    assert [problem.code for problem in problems] == ["W_DEFERRED_CONDITION"]
 
 
 def test_inputs_are_checked_where_they_are_declared() -> None:
@@ -404,8 +404,8 @@ def test_task_file_template_syntax_is_a_warning_at_its_line(subtests: pytest.Sub
 def test_tools_are_checked_where_their_names_are_given() -> None:
     text = "agents: {writer: {tools: [serch]}}\nworkflow:\n  - {type: tool, name: fetsh}\n  - {type: agent, name: writer}"
     assert found_in(text) == []
-    found = found_in(text, tools=["search", "fetch"])
-    assert [(problem.line, "Did you mean" in problem.hint) for problem in found] == [(1, True), (3, True)]
+    problems = found_in(text, tools=["search", "fetch"])
+    assert [(problem.line, "Did you mean" in problem.hint) for problem in problems] == [(1, True), (3, True)]
 
 
 @pytest.mark.req("R4.13", "K4.1")
@@ -420,8 +420,8 @@ def test_condition_may_wait_for_later_steps_without_a_circle(subtests: pytest.Su
     }
     for name, (steps, words) in texts.items():
         with subtests.test(name):
-            found = found_in(AGENTS + "".join(f"  - {step}\n" for step in steps))
-            assert [words in str(problem) for problem in found] == [True], list(map(str, found))
+            problems = found_in(AGENTS + "".join(f"  - {step}\n" for step in steps))
+            assert [words in str(problem) for problem in problems] == [True], list(map(str, problems))
     steps = [wait("c", "b", agent("x")), agent("a"), agent("b")]
     (warning,) = found_in(AGENTS + "".join(f"  - {step}\n" for step in steps))
     assert (warning.code, warning.line) == ("W_DEFERRED_CONDITION", FIRST)
@@ -468,9 +468,9 @@ FILES = {
 def test_unusable_files_are_problems(subtests: pytest.Subtests) -> None:
     for text, (line, words) in FILES.items():
         with subtests.test(text[:60]):
-            found = found_in(text)
-            assert [problem.line for problem in found] == [line], list(map(str, found))
-            assert words in str(found[0])
+            problems = found_in(text)
+            assert [problem.line for problem in problems] == [line], list(map(str, problems))
+            assert words in str(problems[0])
 
 
 def test_unreadable_step_is_one_problem_however_often_it_is_named() -> None:
@@ -534,8 +534,8 @@ def test_step_id_used_twice_is_refused_with_both_lines(subtests: pytest.Subtests
     ):
         with subtests.test(name):
             before, line = (FIRST + one for one in lines)
-            found = [(problem.line, problem.message) for problem in found_in(AGENTS + steps) if "already" in problem.message]
-            assert [(at, f'the step in line {before} has the id "x" already' in message) for at, message in found] == [
+            result = [(problem.line, problem.message) for problem in found_in(AGENTS + steps) if "already" in problem.message]
+            assert [(at, f'the step in line {before} has the id "x" already' in message) for at, message in result] == [
                 (line, True)
             ]
     with subtests.test("the same step in a branch goes back to it"):
@@ -544,20 +544,20 @@ def test_step_id_used_twice_is_refused_with_both_lines(subtests: pytest.Subtests
 
 def test_misspelt_back_to_id_is_a_warning() -> None:
     steps = '  - {id: draft, type: agent, name: writer}\n  - {type: condition, condition: "{{ $steps.draft.output }}",'
-    found = found_in(f"{AGENTS}{steps} false: {{id: back_to_draf, type: agent, name: writer}}}}")
-    assert [(problem.line, "back_to_draf" in problem.message, problem.hint) for problem in found] == [
+    problems = found_in(f"{AGENTS}{steps} false: {{id: back_to_draf, type: agent, name: writer}}}}")
+    assert [(problem.line, "back_to_draf" in problem.message, problem.hint) for problem in problems] == [
         (FIRST + 1, True, "Did you mean draft?")
     ]
 
 
 def test_problems_of_python_steps_precede_the_run_without_lines(snapshot: Snapshot) -> None:
-    made = WorkflowSpec(
+    spec = WorkflowSpec(
         steps=(
             AgentStep(id="first", path="first", agent="jugde"),
             GotoStep(id="back", path="back", target="frist"),
         )
     )
-    workflow = Workflow(made, {"judge": Agent(ScriptedModel(["fine"]))})
+    workflow = Workflow(spec, {"judge": Agent(ScriptedModel(["fine"]))})
     with pytest.raises(WorkflowProblems) as caught:
         workflow.orchestration()
     assert str(caught.value).splitlines() == snapshot

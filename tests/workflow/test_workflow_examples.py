@@ -16,12 +16,12 @@ from agentnb.errors import WorkflowProblems
 @pytest.mark.req("K4.1", "K4.11")
 def test_every_example_gives_the_expected_step_context(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name in RUNS:
-        told, store = script(name), Store(tmp_path / name)
+        scripted, store = script(name), Store(tmp_path / name)
         with subtests.test(name):
-            workflow = Workflow.from_yaml(HERE / told["file"])
-            run = played(workflow, told["prompt"], told["replies"], store)
-            assert run.status == told["status"]
-            assert run.step_context == told["step_context"]
+            workflow = Workflow.from_yaml(HERE / scripted["file"])
+            run = played(workflow, scripted["prompt"], scripted["replies"], store)
+            assert run.status == scripted["status"]
+            assert run.step_context == scripted["step_context"]
             checks = {
                 "ran": lambda run=run: ran(run),
                 "text": lambda run=run: run.text,
@@ -30,13 +30,13 @@ def test_every_example_gives_the_expected_step_context(tmp_path: Path, subtests:
                 "waits": lambda run=run: waits(run),
                 "warnings": lambda workflow=workflow: [warning.code for warning in workflow.warnings],
             }
-            for key, found in checks.items():
-                if key in told:
-                    assert found() == told[key], key
+            for key, expected in checks.items():
+                if key in scripted:
+                    assert expected() == scripted[key], key
             assert {store.load(record.nested).parent_id for record in run.step_records.values() if record.nested} <= {run.id}
-            for step, prompts in told.get("user_messages", {}).items():
+            for step, prompts in scripted.get("user_messages", {}).items():
                 assert [nested_run.prompt for nested_run in nested(run, store, step)] == prompts
-            for step, instruction in told.get("instructions", {}).items():
+            for step, instruction in scripted.get("instructions", {}).items():
                 assert instruction in nested(run, store, step)[-1].system
             assert store.load(run.id) == run
 
@@ -52,10 +52,12 @@ def test_unretried_or_exhausted_failure_fails_the_run_with_its_step(subtests: py
         ("retry.run.yaml", "when_exhausted"),
         ("nested-parallel.run.yaml", "when_one_fails"),
     ]:
-        told = script(name)
-        expected = told[case]
+        scripted = script(name)
+        expected = scripted[case]
         with subtests.test(f"{name} {case}"):
-            run = played(Workflow.from_yaml(HERE / told["file"]), told["prompt"], changed(told, expected["replies"]))
+            run = played(
+                Workflow.from_yaml(HERE / scripted["file"]), scripted["prompt"], changed(scripted, expected["replies"])
+            )
             assert (run.status, run.stop_reason) == (expected["status"], "step_failed")
             assert run.error is not None and run.error.message.startswith(f"step {expected['failed_step']}: ")
             record = run.step_records[expected["failed_step"]]
@@ -67,19 +69,19 @@ def test_unretried_or_exhausted_failure_fails_the_run_with_its_step(subtests: py
 
 
 def test_wrong_name_in_an_instruction_is_found_before_anything_runs() -> None:
-    told = script("templates.run.yaml")["when_a_name_is_wrong"]
+    scripted = script("templates.run.yaml")["when_a_name_is_wrong"]
     text = (HERE / "templates.yaml").read_text(encoding="utf-8")
     with pytest.raises(WorkflowProblems) as caught:
-        Workflow.from_yaml(text.replace("{{ $steps.par_gen.outputs.gen_1.output }}", told["instruction"]))
-    assert all(word in str(caught.value) for word in told["says"])
+        Workflow.from_yaml(text.replace("{{ $steps.par_gen.outputs.gen_1.output }}", scripted["instruction"]))
+    assert all(word in str(caught.value) for word in scripted["says"])
 
 
 @pytest.mark.req("R4.24")
 def test_both_paths_to_a_nested_output_give_the_same_text(tmp_path: Path) -> None:
-    told, store = script("nested-parallel.run.yaml"), Store(tmp_path)
+    scripted, store = script("nested-parallel.run.yaml"), Store(tmp_path)
     text = (HERE / "nested-parallel.yaml").read_text(encoding="utf-8")
-    asks = " | ".join(told["same"])
+    asks = " | ".join(scripted["same"])
     text = text.replace("Make one paragraph of all you see.", f'"{asks}"')
-    run = played(Workflow.from_yaml(text), told["prompt"], told["replies"], store)
+    run = played(Workflow.from_yaml(text), scripted["prompt"], scripted["replies"], store)
     first, second = nested(run, store, "publisher")[0].system.split("\n")[0].split(" | ")
     assert first == second == "The lamp of Cordouan is the oldest one in use."

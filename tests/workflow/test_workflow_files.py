@@ -31,11 +31,11 @@ def test_missing_file_is_a_problem_at_its_line(tmp_path: Path) -> None:
 def test_impossible_file_name_is_a_problem(tmp_path: Path, subtests: pytest.Subtests) -> None:
     (tmp_path / "loop.yaml").symlink_to(tmp_path / "loop.yaml")
     path, long = tmp_path / "top.yaml", f"{'x' * 5000}.yaml"
-    for name, told in {'"a\\0b.yaml"': "There is no file", "loop.yaml": "There is no file", long: "xxx"}.items():
+    for name, expected in {'"a\\0b.yaml"': "There is no file", "loop.yaml": "There is no file", long: "xxx"}.items():
         with subtests.test(name[:9]):
             path.write_text(RUNS.format(name))
             ((line, message),) = problems(path)
-            assert line == 2 and "workflow step[0]: file: " in message and told in message and len(message) < 500
+            assert line == 2 and "workflow step[0]: file: " in message and expected in message and len(message) < 500
     with pytest.raises(SettingsError, match="xxx cannot be read"):
         Workflow.from_yaml(long)
 
@@ -53,10 +53,10 @@ def test_problems_of_a_nested_file_have_its_line(tmp_path: Path) -> None:
     inner, top = tmp_path / "inner.yaml", tmp_path / "top.yaml"
     inner.write_text("workflow:\n  - {type: agent, name: nobody}\n  - {type: loop}\n")
     top.write_text(RUNS.format("inner.yaml") + "  - {id: b, type: workflow, file: inner.yaml}\n")
-    found = problems(top)
-    assert [line for line, _ in found] == [2, 3]
+    result = problems(top)
+    assert [line for line, _ in result] == [2, 3]
     assert all(
-        f'{inner}:2: workflow step[0]: agent "nobody" not found in agents, and 1 more' in problem for _, problem in found
+        f'{inner}:2: workflow step[0]: agent "nobody" not found in agents, and 1 more' in problem for _, problem in result
     )
     inner.write_text("agents: {nobody: {replies: [Yes]}}\nworkflow:\n  - {type: agent, name: nobody}\n")
     run = Workflow.from_yaml(top).run_sync(show=False)
@@ -87,7 +87,7 @@ def test_undeclared_input_of_a_nested_file_is_a_problem(tmp_path: Path) -> None:
     top.write_text("workflow:\n  - type: workflow\n    file: inner.yaml\n    inputs: {topik: 1, topic: 2}\n")
     assert problems(top) == [(4, "workflow step[0]: inputs: inner.yaml has no input topik")]
     inner.write_text("workflow:\n  - {type: tool, name: f, args: {a: '{{ $inputs.topic }}'}}\n")
-    assert ["there is no input topic" in told for _, told in problems(inner)] == [True]
+    assert ["there is no input topic" in message for _, message in problems(inner)] == [True]
 
 
 def test_unknown_tools_are_problems_when_tools_are_given(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_unknown_tools_are_problems_when_tools_are_given(tmp_path: Path) -> None
 
 def test_unreadable_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"workflow: \xe9")
-    for name, told in {"latin.yaml": "is not a text in UTF-8", "none.yaml": "There is no file"}.items():
-        with pytest.raises(SettingsError, match=told):
+    for name, expected in {"latin.yaml": "is not a text in UTF-8", "none.yaml": "There is no file"}.items():
+        with pytest.raises(SettingsError, match=expected):
             Workflow.from_yaml(tmp_path / name)
 
 

@@ -241,8 +241,8 @@ workflow:
 
 def test_python_agents_need_no_declaration_and_replace_declared_ones() -> None:
     steps = '  - {id: j, type: agent, name: judge}\n  - {type: agent, name: writer, prompt: "{{ $steps.j.output.ok }}"}'
-    found = read_workflow(f"{AGENTS}workflow:\n{steps}", agents=("judge",))
-    assert (len(found.steps), found.warnings) == (2, ())
+    spec = read_workflow(f"{AGENTS}workflow:\n{steps}", agents=("judge",))
+    assert (len(spec.steps), spec.warnings) == (2, ())
 
 
 def test_workflow_may_be_written_as_json() -> None:

@@ -52,12 +52,12 @@ def test_every_example_fits_the_schema(subtests: pytest.Subtests) -> None:
 def test_example_problems_do_not_fit_the_schema() -> None:
     node = read_yaml((EXAMPLES / "problems.yaml").read_text(encoding="utf-8"), Problems())
     assert node is not None
-    found: dict[str, Any] = {case["name"]: problems_of(case["text"]) for case in plain(node)}
-    assert any("retries" in one for one in found["names that lead nowhere"])
-    assert any("loop" in one for one in found["steps that are none"])
-    assert any("slow" in one for one in found["a retry that means nothing"])
-    assert found["no steps"]
-    assert not found["a path into text that nobody declared"], "a schema does not check names"
+    result: dict[str, Any] = {case["name"]: problems_of(case["text"]) for case in plain(node)}
+    assert any("retries" in one for one in result["names that lead nowhere"])
+    assert any("loop" in one for one in result["steps that are none"])
+    assert any("slow" in one for one in result["a retry that means nothing"])
+    assert result["no steps"]
+    assert not result["a path into text that nobody declared"], "a schema does not check names"
 
 
 def test_possible_keys_of_each_step_kind_fit_the_schema(subtests: pytest.Subtests) -> None:

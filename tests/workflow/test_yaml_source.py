@@ -61,8 +61,8 @@ def test_scalars_have_the_values_of_yaml_1_2(subtests: pytest.Subtests) -> None:
     }
     for written, value in values.items():
         with subtests.test(written):
-            found = read(f"key: {written}")["key"]
-            assert (found, type(found)) == (value, type(value))
+            result = read(f"key: {written}")["key"]
+            assert (result, type(result)) == (value, type(value))
 
 
 def test_keys_are_strings_whatever_they_look_like() -> None:
@@ -122,10 +122,10 @@ def test_lossy_and_unreadable_yaml_is_a_problem_with_its_line(subtests: pytest.S
     }
     for text, (line, words) in cases.items():
         with subtests.test(text[:40]):
-            found = refused(text)
-            assert found, "it was read"
-            assert found[0][0] == line
-            assert words in found[0][1]
+            problems = refused(text)
+            assert problems, "it was read"
+            assert problems[0][0] == line
+            assert words in problems[0][1]
 
 
 def test_aliases_repeat_a_value_within_bounds() -> None:

@@ -123,8 +123,8 @@ def test_any_plan_in_a_log_is_read(subtests: pytest.Subtests) -> None:
             built.add(w.StepStarted, step="x", agent=RUN_PLAN, inputs={"plan": {"id": "p"}, "results": 3})
             built.add(w.StepStarted, step="x/7", step_kind="call", inputs=None)
             built.add(w.StepFinished, step="x/7", status="failed").add(w.StepFinished, step="x", output={"results": [1]})
-            (found,) = plans_of(built.run)
-            assert len(found.steps) == {"no list": 0, "texts": 3, "odd fields": 1, "nothing": 0}[name]
+            (result,) = plans_of(built.run)
+            assert len(result.steps) == {"no list": 0, "texts": 3, "odd fields": 1, "nothing": 0}[name]
 
 
 def test_any_result_of_a_plan_run_is_read(subtests: pytest.Subtests) -> None:

@@ -35,8 +35,8 @@ def test_formats_give_the_same_value(subtests: pytest.Subtests) -> None:
         ("empty.yaml", "", None),
     ):
         with subtests.test(name):
-            found: Any = read_document(text, name).value
-            assert (found | {"b": ...} if name.startswith("words") else found) == (
+            result: Any = read_document(text, name).value
+            assert (result | {"b": ...} if name.startswith("words") else result) == (
                 value | {"b": ...} if name.startswith("words") and value else value
             )
 

@@ -182,8 +182,8 @@ def test_allow_rule_excludes_tools_with_a_lookalike_name() -> None:
 
 def test_tool_name_avoids_those_of_excluded_tools() -> None:
     live: Any = SimpleNamespace(server=Hostile.server, set_aside={"look_at": "it runs only as a task"})
-    found = tools_of_server(live, [described({"type": "object"}).model_copy(update={"name": "look.at"})])
-    assert found.usable[0].spec.name.startswith("mcp_bench_look_at_") and list(found.left_out) == ["look_at"]
+    offered = tools_of_server(live, [described({"type": "object"}).model_copy(update={"name": "look.at"})])
+    assert offered.usable[0].spec.name.startswith("mcp_bench_look_at_") and list(offered.left_out) == ["look_at"]
 
 
 def test_unusable_schemas_are_a_problem(subtests: pytest.Subtests) -> None:
@@ -200,9 +200,9 @@ def test_unusable_schemas_are_a_problem(subtests: pytest.Subtests) -> None:
     ):
         with subtests.test(name):
             tool = t.Tool.model_construct(name="look", input_schema=schema, annotations=None)
-            found = tools_of_server(live, [tool, described({"type": "object"}).model_copy(update={"name": "other"})])
-            assert [tool_.tool_name for tool_ in found.usable] == ["other"] if is_problem else ["look", "other"]
-            assert list(found.left_out) == ["look"] * is_problem
+            offered = tools_of_server(live, [tool, described({"type": "object"}).model_copy(update={"name": "other"})])
+            assert [tool_.tool_name for tool_ in offered.usable] == ["other"] if is_problem else ["look", "other"]
+            assert list(offered.left_out) == ["look"] * is_problem
 
 
 def test_question_outside_any_call_is_cancelled(tmp_path: Path) -> None:

@@ -63,9 +63,9 @@ def test_nonstandard_initial_messages_are_read(subtests: pytest.Subtests) -> Non
             assert readable_start({"protocolVersion": given})["protocolVersion"] == version
     for capabilities in (None, {"tools": [], "prompts": None}, {"tools": {"listChanged": "yes"}, "resources": False}):
         with subtests.test(str(capabilities)):
-            found = readable_start({"capabilities": capabilities, "serverInfo": "me", "instructions": ["a"]})
-            assert {*found["capabilities"]} == ({"tools"} if capabilities else set())
-            t.InitializeResult.model_validate(found)
+            start = readable_start({"capabilities": capabilities, "serverInfo": "me", "instructions": ["a"]})
+            assert {*start["capabilities"]} == ({"tools"} if capabilities else set())
+            t.InitializeResult.model_validate(start)
 
 
 def test_http_messages_are_read_at_any_split(subtests: pytest.Subtests) -> None:

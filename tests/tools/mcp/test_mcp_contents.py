@@ -22,8 +22,8 @@ def test_multiple_contents_follow_their_uris() -> None:
 
 def test_user_gets_text_as_text_and_the_rest_as_bytes() -> None:
     page = TextResourceContents.model_construct(uri="memo://1", text=HIDDEN, mime_type="text/plain\nforged")
-    found = contents_of([page, BlobResourceContents(uri="memo://2", blob=b64encode(b"\0\1").decode())])
-    assert found == [Contents("seen[31m\N{REPLACEMENT CHARACTER}", "text/plain forged"), Contents(b"\0\1", "")]
+    contents = contents_of([page, BlobResourceContents(uri="memo://2", blob=b64encode(b"\0\1").decode())])
+    assert contents == [Contents("seen[31m\N{REPLACEMENT CHARACTER}", "text/plain forged"), Contents(b"\0\1", "")]
     with pytest.raises(ValueError, match="base64"):
         contents_of([BlobResourceContents(uri="memo://3", blob="%%%")])
 

@@ -86,10 +86,10 @@ def test_structured_content_is_the_value_and_records_a_table() -> None:
         assert outcome.value == content
         assert (outcome.display is not None) == has_table, content
         assert isinstance(outcome.parts[0], Text)
-    told = outcome_of({"content": [text("two ports")], "structuredContent": {"ports": records}})
-    assert told.text == "two ports", "the model gets the server's message"
-    assert told.display is not None
-    assert told.display.columns == ("port", "height")
+    outcome = outcome_of({"content": [text("two ports")], "structuredContent": {"ports": records}})
+    assert outcome.text == "two ports", "the model gets the server's message"
+    assert outcome.display is not None
+    assert outcome.display.columns == ("port", "height")
 
 
 def test_content_that_violates_the_declared_schema_is_marked() -> None:
@@ -108,7 +108,7 @@ def test_content_that_violates_the_declared_schema_is_marked() -> None:
 
 def test_error_results_keep_the_message_of_the_server() -> None:
     for content, problem in (([text("no such port")], "no such port"), ([], "The server gave no reason.")):
-        for told in (True, "true"):
-            outcome = outcome_of({"content": content, "isError": told})
+        for flag in (True, "true"):
+            outcome = outcome_of({"content": content, "isError": flag})
             assert (outcome.ok, outcome.error_code, outcome.problem) == (False, "tool_error", problem)
-    assert all(outcome_of({"content": content, "isError": told}).ok for told in (False, None))
+    assert all(outcome_of({"content": content, "isError": flag}).ok for flag in (False, None))

@@ -26,53 +26,53 @@ def loaded(*commands: str) -> ServerList:
 
 
 def test_added_servers_win_over_files_and_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Configuration()
-    assert found.source("clock") == "" and found.servers == {}
+    configuration = Configuration()
+    assert configuration.source("clock") == "" and configuration.servers == {}
     monkeypatch.setenv("MCP_SERVERS", "clock:of-variable,fs:fs-server")  # read at lookup
-    assert (found.server("clock"), found.source("clock")) == (server("of-variable"), "MCP_SERVERS")
-    found.load(loaded("of-file"), "/a.json")
-    found.load(loaded("of-newer-file"), "/b.json")
-    assert (found.server("clock"), found.source("clock")) == (server("of-newer-file"), "/b.json")
-    found.load(loaded("of-file"), "/a.json")
-    assert (found.server("clock"), found.source("clock")) == (server("of-file"), "/a.json"), "loaded last"
-    found.add(server("typed"))
-    assert (found.server("clock"), found.source("clock")) == (server("typed"), TYPED)
-    assert [*found.servers] == ["clock", "fs"] and found.servers["clock"] == server("typed")
+    assert (configuration.server("clock"), configuration.source("clock")) == (server("of-variable"), "MCP_SERVERS")
+    configuration.load(loaded("of-file"), "/a.json")
+    configuration.load(loaded("of-newer-file"), "/b.json")
+    assert (configuration.server("clock"), configuration.source("clock")) == (server("of-newer-file"), "/b.json")
+    configuration.load(loaded("of-file"), "/a.json")
+    assert (configuration.server("clock"), configuration.source("clock")) == (server("of-file"), "/a.json"), "loaded last"
+    configuration.add(server("typed"))
+    assert (configuration.server("clock"), configuration.source("clock")) == (server("typed"), TYPED)
+    assert [*configuration.servers] == ["clock", "fs"] and configuration.servers["clock"] == server("typed")
     sources = []
-    while found.source("clock") != "MCP_SERVERS":
-        found.remove("clock")
-        sources.append(found.source("clock"))
+    while configuration.source("clock") != "MCP_SERVERS":
+        configuration.remove("clock")
+        sources.append(configuration.source("clock"))
     assert sources == ["/a.json", "/b.json", "MCP_SERVERS"]
 
 
 def test_reloaded_file_replaces_its_servers() -> None:
-    found = Configuration()
-    found.load(ServerList((server("a"), server("b", "fs"))), "/a.json")
-    found.load(loaded("c"), "/a.json")
-    assert found.servers == {"clock": server("c")}
+    configuration = Configuration()
+    configuration.load(ServerList((server("a"), server("b", "fs"))), "/a.json")
+    configuration.load(loaded("c"), "/a.json")
+    assert configuration.servers == {"clock": server("c")}
 
 
 def test_unusable_variable_is_an_error_where_it_is_used(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
-    found = Configuration()
-    found.add(server("typed"))
+    configuration = Configuration()
+    configuration.add(server("typed"))
     monkeypatch.setenv("MCP_SERVERS", '[{"name": "fs", "command": }]')
-    assert found.server("clock") == server("typed")
-    assert [*found.known] == ["clock"]
+    assert configuration.server("clock") == server("typed")
+    assert [*configuration.known] == ["clock"]
     with pytest.raises(SettingsError, check=snapshot.worded):
-        found.server("fs")
+        configuration.server("fs")
     with pytest.raises(SettingsError):
-        assert found.servers
+        assert configuration.servers
 
 
 def test_unknown_names_have_a_hint(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     monkeypatch.setenv("MCP_SERVERS", "fs:fs-server")
-    found = Configuration()
-    found.add(server("typed"))
+    configuration = Configuration()
+    configuration.add(server("typed"))
     for name, act in {
-        "similar": lambda: found.server("clok"),
-        "other": lambda: found.server("harbour"),
-        "removed unknown": lambda: found.remove("clok"),
-        "removed from the variable": lambda: found.remove("fs"),
+        "similar": lambda: configuration.server("clok"),
+        "other": lambda: configuration.server("harbour"),
+        "removed unknown": lambda: configuration.remove("clok"),
+        "removed from the variable": lambda: configuration.remove("fs"),
     }.items():
         with subtests.test(name):
             with pytest.raises(SettingsError) as raised:

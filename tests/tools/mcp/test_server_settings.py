@@ -82,8 +82,8 @@ def test_settings_of_other_programs_keep_their_meaning(subtests: pytest.Subtests
         ("nothing given", {"args": None, "env": None, "cwd": None, "url": None}, [usual], 0),
     ):
         with subtests.test(name):
-            found = read_servers(one(**fields), "mcp.json")
-            assert [*found.servers] == servers and len(found.notes) == notes
+            configuration = read_servers(one(**fields), "mcp.json")
+            assert [*configuration.servers] == servers and len(configuration.notes) == notes
     assert usual.timeout == DEFAULT_TIMEOUT
 
 

@@ -135,7 +135,7 @@ def test_search_result_for_the_model(snapshot: Snapshot) -> None:
     finder = ToolFinder(lambda: MANY, offer, {"bench": 200, "clock": 2})
     many = ToolFinder(lambda: MANY, offer, {f"server{number}": 10 for number in range(30)})
     bare = [tool_of("a", described("vessel", "Vessels.\nMore lines.")), tool_of("a", described("go", "", vessel={}))]
-    told = {
+    texts = {
         "its description": finder.spec.description,
         "with many servers": many.spec.description,
         "first": search({"query": "delete a vessel", "limit": 2}),
@@ -147,5 +147,5 @@ def test_search_result_for_the_model(snapshot: Snapshot) -> None:
         "a limit that is none": search({"query": "vessel", "limit": True}),
     }
     finder = ToolFinder(lambda: bare, offer, {"a": 2})
-    told["descriptions"] = search({"query": "vessel"})
-    assert [f"{case}: {text}" for case, text in told.items()] == snapshot
+    texts["descriptions"] = search({"query": "vessel"})
+    assert [f"{case}: {text}" for case, text in texts.items()] == snapshot

@@ -57,8 +57,8 @@ def test_colliding_names_all_get_a_digest() -> None:
     names = wire_names([*alike, ("web", "list"), ("web", "a.b"), ("web", "a/b")])
     assert names["web", "a.b"] != names["web", "a/b"]
     assert names["web", "list"] == "mcp_web_list"
-    found = [names[tool] for tool in alike]
-    assert len(set(found)) == 4 and "mcp_web_page_fetch" not in found
+    result = [names[tool] for tool in alike]
+    assert len(set(result)) == 4 and "mcp_web_page_fetch" not in result
     assert all(WIRE_NAME.fullmatch(names[server, tool]) and may_be_of(server, names[server, tool]) for server, tool in alike)
 
 

@@ -61,8 +61,8 @@ def test_base_url_of_a_file_needs_permission() -> None:
 def test_options_without_effect_are_warnings(snapshot: Snapshot) -> None:
     models = MODELS.replace("max_tokens: 900,", "top_p: 1, provider_opts: {a: 1}, thinking_budget: -1,")
     models = models.replace("thinking_budget: 1024,", "temperature: 0,")
-    found = [str(warning) for name in ("plain", "counts", "plain, counts") for warning in read(name, models).warnings]
-    assert "\n".join(found) == snapshot
+    result = [str(warning) for name in ("plain", "counts", "plain, counts") for warning in read(name, models).warnings]
+    assert "\n".join(result) == snapshot
 
 
 def test_invalid_models_are_problems_with_their_line(subtests: pytest.Subtests, snapshot: Snapshot) -> None:

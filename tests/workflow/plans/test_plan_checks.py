@@ -18,10 +18,10 @@ def test_every_example_has_exactly_the_expected_problems(subtests: pytest.Subtes
     }
     for name, expected in EXPECTED.items():
         with subtests.test(name):
-            found = validate_plan(PLANS / name, SPECS)
-            assert {problem.line for problem in found} == {one["line"] for one in expected}
+            problems = validate_plan(PLANS / name, SPECS)
+            assert {problem.line for problem in problems} == {one["line"] for one in expected}
             for one in expected:
-                words = " ".join(str(problem) for problem in found if problem.line == one["line"])
+                words = " ".join(str(problem) for problem in problems if problem.line == one["line"])
                 assert [word for word in one["says"] if str(word) not in words] == [], words
 
 

@@ -169,8 +169,8 @@ def test_any_plan_round_trips(written: list[dict[str, Any]], intention: str) -> 
     assert Plan.read(plan.to_json()) == plan
     assert Plan.read(plan.to_yaml()) == plan
     assert Plan.read(plan.to_dict()) == plan
-    found = plan_in_reply(plan.to_json())
-    assert found is not None and found.plan.steps == plan.steps
+    reply_plan = plan_in_reply(plan.to_json())
+    assert reply_plan is not None and reply_plan.plan.steps == plan.steps
 
 
 _chat_steps = st.fixed_dictionaries(

@@ -27,9 +27,9 @@ def killed_while_asking(folder: Path, tool: Any, model: Any, query: str = QUERY)
     lines = store.path(run.id).read_text(encoding="utf-8").splitlines(keepends=True)
     cut.folder.mkdir()
     cut.path(run.id).write_text("".join(lines[: asked + 1]), encoding="utf-8")
-    found = cut.load(run.id)
-    assert found.status == "interrupted" and len(found.waiting) == 1
-    return cut, found
+    loaded = cut.load(run.id)
+    assert loaded.status == "interrupted" and len(loaded.waiting) == 1
+    return cut, loaded
 
 
 @pytest.mark.req("R1.42", "R1.43", "KX.5")

@@ -259,8 +259,10 @@ def test_suspended_run_resumes_with_the_answer(tmp_path: Path) -> None:
     run, model = planned(replies, [tides_fetch], store)
     assert run.status == "waiting_on_user" and calls == ["brest"]
     (question,) = run.waiting
-    what = Workflow.planner([tides_fetch]).orchestration(model=ScriptedModel(replies[1:]), inputs={"query": "Which tides?"})
-    again = asyncio.run(recover(run.id, store=store, agent=what, answers={question.id: {"feet": True}}))
+    orchestration = Workflow.planner([tides_fetch]).orchestration(
+        model=ScriptedModel(replies[1:]), inputs={"query": "Which tides?"}
+    )
+    again = asyncio.run(recover(run.id, store=store, agent=orchestration, answers={question.id: {"feet": True}}))
     assert (again.status, again.text, calls) == ("completed", DONE, ["brest"])
     assert len(model.requests) == 1
     nobody, _ = planned(replies, [tides_fetch])
@@ -359,8 +361,8 @@ def test_interrupted_call_fails_unless_its_tool_is_repeatable(tmp_path: Path, su
         with subtests.test(repeatable=repeatable):
             cut_store = cut(store, run, begun + 1, tmp_path / f"cut-{repeatable}")
             workflow, model = Workflow.planner([fetch_slowly]), ScriptedModel(replies[1:])
-            what = workflow.orchestration(model=model, inputs={"query": "Which tides?"})
-            again = asyncio.run(recover(run.id, store=cut_store, agent=what))
+            orchestration = workflow.orchestration(model=model, inputs={"query": "Which tides?"})
+            again = asyncio.run(recover(run.id, store=cut_store, agent=orchestration))
             assert again.status == "completed", again.error
             assert [call.record.result.error_code for call in again.step_calls if call.record.result.is_error] == expected
             assert len(calls) == 1 + repeatable, "the first was made before the kill"

@@ -146,8 +146,8 @@ def test_last_allowed_plan_runs_after_a_kill_too(tmp_path: Path) -> None:
     run = run_of(workflow, {"query": "Which?"}, store, model=ScriptedModel(replies))
     assert (run.stop_reason, len(results(run))) == ("max_plan_iterations", 2)
     last = [number for number, event in enumerate(run.events, 1) if isinstance(event, PlanProposed)][-1]
-    what = workflow.orchestration(model=ScriptedModel(replies[2:]), inputs={"query": "Which?"})
-    again = asyncio.run(recover(run.id, store=cut(store, run, last, tmp_path / "cut"), agent=what))
+    orchestration = workflow.orchestration(model=ScriptedModel(replies[2:]), inputs={"query": "Which?"})
+    again = asyncio.run(recover(run.id, store=cut(store, run, last, tmp_path / "cut"), agent=orchestration))
     assert (again.stop_reason, results(again)) == ("max_plan_iterations", results(run))
 
 
@@ -166,10 +166,10 @@ def test_finished_call_is_not_repeated_after_a_kill(tmp_path: Path, subtests: py
         store = Store(tmp_path / f"whole-{station}")
         run, _ = planned([steps({"name": "look", "args": {"station": station}}), DONE], [look], store)
         ended = next(number for number, event in enumerate(run.events, 1) if isinstance(event, ToolFinished))
-        what = Workflow.planner([look]).orchestration(model=ScriptedModel([DONE]), inputs={"query": "Which tides?"})
+        orchestration = Workflow.planner([look]).orchestration(model=ScriptedModel([DONE]), inputs={"query": "Which tides?"})
         left = cut(store, run, ended, tmp_path / f"cut-{station}")
         with subtests.test(station):
-            again = asyncio.run(recover(run.id, store=left, agent=what))
+            again = asyncio.run(recover(run.id, store=left, agent=orchestration))
             assert (again.status, called) == ("completed", [station]), again.error
             assert [(result, bool(error)) for _, result, error in results(again)] == [(kept, kept is None)]
 

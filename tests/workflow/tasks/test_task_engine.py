@@ -77,12 +77,12 @@ def test_emit_results_are_collected_by_await(subtests: pytest.Subtests) -> None:
         ("first", "append", ["after 1"], ["after 3", "after 2"]),
         ("first", "replace", "after 1", ["after 3", "after 2"]),
     ]
-    for mode, merge, found, cancelled in cases:
+    for mode, merge, expected, cancelled in cases:
         with subtests.test(f"{mode} {merge}"):
             bench = Bench()
             run = bench.played(WAITS.replace("MODE", mode).replace("MERGE", merge))
             assert run.status == "completed"
-            assert run.variables["found"] == found
+            assert run.variables["found"] == expected
             assert sorted(one for one in bench.told if "cancelled" in one) == sorted(f"{one} is cancelled" for one in cancelled)
 
 
@@ -101,11 +101,11 @@ def test_await_mode_decides_which_failures_count(subtests: pytest.Subtests) -> N
         ("anyError", "failed", ["slow begins", "it fails", "slow is cancelled"]),
         ("first", "completed", ["slow begins", "it fails", "slow is cancelled"]),
     ]
-    for mode, status, told in cases:
+    for mode, status, expected in cases:
         with subtests.test(mode):
             bench = Bench()
             run = bench.played(FAILS.replace("MODE", mode).replace("MERGE", "append"))
-            assert (run.status, bench.told) == (status, told)
+            assert (run.status, bench.told) == (status, expected)
             assert run.variables.get("found") == ([] if mode == "first" else None)
             if status == "failed":
                 assert run.error is not None and "no luck" in run.error.message
@@ -115,10 +115,13 @@ def test_await_mode_decides_which_failures_count(subtests: pytest.Subtests) -> N
 @pytest.mark.req("R1.10")
 def test_await_of_an_emit_has_its_list_as_result(subtests: pytest.Subtests) -> None:
     first = WAITS.partition("    await:")[0]
-    for rest, found in {"": [["after 3", "after 1", "after 2"]], ", merge: replace": ["after 3", "after 1", "after 2"]}.items():
+    for rest, expected in {
+        "": [["after 3", "after 1", "after 2"]],
+        ", merge: replace": ["after 3", "after 1", "after 2"],
+    }.items():
         with subtests.test(rest):
             run = Bench().played(f"{first}  join: {{await: {{on: [each]{rest}}}, post: {{found: '${{result}}'}}}}\n")
-            assert run.variables["found"] == found
+            assert run.variables["found"] == expected
 
 
 @pytest.mark.req("R1.10", "R1.50")
@@ -196,19 +199,19 @@ stage:
     slower: {action: do:ACTION, async: true, input: {seconds: 9}}
   after: {dependsOn: both, action: do:give, input: {value: after}}
 """
-    for action, told in {
+    for action, expected in {
         "wait": ["slow begins", " begins", "slow ends", " ends", "give after"],
         "fail": ["slow begins", "slow ends", "it fails"],
     }.items():
         with subtests.test(action):
             bench = Bench()
             run = bench.played(text.replace("ACTION", action))
-            assert (run.status, bench.told) == ("completed" if action == "wait" else "failed", told)
+            assert (run.status, bench.told) == ("completed" if action == "wait" else "failed", expected)
 
 
 @pytest.mark.req("R1.10")
 def test_cancelled_tasks_end_before_the_next_task_begins() -> None:
-    told: list[str] = []
+    message: list[str] = []
 
     async def end_late(n: int) -> int:
         """Take a while to end when cancelled."""
@@ -216,13 +219,13 @@ def test_cancelled_tasks_end_before_the_next_task_begins() -> None:
             await asyncio.sleep(n)
         except asyncio.CancelledError:
             await asyncio.sleep(3)
-            told.append("cleared up")
+            message.append("cleared up")
             raise
         return n
 
     async def say_on() -> None:
         """Go on."""
-        told.append("on")
+        message.append("on")
 
     text = """
 stage:
@@ -232,7 +235,7 @@ stage:
   next: {action: say:on}
 """
     run = played(text, tools=[end_late, say_on])
-    assert (run.status, told) == ("completed", ["cleared up", "on"])
+    assert (run.status, message) == ("completed", ["cleared up", "on"])
 
 
 @pytest.mark.req("R1.10")
@@ -274,13 +277,13 @@ stage:
   bad: {{action: do:fail, {handler}, goto: {{task: bad}}, post: {{done: true}}}}
   next: {{action: do:give, input: {{value: next}}}}
 """
-    for abort, told, status in ((False, ["give next"], "completed"), (True, [], "failed")):
+    for abort, expected, status in ((False, ["give next"], "completed"), (True, [], "failed")):
         with subtests.test(f"abort: {abort}"):
             bench = Bench()
             run = bench.played(text.replace(handler, f"{handler}, abort: true") if abort else text)
             assert bench.told[0] == "it fails"
             assert bench.told[1].startswith("give bad: ") and "no luck" in bench.told[1]
-            assert bench.told[2:] == told
+            assert bench.told[2:] == expected
             assert (run.status, run.variables) == (status, {})
             if abort:
                 assert run.stop_reason == "error"

@@ -50,9 +50,9 @@ def test_unconditional_goto_replaces_the_edge_to_the_next_task() -> None:
 
 
 def test_graph_of_a_logged_run_counts_loops(tmp_path: Path, snapshot: Snapshot) -> None:
-    told, store = script("loop-three.run.yaml"), Store(tmp_path)
-    settings = {"tools": ScriptedTools(told["tools"]).tools, "model": ScriptedPlanner(told["replies"])}
-    run = store.load(played(HERE / told["file"], told["inputs"], store, **settings).id)
+    scripted, store = script("loop-three.run.yaml"), Store(tmp_path)
+    settings = {"tools": ScriptedTools(scripted["tools"]).tools, "model": ScriptedPlanner(scripted["replies"])}
+    run = store.load(played(HERE / scripted["file"], scripted["inputs"], store, **settings).id)
     assert [*workflow_lines(run)] == snapshot
     assert "leads to plan, followed twice" in str(workflow_html(run))
     workflow = Workflow.of_run(run)

@@ -31,10 +31,10 @@ def test_documented_problems_are_reported(subtests: pytest.Subtests) -> None:
     assert len(cases) == 2
     for case in cases:
         with subtests.test(case["name"]):
-            found = problems_of(case["text"])
-            assert [line for line, _ in found] == [one["line"] for one in case["problems"]]
-            for (_, text), told in zip(found, case["problems"], strict=True):
-                assert all(word in text for word in told["says"]), text
+            problems = problems_of(case["text"])
+            assert [line for line, _ in problems] == [one["line"] for one in case["problems"]]
+            for (_, text), expected in zip(problems, case["problems"], strict=True):
+                assert all(word in text for word in expected["says"]), text
 
 
 def test_undeclared_input_is_refused_with_a_suggestion() -> None:
@@ -113,8 +113,8 @@ def test_unusable_tasks_are_problems_with_their_line(subtests: pytest.Subtests) 
     }
     for name, (text, line, says) in cases.items():
         with subtests.test(name):
-            found = problems_of(text)
-            assert any(at == line and all(word in told for word in says) for at, told in found), found
+            problems = problems_of(text)
+            assert any(at == line and all(word in message for word in says) for at, message in problems), problems
 
 
 @pytest.mark.req("R1.10")

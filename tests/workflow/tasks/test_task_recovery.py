@@ -47,15 +47,15 @@ stage:
 
 def decisions(run: Run) -> list[Any]:
     """Return the decisions of a run: ends of steps, except cancelled ones that may restart, and branches."""
-    told = []
+    facts = []
     for event in run.events:
         if isinstance(event, StepFinished) and event.status != "cancelled":
-            told.append((event.step, event.status, without_ids(event.output), without_ids(event.sets)))
+            facts.append((event.step, event.status, without_ids(event.output), without_ids(event.sets)))
         elif isinstance(event, StepSkipped):
-            told.append((event.step, event.reason))
+            facts.append((event.step, event.reason))
         elif isinstance(event, BranchTaken):
-            told.append((event.step, event.to, event.count))
-    return sorted(told, key=repr)
+            facts.append((event.step, event.to, event.count))
+    return sorted(facts, key=repr)
 
 
 def resumed(workflow: Workflow, inputs: Mapping[str, Any], store: Store, run_id: str, **settings: Any) -> Run:
@@ -77,16 +77,16 @@ class Case(NamedTuple):
 
 
 def example(name: str) -> Case:
-    told = script(f"{name}.run.yaml")
+    scripted = script(f"{name}.run.yaml")
 
     def settings(planned: int) -> tuple[dict[str, Any], Callable[[], int]]:
         tools, planner = (
-            ScriptedTools(told["tools"], told["inputs"].get("tools", ()), repeatable=True),
-            ScriptedPlanner(told.get("replies", [])[planned:]),
+            ScriptedTools(scripted["tools"], scripted["inputs"].get("tools", ()), repeatable=True),
+            ScriptedPlanner(scripted.get("replies", [])[planned:]),
         )
         return {"tools": tools.tools, "model": planner}, lambda: len(tools.called)
 
-    return Case(Workflow.from_yaml(HERE / told["file"]), told["inputs"], settings)
+    return Case(Workflow.from_yaml(HERE / scripted["file"]), scripted["inputs"], settings)
 
 
 def counting() -> Case:

@@ -65,6 +65,6 @@ def test_schema_and_reader_refuse_the_same_texts(subtests: pytest.Subtests) -> N
     texts = {f"stage: {{first: {{action: a:b}}, t: {task}}}": fits for task, fits in TASKS.items()} | FILES
     for text, fits in texts.items():
         with subtests.test(text):
-            found = Problems()
-            read_tasks(text, found)
-            assert (not problems_of(text)) == (not found.found) == fits
+            problems = Problems()
+            read_tasks(text, problems)
+            assert (not problems_of(text)) == (not problems.found) == fits

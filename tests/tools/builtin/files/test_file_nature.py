@@ -57,5 +57,5 @@ def test_hard_link_to_a_key_file_becomes_sensitive(
                 assert nature_of(desk.tools["read_file"], {"path": path}, desk.folder) == expected
     (desk.folder / "late.key").hardlink_to(desk.folder / "other.txt")
     assert nature_of(desk.tools["read_file"], {"path": "other.txt"}, desk.folder) == "sensitive"
-    found = desk.text("search_files", pattern="key")
-    assert ":1: key" not in found and "a.txt" in found
+    matches = desk.text("search_files", pattern="key")
+    assert ":1: key" not in matches and "a.txt" in matches

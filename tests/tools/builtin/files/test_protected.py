@@ -170,8 +170,8 @@ def test_personal_folder_is_neither_read_nor_written(
                 assert desk.code(name, path=path, **arguments) == "protected_path"
     assert desk.call("read_file", path="link/secret").text == snapshot
     assert desk.code("list_files", path="link") == "protected_path"
-    found = desk.text("search_files", pattern="person")
-    assert "agentnb2/a.txt:1:" in found and ":1: of the" not in found
+    matches = desk.text("search_files", pattern="person")
+    assert "agentnb2/a.txt:1:" in matches and ":1: of the" not in matches
     (own / "alone").write_text("x")
     desk.context = replace(desk.context, work_dir=own)
     assert desk.code("read_file", path="alone") == "protected_path"

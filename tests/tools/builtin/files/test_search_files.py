@@ -145,8 +145,8 @@ def test_process_gets_no_key_in_its_environment_or_command(desk: FileDesk, monke
     worker = desk.folder / "worker.py"
     worker.write_text("import json, os, sys\nprint(json.dumps({'wrong': str(dict(os.environ)) + str(sys.argv)}))\n")
     monkeypatch.setattr(search_files.search_worker, "__file__", str(worker))
-    told = desk.call("search_files", pattern="a").text
-    assert KEY not in told and "OPENAI" not in told
+    text = desk.call("search_files", pattern="a").text
+    assert KEY not in text and "OPENAI" not in text
 
 
 def test_link_in_the_searched_folder_is_not_followed(desk: FileDesk) -> None:

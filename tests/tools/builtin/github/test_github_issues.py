@@ -44,10 +44,10 @@ def test_errors_never_repeat_a_key_of_the_server() -> None:
 
 def test_invisible_characters_are_removed_from_issues() -> None:
     hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
-    told = issue_text(issue(1, title=f"A{hidden}", body=f"B{hidden}"), TIDES) + issue_lines(
+    text = issue_text(issue(1, title=f"A{hidden}", body=f"B{hidden}"), TIDES) + issue_lines(
         [issue(1, title=f"C{hidden}")], TIDES, 1
     )
-    assert not any(letter in told for letter in hidden)
+    assert not any(letter in text for letter in hidden)
 
 
 def test_malformed_data_is_an_error(subtests: pytest.Subtests) -> None:

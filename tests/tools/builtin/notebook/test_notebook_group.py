@@ -43,9 +43,9 @@ def test_tools_describe_themselves_and_their_needs(subtests: pytest.Subtests) ->
         "run_python": ({"execute"}, "bash", False),
         "think": (set(), None, False),
     }
-    found = tools_of("notebook")
-    assert [tool.spec.name for tool in found] == [*needs]
-    for tool in found:
+    result = tools_of("notebook")
+    assert [tool.spec.name for tool in result] == [*needs]
+    for tool in result:
         with subtests.test(tool.spec.name):
             assert isinstance(tool, FunctionTool) and tool.signature.gaps == () and tool.timeout is None
             assert (set(tool.effects or ()), flag_of(tool), tool.parallel_safe) == needs[tool.spec.name]

@@ -13,10 +13,10 @@ HEAD_BYTES, TAIL_BYTES = USUAL
 
 
 def kept(*chunks: bytes, bounds: Bounds = USUAL) -> BoundedOutput:
-    made = BoundedOutput(bounds)
+    output = BoundedOutput(bounds)
     for chunk in chunks:
-        made.add(chunk)
-    return made
+        output.add(chunk)
+    return output
 
 
 def test_short_output_is_unchanged() -> None:
@@ -27,18 +27,18 @@ def test_short_output_is_unchanged() -> None:
 
 @pytest.mark.req("R2.23")
 def test_long_output_keeps_its_head_and_tail() -> None:
-    made = kept(b"head", b"x" * HEAD_BYTES, *[b"y" * 10_000] * 100, b"tail")
-    text = made.text
+    output = kept(b"head", b"x" * HEAD_BYTES, *[b"y" * 10_000] * 100, b"tail")
+    text = output.text
     assert text.startswith("headxxx") and text.endswith("ytail")
     assert f"[... {8 + HEAD_BYTES + 1_000_000 - HEAD_BYTES - TAIL_BYTES:,} bytes left out ...]" in text
     assert len(text) < HEAD_BYTES + TAIL_BYTES + 60
 
 
 def test_memory_stays_bounded_during_output() -> None:
-    made = BoundedOutput()
+    output = BoundedOutput()
     for _ in range(200):
-        made.add(b"z" * 65_536)
-        assert len(made.head) + len(made._rest) <= HEAD_BYTES + 2 * TAIL_BYTES + 100_000
+        output.add(b"z" * 65_536)
+        assert len(output.head) + len(output._rest) <= HEAD_BYTES + 2 * TAIL_BYTES + 100_000
 
 
 def test_invalid_utf_8_is_replaced() -> None:

@@ -159,12 +159,12 @@ def test_no_process_survives_a_stop(work: Path) -> None:
 
 def running(argument: str) -> list[int]:
     """Return the processes with this argument."""
-    found = []
+    result = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if argument.encode() in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return found
+                result.append(int(path.parent.name))
+    return result
 
 
 @contextlib.contextmanager

@@ -133,10 +133,10 @@ def silent(told: threading.Event) -> Callable[[BaseHTTPRequestHandler], None]:
 
 
 def test_endless_page_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = threading.Event()
-    with public_server(monkeypatch, {"/": forever(b"a" * 10_000, told)}):
+    reported = threading.Event()
+    with public_server(monkeypatch, {"/": forever(b"a" * 10_000, reported)}):
         assert web_fetch("http://page.test/").ok
-        assert told.wait(20)
+        assert reported.wait(20)
 
 
 def test_slow_server_times_out(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
@@ -146,10 +146,10 @@ def test_slow_server_times_out(monkeypatch: pytest.MonkeyPatch, snapshot: Snapsh
     pages: dict[str, Answer] = {"/silent": silent(silence), "/trickle": forever(b"", trickle)}
     pages["/trickle"] = _trickle(trickle)
     with public_server(monkeypatch, pages):
-        for path, told in {"/silent": silence, "/trickle": trickle}.items():
+        for path, reached_end in {"/silent": silence, "/trickle": trickle}.items():
             outcome = web_fetch(f"http://page.test{path}")
             assert outcome.error_code == "timeout" and outcome.text == snapshot(path)
-            assert told.wait(20)
+            assert reached_end.wait(20)
 
 
 def _trickle(told: threading.Event) -> Callable[[BaseHTTPRequestHandler], None]:
