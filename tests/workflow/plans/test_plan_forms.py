@@ -164,7 +164,7 @@ _steps = st.fixed_dictionaries(
 
 @given(st.lists(_steps, max_size=4), st.text(max_size=20))
 @examples(60)
-def test_any_plan_round_trips(written: list[dict[str, Any]], intention: str) -> None:
+def test_plans_round_trip_in_json_and_yaml(written: list[dict[str, Any]], intention: str) -> None:
     plan = Plan.read({"intention": intention or None, "steps": written})
     assert Plan.read(plan.to_json()) == plan
     assert Plan.read(plan.to_yaml()) == plan
