@@ -251,7 +251,7 @@ class Workflow:
         checks_files: bool = True,
     ) -> Orchestration:
         """Return an `Orchestration`. ``budget`` (US dollars), ``max_seconds``: override the file; ``agent_settings`` and
-        ``gates``: for its agents and steps; ``settings``: for the log; ``checks_files``: check its files now. Raises `SettingsError`.
+        ``gates``: for its agents and steps; ``settings``: logged; ``checks_files``: check its files. Raises `SettingsError`.
         """
         earlier, limits = earlier_events(self.declared, rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)
