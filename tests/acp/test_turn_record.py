@@ -56,7 +56,7 @@ def test_many_pieces_make_few_events(fake: Make) -> None:
     run = fake().run_sync("words")
     batches = [event for event in run.events if isinstance(event, ReplyStreamed)]
     assert run.text == "tok " * 5_000
-    assert 0 < len(batches) < 1_000
+    assert len(batches) < 1_000
     check_events(run.events, "the log")
 
 
