@@ -341,4 +341,4 @@ def test_whatever_can_go_wrong_on_demand_is_named() -> None:
         for name in testing.__all__
         if isinstance(one := getattr(testing, name), type) and issubclass(one, testing.Misbehaviour)
     }
-    assert wrong - {"Misbehaviour"} <= quoted(TEXT[TEXT.index("What can go wrong on demand") :])
+    assert wrong - {"Misbehaviour"} <= quoted(TEXT[TEXT.index("Faults on demand") :])

@@ -1,4 +1,4 @@
-"""Sentences and names read as if a native engineer had written them: the count of ``prose_count.py`` stays within its limits."""
+"""Sentences and names read as if a native engineer had written them: the counts stay within their limits."""
 
 from __future__ import annotations
 
