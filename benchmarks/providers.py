@@ -1,4 +1,4 @@
-"""What calling a model over HTTP costs, as ratios within one run: agentnb beside the bare SDK in a loop as a person writes it.
+"""The cost of calling a model over HTTP, as ratios within one run: agentnb beside the bare SDK in a loop as a person writes it.
 
 Usage: python benchmarks/providers.py [--times 5]
 Both talk to the same server (`wire_server.py`) in a process of its own, and take turns; each number is a median. Of the two
@@ -278,7 +278,7 @@ async def of_chunks(wires: Wires) -> Rows:
 
 
 async def of_agents(wires: Wires) -> Rows:
-    """An agent of others, for which a program of the tests stands, beside a model: both say as many pieces."""
+    """Measure a stand-in for an external agent beside a model: both stream as many pieces."""
     command = (sys.executable, str(Path(__file__).parents[1] / "tests/acp/fake_agent.py"))
     known_agents()["bench"] = KnownAgent(command=command, asks_in="default")
     agent, heard = Agent(acp="bench"), list[str]()

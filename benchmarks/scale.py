@@ -1,4 +1,4 @@
-"""Whether memory stays bounded: tables and detectors over a million rounds, a JSON Lines file of a gigabyte, 100,000 runs.
+"""Bounds of memory: tables and detectors over a million rounds, a JSON Lines file of a gigabyte, 100,000 runs.
 
 Usage: python benchmarks/scale.py [--rounds 1000000] [--runs 100000] [--gigabytes 1] [--data FOLDER] [--only many] [--repeats 3]
 

@@ -85,7 +85,7 @@ def is_sentence(text: str) -> bool:
 
 
 def is_sentence_of_a_pattern(pattern: str) -> bool:
-    """Whether three words follow each other in a pattern, such as ``Did you mean``."""
+    """True if a pattern has three consecutive words, such as ``Did you mean``."""
     return (
         re.search(r"[A-Za-z]{2,} [A-Za-z]{2,} [A-Za-z]{2,}", re.sub(r"\\[a-zA-Z]|\(\?[a-zA-Z<>=!:]+", " ", pattern)) is not None
     )

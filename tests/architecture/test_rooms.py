@@ -138,7 +138,7 @@ def test_prompts_are_markdown_files() -> None:
 def test_the_notebook_room_decides_nothing() -> None:
     """Watching never reaches into running: no policy, gate, guide, loop or dispatch is imported there.
 
-    What a person types after ``-p`` is looked up by its name, and nothing else is taken from where the policies are.
+    A policy that a person types after ``-p`` is looked up by its name; nothing else is imported from the policies.
     """
     decide = ("agentnb.policies", "agentnb.agent.loop", "agentnb.runtime.calls.dispatch", "agentnb.guidance.guides")
     by_name = {

@@ -123,7 +123,7 @@ def defined(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
 
 
 def old_names() -> Iterator[tuple[str, str]]:
-    """Where an old name is defined, as ``file`` or ``file:name``, and what to write instead."""
+    """Yield the place of each old name, as ``file`` or ``file:name``, and the new name."""
     for file, tree in trees().items():
         path = file.relative_to(PACKAGE).as_posix()
         stem = Path(path).stem

@@ -23,7 +23,7 @@ def server() -> Iterator[LoopbackServer]:
 
 
 def missing(attack: Attack) -> str:
-    """Return what this machine lacks for an attack; empty if nothing."""
+    """Return the missing requirement of an attack on this machine; empty if it can run."""
     absent = [program for program in attack.needs if shutil.which(program) is None]
     return f"no {absent[0]} here" if absent else sandbox_problem().partition("\n")[0] if "sandbox" in attack.tools else ""
 

@@ -1,4 +1,4 @@
-"""No agent of others gets further than the rules of the person, whatever it sends."""
+"""No external agent gets further than the rules of the person, whatever it sends."""
 
 from __future__ import annotations
 

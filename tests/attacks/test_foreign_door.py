@@ -1,4 +1,4 @@
-"""The socket through which an agent of others reaches functions of the notebook: whatever comes there, others are served."""
+"""The socket through which an external agent reaches functions of the notebook: whatever comes there, others are served."""
 
 from __future__ import annotations
 
