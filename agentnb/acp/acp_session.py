@@ -71,9 +71,7 @@ class Session:
         *,
         serves_terminals: bool = True,
     ) -> None:
-        """``folder``: records files written by agentnb for the agent; ``tools``: functions of the notebook offered to it;
-        ``shell``: settings for its commands in terminals.
-        """
+        """``folder``: record of files written for it; ``tools``: functions offered to it; ``shell``: settings of terminals."""
         self._serves_terminals = serves_terminals
         self.name = name
         self._folder, self._terminals = folder, Terminals(shell or Shell())

@@ -250,10 +250,9 @@ class Workflow:
         settings: Mapping[str, Any] | None = None,
         checks_files: bool = True,
     ) -> Orchestration:
-        """Return an `Orchestration` with these settings, which can be started, nested, limited and resumed.
+        """Return an `Orchestration` with these settings. ``budget``: US dollars. Raises `SettingsError`.
 
-        ``budget`` (US dollars), ``max_seconds``: override the file; ``agent_settings``: for its own agents; ``gates``: extra,
-        also for steps; ``settings``: for the log; ``checks_files``: check its files now, not when run. Raises `SettingsError`.
+        ``agent_settings``: for its own agents; ``gates``: also for steps; ``checks_files``: check its files now, not when run.
         """
         earlier, limits = earlier_events(self.declared, rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)
@@ -274,10 +273,8 @@ class Workflow:
             hands, scope = lambda steps, _: StepHandlers(steps, team, files), Scope.of_inputs(values)
             return GraphRun(lifecycle, elicitation, self._graph, hands, scope, *begins)
 
-        logged = (
-            self._log_settings(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(team.toolbox)
-        )
-        fields: dict[str, Any] = {"name": self._name, "settings": {**logged, **(settings or {})}, "begins_with": of, **limits}
+        base = self._log_settings(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(team.toolbox)
+        fields: dict[str, Any] = {"name": self._name, "settings": {**base, **(settings or {})}, "begins_with": of, **limits}
         return Orchestration(make=make, check=check, server_tools=servers, rule_scope=(*team.rule_scope, *inner), **fields)
 
     def _price_check(self, team: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:

@@ -20,10 +20,10 @@ ALLOWED = {
     "agent/portable.py": ["_model_again: endpoint_of"],  # with the origin that the model had
     "cli/resumed_runs.py": ["_started_with: is_trusted"],  # of modules with tools, not of a model
     "agent/start.py": ["AgentRun.prepare: make_model"],  # of the agent's
-    "experiments/form/names.py": ["Names.model: FileModelName"],
+    "experiments/form/yaml_names.py": ["Names.model: FileModelName"],
     "chat/plans/plan_execution.py": ["model_of: make_model"],  # of plans and reviewer, as the person names them in Plans(...)
     "experiments/judging/judge.py": ["Judge._agent: Agent"],  # as the person names it in Judge(...)
-    "experiments/planning/problems.py": [
+    "experiments/planning/plan_problems.py": [
         "_price_problems: make_model",  # of the experiment's
         "judge_problems: Agent",  # of the person's judge
         "judge_problems: make_model",
@@ -32,7 +32,7 @@ ALLOWED = {
     "experiments/search/proposals.py": ["proposer_agent: Agent"],  # as the person names it
     "models/registry.py": ["check_key: endpoint_of", "make_model: endpoint_of", "seed_in: FileModelName"],  # as it was
     "notebook/agent_options.py": ["_foreign_agent: Agent", "make_agent: Agent"],  # of what was typed, or of `choose_model`
-    "notebook/commands/models.py": ["provider_models: endpoint_of"],  # of what was typed
+    "notebook/commands/models_command.py": ["provider_models: endpoint_of"],  # of what was typed
     "rerun/fork.py": ["_model: logged_model", "pending_of: Agent"],
     "session/choice.py": ["choose_model: logged_model"],
     "session/recovery.py": ["workflow_again: is_trusted", "workflow_again: logged_model"],
@@ -41,11 +41,11 @@ ALLOWED = {
     "workflow/files/declared_files.py": ["without_folders: FileModelName"],
     "workflow/plans/planner_inputs.py": ["check_planner_models: FileModelName"],  # of an input, as below
     "workflow/tasks/model_steps.py": [
-        "ModelSteps._chosen: FileModelName",  # of an input or a variable, whoever set it
-        "ModelSteps._chosen: make_model",
-        "ModelSteps._chosen: make_model",  # that of the run, as `model=`
+        "ModelSteps._choose: FileModelName",  # of an input or a variable, whoever set it
+        "ModelSteps._choose: make_model",
+        "ModelSteps._choose: make_model",  # that of the run, as `model=`
     ],
-    "workflow/tasks/orchestration.py": ["_price_check.check: Agent", "_price_check.check: make_model"],  # as `model=`
+    "workflow/tasks/task_orchestration.py": ["_price_check.check: Agent", "_price_check.check: make_model"],  # as `model=`
     "workflow/plans/execution.py": ["_Hands._prompt: Agent"],  # likewise
     "workflow/workflow.py": ["Workflow.of_run: is_trusted"],
 }

@@ -66,14 +66,14 @@ def test_functions_are_short() -> None:
 
 
 DEFERS = {
-    "notebook/extension.py": "imports each magic, view and the session with its first use",
+    "notebook/ipython_extension.py": "imports each magic, view and the session with its first use",
     "notebook/completion.py": "the options of magics that were not used yet",
     "notebook/commands/status.py": "experiments, if there are any",
     "notebook/cells/cell_host.py": "experiments, if a cell begins one",
     "agent/agent.py": "a run, when one begins",
-    "agent/start.py": "an agent of others, if a run is one of these",
-    "agent/derived_settings.py": "an agent of others, if the settings name one",
-    "agent/settings.py": "the check of settings, when an agent is made",
+    "agent/start.py": "an external agent, if a run is one",
+    "agent/derived_settings.py": "an external agent, if the settings name one",
+    "agent/agent_settings.py": "the check of settings, when an agent is made",
     "runtime/host/host.py": "threads and limiters of runs: the extension knows the host before there is one",
 }
 """The modules that import others of agentnb inside functions, since those that name them load little, and what these are."""
