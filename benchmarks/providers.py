@@ -289,7 +289,7 @@ async def of_agents(wires: Wires) -> Rows:
     ours = wires.ours_heard("openai")
     assert (await theirs()).text == (await ours()).text == "tok " * CHUNKS
     said, streamed = await wires.medians(theirs, ours)
-    return [("an agent of others: a piece of its words, over a streamed chunk of openai", said.over(streamed))]
+    return [("an external agent: a piece of its words, over a streamed chunk of openai", said.over(streamed))]
 
 
 class Prepares:

@@ -1,4 +1,4 @@
-"""Agents of others as variants of an experiment: folders of their own, walls around them, and the same tables."""
+"""External agents as variants of an experiment: folders of their own, walls around them, and the same tables."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def _as_ever(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> N
         ),
         ({}, _without_agent, "Variant theirs: acp:fake is not installed. Install it: nothing to install"),
         ({"models": "simulated:chatty"}, _as_ever, "models= does not reach acp:fake"),
-        ({"executor": "processes"}, _as_ever, "Variant theirs: agents of others are processes of their own"),
+        ({"executor": "processes"}, _as_ever, "Variant theirs: external agents are processes of their own"),
         ({"agent": {"work_dir": "elsewhere"}}, _as_ever, "Variant theirs: each run works in a folder of its own"),
         ({"agent": {"system": "Be brief."}}, _as_ever, "Variant theirs: system does not reach acp:fake"),
         ({"variants": {"theirs": {"acp": "fake", "home": "nowhere"}}}, _as_ever, "Variant theirs: 'nowhere' is not a folder"),

@@ -1,4 +1,4 @@
-"""Runs of an agent of others: the same log, door, limits and ends as any run."""
+"""Runs of an external agent: the same log, door, limits and ends as any run."""
 
 from __future__ import annotations
 
