@@ -110,7 +110,7 @@ def folder_problems(
     if foreign and executor != "kernel":
         yield f"Variant {foreign[0][0]}: external agents are processes of their own. Leave executor out"
     for name, _, model in foreign:
-        assert isinstance(model, ForeignAgent), "an agent with acp has a foreign agent as its model"
+        assert isinstance(model, ForeignAgent), "an agent with acp has an external agent as its model"
         if problem := _problem_of(model, outside_sandbox=outside_sandbox is True):
             yield f"Variant {name}: {problem}"
     if records is not None:

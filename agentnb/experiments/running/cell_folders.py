@@ -70,7 +70,7 @@ class CellFolders:
     def confine(self, agent: Agent) -> Agent:
         """Return an external agent that runs in these folders."""
         foreign = agent.used_model
-        assert isinstance(foreign, ForeignAgent), "an agent with acp has a foreign agent as its model"
+        assert isinstance(foreign, ForeignAgent), "an agent with acp has an external agent as its model"
         return replace(agent, model=replace(foreign, place=self))
 
     def around(self, agent: KnownAgent) -> KnownAgent:
