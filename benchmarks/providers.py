@@ -189,7 +189,7 @@ class Wires:
         return lambda: agent.run(TASK)
 
     def ours_heard(self, provider: str) -> Run:
-        """One reply of many words, each shown."""
+        """Measure a reply of many words, each shown."""
         agent = Agent(self.name(provider, f"words-{CHUNKS}"))
         heard: list[str] = []
         return lambda: agent.run(TASK, watch=lambda item: heard.append(item.text) if type(item) is TextDelta else None)

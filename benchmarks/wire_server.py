@@ -196,7 +196,7 @@ def answer(path: bytes, model: str, streams: bool, finished: int) -> tuple[bytes
 
 
 class Wire(asyncio.Protocol):
-    """One connection."""
+    """A connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: Any = transport

@@ -91,7 +91,7 @@ def test_no_module_of_our_own_is_imported_inside_a_function() -> None:
     assert inside == DEFERS.keys()
 
 
-def test_no_room_imports_another_by_a_text_which_the_linter_of_imports_does_not_see() -> None:
+def test_no_room_is_imported_by_name() -> None:
     """``agentnb/__init__.py``, which imports each public name on first use, is above all rooms."""
     by_text = {
         f"{path.relative_to(ROOT)}:{node.lineno}"
@@ -104,7 +104,7 @@ def test_no_room_imports_another_by_a_text_which_the_linter_of_imports_does_not_
     assert by_text == set()
 
 
-def test_no_room_is_a_lumber_room() -> None:
+def test_no_room_is_called_utils() -> None:
     lumber = {"utils", "helpers", "common", "config", "managers"}
     assert [path for path in trees() if lumber & {path.stem, path.parent.name}] == []
 

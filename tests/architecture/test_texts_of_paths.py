@@ -68,7 +68,7 @@ def _is_beside(node: ast.AST) -> bool:
     )
 
 
-def test_tests_know_no_place_of_the_checkout_by_its_text() -> None:
+def test_tests_assert_no_path_of_the_checkout() -> None:
     places = {
         f"{path.relative_to(TESTS)}:{line}"
         for path in sorted(TESTS.rglob("*.py"))

@@ -138,11 +138,11 @@ def old_names() -> Iterator[tuple[str, str]]:
                 yield f"{path}:{name}", "MAX_..."
 
 
-def test_no_definition_bears_a_private_name_of_old() -> None:
+def test_no_definition_has_a_replaced_name() -> None:
     assert {place: better for place, better in old_names() if place not in ALLOWED} == {}
 
 
-def test_each_old_name_that_stays_is_still_there() -> None:
+def test_allowed_old_names_still_exist() -> None:
     assert set(ALLOWED) - {place for place, _ in old_names()} == set()
 
 

@@ -24,7 +24,7 @@ OF_GIT = dict.fromkeys(("git_add", "git_commit", "git_branch"), "allow")
 
 
 class Attack(NamedTuple):
-    """One attack."""
+    """An attack."""
 
     name: str
     kind: Kind

@@ -18,7 +18,7 @@ YES, NO, CANCELLED, WRITTEN, ERROR = "allow_once", "reject_once", "cancelled", "
 
 
 class Attack(NamedTuple):
-    """One attack."""
+    """An attack."""
 
     kind: Kind
     name: str

@@ -29,7 +29,7 @@ def missing(attack: Attack) -> str:
 
 
 @pytest.mark.slow("160 attacks, each with a run, git and a home of its own")
-def test_no_attack_comes_to_anything(
+def test_attack_does_no_damage(
     subtests: pytest.Subtests, tmp_path: Path, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for attack in ATTACKS:
@@ -43,7 +43,7 @@ def test_no_attack_comes_to_anything(
 
 
 @pytest.mark.nightly("by day the same attacks, held off")
-def test_each_attack_succeeds_where_nothing_holds_it_off(
+def test_attack_succeeds_without_defence(
     subtests: pytest.Subtests, tmp_path: Path, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for attack in ATTACKS:

@@ -184,7 +184,7 @@ class Worker:
         return float(used.user + used.system)
 
     def result(self) -> Result | None:
-        """Return the outcome of the file; None while it is checked within the limits."""
+        """Return the outcome of the file; or None during a check within the limits."""
         try:
             if self.connection.poll():
                 result: Result = self.connection.recv()

@@ -11,7 +11,7 @@ NAMES = ("opencode", "kimi")
 
 
 def path_with_stand_ins(folder: Path) -> str:
-    """Return a ``PATH`` with the stand-ins first. ``folder``: the folder to make them in."""
+    """Return a ``PATH`` with these programs first. ``folder``: the folder to make them in."""
     # A copy, since a sandbox shows no other file of the tests. It begins as a script of the shell, whose lines Python takes for
     # the docstring of the module: so the path of Python may have blanks.
     _, _, source = FAKE.read_text().split('"""', 2)

@@ -28,7 +28,7 @@ def loaded(name: str) -> Any:
 
 
 def script(name: str) -> dict[str, Any]:
-    """One scripted run of an example, as its file says it."""
+    """A scripted run of an example, as in its file."""
     return dict(loaded(name))
 
 
