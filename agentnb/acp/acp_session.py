@@ -71,7 +71,9 @@ class Session:
         *,
         serves_terminals: bool = True,
     ) -> None:
-        """``folder``: record of files written for it; ``tools``: functions offered to it; ``shell``: settings of terminals."""
+        """``folder``: records files written by agentnb for the agent; ``tools``: functions of the notebook offered to it;
+        ``shell``: settings for its commands in terminals.
+        """
         self._serves_terminals = serves_terminals
         self.name = name
         self._folder, self._terminals = folder, Terminals(shell or Shell())
@@ -103,8 +105,7 @@ class Session:
         """US dollars of the session so far, if reported since `take_cost`."""
         self.usages: list[Any] = []
         """Usage per request, for agents that send it with messages, such as qwen."""
-        self._own_calls = 0
-        """Number of calls that agentnb made for the agent: written files and called functions."""
+        self._own_calls = 0  # calls that agentnb made for the agent
 
     # Start and end
 

@@ -20,9 +20,9 @@ from agentnb.cli.terminal.terminal_questions import TerminalQuestions
 from agentnb.core.questions import WaitingOnUser, answer_form, choice_in_words
 from agentnb.detect.run import Run
 from agentnb.display.texts.judged_call import call_text, question_text
+from agentnb.display.texts.labels import clean, first_line
 from agentnb.display.texts.question_labels import listed_choices
 from agentnb.display.texts.states import chip, why
-from agentnb.display.texts.wording import clean, first_line
 from agentnb.models.registry import check_model
 from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions

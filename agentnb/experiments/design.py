@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from agentnb.display.texts.wording import pluralize
+from agentnb.display.texts.labels import pluralize
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.planning.experiment_checks import Check
 from agentnb.experiments.planning.experiment_tasks import ExperimentTask, places_by_cluster

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from agentnb.agent.agent import Agent
 from agentnb.core.run.approvals import AUTO, NEVER
-from agentnb.display.texts.wording import pluralize
+from agentnb.display.texts.labels import pluralize
 from agentnb.errors import ExperimentProblems, SettingsError, StoreError
 from agentnb.experiments.defaults import AT_A_TIME
 from agentnb.experiments.design import Design, design_of, expected_cost, size_problems

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agentnb.display.texts.wording import clean, first_line
+from agentnb.display.texts.labels import clean, first_line
 from agentnb.errors import SettingsError
 from agentnb.guidance import BUILT_IN, GuidanceSet
 from agentnb.models.registry import can_be_made, is_model, is_usual_or_allowed

@@ -12,7 +12,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import TODO_TOOL
-from agentnb.display.texts.wording import clean
+from agentnb.display.texts.labels import clean
 from agentnb.models.estimate import tokens_of_message, tokens_of_request, tokens_of_text, tokens_of_tools
 from agentnb.notebook.lookup.server_names import shown_later
 from agentnb.policies.run_limits import LIMITS

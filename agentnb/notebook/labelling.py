@@ -20,7 +20,7 @@ from agentnb.detect.run import Run
 from agentnb.display.css import style_sheet
 from agentnb.display.lists.blind_view import blind_html
 from agentnb.display.markup import tag
-from agentnb.display.texts.wording import pluralize
+from agentnb.display.texts.labels import pluralize
 from agentnb.errors import SettingsError
 from agentnb.experiments.results.recorded_arms import arm_of
 from agentnb.interchange.files import RunSource, folder_of, load_traces

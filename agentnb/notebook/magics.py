@@ -16,7 +16,7 @@ from agentnb.advice import USUAL_OUT, ListRuns
 from agentnb.agent.agent import Agent
 from agentnb.chat.context_type import ContextType
 from agentnb.detect.run import Run
-from agentnb.display.texts.wording import clean, first_line, short_id
+from agentnb.display.texts.labels import clean, first_line, short_id
 from agentnb.errors import SettingsError, StoreError, suggest_similar
 from agentnb.guidance import GuidanceSet
 from agentnb.interchange.importing import CHOICES

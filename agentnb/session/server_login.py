@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.advice import LogInToServer
 from agentnb.core.schema.web_addresses import WebAddress
-from agentnb.display.texts.wording import clean, pluralize
+from agentnb.display.texts.labels import clean, pluralize
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.servers.servers import Servers

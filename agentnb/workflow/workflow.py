@@ -250,9 +250,10 @@ class Workflow:
         settings: Mapping[str, Any] | None = None,
         checks_files: bool = True,
     ) -> Orchestration:
-        """Return an `Orchestration` with these settings. ``budget``: US dollars. Raises `SettingsError`.
+        """Return an `Orchestration` with these settings, which can be started, nested, limited and resumed.
 
-        ``agent_settings``: for its own agents; ``gates``: also for steps; ``checks_files``: check its files now, not when run.
+        ``budget`` (US dollars), ``max_seconds``: override the file; ``agent_settings``: for its own agents; ``gates``: extra,
+        also for steps; ``settings``: for the log; ``checks_files``: check its files now, not when run. Raises `SettingsError`.
         """
         earlier, limits = earlier_events(self.declared, rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)
@@ -273,8 +274,9 @@ class Workflow:
             hands, scope = lambda steps, _: StepHandlers(steps, team, files), Scope.of_inputs(values)
             return GraphRun(lifecycle, elicitation, self._graph, hands, scope, *begins)
 
-        base = self._log_settings(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(team.toolbox)
-        fields: dict[str, Any] = {"name": self._name, "settings": {**base, **(settings or {})}, "begins_with": of, **limits}
+        logged = self._log_settings(values, rerun_from, of, len(earlier)) | needed_again(**models)
+        logged |= logged_builtins(team.toolbox) | dict(settings or {})
+        fields: dict[str, Any] = {"name": self._name, "settings": logged, "begins_with": of, **limits}
         return Orchestration(make=make, check=check, server_tools=servers, rule_scope=(*team.rule_scope, *inner), **fields)
 
     def _price_check(self, team: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:

@@ -189,10 +189,10 @@ def _as_ever(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> N
         (
             {},
             _without_bubblewrap,
-            r"Variant theirs: acp:fake: nobody is there to ask.*apt-get install bubblewrap.*outside_sandbox",
+            r"Variant theirs: acp:fake: nobody can be asked.*apt-get install bubblewrap.*outside_sandbox",
         ),
         ({}, _without_agent, "Variant theirs: acp:fake is not installed. Install it: nothing to install"),
-        ({"models": "simulated:chatty"}, _as_ever, "models= does not reach acp:fake"),
+        ({"models": "simulated:chatty"}, _as_ever, "models= does not apply to acp:fake"),
         ({"executor": "processes"}, _as_ever, "Variant theirs: external agents are processes of their own"),
         ({"agent": {"work_dir": "elsewhere"}}, _as_ever, "Variant theirs: each run works in a folder of its own"),
         ({"agent": {"system": "Be brief."}}, _as_ever, "Variant theirs: system does not reach acp:fake"),

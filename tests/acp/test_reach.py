@@ -49,7 +49,7 @@ def test_the_person_is_warned_about_what_they_are_not_asked(fake: Callable[..., 
 @pytest.fixture(params=["never tried", "tried in another version"])
 def unsure(request: pytest.FixtureRequest, table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch) -> None:
     """Make ``fake`` an agent of which nobody knows whether it asks."""
-    monkeypatch.setattr(reach, "installed", lambda agent: Installed(Path(agent.command[0]), "1.2"))
+    monkeypatch.setattr(reach, "find_installed", lambda agent: Installed(Path(agent.command[0]), "1.2"))
     is_tried = request.param != "never tried"
     table["fake"] = replace(table["fake"], asks=is_tried, tried="1.1", install="npm install -g fake@latest")
 
@@ -96,6 +96,6 @@ def test_an_unknown_agent_is_refused_where_it_must_ask(fake: Callable[..., Agent
 def test_an_agent_in_the_version_that_was_tried_is_known(
     fake: Callable[..., Agent], table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reach, "installed", lambda agent: Installed(Path(agent.command[0]), "1.1"))
+    monkeypatch.setattr(reach, "find_installed", lambda agent: Installed(Path(agent.command[0]), "1.1"))
     table["fake"] = replace(table["fake"], tried="1.1")
     assert fake().run_sync("hello", approve="ask").text == "Hello there."

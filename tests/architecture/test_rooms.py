@@ -71,7 +71,7 @@ DEFERS = {
     "notebook/commands/status.py": "experiments, if there are any",
     "notebook/cells/cell_host.py": "experiments, if a cell begins one",
     "agent/agent.py": "a run, when one begins",
-    "agent/start.py": "an external agent, if a run is one",
+    "agent/start.py": "an external agent, if a run is one of these",
     "agent/derived_settings.py": "an external agent, if the settings name one",
     "agent/agent_settings.py": "the check of settings, when an agent is made",
     "runtime/host/host.py": "threads and limiters of runs: the extension knows the host before there is one",

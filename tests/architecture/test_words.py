@@ -85,11 +85,10 @@ ANYTHING = {
 }
 """Functions, parameters, variables and attributes are not called so."""
 ALLOWED = {
-    "display/texts/wording.py": "words for counts, amounts and times; labels are those of calls, todos and steps",
     "models/simulated/faults.py": "in this folder the name says what it is: what the simulated model does wrong",
     "models/simulated/personas.py": "the personas that people type: simulated:PERSONA",
     "models/options.py:stall": "an option that people type: ?stall=30",
-    "notebook/panel/__init__.py:offers": "as in panel_widgets.py",
+    "notebook/panel/__init__.py:offers": "as in widgets.py",
     "notebook/panel/panel_widgets.py:offers": "a trait that the panel's script reads",
 }
 """Old names that stay, and why."""

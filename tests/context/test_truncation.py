@@ -129,7 +129,7 @@ def test_what_is_said_in_passing_counts_as_no_message_and_stands_at_the_end_of_w
 @pytest.mark.req("R2.31", "K2.4")
 def test_if_pairs_were_broken_by_it_the_whole_history_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run(6)
-    monkeypatch.setattr(conversation_module, "truncated", lambda messages, most: [messages[0], *messages[-most:]][:-1])
+    monkeypatch.setattr(conversation_module, "truncate_messages", lambda messages, most: [messages[0], *messages[-most:]][:-1])
     conversation = RequestBuilder("", (), {}, history=History(max_messages=3))
     assert list(conversation.request(run).messages) == list(run.messages)
     assert conversation.truncated_by == 0

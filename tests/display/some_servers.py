@@ -24,7 +24,7 @@ def server_views() -> list[str]:
         try:
             held.ask(held.live(ServerTools("gone"), Path("/work")), catalogue_of)
         except ServerFailed:
-            rows = held.listed(Path("/work"))
+            rows = held.list_rows(Path("/work"))
         return [server_list_html(rows, "A hint"), server_html(rows[0], catalogue, ["A hint"])]
     finally:
         held.close()

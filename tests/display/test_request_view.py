@@ -22,7 +22,7 @@ from agentnb.display.card.request_view import request_view_html, size, summary
 from agentnb.display.css import inline_css, rules
 from agentnb.display.defaults import MAX_OF_A_SENT_RESULT
 from agentnb.display.markup import Html
-from agentnb.display.texts.wording import clean
+from agentnb.display.texts.labels import clean
 from agentnb.models import Reply, ScriptedModel
 from agentnb.tools.function import tool
 

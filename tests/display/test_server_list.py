@@ -45,7 +45,7 @@ def plain(text: str) -> str:
 
 
 def test_list_as_text_and_as_html(servers: Servers, snapshot: object) -> None:
-    rows = servers.listed(Path("/work"))
+    rows = servers.list_rows(Path("/work"))
     assert [(row.live.server.name, row.live.state, row.source) for row in rows] == [
         ("bench", "ready", "added"),
         ("gone", "failed", "added"),
@@ -59,7 +59,7 @@ def test_list_as_text_and_as_html(servers: Servers, snapshot: object) -> None:
 
 
 def test_one_server_as_text_and_as_html(servers: Servers, snapshot: object) -> None:
-    row = servers.listed(Path("/work"))[0]
+    row = servers.list_rows(Path("/work"))[0]
     catalogue = servers.ask(row.live, catalogue_of)
     text, html = server_text(row, catalogue, ["A hint"]), server_html(row, catalogue, ["A hint"])
     assert "  add (a: integer, b: integer)  Add two numbers.\n" in text
@@ -75,7 +75,7 @@ def test_tools_that_cannot_be_used_are_shown_with_the_reason() -> None:
     listed = [{"name": "get", "inputSchema": {"type": "object"}}, {"name": "rows", "inputSchema": {"type": "array"}}]
     live = servers.live(ServerTools("odd", server=odd({"result": {"tools": listed}})), Path("/work"))
     catalogue = servers.ask(live, catalogue_of)
-    (row,) = servers.listed(Path("/work"))
+    (row,) = servers.list_rows(Path("/work"))
     html = server_html(row, catalogue, [])
     check_is_harmless(html)
     for told in (server_text(row, catalogue, []), visible_text(html)):
@@ -93,7 +93,7 @@ def test_names_and_descriptions_of_strangers_are_bounded_lines_without_keys(serv
         (ResourceTemplate(name=bad, uri_template=bad),),
         (Prompt(name=bad, description=bad),),
     )
-    row = servers.listed(Path("/work"))[0]
+    row = servers.list_rows(Path("/work"))[0]
     for text in (server_text(row, catalogue, []), server_html(row, catalogue, [])):
         check_is_harmless(text) if text.startswith("<") else None
         assert secret not in text
@@ -108,7 +108,7 @@ def test_list_of_many_servers_is_counted() -> None:
     held = Servers()
     for number in range(MAX_SERVERS + 3):
         held.configuration.add(MCPServer(f"server{number:03}", "program"))
-    rows = held.listed(Path("/work"))
+    rows = held.list_rows(Path("/work"))
     for text in (server_list_text(rows, ""), server_list_html(rows, "")):
         assert "103 MCP servers" in text
         assert "3 more" in text

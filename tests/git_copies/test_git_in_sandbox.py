@@ -168,7 +168,7 @@ def test_changes_of_the_person_meanwhile_win(work: Path, monkeypatch: pytest.Mon
         return give_back(*arguments)  # type: ignore[arg-type]
 
     (work / "mine").write_text("mine")
-    monkeypatch.setattr("agentnb.tools.builtin.shell.sandbox.give_back", after_the_person)
+    monkeypatch.setattr("agentnb.tools.builtin.shell.sandbox.transfer_changes", after_the_person)
     text = bash(work, "git branch theirs; git branch -f side HEAD~1; echo t > t; git add t; git commit -qm theirs")
     assert host(work, "git log --format=%s main") == host(work, "git log --format=%s side") == "mine\nthree\ntwo\none\n"
     assert host(work, "git rev-parse theirs v0^{}").split()[0] == host(work, "git rev-parse v0^{}").strip()

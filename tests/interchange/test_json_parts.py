@@ -44,7 +44,7 @@ def put_together(data: bytes, most: int = 1_000_000) -> Any:
 def test_the_parts_of_a_document_make_it(document: Any, indent: int | None, block: int, plain: bool) -> None:
     data = json.dumps(document, indent=indent, ensure_ascii=plain).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_parts, "BLOCK", block)
+        patch.setattr(json_parts, "BLOCK_BYTES", block)
         assert put_together(data) == document
 
 
@@ -54,12 +54,12 @@ def test_a_document_that_was_cut_off_is_no_json(document: Any, block: int, data:
     whole = json.dumps(document).encode()
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Malformed):
-        patch.setattr(json_parts, "BLOCK", block)
+        patch.setattr(json_parts, "BLOCK_BYTES", block)
         put_together(cut)
 
 
 def test_a_part_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_parts, "BLOCK", 100)
+    monkeypatch.setattr(json_parts, "BLOCK_BYTES", 100)
     document = {"small": [1, 2], "large": ["x" * 5_000]}
     assert put_together(json.dumps(document).encode(), 6_000) == document
     with pytest.raises(TooLarge, match=r"more than 0 MB"):

@@ -70,9 +70,9 @@ def test_of_a_server_of_ones_own_neither_is_known_unless_the_price_is_given() ->
 
 def test_the_table_is_not_read_just_to_know(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "x" * 40)
-    monkeypatch.setattr(prices, "loaded", lambda: False)
+    monkeypatch.setattr(prices, "is_loaded", lambda: False)
     monkeypatch.setattr(prices, "load", lambda: pytest.fail("it was read"))
-    monkeypatch.setattr(prices, "known_of", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(prices, "look_up", lambda *_: pytest.fail("it was read"))
     assert capabilities_of(make_model("anthropic:claude-sonnet-4-5")) == Capabilities()
     assert capabilities_of(make_model("anthropic:claude-sonnet-4-5?price=3/15")) == Capabilities(has_price=True)
 

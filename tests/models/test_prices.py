@@ -266,8 +266,8 @@ def test_the_table_is_read_only_when_it_is_needed() -> None:
         "from agentnb.core.usage import Usage\n"
         "from agentnb.models import prices\n"
         "at = datetime.now(UTC)\n"
-        "prices.priced(Usage(1, 2), 'anthropic', 'claude-opus-5-5', at, prices.Price.parse('3/15'))\n"
-        "prices.priced(Usage(1, 2), 'ollama', 'qwen', at, None)\n"
+        "prices.add_cost(Usage(1, 2), 'anthropic', 'claude-opus-5-5', at, prices.Price.parse('3/15'))\n"
+        "prices.add_cost(Usage(1, 2), 'ollama', 'qwen', at, None)\n"
         "print('genai_prices' in sys.modules)\n"
         "prices.load()\n"
         "print('genai_prices' in sys.modules, 'genai_prices.data' in sys.modules)\n"
@@ -283,11 +283,11 @@ def test_prices_are_never_fetched() -> None:
         "    assert not event.startswith('socket.'), event\n"
         "sys.addaudithook(refuse)\n"
         "from agentnb.core.usage import Usage\n"
-        "from agentnb.models.prices import load, priced\n"
+        "from agentnb.models.prices import load, add_cost\n"
         "load()\n"
         "at = datetime.now(UTC)\n"
-        "print(priced(Usage(1, 2), 'anthropic', 'claude-opus-5-5', at, None).cost is not None)\n"
-        "print(priced(Usage(1, 2), 'anthropic', 'never-heard-of', at, None).cost, threading.active_count())\n"
+        "print(add_cost(Usage(1, 2), 'anthropic', 'claude-opus-5-5', at, None).cost is not None)\n"
+        "print(add_cost(Usage(1, 2), 'anthropic', 'never-heard-of', at, None).cost, threading.active_count())\n"
     )
     assert python(code) == "True\nNone 1\n"
 
@@ -336,4 +336,4 @@ def test_price_that_a_file_states_never_lowers_a_known_cost(monkeypatch: pytest.
     assert cost_of("openai:gpt-4o-mini?price=0") == 0, "the person's own word counts"
     answered = Reply(heard, USUAL, metadata={"model": "gpt-4o-mini"})
     unlisted: Any = make_model(FileModelName("openai:not-in-the-table?price=0"))
-    assert unlisted._priced(answered, USUAL).cost == cost(USUAL, "openai", "gpt-4o-mini")
+    assert unlisted._add_cost(answered, USUAL).cost == cost(USUAL, "openai", "gpt-4o-mini")

@@ -45,31 +45,31 @@ def conversation(count: int) -> list[Message]:
 def test_of_each_message_something_is_made_once_in_a_conversation() -> None:
     items, kept, make = conversation(9), {}, Maker()
     for length in (1, 3, 3, 5, 9):
-        made = Sent(items, length, None, kept).made("form", make, length - 1)
+        made = Sent(items, length, None, kept).map_messages("form", make, length - 1)
         assert made == [str(index) for index in range(length - 1)]
     assert make.of == items[:8]
 
 
 def test_of_the_last_message_nothing_is_kept_for_it_may_still_change() -> None:
     items, kept, make = conversation(3), {}, Maker()
-    assert Sent(items, 3, None, kept).made("form", make, 3) == ["0", "1"]
+    assert Sent(items, 3, None, kept).map_messages("form", make, 3) == ["0", "1"]
     items[2] = user("changed")
     items += [assistant("3"), user("4")]
-    assert Sent(items, 5, None, kept).made("form", make, 4) == ["0", "1", "changed", "3"]
+    assert Sent(items, 5, None, kept).map_messages("form", make, 4) == ["0", "1", "changed", "3"]
 
 
 def test_an_older_request_is_made_of_what_was_sent_then() -> None:
     items, kept, make = conversation(9), {}, Maker()
     old = Sent(items, 5, None, kept)
-    Sent(items, 9, None, kept).made("form", make, 8)
-    assert old.made("form", make, 4) == ["0", "1", "2", "3"]
+    Sent(items, 9, None, kept).map_messages("form", make, 8)
+    assert old.map_messages("form", make, 4) == ["0", "1", "2", "3"]
 
 
 def test_each_form_is_kept_apart() -> None:
     items, kept = conversation(3), {}
     sent = Sent(items, 3, None, kept)
-    assert sent.made("text", lambda message: message.text, 2) == ["0", "1"]
-    assert sent.made("role", lambda message: message.role, 2) == ["user", "assistant"]
+    assert sent.map_messages("text", lambda message: message.text, 2) == ["0", "1"]
+    assert sent.map_messages("role", lambda message: message.role, 2) == ["user", "assistant"]
 
 
 def test_the_lasting_message_is_the_last_without_what_is_said_in_passing() -> None:
@@ -163,15 +163,15 @@ def sizes_of_rounds(provider: Provider, sizes: list[int]) -> Iterator[int]:
 def test_a_reply_that_goes_on_makes_nothing_again_and_leaves_the_conversation_as_it_was() -> None:
     items, kept, make = conversation(5), {}, Maker()
     sent = Sent(items, 5, user("4", "in passing"), kept)
-    sent.made("form", make, 4)
+    sent.map_messages("form", make, 4)
     more = sent.and_then(assistant("5"))
     again = more.and_then(assistant("6"))
-    assert again.made("form", make, 6) == ["0", "1", "2", "3", "4in passing", "5"]
+    assert again.map_messages("form", make, 6) == ["0", "1", "2", "3", "4in passing", "5"]
     assert make.of == [*items[:4], sent[-1], more[-1]]
     assert [one.text for one in again] == ["0", "1", "2", "3", "4in passing", "5", "6"]
     assert again.lasting is items[4] and (sent.said_since, more.said_since, again.said_since) == (0, 1, 2)
     items += [assistant("answer"), user("6")]
-    assert Sent(items, 7, None, kept).made("form", make, 6) == ["0", "1", "2", "3", "4", "answer"]
+    assert Sent(items, 7, None, kept).map_messages("form", make, 6) == ["0", "1", "2", "3", "4", "answer"]
 
 
 def test_a_request_that_stands_alone_can_go_on_too() -> None:

@@ -27,9 +27,9 @@ def flaky() -> str:
 
 def told(run):
     from agentnb.advice import Command
-    from agentnb.display.texts.states import told_in_pieces
+    from agentnb.display.texts.states import closing_pieces
     import json
-    return print(json.dumps([one for line in told_in_pieces(run) for one in line if isinstance(one, Command)]))
+    return print(json.dumps([one for line in closing_pieces(run) for one in line if isinstance(one, Command)]))
 
 mended = False
 places = {"station": "brest"}

@@ -18,7 +18,7 @@ from waiting import wait_until
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, load_trace, recover, tool
 from agentnb.core.log import events as e
 from agentnb.core.run.rounds import DENIED
-from agentnb.display.texts.wording import SHORT_ID
+from agentnb.display.texts.labels import SHORT_ID
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.notebook.commands.permissions_command import permissions_command

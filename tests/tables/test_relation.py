@@ -100,7 +100,7 @@ def test_what_a_relation_cannot_do_is_said_with_what_can(
         tables.relation("runs", log)
     with subtests.test("a folder that cannot be written"), pytest.raises(StoreError, match="cannot be written"):
         (tmp_path / HOME).write_text("a file of somebody else")
-        monkeypatch.setattr(module, "MAX_MISSING", 10)
+        monkeypatch.setattr(module, "MAX_MISSING_BYTES", 10)
         tables.relation("runs", tmp_path)
     with subtests.test("no DuckDB"), pytest.raises(NotAvailable, match=r"duckdb.*agentnb\[scale\]"):
         monkeypatch.setattr(module, "find_spec", lambda name: None)

@@ -344,7 +344,7 @@ def test_an_object_whose_drawing_fails_is_told_with_the_reason(snapshot: Snapsho
 
 
 def test_nothing_is_drawn_for_words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "_drawn", None)
+    monkeypatch.setattr(pictures, "_render", None)
     assert as_text(drawn()) == "a figure of 400 x 300 pixels"
 
 

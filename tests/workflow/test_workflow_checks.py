@@ -494,7 +494,7 @@ def test_files_made_to_be_slow_are_refused_in_words(subtests: pytest.Subtests) -
             assert any(message in one.message for one in found_in(AGENTS + text))
     with subtests.test("suggestions"), pytest.MonkeyPatch.context() as patch:
         searches: list[str] = []
-        patch.setattr("agentnb.workflow.checks.flow_checks.near", lambda name, known: searches.append(name) or "")
+        patch.setattr("agentnb.workflow.checks.flow_checks.suggest_names", lambda name, known: searches.append(name) or "")
         gotos = "".join(f"  - {{id: s{n}, type: agent, name: writer, on_error: {{goto: q{n}}}}}\n" for n in range(60))
         assert (len(found_in(AGENTS + gotos)), len(searches)) == (60, MAX_PROBLEMS)
 

@@ -15,7 +15,7 @@ from agentnb.core.log.stores import Watcher
 from agentnb.detect.run import Run
 from agentnb.display.card.text import call_line
 from agentnb.display.texts.event_lines import LISTED, WorkNames, event_line
-from agentnb.display.texts.wording import clean, pluralize
+from agentnb.display.texts.labels import clean, pluralize
 from agentnb.runtime.host.host import Beginning
 
 

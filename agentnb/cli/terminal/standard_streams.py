@@ -12,7 +12,7 @@ from agentnb.advice import AdvisedWarning
 from agentnb.cli.command import Outcome
 from agentnb.cli.shell_commands import SHELL
 from agentnb.core.redaction import redact
-from agentnb.display.texts.wording import clean
+from agentnb.display.texts.labels import clean
 from agentnb.errors import StoreError
 
 

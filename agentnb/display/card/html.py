@@ -29,11 +29,11 @@ from agentnb.display.parts.run_totals import Totals
 from agentnb.display.parts.step_list import has_steps
 from agentnb.display.parts.todo_list import todos_html
 from agentnb.display.texts.event_lines import AlsoHappened, without_steps
+from agentnb.display.texts.labels import pluralize
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.run_figures import prompt_with_author
 from agentnb.display.texts.states import closing_pieces, is_foreign, live_answer, rounds_at_end
 from agentnb.display.texts.user_messages import USER, UserMessages
-from agentnb.display.texts.wording import pluralize
 
 
 def run_html(

@@ -62,9 +62,9 @@ from agentnb.display.parts.run_totals import Totals
 from agentnb.display.parts.todo_list import todos_html
 from agentnb.display.texts.elapsed import Elapsed
 from agentnb.display.texts.event_lines import AlsoHappened, is_listed
+from agentnb.display.texts.labels import clean
 from agentnb.display.texts.states import chip, is_going_on
 from agentnb.display.texts.user_messages import UserMessages
-from agentnb.display.texts.wording import clean
 
 Frame = dict[str, Any]
 ASKED = ("pause", "resume", "say")

@@ -12,8 +12,8 @@ from agentnb.display.card.many_runs import ManyRuns
 from agentnb.display.css import inline_css
 from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.head import state_html
+from agentnb.display.texts.labels import first_line
 from agentnb.display.texts.run_figures import meta
-from agentnb.display.texts.wording import first_line
 from agentnb.runtime.host.host import Beginning
 
 MAX_CARDS = 4

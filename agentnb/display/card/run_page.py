@@ -14,7 +14,7 @@ from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION
 from agentnb.display.parts.step_list import MAX_WHOLE
 from agentnb.display.parts.tool_results import arguments_by_name, as_text
-from agentnb.display.texts.wording import first_line, pluralize
+from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.interchange.page_log import ELEMENT, packed_log
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

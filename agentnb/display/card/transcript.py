@@ -21,11 +21,11 @@ from agentnb.display.parts.round_details import saw_detail
 from agentnb.display.parts.round_pieces import round_html, round_pieces
 from agentnb.display.parts.run_problems import round_anchor
 from agentnb.display.texts.event_lines import AlsoHappened
+from agentnb.display.texts.labels import clean, pluralize, short_id
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.round_notes import ignored_guidance, round_notes
 from agentnb.display.texts.states import is_foreign, rounds_at_end, shown_answer
 from agentnb.display.texts.user_messages import USER, UserMessages
-from agentnb.display.texts.wording import clean, pluralize, short_id
 
 FIRST_ROUNDS = 20
 _PICTURE = re.compile(r"base64,[A-Za-z0-9+/=]+")

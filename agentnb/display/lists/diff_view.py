@@ -19,8 +19,8 @@ from agentnb.display.form import Form, effects_of
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.head import state_html
 from agentnb.display.parts.round_pieces import Pieces, round_html, round_pieces
+from agentnb.display.texts.labels import clean, duration, first_line, short_id
 from agentnb.display.texts.states import chip, rounds_at_end
-from agentnb.display.texts.wording import clean, duration, first_line, short_id
 from agentnb.rerun.run_diff import RoundPair, RunDiff
 
 Calls: TypeAlias = dict[int, list[Html]]

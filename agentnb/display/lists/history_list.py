@@ -8,8 +8,8 @@ from agentnb.core.log.outcome import Outcome
 from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.head import listed_state_html, tone_of
+from agentnb.display.texts.labels import SHORT_ID, clean, first_line, pluralize, short_id, thousands
 from agentnb.display.texts.states import RunState, outcome_words, state_words, with_outcome
-from agentnb.display.texts.wording import SHORT_ID, clean, first_line, pluralize, short_id, thousands
 from agentnb.store.summaries import RunSummary
 
 MAX_OPENING = 20

@@ -15,7 +15,7 @@ from agentnb.display.lists.server_words import (
 )
 from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.head import MARKS, marked_html
-from agentnb.display.texts.wording import clean, pluralize
+from agentnb.display.texts.labels import clean, pluralize
 from agentnb.runtime.servers.servers import ListedServer
 
 MAX_SERVERS = 100

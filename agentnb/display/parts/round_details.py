@@ -11,8 +11,8 @@ from agentnb.detect.guidance_rules import INTERVENTION
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.texts.labels import pluralize
 from agentnb.display.texts.round_notes import RECOVERED, compaction_line, guidance_line, ignored_guidance, retry_line
-from agentnb.display.texts.wording import pluralize
 
 MAX_OF_A_SUMMARY = 100_000
 MAX_OF_AN_AUTHOR = 100

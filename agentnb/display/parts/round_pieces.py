@@ -29,8 +29,8 @@ from agentnb.display.parts.round_details import (
 )
 from agentnb.display.parts.tool_card import tool_card_html
 from agentnb.display.texts.call_labels import state, todo_words
+from agentnb.display.texts.labels import pluralize
 from agentnb.display.texts.round_notes import round_warnings
-from agentnb.display.texts.wording import pluralize
 
 ANSWER_ABOVE = "Answer: shown above."
 """Replaces the answer in its round."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from agentnb.core.todos import Todo
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.texts.labels import first_line
 from agentnb.display.texts.todo_labels import TODO_MARKS, shown_todos, todos_done
-from agentnb.display.texts.wording import first_line
 
 SAID = {"not-started": "open: ", "completed": "done: "}
 """Text of the marks for screen readers; other states have visible words beside the todo."""

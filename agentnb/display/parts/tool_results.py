@@ -18,7 +18,7 @@ from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.data_table import pretty, table_html, table_of_objects
 from agentnb.display.parts.long_text import Way, long_html
 from agentnb.display.texts.call_labels import state
-from agentnb.display.texts.wording import clean, cut
+from agentnb.display.texts.labels import clean, cut
 from agentnb.tools.pictures import media_type
 
 MAX_INLINE_CHARACTERS = 80

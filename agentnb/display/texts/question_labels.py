@@ -26,9 +26,9 @@ from agentnb.core.schema.web_addresses import WebAddress, web_address
 from agentnb.detect.run import Run
 from agentnb.display.texts.call_labels import argument_words
 from agentnb.display.texts.judged_call import call_text, question_text
+from agentnb.display.texts.labels import clean, cut, first_line
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
-from agentnb.display.texts.wording import clean, cut, first_line
 from agentnb.errors import SettingsError
 from agentnb.key_files import is_key_file
 from agentnb.policies.permissions.run_permissions import Permissions

@@ -10,7 +10,7 @@ from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.run.rounds import Retry, WorkflowRound
 from agentnb.detect.guidance_rules import CELLS, INFORMS, INTERVENTION, SENTENCES
 from agentnb.detect.judgements import UNTRACKED_WORK
-from agentnb.display.texts.wording import amount, clean, duration, first_line, pluralize
+from agentnb.display.texts.labels import amount, clean, duration, first_line, pluralize
 
 RECOVERED = "the kernel died here; resumed in a new kernel"
 RESUMED = "resumed: it waited for you"

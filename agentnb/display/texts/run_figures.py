@@ -9,8 +9,8 @@ from agentnb.core.run.rounds import CallRecord
 from agentnb.core.todos import open_todos
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
+from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, count_of, dollars, duration, pluralize, thousands
 from agentnb.display.texts.states import has_ended, kind_of_counted_calls, rounds_words, state_of, steps_words
-from agentnb.display.texts.wording import FIGURE_SPACE, amount, clean, count_of, dollars, duration, pluralize, thousands
 
 
 def meta(run: Run) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from agentnb.display.texts.wording import pluralize
+from agentnb.display.texts.labels import pluralize
 from agentnb.experiments.planning.judge_verdicts import UNKNOWN
 from agentnb.experiments.results.comparison import Comparison, format_difference
 from agentnb.experiments.results.rows import Row

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from agentnb.core.log.events import ModelReplied
-from agentnb.display.texts.wording import first_line, pluralize
+from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.errors import AgentnbError
 from agentnb.experiments.design import DRAWS
 from agentnb.experiments.planning.judge_verdicts import AskedCheck

@@ -11,7 +11,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from agentnb.detect.run import Run
-from agentnb.display.texts.wording import pluralize
+from agentnb.display.texts.labels import pluralize
 from agentnb.errors import SettingsError
 from agentnb.experiments.planning.experiment_checks import MEASURES
 from agentnb.experiments.planning.looks import Look

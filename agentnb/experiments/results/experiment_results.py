@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.detect.intervals import Share, mean_by_task
 from agentnb.detect.run import Run
-from agentnb.display.texts.wording import pluralize
+from agentnb.display.texts.labels import pluralize
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.experiments.planning.columns import COLUMNS
 from agentnb.experiments.planning.experiment_checks import answered

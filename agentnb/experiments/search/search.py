@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from agentnb.agent.agent import Agent
-from agentnb.display.texts.wording import pluralize
+from agentnb.display.texts.labels import pluralize
 from agentnb.errors import AgentnbError, ExperimentProblems, SettingsError
 from agentnb.experiments.defaults import AT_A_TIME
 from agentnb.experiments.design import design_of

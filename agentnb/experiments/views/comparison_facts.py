@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from agentnb.display.texts.wording import first_line, pluralize
+from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.experiments.design import describe_price
 from agentnb.experiments.results.comparison import PASSES, Comparison, describe_equal, find_sign, format_difference, log_of
 from agentnb.experiments.results.rows import STATES

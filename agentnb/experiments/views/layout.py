@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, tag, words
-from agentnb.display.texts.wording import clean
+from agentnb.display.texts.labels import clean
 
 MAX_OF_A_NOTE = 600
 

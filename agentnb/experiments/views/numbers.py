@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentnb.display.texts.wording import dollars
+from agentnb.display.texts.labels import dollars
 from agentnb.experiments.results.comparison import describe_equal, format_difference
 from agentnb.experiments.running.live_experiment import duration_told
 from agentnb.experiments.statistics.paired import Difference

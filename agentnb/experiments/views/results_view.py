@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentnb.detect.intervals import Share
 from agentnb.display.markup import Html
-from agentnb.display.texts.wording import first_line, pluralize
+from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.views.layout import (
     hint_html,

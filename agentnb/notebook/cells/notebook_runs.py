@@ -14,9 +14,9 @@ from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.card.finished import answer_html
 from agentnb.display.css import wrap_output
+from agentnb.display.texts.labels import clean, first_line
 from agentnb.display.texts.notebook_commands import is_variable
 from agentnb.display.texts.states import continue_command, continue_hint
-from agentnb.display.texts.wording import clean, first_line
 from agentnb.errors import AgentnbError, RunFailed, RunLimited, SettingsError
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.cells.begun_cell import begun_cell

@@ -14,7 +14,7 @@ from agentnb.advice import NameOne, Plain
 from agentnb.core.questions import ASK_PERSON
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
-from agentnb.display.texts.wording import pluralize
+from agentnb.display.texts.labels import pluralize
 from agentnb.errors import SettingsError, suggest_similar
 from agentnb.experiments.running.control import Control
 from agentnb.notebook.commands.answer import answer_command, approve_command

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentnb.chat.context_spec import ContextSpec
-from agentnb.display.texts.wording import clean, first_line
+from agentnb.display.texts.labels import clean, first_line
 from agentnb.session.session import Session
 from agentnb.workflow.form.yaml_source import as_yaml_text
 

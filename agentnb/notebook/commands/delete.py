@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from agentnb.display.lists.history_list import history_text
-from agentnb.display.texts.wording import clean, file_size, pluralize
+from agentnb.display.texts.labels import clean, file_size, pluralize
 from agentnb.errors import SettingsError, StoreError, suggest_names
 from agentnb.notebook.commands.history_command import families_known_here
 from agentnb.notebook.frontend import asker

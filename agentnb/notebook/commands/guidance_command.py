@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentnb.display.texts.wording import clean
+from agentnb.display.texts.labels import clean
 from agentnb.guidance import BUILT_IN, GuidanceSet
 from agentnb.guidance.parts import part_name
 from agentnb.session.session import Session

@@ -13,8 +13,8 @@ from agentnb.detect.run import Run
 from agentnb.display.card.compact import compact_html
 from agentnb.display.lists.history_list import history_html, history_text, list_title, matches
 from agentnb.display.markup import Html, words
+from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.display.texts.notebook_commands import error_in_notebook
-from agentnb.display.texts.wording import first_line, pluralize
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.session.session import Session
 from agentnb.store.summaries import RunSummary, families

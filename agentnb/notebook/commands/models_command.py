@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qsl
 
 from agentnb import settings
-from agentnb.display.texts.wording import clean
+from agentnb.display.texts.labels import clean
 from agentnb.errors import UnknownModel, suggest_names
 from agentnb.models.options import read_options
 from agentnb.models.registry import REMOTE, endpoint_of

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from agentnb.core.run.approvals import RULES
+from agentnb.display.texts.labels import SHORT_ID, clean
 from agentnb.display.texts.question_labels import REACHES, mode_text, rule_lines
-from agentnb.display.texts.wording import SHORT_ID, clean
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.variable_names import tool_names
 from agentnb.runtime.questions.model_code import BETWEEN_CELLS

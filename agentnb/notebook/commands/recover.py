@@ -14,7 +14,7 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import agent_of, has_guidance_texts, names_of_tools
 from agentnb.detect.run import Run
 from agentnb.display.texts.foreign_log import ANSWER_UNUSED, decide_trust
-from agentnb.display.texts.wording import clean
+from agentnb.display.texts.labels import clean
 from agentnb.errors import SettingsError, UnknownTool
 from agentnb.guidance import GuidanceSet
 from agentnb.models.destinations.allowed_urls import with_consent

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentnb.core.redaction import redact
 from agentnb.core.todos import format_count, format_list
-from agentnb.display.texts.wording import clean
+from agentnb.display.texts.labels import clean
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.tools.todos.board import Board, TodoBoard, as_todo_board
 

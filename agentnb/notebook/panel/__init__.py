@@ -19,8 +19,8 @@ from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.lists.history_list import run_list_html
 from agentnb.display.markup import tag
+from agentnb.display.texts.labels import pluralize, short_id
 from agentnb.display.texts.states import is_going_on
-from agentnb.display.texts.wording import pluralize, short_id
 from agentnb.errors import SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.card.replay_button import replay_buttons

@@ -197,7 +197,7 @@ def test_results_find_their_calls_though_the_client_gave_these_ids_of_its_own(tm
 
 
 def test_a_body_that_expands_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_cassettes, "MAX_BODY", 1000)
+    monkeypatch.setattr(api_cassettes, "MAX_BODY_BYTES", 1000)
     packed = {"base64_string": base64.b64encode(gzip.compress(b" " * 5000)).decode()}
     with pytest.raises(TraceError, match="expands to more than"):
         load_traces(cassette(tmp_path, exchange({"messages": [ASKS]}, packed)))

@@ -210,7 +210,7 @@ def test_branches_of_branches_share_their_beginning_and_count_no_reply_twice(
     forks = {run.prompt: (by_id[run.forked_from.run_id], run.forked_from.round) for run in runs if run.forked_from}
     assert forks == {"First": ("First again", 0), "Second": ("First", 1), "Third": ("Second", 1)}
     assert sum(run.usage.input or 0 for run in runs) == tables.usage(runs)["input_tokens"].sum() == 111_111
-    monkeypatch.setattr(claude_code, "MAX_SHARED", 5)
+    monkeypatch.setattr(claude_code, "MAX_SHARED_MESSAGES", 5)
     bounded = load_traces(path)
     assert {run.prompt: run.inherited for run in bounded} == {"First again": 0, "First": 0, "Second": 0, "Third": 4}
     assert sum(run.usage.input or 0 for run in bounded) == 111_111

@@ -51,7 +51,7 @@ def test_a_growing_conversation_without_responses_is_one_run_until_a_record_is_w
 
 
 def test_conversations_that_rested_long_give_way_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversations, "MAX_OPEN", 2)
+    monkeypatch.setattr(conversations, "MAX_OPEN_CONVERSATIONS", 2)
     told = [exchange(user(name), reply="one") for name in "abc"]
     late = exchange(user("a"), assistant("one"), user("more"), reply="two")
     path = document(tmp_path, [*told, late], "a.jsonl")

@@ -42,7 +42,7 @@ def test_other_tools_query_the_events(tmp_path: Path) -> None:
 
 
 def test_row_groups_are_small_and_runs_of_one_id_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_export, "ROWS", 4)
+    monkeypatch.setattr(parquet_export, "MAX_GROUP_ROWS", 4)
     runs = [a_run(1), a_run(1), a_run(2)]
     path = save_trace(iter(runs), tmp_path / "runs.parquet")
     whole = pq.ParquetFile(path)

@@ -28,7 +28,7 @@ def session(live: Any = (), suspended: Any = (), interrupted: Any = ()) -> Any:
         for name, waiting in (*dict(suspended).items(), *dict(interrupted).items())
     }
     running = [SimpleNamespace(run_id=name, run=SimpleNamespace(waiting=waiting)) for name, waiting in dict(live).items()]
-    stored = {"suspended": lambda: iter(dict(suspended)), "interrupted": lambda: iter(dict(interrupted))}
+    stored = {"suspended_ids": lambda: iter(dict(suspended)), "interrupted_ids": lambda: iter(dict(interrupted))}
     return cast("Any", SimpleNamespace(running=lambda: running, store=SimpleNamespace(load=runs.__getitem__), **stored))
 
 

@@ -34,8 +34,8 @@ def test_many_cells_are_drawn_four_times_a_second_and_at_the_end(drawn: list[str
     async def work() -> None:
         control = begun(1_000)
         for place in range(1_000):
-            control.began()
-            control.finished(row("a", str(place), True))
+            control.count_begun()
+            control.count_finished(row("a", str(place), True))
             await asyncio.sleep(0.001)
         control.end(spent=False)
         await asyncio.sleep(2 * PULSE)
@@ -78,8 +78,8 @@ def test_view_that_fails_leaves_the_experiment_alone(monkeypatch: pytest.MonkeyP
 
     async def work() -> Control:
         control = begun(1)
-        control.began()
-        control.finished(row("a", "t", True))
+        control.count_begun()
+        control.count_finished(row("a", "t", True))
         control.end(spent=False)
         return control
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentnb.display.texts.wording import clean
+from agentnb.display.texts.labels import clean
 from agentnb.errors import SettingsError
 from agentnb.notebook.commands.mcp.look import running
 from agentnb.notebook.frontend import asker

@@ -7,7 +7,7 @@ import re
 import shlex
 from typing import Any
 
-from agentnb.display.texts.wording import clean
+from agentnb.display.texts.labels import clean
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.frontend import asker
 from agentnb.session.confirmed_servers import load_server_file

@@ -9,7 +9,7 @@ from IPython.display import DisplayHandle, display
 
 from agentnb.core.schema.web_addresses import WebAddress
 from agentnb.display.parts.questions.address_view import login_html
-from agentnb.display.texts.wording import clean
+from agentnb.display.texts.labels import clean
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.commands.mcp.look import find_row
 from agentnb.notebook.frontend import ask_masked, asker

@@ -11,7 +11,7 @@ from IPython.display import display
 
 from agentnb.core.redaction import redact
 from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, safe_line
-from agentnb.display.texts.wording import clean, cut, file_size, pluralize
+from agentnb.display.texts.labels import clean, cut, file_size, pluralize
 from agentnb.errors import SettingsError
 from agentnb.notebook.commands.mcp.look import running
 from agentnb.notebook.variable_names import check_variable

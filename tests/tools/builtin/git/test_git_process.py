@@ -119,7 +119,7 @@ def test_a_process_dies_with_the_one_that_started_it() -> None:
     program = f"""
 import asyncio
 from pathlib import Path
-from agentnb.tools.builtin.git import process
+from agentnb.tools.builtin.git import git_process
 from agentnb.tools.builtin.git.git_process import run_process
 asyncio.run(run_process(["sh", "-c", "exec 3>alive; echo go >&3; exec sleep 1000"], Path(), {dict(ENVIRONMENT)!r}))
 """
