@@ -250,10 +250,9 @@ class Workflow:
         settings: Mapping[str, Any] | None = None,
         checks_files: bool = True,
     ) -> Orchestration:
-        """Return an `Orchestration` with these settings, which can be started, nested, limited and resumed.
+        """Return an `Orchestration` with these settings. ``budget``: US dollars. Raises `SettingsError`.
 
-        ``budget`` (US dollars), ``max_seconds``: override the file; ``agent_settings``: for its own agents; ``gates``: extra,
-        also for steps; ``settings``: for the log; ``checks_files``: check its files now, not when run. Raises `SettingsError`.
+        ``agent_settings``: for its own agents; ``gates``: also for steps; ``checks_files``: check its files now, not when run.
         """
         earlier, limits = earlier_events(self.declared, rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)
