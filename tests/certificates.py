@@ -1,4 +1,4 @@
-"""Reading the certificates of this machine once: that is most of the work of making a client for a provider."""
+"""Load this machine's certificates once: that is most of the cost of a provider client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every test gets: no network but loopback, no keys, a folder of its own."""
+"""Isolation of every test: loopback only, no keys, and an own folder."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @pytest.fixture(scope="session", autouse=True)
 def interrupts_arrive() -> None:
-    """Take interrupts even where the shell that started the tests ignores them, as it does for a job in its background."""
+    """Handle interrupts even where the shell ignores them, as it does for background jobs."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Have an interrupt that leaves a test fail it, and not end the process of the tests, if it asks for ``no_escape``."""
+    """Turn an escaping interrupt into a failure of the test, if it requests ``no_escape``."""
     try:
         return (yield)
     except KeyboardInterrupt as error:
@@ -50,7 +50,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 @pytest.fixture(scope="session", autouse=True)
 def only_loopback() -> Iterator[None]:
-    """Close the ways out of this machine, and forget the limits that its environment sets."""
+    """Block other machines, and unset the limits of the environment."""
 
     def checked(original):  # type: ignore[no-untyped-def]
         def call(self: socket.socket, address: object) -> object:
@@ -70,7 +70,7 @@ def only_loopback() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Have the tests of this process, and programs that they start, keep no file of the person who runs them."""
+    """Keep tests, and programs that they start, from writing files of the user."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         yield
@@ -78,13 +78,13 @@ def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The folders of tests that ask for none: the last one serves until a test leaves something in it, with its servers."""
+    """Folders for tests that request none, reused with their servers until a test leaves files in one."""
     return [tmp_path_factory.mktemp("folder")]
 
 
 @pytest.fixture(autouse=True)
 def own_folder(request: pytest.FixtureRequest, folders: list[Path]) -> Iterator[None]:
-    """Each test works in a folder of its own, which is ``tmp_path`` if it asks for that, and without the keys of another."""
+    """Run each test in its own folder, which is ``tmp_path`` if requested, without the keys of another test."""
     before = settings._held
     settings._held = settings._Held()
     if "tmp_path" in request.fixturenames:
@@ -94,5 +94,5 @@ def own_folder(request: pytest.FixtureRequest, folders: list[Path]) -> Iterator[
             folders.append(Path(mkdtemp(dir=folders[0].parent)))
         os.chdir(folders[-1])
     yield
-    os.chdir(folders[0].parent)  # a test may have deleted its own
+    os.chdir(folders[0].parent)  # a test may have deleted its folder
     settings._held = before

@@ -1,4 +1,4 @@
-"""Prints the share of lines that the tests of fast rooms run: ``python tests/coverage_by_room.py``. No threshold fails."""
+"""Prints the line coverage of the tests of fast rooms: ``python tests/coverage_by_room.py``. No threshold fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the tables of numbers in the docs from the defaults of the rooms: ``python tests/default_tables.py``."""
+"""Writes the tables of numbers in the docs from the defaults of the rooms: ``python tests/default_tables.py``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def tables() -> dict[str, str]:
-    """Return the table of each page, which begins with its first line."""
+    """Return the table of each page, under its first line."""
     documented = find_history("documented")
     return {
         "card.md": f"""| shown | at most | all of it |
@@ -60,13 +60,13 @@ settings](reference.md#settings-of-a-history) |
 
 
 def size(number: int) -> str:
-    """Return a number of bytes as the docs write it."""
+    """Format a number of bytes for the docs."""
     power, unit = next((power, unit) for power, unit in ((12, "TB"), (9, "GB"), (6, "MB"), (3, "KB")) if number >= 10**power)
     return f"{number // 10**power} {unit}"
 
 
 def stale() -> list[str]:
-    """Return the pages whose table is not that of the defaults."""
+    """Return the pages whose table differs from the defaults."""
     return [page for page, table in tables().items() if table not in (DOCS / page).read_text(encoding="utf-8")]
 
 

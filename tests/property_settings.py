@@ -1,4 +1,4 @@
-"""How many examples a property test tries, and how large a test is made: few and small in every run, more at night."""
+"""Sizes of property tests and of large tests: small in every run, larger at night."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import settings
 
 AT_NIGHT = settings.get_current_profile_name() == "nightly"
-"""Whether this is `make nightly`."""
+"""True in `make nightly`."""
 
 
 def examples(nightly: int, **options: Any) -> settings:
@@ -21,5 +21,5 @@ def examples(nightly: int, **options: Any) -> settings:
 
 
 def size(every_run: int, nightly: int) -> int:
-    """Return ``nightly`` in ``make nightly`` and ``every_run`` otherwise: how many times a test does what it repeats."""
+    """Return ``nightly`` in ``make nightly`` and ``every_run`` otherwise, as the number of repetitions of a test."""
     return nightly if AT_NIGHT else every_run

@@ -1,4 +1,4 @@
-"""Makes docs/reference.md from options, commands, settings, presets and names: ``python tests/reference_page.py``."""
+"""Writes docs/reference.md from options, commands, settings, presets and names: ``python tests/reference_page.py``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ MAGICS = {
 }
 
 FROM_OTHERS = {"model": "chosen by the keys that there are", **dict.fromkeys(PROFILES, "that of model")}
-"""What keys of the defaults without a value follow from."""
+"""Sources of defaults without a value."""
 
 
 def text() -> str:
@@ -67,7 +67,7 @@ def _sections() -> Iterator[str]:
     yield _section("Commands of agentnb", "In a shell; `python -m agentnb` is the same.", "\n".join(_shell_commands()))
     yield _section("Settings of Agent", "", _table(["setting", "default", "meaning"], _settings()))
     told = "Keywords of `agent.run`, `start`, `run_sync` and `stream`, or fields of `RunOptions`."
-    rows = [(f"`{one.name}`", _default(one), _attributes(RunOptions)[one.name]) for one in fields(RunOptions)]
+    rows = [(f"`{field.name}`", _default(field), _attributes(RunOptions)[field.name]) for field in fields(RunOptions)]
     yield _section("Options of a run", told, _table(["option", "default", "meaning"], rows))
     told = "What `History(...)` does not name is as in `auto`, except `share`, which is off. Empty means off."
     head = ["setting", *(f"`{name}`" for name in HISTORIES), "meaning"]
@@ -165,7 +165,7 @@ def _shell_commands() -> Iterator[str]:
 
 def _settings() -> list[tuple[str, str, str]]:
     found = _items(Agent)
-    return [(f"`{one.name}`", _default(one), found[one.name]) for one in fields(Agent) if one.name in found]
+    return [(f"`{field.name}`", _default(field), found[field.name]) for field in fields(Agent) if field.name in found]
 
 
 def _histories() -> list[tuple[str, ...]]:
@@ -177,15 +177,15 @@ def _histories() -> list[tuple[str, ...]]:
 
 
 def _items(of: type) -> dict[str, str]:
-    """Return what the docstring of a data class says of its fields, each begun with the field's name and a colon."""
+    """Return field meanings from the docstring of a data class, whose lines begin with a field name and a colon."""
     paragraphs = re.sub(r"Limits of a run, [^:]*: ", "", inspect.getdoc(of) or "").split("\n\n")
-    names = "|".join(one.name for one in fields(of) if one.init)
+    names = "|".join(field.name for field in fields(of) if field.init)
     told = _words(" ".join(part for part in paragraphs if part.startswith("``")))
     return dict(re.findall(rf"`({names})`: (.*?)(?=\.? `(?:{names})`: |\.?$)", told))
 
 
 def _numbers() -> Iterator[tuple[str, ...]]:
-    """Yield the constants of the modules of defaults; the store, a full room, has its own in its bounds."""
+    """Yield the constants of the modules of defaults; those of the store are in its bounds module."""
     for file in [*sorted(PACKAGE.glob("*/defaults.py")), PACKAGE / "store" / "bounds.py"]:
         module = ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
         for assigned, told in pairwise(ast.parse(file.read_text(encoding="utf-8")).body):
@@ -229,23 +229,25 @@ def _attributes(of: type) -> dict[str, str]:
 
 
 OWN_COLUMNS = ("anthropic", "openai", "openai-responses", "ollama", "compatible")
-"""The kinds of models; servers that docs/models.md lists by name follow."""
+"""Kinds of models, without the servers that docs/models.md lists by name."""
 
 
 def _model_options() -> list[tuple[str, ...]]:
     usual, told = Options(), _attributes(Options)
     rows = []
-    for one in fields(Options):
-        users = [name for name, provider in REMOTE.items() if one.name in provider.options]
+    for field in fields(Options):
+        users = [name for name, provider in REMOTE.items() if field.name in provider.options]
         rest = [name for name in REMOTE if name not in OWN_COLUMNS]
         lack = [name for name in rest if name not in users]
         if len(lack) < len(rest) // 2 and len(users) < len(REMOTE):
             but = f" but {', '.join(lack)}" if lack else ""
             users = [*(name for name in users if name in OWN_COLUMNS), f"the other servers{but}"]
-        value = getattr(usual, one.name)
+        value = getattr(usual, field.name)
         default = {True: "yes", False: "no", None: "", (): "", 300.0: "300"}.get(value, str(value))
         if users:
-            rows.append((f"`{one.name}`", default, "all" if len(users) == len(REMOTE) else ", ".join(users), told[one.name]))
+            rows.append(
+                (f"`{field.name}`", default, "all" if len(users) == len(REMOTE) else ", ".join(users), told[field.name])
+            )
     return rows
 
 

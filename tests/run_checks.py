@@ -1,4 +1,4 @@
-"""What tests read off a run, and what holds for every run that has ended."""
+"""Facts that tests read from a run, and properties of every finished run."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def results(run: Run) -> list[ToolResult]:
 
 
 def codes(run: Run) -> list[str | None]:
-    """The error code of each result."""
+    """Return the error code of each result."""
     return [result.error_code for result in results(run)]
 
 
 def reasons(run: Run) -> list[str]:
-    """Why each round began."""
+    """Return the reason of each round."""
     return [a_round.reason for a_round in run.rounds]
 
 
@@ -32,11 +32,11 @@ def round_statuses(run: Run) -> list[str]:
 
 
 def todo_statuses(run: Run) -> list[str]:
-    return [one.status for one in run.todos]
+    return [todo.status for todo in run.todos]
 
 
 def cells(run: Run) -> list[list[tuple[str, int]]]:
-    """The guidance of each round: cell and level, in order."""
+    """Return the guidance of each round: cell and level, in order."""
     return [[(one.cell, one.level) for one in a_round.guidance] for a_round in run.rounds]
 
 
@@ -45,7 +45,7 @@ def ended(run: Run) -> tuple[str, str | None]:
 
 
 def limits_reached(run: Run) -> list[tuple[str, float]]:
-    """The limits that ended it, by name and value."""
+    """Return name and value of the limits that ended it."""
     return [(event.limit, event.value) for event in run.events if isinstance(event, LimitReached)]
 
 
@@ -54,12 +54,12 @@ def todo_changes(run: Run) -> list[TodosChanged]:
 
 
 def answers(run: Run) -> Counter[str]:
-    """How often each call was answered: by its tool, or by a gate."""
+    """Count the answers of each call, by its tool or by a gate."""
     return Counter(event.result.call_id for event in run.events if isinstance(event, ToolFinished | CallBlocked))
 
 
 def assert_every_call_has_one_result(run: Run) -> None:
-    """Once in the log, in its round, and in the conversation right after the reply that asked, in its order."""
+    """Check that each result is once in the log, in its round, and in the conversation after its reply, in order."""
     asked = [call.id for a_round in run.rounds for call in a_round.calls]
     assert len(set(asked)) == len(asked)
     assert answers(run) == Counter(asked)
@@ -75,7 +75,7 @@ def assert_every_call_has_one_result(run: Run) -> None:
 
 
 def assert_closed(run: Run) -> None:
-    """The log has an end, nothing after it, and no round is left open."""
+    """Check that the log has an end, nothing after it, and no open round."""
     assert kinds(run)[-1] == "RunFinished"
     assert kinds(run).count("RunFinished") == 1
     assert run.open_round is None
@@ -83,7 +83,7 @@ def assert_closed(run: Run) -> None:
 
 
 def checked(run: Run) -> Run:
-    """The run, which is closed, has one result a call, and is what its events make."""
+    """Check that the closed run has one result per call, and equals the fold of its events."""
     assert_closed(run)
     assert_every_call_has_one_result(run)
     assert Run.from_events(run.events) == run

@@ -1,4 +1,4 @@
-"""Advice: values that each surface words by one table."""
+"""Advice: values that one table words for each surface."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ START += b'"model":"m","system":"","tools":[],"prompt":{"role":"user","parts":[]
 
 
 def logged(schema: int, line: bytes) -> object:
-    """The event of a line in a log of this schema."""
+    """Return the event of a line in a log of this schema."""
     head = b'{"kind":"%b","seq":1,"at":"2026-01-01T00:00:00Z","run_id":"r",'
     kind, _, rest = line.partition(b" ")
     return decode_lines([START % schema, head % kind + rest + b"}\n"], "run.jsonl")[1]
 
 
-def test_each_surface_has_a_command_for_each_kind(subtests: pytest.Subtests) -> None:
+def test_surface_has_a_command_for_each_kind(subtests: pytest.Subtests) -> None:
     for name, commands in {"python": PYTHON, "notebook": NOTEBOOK, "shell": SHELL}.items():
         with subtests.test(name):
             assert {kind for kind in KINDS if kind not in commands} == set()
 
 
-def test_one_advice_reads_differently_in_each_surface(subtests: pytest.Subtests) -> None:
+def test_advice_reads_differently_on_each_surface(subtests: pytest.Subtests) -> None:
     cases = {
         TryAgain(lead="Try again", rest=", or wait"): (
             "Try again: agent.run(PROMPT, continue_from=run), or wait",
@@ -81,19 +81,19 @@ def test_one_advice_reads_differently_in_each_surface(subtests: pytest.Subtests)
             assert (in_python([advice]), in_notebook([advice]), in_words([advice], SHELL)) == words
 
 
-def test_commands_are_pieces_of_their_own(snapshot: Snapshot) -> None:
+def test_commands_are_separate_parts(snapshot: Snapshot) -> None:
     line = pieces("It broke", [ContinueRun(todo="2", lead="Continue"), Plain("Or wait")], NOTEBOOK)
     assert [piece for piece in line if isinstance(piece, Command)] == ["%agent todos open 2", "%%agent --continue"]
     assert "".join(line) == snapshot
 
 
-def test_an_error_keeps_its_advice_in_another_process(snapshot: Snapshot) -> None:
+def test_error_keeps_its_advice_in_another_process(snapshot: Snapshot) -> None:
     error = SettingsError("No key", SetKey("MY_KEY", lead="Enter it"))
     again = pickle.loads(pickle.dumps(error))
     assert again.advice == error.advice and str(again) == snapshot
 
 
-def test_an_error_of_an_unknown_name_carries_the_names(snapshot: Snapshot) -> None:
+def test_error_of_an_unknown_name_carries_the_names(snapshot: Snapshot) -> None:
     (advice,) = suggest_names("ad", ["add", "sub", *map(str, range(9))])
     assert (advice.similar, advice.known, advice.more) == (("add",), ("add", "sub", "0", "1", "2", "3", "4", "5"), 3)
     error = pickle.loads(pickle.dumps(SettingsError("There is no tool 'ad'", (advice, Plain("Or define it")))))
@@ -137,7 +137,7 @@ def test_warnings_of_older_logs_get_their_topic(subtests: pytest.Subtests) -> No
             assert isinstance(event, Warned) and event.topic == topic
 
 
-def test_the_placeholder_of_a_prompt_in_an_older_log_is_marked(subtests: pytest.Subtests) -> None:
+def test_prompt_placeholder_in_an_older_log_is_marked(subtests: pytest.Subtests) -> None:
     for text, marked in (("(The trace has no prompt.)", True), ("Go.", False)):
         with subtests.test(text):
             said = b'{"role":"user","parts":[{"type":"text","text":"%b"}]}' % text.encode()

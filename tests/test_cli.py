@@ -1,4 +1,4 @@
-"""The command line: what it writes where, and its exit codes."""
+"""The command line: its output and exit codes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RUNS = Path(".agentnb") / "runs"
 
 
 class Done(NamedTuple):
-    """What a command has written, and its exit code."""
+    """The output of a command, and its exit code."""
 
     code: int
     out: str
@@ -63,14 +63,14 @@ def do_nested() -> Run:
 
 
 def refused(done: Done) -> bool:
-    """Whether it wrote one line to standard error, and nothing else."""
+    """Return True if it wrote a single line, to standard error."""
     return bool(done.code) and not done.out and done.err.startswith("agentnb: ") and done.err.count("\n") == 1
 
 
 # The list
 
 
-def test_the_runs_of_this_folder_are_listed_newest_first(cli: Call, snapshot: Snapshot) -> None:
+def test_runs_of_this_folder_are_listed_newest_first(cli: Call, snapshot: Snapshot) -> None:
     first, second = do("First"), do("Second")
     code, out, err = cli("runs")
     assert (code, err) == (0, "")
@@ -80,14 +80,14 @@ def test_the_runs_of_this_folder_are_listed_newest_first(cli: Call, snapshot: Sn
     assert "Done" in lines[0] and "2 rounds" in lines[0]
 
 
-def test_a_folder_can_be_that_of_the_logs_or_of_a_project(cli: Call, tmp_path: Path) -> None:
+def test_folder_may_hold_logs_or_be_a_project(cli: Call, tmp_path: Path) -> None:
     run = do(folder=tmp_path / "project" / RUNS)
     for folder in ("project", f"project/{RUNS}"):
         assert run.id in cli("runs", folder).out
     assert f"agentnb show {Path('project') / RUNS / 'ID.jsonl'}" in cli("runs", "project").out
 
 
-def test_a_list_can_be_short_and_of_some_runs_only(cli: Call) -> None:
+def test_list_can_be_short_and_filtered(cli: Call) -> None:
     for word in ("One", "Two", "Three"):
         do(f"Count {word}")
     assert len(cli("runs", "-n", "2").out.splitlines()) == 3 and ", the newest 2." in cli("runs", "-n", "2").out
@@ -102,7 +102,7 @@ def test_nested_runs_are_listed_when_asked_for(cli: Call) -> None:
     assert [line.split("  ")[-1].strip() for line in cli("runs", "--nested").out.splitlines()[1:]] == ["(1 nested)", "↳ Nested"]
 
 
-def test_files_of_a_store_that_are_no_logs_are_named(cli: Call) -> None:
+def test_foreign_files_of_a_store_are_named(cli: Call) -> None:
     run = do()
     for number in range(7):
         (RUNS / f"2020010{number}-000000-0000000000.jsonl").write_text("{broken\n")
@@ -113,7 +113,7 @@ def test_files_of_a_store_that_are_no_logs_are_named(cli: Call) -> None:
     assert "20200106-000000-0000000000.jsonl: no run log that can be read" in lines[0] and "2 more" in lines[-1]
 
 
-def test_without_runs_the_list_is_empty_and_that_is_no_error(cli: Call) -> None:
+def test_list_without_runs_is_empty_and_succeeds(cli: Call) -> None:
     assert cli("runs") == (0, "0 runs in .agentnb/runs\n", "")
     assert cli("table", "runs").out.startswith("run_id,")
 
@@ -121,13 +121,13 @@ def test_without_runs_the_list_is_empty_and_that_is_no_error(cli: Call) -> None:
 # One run
 
 
-def test_a_run_is_shown_by_its_id_the_end_of_it_or_its_file(cli: Call) -> None:
+def test_run_is_shown_by_id_suffix_or_file(cli: Call) -> None:
     run = do()
     for name in (run.id, run.id[-8:], f"…{run.id[-4:]}", str(RUNS / f"{run.id}.jsonl")):
         assert cli("show", name) == (0, run_text(run) + "\n", "")
 
 
-def test_a_run_is_shown_as_a_page(cli: Call) -> None:
+def test_run_is_shown_as_a_page(cli: Call) -> None:
     run = do()
     assert cli("show", run.id, "--html").out == page_html(run)
     assert cli("show", run.id, "-o", "run.html") == cli("show", run.id, "--html", "-o", "page") == (0, "", "")
@@ -140,14 +140,14 @@ def test_a_run_is_shown_as_a_page(cli: Call) -> None:
 
 
 def several(path: str = "made.jsonl") -> list[Run]:
-    """Three conversations in one file, as another product records them."""
+    """Write three conversations into one file, as another product does."""
     said = [[{"role": "user", "content": f"Task {n}"}, {"role": "assistant", "content": f"Answer {n}"}] for n in range(3)]
     lines = [json.dumps({"messages": messages}) for messages in said]
     Path(path).write_text("\n".join(lines) + "\n", "utf-8")
     return [*load_traces(path)]
 
 
-def test_a_file_of_several_runs_is_listed_and_one_is_shown_by_its_number_or_id(cli: Call, snapshot: Snapshot) -> None:
+def test_file_of_several_runs_is_listed_and_one_shown(cli: Call, snapshot: Snapshot) -> None:
     runs = several()
     code, out, err = cli("show", "made.jsonl")
     told, *lines = out.splitlines()
@@ -158,13 +158,13 @@ def test_a_file_of_several_runs_is_listed_and_one_is_shown_by_its_number_or_id(c
     assert refused(cli("show", "made.jsonl", "--run", "9")) and refused(cli("show", "made.jsonl", "-o", "x.html"))
 
 
-def test_an_example_is_shown_listed_and_tabled_by_its_name(cli: Call) -> None:
+def test_example_is_shown_listed_and_tabled_by_its_name(cli: Call) -> None:
     assert cli("show", "simple-fail").out == run_text(load_trace("simple-fail")) + "\n"
     assert "Tell five bedtime stories" in cli("runs", "simple-fail").out
     assert pd.read_csv(StringIO(cli("table", "runs", "simple-fail", "healthy").out))["rounds"].tolist() == [6, 9]
 
 
-def test_runs_lists_a_folder_of_any_format_and_names_what_is_left_out(cli: Call) -> None:
+def test_runs_lists_any_format_and_names_omissions(cli: Call) -> None:
     Path("traces").mkdir()
     several("traces/made.jsonl")
     Path("traces/notes.txt").write_text("none", "utf-8")
@@ -175,7 +175,7 @@ def test_runs_lists_a_folder_of_any_format_and_names_what_is_left_out(cli: Call)
     assert pd.read_csv(StringIO(cli("table", "runs", "traces").out)).shape[0] == 3
 
 
-def test_a_damaged_file_is_refused_with_a_hint_for_a_shell_and_read_with_loose(cli: Call) -> None:
+def test_damaged_file_is_refused_with_a_hint_and_read_loosely(cli: Call) -> None:
     several()
     text = Path("made.jsonl").read_text("utf-8")
     Path("made.jsonl").write_text(text.replace('"Task 1"', '"Task 1'), "utf-8")
@@ -189,7 +189,7 @@ def test_a_damaged_file_is_refused_with_a_hint_for_a_shell_and_read_with_loose(c
 # Tables
 
 
-def test_a_table_is_written_as_csv(cli: Call) -> None:
+def test_table_is_written_as_csv(cli: Call) -> None:
     run = do()
     for argv in ([], [run.id], ["."], [str(RUNS)], [str(RUNS / "*.jsonl")]):
         code, out, _ = cli("table", "tool_calls", *argv)
@@ -213,14 +213,14 @@ def test_parquet_without_its_package_is_refused(cli: Call, monkeypatch: pytest.M
     assert not Path("runs.parquet").exists()
 
 
-def test_a_table_is_written_as_parquet(cli: Call) -> None:
+def test_table_is_written_as_parquet(cli: Call) -> None:
     pytest.importorskip("pyarrow", reason="the extra scale is not installed")
     run = do()
     assert cli("table", "rounds", "-o", "rounds.parquet") == (0, "", "")
     assert pd.read_parquet("rounds.parquet")["text"].tolist() == tables.rounds(run)["text"].tolist()
 
 
-def test_a_file_that_is_no_log_is_named_and_the_rest_is_written(cli: Call) -> None:
+def test_foreign_file_is_named_and_the_rest_is_written(cli: Call) -> None:
     do()
     (RUNS / "broken.jsonl").write_text("hello\n")
     code, out, err = cli("table", "runs")
@@ -231,7 +231,7 @@ def test_a_file_that_is_no_log_is_named_and_the_rest_is_written(cli: Call) -> No
 # Errors
 
 
-def test_wrong_usage_is_told_in_a_line_with_exit_code_2(subtests: pytest.Subtests, cli: Call) -> None:
+def test_wrong_usage_is_one_line_with_exit_code_2(subtests: pytest.Subtests, cli: Call) -> None:
     for argv, told in {
         (): "Commands: runs, show, table",
         ("rnus",): "Did you mean runs?",
@@ -253,7 +253,7 @@ def test_wrong_usage_is_told_in_a_line_with_exit_code_2(subtests: pytest.Subtest
             assert refused(done) and done.code == 2 and told in done.err
 
 
-def test_what_cannot_be_read_or_written_is_told_in_a_line_with_exit_code_1(subtests: pytest.Subtests, cli: Call) -> None:
+def test_input_output_errors_are_one_line_with_exit_code_1(subtests: pytest.Subtests, cli: Call) -> None:
     run = do()
     Path("broken.jsonl").write_text("hello\n")
     for argv, told in {
@@ -274,7 +274,7 @@ def test_what_cannot_be_read_or_written_is_told_in_a_line_with_exit_code_1(subte
             assert refused(done) and done.code == 1 and told in done.err and "%agent" not in done.err
 
 
-def test_an_interrupt_is_quiet(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_is_quiet(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(given: object) -> str:
         raise KeyboardInterrupt
 
@@ -297,7 +297,7 @@ def test_no_text_of_a_run_controls_the_terminal(monkeypatch: pytest.MonkeyPatch)
         assert shown.getvalue() and b"\x1b" not in shown.getvalue()
 
 
-def test_a_pipe_gets_utf_8_whatever_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipe_gets_utf_8_with_any_locale(monkeypatch: pytest.MonkeyPatch) -> None:
     run = do()
     monkeypatch.setattr(sys, "stdout", TextIOWrapper(written := BytesIO(), encoding="ascii"))
     assert main(["show", run.id]) == 0
@@ -319,13 +319,13 @@ def test_help_names_every_command_and_explains_each(subtests: pytest.Subtests, c
         assert all(one in shown for one in told)
 
 
-def test_the_console_script_is_this_function() -> None:
+def test_console_script_is_this_function() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
     module, _, name = project["scripts"]["agentnb"].partition(":")
     assert getattr(import_module(module), name) is main
 
 
-def test_a_closed_pipe_is_quiet_and_nothing_heavy_is_loaded() -> None:
+def test_closed_pipe_is_quiet_and_nothing_heavy_is_loaded() -> None:
     do()
     reader, writer = os.pipe()
     os.close(reader)
@@ -352,13 +352,13 @@ def test_without_standard_output_the_error_is_one_line(cli: Call, monkeypatch: p
     assert main(["show", run.id]) == 1
 
 
-def test_the_home_of_somebody_unknown_is_told_in_a_line(cli: Call) -> None:
+def test_unknown_home_is_reported_in_a_line(cli: Call) -> None:
     for command in (("show", "~nobody-of-this-name/x"), ("table", "runs", "~nobody-of-this-name/x")):
         done = cli(*command)
         assert done.code == 2 and "Traceback" not in done.err and done.err.count("\n") == 1
 
 
-def test_replay_prints_recorded_beside_would_be(cli: Call) -> None:
+def test_replay_prints_recorded_beside_hypothetical(cli: Call) -> None:
     found = cli("replay", "complex-fails", "--workflow-mode")
     assert found.code == 0 and found.out == replay_text(replay("complex-fails", workflow_mode=True)) + "\n"
     assert cli("replay", "simple-fail", "-p", "minimal", "-g", "off").out.startswith(
@@ -366,7 +366,7 @@ def test_replay_prints_recorded_beside_would_be(cli: Call) -> None:
     )
 
 
-def test_replay_takes_a_run_of_this_folder_a_limit_and_a_markdown_file_of_guidance(cli: Call, snapshot: Snapshot) -> None:
+def test_replay_takes_a_run_a_limit_and_guidance_markdown(cli: Call, snapshot: Snapshot) -> None:
     run = do()
     Path("brief.md").write_text("Call a tool.", encoding="utf-8")
     found = cli("replay", run.id[-6:], "-g", "brief.md", "--max-rounds", "1")

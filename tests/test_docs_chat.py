@@ -1,4 +1,4 @@
-"""docs/chat.md cannot go stale: its examples run and give what they say, and it names every key, profile, context and limit."""
+"""docs/chat.md is current: its examples give their documented output, and it names every key, profile, context and limit."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CELL, USE = re.findall(r"^```\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 
 
 def ran() -> dict[str, Any]:
-    """Return the names that the example in Python sets."""
+    """Return the names that the Python example sets."""
     names: dict[str, Any] = {"__name__": "page"}
     exec(SCRIPT, names)  # the page's own code
     return names
 
 
-def test_the_example_in_python_gives_what_it_says() -> None:
+def test_python_example_gives_the_documented_output() -> None:
     names = ran()
     first, second = names["first"], names["second"]
     assert first.text == "Deleted." and [question.outcome for question in first.questions] == ["answered"]
@@ -33,7 +33,7 @@ def test_the_example_in_python_gives_what_it_says() -> None:
     assert f"# {(second.context_type, second.entity)!r}" in SCRIPT
 
 
-def test_the_cells_write_a_context_and_use_it() -> None:
+def test_cells_write_and_use_a_context() -> None:
     line, yaml = CELL.split("\n", 1)
     context = ContextType.read(yaml, line.removeprefix("%%context "), ran())
     assert context.load is not None and context.confirms and context.limits["max_seconds"] == 60

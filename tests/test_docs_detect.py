@@ -1,4 +1,4 @@
-"""docs/detect.md cannot go stale: its presets are those that there are, and its cells run."""
+"""docs/detect.md is current: its presets exist and its cells run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_presets_that_the_page_names_exist() -> None:
     assert named <= {*presets.names()} and "default_without_texts" in named
 
 
-def test_the_cells_of_the_page_run() -> None:
+def test_cells_of_the_page_run() -> None:
     first, scores, own, asks = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
     known: dict[str, object] = {}
     exec(first, known)
@@ -29,7 +29,7 @@ def test_the_cells_of_the_page_run() -> None:
     exec(asks, known)
 
 
-def test_the_rules_that_the_page_names_are_those_of_default() -> None:
+def test_rules_named_on_the_page_are_those_of_default() -> None:
     rules = re.findall(r"\*\*`(\w+)`\*\*", TEXT)
     assert {*rules} == {*presets.describe("default").rule_names}
     agent = Agent(ScriptedModel(["Done."]), detect="default")

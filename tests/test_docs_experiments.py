@@ -1,4 +1,4 @@
-"""docs/experiments.md cannot go stale: its cells run, and it names every check that ships and what a comparison has."""
+"""docs/experiments.md is current: its cells run, and it names every built-in check and the fields of a comparison."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.experiments.views.comparison_facts import RATIO_NAMES, facts
 PAGE = (Path(__file__).parents[1] / "docs" / "experiments.md").read_text("utf-8")
 
 
-def test_its_first_experiment_runs() -> None:
+def test_first_experiment_of_the_page_runs() -> None:
     python, cell = re.findall(r"```(?:python)?\n(.*?)```", PAGE, re.DOTALL)
     names: dict[str, object] = {}
     exec(python, names)
@@ -29,7 +29,7 @@ def test_its_first_experiment_runs() -> None:
     assert compare(results, "with", "without").tasks == 6
 
 
-def test_every_check_and_method_that_it_names_is_there() -> None:
+def test_checks_and_methods_named_on_the_page_exist() -> None:
     section = PAGE[PAGE.index("## Checks") : PAGE.index("## Reading")]
     assert set(SHIPPED) <= set(re.findall(r"`(\w+)`", section))
     for name in re.findall(r"`(?:await )?exp\.(\w+)\(", PAGE):
@@ -53,7 +53,7 @@ def test_each_number_of_a_comparison_is_explained() -> None:
     assert all(name.lower() in section for name in RATIO_NAMES.values())
 
 
-def test_its_drawing_of_pairs_has_the_numbers_of_a_comparison() -> None:
+def test_drawing_of_pairs_has_the_numbers_of_a_comparison() -> None:
     drawing = PAGE[PAGE.index("## Pairs") : PAGE.index("difference: the mean")]
     drawn = re.findall(r"^    (t\d) +(\w) +(\d) +([01?]) [a-z ]+? +([01?]) [a-z]+ +(left out|[-+]?\d)", drawing, re.MULTILINE)
     rows = [
@@ -61,8 +61,8 @@ def test_its_drawing_of_pairs_has_the_numbers_of_a_comparison() -> None:
         for task, model, repeat, *values, _ in drawn
         for arm, value in zip("ab", values, strict=True)
     ]
-    one = compare(results_from(rows), "a", "b")
-    pairs = [f"{unit.a[0] - unit.b[0]:+g}" if unit.is_paired else "left out" for unit in one.units]
+    comparison = compare(results_from(rows), "a", "b")
+    pairs = [f"{unit.a[0] - unit.b[0]:+g}" if unit.is_paired else "left out" for unit in comparison.units]
     assert pairs == ["+0" if pair == "0" else pair for *_, pair in drawn] and len(pairs) == 8
-    means = [a - b for a, b in zip(*task_means(one.units), strict=True)]
+    means = [a - b for a, b in zip(*task_means(comparison.units), strict=True)]
     assert means == [float(mean) for mean in re.findall(r"t\d ([-+][.\d]+)", drawing)]

@@ -1,4 +1,4 @@
-"""docs/extending.md cannot go stale: its examples run, and all that they import is public."""
+"""docs/extending.md is current: its examples run, and import public names only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/models.md cannot go stale: its examples run against a server of our own, its tables are held against the code."""
+"""docs/models.md is current: its examples run against a local server, and its tables match the code."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ WORDS = " ".join(TEXT.split())
 BLOCKS = list(re.finditer(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE))
 NAMES = sorted(set(re.findall(rf"\b(?:{'|'.join(REMOTE)}):(?:\w+/)?NAME[^\s`\"|]*", TEXT + (ROOT / "README.md").read_text())))
 DOT = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
-"""A picture of one point."""
+"""A picture of one pixel."""
 
 
 @pytest.fixture
 def providers(monkeypatch: pytest.MonkeyPatch) -> Iterator[testing.LoopbackServer]:
-    """In the place of all providers stands one server, and there is a key for each."""
+    """Replace all providers by one server, with a key for each."""
     with testing.LoopbackServer(answer) as server:
         for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
             monkeypatch.setenv(variable, "sk-test-0123456789")
@@ -50,12 +50,12 @@ def providers(monkeypatch: pytest.MonkeyPatch) -> Iterator[testing.LoopbackServe
 
 
 def answer(body: dict[str, Any]) -> str:
-    """JSON where it is asked for."""
+    """Reply with JSON where requested."""
     return '{"species": "Gentoo", "sure": true}' if "output_config" in body else "Hello."
 
 
 def rows(heading: str) -> list[list[str]]:
-    """The cells of the table that begins with this line, without its first two lines."""
+    """Return the cells of the table with this first line, without its two heading lines."""
     lines = TEXT.splitlines()
     start = lines.index(heading)
     found = []
@@ -71,13 +71,13 @@ def quoted(cell: str) -> set[str]:
 
 
 def column(heading: str, name: str) -> dict[str, str]:
-    """What the table says of one provider, by the first cell of each row."""
+    """Return the rows of one provider, by first cell."""
     place = [cell.strip(" `") for cell in heading.split("|")[1:-1]].index(name)
     return {row[0]: row[place] for row in rows(heading)}
 
 
 def in_notebook(*given: str) -> str:
-    """Run these cells in IPython; gives what it printed, with the value of the last one after RESULT."""
+    """Run these cells in IPython; return the output, with the last value after RESULT."""
     cells = ["%load_ext agentnb", *given]
     code = (
         "from IPython.core.interactiveshell import InteractiveShell\n"
@@ -92,13 +92,13 @@ def in_notebook(*given: str) -> str:
 
 
 def blocks_after(beginning: str) -> list[str]:
-    """The code of the blocks after these words."""
+    """Return the code of the blocks after these words."""
     start = TEXT.index(beginning)
     return [block[1] for block in re.finditer(r"^```(?:python)?\n(.*?)^```$", TEXT[start:], re.DOTALL | re.MULTILINE)]
 
 
 def run_alone(block: re.Match[str]) -> dict[str, Any]:
-    """Run a block with nothing that another has imported or made; gives what it has made."""
+    """Run a block in a fresh namespace and return its names."""
     namespace: dict[str, Any] = {}
     exec(compile("\n" * TEXT[: block.start(1)].count("\n") + block[1], str(DOCUMENT), "exec", dont_inherit=True), namespace)
     if "server" in namespace:
@@ -110,21 +110,23 @@ def test_each_example_runs_by_itself(providers: testing.LoopbackServer) -> None:
     Path("figure.png").write_bytes(DOT)
     made = [run_alone(block) for block in BLOCKS]
     assert len(made) > 7
-    assert [one.problems for one in providers.requests] == [()] * len(providers.requests) and len(providers.requests) == 2
+    assert [request.problems for request in providers.requests] == [()] * len(providers.requests) and len(
+        providers.requests
+    ) == 2
     by_schema = next(one for one in made if "form" in one)
     assert by_schema["answer"] == {"species": "Gentoo", "sure": True}
     assert by_schema["run"].rounds[-1].metadata["by_schema"] is True
 
 
 @pytest.mark.slow("starts IPython and imports the library of a provider")
-def test_the_example_for_several_cells_runs_in_a_notebook() -> None:
+def test_example_for_several_cells_runs_in_a_notebook() -> None:
     first, second = blocks_after("For several cells start it")
     shown = in_notebook(first, second, second, "[str(run.text), len(server.requests), server.close()]")
     assert "RESULT ['It is five.', 2, None]" in shown, shown
 
 
 @pytest.mark.slow("starts IPython")
-def test_the_model_of_ones_own_can_be_pasted_calls_its_tool_and_can_be_the_default() -> None:
+def test_own_model_example_runs_its_tool_and_can_be_default() -> None:
     first, second = blocks_after("## A model of your own")[:2]
     again = second.replace(" -m adder", "")
     shown = in_notebook(
@@ -134,7 +136,7 @@ def test_the_model_of_ones_own_can_be_pasted_calls_its_tool_and_can_be_the_defau
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_name_of_a_model_in_it_can_be_typed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_names_on_the_page_can_be_typed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in (*settings.KEY_VARIABLES.values(), *re.findall(r"key=([A-Z_]+)", name)):
         monkeypatch.setenv(variable, "sk-test-0123456789")
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.openai.azure.com")
@@ -143,18 +145,18 @@ def test_each_name_of_a_model_in_it_can_be_typed(name: str, monkeypatch: pytest.
     assert re.split("[?&]", make_model(name).name) == sorted(re.split("[?&]", name), key=lambda part: _place(part))
 
 
-def test_each_command_in_it_is_one() -> None:
+def test_commands_on_the_page_exist() -> None:
     found = set(re.findall(r"(?<!%)%agent\s([a-z]+)", TEXT))
     assert found >= {"key", "models", "defaults"}
     assert found - set(COMMANDS) == set()
 
 
 def _place(part: str) -> int:
-    """Where the parts of a name stand when it is told: the model, then the options in their order."""
+    """Return the positions of the parts of a name in a message: the model, then the options in order."""
     return list(Options.__dataclass_fields__).index(part.split("=", maxsplit=1)[0]) + 1 if "=" in part else 0
 
 
-def test_each_server_that_it_shows_is_among_those_of_which_it_tells_what_was_called() -> None:
+def test_servers_on_the_page_have_their_tried_features_listed() -> None:
     tested = rows("| provider | what the tests ran |")
     named = " ".join(name for name, _ in tested)
     never = " ".join(name for name, told in tested if told.startswith("never called"))
@@ -163,7 +165,7 @@ def test_each_server_that_it_shows_is_among_those_of_which_it_tells_what_was_cal
     assert "Anthropic, OpenAI (both APIs)" in never
 
 
-def test_the_page_names_each_option_of_a_model() -> None:
+def test_page_names_each_option_of_a_model() -> None:
     named = quoted(TEXT[TEXT.index("## Options") : TEXT.index("## Local servers")])
     assert {*chain(*(provider.options for provider in REMOTE.values()))} <= named
     assert named_options(Options()) == ""
@@ -172,7 +174,7 @@ def test_the_page_names_each_option_of_a_model() -> None:
 KINDS = "| | `anthropic` | `openai` | `openai-responses` | `ollama` | `compatible` |"
 
 
-def test_what_each_kind_can_do_is_as_its_provider_says(subtests: pytest.Subtests) -> None:
+def test_capabilities_on_the_page_are_those_of_the_providers(subtests: pytest.Subtests) -> None:
     for name in quoted(KINDS):
         with subtests.test(name):
             told, provider = column(KINDS, name), REMOTE[name]
@@ -186,7 +188,7 @@ def test_what_each_kind_can_do_is_as_its_provider_says(subtests: pytest.Subtests
             assert ("marked" in told["prompt cache"]) == ("cache" in provider.options)
 
 
-def test_each_server_by_name_is_there_with_its_address_its_key_and_what_was_tried() -> None:
+def test_named_servers_have_address_key_and_tried_features() -> None:
     found = {}
     for write, address, key, _, tried in rows("| write | address | key | particular | tried |"):
         (name,) = quoted(write)
@@ -203,13 +205,13 @@ def test_each_server_by_name_is_there_with_its_address_its_key_and_what_was_trie
 ERRORS = "| error | when | retried | what to do |"
 
 
-def test_the_errors_are_those_there_are() -> None:
+def test_errors_on_the_page_are_the_existing_ones() -> None:
     told = {name for row in rows(ERRORS) for name in quoted(row[0])}
     there = {name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, errors.ModelError)}
     assert told == there - {"ModelError", "ScriptEnded", "ReplayDiverged"} | {"MissingKey", "UrlNotAllowed"}
 
 
-def test_each_status_is_the_error_it_is_said_to_be() -> None:
+def test_statuses_map_to_their_documented_errors() -> None:
     seen = set()
     for error, when, again, _ in rows(ERRORS):
         for status in map(int, re.findall(r"\b[45][0-9]{2}\b", when)):
@@ -226,7 +228,7 @@ def meant(status: int, message: str = "") -> Failure:
     return failure(Refusal("anthropic", "NAME", status, "", message))
 
 
-def test_the_waits_are_those_of_the_policy() -> None:
+def test_waits_are_those_of_the_policy() -> None:
     policy = RetryPolicy()
     for (what, retries, seconds), status in zip(rows("| | retries | seconds before each |"), (429, 500), strict=True):
         waits = [policy.wait(meant(status), attempt, 0.0, 0.5) for attempt in range(1, 20)]
@@ -238,8 +240,8 @@ def test_the_waits_are_those_of_the_policy() -> None:
     assert f"({defaults.MAX_TOKENS:,}, and" in WORDS
 
 
-def test_silence_is_tried_as_often_as_it_says() -> None:
-    """With time-outs of 300 seconds: `with timeout=300, silence is tried twice`."""
+def test_silence_is_retried_as_often_as_documented() -> None:
+    """Check it with time-outs of 300 seconds: `with timeout=300, silence is tried twice`."""
     policy, elapsed, attempts, waited = RetryPolicy(), 0.0, 0, 0.0
     silence, wait = broken_connection("anthropic", TimeoutError()), 0.0
     while wait is not None:
@@ -249,7 +251,7 @@ def test_silence_is_tried_as_often_as_it_says() -> None:
     assert attempts == 2 and f"with `timeout={Options().timeout:g}`, silence is tried twice" in WORDS
 
 
-def test_what_is_never_tried_again_is_not() -> None:
+def test_documented_permanent_errors_are_not_retried() -> None:
     elsewhere = failure(Refusal("anthropic", "NAME", 307, "", "", {"location": "https://elsewhere.example/v1?token=1"}))
     assert isinstance(elsewhere.error, errors.RequestRefused) and not elsewhere.transient
     assert "https://elsewhere.example/v1" in elsewhere.error.hint and "token" not in str(elsewhere.error)
@@ -257,7 +259,7 @@ def test_what_is_never_tried_again_is_not() -> None:
     assert not broken_connection("anthropic", OSError("certificate verify failed")).transient
 
 
-def test_the_end_of_a_url_that_is_told_to_be_taken_off_is(subtests: pytest.Subtests) -> None:
+def test_documented_url_suffix_is_removed(subtests: pytest.Subtests) -> None:
     for provider, path in [("openai", "chat/completions"), ("openai-responses", "responses")]:
         with subtests.test(provider):
             url = "http://localhost:8000/v1"
@@ -265,7 +267,7 @@ def test_the_end_of_a_url_that_is_told_to_be_taken_off_is(subtests: pytest.Subte
                 assert endpoint_of(REMOTE[provider], Options(url=written), by_person=True).url == url
 
 
-def test_agents_are_made_without_a_key_and_ask_for_it_when_set_to_work() -> None:
+def test_agents_without_a_key_ask_for_it_when_run() -> None:
     assert settings.find_key("anthropic") is None
     agent = Agent("anthropic:NAME")
     with pytest.raises(errors.MissingKey):
@@ -275,7 +277,7 @@ def test_agents_are_made_without_a_key_and_ask_for_it_when_set_to_work() -> None
     make_model("compatible:NAME?url=http://localhost:8000/v1")
 
 
-def test_a_key_in_the_place_of_a_name_is_refused_and_not_repeated() -> None:
+def test_key_in_place_of_a_name_is_refused_unrepeated() -> None:
     beginnings = re.findall(r"`(\w+[-_])\.\.\.`", TEXT)
     assert len(beginnings) > 1
     for beginning in beginnings:
@@ -285,19 +287,19 @@ def test_a_key_in_the_place_of_a_name_is_refused_and_not_repeated() -> None:
         assert key not in str(caught.value)
 
 
-def test_thinking_by_a_number_is_for_whom_it_is_said_to_be() -> None:
+def test_numeric_thinking_is_for_the_documented_models() -> None:
     reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     assert "a number of tokens: only `anthropic`," in reference
     assert [name for name, provider in REMOTE.items() if provider.thinks_by_budget] == ["anthropic"]
 
 
-def test_the_kinds_of_pictures_are_those_that_are_sent() -> None:
+def test_picture_kinds_are_those_that_are_sent() -> None:
     told = re.search(r"\(all but ([A-Z, a-z]+)\)", WORDS)
     assert told is not None
     assert {f"image/{kind.lower()}" for kind in re.findall("[A-Z][A-Za-z]+", told[1])} == serialization.PICTURES
 
 
-def test_a_first_request_is_about_as_long_as_it_says() -> None:
+def test_first_request_is_about_as_long_as_documented() -> None:
     def add(a: int) -> int:
         """Add one to a number."""
         return a + 1
@@ -311,7 +313,7 @@ def test_a_first_request_is_about_as_long_as_it_says() -> None:
     assert whole - own == pytest.approx(int(told[2].replace(",", "")), rel=0.03)
 
 
-def test_a_reply_without_a_sign_of_its_end_is_cut_off_whatever_server_it_is_of() -> None:
+def test_reply_without_an_end_marker_is_cut_off_everywhere() -> None:
     assert "Without a reason for its end (`finish_reason`) or the mark `[DONE]` a reply counts as cut off" in WORDS
     for name in ("openai", "ollama", "compatible"):
         reading = REMOTE[name].reading()
@@ -322,20 +324,20 @@ def test_a_reply_without_a_sign_of_its_end_is_cut_off_whatever_server_it_is_of()
         assert reading.reply().message.text == "Hello."
 
 
-def test_with_the_url_of_another_server_only_that_counts_for_the_price() -> None:
+def test_url_of_another_server_alone_decides_the_price() -> None:
     used, at = Usage(input=1_000, output=1_000), datetime.now(UTC)
     assert prices.add_cost(used, "openai", "gpt-4o", at, None).cost is not None
     assert prices.add_cost(used, "openai", "gpt-4o", at, None, url="http://localhost:8000/v1").cost is None
 
 
-def test_every_stop_reason_that_has_an_end_of_its_own_is_told() -> None:
+def test_stop_reasons_with_own_endings_are_documented() -> None:
     table = rows("| the reply | what follows |")
     for reasons in (ending.CUT, ending.NO_ROOM, ending.REFUSED, {ending.PAUSED}):
         assert [row[0] for row in table if quoted(row[0]) == reasons] != [], reasons
-    assert (defaults.MAX_TURNS, ending.MAX_PAUSES) == (10, 3)  # in words there
+    assert (defaults.MAX_TURNS, ending.MAX_PAUSES) == (10, 3)  # written as a word there
 
 
-def test_whatever_can_go_wrong_on_demand_is_named() -> None:
+def test_failures_on_demand_are_named() -> None:
     wrong = {
         name
         for name in testing.__all__

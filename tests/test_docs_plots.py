@@ -1,4 +1,4 @@
-"""docs/plots.md cannot go stale: its cells run, and its pictures show the plots as they are now."""
+"""docs/plots.md is current: its cells run, and its pictures show the current plots."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ TEXT = (ROOT / "docs" / "plots.md").read_text(encoding="utf-8")
 IMAGES = ROOT / "docs" / "images" / "plots"
 
 
-def test_the_page_and_the_folder_have_a_picture_of_each_plot() -> None:
+def test_page_and_folder_have_a_picture_of_each_plot() -> None:
     assert sorted(re.findall(r"\]\(images/plots/(\w+)\.png\)", TEXT)) == sorted(plots.__all__)
     assert sorted(path.stem for path in IMAGES.iterdir()) == sorted(plots.__all__)
     assert sorted(re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)) == sorted(plots.__all__)
 
 
 @pytest.mark.slow("runs twelve simulated runs")
-def test_each_picture_is_of_the_plot_as_it_is_now() -> None:
+def test_pictures_are_current() -> None:
     for name, figure in figures():
         with Image.open(IMAGES / f"{name}.png") as picture:
-            assert unescape(picture.info["Description"]) == repr(figure), "make pictures, and look at them"
+            assert unescape(picture.info["Description"]) == repr(figure), "run make pictures and look at them"
             width, height = figure.get_size_inches() * 200
             assert picture.size == (round(width), round(height))
             assert (IMAGES / f"{name}.png").stat().st_size < 60_000
 
 
-def test_the_cell_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cell_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = RunBuilder().round("Done.").run
     (tmp_path / ".agentnb" / "runs").mkdir(parents=True)

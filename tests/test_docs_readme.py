@@ -1,4 +1,4 @@
-"""README.md and the pages it leads to cannot go stale: their cells run in order, their links and names lead somewhere."""
+"""README.md and its linked pages are current: their cells run in order, and their links and names resolve."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 OF_COMMANDS = {"--cancel", "--decline", "--here", "--no-trust-log", "--tag", "--trust-log", *ADD_OPTIONS}
-"""Options of `%agent answer`, `recover`, `history` and `mcp add`, which their help leaves to an error."""
+"""Options of `%agent answer`, `recover`, `history` and `mcp add`, documented by their errors only."""
 OF_OTHERS = {
     "--browser",
     "--config",
@@ -85,25 +85,25 @@ def text(page: Path) -> str:
 
 
 def cells(page: Path) -> list[tuple[int, str]]:
-    """What the page has the reader put into cells, numbered; commands of a shell are not among it."""
+    """Return the numbered cells of a page, without shell commands."""
     return list(enumerate(code for language, code in FENCE.findall(text(page)) if language in {"", "python"}))
 
 
 def run(numbered: list[tuple[int, str]]) -> tuple[str, str]:
-    """Run cells in a fresh shell; gives what it printed, and what it wrote to standard error."""
+    """Run cells in a fresh shell; return the output and standard error."""
     command = [sys.executable, "-c", DRIVER]
     done = subprocess.run(command, input=json.dumps(numbered), capture_output=True, text=True, timeout=120, check=False)
     return done.stdout, done.stderr
 
 
 def anchors(page: Path) -> set[str]:
-    """What headings of a page can be linked to, as GitHub makes it."""
+    """Return the anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text(page)), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.slow("starts IPython and imports pandas")
-def test_the_cells_of_the_readme_run_in_their_order() -> None:
+def test_readme_cells_run_in_order() -> None:
     numbered = cells(ROOT / "README.md")
     assert len(numbered) > 4
     printed, complained = run(numbered)
@@ -111,10 +111,10 @@ def test_the_cells_of_the_readme_run_in_their_order() -> None:
 
 
 @pytest.mark.slow("starts IPython twice: the page kills its kernel")
-def test_the_first_hour_runs_through_the_death_of_its_kernel() -> None:
+def test_first_hour_runs_through_the_death_of_its_kernel() -> None:
     numbered = cells(ROOT / "docs" / "first-hour.md")
     printed, complained = run(numbered)
-    assert "ENDED" not in printed, "the kernel was to die"
+    assert "ENDED" not in printed, "the kernel should have died"
     died = int(re.findall(r"CELL (\d+)", printed)[-1])
     assert "os._exit" in numbered[died - 1][1] and "%%agent" in numbered[died][1], printed + complained
     look = "print('RESULT', run.status, run.times_recovered, set(runs['status']))"
@@ -124,14 +124,14 @@ def test_the_first_hour_runs_through_the_death_of_its_kernel() -> None:
 
 
 @pytest.mark.slow("starts IPython and imports pandas")
-def test_the_cells_of_the_page_about_runs_run_in_their_order() -> None:
+def test_cells_of_the_runs_page_run_in_order() -> None:
     first = "%load_ext agentnb\nfrom agentnb import Agent, Store\n"
     first += "run = Agent('simulated:disciplined').run_sync('Hello.', store=Store('.agentnb/runs'))"
     printed, complained = run([(0, first), *((number + 1, cell) for number, cell in cells(ROOT / "docs" / "runs.md"))])
     assert "ENDED" in printed, printed + complained
 
 
-def test_the_page_about_runs_explains_every_state_and_every_code() -> None:
+def test_runs_page_explains_every_state_and_code() -> None:
     rows = [line for line in text(ROOT / "docs" / "runs.md").splitlines() if line.startswith("| ")]
     for status, word in STATES.items():
         assert any(f"`{status}`" in row and word in row for row in rows), status
@@ -142,14 +142,14 @@ def test_the_page_about_runs_explains_every_state_and_every_code() -> None:
         assert any(f"`{code}`" in row for row in rows), code
 
 
-def test_the_first_screen_of_the_readme_is_what_it_is_a_picture_the_installation_and_a_cell() -> None:
+def test_first_readme_screen_has_purpose_picture_installation_and_cell() -> None:
     written = text(ROOT / "README.md")
     assert len(written.split()) <= 900
     places = [written.index(part) for part in ("# agentnb", "![", "## Install", "## First cell", "%%agent")]
     assert places == sorted(places)
 
 
-def test_every_link_of_a_page_leads_somewhere(subtests: pytest.Subtests) -> None:
+def test_every_link_of_a_page_resolves(subtests: pytest.Subtests) -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", text(page))):
             if "://" in target:
@@ -161,7 +161,7 @@ def test_every_link_of_a_page_leads_somewhere(subtests: pytest.Subtests) -> None
                 assert not anchor or anchor in anchors(other)
 
 
-def test_every_page_is_in_the_list_of_pages_and_each_step_one_click_from_the_readme() -> None:
+def test_every_page_is_listed_and_steps_are_one_click_away() -> None:
     listed = set(re.findall(r"\]\(([\w-]+\.md)\)", text(ROOT / "docs" / "README.md")))
     assert listed == {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
     steps = re.findall(r"^## (.+)$", text(ROOT / "docs" / "first-hour.md"), re.MULTILINE)
@@ -169,16 +169,16 @@ def test_every_page_is_in_the_list_of_pages_and_each_step_one_click_from_the_rea
     assert linked == {step.lower().replace(" ", "-") for step in steps} - {"first-cell"}
 
 
-def test_every_option_that_a_page_names_is_one(subtests: pytest.Subtests) -> None:
+def test_every_option_named_on_a_page_exists(subtests: pytest.Subtests) -> None:
     reference = text(ROOT / "docs" / "reference.md")
     known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", reference)) | OF_COMMANDS | OF_OTHERS
-    for page in [page for page in PAGES if page.name != "commands.md"]:  # made of the options of other programs
+    for page in [page for page in PAGES if page.name != "commands.md"]:  # generated from the options of other programs
         with subtests.test(page.name):
             told = " ".join(re.findall(r"`([^`]+)`", FENCE.sub("", text(page))))
             assert set(re.findall(r"(?<!\S)--[a-z][a-z-]*", told)) - known == set()
 
 
-def test_the_pythons_that_are_named_are_those_of_the_nightly_tests() -> None:
+def test_named_pythons_are_those_of_the_nightly_tests() -> None:
     told = re.search(r"tested on (3\.\d+) to (3\.\d+)", text(ROOT / "README.md"))
     assert told is not None
     versions = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+$", name)]
@@ -187,7 +187,7 @@ def test_the_pythons_that_are_named_are_those_of_the_nightly_tests() -> None:
     assert nightly is not None and set(versions) <= set(nightly[1].split())
 
 
-def test_the_commands_of_the_readme_are_there() -> None:
+def test_readme_commands_exist() -> None:
     written, makefile = text(ROOT / "README.md"), text(ROOT / "Makefile")
     for target in ("demo", "test"):
         assert f"\nmake {target} " in written and f"\n{target}:" in makefile
@@ -195,7 +195,7 @@ def test_the_commands_of_the_readme_are_there() -> None:
     assert extras is not None and set(extras[1].split(",")) <= set(PROJECT["optional-dependencies"])
 
 
-def test_the_architecture_names_files_that_exist(subtests: pytest.Subtests) -> None:
+def test_architecture_names_files_that_exist(subtests: pytest.Subtests) -> None:
     page = text(ROOT / "docs" / "architecture.md")
     modules = {path.as_posix() for path in (ROOT / "agentnb").rglob("*.py")}
     for name in sorted(set(re.findall(r"`([\w/]+\.py)`", page))):
@@ -203,7 +203,7 @@ def test_the_architecture_names_files_that_exist(subtests: pytest.Subtests) -> N
             assert any(module.endswith(f"/{name}") for module in modules)
 
 
-def test_nothing_that_people_read_sounds_translated(subtests: pytest.Subtests) -> None:
+def test_user_facing_texts_do_not_sound_translated(subtests: pytest.Subtests) -> None:
     read = {page.name: text(page) for page in [*PAGES, ROOT / "CHANGELOG.md"]}
     for notebook in sorted((ROOT / "notebooks").glob("??_*.ipynb")):
         markdown = (cell for cell in json.loads(text(notebook))["cells"] if cell["cell_type"] == "markdown")

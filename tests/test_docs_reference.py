@@ -1,4 +1,4 @@
-"""docs/reference.md cannot go stale: it is made of the code, and every row has a meaning."""
+"""docs/reference.md is current: it is generated from the code, and every row has a meaning."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ import reference_page
 TEXT = reference_page.PAGE.read_text(encoding="utf-8")
 
 
-def test_reference_page_is_made_of_the_code() -> None:
+def test_reference_page_is_generated_from_the_code() -> None:
     assert reference_page.text() == TEXT, "Run python tests/reference_page.py"
 
 
-def test_tables_of_numbers_in_the_docs_are_made_of_the_defaults() -> None:
+def test_number_tables_in_the_docs_come_from_the_defaults() -> None:
     assert default_tables.stale() == [], "Run python tests/default_tables.py"
 
 
-def test_no_row_of_the_reference_lacks_a_meaning() -> None:
+def test_reference_rows_all_have_a_meaning() -> None:
     rows: list[tuple[str, str]] = []
     at = 0
     for line in TEXT.splitlines():
@@ -42,10 +42,10 @@ def test_no_row_of_the_reference_lacks_a_meaning() -> None:
 
 
 def test_reference_names_each_setting_option_command_and_preset() -> None:
-    settings = {one.name for one in fields(Agent) if one.init} - {"limits_of_file"}
-    of_models = {one.name for one in fields(Options)} - {"output_schema", "traits", "server"}
+    settings = {field.name for field in fields(Agent) if field.init} - {"limits_of_file"}
+    of_models = {field.name for field in fields(Options)} - {"output_schema", "traits", "server"}
     named = {*re.findall(r"^\| `(\w+)` ", TEXT, re.MULTILINE)}
-    assert {*settings, *of_models, *presets.names(), *(one.name for one in fields(RunOptions))} - named == set()
+    assert {*settings, *of_models, *presets.names(), *(field.name for field in fields(RunOptions))} - named == set()
     assert [name for name in COMMANDS if f"`%agent {name}" not in TEXT] == []
     assert [name for name in SHELL_COMMANDS if f"### agentnb {name}\n" not in TEXT] == []
 

@@ -1,4 +1,4 @@
-"""docs/replay.md cannot go stale: its code runs, and it names every column and every attribute."""
+"""docs/replay.md is current: its code runs, and it names every column and every attribute."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def test_every_column_of_the_table_is_explained() -> None:
         assert {column, general} & named, column
 
 
-def test_what_a_replay_holds_is_there() -> None:
-    found = replay("complex-fails", workflow_mode=True)
+def test_documented_fields_of_a_replay_exist() -> None:
+    replayed = replay("complex-fails", workflow_mode=True)
     section = TEXT.partition("Columns of `table()`")[0].rpartition("`first_divergence`")
     for name in re.findall(r"`([a-z_]+)`", "".join(section[1:])):
-        assert hasattr(found, name), name
+        assert hasattr(replayed, name), name
 
 
-def test_its_code_runs() -> None:
+def test_page_code_runs() -> None:
     r = replay(load_trace("complex-fails"), workflow_mode=True)
     assert (len(r.table()), r.caught_at) == (7, 4) and r.first_divergence is not None and r.sentence
     run = load_trace("didnt-close-out")

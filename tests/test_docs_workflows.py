@@ -1,4 +1,4 @@
-"""docs/workflows.md cannot go stale: its examples run and give what they say, and it names every key, type and field."""
+"""docs/workflows.md is current: its examples give their documented output, and it names every key, type and field."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REPLIES: dict[str, Any] = {
 
 
 def block(beginning: str) -> str:
-    """The example that begins so."""
+    """Return the example with this beginning."""
     return next(one for one in BLOCKS if one.startswith(beginning))
 
 
@@ -37,7 +37,7 @@ def first(text: str = "", **replies: Any) -> Run:
     return Workflow.from_yaml(text or block("agents:")).run_sync("Low water", replies={**REPLIES, **replies}, show=False)
 
 
-def test_the_first_example_gives_what_stands_below_it() -> None:
+def test_first_example_gives_the_output_below_it() -> None:
     run, told = first(), block("run.text")
     assert told.splitlines()[0].endswith(f"# {run.text!r}")
     assert f"# {run.steps['translation']['runs']}" in told and f"# {dict(run.back_edges)}" in told
@@ -45,14 +45,14 @@ def test_the_first_example_gives_what_stands_below_it() -> None:
     assert told.split("a row for each attempt: ")[1].removesuffix(", ...\n") == ", ".join(rows[:5])
 
 
-def test_the_condition_that_gives_up_ends_the_loop_before_its_limit() -> None:
+def test_giving_up_condition_ends_the_loop_before_its_limit() -> None:
     never = ['{"is_approved": false}'] * 3
     text = re.sub(r'condition: ".*"', lambda _: block("condition:").strip(), block("agents:"))
     run = first(text, judge=never)
     assert (run.status, run.text) == ("completed", "Basse mer vers six heures.")
 
 
-def test_the_example_of_the_kinds_of_steps_runs() -> None:
+def test_example_of_the_step_kinds_runs() -> None:
     said: list[Any] = []
 
     def fetch(station: str) -> str:
@@ -78,7 +78,7 @@ def test_inputs_and_the_task_file_can_be_read() -> None:
     assert Workflow.from_yaml(block("init:").split("\nwf =")[0]).tasks is not None
 
 
-def test_every_key_of_a_file_and_every_type_of_step_has_its_row() -> None:
+def test_file_keys_and_step_types_all_have_a_row() -> None:
     rows = set(re.findall(r"^\| `([\w ]+)`", TEXT, re.MULTILINE))
     assert {*OF_FILES} <= rows and {*KINDS} <= rows
     assert all(re.search(rf"\b{key}\b:?", TEXT) for key in OF_TASK_FILES), OF_TASK_FILES
@@ -99,21 +99,21 @@ def largest(values: dict[str, float]) -> str:
 
 
 def names_set_by(code: str, **more: Any) -> dict[str, Any]:
-    """The names that an example sets, which is run as a script would."""
+    """Return the names set by an example, run as a script."""
     script = code.replace("await ", "").replace(".run(", ".run_sync(")
     names: dict[str, Any] = {"Plan": Plan, "Workflow": Workflow, "means": means, "largest": largest, **more}
     exec(script, names)  # the page's own code
     return names
 
 
-def test_the_example_of_a_plan_gives_what_stands_beside_it() -> None:
+def test_plan_example_gives_the_output_beside_it() -> None:
     names = names_set_by(block("heaviest ="))
     assert names["heaviest"].validate([means, largest]) == []
     assert f"# {names['run'].text!r}" in block("heaviest =")
     assert Plan.read(names["heaviest"].to_yaml("planner")) == names["heaviest"]
 
 
-def test_the_example_of_the_planner_runs() -> None:
+def test_planner_example_runs() -> None:
     model = ScriptedModel(['{"steps": [{"type": "tool", "name": "largest", "args": {"values": {"Gentoo": 1}}}]}', "Gentoo."])
     code = block("planner =").replace('model="anthropic:NAME"', "model=model")
     assert code != block("planner =")
@@ -121,6 +121,6 @@ def test_the_example_of_the_planner_runs() -> None:
     assert (run.text, len(run.plans), len(run.variables["results"])) == ("Gentoo.", 2, 1)
 
 
-def test_every_type_field_place_and_action_of_plans_is_named() -> None:
+def test_types_fields_places_and_actions_of_plans_are_named() -> None:
     for name in (*TYPES, *PLACES, *PLAN_ACTIONS, *FIELDS, GENERATION, f"{MAX_PLAN_STEPS:,} steps", f"({DEFAULT_PLANS})"):
         assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", TEXT), name

@@ -1,4 +1,4 @@
-"""The errors a person reads."""
+"""Errors that a user reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLASSES = {name: value for name, value in vars(errors).items() if inspect.isclas
 
 
 def drawn() -> dict[str, str]:
-    """Each class of the tree in the docstring, with the one it hangs on."""
+    """Return each class of the tree in the docstring, with its parent."""
     parents: dict[str, str] = {}
     above: list[tuple[int, str]] = []
     for line in (errors.__doc__ or "").splitlines():
@@ -30,11 +30,11 @@ def drawn() -> dict[str, str]:
     return parents
 
 
-def test_the_tree_in_the_docstring_is_the_real_one() -> None:
+def test_tree_in_the_docstring_is_the_real_one() -> None:
     assert drawn() == {name: kind.__bases__[0].__name__ for name, kind in CLASSES.items()}
 
 
-def test_every_error_says_what_is_wrong_and_what_to_do_next(subtests: pytest.Subtests) -> None:
+def test_every_error_names_the_problem_and_the_next_step(subtests: pytest.Subtests) -> None:
     for kind in CLASSES.values():
         with subtests.test(kind.__name__):
             error = kind("It is broken", "Mend it")
@@ -49,14 +49,14 @@ def test_every_error_may_carry_its_run(subtests: pytest.Subtests) -> None:
             assert kind("x", run=run).run is run
 
 
-def test_every_error_can_go_to_another_process(subtests: pytest.Subtests) -> None:
+def test_every_error_can_be_pickled_to_another_process(subtests: pytest.Subtests) -> None:
     for kind in CLASSES.values():
         with subtests.test(kind.__name__):
             for again in (pickle.loads(pickle.dumps(kind("a", "b"))), copy.copy(kind("a", "b"))):
                 assert (type(again), again.what, again.hint) == (kind, "a", "b")
 
 
-def test_errors_are_of_the_kinds_that_python_knows(subtests: pytest.Subtests) -> None:
+def test_errors_derive_from_builtin_kinds(subtests: pytest.Subtests) -> None:
     for kind, known in [
         (errors.SettingsError, ValueError),
         (errors.NotAvailable, ImportError),
@@ -81,7 +81,7 @@ def test_two_sentences_make_one_line(subtests: pytest.Subtests) -> None:
             assert sentences(what, hint) == line
 
 
-def test_the_names_most_like_it_are_offered(subtests: pytest.Subtests) -> None:
+def test_most_similar_names_are_offered(subtests: pytest.Subtests) -> None:
     for name, known, said in [
         ("ad", ["add", "sub"], "Did you mean add?"),
         ("load", ["loud", "lead", "x"], "Did you mean loud or lead?"),

@@ -1,6 +1,6 @@
-"""Keys are planted in all of a run that a person or a model writes, and looked for in all that is made of the run.
+"""Exports reveal no key that a user or a model has written into a run.
 
-`EXPORTS` is the list of what is made to be sent. A new form gets a line there.
+`EXPORTS` lists the forms that are made to be sent. Add new forms there.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from agentnb.models import ScriptedModel
 from agentnb.tools.tool import ToolContext
 
 UNKNOWN = "ghp_" + "a1B2c3D4e5" * 4
-"""A key of nobody here, known by its shape."""
+"""An unknown key, recognized by its shape."""
 KNOWN = "localsecret-zz99yy88xx77"
-"""A key without a shape, that becomes known after the runs."""
+"""A shapeless key that becomes known after the runs."""
 BOTH = f"{UNKNOWN} and {KNOWN}"
 
 
@@ -63,7 +63,7 @@ async def choose(context: ToolContext) -> str:
 
 
 def planted() -> dict[str, Run]:
-    """Return runs with the keys in everything that somebody writes."""
+    """Return runs with the keys in every text that a user or model can write."""
     calls = [ToolCall("look", {"where": {BOTH: BOTH}}), ToolCall("fail", {"x": BOTH}), ToolCall("choose", {})]
     agent = Agent(ScriptedModel([calls, BOTH]), tools=[look, fail, choose], system=BOTH, name=UNKNOWN, todos=False)
     named: dict[str, Any] = {"tags": (BOTH,), "entity": BOTH, "context_type": BOTH, "notebook": f"{BOTH}.ipynb"}
@@ -112,7 +112,7 @@ EXPORTS: dict[str, Callable[[Run, Path], str]] = {
 
 
 def held(text: str, keys: tuple[str, ...]) -> list[str]:
-    """Return which of the keys the text holds, as it is or as a page or another JSON shows it."""
+    """Return the keys in the text, in plain form or as a page or another JSON spells them."""
     forms = (text, html.unescape(text), text.replace("\\", ""))
     return [key for key in keys if any(key in form for form in forms)]
 
@@ -130,7 +130,7 @@ def runs(tmp_path: Path) -> dict[str, tuple[Run, Path]]:
 
 
 @pytest.mark.slow("three runs in ten forms")
-def test_nothing_that_is_made_to_be_sent_holds_a_key(runs: dict[str, tuple[Run, Path]], subtests: pytest.Subtests) -> None:
+def test_sharable_exports_hold_no_key(runs: dict[str, tuple[Run, Path]], subtests: pytest.Subtests) -> None:
     for (name, (run, log)), (export, make) in itertools.product(runs.items(), EXPORTS.items()):
         with subtests.test(run=name, export=export):
             assert held(make(run, log), (UNKNOWN, KNOWN)) == []
@@ -138,7 +138,7 @@ def test_nothing_that_is_made_to_be_sent_holds_a_key(runs: dict[str, tuple[Run, 
 
 @pytest.mark.slow("three logs in twelve tables and four plots")
 def test_no_view_of_a_log_holds_a_known_key(runs: dict[str, tuple[Run, Path]], subtests: pytest.Subtests) -> None:
-    """Tables, plots and the text of ``agentnb show``, of a log that was written before the key was known."""
+    """Return tables, plots and the text of ``agentnb show`` of a log written before the key was known."""
     views: dict[str, Callable[[Run], str]] = {
         **{name: partial(_table, name) for name in tables.NAMES},
         **{f"plots.{name}": partial(_plot, name) for name in ("timeline", "cost", "tokens", "tools")},

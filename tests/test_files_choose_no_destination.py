@@ -1,6 +1,6 @@
-"""No file, log or trace chooses where calls and keys go: tried at every door, against a server that would take the key.
+"""No file, log or trace chooses where calls and keys go: every entry point is tried against a server that takes keys.
 
-`DOORS` lists all ways by which a name that a file or log holds becomes a model. A new way gets a line there.
+`ENTRY_POINTS` lists the ways in which a name from a file or log becomes a model. Add new ways there.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ RUNS = Path(".agentnb") / "runs"
 
 @dataclass
 class Place:
-    """A folder with the files of somebody else, and the server that they name."""
+    """Create a folder with files of another user, and the server that they name."""
 
     server: LoopbackServer
     lookups: list[str]
@@ -63,12 +63,12 @@ class Place:
 
     @property
     def allowed(self) -> str:
-        """What the person allows."""
+        """The allowance of the user."""
         return f"{self.address}&key={VARIABLE}"
 
     def received(self) -> list[int | None]:
-        """Return how the server answered; forget that, and the lookups of its name."""
-        answers = [one.answered for one in self.server.requests]
+        """Return the server's answer; reset it, and the lookups of its name."""
+        answers = [request.answered for request in self.server.requests]
         assert not self.lookups or answers, "a call was tried"
         self.server.requests.clear()
         self.lookups.clear()
@@ -81,7 +81,7 @@ class Place:
         return Path(name)
 
     def cut_off(self, **agent: Any) -> str:
-        """Write the log of an agent's run with this model that died after its first round; return its id."""
+        """Write the log of an agent run with this model that died after its first round; return its id."""
         model = ScriptedModel([ToolCall("look", {}), "Done."], name=self.name)
         return shortened(Agent(model, tools=[look], **agent).run_sync("go", store=Store(RUNS), show=False), "round_finished")
 
@@ -110,12 +110,12 @@ class Place:
 
 
 def shortened(run: Run, kind: str) -> str:
-    """Leave of the log what was there when the first event of this kind had been written; return the id of the run."""
+    """Cut the log after the first event of this kind; return the id of the run."""
     return cut_log(RUNS / f"{run.id}.jsonl", kind).stem
 
 
 def from_elsewhere(run_id: str) -> None:
-    """Write the log as another person's agentnb would have: with no marks, or those of another secret."""
+    """Write the log as another user's agentnb would: without marks, or with those of another secret."""
     path = RUNS / f"{run_id}.jsonl"
     path.write_bytes(b"".join(map(encode, load_trace(path).events)))
 
@@ -145,7 +145,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_limiters: None) -
 
 @pytest.fixture
 def shell() -> Iterator[InteractiveShell]:
-    """A shell with the extension, at which nobody is present: its standard input is no terminal."""
+    """A shell with the extension and nobody to ask: its standard input is not a terminal."""
     shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
     ipython_extension.load(shell)
     yield shell
@@ -153,7 +153,7 @@ def shell() -> Iterator[InteractiveShell]:
 
 
 def in_cell(shell: InteractiveShell, magic: str, line: str, text: str | None = None) -> None:
-    """Run a magic. Raises what the cell raises."""
+    """Run a magic; raises the error of the cell."""
     shell.user_ns["look"] = look
     if text is None:
         shell.run_line_magic(magic, line)
@@ -162,7 +162,7 @@ def in_cell(shell: InteractiveShell, magic: str, line: str, text: str | None = N
 
 
 def in_shell(*argv: object) -> None:
-    """Run a command. Raises `UrlNotAllowed` where the program ends with the code for invalid, before it has run anything."""
+    """Run a command. Raises `UrlNotAllowed` if the program ends with the code for invalid before it runs anything."""
     code = main([str(one) for one in argv])
     if code == 2:
         raise UrlNotAllowed("", "")
@@ -177,8 +177,8 @@ def cell_options(urls: list[str]) -> str:
     return "".join(f" --allow-url '{url}'" for url in urls)
 
 
-Door = Callable[[Place, InteractiveShell, list[str]], Any]
-"""Uses a door with these URLs allowed."""
+EntryPoint = Callable[[Place, InteractiveShell, list[str]], Any]
+"""Uses an entry point with these URLs allowed."""
 
 
 def file_step(place: Place, shell: InteractiveShell, urls: list[str], options: str = "") -> None:
@@ -227,7 +227,7 @@ def model_of_a_logged_workflow(place: Place, shell: InteractiveShell, urls: list
 
 
 def continued_from_elsewhere(place: Place, shell: InteractiveShell, urls: list[str]) -> None:
-    """Continue a run that was recovered with another model, from a log which says that the person named its model."""
+    """Continue a run recovered with another model, from a log that claims the user named its model."""
     with place.alone(place.allowed):
         run = Agent(place.name, tools=[look]).run_sync("go", store=Store(RUNS), show=False)
     from_elsewhere(shortened(run, "round_started"))
@@ -264,14 +264,14 @@ def streamed(place: Place, shell: InteractiveShell, urls: list[str]) -> None:
 
 
 def nested_file(place: Place, shell: InteractiveShell, urls: list[str]) -> Run:
-    """Run a file that runs a file that names the model in a branch that is not taken at first."""
+    """Run a file that runs a file that names the model in a branch not taken at first."""
     place.workflow("deepest.yaml")
     Path("middle.yaml").write_text("workflow: [{id: m, type: workflow, file: deepest.yaml}]\n", "utf-8")
     Path("outer.yaml").write_text("workflow: [{id: o, type: workflow, file: middle.yaml}]\n", "utf-8")
     return Workflow.from_yaml("outer.yaml").run_sync("go", show=False, allow_urls=urls)
 
 
-DOORS: dict[str, Door] = {
+ENTRY_POINTS: dict[str, EntryPoint] = {
     "Workflow.run_sync of a file": lambda p, s, urls: Workflow.from_yaml(p.workflow()).run_sync(
         "go", show=False, allow_urls=urls
     ),
@@ -311,9 +311,9 @@ DOORS: dict[str, Door] = {
 }
 
 
-def test_every_door_needs_the_persons_word(place: Place, shell: InteractiveShell, subtests: pytest.Subtests) -> None:
-    for door, use in DOORS.items():
-        with subtests.test(door):
+def test_every_entry_needs_consent_of_the_user(place: Place, shell: InteractiveShell, subtests: pytest.Subtests) -> None:
+    for entry_point, use in ENTRY_POINTS.items():
+        with subtests.test(entry_point):
             with place.alone(), pytest.raises(UrlNotAllowed):
                 use(place, shell, [])
             assert place.received() == []
@@ -363,26 +363,26 @@ WORDS: dict[str, Callable[[Place, InteractiveShell], Any]] = {
 }
 
 
-def test_the_persons_own_word_needs_no_other(place: Place, shell: InteractiveShell, subtests: pytest.Subtests) -> None:
+def test_word_of_the_user_is_enough(place: Place, shell: InteractiveShell, subtests: pytest.Subtests) -> None:
     for word, use in WORDS.items():
         with subtests.test(word), place.alone():
             use(place, shell)
             assert place.received().count(200) >= 1
 
 
-def test_a_conversation_goes_on_where_the_person_began_it(place: Place, shell: InteractiveShell) -> None:
+def test_conversation_continues_at_its_original_destination(place: Place, shell: InteractiveShell) -> None:
     in_cell(shell, "agent", f"-m {place.name}", "Go")
     in_cell(shell, "agent", "--continue", "More")
     assert place.received() == [200, 200]
 
 
-def test_a_run_that_is_made_again_calls_nobody(place: Place, shell: InteractiveShell) -> None:
+def test_reproduced_run_calls_nobody(place: Place, shell: InteractiveShell) -> None:
     run = Agent(ScriptedModel(["Done."], name=place.name)).run_sync("go", store=Store(RUNS), show=False)
     assert reproduce_sync(load_trace(RUNS / f"{run.id}.jsonl")).text == "Done."
     assert place.received() == []
 
 
-def test_notebook_asks_once_about_a_url_and_remembers_it(
+def test_notebook_asks_once_per_url(
     place: Place, shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[str] = []
@@ -428,21 +428,21 @@ def test_terminal_asks_about_a_url_before_anything_runs(
             assert f"--allow-url '{place.allowed}'" in capsys.readouterr().err
 
 
-def test_a_run_that_waits_again_names_what_was_allowed(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_that_waits_again_names_its_allowances(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     path = place.workflow("asks.yaml", "{type: human, id: h, ask: 'Yes?', confirm: true}, ")
     assert main(["exec", str(path), "--allow-url", place.allowed]) == 4
     assert capsys.readouterr().err.splitlines()[-1].endswith(f" --allow-url '{place.allowed}'")
 
 
-def test_local_server_gets_a_key_only_if_the_person_allows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_server_gets_a_key_only_with_consent(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     text = f'agents: {{a: {{model: "openai:m?url={place.server.url}/v1"}}}}\nworkflow: [{{type: agent, name: a, prompt: Go}}]\n'
     with pytest.raises(WorkflowError, match="wants a key"):
         Workflow.from_yaml(text).run_sync("go", show=False)
-    assert [one.answered for one in place.server.requests] == [401]
+    assert [request.answered for request in place.server.requests] == [401]
     place.server.requests.clear()
     Workflow.from_yaml(text).run_sync("go", show=False, allow_urls=[f"{place.server.url}&key=OPENAI_API_KEY"])
-    assert [one.answered for one in place.server.requests] == [200]
+    assert [request.answered for request in place.server.requests] == [200]
 
 
 def test_panel_offers_no_disallowed_model_of_a_log(place: Place) -> None:
@@ -453,7 +453,7 @@ def test_panel_offers_no_disallowed_model_of_a_log(place: Place) -> None:
     assert [name for name in models_to_offer(Session(), {}, used) if name in used] == [place.name, "ollama:m"]
 
 
-def test_own_log_keeps_only_the_word_of_the_person(place: Place, subtests: pytest.Subtests) -> None:
+def test_own_log_keeps_only_the_consent_of_the_user(place: Place, subtests: pytest.Subtests) -> None:
     for kind in (str, FileModelName):
         with place.alone(place.allowed):
             run = Agent(kind(place.name)).run_sync("go", store=Store(RUNS), show=False)
@@ -464,7 +464,7 @@ def test_own_log_keeps_only_the_word_of_the_person(place: Place, subtests: pytes
             assert type(from_log.logged_model(load_trace(RUNS / f"{run.id}.jsonl"))) is FileModelName
 
 
-def test_own_log_of_a_typed_workflow_is_the_persons_word(
+def test_own_log_of_a_typed_workflow_is_consent(
     place: Place, shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     text = place.workflow().read_text("utf-8")

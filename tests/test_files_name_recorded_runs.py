@@ -1,4 +1,4 @@
-"""A file or log of others names recorded runs only where a workflow file has them beside it."""
+"""Foreign files and logs name recorded runs only where a workflow file has them beside it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REFUSED = "which are not in the folder of a workflow file"
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with recorded runs beside it and in it, and links from one to the other."""
+    """Enter a folder with recorded runs beside it and in it, and links between them."""
     folder = tmp_path / "work"
     for runs in (folder / "runs", folder / "sub" / "runs", tmp_path / "private"):
         runs.mkdir(parents=True)
@@ -34,21 +34,21 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def of_file(path: str, at: str = "work.yaml") -> str:
-    """Run a workflow file whose agent has this model; return how that ended."""
+    """Run a workflow file whose agent has this model; return its result."""
     Path(at).write_text(f'agents: {{a: {{model: "recorded:{path}"}}}}\nworkflow: [{{type: agent, name: a, prompt: Go}}]\n')
     workflow = Workflow.from_yaml(Path(at))
     return outcome(lambda: workflow.run_sync("Go", show=False))
 
 
-def outcome(door: Callable[[], Run]) -> str:
+def outcome(entry_point: Callable[[], Run]) -> str:
     try:
-        return door().status
+        return entry_point().status
     except SettingsError as error:
         assert REFUSED in error.what and "recorded:" in error.hint, error
         return "refused"
 
 
-def test_a_workflow_file_names_recorded_runs_beside_it_only(work: Path, subtests: pytest.Subtests) -> None:
+def test_workflow_file_names_recorded_runs_beside_it_only(work: Path, subtests: pytest.Subtests) -> None:
     private = work.parent / "private"
     cases = {
         "beside it": (of_file("runs/a.jsonl"), True),
@@ -70,8 +70,8 @@ def test_a_workflow_file_names_recorded_runs_beside_it_only(work: Path, subtests
             assert ended == ("completed" if allowed else "refused")
 
 
-def test_other_doors_take_no_path_of_a_file_or_log(work: Path, subtests: pytest.Subtests) -> None:
-    """A text has no folder, and what a log of others says of its own is nothing."""
+def test_other_entries_take_no_path_from_a_file_or_log(work: Path, subtests: pytest.Subtests) -> None:
+    """A text has no folder, and a foreign log's own claims do not count."""
     text = 'agents: {a: {model: "recorded:runs"}}\nworkflow: [{type: agent, name: a, prompt: Go}]\n'
     (work / "sub" / "w.yaml").write_text(text)
     logs = work / "logs"
@@ -89,7 +89,7 @@ def test_other_doors_take_no_path_of_a_file_or_log(work: Path, subtests: pytest.
     claims = log(whole, "claims", cut=2)
     claims.write_bytes(claims.read_bytes().replace(b'"source":""', source))
     foreign, cut = log(agent, "elsewhere"), log(agent, "cut", cut=2)
-    doors: dict[str, tuple[Callable[[], Run], bool]] = {
+    entry_points: dict[str, tuple[Callable[[], Run], bool]] = {
         "a text": (lambda: Workflow.from_yaml(text).run_sync("Go", show=False), False),
         "a text that was typed": (lambda: Workflow.from_yaml(text).as_typed().run_sync("Go", show=False), True),
         "fork of a log from elsewhere": (lambda: fork_sync(load_trace(foreign), 1), False),
@@ -98,8 +98,8 @@ def test_other_doors_take_no_path_of_a_file_or_log(work: Path, subtests: pytest.
         "recover a log from elsewhere": (lambda: asyncio.run(recover(cut, trust_log=True)), False),
         "recover a workflow that says it is here": (lambda: asyncio.run(recover(claims, trust_log=True)), False),
     }
-    for name, (door, allowed) in doors.items():
+    for name, (entry_point, allowed) in entry_points.items():
         with subtests.test(name):
-            assert outcome(door) == ("completed" if allowed else "refused")
+            assert outcome(entry_point) == ("completed" if allowed else "refused")
     with subtests.test("agentnb exec"):
         assert main(["exec", "sub/w.yaml", "Go"]) == 2

@@ -1,4 +1,4 @@
-"""What every test is kept from: other machines, the folder and the keys of another test, the settings of this machine."""
+"""Isolation of every test: from other machines, folders and keys of other tests, and settings of this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from agentnb import settings
 
 ELSEWHERE = ("192.0.2.1", 80)
-"""An address that is kept for documents: nobody has it."""
+"""An address reserved for documentation."""
 seen: list[Path] = []
 
 
@@ -34,7 +34,7 @@ def open_in_a_loop() -> None:
 
 
 @pytest.mark.parametrize("reach", [open_socket, ask_for_its_status, open_in_a_loop])
-def test_a_test_that_reaches_another_machine_fails(reach: object) -> None:
+def test_test_that_reaches_another_machine_fails(reach: object) -> None:
     with pytest.raises(AssertionError, match=r"A test tried to reach 192\.0\.2\.1: only loopback is allowed"):
         reach()  # type: ignore[operator]
 
@@ -45,7 +45,7 @@ def test_loopback_can_be_reached() -> None:
 
 
 @pytest.mark.parametrize("left", ["a file", "another"])
-def test_what_a_test_leaves_in_its_folder_and_kernel_no_other_sees(left: str) -> None:
+def test_files_and_kernel_state_of_a_test_are_isolated(left: str) -> None:
     assert list(Path().iterdir()) == [] and not settings.has_key("anthropic")
     Path(left).touch()
     settings.keep_key("anthropic", "sk-test-0123456789")
@@ -53,7 +53,7 @@ def test_what_a_test_leaves_in_its_folder_and_kernel_no_other_sees(left: str) ->
     seen.append(Path.cwd())
 
 
-def test_the_folder_that_a_test_asks_for_is_the_one_it_works_in(tmp_path: Path) -> None:
+def test_requested_folder_is_the_working_folder(tmp_path: Path) -> None:
     assert Path.cwd() == tmp_path.resolve()
 
 

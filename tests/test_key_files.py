@@ -1,4 +1,4 @@
-"""Files that hold keys by their name."""
+"""Names of files that contain keys."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How keys are held: where they are looked for, and which texts are known as secrets.
+"""Keys: where they are looked up, and which texts count as secrets.
 
-That they come out nowhere is for test_planted_keys.py.
+test_planted_keys.py tests that they are exposed nowhere.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def revealed(name: str) -> str | None:
 # A key
 
 
-def test_a_key_shows_where_it_is_from_and_never_itself() -> None:
+def test_key_shows_its_origin_and_never_itself() -> None:
     key = settings.Key("ANTHROPIC_API_KEY", SECRET, settings.ENVIRONMENT)
     assert repr(key) == str(key) == f"{key}" == "<key ANTHROPIC_API_KEY from the environment>"
     assert SECRET not in str({"key": key}) and not hasattr(key, "__dict__")
     assert key.reveal() == SECRET
 
 
-def test_a_key_is_neither_pickled_nor_copied(subtests: pytest.Subtests) -> None:
+def test_key_is_neither_pickled_nor_copied(subtests: pytest.Subtests) -> None:
     for way in [pickle.dumps, copy.copy, copy.deepcopy]:
         with subtests.test(way.__name__):
             with pytest.raises(TypeError, match="cannot be pickled"):
@@ -54,12 +54,10 @@ def test_keys_of_the_same_text_are_equal() -> None:
     assert len({first, second, third}) == 2
 
 
-# Where a key is looked for
+# Key lookup
 
 
-def test_a_kept_key_goes_before_that_of_the_environment_and_that_before_the_keyring(
-    monkeypatch: pytest.MonkeyPatch, memory: MemoryKeyring
-) -> None:
+def test_kept_key_precedes_environment_and_keyring(monkeypatch: pytest.MonkeyPatch, memory: MemoryKeyring) -> None:
     memory.held["agentnb", "ANTHROPIC_API_KEY"] = "from-keyring"
     assert revealed("anthropic") == "from-keyring"
     monkeypatch.setenv("ANTHROPIC_API_KEY", " from-environment\n")
@@ -68,7 +66,7 @@ def test_a_kept_key_goes_before_that_of_the_environment_and_that_before_the_keyr
     assert revealed("anthropic") == revealed("ANTHROPIC_API_KEY") == "from-kernel"
 
 
-def test_a_key_says_where_it_is_from(monkeypatch: pytest.MonkeyPatch, memory: MemoryKeyring) -> None:
+def test_key_names_its_origin(monkeypatch: pytest.MonkeyPatch, memory: MemoryKeyring) -> None:
     memory.held["agentnb", "OPENAI_API_KEY"] = SECRET
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     settings.keep_key("OPENROUTER_API_KEY", SECRET)
@@ -76,7 +74,7 @@ def test_a_key_says_where_it_is_from(monkeypatch: pytest.MonkeyPatch, memory: Me
     assert [key.source for key in found if key] == ["the keyring", "the environment", "this kernel"]
 
 
-def test_the_keyring_is_asked_once_for_a_name(memory: MemoryKeyring) -> None:
+def test_keyring_is_asked_once_for_a_name(memory: MemoryKeyring) -> None:
     for _ in range(3):
         assert settings.find_key("anthropic") is None
         assert settings.find_key("openai-responses") is settings.find_key("openai") is None
@@ -99,7 +97,7 @@ def test_many_threads_ask_the_keyring_once(memory: MemoryKeyring) -> None:
     assert memory.asked == ["ANTHROPIC_API_KEY"]
 
 
-def test_whether_there_is_a_key_asks_no_keyring(memory: MemoryKeyring) -> None:
+def test_checking_for_a_key_asks_no_keyring(memory: MemoryKeyring) -> None:
     memory.held["agentnb", "ANTHROPIC_API_KEY"] = SECRET
     assert not settings.has_key("anthropic")
     assert settings.providers_with_key() == []
@@ -107,11 +105,11 @@ def test_whether_there_is_a_key_asks_no_keyring(memory: MemoryKeyring) -> None:
     assert memory.asked == []
 
 
-def test_a_keyring_that_fails_has_no_key(locked: None) -> None:
+def test_failing_keyring_has_no_key(locked: None) -> None:
     assert settings.find_key("anthropic") is None
 
 
-def test_without_the_package_there_is_no_keyring(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_missing_package_means_no_keyring(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     assert settings.find_key("anthropic") is None
     with pytest.raises(SettingsError, check=snapshot.worded):
@@ -120,15 +118,13 @@ def test_without_the_package_there_is_no_keyring(monkeypatch: pytest.MonkeyPatch
     assert settings.forget_key("anthropic") == ()
 
 
-def test_the_package_keyring_is_loaded_only_when_a_key_is_looked_for() -> None:
+def test_keyring_package_loads_only_to_look_for_a_key() -> None:
     code = "import sys, agentnb.settings as s; s.has_key('anthropic'); print('keyring' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "False"
 
 
-def test_what_cannot_be_a_key_is_refused_without_repeating_it(
-    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
-) -> None:
+def test_impossible_key_is_refused_unrepeated(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     for broken in ["sk-one sk-two", "sk-one\nsk-two", "sk-täst-0123456789", "'sk-quoted-0123456789'"]:
         with subtests.test(broken):
             monkeypatch.setenv("ANTHROPIC_API_KEY", broken)
@@ -140,7 +136,7 @@ def test_what_cannot_be_a_key_is_refused_without_repeating_it(
             assert settings.find_key("openai") is None
 
 
-def test_a_blank_text_is_not_kept(subtests: pytest.Subtests) -> None:
+def test_blank_text_is_not_kept(subtests: pytest.Subtests) -> None:
     for blank in ["", "  \n"]:
         with subtests.test(repr(blank)):
             with pytest.raises(SettingsError, match="it is blank"):
@@ -148,7 +144,7 @@ def test_a_blank_text_is_not_kept(subtests: pytest.Subtests) -> None:
             assert not settings.has_key("anthropic")
 
 
-def test_white_space_around_a_key_is_left_out() -> None:
+def test_white_space_around_a_key_is_stripped() -> None:
     settings.keep_key("anthropic", f" {SECRET}\n")
     assert revealed("anthropic") == SECRET
 
@@ -156,19 +152,19 @@ def test_white_space_around_a_key_is_left_out() -> None:
 # Keeping and forgetting
 
 
-def test_a_key_can_be_kept_in_the_keyring_too(memory: MemoryKeyring, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_can_be_kept_in_the_keyring_too(memory: MemoryKeyring, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.keep_key("anthropic", SECRET, in_keyring=True)
     assert memory.held == {("agentnb", "ANTHROPIC_API_KEY"): SECRET}
     monkeypatch.setattr(settings, "_held", settings._Held())  # a new kernel
     assert revealed("anthropic") == SECRET
 
 
-def test_a_key_is_put_in_no_keyring_unasked(memory: MemoryKeyring) -> None:
+def test_key_enters_no_keyring_unasked(memory: MemoryKeyring) -> None:
     settings.keep_key("anthropic", SECRET)
     assert memory.held == {}
 
 
-def test_forgetting_says_where_the_key_was(memory: MemoryKeyring) -> None:
+def test_forgetting_names_where_the_key_was(memory: MemoryKeyring) -> None:
     assert settings.forget_key("anthropic") == ()
     settings.keep_key("anthropic", SECRET)
     assert settings.forget_key("anthropic") == ("this kernel",)
@@ -178,7 +174,7 @@ def test_forgetting_says_where_the_key_was(memory: MemoryKeyring) -> None:
     assert settings.find_key("anthropic") is None
 
 
-def test_the_keyring_is_asked_again_after_something_was_kept_or_forgotten(memory: MemoryKeyring) -> None:
+def test_keyring_is_asked_again_after_keeping_or_forgetting(memory: MemoryKeyring) -> None:
     assert settings.find_key("anthropic") is None
     memory.held["agentnb", "ANTHROPIC_API_KEY"] = SECRET
     assert settings.find_key("anthropic") is None
@@ -189,15 +185,15 @@ def test_the_keyring_is_asked_again_after_something_was_kept_or_forgotten(memory
     assert settings.find_key("anthropic") is None
 
 
-def test_a_keyring_that_takes_nothing_is_told_and_the_kernel_keeps_the_key(locked: None, snapshot: Snapshot) -> None:
+def test_refusing_keyring_warns_and_the_kernel_keeps_the_key(locked: None, snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, check=snapshot.worded) as caught:
         settings.keep_key("anthropic", SECRET, in_keyring=True)
     assert SECRET not in repr(caught.value) and caught.value.__context__ is None
     assert revealed("anthropic") == SECRET
 
 
-def test_a_keyring_that_loses_what_it_takes_is_told() -> None:
-    assert type(keyring.get_keyring()).__module__ == "keyring.backends.null"  # what all tests have
+def test_keyring_that_loses_a_key_is_reported() -> None:
+    assert type(keyring.get_keyring()).__module__ == "keyring.backends.null"  # shared by all tests
     with pytest.raises(SettingsError, match="not there afterwards"):
         settings.keep_key("anthropic", SECRET, in_keyring=True)
 
@@ -205,7 +201,7 @@ def test_a_keyring_that_loses_what_it_takes_is_told() -> None:
 # Names
 
 
-def test_another_name_is_refused_with_those_most_like_it(subtests: pytest.Subtests) -> None:
+def test_unknown_name_is_refused_with_similar_ones(subtests: pytest.Subtests) -> None:
     for name, advice in [
         ("antropic", "Did you mean anthropic?"),
         ("anthropic_api_key", "Did you mean ANTHROPIC_API_KEY?"),
@@ -221,7 +217,7 @@ def test_another_name_is_refused_with_those_most_like_it(subtests: pytest.Subtes
                 assert advice in str(caught.value)
 
 
-def test_a_key_in_the_place_of_its_name_is_not_repeated(subtests: pytest.Subtests) -> None:
+def test_key_in_place_of_its_name_is_not_repeated(subtests: pytest.Subtests) -> None:
     for typed in [SECRET, "sk-ant-api03-Ab_9-zZ", "AKIA0123456789EXAMPLE", "gsk_0123456789abcdefgh"]:
         with subtests.test(typed):
             with pytest.raises(SettingsError) as caught:
@@ -239,7 +235,7 @@ def test_any_variable_can_name_a_key(monkeypatch: pytest.MonkeyPatch, name: str)
 # Secrets
 
 
-def test_secrets_are_all_keys_that_are_known_the_longest_first(monkeypatch: pytest.MonkeyPatch, memory: MemoryKeyring) -> None:
+def test_secrets_are_all_known_keys_longest_first(monkeypatch: pytest.MonkeyPatch, memory: MemoryKeyring) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "in-environment")
     monkeypatch.setenv("GATEWAY_API_KEY", "asked-for-in-environment")
     memory.held["agentnb", "OPENAI_API_KEY"] = "in-the-keyring"
@@ -251,14 +247,14 @@ def test_secrets_are_all_keys_that_are_known_the_longest_first(monkeypatch: pyte
     assert set(settings.secrets()[1:3]) == {"in-environment", "in-the-keyring"}
 
 
-def test_a_short_text_is_no_secret(subtests: pytest.Subtests) -> None:
+def test_short_text_is_not_a_secret(subtests: pytest.Subtests) -> None:
     for text, secrets in [("1234567", ()), ("12345678", ("12345678",))]:
         with subtests.test(text):
             settings.keep_key("anthropic", text)
             assert settings.secrets() == secrets
 
 
-def test_what_was_forgotten_stays_a_secret_for_a_model_may_still_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgotten_key_stays_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     settings.keep_key("anthropic", SECRET)
     assert settings.secrets() == (SECRET,)
     settings.forget_key("anthropic")
@@ -268,7 +264,7 @@ def test_what_was_forgotten_stays_a_secret_for_a_model_may_still_use_it(monkeypa
     assert set(settings.secrets()) == set(settings.known_secrets()) == {SECRET, OTHER}
 
 
-def test_a_key_is_a_secret_from_the_moment_that_it_is_made() -> None:
+def test_key_is_a_secret_from_its_creation() -> None:
     assert settings.known_secrets() == ()
     settings.Key("MY_KEY", SECRET, settings.KERNEL)
     settings.Key("MY_KEY", "x", settings.KERNEL)
@@ -285,6 +281,6 @@ def test_many_threads_may_make_keys_at_once() -> None:
     assert sorted(settings.known_secrets()) == texts
 
 
-def test_a_secret_that_no_key_can_be_is_taken_out_of_texts_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secret_that_cannot_be_a_key_is_redacted_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-one sk-two")
     assert settings.secrets() == ("sk-one sk-two",)

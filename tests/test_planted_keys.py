@@ -1,6 +1,6 @@
-"""A known key is planted at every door, and must come out at none: not in the log, the run, the card, a request, an error.
+"""A key planted at any entry point is exposed nowhere: not in the log, the run, the card, a request, or an error.
 
-`DOORS` is the list of all ways by which text gets into a run or to the person. A new way gets a line there.
+`ENTRY_POINTS` lists the ways in which text reaches a run or the user. Add new ways there.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ OTHER = "or-fedcba9876543210"
 
 
 class Bench:
-    """Makes runs, and collects all that can be seen of them."""
+    """Makes runs, and collects everything visible of them."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -88,7 +88,7 @@ class Bench:
         self.seen.setdefault(place, []).extend(map(str, texts))
 
     def run(self, *replies: Any, model: Any = None, prompt: str = "go", **settings_: Any) -> Run:
-        """A run with a scripted model, unless another is given, seen from everywhere. ``answer`` is for what its tool asks."""
+        """Return a run with a scripted model or the given one, seen from everywhere. ``answer`` is for its tool's questions."""
         rules, before, answer = (settings_.pop(name, None) for name in ("rules", "continue_from", "answer"))
         model = model or ScriptedModel(replies)
         agent = Agent(model, **settings_)
@@ -127,7 +127,7 @@ class Bench:
         self.see("dry run", dry_text("scripted:script", request), (request.system, list(request.messages), request.tools))
 
     def error(self, error: BaseException) -> None:
-        """An error that the person gets."""
+        """Show an error that the user gets."""
         self.see("errors", error, repr(error), repr(error.args), *traceback.format_exception(error))
 
     def look_at(self, run: Run) -> None:
@@ -140,7 +140,7 @@ class Bench:
         self.see("page", page_html(run), run_html(run), run_text(run))
 
     def leaks(self) -> list[str]:
-        """The places where a key can be seen, as it is or in another spelling."""
+        """Return the places that show the key, in any spelling."""
         files = [path.read_text(encoding="utf-8") for path in self.folder.rglob("*.jsonl")]
         places = {"log file": files, **self.seen}
         told = {place: plain("\n".join(texts)) for place, texts in places.items()}
@@ -148,7 +148,7 @@ class Bench:
 
 
 def plain(text: str) -> str:
-    """The text as somebody would read it who undoes what JSON and HTML do to it, twice over."""
+    """Return the text with JSON and HTML escapes undone twice."""
     found = [text]
     for _ in range(2):
         text = re.sub(r"\\+u([0-9a-fA-F]{4})", lambda one: chr(int(one[1], 16)), html.unescape(text))
@@ -158,13 +158,13 @@ def plain(text: str) -> str:
 
 @pytest.fixture
 def new_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Bench]:
-    """Makes a bench, in a process that knows of one key by the environment and has met none."""
+    """Create a bench in a process that knows one key from the environment."""
     numbers = itertools.count()
 
     def made() -> Bench:
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
         for name in ("OPENAI_API_KEY", "GITHUB_TOKEN"):
-            monkeypatch.delenv(name, raising=False)  # a door before this may have set it
+            monkeypatch.delenv(name, raising=False)  # an earlier entry may have set it
         monkeypatch.setattr(settings, "_held", settings._Held())
         folder = tmp_path / f"bench{next(numbers)}"
         folder.mkdir()
@@ -173,11 +173,11 @@ def new_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], B
     return made
 
 
-# Doors: what tools say
+# Entry points: tool output
 
 
 def gives(value: Any) -> Callable[[Bench], None]:
-    """A tool returns this."""
+    """Let a tool return this."""
 
     def plant(bench: Bench) -> None:
         def look() -> Any:
@@ -210,7 +210,7 @@ def result_table(bench: Bench) -> None:
 
 
 def outcome(**fields: Any) -> Callable[[Bench], None]:
-    """A tool returns an outcome with this."""
+    """Let a tool return an outcome with this."""
 
     def plant(bench: Bench) -> None:
         async def look() -> ToolOutcome:
@@ -231,7 +231,7 @@ def read_on_in_a_result(bench: Bench) -> None:
     bench.run(ToolCall("look", {}, "a"), call, "Done.", tools=[look], history=History(result_characters=1000))
 
 
-# Doors: what the person or the agent's maker writes
+# Entry points: text of the user or the agent's author
 
 
 def tool_schema(bench: Bench) -> None:
@@ -279,12 +279,12 @@ def said_to_the_card(bench: Bench) -> None:
 
 
 def rules(**given: Any) -> Callable[[Bench], None]:
-    """Guides, policies and the line with each request say this."""
+    """Put this into guides, policies and the line with each request."""
     return lambda bench: bench.run("Hm.", "Hm.", rules=given) and None
 
 
 def once(run: Run) -> Continue | None:
-    """A policy that goes on once, with these words."""
+    """A policy that continues once, with these words."""
     return Continue("said", f"Go on with {KEY}", (Guidance("own", "text", f"And {KEY}"),)) if len(run.rounds) == 1 else None
 
 
@@ -296,7 +296,7 @@ def gate(bench: Bench) -> None:
 
 
 def older_conversation(bench: Bench) -> None:
-    """A run of a process that did not know the key yet is gone on with."""
+    """Continue a run of a process that did not know the key yet."""
     bench.monkeypatch.delenv("ANTHROPIC_API_KEY")
     bench.monkeypatch.setattr(settings, "_held", settings._Held())
     before = Agent(ScriptedModel([ToolCall("look", {"a": KEY}, KEY), f"It is {KEY}"])).run_sync(f"Is it {KEY}?")
@@ -305,7 +305,7 @@ def older_conversation(bench: Bench) -> None:
     bench.run("Well.", continue_from=before)
 
 
-# Doors: the todo list
+# Entry points: the todo list
 
 
 def board_of_the_person(bench: Bench) -> None:
@@ -316,7 +316,7 @@ def board_of_the_person(bench: Bench) -> None:
     board = ReadAnew()
     board.add(f"Log in with {KEY}")
     run = bench.run("Hm.", "Hm.", "Done.", todos=board)
-    assert len([event for event in run.events if type(event).__name__ == "TodosChanged"]) <= 1  # it is no change at each look
+    assert len([event for event in run.events if type(event).__name__ == "TodosChanged"]) <= 1  # the list is equal at each look
     bench.see("printed", todo_text(board))
 
 
@@ -333,11 +333,11 @@ def todos_of_the_model(bench: Bench) -> None:
     bench.run(ToolCall("agent_manage_todos", {"operation": "write", "todoList": [todo]}), "Hm.", "Hm.", "Hm.", todos=True)
 
 
-# Doors: questions
+# Entry points: questions
 
 
 def question(schema: dict[str, Any] | None, answer: Any, got: Any) -> Callable[[Bench], None]:
-    """A tool asks, and is answered."""
+    """Let a tool ask, and answer it."""
 
     def plant(bench: Bench) -> None:
         heard = []
@@ -354,11 +354,11 @@ def question(schema: dict[str, Any] | None, answer: Any, got: Any) -> Callable[[
     return plant
 
 
-# Doors: the model and its server
+# Entry points: the model and its server
 
 
 def reply(*parts: Any, **fields: Any) -> Callable[[Bench], None]:
-    """The model replies this, and then answers."""
+    """Let the model reply this, and then answer."""
 
     def look(**given: Any) -> str:
         """Look."""
@@ -368,7 +368,7 @@ def reply(*parts: Any, **fields: Any) -> Callable[[Bench], None]:
 
 
 def arguments(bench: Bench) -> None:
-    """The tool gets them as they stand in the log."""
+    """The tool gets the arguments as in the log."""
     got = []
 
     def look(where: str) -> str:
@@ -383,8 +383,8 @@ def arguments(bench: Bench) -> None:
 def ids_alike_without_the_key(bench: Bench) -> None:
     calls = [ToolCall("look", {"n": n}, identity) for n, identity in enumerate((KEY, KEY[:20], f"{KEY}{KEY}"))]
     run = bench.run(calls, [ToolCall("look", {}, KEY)], "Done.", tools=[lambda_tool])
-    ids = [record.call.id for one in run.rounds for record in one.records]
-    assert len(set(ids)) == 4 and all(record.result for one in run.rounds for record in one.records)
+    ids = [record.call.id for round_ in run.rounds for record in round_.records]
+    assert len(set(ids)) == 4 and all(record.result for round_ in run.rounds for record in round_.records)
 
 
 def lambda_tool(n: int = 0) -> str:
@@ -405,7 +405,7 @@ THOUGHTS = [ThinkingDelta(piece) for piece in ("Is it sk-", "test-0123456789a", 
 
 
 def fails(error: Exception) -> Callable[[Bench], None]:
-    """The model fails in the first round, and in a later one."""
+    """Let the model fail in the first round, and in a later one."""
 
     def plant(bench: Bench) -> None:
         bench.run(error)
@@ -422,7 +422,7 @@ def final_answer_that_does_not_come(bench: Bench) -> None:
 
 
 def bug(bench: Bench) -> None:
-    """The log is redacted; the exception itself is shown as it is, since it is not for the person to put right."""
+    """The log is redacted; the exception is shown unchanged, since it is not for the user to correct."""
 
     def broken(*given: object, **more: object) -> None:
         raise RuntimeError(f"a bug with {KEY}")
@@ -436,7 +436,7 @@ def bug(bench: Bench) -> None:
 
 @dataclass(frozen=True)
 class Repeats(Misbehaviour):
-    """A gateway that repeats the key in all that it makes up itself, and in the reply."""
+    """Run a gateway that repeats the key in all that it generates, and in the reply."""
 
     line: Any
 
@@ -454,14 +454,14 @@ def gateway(provider: str) -> Callable[[Bench], None]:
             bench.run(model=server.model(provider), tools=[lambda_tool], max_rounds=2)
             assert bench.runs[-1].text == "Well, [key]"
             bench.run(model=server.model(provider), continue_from=bench.runs[-1])
-            bench.see("requests", *[one.raw.decode() for one in server.requests])
-            assert [one.answered for one in server.requests] == [200, 200, 200]
+            bench.see("requests", *[request.raw.decode() for request in server.requests])
+            assert [request.answered for request in server.requests] == [200, 200, 200]
 
     return plant
 
 
 def refusal(provider: str) -> Callable[[Bench], None]:
-    """A server refuses with the key in its words, also where they are cut off."""
+    """Let a server refuse with the key in its message, also where it is cut off."""
 
     def plant(bench: Bench) -> None:
         script = [Status(401, f"Wrong key {KEY}"), Status(400, "x" * 485 + KEY), Status(503, KEY), Status(400, KEY)]
@@ -477,16 +477,16 @@ def summary(words: Any) -> Callable[[Bench], None]:
     def plant(bench: Bench) -> None:
         model = Summarising([ToolCall("look", {"n": n}) for n in range(4)] + ["Done."], [words], priced=False)
         run = bench.run(model=model, tools=[lambda_tool], history=History(compact_above=6, keep_recent=2))
-        assert any(one.compactions for one in run.rounds)
+        assert any(round_.compactions for round_ in run.rounds)
 
     return plant
 
 
-# Doors: GitHub and the web
+# Entry points: GitHub and the web
 
 
 def github(call: ToolCall, path: str, answer: Answer) -> Callable[[Bench], None]:
-    """GitHub answers a call so, with the token in its words."""
+    """Let GitHub answer a call like this, with the token in its message."""
 
     def plant(bench: Bench) -> None:
         bench.monkeypatch.setenv("GITHUB_TOKEN", OTHER)
@@ -505,7 +505,7 @@ PLANTED = issue(12, title=f"No {OTHER}", body=f"It is {OTHER}", labels=[OTHER], 
 
 
 def page(answer: WebReply, path: str = "/") -> Callable[[Bench], None]:
-    """A page is fetched that holds the key."""
+    """Fetch a page with the key."""
 
     def plant(bench: Bench) -> None:
         with WebServer({path: answer}) as server:
@@ -516,11 +516,11 @@ def page(answer: WebReply, path: str = "/") -> Callable[[Bench], None]:
     return plant
 
 
-# Doors: the built-in tools of files, git and the shell
+# Entry points: the built-in tools of files, git and the shell
 
 
 def desk(bench: Bench) -> GitRepository:
-    """A working folder whose files hold the key, one of them since the last commit only."""
+    """Create a working folder whose files contain the key, one of them in the last commit only."""
     repository = GitRepository.make(bench.folder / "work")
     repository.commit("First", notes_txt=f"It is {KEY}\n", code_py="x = 1\n")
     repository.write("code.py", f"x = '{KEY}'\n")
@@ -528,12 +528,12 @@ def desk(bench: Bench) -> GitRepository:
 
 
 def builtin(*calls: ToolCall, tools: Any, is_error: bool = False) -> Callable[[Bench], None]:
-    """Calls of built-in tools, each of whose results has the key."""
+    """Return calls of built-in tools whose results contain the key."""
 
     def plant(bench: Bench) -> None:
         allowed = {"bash": "allow", "git": "allow", "write_file": "allow"}
         run = bench.run(*calls, "Done.", tools=tools, work_dir=desk(bench).folder, permissions=allowed)
-        told = [one.results[0] for one in run.rounds if one.results]
+        told = [round_.results[0] for round_ in run.rounds if round_.results]
         assert [(one.is_error, "[key]" in one.text) for one in told] == [(is_error, True)] * len(calls)
 
     return plant
@@ -552,7 +552,7 @@ OVERWRITE = ToolCall("write_file", {"path": "notes.txt", "content": f"It was {KE
 
 
 def variables_of_the_shell(bench: Bench) -> None:
-    """Values whose names say that they are secrets, though they do not look like keys."""
+    """Values whose names mark them as secrets, though they do not look like keys."""
     shell = Shell(env={"DATABASE_PASSWORD": OTHER, "REGION": "brest"})
     bench.see("errors", shell, repr(shell), shell.as_logged)
     builtin(bash("echo $REGION $DATABASE_PASSWORD"), bash("env >&2"), tools=[shell])(bench)
@@ -560,7 +560,7 @@ def variables_of_the_shell(bench: Bench) -> None:
 
 
 def question_about(call: ToolCall, shown: str) -> Callable[[Bench], None]:
-    """The person is asked about a call, and is shown this of it."""
+    """Ask the user about a call, and show this of it."""
 
     def plant(bench: Bench) -> None:
         folder, rules_ = desk(bench).folder, {call.name: "ask"}
@@ -588,7 +588,7 @@ def file_before_it_is_written(bench: Bench) -> None:
     bench.see("undo", undo_text(undo_run(bench.store, run.id)))
 
 
-# Doors: keys that become known late
+# Entry points: keys that become known late
 
 
 def typed_while_it_runs(bench: Bench) -> None:
@@ -601,7 +601,7 @@ def typed_while_it_runs(bench: Bench) -> None:
 
 
 def set_by_a_tool(bench: Bench) -> None:
-    """As one does that loads a file of variables."""
+    """As after loading a file of variables."""
 
     def look() -> str:
         """Look."""
@@ -622,7 +622,7 @@ def forgotten_while_it_runs(bench: Bench) -> None:
     bench.run(ToolCall("look"), f"It is {OTHER}", tools=[look])
 
 
-# Doors: errors, and what is printed, beside runs
+# Entry points: errors and output beside runs
 
 
 def error_of_a_magic(bench: Bench) -> None:
@@ -642,7 +642,7 @@ def error_in_a_widget(bench: Bench) -> None:
 
 
 def todos_in_the_card(bench: Bench) -> None:
-    """The card reads the board itself."""
+    """Let the card read the board itself."""
     board = TodoBoard()
     board.add(f"Log in with {KEY}")
     view = CardView.__new__(CardView)
@@ -652,7 +652,7 @@ def todos_in_the_card(bench: Bench) -> None:
 
 
 def listed_tool(bench: Bench) -> None:
-    """``%agent tools NAME``."""
+    """Show ``%agent tools NAME``."""
 
     def fetch(token: str = KEY) -> str:
         """Fetch."""
@@ -664,7 +664,7 @@ def listed_tool(bench: Bench) -> None:
 
 
 def file_before_a_change(bench: Bench) -> None:
-    """The file that a call is to change holds a key, as do its name and the new content; another one gets it meanwhile."""
+    """Change a file with a key in its content, name and new content; another file gets it meanwhile."""
     work = bench.folder / "work"
     work.mkdir()
 
@@ -680,7 +680,7 @@ def file_before_a_change(bench: Bench) -> None:
     bench.see("undo", undo_text(undo_run(bench.store, run.id)))
 
 
-DOORS: dict[str, Callable[[Bench], object]] = {
+ENTRY_POINTS: dict[str, Callable[[Bench], object]] = {
     "file: before it is changed": file_before_a_change,
     "result: text": gives(f"key: {KEY}"),
     "result: plain data": gives({"key": KEY, KEY: [KEY]}),
@@ -767,22 +767,22 @@ DOORS: dict[str, Callable[[Bench], object]] = {
 }
 
 
-@pytest.mark.slow("a key at each of 83 doors, most of them with a run of their own")
+@pytest.mark.slow("a key at each of 83 entry points, most with their own run")
 @pytest.mark.req("R2.35", "R2.38")
-def test_a_key_planted_at_any_door_comes_out_nowhere(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
-    for door, plant in DOORS.items():
-        with subtests.test(door):
+def test_key_planted_at_any_entry_is_exposed_nowhere(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
+    for entry_point, plant in ENTRY_POINTS.items():
+        with subtests.test(entry_point):
             bench = new_bench()
             plant(bench)
             assert bench.leaks() == []
             seen = " ".join(text for texts in bench.seen.values() for text in texts)
-            assert "[key]" in seen  # it was there
+            assert "[key]" in seen  # the key was there
 
 
-# What stays as it is
+# Unchanged text
 
 
-def test_the_rest_of_a_result_stays_as_it_is(new_bench: Callable[[], Bench]) -> None:
+def test_other_text_of_a_result_is_unchanged(new_bench: Callable[[], Bench]) -> None:
     bench = new_bench()
     outcome(ok=True, parts=(Text(f"key: {KEY}"), Image("image/png", b"1")))(bench)
     assert bench.runs[0].rounds[0].results[0].parts == (Text("key: [key]"), Image("image/png", b"1"))
@@ -792,7 +792,7 @@ def test_the_rest_of_a_result_stays_as_it_is(new_bench: Callable[[], Bench]) -> 
     assert display.rows == (("[key]", "key: [key]", 1), ("b", "x", 2), ("c", 1.5, 3))
 
 
-def test_all_keys_that_are_known_are_left_out(new_bench: Callable[[], Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_known_keys_are_masked(new_bench: Callable[[], Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     bench = new_bench()
     monkeypatch.setenv("OPENROUTER_API_KEY", OTHER)
     settings.find_key("OPENROUTER_API_KEY")
@@ -801,7 +801,7 @@ def test_all_keys_that_are_known_are_left_out(new_bench: Callable[[], Bench], mo
     assert bench.runs[0].rounds[0].results[0].text == "[key] [key] [key]"
 
 
-def test_without_keys_a_run_is_as_it_was(new_bench: Callable[[], Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_without_keys_is_unchanged(new_bench: Callable[[], Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     bench = new_bench()
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     streams(*IN_PIECES, DONE)(bench)
@@ -810,7 +810,7 @@ def test_without_keys_a_run_is_as_it_was(new_bench: Callable[[], Bench], monkeyp
     assert [one for one in bench.seen["told to watchers"] if not one.startswith("{")][:7] == [one.text for one in IN_PIECES]
 
 
-# Files of others
+# Foreign files
 
 
 NAMED = "litellm-0123456789-fedcba"
@@ -841,7 +841,7 @@ def test_key_named_only_by_a_file_is_masked_at_once(new_bench: Callable[[], Benc
     assert NAMED not in "".join(seen) and "[key]" in run_text(run)
 
 
-def test_errors_repeat_no_key_that_stands_in_a_file(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
+def test_errors_repeat_no_key_from_a_file(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
     bench = new_bench()
     bench.monkeypatch.setenv("LITELLM_KEY", NAMED)
     settings.secrets()
@@ -878,7 +878,7 @@ def _written(path: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("spelled", [KEY, ESCAPED, f"sk\\-{KEY[3:]}", f"sk&#45;{KEY[3:]}"], ids=["plain", "JSON", "md", "HTML"])
-def test_known_key_in_a_foreign_trace_comes_out_nowhere(new_bench: Callable[[], Bench], spelled: str) -> None:
+def test_known_key_in_a_foreign_trace_is_exposed_nowhere(new_bench: Callable[[], Bench], spelled: str) -> None:
     bench = new_bench()
     call = {"id": spelled, "type": "function", "function": {"name": "look", "arguments": json.dumps({spelled: spelled})}}
     messages = [
@@ -891,7 +891,7 @@ def test_known_key_in_a_foreign_trace_comes_out_nowhere(new_bench: Callable[[], 
     ]
     file = _written(bench.folder / "trace.json", json.dumps({"model": f"gpt {spelled}", "messages": messages}))
     run = load_trace(file)
-    assert [record.result is not None for one in run.rounds for record in one.records] == [True, True]
+    assert [record.result is not None for round_ in run.rounds for record in round_.records] == [True, True]
     import_traces(file, bench.store)
     bench.look_at(run)
     bench.look_at(bench.store.load(run.id))
@@ -903,7 +903,7 @@ def test_known_key_in_a_foreign_trace_comes_out_nowhere(new_bench: Callable[[], 
 
 
 def test_key_learned_later_is_masked_when_a_log_is_read(new_bench: Callable[[], Bench]) -> None:
-    """Also where only the log itself names its variable, and in lists and tables that were kept before."""
+    """Also where only the log names its variable, and in lists and tables cached before."""
     bench = new_bench()
     bench.monkeypatch.delenv("ANTHROPIC_API_KEY")
     run = Agent(ScriptedModel([f"It is {OTHER} and {NAMED}."]), todos=False).run_sync(f"Use {OTHER}", store=bench.store)
@@ -922,7 +922,7 @@ def test_key_learned_later_is_masked_when_a_log_is_read(new_bench: Callable[[], 
         assert OTHER not in shown and NAMED not in shown and "[key]" in shown
 
 
-def test_file_of_others_masks_no_words_of_this_person(new_bench: Callable[[], Bench]) -> None:
+def test_foreign_file_masks_no_words_of_this_user(new_bench: Callable[[], Bench]) -> None:
     bench = new_bench()
     for name, text in {"HOMEFOLDER": "/home/somebody/data", "WHO": "somebody", "TERMINAL": "xterm-256color"}.items():
         bench.monkeypatch.setenv(name, text)

@@ -1,4 +1,4 @@
-"""The names that people type, and what importing them does."""
+"""Public names, and what importing them loads."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ NAMES = {
     "validate_plan": "agentnb.workflow.plans.plan_checks",
     "within": "agentnb.experiments.planning.experiment_checks",
 }
-"""Each public name, and the module it stands in."""
+"""Each public name with its module."""
 HEAVY = (
     "pandas",
     "numpy",
@@ -132,11 +132,11 @@ for code in json.load(sys.stdin):
         found.append(traceback.format_exc())
 print(json.dumps(found))
 """
-"""Runs several pieces of code in one Python, each as the first that imports agentnb; what each has put into ``told``."""
+"""Runs several pieces of code in one Python, each as if it imported agentnb first; prints their ``told``."""
 
 
 def python(code: str, given: str = "") -> str:
-    """What a fresh Python prints for this code."""
+    """Return the output of this code in a fresh Python."""
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -144,11 +144,11 @@ def python(code: str, given: str = "") -> str:
     return done.stdout
 
 
-def test_the_public_names_are_exactly_these() -> None:
+def test_public_names_are_exactly_these() -> None:
     assert sorted(agentnb.__all__) == sorted([*NAMES, "__version__"])
 
 
-def test_the_models_a_person_makes_are_in_one_place() -> None:
+def test_models_for_users_are_in_one_place() -> None:
     assert sorted(agentnb.models.__all__) == [
         "Image",
         "Message",
@@ -166,7 +166,7 @@ def test_the_models_a_person_makes_are_in_one_place() -> None:
     ]
 
 
-def test_what_a_person_tests_with_is_in_one_place() -> None:
+def test_test_helpers_for_users_are_in_one_place() -> None:
     assert sorted(agentnb.testing.__all__) == [
         "Answer",
         "BrokenJson",
@@ -198,7 +198,7 @@ def _room(module: str) -> str:
 
 
 def imports() -> dict[str, tuple[str, object]]:
-    """Ways to import public names: what each is called, the code, and what it is to tell."""
+    """Ways to import public names: label, code, and expected output."""
     ways: dict[str, tuple[str, object]] = {}
     first_of_room = {_room(module): name for name, module in reversed(NAMES.items())}  # by day
     for name, module in NAMES.items():
@@ -247,7 +247,7 @@ def test_moved_modules_warn_and_name_their_successor(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.nightly("by day the names are those of the package, and tests import them")
 @pytest.mark.slow("imports each name in fresh processes")
-def test_each_public_name_can_be_imported_in_each_way_as_the_first_thing(subtests: pytest.Subtests) -> None:
+def test_public_name_can_be_imported_first_in_each_way(subtests: pytest.Subtests) -> None:
     ways = imports()
     told = json.loads(python(ONE_BY_ONE, json.dumps([code for code, _ in ways.values()])))
     for (way, (_, wanted)), found in zip(ways.items(), told, strict=True):
@@ -255,7 +255,7 @@ def test_each_public_name_can_be_imported_in_each_way_as_the_first_thing(subtest
             assert found == wanted
 
 
-def test_a_name_that_nobody_promised_is_none(snapshot: Snapshot) -> None:
+def test_unpromised_name_is_missing(snapshot: Snapshot) -> None:
     with pytest.raises(AttributeError, check=snapshot.worded):
         agentnb.nonsense  # type: ignore[attr-defined]
     with pytest.raises(ImportError, match="cannot import name 'nonsense'"):
@@ -280,10 +280,10 @@ STEPS = {
         for name in ("anthropic", "openai", "openai-responses", "ollama", "compatible")
     },
 }
-"""What a person does first, one after the other in one Python."""
+"""First steps of a user, in order, in one Python."""
 
 
-def test_importing_agentnb_loads_nothing_and_the_first_steps_no_heavy_library(subtests: pytest.Subtests) -> None:
+def test_import_of_agentnb_loads_nothing_heavy(subtests: pytest.Subtests) -> None:
     lines = ["import sys, json", "seen = {}"]
     for step, code in STEPS.items():
         lines += [code, f"seen[{step!r}] = sorted(sys.modules)"]
@@ -297,7 +297,7 @@ def test_importing_agentnb_loads_nothing_and_the_first_steps_no_heavy_library(su
             assert {"IPython", *HEAVY} & set(names) == set()
 
 
-def test_loading_the_extension_loads_no_heavy_library_and_prints_nothing() -> None:
+def test_loading_the_extension_is_light_and_silent() -> None:
     code = (
         "from IPython.core.interactiveshell import InteractiveShell\n"
         "import sys\n"
@@ -314,7 +314,7 @@ def test_loading_the_extension_loads_no_heavy_library_and_prints_nothing() -> No
     assert python(code) == ""
 
 
-def test_views_of_the_extension_are_there_under_their_names(subtests: pytest.Subtests) -> None:
+def test_extension_views_have_their_names(subtests: pytest.Subtests) -> None:
     for place, view in ipython_extension.VIEWS.items():
         with subtests.test(place):
             module, _, name = place.partition(":")
@@ -324,7 +324,7 @@ def test_views_of_the_extension_are_there_under_their_names(subtests: pytest.Sub
             assert callable(getattr(found, f"{name}_html")) and callable(getattr(found, f"{name}_text"))
 
 
-def test_a_misspelled_name_of_a_module_says_which_are_like_it(subtests: pytest.Subtests) -> None:
+def test_misspelled_module_attribute_is_answered_with_similar_names(subtests: pytest.Subtests) -> None:
     for module, name, told in (
         ("agentnb", "Agnet", "Did you mean Agent?"),
         ("agentnb.tables", "rouns", "Did you mean rounds or runs or columns?"),

@@ -1,4 +1,4 @@
-"""Questions of all kinds from all places: each surface shows the call, its arguments, and its controls or where to answer."""
+"""Questions of all kinds and origins: each surface shows the call, its arguments, and controls or a place to answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from agentnb.tools.tool import ToolContext
 
 __all__ = ["servers"]
 FOUND = "found-brest"
-"""The argument that a step gets from an earlier one."""
+"""The argument that a step takes from an earlier one."""
 FORM = {"type": "object", "properties": {"seats": {"type": "integer"}, "why": {"type": "string"}}, "required": ["seats"]}
 Start = Callable[[str, RunOptions], LiveRun]
 
@@ -67,7 +67,7 @@ def run_code(code: str, name: str) -> str:
     return "ran"
 
 
-FILES = [one for one in Files().tools if one.spec.name == "edit_file"]
+FILES = [tool for tool in Files().tools if tool.spec.name == "edit_file"]
 TOOLS = [find, send, seat, visit, run_code, ask_person, *FILES]
 
 
@@ -76,13 +76,13 @@ class Asked(NamedTuple):
 
     tool: str
     arguments: dict[str, Any]
-    """``FOUND`` stands for what the step before returns."""
+    """``FOUND`` refers to the result of the step before."""
     answers: tuple[str, ...] = ()
-    """What the question has in a live card besides."""
+    """Further parts of the question in a live card."""
     approve: str = "ask"
 
     def given(self, found: str) -> dict[str, Any]:
-        """The arguments, with a reference in place of `FOUND`."""
+        """Return the arguments, with a reference in place of `FOUND`."""
         return json.loads(json.dumps(self.arguments).replace(FOUND, found))
 
     @property
@@ -90,7 +90,7 @@ class Asked(NamedTuple):
         return ToolCall(self.tool, self.arguments)
 
     def words(self) -> list[str]:
-        """What each surface has besides the question: the tool and the arguments, with code in lines below their name."""
+        """Return the parts of each surface besides the question: tool and arguments, with code in lines below their name."""
         if self.tool == "ask_person":
             return []
         lines = [line for value in self.arguments.values() for line in str(value).split("\n") if line]
@@ -113,7 +113,7 @@ KINDS = {
 
 
 def agent(asked: Asked, *replies: Any, tools: Any = (), **settings: Any) -> Agent:
-    """An agent with a script and all tools, which need no permission where a question of a server is looked at."""
+    """Build an agent with a script and all tools; no permission is needed where a server's question is tested."""
     fixed: dict[str, Any] = {"todos": False, "instructions": False, "approve": asked.approve, **settings}
     return Agent(ScriptedModel([*replies, "Done.", "Done."]), tools=[*(tools or [*TOOLS, bench()])], **fixed)
 
@@ -190,15 +190,15 @@ def in_task(asked: Asked) -> Start:
 
 
 MAY_WAIT = (in_loop, in_plan, in_planner, in_step, in_agent_step, in_task)
-"""Places whose calls stay open if nobody answers: elsewhere they are denied, or nobody has approved them."""
+"""Places whose calls stay open without an answer: elsewhere they are denied or unapproved."""
 PLACES = (*MAY_WAIT, in_nested_run, in_inner_call, in_draft, in_agent_of_draft)
 
 
 class Seen:
-    """A run that waits, live and as its store has it if its process dies now."""
+    """Return a waiting run, live and as its store has it if its process dies now."""
 
     def __init__(self, start: Start, servers: Servers, *, of_draft: bool = False) -> None:
-        """``of_draft``: the question about a draft is looked at; else a draft is approved."""
+        """With ``of_draft``, show the question about a draft; otherwise approve a draft."""
         shutil.rmtree("runs", ignore_errors=True)
         self.card = LiveCard()
         with use_host(Host(servers=servers)):
@@ -221,13 +221,13 @@ class Seen:
         self.live.result(PATIENCE)
 
     def live_question(self) -> str:
-        """The pieces of the live card, as a page that was reloaded gets them, that answer the question."""
+        """Return the parts of the live card, as a reloaded page gets them, that answer the question."""
         whole = self.card.whole()
-        pieces = [piece for one in whole["rounds"] for piece in one["html"].values()]
+        pieces = [piece for round_ in whole["rounds"] for piece in round_["html"].values()]
         return "".join(piece for piece in pieces if f'data-id="{self.question.id}"' in piece)
 
     def surfaces(self) -> Iterator[tuple[str, str, str]]:
-        """Each surface without buttons: its name, its text, and what it says of where to answer."""
+        """Return name, text and answering instructions of each surface without buttons."""
         answer, recover = f"%agent answer {self.run.id[-8:]}", f"%agent recover {self.run.id[-8:]}"
         yield "card without widgets", words_in(running_html(self.run)), answer
         yield "%agent status", run_text(self.run), answer
@@ -240,19 +240,17 @@ class Seen:
 
 
 def check(seen: Seen, wanted: list[str], answers: tuple[str, ...]) -> None:
-    """The live card answers the question and shows its call; the others show the call, and say where to answer."""
+    """Check that the live card answers the question and shows its call, and the others show the call and where to answer."""
     wanted = [*wanted, seen.question.message.split("\n")[0]]
     live = seen.live_question()
-    assert not [one for one in answers if one not in live], live
+    assert not [answer for answer in answers if answer not in live], live
     assert not [one for one in wanted if one not in words_in(live)], words_in(live)
     for name, text, where in seen.surfaces():
         assert not [one for one in [*wanted, where] if one not in text], f"{name}: {text}"
 
 
 @pytest.mark.slow("eighty runs, each of which asks, and is shown on nine surfaces")
-def test_each_kind_of_question_shows_its_call_and_is_answered_wherever_it_comes_from(
-    servers: Servers, subtests: pytest.Subtests
-) -> None:
+def test_questions_of_each_kind_show_their_call_and_are_answered(servers: Servers, subtests: pytest.Subtests) -> None:
     Path(FOUND).write_text("one\ntwo\n")
     for kind, asked in KINDS.items():
         for place in PLACES:
@@ -271,19 +269,19 @@ ASKS_DAY = {"type": "elicitation", "elicitation": {"message": f"Which day in {FO
 
 
 def human(**fields: Any) -> Start:
-    """A step that the person does."""
+    """Return a step for the user."""
     step = {"id": "sign", "type": "human", "ask": f"Publish {FOUND}?", **fields}
     return Workflow.from_yaml(json.dumps({"workflow": [step]})).start
 
 
 def planned(*steps: dict[str, Any]) -> Start:
-    """A plan of these steps."""
+    """Return a plan of these steps."""
     plan = Plan.read({"steps": [*steps]})
     return lambda prompt, options: plan.start(options, tools=TOOLS, approve="auto")
 
 
 def gated() -> Start:
-    """A call about which a gate asks in words of its own."""
+    """Return a call with a gate that asks in its own words."""
 
     def gate(call: ToolCall, run: Any) -> Ask | None:
         return Ask("Shall it?") if call.name == "send" else None
@@ -305,7 +303,7 @@ OTHERS: dict[str, tuple[Callable[[], Start], list[str], tuple[str, ...]]] = {
         (">text<", "Decline", "Cancel"),
     ),
 }
-"""Other questions: who asks, what each surface shows, and what answers them in a live card."""
+"""Other questions: source, text on each surface, and answer in a live card."""
 
 
 def test_gates_drafts_people_and_plans_ask_on_every_surface(servers: Servers, subtests: pytest.Subtests) -> None:
@@ -318,7 +316,7 @@ def test_gates_drafts_people_and_plans_ask_on_every_surface(servers: Servers, su
                 seen.end()
 
 
-def test_suspended_run_shows_its_question_and_the_command_that_answers_it(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_suspended_run_shows_its_question_and_answering_command(servers: Servers, subtests: pytest.Subtests) -> None:
     starts: dict[str, tuple[Callable[[], Start], list[str]]] = {
         place.__name__: (partial(place, APPROVAL), ["send", FOUND, "the-tail"]) for place in MAY_WAIT
     }

@@ -1,4 +1,4 @@
-"""The pictures of the README are of this version."""
+"""The pictures of the README are current."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 from pictures_made_from import IMAGES, STORED, made_from
 
 
-def test_the_pictures_were_made_from_the_card_as_it_is_now() -> None:
-    assert STORED.read_text("utf-8").strip() == made_from(), "the card looks different now: make pictures, and look at them"
+def test_readme_pictures_match_the_current_card() -> None:
+    assert STORED.read_text("utf-8").strip() == made_from(), "the card has changed: run make pictures and look at them"
     assert len(list(IMAGES.glob("*.png"))) == 4
 
 
-def test_a_card_that_looks_different_has_another_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_card_has_another_number(monkeypatch: pytest.MonkeyPatch) -> None:
     before = made_from()
     for name, other in {"style_sheet": ".run { color: red }", "run_html": "<p>another card</p>"}.items():
         with monkeypatch.context() as changed:

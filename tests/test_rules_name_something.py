@@ -1,6 +1,6 @@
-"""A rule whose word names nothing is refused at every door.
+"""A rule with an unknown word is refused at every entry point.
 
-`DOORS` lists all ways by which a person gives rules. A new way gets a line there.
+`ENTRY_POINTS` lists the ways in which a user gives rules. Add new ways there.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from agentnb.models import ScriptedModel
 from agentnb.notebook import ipython_extension
 from agentnb.runtime.steps.step_orchestrator import StepOrchestrator
 
-Door = Callable[[dict[str, str], Path], Any]
-"""Gives a run, or what makes one, a rule with its verdict; the folder is for the files and logs of the door."""
+EntryPoint = Callable[[dict[str, str], Path], Any]
+"""Gives a run or its builder a rule with a verdict; the folder is for files and logs."""
 STEP = "workflow:\n  - {type: tool, name: store, args: {text: a}}\n"
 TASKS = "stage:\n  one: {action: store, input: {text: a}}\n"
 WORDS = {"stoer": "store", "bsah(rm *)": "", "netwrok": "", "stor_*": "", "mcp:clok": "", "Store": "store"}
-"""Words of rules that name nothing at any door, with what is near."""
+"""Unknown words of rules, with similar known ones."""
 KNOWN = ("store", "sto*", "effect:read", "bash(rm *)", "network", "mcp_*")
-"""Words that are known at each door."""
+"""Words known at each entry point."""
 NEARLY = {"a context": ("stoer",), "the approval of a task file": ("stoer", "netwrok")}
-"""Doors that take words of tools that others have: the words that they refuse."""
+"""Entry points that accept names of foreign tools, with the words they refuse."""
 
 
 @tool(effects=["read"])
@@ -42,7 +42,7 @@ def store(text: str = "") -> str:
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A shell with the extension, and a module with the tool."""
+    """Create a shell with the extension, and a module with the tool."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "shelf.py").write_text("def store(text: str = '') -> str:\n    'Store.'\n    return text\n")
     shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
@@ -91,7 +91,7 @@ def nested_workflow(rule: dict[str, str], folder: Path) -> Any:
 
 
 def by_code(rule: dict[str, str], folder: Path) -> Any:
-    """An agent that the function of a tool makes, of tools of this module."""
+    """Return an agent that a tool function makes, with tools of this module."""
 
     def ask() -> str:
         return Agent(ScriptedModel(["Done."]), tools=[store]).run_sync("Go.").text
@@ -112,7 +112,7 @@ def of_workflow(rule: dict[str, str], folder: Path) -> Any:
     return Workflow.from_yaml(text, tools=[store]).orchestration(agent_settings={"permissions": rule})
 
 
-def in_cell(magic: str, line: str, body: str | None = None) -> Door:
+def in_cell(magic: str, line: str, body: str | None = None) -> EntryPoint:
     def enter(rule: dict[str, str], folder: Path) -> None:
         shell = InteractiveShell.instance()
         ((word, verdict),) = rule.items()
@@ -122,7 +122,7 @@ def in_cell(magic: str, line: str, body: str | None = None) -> Door:
     return enter
 
 
-def in_shell(text: str) -> Door:
+def in_shell(text: str) -> EntryPoint:
     def enter(rule: dict[str, str], folder: Path) -> None:
         ((word, verdict),) = rule.items()
         (folder / "file.yaml").write_text(text)
@@ -133,7 +133,7 @@ def in_shell(text: str) -> Door:
 
 
 RULE = "-t store --rule '{word}={verdict}'"
-DOORS: dict[str, Door] = {
+ENTRY_POINTS: dict[str, EntryPoint] = {
     "Agent": lambda rule, folder: agent(permissions=rule),
     "agent.run": lambda rule, folder: asyncio.run(agent().run("Go.", permissions=rule)),
     "agent.start": lambda rule, folder: agent().start("Go.", permissions=rule).result(30),
@@ -160,13 +160,13 @@ DOORS: dict[str, Door] = {
 
 
 @pytest.mark.usefixtures("shell")
-def test_a_word_that_names_nothing_is_refused_at_every_door_with_what_is_near(
+def test_unknown_word_is_refused_at_every_entry_with_similar_ones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
-    for door, enter in DOORS.items():
-        for place, word in enumerate((*NEARLY.get(door, WORDS), *(KNOWN if door not in NEARLY else ()))):
-            with subtests.test(f"{door}: {word}"):
-                folder = tmp_path / f"{door} {place}"
+    for entry_point, enter in ENTRY_POINTS.items():
+        for place, word in enumerate((*NEARLY.get(entry_point, WORDS), *(KNOWN if entry_point not in NEARLY else ()))):
+            with subtests.test(f"{entry_point}: {word}"):
+                folder = tmp_path / f"{entry_point} {place}"
                 folder.mkdir()
                 if word in KNOWN:
                     enter({word: "allow"}, folder)

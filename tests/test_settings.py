@@ -1,4 +1,4 @@
-"""What is read from the environment; `test_keys.py` has how keys are held."""
+"""Settings from the environment; `test_keys.py` tests keys."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from agentnb.errors import SettingsError
 SECRET = "sk-test-0123456789abcdef"
 
 
-def test_without_the_variable_there_is_no_default_model() -> None:
+def test_missing_variable_means_no_default_model() -> None:
     assert settings.default_model() is None
 
 
-def test_a_blank_variable_is_none(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_blank_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     for value in ["", "   "]:
         with subtests.test(repr(value)):
             monkeypatch.setenv("AGENTNB_MODEL", value)
             assert settings.default_model() is None
 
 
-def test_the_variable_names_the_default_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_names_the_default_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTNB_MODEL", " simulated:disciplined ")
     assert settings.default_model() == "simulated:disciplined"
 
 
-def test_without_variables_there_are_no_keys() -> None:
+def test_missing_variables_mean_no_keys() -> None:
     assert settings.providers_with_key() == []
 
 
-def test_a_provider_has_a_key_when_its_variable_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_provider_has_a_key_when_its_variable_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
     assert settings.providers_with_key() == ["openai", "openai-responses"]
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-y")
     assert settings.providers_with_key() == ["anthropic", "openai", "openai-responses"]
 
 
-def test_a_provider_has_a_key_when_one_is_kept() -> None:
+def test_provider_has_a_key_when_one_is_kept() -> None:
     settings.keep_key("openai", SECRET)
     assert settings.providers_with_key() == ["openai", "openai-responses"]
 
 
-def test_a_blank_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blank_key_counts_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", " ")
     assert not settings.has_key("anthropic")
     assert settings.find_key("anthropic") is None
 
 
-def test_a_provider_nobody_knows_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_provider_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOBODY_API_KEY", "x")
     assert not settings.has_key("nobody")
 
 
-def test_a_key_is_never_handed_out_in_passing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_never_handed_out_incidentally(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     answers = [
         settings.has_key("anthropic"),
@@ -66,7 +66,7 @@ def test_a_key_is_never_handed_out_in_passing(monkeypatch: pytest.MonkeyPatch) -
     assert SECRET not in repr(answers)
 
 
-def test_each_variable_that_is_read_is_documented() -> None:
+def test_variables_that_are_read_are_documented() -> None:
     for name in ("AGENTNB_MODEL", *settings.KEY_VARIABLES.values(), *settings.URL_VARIABLES.values()):
         assert f"``{name}``" in (settings.__doc__ or "")
 
@@ -74,25 +74,25 @@ def test_each_variable_that_is_read_is_documented() -> None:
 # Addresses
 
 
-def test_another_environment_may_stand_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replaced_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTNB_MODEL", "simulated:disciplined")
     monkeypatch.setattr(os, "environ", {"OPENAI_API_KEY": SECRET})
     assert settings.default_model() is None
     assert settings.find_key("openai") is not None and settings.secrets() == (SECRET,)
 
 
-def test_a_variable_that_a_thread_unsets_meanwhile_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_unset_meanwhile_by_a_thread_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "_VARIABLES", {settings._encoded("AGENTNB_MODEL")})
     assert settings.default_model() is None
 
 
-def test_without_variables_the_environment_says_no_address(subtests: pytest.Subtests) -> None:
+def test_missing_variables_mean_no_address(subtests: pytest.Subtests) -> None:
     for provider in [*settings.URL_VARIABLES, "simulated"]:
         with subtests.test(provider):
             assert settings.base_url(provider) is None
 
 
-def test_the_variable_of_a_provider_says_where_it_is(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_provider_variable_sets_its_address(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     for provider, variable in [
         ("anthropic", "ANTHROPIC_BASE_URL"),
         ("openai", "OPENAI_BASE_URL"),
@@ -106,7 +106,7 @@ def test_the_variable_of_a_provider_says_where_it_is(monkeypatch: pytest.MonkeyP
             assert settings.base_url(provider) is None
 
 
-def test_an_address_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_invalid_address_is_refused(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     for said in ["gateway.example/v1", "localhost:8000", "ftp://x/v1", "http://", "http://x:port/v1", "http://[x"]:
         with subtests.test(said):
             monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", said)
@@ -114,7 +114,7 @@ def test_an_address_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, sub
                 settings.base_url("compatible")
 
 
-def test_the_host_of_ollama_becomes_a_url(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_ollama_host_becomes_a_url(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     for said, url in [
         ("127.0.0.1:11434", "http://127.0.0.1:11434/v1"),
         ("gpu-box", "http://gpu-box:11434/v1"),
@@ -132,7 +132,7 @@ def test_the_host_of_ollama_becomes_a_url(monkeypatch: pytest.MonkeyPatch, subte
             assert settings.base_url("ollama") == url
 
 
-def test_a_host_of_ollama_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_ollama_host_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "gpu-box:many")
     with pytest.raises(SettingsError, match="OLLAMA_HOST is not a URL"):
         settings.base_url("ollama")

@@ -1,4 +1,4 @@
-"""The numbers and switches of the loop that the environment may say."""
+"""Numbers and switches of the loop that the environment can set."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NUMBERS: dict[str, tuple[Callable[[], int | None], int | None, int, int]] = {
     "COMPACT_THRESHOLD": (settings.compact_threshold, 30, 2, 1_000_000),
     "COMPACT_KEEP_RECENT": (settings.compact_keep_recent, 10, 1, 1_000_000),
 }
-"""How each is read, what it is without the variable, and its range."""
+"""Parser, default and range of each variable."""
 
 SWITCHES = {"COMPACT_ENABLED": settings.compact_enabled, "TOOLS_ENABLED": settings.tools_enabled}
 
@@ -35,13 +35,13 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.req("R2.15", "K2.3")
-def test_without_variables_all_is_as_documented() -> None:
+def test_unset_variables_give_the_documented_values() -> None:
     assert [read() for read, *_ in NUMBERS.values()] == [50, None, 40, 30, 10]
     assert [read() for read in SWITCHES.values()] == [True, True]
 
 
 @pytest.mark.req("R2.15")
-def test_a_variable_says_the_number_anew_each_time(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_variable_is_reread_each_time(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     for variable, (read, usual, least, most) in NUMBERS.items():
         with subtests.test(variable):
             for said, number in (("7", 7), (" 8\n", 8), ("0009", 9), (str(least), least), (str(most), most)):
@@ -55,9 +55,7 @@ def test_a_variable_says_the_number_anew_each_time(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.req("R2.16")
-def test_a_number_that_is_none_or_out_of_range_is_as_if_it_were_not_set(
-    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
-) -> None:
+def test_invalid_or_out_of_range_number_counts_as_unset(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     for variable, (read, usual, least, most) in NUMBERS.items():
         with subtests.test(variable):
             bad = [
@@ -92,7 +90,7 @@ texts = digits | st.text(st.characters(exclude_characters="\0", exclude_categori
 @given(
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12), st.sampled_from(sorted(NUMBERS))
 )
-def test_whatever_a_variable_says_the_number_is_in_range_or_the_usual(said: str, variable: str) -> None:
+def test_number_of_any_variable_is_in_range_or_default(said: str, variable: str) -> None:
     read, usual, least, most = NUMBERS[variable]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(variable, said)
@@ -101,9 +99,7 @@ def test_whatever_a_variable_says_the_number_is_in_range_or_the_usual(said: str,
 
 
 @pytest.mark.req("R2.15")
-def test_a_switch_is_said_in_any_of_these_words_and_any_case(
-    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
-) -> None:
+def test_switch_accepts_these_words_in_any_case(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     for variable, switch in SWITCHES.items():
         with subtests.test(variable):
             for yes, no in (("true", "false"), ("1", "0"), ("yes", "no"), ("on", "off"), ("TRUE", "FALSE"), (" Yes ", " No ")):
@@ -116,13 +112,13 @@ def test_a_switch_is_said_in_any_of_these_words_and_any_case(
 @pytest.mark.req("R2.16")
 @pytest.mark.parametrize("variable", SWITCHES)
 @pytest.mark.parametrize("said", ["", "2", "00", "maybe", "y", "n", "not", "disabled"])
-def test_a_switch_that_says_neither_is_as_if_it_were_not_set(variable: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unclear_switch_counts_as_unset(variable: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, said)
     assert SWITCHES[variable]() is True
 
 
 @pytest.mark.req("R2.15")
-def test_each_of_them_is_documented_with_what_is_usual() -> None:
+def test_documentation_has_each_with_its_default() -> None:
     source, table = Path(settings.__file__).read_text(encoding="utf-8"), settings.__doc__ or ""
     rows = {found[1]: found[2] for found in re.finditer(r"^``(\w+)`` +(.*)$", table, re.MULTILINE)}
     assert set(re.findall(r'_(?:number|switch|environment)\("(\w+)"', source)) == {
@@ -138,7 +134,7 @@ def test_each_of_them_is_documented_with_what_is_usual() -> None:
         assert rows[variable].endswith("; yes")
 
 
-def test_rounds_are_limited_as_those_of_an_agent_are() -> None:
+def test_round_limit_equals_that_of_an_agent() -> None:
     assert Agent(ScriptedModel([]), max_rounds=settings.MAX_ITERATIONS).max_rounds == settings.MAX_ITERATIONS
     with pytest.raises(SettingsError):
         Agent(ScriptedModel([]), max_rounds=settings.MAX_ITERATIONS + 1)

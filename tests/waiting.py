@@ -1,4 +1,4 @@
-"""Waiting for what another thread does: for as long as it takes, with a limit that only a hanging test meets."""
+"""Waiting for another thread: as long as needed, with a limit that only a hanging test reaches."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 PATIENCE = 60.0
-"""Seconds after which a test that waits has failed."""
+"""Time limit of a waiting test in seconds."""
 BLOCKING = ("sleep(", "acquire()", "acquire(True", "acquire(block", ".wait(", ".get(", "select(", ".poll(")
-"""Parts of lines in which a thread waits without running any Python."""
+"""Parts of lines in which a thread waits without running Python."""
 
 
 def wait_until(condition: Callable[[], Any]) -> None:
@@ -26,13 +26,13 @@ def wait_until(condition: Callable[[], Any]) -> None:
 
 
 async def turns(count: int = 5) -> None:
-    """Let the other tasks of the loop have as many turns."""
+    """Give the other tasks of the loop this many turns."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 def wait_until_main_thread_blocks() -> None:
-    """Return as soon as the main thread is inside a call that blocks.
+    """Return as soon as the main thread is inside a blocking call.
 
     While another thread has the interpreter, one on such a line is within the call: it lets go of the interpreter only there.
     """

@@ -25,7 +25,7 @@ from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.tools.agent_tool import ToolOffer, neutral_description
 from agentnb.tools.builtin.builtin_names import KnownSchemas, logged_builtins
-from agentnb.tools.mcp.mcp_server import ServerTools, resolve_servers
+from agentnb.tools.mcp.mcp_server import resolve_servers
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.workflow_checks import check_made_in_python
 from agentnb.workflow.defaults import DEFAULT_PLANS
@@ -250,9 +250,8 @@ class Workflow:
         settings: Mapping[str, Any] | None = None,
         checks_files: bool = True,
     ) -> Orchestration:
-        """Return an `Orchestration` with these settings. ``budget``: US dollars. Raises `SettingsError`.
-
-        ``agent_settings``: for its own agents; ``gates``: also for steps; ``checks_files``: check its files now, not when run.
+        """Return an `Orchestration`. ``budget`` (US dollars), ``max_seconds``: override the file; ``agent_settings``, ``gates``:
+        for its agents and steps; ``settings``: for the log; ``checks_files``: check its files now. Raises `SettingsError`.
         """
         earlier, limits = earlier_events(self.declared, rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)
@@ -266,7 +265,7 @@ class Workflow:
         self._check_names(team, replies, by_name, model)
         files = _NestedWorkflows(self.spec, by_name, all_tools, {**models, "actions": actions})
         inner = files.check(self._steps) if checks_files else []
-        check, servers = self._price_check(team, inner), resolve_servers(_all_servers(team.toolbox, inner))
+        servers = resolve_servers([*team.toolbox.servers, *(item for nested in inner for item in nested.server_tools)])
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> GraphRun:
             begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
@@ -275,8 +274,8 @@ class Workflow:
 
         logged = self._log_settings(values, rerun_from, of, len(earlier)) | needed_again(**models)
         logged |= logged_builtins(team.toolbox) | dict(settings or {})
-        fields: dict[str, Any] = {"name": self._name, "settings": logged, "begins_with": of, **limits}
-        return Orchestration(make=make, check=check, server_tools=servers, rule_scope=(*team.rule_scope, *inner), **fields)
+        fields = {"name": self._name, "rule_scope": (*team.rule_scope, *inner), "settings": logged, "begins_with": of, **limits}
+        return Orchestration(make=make, check=self._price_check(team, inner), server_tools=servers, **fields)
 
     def _price_check(self, team: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
         """Return a check for prices that a budget needs. ``inner``: the runs of the workflow's files."""
@@ -425,11 +424,6 @@ class _NestedWorkflows:
                 workflow = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
             self._found[step.path] = workflow
         return self._found[step.path]
-
-
-def _all_servers(toolbox: Toolbox, inner: Iterable[Orchestration]) -> list[ServerTools]:
-    """Return the MCP server tools that a workflow and its files name."""
-    return [*toolbox.servers, *(item for nested in inner for item in nested.server_tools)]
 
 
 def _with_gates(agent_settings: Mapping[str, Any] | None, gates: Iterable[Gate]) -> Mapping[str, Any]:

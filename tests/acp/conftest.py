@@ -1,4 +1,4 @@
-"""The agents of the tests: the one at the wire, under a name of its own in the table of known agents."""
+"""Fixtures: the fake agent, under a name of its own in the table of known agents."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def table() -> Iterator[dict[str, KnownAgent]]:
 
 @pytest.fixture
 def fake(tmp_path: Path) -> Callable[..., Agent]:
-    """Return a maker of agents that the fake one stands for, in a folder of the test."""
+    """Return a factory of agents backed by the fake agent, in a folder of the test."""
     return lambda **settings: Agent(acp="fake", work_dir=tmp_path, **settings)

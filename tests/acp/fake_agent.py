@@ -1,8 +1,8 @@
-"""An agent at the wire: speaks the protocol over its standard input and output, and does what a prompt names.
+"""Fake agent: speaks the protocol over standard input and output, and runs the command named by a prompt.
 
     python fake_agent.py [MISBEHAVIOUR]
 
-It is strict: a message out of order ends it with an error on standard error, and exit code 3.
+A message out of order ends it with an error on standard error, and exit code 3.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Agent:
         self.reason = "end_turn"
         self.client: dict[str, Any] = {}
         self.argument = ""
-        """The prompt behind its first word."""
+        """The prompt after its first word."""
 
     def send(self, **message: Any) -> None:
         """Send a message."""
@@ -87,11 +87,11 @@ class Agent:
         return call_id
 
     def end(self, call_id: str, text: str, status: str = "completed") -> None:
-        """Tell the end of a call."""
+        """Report the end of a call."""
         content = [{"type": "content", "content": {"type": "text", "text": text}}]
         self.update("tool_call_update", toolCallId=call_id, status=status, content=content)
 
-    # What a prompt may name
+    # Commands for prompts
 
     def hello(self) -> None:
         """Think, and greet."""
@@ -137,7 +137,7 @@ class Agent:
             self.say("Was rejected.")
 
     def alone(self) -> None:
-        """Write, replace, touch and delete files without a word to the client."""
+        """Write, replace, touch and delete files without telling the client."""
         Path("new.txt").write_text("new")
         Path("old.txt").write_text("other")
         Path("touched.txt").write_text("same")
@@ -146,7 +146,7 @@ class Agent:
         self.say("Done.")
 
     def edit(self) -> None:
-        """Write the named file without a word to the client."""
+        """Write the named file without telling the client."""
         Path(self.argument).write_text("{}")
         self.say("Edited.")
 
@@ -159,7 +159,7 @@ class Agent:
         self.say(str(answer.get("error", {}).get("code", "")))
 
     def terminal(self, call_id: str = "", **options: Any) -> None:
-        """Run the named command in a terminal as kimi does, with all five requests, and tell its end."""
+        """Run the named command in a terminal as kimi does, with all five requests, and report its end."""
         assert self.client["terminal"], "it is announced"
         whole = f"cd '{Path.cwd()}' && {self.argument}"
         variables = [{"name": "NO_COLOR", "value": "1"}, {"name": "SHELL", "value": "/bin/bash"}]
@@ -199,7 +199,7 @@ class Agent:
             self.end(call_id, "")
 
     def peek(self) -> None:
-        """Tell how many keys were masked in the named file, as read through the client and as a command prints it."""
+        """Report how many keys were masked in the named file, as read through the client and as a command prints it."""
         call_id = self.call("read", "Read", path=self.argument)
         content = self.request("fs/read_text_file", path=str(Path(self.argument).absolute()))["result"]["content"]
         self.end(call_id, content)
@@ -219,7 +219,7 @@ class Agent:
         self.end(call_id, "The agent's words for it.", "failed")
 
     def task(self) -> None:
-        """Have the named command run in a terminal within a call that is about something else."""
+        """Have the named command run in a terminal within an unrelated call."""
         call_id = self.call("other", "Task")
         self.update("tool_call_update", toolCallId=call_id, status="in_progress")
         time.sleep(0.3)
@@ -251,14 +251,14 @@ class Agent:
         self.terminal(env=[{"name": "BASH_ENV", "value": "x"}])
 
     def metered(self) -> None:
-        """Tell the usage of two requests with messages, as qwen does."""
+        """Report the usage of two requests with messages, as qwen does."""
         for words in ("Counted ", "twice."):
             self.say(words)
             about = {"usage": {"inputTokens": 100, "outputTokens": 5, "totalTokens": 105}}
             self.update("agent_message_chunk", content={"type": "text", "text": ""}, _meta=about)
 
     def piecewise(self) -> None:
-        """Run a command in a terminal of its own, and tell its output beside the content, as codex does."""
+        """Run a command in its own terminal, and send its output beside the content, as codex does."""
         call_id = self.call("execute", "echo out", command="echo out")
         terminal = {"type": "terminal", "terminalId": "its-own"}
         for piece in ("ou", "t"):
@@ -268,7 +268,7 @@ class Agent:
         self.say("Ran.")
 
     def growing(self) -> None:
-        """Say that a command runs while its arguments come as a text, and ask by a title alone, as kimi does."""
+        """Announce a running command while its arguments stream as text, and ask by title alone, as kimi does."""
         call_id = self.call("execute", "Bash")
         for text in ('{"comm', '{"command": "touch ', '{"command": "touch a.txt"}'):
             content = [{"type": "content", "content": {"type": "text", "text": text}}]
@@ -278,7 +278,7 @@ class Agent:
         self.end(call_id, self.ask(call_id, title="Bash", content=content))
 
     def garbled(self) -> None:
-        """Ask about calls with texts that are no JSON, and tell the answers."""
+        """Ask about calls with invalid JSON, and report the answers."""
         answers = []
         for text in ("\ud800", 10_000 * '{"a":'):
             call_id = self.call("execute", "Bash")
@@ -289,7 +289,7 @@ class Agent:
         self.say(" ".join(answers))
 
     def unannounced(self) -> None:
-        """Have files written that no call names, one of them elsewhere."""
+        """Have files written without a call, one of them outside the folder."""
         for path in (self.argument or "b.txt", "../outside.txt"):
             answer = self.request("fs/write_text_file", path=str(Path(path).absolute()), content="beta\n")
             self.say("refused " if "error" in answer else "written ")
@@ -319,7 +319,7 @@ class Agent:
         self.say(str(sorted(answers.values())))
 
     def plan(self) -> None:
-        """Tell a plan, twice."""
+        """Send a plan, twice."""
         entries = [{"content": "Load", "status": "in_progress", "priority": "high"}, {"content": "Tell", "status": "pending"}]
         self.update("plan", entries=entries)
         self.say("Planned.")
@@ -333,20 +333,20 @@ class Agent:
             self.is_cancelled = self.receive().get("method") == "session/cancel"
 
     def muse(self) -> None:
-        """Think without a word, and wait for a cancellation."""
+        """Think without text, and wait for a cancellation."""
         self.say("Hm", "agent_thought_chunk")
         while not self.is_cancelled:
             self.is_cancelled = self.receive().get("method") == "session/cancel"
 
     def deaf(self) -> None:
-        """Start a process, and heed nothing."""
+        """Start a process, and ignore everything."""
         subprocess.Popen(["sleep", "600"], start_new_session=True)
         self.say("Deaf")
         while True:
             self.receive()
 
     def half(self) -> None:
-        """Say half, and the rest once there is a file."""
+        """Send half a text, and the rest once a file exists."""
         self.say("Half")
         while not Path("go").exists():
             self.receive()
@@ -359,7 +359,7 @@ class Agent:
         os._exit(9)
 
     def late(self) -> None:
-        """Tell that a command runs before asking about it, as opencode does."""
+        """Announce a running command before asking about it, as opencode does."""
         call_id = self.call("execute", "make", command="make")
         self.update("tool_call_update", toolCallId=call_id, status="in_progress")
         time.sleep(0.2)
@@ -373,7 +373,7 @@ class Agent:
         os._exit(9)
 
     def open(self) -> None:
-        """End the turn without a word about the end of a call."""
+        """End the turn without reporting the end of a call."""
         call_id = self.call("execute", "make", command="make")
         self.ask(call_id)
 
@@ -398,7 +398,7 @@ class Agent:
         self.end(call_id, "out")
 
     def change(self) -> None:
-        """Run another command than the one that was asked about."""
+        """Run a different command from the approved one."""
         call_id = self.call("execute", "ls", command="ls")
         if self.ask(call_id) == "yes":
             self.update("tool_call_update", toolCallId=call_id, status="in_progress", rawInput={"command": "rm -r data"})
@@ -406,7 +406,7 @@ class Agent:
             self.say("Changed.")
 
     def spend(self) -> None:
-        """Tell what the session has cost, before a call and after it."""
+        """Report the cost of the session, before a call and after it."""
         self.cost += 0.25
         self.update("usage_update", used=1, size=9, cost={"amount": self.cost, "currency": "USD"})
         self.unasked()
@@ -414,7 +414,7 @@ class Agent:
         self.update("usage_update", used=2, size=9, cost={"amount": self.cost, "currency": "USD"})
 
     def refuse(self) -> None:
-        """Report an error of the provider as words."""
+        """Report a provider error as text."""
         self.say("Error: 401 invalid key\nTry again later.")
 
     def cut(self) -> None:
@@ -423,7 +423,7 @@ class Agent:
         self.reason = "max_tokens"
 
     def odd(self) -> None:
-        """Send kinds that nobody knows, and lines that are no messages."""
+        """Send unknown kinds and invalid lines."""
         for colour in ("red", "blue"):
             self.update("colour_update", colour=colour)
         self.update(["no", "kind"])  # type: ignore[arg-type]
@@ -435,29 +435,29 @@ class Agent:
         self.offered(self.call("other", "notebook_total", numbers=[1, 2, 3]))
 
     def replaced(self) -> None:
-        """Have the word older of the named file replaced through the server."""
+        """Replace the word "older" in the named file through the server."""
         (server,) = self.servers
         _, result = asyncio.run(called(server, path=self.argument, old="older", new="newer"))
         self.say(result)
 
     def masked(self) -> None:
-        """Call it too, and tell how many keys were masked in what it returned."""
+        """Call the function too, and report how many keys were masked in its result."""
         (server,) = self.servers
         _, result = asyncio.run(called(server))
         self.say(str(result.count("[key]")))
 
     def named(self) -> None:
-        """Do so, with the name of the tool beside a title, as qwen does."""
+        """Call the function, with the tool name beside a title, as qwen does."""
         call_id = self.call("other", "total (notebook MCP Server)")
         self.update("tool_call_update", toolCallId=call_id, _meta={"toolName": "mcp__notebook__total"})
         self.offered(call_id, title='{"numbers": [1, 2, 3]}')
 
     def aside(self) -> None:
-        """Do so while a command runs."""
+        """Call the function while a command runs."""
         self.offered(self.call("execute", "make", command="make"))
 
     def subagent(self) -> None:
-        """Run a call, and make one within it that ends after it."""
+        """Run a call with an inner call that ends later."""
         outer = self.call("other", "Task", prompt="look")
         self.update("tool_call_update", toolCallId=outer, status="in_progress")
         inner = self.call("execute", "ls", command="ls")
@@ -476,7 +476,7 @@ class Agent:
             self.say(f"{found}: {result}")
 
     def tries(self) -> None:
-        """Read and write the files that a file names, and say of each whether that went."""
+        """Read and write the files listed in a file, and report each result."""
         for how, path in json.loads(Path("tries.json").read_text()):
             try:
                 file = Path(path).expanduser()
@@ -505,7 +505,7 @@ class Agent:
             modes = [{"id": name, "name": name} for name in ("default", "auto")]
             return {"sessionId": self.session, "modes": {"currentModeId": self.mode, "availableModes": modes}}
         if method == "session/load":
-            self.say("Lost ")  # no news, whatever comes of it
+            self.say("Lost ")  # a notification, whatever its result
             if "lost" in sys.argv:
                 raise KeyError(params["sessionId"])
             self.session = params["sessionId"]

@@ -1,4 +1,4 @@
-"""Settings of an `Agent` that stands for an external agent."""
+"""Settings of an `Agent` backed by an external agent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFUSED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_setting_that_cannot_reach_it_is_refused_by_name(fake: Callable[..., Agent], name: str) -> None:
+def test_unsupported_agent_setting_is_refused_by_name(fake: Callable[..., Agent], name: str) -> None:
     with pytest.raises(SettingsError, match=f"^{name} does not reach acp:fake"):
         fake(**{name: REFUSED[name]})
 

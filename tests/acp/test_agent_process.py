@@ -1,4 +1,4 @@
-"""Processes of agents: nothing survives the run, its stop, or the kernel."""
+"""Agent processes: none survives the run, a stop, or the kernel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ tell = lambda item: print(getattr(item, "seq", "words"), flush=True)
 Agent(acp="fake").run_sync({prompt!r}, watch=tell, store=Store("runs"), approve="auto")
 """
 HEARD = 21
-"""Lines that the kernel prints before the agent heeds nothing any more."""
+"""Lines printed by the kernel before the agent ignores everything."""
 
 
 def marked(word: str) -> list[int]:
@@ -50,7 +50,7 @@ def marked(word: str) -> list[int]:
 
 
 def wait_until_gone(word: str) -> list[int]:
-    """Wait until no process has this word, and return those that still have it when the time is over."""
+    """Wait until no process has this word; return the remaining ones on timeout."""
     until = time.monotonic() + SECONDS
     while (left := marked(word)) and time.monotonic() < until:
         time.sleep(0.02)
@@ -90,7 +90,7 @@ def test_nothing_survives_or_is_lost_when_the_kernel_is_killed(word: str, tmp_pa
             assert kernel.stdout is not None
             heard = [kernel.stdout.readline() for _ in range(lines)]
             if number == 0:
-                assert len(marked(word)) >= 4  # the kernel, the guard, the agent, and what has left its group
+                assert len(marked(word)) >= 4  # the kernel, the guard, the agent, and its detached process
             os.kill(kernel.pid, signal.SIGKILL)
             heard += kernel.stdout.readlines()
         assert not wait_until_gone(word)
@@ -100,7 +100,7 @@ def test_nothing_survives_or_is_lost_when_the_kernel_is_killed(word: str, tmp_pa
 
 
 TREE = "export LANG={word}; setsid sh -c 'echo > ready; exec /bin/sleep 600' & wait"
-"""A command of which a process that has left its group says when it is there."""
+"""A command whose detached process reports its start."""
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def ready(tmp_path: Path) -> Path:
 def test_nothing_of_a_command_survives_a_stop(fake: Callable[..., Agent], word: str, ready: Path) -> None:
     live = fake().start("shell " + TREE.format(word=word), approve="auto")
     ready.read_text()
-    assert len(marked(word)) >= 3  # the guard, the agent, and what has left the group of the command
+    assert len(marked(word)) >= 3  # the guard, the agent, and the detached process of the command
     live.stop()
     assert live.result(SECONDS).status == "cancelled"
     assert not wait_until_gone(word)
@@ -141,7 +141,7 @@ def test_a_command_that_still_runs_ends_with_the_run(fake: Callable[..., Agent],
 
 
 @needs_proc
-def test_an_agent_that_reads_nothing_is_stopped(fake: Callable[..., Agent], table: dict[str, KnownAgent], word: str) -> None:
+def test_agent_that_never_reads_is_stopped(fake: Callable[..., Agent], table: dict[str, KnownAgent], word: str) -> None:
     table["fake"] = replace(table["fake"], command=(*table["fake"].command, "unread"))
     live = fake().start("x" * 2**20, watch=lambda item: live.stop() if isinstance(item, TextDelta) else None)
     assert live.result(SECONDS).status == "cancelled"
@@ -149,7 +149,9 @@ def test_an_agent_that_reads_nothing_is_stopped(fake: Callable[..., Agent], tabl
 
 
 @needs_proc
-def test_it_ends_although_terminals_do_not(fake: Callable[..., Agent], word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_ends_although_closing_its_terminals_fails(
+    fake: Callable[..., Agent], word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def close(terminals: Terminals) -> None:
         raise asyncio.CancelledError
 
@@ -159,9 +161,7 @@ def test_it_ends_although_terminals_do_not(fake: Callable[..., Agent], word: str
     assert not wait_until_gone(word)
 
 
-def test_a_program_that_is_not_there_is_named_with_its_installation(
-    fake: Callable[..., Agent], table: dict[str, KnownAgent]
-) -> None:
+def test_missing_program_error_has_installation_instructions(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:
     table["fake"] = replace(table["fake"], command=("no-such-agent",))
     with pytest.raises(ModelError, match="Install it: nothing to install"):
         fake().run_sync("hello")

@@ -1,4 +1,4 @@
-"""Functions of the notebook that an agent calls: the run judges and logs each once."""
+"""Notebook functions called by an agent: the run judges and logs each call once."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_key_in_a_result_does_not_reach_the_agent(fake: Make, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("play", ["function", "named"])
-def test_what_agent_and_door_would_both_ask_about_is_asked_once(fake: Make, play: str) -> None:
+def test_call_of_interest_to_agent_and_door_is_asked_once(fake: Make, play: str) -> None:
     run = fake(tools=[written]).run_sync(play, approve=lambda call, run: True)
     assert run.text == "total: 6"
     assert len([event for event in run.events if isinstance(event, QuestionAsked)]) == 1
@@ -84,16 +84,14 @@ def test_a_function_is_called_while_a_command_runs(fake: Make, rules: dict[str, 
 
 
 @pytest.mark.parametrize("tools", [[total], []])
-def test_a_run_warns_where_the_agent_hides_functions_from_its_model(
-    fake: Make, table: dict[str, KnownAgent], tools: list[Any]
-) -> None:
+def test_run_warns_if_the_agent_hides_functions(fake: Make, table: dict[str, KnownAgent], tools: list[Any]) -> None:
     table["fake"] = replace(table["fake"], offers_functions=False)
     run = fake(tools=tools).run_sync("hello")
     warnings = [event.message for event in run.events if isinstance(event, Warned)]
     assert ["does not show the functions" in warning for warning in warnings] == [True] * len(tools)
 
 
-def test_a_door_that_cannot_be_opened_leaves_nothing(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_door_leaves_nothing_behind(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / (100 * "x")  # no socket has so long a path
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -107,6 +105,6 @@ def test_a_command_in_the_name_of_a_function_is_judged(fake: Make) -> None:
     assert run.text == "no"
 
 
-def test_a_function_with_the_name_of_a_kind_of_calls_is_refused(fake: Make) -> None:
+def test_function_named_like_a_call_kind_is_refused(fake: Make) -> None:
     with pytest.raises(SettingsError, match="bash is also the name of calls of acp:fake"):
         fake(tools=[bash]).run_sync("hello")

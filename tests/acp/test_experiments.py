@@ -1,4 +1,4 @@
-"""External agents as variants of an experiment: folders of their own, walls around them, and the same tables."""
+"""External agents as experiment variants: own folders, sandboxes, and the same tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agentnb.models import ScriptedModel
 from agentnb.tools.builtin.shell import sandbox
 
 TESTS = Path(__file__)
-"""A file elsewhere than in a home."""
+"""A file outside any home."""
 
 
 def wrote(run: Run, row: Mapping[str, Any]) -> bool:
@@ -146,7 +146,7 @@ def test_functions_of_the_notebook_reach_through_the_walls(task: Path) -> None:
     assert results.table()["heard"].tolist() == [1.0], results.rows[0].error
 
 
-def test_a_run_without_its_row_or_its_folder_is_made_anew(task: Path, tmp_path: Path) -> None:
+def test_run_without_row_or_folder_is_repeated(task: Path, tmp_path: Path) -> None:
     def rows() -> list[Row]:
         return (
             Experiment(rows_of(task, count=2), {"ours": ours()}, primary=wrote, folder=tmp_path / "exp")
@@ -162,7 +162,7 @@ def test_a_run_without_its_row_or_its_folder_is_made_anew(task: Path, tmp_path: 
 
 
 @pytest.mark.parametrize(("name", "is_part"), [("b.txt", True), ("new.txt", True), (".env", False), (".agentnb", False)])
-def test_no_run_begins_in_a_folder_that_has_changed(task: Path, name: str, is_part: bool) -> None:
+def test_no_run_starts_in_a_changed_folder(task: Path, name: str, is_part: bool) -> None:
     exp = Experiment(rows_of(task, count=1), {"ours": ours()}, primary=wrote, folder=False)
     exp.check()
     (task / name).write_text("changed\n")
@@ -201,7 +201,7 @@ def _as_ever(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> N
         ({"tasks": [{"id": "a", "prompt": "write", "work_dir": "nowhere"}]}, _as_ever, "Task 1: 'nowhere' is not a folder"),
     ],
 )
-def test_what_cannot_hold_is_refused_by_name(
+def test_unenforceable_setting_is_refused_by_name(
     task: Path,
     table: dict[str, KnownAgent],
     monkeypatch: pytest.MonkeyPatch,

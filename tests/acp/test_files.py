@@ -1,4 +1,4 @@
-"""Files that agentnb reads and writes for an agent: rules, confinement and undo reach them."""
+"""Files that agentnb reads and writes for an agent: rules, confinement and undo apply."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ Make = Callable[..., Agent]
 
 
 @pytest.mark.parametrize(("prompt", "file", "text"), [("through", "a.txt", "Written."), ("unannounced", "b.txt", None)])
-def test_a_file_that_was_written_can_be_undone(fake: Make, tmp_path: Path, prompt: str, file: str, text: str | None) -> None:
+def test_written_file_can_be_undone(fake: Make, tmp_path: Path, prompt: str, file: str, text: str | None) -> None:
     store = Store(tmp_path / "runs")
     run = fake().run_sync(prompt, approve="auto", store=store)
-    made = [(one.call.name, Path(one.call.arguments["path"]).name, one.result and one.result.is_error) for one in _records(run)]
+    made = [
+        (record.call.name, Path(record.call.arguments["path"]).name, record.result and record.result.is_error)
+        for record in _records(run)
+    ]
     assert made[0] == ("write_file", file, False)
     assert text is None or run.text == text
     assert (tmp_path / file).exists()
@@ -36,7 +39,7 @@ def test_a_file_elsewhere_is_refused(fake: Make, tmp_path: Path) -> None:
     assert not (tmp_path.parent / "outside.txt").exists()
 
 
-def test_a_file_that_is_not_allowed_is_not_written(fake: Make, tmp_path: Path) -> None:
+def test_disallowed_file_is_not_written(fake: Make, tmp_path: Path) -> None:
     run = fake().run_sync("unannounced", permissions={"write_file": "deny"}, approve="auto")
     assert run.text == "refused refused " or not (tmp_path / "b.txt").exists()
     assert not [*tmp_path.iterdir()]
@@ -65,7 +68,7 @@ def test_a_file_is_read_within_the_call_about_it(
     assert run.text == code
 
 
-def test_a_look_for_a_file_that_is_not_there_is_no_call(fake: Make) -> None:
+def test_probing_a_missing_file_is_not_a_call(fake: Make) -> None:
     run = fake().run_sync("probe AGENTS.md")
     assert (run.text, _records(run)) == ("-32002", [])
 

@@ -1,4 +1,4 @@
-"""What is installed of an agent."""
+"""Detection of installed agents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_version_is_read_without_starting_the_program(
     assert not [*tmp_path.rglob("started")]
 
 
-def test_the_version_of_a_python_package_is_read_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_package_version_is_read_from_its_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program, about = tmp_path / "bin" / "an-agent", tmp_path / "lib/python3.12/site-packages/an_agent-1.2.3.dist-info"
     for folder in (program.parent, about):
         folder.mkdir(parents=True)
@@ -42,6 +42,6 @@ def test_the_version_of_a_python_package_is_read_beside_it(tmp_path: Path, monke
     assert found.version == "1.2.3"
 
 
-def test_a_program_that_is_not_on_the_path_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_outside_the_path_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert find_installed(KnownAgent(command=("an-agent",))) is None

@@ -11,7 +11,7 @@ from agentnb.acp.known_agents import known_agents
 from agentnb.errors import SettingsError
 
 
-def test_each_row_says_how_to_start_install_and_sign_in() -> None:
+def test_each_row_has_start_install_and_sign_in() -> None:
     for name, row in known_agents().items():
         assert row.command and row.install, name
         assert re.fullmatch(r"[a-z]+", name), name

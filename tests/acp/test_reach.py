@@ -1,4 +1,4 @@
-"""What permissions reach of an agent that asks nobody."""
+"""Permissions of an agent that asks nobody."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from agentnb.errors import SettingsError
         ({"permissions": {"bash(rm *)": "deny"}}, r"bash\(rm \*\) would have no effect"),
     ],
 )
-def test_what_it_would_not_keep_is_refused_before_its_start(
+def test_unenforceable_options_are_refused_before_the_start(
     fake: Callable[..., Agent], options: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(SettingsError, match=named):
         fake(mode="auto").run_sync("write", **options)
 
 
-def test_a_system_that_cannot_run_it_is_named(fake: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_system_is_named(fake: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reach, "RUNS_HERE", False)
     with pytest.raises(SettingsError, match="POSIX"):
         fake().run_sync("hello")
 
 
-def test_the_person_is_warned_about_what_they_are_not_asked(fake: Callable[..., Agent]) -> None:
+def test_person_is_warned_about_unasked_effects(fake: Callable[..., Agent]) -> None:
     run = fake(mode="auto").run_sync("hello", approve="auto")
     assert ["does not ask in its mode auto" in event.message for event in run.events if isinstance(event, Warned)] == [True]
     assert not [event for event in fake().run_sync("hello").events if isinstance(event, Warned)]
@@ -48,7 +48,7 @@ def test_the_person_is_warned_about_what_they_are_not_asked(fake: Callable[..., 
 
 @pytest.fixture(params=["never tried", "tried in another version"])
 def unsure(request: pytest.FixtureRequest, table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make ``fake`` an agent of which nobody knows whether it asks."""
+    """Make ``fake`` an agent with an unknown asking behavior."""
     monkeypatch.setattr(reach, "find_installed", lambda agent: Installed(Path(agent.command[0]), "1.2"))
     is_tried = request.param != "never tried"
     table["fake"] = replace(table["fake"], asks=is_tried, tried="1.1", install="npm install -g fake@latest")
@@ -56,7 +56,7 @@ def unsure(request: pytest.FixtureRequest, table: dict[str, KnownAgent], monkeyp
 
 @pytest.mark.usefixtures("unsure")
 @pytest.mark.parametrize("is_approved", [True, False])
-def test_the_start_of_an_unknown_agent_is_asked_about_once(fake: Callable[..., Agent], is_approved: bool) -> None:
+def test_unknown_agent_start_is_asked_once(fake: Callable[..., Agent], is_approved: bool) -> None:
     asked: list[str] = []
 
     def approve(call: ToolCall, run: object) -> bool:
@@ -69,7 +69,7 @@ def test_the_start_of_an_unknown_agent_is_asked_about_once(fake: Callable[..., A
 
 
 @pytest.mark.usefixtures("unsure")
-def test_what_is_said_during_the_question_follows_the_prompt(fake: Callable[..., Agent]) -> None:
+def test_message_during_the_question_follows_the_prompt(fake: Callable[..., Agent]) -> None:
     def approve(call: ToolCall, run: object) -> bool:
         live.say("hello")
         return True
@@ -87,13 +87,13 @@ def test_an_unknown_agent_starts_unasked_on_the_word_auto(fake: Callable[..., Ag
 
 
 @pytest.mark.usefixtures("unsure")
-def test_an_unknown_agent_is_refused_where_it_must_ask(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:
+def test_asking_mode_is_refused_for_an_unknown_agent(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:
     with pytest.raises(SettingsError, match="ask would have no effect on acp:fake") as raised:
         fake().run_sync("hello", approve="ask")
     assert ("npm install -g fake@1.1" in str(raised.value)) is table["fake"].asks
 
 
-def test_an_agent_in_the_version_that_was_tried_is_known(
+def test_agent_in_the_tested_version_is_known(
     fake: Callable[..., Agent], table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reach, "find_installed", lambda agent: Installed(Path(agent.command[0]), "1.1"))

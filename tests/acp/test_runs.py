@@ -1,4 +1,4 @@
-"""Runs of an external agent: the same log, door, limits and ends as any run."""
+"""Runs of an external agent: the same log, permissions, limits and endings as any run."""
 
 from __future__ import annotations
 
@@ -56,25 +56,25 @@ def test_words_and_thoughts_stream_and_are_logged(fake: Make) -> None:
 def test_calls_have_their_arguments_results_and_rounds(fake: Make, prompt: str, calls: list[object], text: str) -> None:
     run = fake().run_sync(prompt, approve="auto")
     made = [record for current in run.rounds for record in current.records]
-    assert [(one.call.name, one.call.arguments, one.result.text) for one in made if one.result] == calls
+    assert [(item.call.name, item.call.arguments, item.result.text) for item in made if item.result] == calls
     assert (run.text, len(run.rounds)) == (text, 2)
     check_events(run.events, "the log")
 
 
-def test_arguments_that_come_as_a_growing_text_are_judged_whole(fake: Make) -> None:
+def test_arguments_streamed_as_growing_text_are_judged_whole(fake: Make) -> None:
     run = fake().run_sync("growing", permissions={"bash(touch *)": "deny"}, approve=lambda call, run: True)
     (record,) = [record for current in run.rounds for record in current.records]
     assert (record.call.name, record.call.arguments) == ("bash", {"command": "touch a.txt"})
     assert [event.call.name for event in run.events if isinstance(event, CallBlocked)] == ["bash"]
 
 
-def test_a_question_that_cannot_be_read_is_answered(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_question_is_answered(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fake().start("garbled", approve="auto").result(20).text == "yes yes"
     monkeypatch.setattr(ForeignCall, "ask", None)  # a fault of agentnb
     assert fake().start("garbled", approve="auto").result(20).text == "cancelled cancelled"
 
 
-def test_a_call_is_asked_about_before_it_has_any_effect(fake: Make, tmp_path: Path) -> None:
+def test_call_is_asked_about_before_its_effect(fake: Make, tmp_path: Path) -> None:
     seen: list[object] = []
 
     def approve(call: object, run: object) -> bool:
@@ -96,7 +96,7 @@ def test_a_call_is_asked_about_before_it_has_any_effect(fake: Make, tmp_path: Pa
         {"permissions": {"write_file(*.txt)": "deny"}, "approve": "auto"},
     ],
 )
-def test_a_call_that_is_not_allowed_is_rejected(fake: Make, tmp_path: Path, options: dict[str, Any]) -> None:
+def test_disallowed_call_is_rejected(fake: Make, tmp_path: Path, options: dict[str, Any]) -> None:
     run = fake().run_sync("write", **options)
     assert (run.text, run.status) == ("Was rejected.", "completed")
     assert [event.call.name for event in run.events if isinstance(event, CallBlocked)] == ["write_file"]
@@ -104,14 +104,14 @@ def test_a_call_that_is_not_allowed_is_rejected(fake: Make, tmp_path: Path, opti
 
 
 @pytest.mark.parametrize("denied", ["write_file", "bash"])
-def test_a_denial_is_told_while_other_calls_run(fake: Make, denied: str) -> None:
+def test_denial_is_sent_while_other_calls_run(fake: Make, denied: str) -> None:
     rules = {"write_file": "allow", "bash": "allow", denied: "deny"}
     run = fake(max_seconds=20).run_sync("both", permissions=rules)
     assert (run.status, run.text, list(run.warnings)) == ("completed", "['no', 'yes']", [])
     check_events(run.events, "the log")
 
 
-def test_arguments_that_the_person_edits_are_a_rejection(fake: Make, tmp_path: Path) -> None:
+def test_arguments_edited_by_the_person_are_a_rejection(fake: Make, tmp_path: Path) -> None:
     run = fake().run_sync("write", approve=lambda call, run: {"path": "b.txt", "content": "beta"})
     assert run.text == "Was rejected."
     assert not [*tmp_path.iterdir()]
@@ -126,12 +126,12 @@ def test_a_call_is_judged_while_another_runs(fake: Make, verdict: str, answer: s
     check_events(run.events, "the log")
 
 
-def test_it_starts_in_the_mode_in_which_it_asks(fake: Make) -> None:
+def test_agent_starts_in_its_asking_mode(fake: Make) -> None:
     assert fake().run_sync("mode").text == "default"
     assert fake(mode="auto").run_sync("mode").text == "auto"
 
 
-def test_a_mode_that_it_does_not_list_is_refused(fake: Make) -> None:
+def test_unlisted_mode_is_refused(fake: Make) -> None:
     with pytest.raises(ModelError, match=r"has no mode 'autp'.*auto"):
         fake(mode="autp").run_sync("mode", approve="auto")
 
@@ -142,7 +142,7 @@ def test_a_plan_is_the_todo_list(fake: Make) -> None:
     assert {event.by for event in run.events if isinstance(event, TodosChanged)} == {"model"}
 
 
-def test_an_update_of_an_unknown_kind_is_counted_and_ends_nothing(fake: Make) -> None:
+def test_unknown_update_kind_is_counted_and_ends_nothing(fake: Make) -> None:
     run = fake().run_sync("odd")
     assert run.text == "Odd."
     updates = run.last_round.metadata[UNKNOWN_UPDATES]
@@ -150,7 +150,7 @@ def test_an_update_of_an_unknown_kind_is_counted_and_ends_nothing(fake: Make) ->
     assert json.loads(updates["colour_update"]["first"]) == {"sessionUpdate": "colour_update", "colour": "red"}
 
 
-def test_content_that_is_sent_again_as_it_grows_is_logged_once(fake: Make) -> None:
+def test_content_resent_as_it_grows_is_logged_once(fake: Make) -> None:
     run = fake().run_sync("grow", approve="auto")
     (record,) = [record for current in run.rounds for record in current.records]
     assert (record.call.arguments, record.result and record.result.text) == ({"command": "echo out"}, "out")
@@ -162,7 +162,7 @@ def test_rounds_are_marked_as_inferred(fake: Make) -> None:
     assert [current.metadata["rounds"] for current in run.rounds] == ["inferred", "inferred"]
 
 
-def test_a_question_that_shows_a_diff_changes_no_arguments(fake: Make) -> None:
+def test_question_with_a_diff_changes_no_arguments(fake: Make) -> None:
     run = fake().run_sync("through", approve="auto")
     (record,) = run.rounds[0].records
     assert (sorted(record.call.arguments), list(run.warnings)) == (["content", "path"], [])
@@ -178,7 +178,7 @@ def test_a_question_that_shows_a_diff_changes_no_arguments(fake: Make) -> None:
         ("cut", "error", "stopped", "max_tokens"),
     ],
 )
-def test_the_end_of_a_run_is_what_its_row_can_tell(
+def test_run_status_depends_on_the_table_row(
     fake: Make, table: dict[str, KnownAgent], prompt: str, errors: str, status: str, stop_reason: str
 ) -> None:
     table["fake"] = replace(table["fake"], errors=errors)
@@ -205,12 +205,12 @@ def test_limits_of_calls_time_and_money_end_the_turn(fake: Make, table: dict[str
     assert (run.status, run.stop_reason) == ("limited", limit)
 
 
-def test_a_budget_is_refused_where_the_cost_is_not_known(fake: Make) -> None:
+def test_budget_is_refused_if_the_cost_is_unknown(fake: Make) -> None:
     with pytest.raises(SettingsError, match="acp:fake does not say what it costs, so a budget cannot be enforced"):
         fake(budget=1.0).run_sync("hello")
 
 
-def test_an_agent_that_dies_fails_the_run_with_its_last_words(fake: Make) -> None:
+def test_dying_agent_fails_the_run_with_its_last_output(fake: Make) -> None:
     with pytest.raises(ModelError, match=r"acp:fake has ended.*out of memory") as raised:
         fake().run_sync("die")
     run: Any = raised.value.run
@@ -218,7 +218,7 @@ def test_an_agent_that_dies_fails_the_run_with_its_last_words(fake: Make) -> Non
 
 
 @pytest.mark.parametrize(("prompt", "error"), [("crash", "out of memory"), ("error", "lost 'call-1'"), ("open", "")])
-def test_a_call_that_the_agent_leaves_open_ends_with_its_turn(fake: Make, prompt: str, error: str) -> None:
+def test_call_left_open_by_the_agent_ends_with_its_turn(fake: Make, prompt: str, error: str) -> None:
     run = fake().start(prompt, approve="auto").result(20)
     assert (run.status, error in str(run.error)) == ("failed" if error else "completed", True)
     (record,) = [record for current in run.rounds for record in current.records]
@@ -236,14 +236,14 @@ def test_a_call_that_the_agent_leaves_open_ends_with_its_turn(fake: Make, prompt
         ("change", "allow", "acp:fake has changed the arguments of bash after the call was judged"),
     ],
 )
-def test_a_call_that_escapes_or_ends_its_turn_is_a_warning(fake: Make, prompt: str, verdict: str, warning: str) -> None:
+def test_call_that_escapes_or_ends_its_turn_warns(fake: Make, prompt: str, verdict: str, warning: str) -> None:
     run = fake().run_sync(prompt, permissions={"bash": verdict}, approve="auto")
     assert [event.message for event in run.events if isinstance(event, Warned)] == [warning]
     (record,) = run.rounds[0].records
     assert record.call.arguments in ({"command": "echo out"}, {"command": "make"}, {"command": "ls"})
 
 
-def test_a_run_is_replayed_as_it_went(fake: Make) -> None:
+def test_run_is_replayed_unchanged(fake: Make) -> None:
     assert "gone as recorded" in str(replay(fake().run_sync("write", approve="auto")))
 
 
@@ -266,9 +266,7 @@ def test_questions_show_the_call(fake: Make) -> None:
 
 
 @pytest.mark.parametrize("misbehaviour", ["", "forgetful", "lost"])
-def test_a_conversation_goes_on_where_the_agent_can_load_it(
-    fake: Make, table: dict[str, KnownAgent], misbehaviour: str
-) -> None:
+def test_conversation_continues_if_the_agent_can_load_it(fake: Make, table: dict[str, KnownAgent], misbehaviour: str) -> None:
     table["fake"] = replace(table["fake"], command=(*table["fake"].command, misbehaviour))
     first = fake().run_sync("session")
     second = fake().run_sync("session", continue_from=first)
@@ -279,14 +277,14 @@ def test_a_conversation_goes_on_where_the_agent_can_load_it(
     assert all("cannot load the conversation" in warning for warning in warnings)
 
 
-def test_a_pause_holds_questions_and_a_turn_goes_on(fake: Make) -> None:
-    told: list[object] = []
+def test_pause_holds_questions_while_the_turn_continues(fake: Make) -> None:
+    items: list[object] = []
 
     def watch(item: object) -> None:
         if isinstance(item, TextDelta):
-            told.append(item.text)
+            items.append(item.text)
         elif isinstance(item, CommandReceived | QuestionAsked):
-            told.append(item.command if isinstance(item, CommandReceived) else "asked")
+            items.append(item.command if isinstance(item, CommandReceived) else "asked")
         if item == TextDelta("Hello "):
             live.pause()
         elif isinstance(item, CommandReceived) and item.command == "pause":
@@ -296,31 +294,31 @@ def test_a_pause_holds_questions_and_a_turn_goes_on(fake: Make) -> None:
     live = fake().start("hello unasked write", approve=lambda call, run: True, permissions=rules, watch=watch)
     run = live.result(20)
     assert run.text == "Written."
-    assert told == ["Hello ", "there.", "Ran.", "I will write.", "pause", "resume", "asked", "Written."]
+    assert items == ["Hello ", "there.", "Ran.", "I will write.", "pause", "resume", "asked", "Written."]
     check_events(run.events, "the log")
 
 
 def test_a_pause_holds_the_next_turn(fake: Make) -> None:
-    told: list[str] = []
+    items: list[str] = []
 
     def watch(item: object) -> None:
         if isinstance(item, CommandReceived):
-            told.append(item.command)
+            items.append(item.command)
             if item.command == "pause":
                 live.resume()
         elif item == TextDelta("Hello "):
             live.pause()
             live.say("mode")
         elif isinstance(item, TextDelta):
-            told.append(item.text)
+            items.append(item.text)
 
     live = fake().start("hello", watch=watch)
     assert live.result(20).text == "default"
-    assert told == ["there.", "pause", "say", "resume", "default"]
+    assert items == ["there.", "pause", "say", "resume", "default"]
 
 
 @pytest.mark.parametrize("prompt", ["sleep", "muse", "write"])
-def test_what_is_said_now_ends_the_turn_and_is_the_next_prompt(fake: Make, prompt: str) -> None:
+def test_message_sent_now_ends_the_turn_and_prompts_next(fake: Make, prompt: str) -> None:
     def watch(item: object) -> None:
         if item in (TextDelta("Sleeping"), ThinkingDelta("Hm")) or isinstance(item, QuestionAsked):
             live.say("mode", now=True)
@@ -330,7 +328,7 @@ def test_what_is_said_now_ends_the_turn_and_is_the_next_prompt(fake: Make, promp
     assert (run.text.removeprefix("Was rejected."), run.status) == ("default", "completed")
 
 
-def test_what_the_person_says_meanwhile_is_the_next_prompt(fake: Make) -> None:
+def test_message_during_a_turn_is_the_next_prompt(fake: Make) -> None:
     def approve(call: object, run: object) -> bool:
         live.say("hello")
         return True

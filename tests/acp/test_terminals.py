@@ -1,4 +1,4 @@
-"""Terminals of an agent: its commands run in the house's shell, once they are allowed, and end with the run."""
+"""Terminals of an agent: allowed commands run in the configured shell, and end with the run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _records(run: Run) -> list[CallRecord]:
 
 
 @pytest.mark.parametrize("play", ["shell", "unasked_shell", "terminal", "task"])
-def test_a_command_is_asked_about_once_and_its_end_is_the_result(fake: Make, play: str) -> None:
+def test_command_is_asked_once_and_its_exit_is_the_result(fake: Make, play: str) -> None:
     asked: list[Any] = []
 
     def approve(call: Any, run: object) -> bool:
@@ -45,7 +45,7 @@ def test_a_command_is_asked_about_once_and_its_end_is_the_result(fake: Make, pla
     check_events(run.events, "the log")
 
 
-def test_a_signal_is_told(fake: Make) -> None:
+def test_signal_is_reported(fake: Make) -> None:
     run = fake().run_sync("shell kill -9 $$", approve="auto")
     assert json.loads(run.text)[2:] == [None, "SIGKILL"]
     assert "signal 9" in str(_records(run)[0].result)
@@ -56,7 +56,7 @@ def test_a_signal_is_told(fake: Make) -> None:
     "options",
     [{"permissions": {"bash(touch *)": "deny"}, "approve": "auto"}, {"approve": lambda call, run: call.name == "other"}],
 )
-def test_a_command_that_is_not_allowed_does_not_run(fake: Make, tmp_path: Path, play: str, options: dict[str, Any]) -> None:
+def test_disallowed_command_does_not_run(fake: Make, tmp_path: Path, play: str, options: dict[str, Any]) -> None:
     run = fake().run_sync(f"{play} touch made.txt", **options)
     assert not [*tmp_path.iterdir()]
     assert [event.call.name for event in run.events if isinstance(event, CallBlocked)] == ["bash"]
@@ -64,7 +64,7 @@ def test_a_command_that_is_not_allowed_does_not_run(fake: Make, tmp_path: Path, 
     assert run.text == ("" if play == "shell" else "refused: The person did not allow it.")
 
 
-def test_a_command_in_place_of_the_judged_one_is_judged_too(fake: Make, tmp_path: Path) -> None:
+def test_command_replacing_the_judged_one_is_judged_too(fake: Make, tmp_path: Path) -> None:
     run = fake().run_sync("switch touch made.txt", permissions={"bash(touch *)": "deny"}, approve="auto")
     assert run.text == "refused: The person did not allow it."
     assert [event.call.arguments for event in run.events if isinstance(event, CallBlocked)] == [{"command": "touch made.txt"}]
@@ -81,7 +81,7 @@ def test_a_cut_divides_no_character(fake: Make) -> None:
     assert json.loads(fake().run_sync("short printf €€€€", approve="auto").text)[:2] == ["€€€", True]
 
 
-def test_folders_stay_in_the_working_folder(fake: Make, tmp_path: Path) -> None:
+def test_command_folders_stay_in_the_working_folder(fake: Make, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     run = fake().run_sync("below pwd", approve="auto")
     assert json.loads(run.text)[0] == f"{tmp_path.resolve() / 'sub'}\n"
@@ -89,7 +89,7 @@ def test_folders_stay_in_the_working_folder(fake: Make, tmp_path: Path) -> None:
     assert "outside working directory" in fake().run_sync("elsewhere pwd", approve="auto").text
 
 
-def test_the_shell_that_the_person_gives_runs_the_commands(fake: Make, table: dict[str, KnownAgent]) -> None:
+def test_shell_given_by_the_person_runs_the_commands(fake: Make, table: dict[str, KnownAgent]) -> None:
     settings: dict[str, Any] = {"tools": [Shell(env={"REGION": "brest"})]}
     assert json.loads(fake(**settings).run_sync("shell echo $REGION", approve="auto").text)[0] == "brest\n"
     table["fake"] = replace(table["fake"], terminals=False)
@@ -114,7 +114,7 @@ def test_dangerous_commands_are_refused(fake: Make) -> None:
         ({"command": "ls", "cwd": "{}/sub"}, Command("ls", "sub", "")),
     ],
 )
-def test_a_command_is_judged_with_what_changes_it(tmp_path: Path, request_: dict[str, Any], command: Command) -> None:
+def test_command_is_judged_with_its_environment(tmp_path: Path, request_: dict[str, Any], command: Command) -> None:
     request = json.loads(json.dumps(request_).replace("{}", str(tmp_path)))
     request["env"] = [{"name": name, "value": value} for name, value in request.get("env", [])]
     assert command_of(request, tmp_path) == command

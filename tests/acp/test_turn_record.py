@@ -1,4 +1,4 @@
-"""The record of an agent's turns: batches of words, and usage by the way in which an agent counts."""
+"""The record of an agent's turns: batches of text, and usage by each agent's way of counting."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Agent(acp="fake", work_dir=".").run_sync("half", watch=told, store=Store("runs")
 """
 
 
-def test_a_batch_is_due_after_its_time_or_with_its_length() -> None:
+def test_batch_is_due_after_its_time_or_size() -> None:
     now = [10.0]
     pieces = Pieces(lambda: now[0])
     assert (pieces.due, pieces.is_due) == (None, False)
@@ -62,7 +62,7 @@ def test_many_pieces_make_few_events(fake: Make) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="external agents run on POSIX systems only")
 @pytest.mark.parametrize("misbehaviour", ["", "forgetful", "lost"])
-def test_what_streamed_before_a_kill_is_in_the_log(
+def test_content_streamed_before_a_kill_is_logged(
     fake: Make, table: dict[str, KnownAgent], tmp_path: Path, misbehaviour: str
 ) -> None:
     code = KERNEL.format(folder=str(Path(__file__).parent))
@@ -76,7 +76,7 @@ def test_what_streamed_before_a_kill_is_in_the_log(
     table["fake"] = replace(table["fake"], command=(*table["fake"].command, misbehaviour))
     (tmp_path / "go").touch()
     again = asyncio.run(recover(cut.id, agent=fake(), store=store))
-    # It loads the session, and is told to continue; one that cannot is told the prompt again.
+    # Loads the session and continues; without session loading the prompt is sent again.
     assert [current.text for current in again.rounds] == ["Half", "Half and half." if misbehaviour else ""]
     check_events(again.events, "the log")
 
@@ -100,7 +100,7 @@ def test_tokens_are_counted_once_by_the_form_of_the_row(form: Any, is_loaded: bo
 
 
 @pytest.mark.parametrize(("total", "sent"), [(115, 112), (15, 12), (None, 12)])
-def test_input_includes_what_was_read_from_a_cache(total: int | None, sent: int) -> None:
+def test_input_includes_cached_tokens(total: int | None, sent: int) -> None:
     reported = {"inputTokens": 12, "outputTokens": 3, "cachedReadTokens": 100, "totalTokens": total}
     usage, _ = Spending(KnownAgent(command=("x",), usage="turn")).tokens(reported)
     assert usage == Usage(sent, 3, 100)
@@ -112,7 +112,7 @@ def test_the_last_request_is_the_length_of_the_conversation() -> None:
 
 
 @pytest.mark.parametrize(("form", "continued"), [("session", 0.75), ("process", None)])
-def test_a_cost_is_the_difference_to_the_one_before(
+def test_cost_is_the_difference_to_the_previous(
     fake: Make, table: dict[str, KnownAgent], form: Any, continued: float | None
 ) -> None:
     table["fake"] = replace(table["fake"], cost=form)

@@ -1,4 +1,4 @@
-"""The look at the working folder: what changed there although agentnb did not write it is named, and not undone."""
+"""Watching the working folder: changes made by the agent itself are named, and not undone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHANGED = "Changed while acp:fake ran, but not written by agentnb, so not undone
 
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path) -> None:
-    """The files that the agent changes by itself."""
+    """Files that the agent changes by itself."""
     for name, text in {"old.txt": "older", "touched.txt": "same", "gone.txt": "gone"}.items():
         (tmp_path / name).write_text(text)
 
@@ -34,7 +34,7 @@ def _warnings(run: Run) -> list[str]:
     return [event.message for event in run.events if isinstance(event, Warned)]
 
 
-def test_what_the_agent_changed_by_itself_is_named_and_stays(fake: Make, tmp_path: Path) -> None:
+def test_own_change_of_the_agent_is_named_and_kept(fake: Make, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     run = fake().run_sync("alone", store=store)
     assert _warnings(run) == [CHANGED]
@@ -45,7 +45,7 @@ def test_what_the_agent_changed_by_itself_is_named_and_stays(fake: Make, tmp_pat
     assert (tmp_path / "old.txt").read_text() == "other"
 
 
-def test_it_is_named_after_a_stop_too(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_is_named_after_a_stop(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     look = watched_folder.WatchedFolder._look
 
     def slow_look(watched: watched_folder.WatchedFolder) -> dict[str, watched_folder.FileState]:
@@ -59,7 +59,7 @@ def test_it_is_named_after_a_stop_too(fake: Make, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("play", ["through", "replaced"])
-def test_what_agentnb_wrote_is_undone_and_not_named(fake: Make, tmp_path: Path, play: str) -> None:
+def test_agentnb_writes_are_undone_and_not_named(fake: Make, tmp_path: Path, play: str) -> None:
     store = Store(tmp_path / "runs")
     run = fake(tools=["edit_file"]).run_sync(f"{play} old.txt", approve="auto", store=store)
     assert (tmp_path / "old.txt").read_text() in ("alpha\n", "newer")
@@ -68,14 +68,14 @@ def test_what_agentnb_wrote_is_undone_and_not_named(fake: Make, tmp_path: Path, 
     assert (tmp_path / "old.txt").read_text() == "older"
 
 
-def test_a_change_after_ours_is_named_and_stays(fake: Make, tmp_path: Path) -> None:
+def test_change_after_ours_is_named_and_kept(fake: Make, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
-    run = fake().run_sync("through alone", approve="auto", store=store)  # writes a file of the name alone, then the others
+    run = fake().run_sync("through alone", approve="auto", store=store)  # writes the named file first, then the others
     assert _warnings(run) == [CHANGED]
     assert "Deleted, as the run created it: alone" in undo_text(undo_run(store, run.id))
 
 
-def test_the_bound_of_a_large_folder_is_said(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_for_a_large_folder_is_reported(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watched_folder, "MAX_WATCHED_ENTRIES", 3)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "more.txt").write_text("more")
@@ -100,7 +100,7 @@ def test_folders_of_programs_are_left_out(tmp_path: Path, left_out: str) -> None
 
 @pytest.fixture
 def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The notebook that this process is the kernel of, as far as the tools know."""
+    """Notebook whose kernel this process claims to be."""
     path = tmp_path / "open.ipynb"
     path.write_text(json.dumps({"cells": [{"cell_type": "code", "source": "1 + 1", "outputs": []}]}))
     kernel = Kernel(SimpleNamespace(user_ns={"__session__": str(path)}))
@@ -124,7 +124,7 @@ def test_an_edit_of_the_open_notebook_by_itself_is_named(fake: Make, notebook: P
     assert ["The open notebook has other cells" in warning for warning in _warnings(run)] == [True]
 
 
-def test_a_save_of_outputs_of_the_open_notebook_is_none_of_its_edits(fake: Make, notebook: Path) -> None:
+def test_saving_outputs_of_the_open_notebook_is_not_an_edit(fake: Make, notebook: Path) -> None:
     def save(item: object) -> None:
         if isinstance(item, TextDelta):
             saved = json.loads(notebook.read_text())

@@ -1,4 +1,4 @@
-"""Generated conversations, really run: on an event loop whose clock jumps, so that nothing is waited for."""
+"""Runs generated conversations on an event loop with a virtual clock."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from agentnb.runtime.host.run_options import RunOptions
 
 T = TypeVar("T")
 PAUSE = 5.0
-"""Seconds of the loop's own clock after which a paused run is let go on."""
+"""Seconds of virtual time after which a paused run is resumed."""
 
 
 @dataclass
 class Played:
-    """What became of a turn. ``run`` is what the next one goes on from."""
+    """The outcome of a turn. The next turn continues from ``run``."""
 
     turn: Turn
     model: PlayingModel
     run: Run | None = None
     whole: Run | None = None
-    """The run as it was in memory when it ended, if anybody got it."""
+    """The run in memory when it ended, if it was returned."""
     before: Run | None = None
     told: list[Any] = field(default_factory=list)
-    """Events and deltas, as a watcher gets them."""
+    """Events and deltas that a watcher received."""
     raised: BaseException | None = None
     died: Run | None = None
-    """As it was read after its process died, if another has gone on with it."""
+    """The run loaded after its process died, if another process recovered it."""
     recovering: PlayingModel | None = None
-    """Of the process that has gone on with it."""
+    """The model of the recovering process."""
     stored: Run | None = None
-    """As its log tells it then."""
+    """The recovered run, loaded from its log."""
 
 
 class Player:
@@ -53,7 +53,7 @@ class Player:
 
     @property
     def forgotten(self) -> list[BaseException]:
-        """Errors in tasks of which nobody took notice."""
+        """Unhandled errors in tasks."""
         return self._loop.forgotten
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class Player:
         self._loop.close()
 
     def play(self, conversation: Conversation) -> list[Played]:
-        """All turns, each going on from the one before."""
+        """Run all turns; each continues the previous one."""
         before: Run | None = None
         played: list[Played] = []
         for turn in conversation:
@@ -81,7 +81,7 @@ class Player:
             one.whole = getattr(error, "run", None)
 
     def _wait(self, turn: Coroutine[Any, Any, Run]) -> Run:
-        """Run it; whatever happens, nothing of it is left on the loop. (As asyncio's own runner does it.)"""
+        """Run a turn and cancel its remaining tasks, as `asyncio.run` does."""
         task = self._loop.create_task(turn)
         try:
             return self._loop.run_until_complete(task)
@@ -105,13 +105,13 @@ class Player:
         return one.whole
 
     def _after_its_death(self, one: Played, run_id: str) -> Run | None:
-        """The run as it is found, or as another process has brought it to its end."""
+        """Return the interrupted run, or its recovery by another process."""
         path = self._store.path(run_id)
         path.write_bytes(cut(path.read_bytes(), one.turn))
         try:
             found = self._store.load(run_id)
         except TraceError:
-            assert one.turn.at == 0, "only a run of which nothing was written is no run"
+            assert one.turn.at == 0, "only an empty log holds no run"
             return one.before
         if not one.turn.recovered or found.status != "interrupted":
             return found
@@ -127,15 +127,15 @@ class Player:
 
 
 def cut(log: bytes, turn: Turn) -> bytes:
-    """What is left of a log if its process died when so many events, and a few bytes more, were written."""
+    """Return the log of a process that died after ``at`` events and ``torn`` bytes."""
     lines = log.splitlines(keepends=True)
     after = lines[turn.at] if turn.at < len(lines) else b""
     return b"".join(lines[: turn.at]) + after[: turn.torn]
 
 
 def answers_left(turn: Turn, run: Run) -> tuple[Answer, ...]:
-    """What the model has not said yet."""
-    return turn.answers[sum(one.reply is not None for one in run.rounds) :]
+    """Return the answers not given yet."""
+    return turn.answers[sum(round.reply is not None for round in run.rounds) :]
 
 
 async def _turn(one: Played, store: Store, loop: asyncio.AbstractEventLoop) -> Run:
@@ -167,7 +167,7 @@ def _agent(turn: Turn, model: PlayingModel) -> Agent:
 
 
 def _at(one: Played, act: Callable[[], Any]) -> Callable[[Any], None]:
-    """A watcher that does this once, when the time of the turn has come."""
+    """Return a watcher that calls ``act`` once, at the position of the turn."""
 
     def watch(item: Any) -> None:
         one.told.append(item)
@@ -185,7 +185,7 @@ def _pause(live: Any, loop: asyncio.AbstractEventLoop, then: str) -> None:
 ACTS: dict[str, Callable[[Any, asyncio.AbstractEventLoop], Any]] = {
     "stop button": lambda live, loop: live.stop("enough"),
     "tool that will not be cancelled": lambda live, loop: live.stop(),
-    # What `Foreground` puts in when the kernel is interrupted while no tool is running.
+    # `Foreground` sends this when the kernel is interrupted while no tool is running.
     "kernel interrupt": lambda live, loop: live._inbox.put("stop", "interrupted"),
     "pause": lambda live, loop: _pause(live, loop, "resume"),
     "pause and stop": lambda live, loop: _pause(live, loop, "stop"),
@@ -194,7 +194,7 @@ ACTS: dict[str, Callable[[Any, asyncio.AbstractEventLoop], Any]] = {
 
 
 class _FullDisk:
-    """A store that has no room for the event of this number, nor for any after it."""
+    """A store whose disk is full from this event on."""
 
     def __init__(self, store: Store, room: int) -> None:
         self._store, self._room = store, room
@@ -212,11 +212,11 @@ class _FullDisk:
         self._file.close()
 
 
-# Whether it was left as it was drawn
+# Did the turn end as drawn?
 
 
 def was_left(one: Played) -> bool:
-    """Whether the turn was really left in its way: many end before their time comes."""
+    """True if the turn ended in its way; many end earlier."""
     run = one.run if one.whole is None or one.turn.way == "process killed" else one.whole
     return run is not None and run is not one.before and LEFT[one.turn.way](one, run)
 

@@ -1,4 +1,4 @@
-"""The model and the tools of generated conversations: what they do is drawn, how badly they behave is not held back."""
+"""The model and the tools of generated conversations, including badly behaved ones."""
 
 from __future__ import annotations
 
@@ -136,9 +136,9 @@ TOOLS = (
 
 
 class PlayingModel:
-    """Gives the answers of a turn, then says that it is done; keeps each request, and its form on each wire when it came.
+    """Plays the answers of a turn; records each request and its body on each wire.
 
-    ``requests`` are those of rounds; ``bodies`` are of all, summaries and what was found too long as well.
+    ``requests`` are those of rounds; ``bodies`` include summaries and requests that were too long.
     """
 
     name = "scripted:played"
@@ -156,7 +156,7 @@ class PlayingModel:
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         try:
             self.bodies.append({wire: wire_form(name, request) or b"" for wire, name in WIRES.items()})
-        except Exception as error:  # would be taken for a failure of the model
+        except Exception as error:  # would count as a failure of the model
             self.errors.append(error)
         usage = Usage(input=len(self.bodies[-1]["chat"]) // 4, output=20, cost=0.01)
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""An agent: its settings, and the ways to set it to work."""
+"""Agents: settings, and ways to run them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def yields() -> Any:
 
 
 @pytest.mark.req("R0.7")
-def test_a_limit_of_rounds_is_a_whole_number_from_1_to_1000(subtests: pytest.Subtests) -> None:
+def test_max_rounds_must_be_an_integer_from_1_to_1000(subtests: pytest.Subtests) -> None:
     for rounds in [0, -1, 1001, 2.0, "5", True, None]:
         with subtests.test(rounds=rounds):
             with pytest.raises(SettingsError, match=r"max_rounds=.*1 to 1,000"):
@@ -48,11 +48,11 @@ def test_a_limit_of_rounds_is_a_whole_number_from_1_to_1000(subtests: pytest.Sub
 
 @pytest.mark.req("R0.7")
 @pytest.mark.parametrize("rounds", [1, 1000])
-def test_the_ends_of_the_range_are_allowed(rounds: int) -> None:
+def test_max_rounds_accepts_both_ends_of_the_range(rounds: int) -> None:
     assert Agent(ScriptedModel([]), max_rounds=rounds).max_rounds == rounds
 
 
-def test_settings_that_cannot_work_are_refused_at_once_and_clearly(subtests: pytest.Subtests) -> None:
+def test_invalid_agent_settings_are_refused_at_once(subtests: pytest.Subtests) -> None:
     for settings, error, words in [
         ({"model": "simulatd:disciplined"}, UnknownModel, "simulated:disciplined"),
         ({"model": "simulated:"}, UnknownModel, "names no model"),
@@ -72,7 +72,7 @@ def test_settings_that_cannot_work_are_refused_at_once_and_clearly(subtests: pyt
                 Agent(**{"model": ScriptedModel([]), **settings})
 
 
-def test_a_prompt_that_says_nothing_or_is_none_is_refused_before_any_call(subtests: pytest.Subtests) -> None:
+def test_blank_or_invalid_prompt_is_refused_before_any_call(subtests: pytest.Subtests) -> None:
     for prompt, words in [("", "blank"), (" \n", "blank"), (Message("assistant", (Text("x"),)), "user"), (3, "prompt")]:
         with subtests.test(prompt=prompt, words=words):
             model = ScriptedModel(["never"])
@@ -81,7 +81,7 @@ def test_a_prompt_that_says_nothing_or_is_none_is_refused_before_any_call(subtes
             assert model.requests == []
 
 
-def test_an_agent_cannot_be_changed() -> None:
+def test_agent_is_immutable() -> None:
     agent = Agent(ScriptedModel([]), tools=[add])
     with pytest.raises(FrozenInstanceError):
         agent.max_rounds = 3  # type: ignore[misc]
@@ -100,7 +100,7 @@ def test_the_model_is_the_object_that_was_given() -> None:
     assert (Agent(model).model_name, Agent("simulated:disciplined").model_name) == ("scripted:script", "simulated:disciplined")
 
 
-def test_one_agent_does_many_runs_at_once() -> None:
+def test_one_agent_runs_concurrently() -> None:
     class Echo:
         name = "scripted:echo"
 
@@ -138,7 +138,7 @@ def test_run_sync_works_inside_a_tool_of_another_run() -> None:
 
 
 @pytest.mark.req("R2.12", "R2.3")
-def test_a_run_in_a_folder_gives_that_folder_to_its_tools(tmp_path: Path) -> None:
+def test_work_dir_of_run_reaches_its_tools(tmp_path: Path) -> None:
     def where(context: ToolContext) -> str:
         """Tell the folder."""
         return str(context.work_dir)
@@ -158,7 +158,7 @@ def test_a_run_in_a_folder_gives_that_folder_to_its_tools(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("R2.3")
-def test_a_tool_is_told_for_which_run_and_call_it_runs() -> None:
+def test_tool_context_has_run_id_and_call_id() -> None:
     def who(context: ToolContext) -> str:
         return f"{context.run_id} {context.call_id}"
 
@@ -167,7 +167,7 @@ def test_a_tool_is_told_for_which_run_and_call_it_runs() -> None:
 
 
 @pytest.mark.req("R2.13", "R2.7")
-def test_without_a_system_prompt_there_is_a_built_in_one_and_a_note_when_there_are_no_tools() -> None:
+def test_built_in_system_prompt_notes_missing_tools() -> None:
     with_tools = Agent(ScriptedModel([]), tools=[add]).first_request("go").system
     without = Agent(ScriptedModel([])).first_request("go").system
     assert "agent" in with_tools and "no tools" not in with_tools
@@ -176,14 +176,14 @@ def test_without_a_system_prompt_there_is_a_built_in_one_and_a_note_when_there_a
 
 
 @pytest.mark.req("R2.13")
-def test_an_own_system_prompt_stands_instead_of_the_built_in_one() -> None:
+def test_own_system_prompt_replaces_the_built_in_one() -> None:
     assert Agent(ScriptedModel([]), tools=[add], system=" Be brief. ").first_request("go").system == "Be brief."
     assert "built" not in Agent(ScriptedModel([]), system="").first_request("go").system
     assert Agent(ScriptedModel([]), tools=[add], system="").first_request("go").system == ""
 
 
 @pytest.mark.req("R2.7")
-def test_the_first_request_sends_nothing_and_is_the_one_a_run_begins_with() -> None:
+def test_first_request_sends_nothing_and_equals_the_request_sent() -> None:
     model = ScriptedModel(["One.", "Two."])
     agent = Agent(model, tools=[add])
     foreseen = agent.first_request("one")
@@ -198,7 +198,7 @@ def test_the_first_request_sends_nothing_and_is_the_one_a_run_begins_with() -> N
 
 
 @pytest.mark.req("R2.13")
-def test_who_watches_sees_words_messages_calls_and_results_in_order() -> None:
+def test_watch_receives_words_messages_calls_and_results_in_order() -> None:
     seen: list[AnyEvent | Delta] = []
     run = Agent(ScriptedModel([["I add.", ADD], "It is 3."]), tools=[add]).run_sync("go", watch=seen.append)
     assert "".join(item.text for item in seen if isinstance(item, TextDelta)) == "I add.It is 3."
@@ -209,14 +209,14 @@ def test_who_watches_sees_words_messages_calls_and_results_in_order() -> None:
 
 
 @pytest.mark.req("R2.13")
-def test_who_watches_and_fails_does_not_disturb_the_run() -> None:
+def test_failing_watch_does_not_disturb_the_run() -> None:
     def watch(item: object) -> None:
         raise ValueError("no")
 
     assert Agent(ScriptedModel([ADD, "It is 3."]), tools=[add]).run_sync("go", watch=watch).text == "It is 3."
 
 
-def test_a_stream_gives_events_and_words_as_they_come() -> None:
+def test_stream_yields_events_and_words_in_order() -> None:
     async def main() -> list[AnyEvent | Delta]:
         agent = Agent(ScriptedModel([ADD, "It is 3."]), tools=[add])
         return [item async for item in agent.stream("go")]
@@ -228,7 +228,7 @@ def test_a_stream_gives_events_and_words_as_they_come() -> None:
     assert [item.text for item in items if isinstance(item, TextDelta)] == ["It ", "is ", "3."]
 
 
-def test_a_stream_of_a_run_that_fails_at_once_gives_its_events_and_then_raises() -> None:
+def test_stream_of_failing_run_yields_events_and_then_raises() -> None:
     async def main() -> None:
         last: object = None
         with pytest.raises(ModelError, match="boom"):
@@ -240,7 +240,7 @@ def test_a_stream_of_a_run_that_fails_at_once_gives_its_events_and_then_raises()
 
 
 async def within(main: Callable[[], Awaitable[None]]) -> None:
-    """What would wait for ever if the rule were broken."""
+    """Run ``main`` with a timeout; a broken rule would block forever."""
     async with asyncio.timeout(LONG):
         await main()
 
@@ -279,7 +279,7 @@ def test_leaving_a_stream_early_cancels_its_run(politely: bool) -> None:
     asyncio.run(within(main))
 
 
-def test_nothing_is_left_running_after_an_awaited_run() -> None:
+def test_awaited_run_leaves_no_tasks() -> None:
     async def main() -> None:
         await Agent(ScriptedModel([ADD, "It is 3."]), tools=[add]).run("go")
         assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -287,7 +287,7 @@ def test_nothing_is_left_running_after_an_awaited_run() -> None:
     asyncio.run(main())
 
 
-def test_a_run_inside_a_run_names_its_parent() -> None:
+def test_nested_run_names_its_parent() -> None:
     async def main() -> Run:
         return await Agent(ScriptedModel(["Done."])).run("go", parent_id="r-0")
 
@@ -296,19 +296,19 @@ def test_a_run_inside_a_run_names_its_parent() -> None:
     assert {event.parent_id for event in run.events} == {"r-0"}
 
 
-def test_a_keyword_of_start_replaces_that_option_and_keeps_the_others(tmp_path: Path) -> None:
+def test_keyword_of_start_replaces_only_that_option(tmp_path: Path) -> None:
     async def asks(context: ToolContext) -> str:
         """Ask."""
         return str(await context.ask("Well?"))
 
     agent = bare(ScriptedModel([ToolCall("asks"), "Done."]), [asks])
     run = agent.start("go", RunOptions(can_ask=False), store=Store(tmp_path)).result(30)
-    assert results(run)[0].error_code == "nobody_to_ask" and [one.name for one in tmp_path.glob("*.jsonl")] == [
+    assert results(run)[0].error_code == "nobody_to_ask" and [path.name for path in tmp_path.glob("*.jsonl")] == [
         f"{run.id}.jsonl"
     ]
 
 
-def test_a_run_with_a_handle_can_ask_whatever_else_its_options_say(tmp_path: Path) -> None:
+def test_run_with_handle_can_ask_with_any_options(tmp_path: Path) -> None:
     async def asks(context: ToolContext) -> str:
         """Ask."""
         return str(await context.ask("Well?"))
@@ -320,7 +320,7 @@ def test_a_run_with_a_handle_can_ask_whatever_else_its_options_say(tmp_path: Pat
         assert results(live.result(30))[0].text == "yes"
 
 
-def test_keywords_of_earlier_versions_are_refused_with_what_to_write() -> None:
+def test_keywords_of_earlier_versions_are_refused_with_their_replacement() -> None:
     agent = bare(ScriptedModel(["Done."]))
     with pytest.raises(SettingsError, match=r"Write agent.start\(prompt, RunOptions\(can_ask=...\)\)"):
         agent.start("go", can_ask=False)
@@ -332,9 +332,9 @@ def test_keywords_of_earlier_versions_are_refused_with_what_to_write() -> None:
         agent.start("go", stor=None)
 
 
-def test_options_without_a_meaning_for_a_resumed_run_are_refused(snapshot: Snapshot) -> None:
-    whole = bare(ScriptedModel(["Done."])).run_sync("go")
-    cut = own_run(list(whole.events)[:-1])
+def test_options_meaningless_for_resume_are_refused(snapshot: Snapshot) -> None:
+    run = bare(ScriptedModel(["Done."])).run_sync("go")
+    cut = own_run(list(run.events)[:-1])
     with pytest.raises(SettingsError, check=snapshot.worded):
         bare(ScriptedModel(["Done."])).resume(cut, None, RunOptions(parent_id="r-1"))
 

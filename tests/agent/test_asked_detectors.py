@@ -1,4 +1,4 @@
-"""Detectors that ask a model: between rounds, with calls of their own in the log, and never again in a replay."""
+"""Detectors that ask a model: between rounds, logged, and not called again in a replay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.models.model import Reply
 
 
 class Judged:
-    """A model that works, and that judges when it is asked for a verdict."""
+    """A model that works, and gives verdicts when asked."""
 
     name = "scripted:judged"
 
@@ -48,17 +48,22 @@ def live(model: Judged, store: Store | None = None, **how: Any) -> Run:
     return Agent(model, tools=[look], detect=judge, todos=False, **how).run_sync("go", store=store)
 
 
-def test_it_runs_between_rounds_and_what_it_finds_is_heeded() -> None:
+def test_model_detector_runs_between_rounds_and_its_finding_counts() -> None:
     model = Judged(["no", "yes", "no", "no"])
     run = live(model)
     assert (run.status, model.asked) == ("completed", 4)
-    assert [(one.rule, one.family, one.last) for one in run.findings] == [("judge", "stall", 1)]
-    assert [bool([one for one in each.guidance if one.set == "detect"]) for each in run.rounds] == [False, False, True, False]
+    assert [(finding.rule, finding.family, finding.last) for finding in run.findings] == [("judge", "stall", 1)]
+    assert [bool([guidance for guidance in round.guidance if guidance.set == "detect"]) for round in run.rounds] == [
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
-def test_its_calls_are_an_operation_of_their_own_and_cost_money() -> None:
+def test_calls_of_model_detector_are_an_operation_and_cost_money() -> None:
     run = live(Judged(["no"] * 4))
-    assert [(one.operation, one.model, one.usage.input) for one in run.model_calls] == [
+    assert [(call.operation, call.model, call.usage.input) for call in run.model_calls] == [
         ("detector", "scripted:judged", 100)
     ] * 4
     assert run.usage.input == 4 * 100 + 4 * 10 and round(run.spent, 6) == round(4 * 0.01 + 4 * 0.001, 6)
@@ -66,12 +71,12 @@ def test_its_calls_are_an_operation_of_their_own_and_cost_money() -> None:
     assert usage[usage["operation"] == "detector"]["input_tokens"].sum() == 400
 
 
-def test_a_budget_holds_for_its_calls_too() -> None:
+def test_budget_includes_calls_of_model_detector() -> None:
     run = live(Judged(["no"] * 4), budget=0.02, unpriced=True)
     assert (run.status, run.stop_reason) == ("limited", "budget") and len(run.rounds) < 4
 
 
-def test_a_recorded_run_tells_what_was_found_and_asks_nobody(tmp_path: Path) -> None:
+def test_recorded_run_keeps_findings_and_calls_no_model(tmp_path: Path) -> None:
     store = Store(tmp_path)
     model = Judged(["no", "yes", "no", "no"])
     run = live(model, store)
@@ -82,10 +87,10 @@ def test_a_recorded_run_tells_what_was_found_and_asks_nobody(tmp_path: Path) -> 
     assert score([again], [1], judge, baselines=False).iloc[0]["hits"] == 1 and model.asked == 4
 
 
-def test_one_that_fails_is_dropped_with_a_warning_and_the_run_goes_on() -> None:
+def test_failing_model_detector_is_dropped_with_a_warning() -> None:
     model = Judged(["no", "broken", "no", "no"])
     run = live(model)
     assert (run.status, model.asked) == ("completed", 2)
     assert [warning.startswith("The detector judge failed and was dropped") for warning in run.warnings] == [True]
-    failed = [one for one in run.events if isinstance(one, w.ModelCalled)][-1]
+    failed = [event for event in run.events if isinstance(event, w.ModelCalled)][-1]
     assert "the wire broke" in failed.error

@@ -1,4 +1,4 @@
-"""Replies that are no use: empty, or calls written as text, unknown or with arguments that are none. Each comes to an end."""
+"""Useless replies: empty, calls written as text, unknown tools, invalid arguments. Each ends."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OPEN = ToolCall("todo_operations", {"operation": "add", "newTodos": [{"title": "
 
 
 def ran(*replies: Line, prompt: str = "go", **settings: Any) -> tuple[Run, ScriptedModel]:
-    """The run of this script, which must be asked for to its end; equal to the one folded from its events."""
+    """Run this script, which must be used up, and check the run against its events."""
     model = ScriptedModel(replies)
     run = Agent(model, **{"tools": [add], **settings}).run_sync(prompt)
     assert len(model.requests) == len(replies), run
@@ -51,7 +51,7 @@ def ran(*replies: Line, prompt: str = "go", **settings: Any) -> tuple[Run, Scrip
 
 
 @pytest.mark.req("K2.1", "R0.70")
-def test_after_an_empty_answer_the_model_is_told_so_and_goes_on(subtests: pytest.Subtests) -> None:
+def test_empty_answer_is_pointed_out_to_the_model(subtests: pytest.Subtests) -> None:
     for kind, policy in itertools.product(EMPTY, POLICIES):
         with subtests.test(kind=kind, policy=policy):
             run, model = ran(EMPTY[kind], "It is done.", policy=policy)
@@ -63,7 +63,7 @@ def test_after_an_empty_answer_the_model_is_told_so_and_goes_on(subtests: pytest
 
 
 @pytest.mark.req("K2.1")
-def test_a_second_empty_answer_in_a_row_fails_the_run(subtests: pytest.Subtests) -> None:
+def test_second_empty_answer_in_a_row_fails_the_run(subtests: pytest.Subtests) -> None:
     for kind, policy in itertools.product(EMPTY, POLICIES):
         with subtests.test(kind=kind, policy=policy):
             run, _ = ran(EMPTY[kind], EMPTY[kind], policy=policy)
@@ -74,7 +74,7 @@ def test_a_second_empty_answer_in_a_row_fails_the_run(subtests: pytest.Subtests)
 
 @pytest.mark.req("K2.1")
 @BOTH
-def test_a_model_without_tools_that_says_nothing_is_told_so_too(policy: Matrix) -> None:
+def test_empty_answer_without_tools_is_pointed_out_too(policy: Matrix) -> None:
     model = ScriptedModel([reply(), "Two."])
     run = bare(model, policy=policy).run_sync("one and one?")
     assert (run.status, run.text) == ("completed", "Two.")
@@ -82,7 +82,7 @@ def test_a_model_without_tools_that_says_nothing_is_told_so_too(policy: Matrix) 
 
 
 @pytest.mark.req("K2.1")
-def test_an_empty_answer_after_a_call_is_told_and_after_the_next_call_again() -> None:
+def test_empty_answer_after_each_call_is_pointed_out_again() -> None:
     run, model = ran(["I add.", ADD], reply(), ADD, reply(), "It is 3.")
     assert (run.status, run.text) == ("completed", "It is 3.")
     assert reasons(run) == ["prompt", "tool_results", "empty_answer", "tool_results", "empty_answer"]
@@ -90,33 +90,33 @@ def test_an_empty_answer_after_a_call_is_told_and_after_the_next_call_again() ->
 
 
 @pytest.mark.req("R0.9", "K2.1")
-def test_after_two_empty_answers_the_text_of_the_run_is_what_was_said_before() -> None:
+def test_run_text_after_two_empty_answers_is_the_text_before() -> None:
     run, _ = ran(["It will be 3.", ADD], reply(), reply())
     assert (run.status, run.text) == ("failed", "It will be 3.")
 
 
 @pytest.mark.req("R0.33")
-def test_a_marker_alone_is_no_empty_answer() -> None:
+def test_marker_alone_is_not_an_empty_answer() -> None:
     run, _ = ran("[WORKFLOW_COMPLETE]")
     assert (run.status, run.stop_reason) == ("completed", "workflow_complete")
     run, _ = ran("[CONTINUE]", "Done.")
     assert reasons(run) == ["prompt", "continue_marker"]
 
 
-def test_a_picture_alone_is_no_empty_answer() -> None:
+def test_picture_alone_is_not_an_empty_answer() -> None:
     run, _ = ran(reply(Image("image/png", b"png")))
     assert (run.status, run.stop_reason) == ("completed", "natural")
 
 
 @pytest.mark.req("K2.1", "R0.36")
-def test_while_todos_are_open_an_empty_answer_is_told_once_and_then_the_todos_have_their_turn() -> None:
+def test_empty_answer_with_open_todos_is_nudged_before_the_todos() -> None:
     run, _ = ran(OPEN, *[reply()] * 7)
     assert reasons(run) == ["prompt", "tool_results", "empty_answer", *["open_todos"] * 5]
     assert (run.status, run.stop_reason) == ("stopped", "todo_intervention_exhausted")
 
 
 @pytest.mark.req("K2.1", "R0.36")
-def test_with_minimal_too_and_after_the_nudges_the_run_fails() -> None:
+def test_minimal_fails_on_empty_answers_after_its_nudges() -> None:
     run, _ = ran(OPEN, *[reply()] * 5, policy="minimal")
     assert reasons(run) == ["prompt", "tool_results", "empty_answer", *["todo_nudge"] * 3]
     assert (run.status, run.stop_reason) == ("failed", "error")
@@ -124,7 +124,7 @@ def test_with_minimal_too_and_after_the_nudges_the_run_fails() -> None:
 
 
 @pytest.mark.req("K2.1", "K0.7")
-def test_in_workflow_mode_two_empty_answers_in_a_row_fail_the_run_and_one_between_words_does_not() -> None:
+def test_workflow_mode_fails_only_on_consecutive_empty_answers() -> None:
     run, _ = ran(reply(), reply(), policy=Matrix(workflow_mode=True))
     assert (run.status, run.stop_reason) == ("failed", "error")
     run, _ = ran(reply(), "Hm.", reply(), "[WORKFLOW_COMPLETE]", policy=Matrix(workflow_mode=True))
@@ -133,7 +133,7 @@ def test_in_workflow_mode_two_empty_answers_in_a_row_fail_the_run_and_one_betwee
 
 
 @pytest.mark.req("R0.87", "K2.1")
-def test_what_the_person_says_goes_before_whatever_the_reply_is(subtests: pytest.Subtests) -> None:
+def test_user_message_takes_precedence_over_any_bad_reply(subtests: pytest.Subtests) -> None:
     def check(bad: Line, policy: Matrix) -> None:
         begun, handle = threading.Event(), list[LiveRun]()
 
@@ -156,7 +156,7 @@ def test_what_the_person_says_goes_before_whatever_the_reply_is(subtests: pytest
 
 
 @pytest.mark.req("K2.1")
-def test_an_empty_answer_after_the_person_spoke_is_the_first_of_its_row() -> None:
+def test_empty_answer_after_user_message_starts_a_new_count() -> None:
     begun, handle = threading.Event(), list[LiveRun]()
 
     def said_meanwhile(request: Request) -> Line:
@@ -172,13 +172,13 @@ def test_an_empty_answer_after_the_person_spoke_is_the_first_of_its_row() -> Non
 
 
 @pytest.mark.req("K2.1")
-def test_a_bad_reply_of_another_kind_between_two_empty_answers_makes_no_new_row() -> None:
+def test_other_bad_reply_does_not_reset_the_empty_count() -> None:
     run, _ = ran(reply(), CLAIM, reply())
     assert reasons(run) == ["prompt", "empty_answer", "claimed_call"]
     assert (run.status, run.stop_reason) == ("failed", "error")
 
 
-def test_an_empty_reply_leaves_no_empty_message_in_the_next_request() -> None:
+def test_empty_reply_is_not_sent_in_the_next_request() -> None:
     _, model = ran(reply(), "One.", prompt="one", guidance="off", todos=False)
     assert [(m.role, m.text.partition(":")[0]) for m in model.requests[1].messages] == [
         ("user", "one\n\nYour last message was empty")
@@ -190,45 +190,45 @@ def test_an_empty_reply_leaves_no_empty_message_in_the_next_request() -> None:
 
 @pytest.mark.req("R0.70", "R0.81")
 @BOTH
-def test_a_model_that_writes_a_call_as_text_is_told_that_nothing_was_run(policy: Matrix) -> None:
+def test_call_written_as_text_is_reported_as_not_run(policy: Matrix) -> None:
     run, model = ran(CLAIM, ADD, "It is 3.", policy=policy)
     assert (run.status, run.text) == ("completed", "It is 3.")
     assert reasons(run) == ["prompt", "claimed_call", "tool_results"]
     assert round_statuses(run) == ["narration_without_tool_call", "success", "natural_completion"]
-    told = model.requests[1].messages[-1].text
-    assert "a call of add" in told and "Call add through the tool interface" in told and "{{" not in told
+    text = model.requests[1].messages[-1].text
+    assert "a call of add" in text and "Call add through the tool interface" in text and "{{" not in text
     assert not run.warnings
 
 
 @pytest.mark.req("R0.70", "R0.81")
 @BOTH
-def test_a_second_call_written_as_text_is_the_answer_with_a_warning(policy: Matrix, snapshot: Snapshot) -> None:
+def test_second_call_written_as_text_is_answer_with_warning(policy: Matrix, snapshot: Snapshot) -> None:
     run, _ = ran(CLAIM, "add(1, 2)", policy=policy)
     assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "add(1, 2)")
     assert list(run.warnings) == snapshot
 
 
 @pytest.mark.req("R0.81")
-def test_both_oddities_of_an_answer_are_told() -> None:
+def test_warning_names_both_problems_of_an_answer() -> None:
     run, _ = ran(CLAIM, reply(Text(CLAIM), stop_reason="never_heard_of"))
     assert "never_heard_of" in run.warnings[0] and "a call of add" in run.warnings[0]
 
 
 @pytest.mark.req("R0.81")
-def test_where_there_are_no_tools_such_text_is_an_answer() -> None:
+def test_call_as_text_without_tools_is_an_answer() -> None:
     run = bare(ScriptedModel([CLAIM])).run_sync("How does a model call add?")
     assert (run.status, run.stop_reason, run.text) == ("completed", "natural", CLAIM)
     assert not run.warnings
 
 
 @pytest.mark.req("R0.81")
-def test_beside_a_real_call_such_text_is_only_text() -> None:
+def test_call_as_text_beside_a_real_call_is_text() -> None:
     run, _ = ran([CLAIM, ADD], "It is 3.")
     assert reasons(run) == ["prompt", "tool_results"]
 
 
 @pytest.mark.req("R0.81", "R0.34")
-def test_a_marker_that_ends_the_run_goes_before_it_and_one_that_goes_on_after() -> None:
+def test_complete_marker_precedes_claimed_call_and_continue_follows_it() -> None:
     run, _ = ran(f"{CLAIM}\n[WORKFLOW_COMPLETE]")
     assert (run.status, run.stop_reason) == ("completed", "workflow_complete")
     run, _ = ran(f"{CLAIM}\n[CONTINUE]", "Done.")
@@ -236,7 +236,7 @@ def test_a_marker_that_ends_the_run_goes_before_it_and_one_that_goes_on_after() 
 
 
 @pytest.mark.req("R0.81")
-def test_no_persona_of_the_simulated_model_gives_such_replies(subtests: pytest.Subtests) -> None:
+def test_simulated_personas_give_no_bad_replies(subtests: pytest.Subtests) -> None:
     for persona, seed in itertools.product(
         ["disciplined", "forgetful", "chatty", "looping", "planner", "early-stopper", "mixed"], range(4)
     ):
@@ -248,7 +248,7 @@ def test_no_persona_of_the_simulated_model_gives_such_replies(subtests: pytest.S
                 assert not any("as text, which was not run" in warning for warning in run.warnings)
 
 
-# Without end
+# Endless bad replies
 
 BAD: dict[str, Line] = {
     "empty": reply(),
@@ -260,7 +260,7 @@ ROWS = [row for length in (2, 3) for row in itertools.permutations(BAD, length)]
 
 
 @pytest.mark.req("K2.1")
-def test_replies_that_are_bad_in_turn_come_to_an_end(subtests: pytest.Subtests) -> None:
+def test_alternating_bad_replies_end_the_run(subtests: pytest.Subtests) -> None:
     for row, policy in itertools.product(ROWS, POLICIES):
         with subtests.test(row=row, policy=policy):
             replies = [BAD[name] for name in itertools.islice(itertools.cycle(row), 40)]
@@ -271,7 +271,7 @@ def test_replies_that_are_bad_in_turn_come_to_an_end(subtests: pytest.Subtests) 
 
 
 @pytest.mark.req("K2.1")
-def test_with_open_todos_and_in_workflow_mode_they_do_too(subtests: pytest.Subtests) -> None:
+def test_bad_replies_end_runs_with_open_todos_or_workflow_mode(subtests: pytest.Subtests) -> None:
     for row, policy in itertools.product([(name,) for name in BAD] + ROWS, [Matrix(workflow_mode=True), Matrix(), Minimal()]):
         with subtests.test(row=row, policy=policy):
             replies = [OPEN, *[BAD[name] for name in itertools.islice(itertools.cycle(row), 60)]]
@@ -285,7 +285,7 @@ def test_with_open_todos_and_in_workflow_mode_they_do_too(subtests: pytest.Subte
 
 
 @pytest.mark.req("R2.6")
-def test_a_model_that_asks_for_one_unknown_tool_for_ever_is_told_of_near_ones_and_stopped() -> None:
+def test_repeated_unknown_tool_gets_suggestions_and_is_stopped() -> None:
     model = ScriptedModel([ToolCall("ad", {"a": 1, "b": 2})] * 50)
     run = Agent(model, tools=[add]).run_sync("go")
     assert (run.status, run.stop_reason) == ("stopped", "loop_detected")
@@ -296,7 +296,7 @@ def test_a_model_that_asks_for_one_unknown_tool_for_ever_is_told_of_near_ones_an
 
 
 @pytest.mark.req("R2.6", "R0.7")
-def test_a_model_that_asks_for_ever_other_unknown_tools_is_ended_by_the_limit() -> None:
+def test_ever_new_unknown_tools_end_at_the_limit() -> None:
     model = ScriptedModel([ToolCall(f"tool_{number}") for number in range(50)])
     run = Agent(model, tools=[add], max_rounds=12).run_sync("go")
     assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", "max_rounds", 12)
@@ -304,28 +304,28 @@ def test_a_model_that_asks_for_ever_other_unknown_tools_is_ended_by_the_limit() 
 
 
 @pytest.mark.req("R2.6")
-def test_without_any_tool_a_call_is_answered_with_the_advice_to_use_words() -> None:
+def test_call_without_any_tools_is_advised_to_use_text() -> None:
     run = bare(ScriptedModel([ADD, "It is 3."])).run_sync("go")
     assert (run.text, codes(run)) == ("It is 3.", ["unknown_tool"])
     assert "answer with text" in results(run)[0].text
 
 
-# Arguments that are none
+# Invalid arguments
 
 
 @pytest.mark.req("R2.10")
-def test_arguments_that_are_no_json_are_told_with_their_place_and_the_model_may_try_again() -> None:
+def test_invalid_json_arguments_report_the_position_and_allow_a_retry() -> None:
     broken = '{"a": 1, "b": 2 and so on}'
     run, _ = ran(reply(ToolCall("add", broken, "x")), ADD, "It is 3.")
     assert (codes(run), run.text) == (["invalid_arguments", None], "It is 3.")
-    told = results(run)[0].text
-    assert "not JSON: Expecting ',' delimiter at character 16" in told
-    assert f"what came: {broken}" in told
+    text = results(run)[0].text
+    assert "not JSON: Expecting ',' delimiter at character 16" in text
+    assert f"what came: {broken}" in text
     assert run.rounds[0].calls[0].arguments == broken
 
 
 @pytest.mark.req("R2.10")
-def test_a_model_that_sends_them_for_ever_is_stopped(subtests: pytest.Subtests) -> None:
+def test_repeated_invalid_arguments_are_stopped(subtests: pytest.Subtests) -> None:
     for arguments in ["{", "", [1, 2], 7, None, '{"a": 1, "b": 2}', {"a": "one", "c": 3}]:
         with subtests.test(arguments=arguments):
             model = ScriptedModel([reply(ToolCall("add", arguments))] * 50)
@@ -337,7 +337,7 @@ def test_a_model_that_sends_them_for_ever_is_stopped(subtests: pytest.Subtests) 
 
 
 @pytest.mark.req("R2.10", "R0.7")
-def test_a_model_that_sends_others_each_time_is_ended_by_the_limit() -> None:
+def test_ever_new_invalid_arguments_end_at_the_limit() -> None:
     texts: Iterator[int] = itertools.count()
     model = ScriptedModel([lambda request: reply(ToolCall("add", "{" * next(texts)))] * 50)
     run = Agent(model, tools=[add], max_rounds=9).run_sync("go")
@@ -348,18 +348,18 @@ def test_a_model_that_sends_others_each_time_is_ended_by_the_limit() -> None:
 
 
 @pytest.mark.req("R2.11")
-def test_one_id_for_every_call_of_a_run_becomes_one_for_each() -> None:
+def test_repeated_call_ids_are_made_unique() -> None:
     call = ToolCall("add", {"a": 1, "b": 2}, "call_0")
-    other = ToolCall("gone", "{", "call_0")
-    run, model = ran([call, other, call], [other, call], "Done.")
-    ids = [made.id for one in run.rounds for made in one.calls]
+    unknown = ToolCall("gone", "{", "call_0")
+    run, model = ran([call, unknown, call], [unknown, call], "Done.")
+    ids = [call.id for round in run.rounds for call in round.calls]
     assert len(set(ids)) == 5 and ids.count("call_0") == 1
     assert [result.call_id for result in results(run)] == ids
     sent = [part.id for message in model.requests[-1].messages for part in message.parts if isinstance(part, ToolCall)]
     assert sent == ids
 
 
-def test_an_answer_by_schema_that_has_the_form_of_a_call_is_an_answer() -> None:
+def test_schema_answer_shaped_like_a_call_is_an_answer() -> None:
     def lookup(what: str) -> str:
         """Look something up."""
         return what
@@ -372,7 +372,7 @@ def test_an_answer_by_schema_that_has_the_form_of_a_call_is_an_answer() -> None:
 
 
 @pytest.mark.req("K2.1")
-def test_a_call_in_which_a_reply_was_cut_off_is_answered_beside_those_that_ran() -> None:
+def test_truncated_call_gets_an_error_beside_completed_calls() -> None:
     def add(a: int, b: int) -> int:
         """Add."""
         return a + b

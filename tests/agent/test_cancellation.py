@@ -16,7 +16,7 @@ from agentnb.policies import natural_stop
 
 
 @pytest.mark.req("R0.13")
-def test_a_stop_is_no_cancellation_of_the_task_around_it() -> None:
+def test_stop_does_not_cancel_the_surrounding_task() -> None:
     async def main() -> tuple[Run, int]:
         inbox = Inbox()
 
@@ -35,7 +35,7 @@ def test_a_stop_is_no_cancellation_of_the_task_around_it() -> None:
 
 
 @pytest.mark.req("R0.13")
-def test_a_timeout_around_a_run_is_still_a_timeout() -> None:
+def test_timeout_around_a_run_remains_a_timeout() -> None:
     async def wait() -> None:
         await asyncio.Event().wait()
 

@@ -25,7 +25,7 @@ PICTURE = Image("image/png", b"\x89PNG\r\n\x1a\n")
 
 
 @pytest.mark.req("R3.32", "K3.6")
-def test_it_is_a_run_without_rounds_and_a_row_of_usage_without_tokens(tmp_path: Path) -> None:
+def test_clarification_has_no_rounds_and_one_usage_row_without_tokens(tmp_path: Path) -> None:
     model, store = ScriptedModel(["Two."]), Store(tmp_path)
     agent = ContextType.named("general").apply(bare(model))
     run = agent.run_sync(BLANK, store=store)
@@ -41,27 +41,27 @@ def test_it_is_a_run_without_rounds_and_a_row_of_usage_without_tokens(tmp_path: 
     assert again.continued_from == run.id
 
 
-def test_its_question_is_shown_once_as_the_answer_and_no_call_of_a_model() -> None:
+def test_clarification_shows_its_question_once_and_calls_no_model() -> None:
     run = ContextType.named("general").apply(bare(ScriptedModel([]))).run_sync(BLANK)
     for shown in (run_text(run), run_html(run)):
         assert shown.count(run.text) == 1 and CLARIFY_BLANK not in shown
 
 
-def test_without_a_context_a_blank_message_is_an_error() -> None:
+def test_blank_message_without_context_is_an_error() -> None:
     with pytest.raises(SettingsError, match="blank"):
         bare(ScriptedModel(["Two."]), policy="chat").run_sync(BLANK)
 
 
-def test_pictures_of_a_message_without_words_stay_in_the_conversation() -> None:
+def test_pictures_without_words_stay_in_the_conversation() -> None:
     model = ScriptedModel(["A gauge."])
     agent = ContextType.named("general").apply(bare(model))
     asked = agent.run_sync(Message("user", (Text(BLANK), PICTURE)))
     assert asked.stop_reason == CLARIFY_BLANK
     agent.run_sync("What is it?", continue_from=asked)
-    assert [[type(part) for part in one.parts] for one in model.requests[0].messages] == [[Image], [Text], [Text]]
+    assert [[type(part) for part in message.parts] for message in model.requests[0].messages] == [[Image], [Text], [Text]]
 
 
-def test_a_conversation_goes_on_wherever_the_process_died(tmp_path: Path) -> None:
+def test_conversation_continues_after_a_crash_at_any_event(tmp_path: Path) -> None:
     agent = ContextType.named("general").apply(bare(ScriptedModel([])))
     events = agent.run_sync(BLANK, continue_from=agent.run_sync(BLANK)).events
     for count in range(1, len(events)):
@@ -73,7 +73,7 @@ def test_a_conversation_goes_on_wherever_the_process_died(tmp_path: Path) -> Non
         assert [message.text for message in model.requests[0].messages] == ["How many?"], count
 
 
-def test_the_question_back_is_in_every_form_of_export(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_clarification_question_is_in_every_export(tmp_path: Path, subtests: pytest.Subtests) -> None:
     asked = ContextType.named("general").apply(bare(ScriptedModel([]))).run_sync(BLANK)
     for form in ("sam", "openai_chat", "anthropic_messages", "openinference"):
         with subtests.test(form):
@@ -81,7 +81,7 @@ def test_the_question_back_is_in_every_form_of_export(tmp_path: Path, subtests: 
             assert load_trace(path).messages[-1].text == asked.text
 
 
-def test_logs_with_a_blank_prompt_outside_of_contexts_or_a_reply_with_calls_are_refused() -> None:
+def test_logs_with_invalid_clarifications_are_refused() -> None:
     run = ContextType.named("global").apply(bare(ScriptedModel([]))).run_sync(BLANK)
     started, called, replied, *others = run.events
     check_events(run.events, "run.jsonl")

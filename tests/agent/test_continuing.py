@@ -1,4 +1,4 @@
-"""Going on with a conversation, and what the person says in the middle of one."""
+"""Continuing a conversation, and user messages during a run."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def shape(request: Request) -> list[tuple[str, str]]:
 
 
 @pytest.mark.req("R0.87")
-def test_the_persons_message_is_the_first_of_the_conversation() -> None:
+def test_user_message_is_the_first_of_the_conversation() -> None:
     run = Agent(ScriptedModel(["Done."])).run_sync("go")
     assert [(m.role, m.text) for m in run.messages] == [("user", "go"), ("assistant", "Done.")]
     assert run.prompt == "go"
 
 
 @pytest.mark.req("R0.87")
-def test_a_run_that_goes_on_with_another_sends_and_keeps_the_whole_conversation(tmp_path: Path) -> None:
+def test_continued_run_sends_and_keeps_the_whole_conversation(tmp_path: Path) -> None:
     model = ScriptedModel([["I look.", ToolCall("look")], "One.", "Two."])
     agent, store = bare(model, [look]), Store(tmp_path / "runs")
     first = agent.run_sync("one", store=store)
@@ -52,7 +52,7 @@ def test_a_run_that_goes_on_with_another_sends_and_keeps_the_whole_conversation(
 
 
 @pytest.mark.req("R0.87")
-def test_going_on_leaves_the_first_run_as_it_was() -> None:
+def test_continuing_does_not_change_the_first_run() -> None:
     agent = Agent(ScriptedModel(["One.", "Two."]))
     first = agent.run_sync("one")
     before = list(first.messages)
@@ -61,7 +61,7 @@ def test_going_on_leaves_the_first_run_as_it_was() -> None:
 
 
 @pytest.mark.req("R0.87", "R0.7")
-def test_a_run_that_was_ended_by_its_limit_can_be_gone_on_with() -> None:
+def test_limited_run_can_be_continued() -> None:
     model = ScriptedModel([ToolCall("look"), "Done."])
     limited = bare(model, [look], max_rounds=1).run_sync("go")
     run = bare(model, [look]).run_sync("go on", continue_from=limited)
@@ -72,7 +72,7 @@ def test_a_run_that_was_ended_by_its_limit_can_be_gone_on_with() -> None:
 
 
 @pytest.mark.req("R0.87")
-def test_a_follow_up_of_the_person_is_read_in_the_next_round_and_stored() -> None:
+def test_follow_up_is_read_in_the_next_round_and_stored() -> None:
     entered, go = threading.Event(), threading.Event()
 
     def wait() -> str:
@@ -93,7 +93,7 @@ def test_a_follow_up_of_the_person_is_read_in_the_next_round_and_stored() -> Non
 
 
 @pytest.mark.req("R0.87")
-def test_what_is_said_before_a_natural_end_makes_another_round() -> None:
+def test_message_before_a_natural_end_adds_a_round() -> None:
     ready = threading.Event()
 
     def answer(request: Request) -> str:
@@ -111,7 +111,7 @@ def test_what_is_said_before_a_natural_end_makes_another_round() -> None:
 
 
 @pytest.mark.req("R0.87", "R0.7")
-def test_what_is_said_too_late_for_another_round_is_stored_all_the_same() -> None:
+def test_message_too_late_for_another_round_is_stored() -> None:
     ready = threading.Event()
 
     def answer(request: Request) -> str:
@@ -127,7 +127,7 @@ def test_what_is_said_too_late_for_another_round_is_stored_all_the_same() -> Non
 
 
 @pytest.mark.req("R0.87")
-def test_what_is_said_while_the_end_is_being_written_is_stored_all_the_same() -> None:
+def test_message_while_the_end_is_written_is_stored() -> None:
     ready = threading.Event()
 
     def watch(item: object) -> None:
@@ -143,7 +143,7 @@ def test_what_is_said_while_the_end_is_being_written_is_stored_all_the_same() ->
 
 
 @pytest.mark.req("R0.87")
-def test_a_prompt_may_be_a_message_with_a_picture() -> None:
+def test_prompt_may_be_a_message_with_a_picture() -> None:
     prompt = Message("user", (Text("What is this?"), Image("image/png", b"png")))
     model = ScriptedModel(["A dot."])
     run = bare(model).run_sync(prompt)
@@ -151,17 +151,17 @@ def test_a_prompt_may_be_a_message_with_a_picture() -> None:
     assert run.prompt == "What is this?"
 
 
-def test_half_characters_in_a_prompt_do_not_break_the_run(tmp_path: Path) -> None:
+def test_lone_surrogates_in_a_prompt_do_not_break_the_run(tmp_path: Path) -> None:
     for prompt in ("a\ud800b", Message("user", (Text("a\ud800b"),))):
         run = Agent(ScriptedModel(["Done."])).run_sync(prompt, store=Store(tmp_path / "runs"))
         assert run.messages[0].text == "a\ufffdb"
 
 
 @pytest.mark.req("KX.11")
-def test_a_run_that_broke_off_in_its_tools_is_gone_on_with_every_call_answered() -> None:
-    whole = Agent(ScriptedModel([[ToolCall("look"), ToolCall("look")], "Done."]), tools=[look]).run_sync("go")
-    for count in range(2, len(whole.events)):
-        broken = Run.from_events(whole.events[:count])
+def test_run_interrupted_in_tools_continues_with_every_call_answered() -> None:
+    complete = Agent(ScriptedModel([[ToolCall("look"), ToolCall("look")], "Done."]), tools=[look]).run_sync("go")
+    for count in range(2, len(complete.events)):
+        broken = Run.from_events(complete.events[:count])
         broken.mark_interrupted()
         model = ScriptedModel(["Fine."])
         after = bare(model).run_sync("And now?", continue_from=broken)
@@ -171,7 +171,7 @@ def test_a_run_that_broke_off_in_its_tools_is_gone_on_with_every_call_answered()
         assert model.requests[0].messages[-1].text.endswith("And now?")
 
 
-def test_a_run_that_goes_on_cannot_be_gone_on_with() -> None:
-    whole = Agent(ScriptedModel(["Done."])).run_sync("go")
+def test_active_run_cannot_be_continued() -> None:
+    complete = Agent(ScriptedModel(["Done."])).run_sync("go")
     with pytest.raises(SettingsError, match="still running"):
-        Agent(ScriptedModel([])).run_sync("more", continue_from=Run.from_events(whole.events[:-1]))
+        Agent(ScriptedModel([])).run_sync("more", continue_from=Run.from_events(complete.events[:-1]))

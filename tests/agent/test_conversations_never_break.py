@@ -1,4 +1,4 @@
-"""A conversation never breaks: however a turn is left, the next request is one that every provider takes."""
+"""However a turn ends, every provider accepts the next request."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from agentnb.testing import LoopbackServer
 from agentnb.tools.read_result import READ_TOOL
 
 HOW_MANY = int(os.environ.get("AGENTNB_CONVERSATIONS", "500" if AT_NIGHT else "168"))
-"""Generated conversations, spread over the ways out; `make nightly` plays 5,000 more."""
+"""Generated conversations over all ways; `make nightly` plays 5,000 more."""
 quickly = settings(
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),
-    report_multiple_bugs=False,  # the first is enough, and to make two short takes minutes
+    report_multiple_bugs=False,  # shrinking a second one takes minutes
     phases=[Phase.generate, Phase.shrink],
 )
 PROVIDERS = ("anthropic", "openai", "openai-responses")
 
 
 def assert_valid(model: PlayingModel) -> None:
-    """Each request that the model got is one that the providers take, and keeps what agentnb promises besides."""
+    """Check each request against the rules of the providers and of agentnb."""
     assert model.errors == []
     for number, bodies in enumerate(model.bodies):
         for wire, raw in bodies.items():
@@ -58,14 +58,14 @@ def assert_valid(model: PlayingModel) -> None:
 
 
 def assert_made_again(run: Run, sent: list[Request]) -> None:
-    """The log alone gives back what was sent. Of a round that was left before its request, it tells what would have been."""
+    """Check the requests rebuilt from the log; an unsent one may follow them."""
     again = made_again(run)
     assert len(again) - len(sent) in (0, 1)
     assert again[: len(sent)] == [as_bytes(request) for request in sent]
 
 
-def assert_prefix_stays(run: Run) -> None:
-    """Each request begins with the one before, all but its last message, unless the conversation was compacted between them."""
+def assert_stable_prefix(run: Run) -> None:
+    """Check that each request extends the previous one except its last message, unless compacted."""
     history = as_sent_then(run.settings.get("history"))
     if history.max_messages is not None or history.failed_rounds_above is not None:
         return
@@ -79,32 +79,32 @@ def assert_prefix_stays(run: Run) -> None:
 
 
 def assert_whole(played: Played) -> None:
-    """The run that ended is closed, answers each call once, and is what its log says."""
+    """Check that an ended run is closed, answers each call once and equals its log."""
     run = played.whole
     if run is None:
         return
     checked(run)
     assert_made_again(run, played.model.requests)
-    assert_prefix_stays(run)
+    assert_stable_prefix(run)
 
 
-def assert_gone_on_from(played: Played) -> None:
-    """What the next turn goes on with tells the beginning of the story that the run told, if not all of it."""
+def assert_continuable(played: Played) -> None:
+    """Check that the run to continue from is a prefix of the reported events."""
     run = played.run
     if run is None or run is played.before:
         return
     if played.died is not None:
         assert_recovered(played, played.died, run)
     elif played.turn.way == "process killed":
-        assert_made_again_until_it_died(run, played.model.requests)
+        assert_rebuilt_until_crash(run, played.model.requests)
     elif played.turn.way != "disk full":
         checked(run)
         assert_made_again(run, played.model.requests)
         assert played.whole is None or run == played.whole
 
 
-def assert_made_again_until_it_died(run: Run, sent: list[Request]) -> int:
-    """What was said in passing in the round in which it died may not all have been written."""
+def assert_rebuilt_until_crash(run: Run, sent: list[Request]) -> int:
+    """Check the requests before the crash; the last may lack some ephemeral text."""
     settled = made_again(run)
     if run.open_round is not None and run.open_round.reply is None:
         settled = settled[:-1]
@@ -113,27 +113,27 @@ def assert_made_again_until_it_died(run: Run, sent: list[Request]) -> int:
 
 
 def assert_recovered(played: Played, died: Run, run: Run) -> None:
-    """The run has come to an end; all that was told stands in it as it was, and nothing was done twice."""
+    """Check that the recovered run ended, kept all reported events and did nothing twice."""
     assert played.recovering is not None
     checked(run)
     assert list(run.events)[: len(died.events)] == list(died.events)
     assert Run.from_events(run.events) == run == played.stored
-    assert not [call_id for call_id, count in calls_begun(run).items() if count > 1]
-    settled = assert_made_again_until_it_died(died, played.model.requests)
+    assert not [call_id for call_id, count in call_starts(run).items() if count > 1]
+    settled = assert_rebuilt_until_crash(died, played.model.requests)
     again = made_again(run)
     since = [as_bytes(request) for request in played.recovering.requests]
     assert again[settled : settled + len(since)] == since
     assert len(again) - settled - len(since) in (0, 1)
 
 
-def calls_begun(run: Run) -> Counter[str]:
-    """How often each call was begun; those that only read in the run itself may be, as often as one likes."""
+def call_starts(run: Run) -> Counter[str]:
+    """Count the starts of each call, except reads of truncated results."""
     begun = [event.call for event in run.events if isinstance(event, ToolStarted)]
     return Counter(call.id for call in begun if call.name != READ_TOOL)
 
 
-def assert_nothing_is_forgotten(played: Played) -> None:
-    """The first request of a turn holds what is asked in it; and what was asked before, if the history is sent whole."""
+def assert_prompts_are_sent(played: Played) -> None:
+    """Check that the first request has the prompt, and earlier prompts if the history is full."""
     if not played.model.requests:
         return
     first = texts(played.model.requests[0].messages)
@@ -157,8 +157,8 @@ def player(tmp_path: Path) -> Iterator[Player]:
 
 def assert_never_broken(played: Played) -> None:
     assert_whole(played)
-    assert_gone_on_from(played)
-    assert_nothing_is_forgotten(played)
+    assert_continuable(played)
+    assert_prompts_are_sent(played)
     assert_valid(played.model)
     if played.recovering is not None:
         assert_valid(played.recovering)
@@ -166,7 +166,7 @@ def assert_never_broken(played: Played) -> None:
 
 @pytest.mark.req("R0.25", "R0.26", "R0.27", "R0.28", "R0.29", "R2.30", "KX.11")
 @pytest.mark.parametrize("way", WAYS)
-def test_however_a_turn_is_left_all_requests_are_valid_on_every_wire(way: Way, player: Player) -> None:
+def test_every_interrupted_turn_gives_valid_requests_on_every_wire(way: Way, player: Player) -> None:
     left: list[bool] = []
 
     @seed(WAYS.index(way))
@@ -184,8 +184,8 @@ def test_however_a_turn_is_left_all_requests_are_valid_on_every_wire(way: Way, p
 
 
 @pytest.mark.req("R0.25", "KX.11")
-def test_a_server_as_strict_as_the_providers_takes_what_generated_conversations_send(player: Player) -> None:
-    """Some of them, through the providers' libraries and over the line."""
+def test_strict_server_accepts_generated_conversations(player: Player) -> None:
+    """Sends a sample through the providers' libraries."""
     sent: list[Request] = []
 
     @settings(quickly, max_examples=20 if AT_NIGHT else 10)

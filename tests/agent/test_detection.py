@@ -1,4 +1,4 @@
-"""Detectors that look on while an agent works, and what follows from what they find."""
+"""Live detectors, and the consequences of their findings."""
 
 from __future__ import annotations
 
@@ -36,45 +36,45 @@ def live(calls: int, store: Store | None = None) -> Run:
     return agent.run_sync("go", store=store)
 
 
-def test_a_loop_is_nudged_then_blocked_then_stopped(snapshot: Snapshot) -> None:
+def test_loop_is_nudged_then_blocked_then_stopped(snapshot: Snapshot) -> None:
     run = live(12)
     assert (run.status, run.stop_reason, len(run.rounds)) == ("stopped", "loop_detected", 5)
-    assert [(one.last + 1, one.severity) for one in run.findings] == [(3, "nudge"), (4, "block"), (5, "stop")]
-    assert [bool(one.guidance) for one in run.rounds] == [False, False, False, True, True]
-    assert [one.records[0].rule for one in run.rounds] == ["", "", "", "", "nothing_new"]
+    assert [(finding.last + 1, finding.severity) for finding in run.findings] == [(3, "nudge"), (4, "block"), (5, "stop")]
+    assert [bool(round.guidance) for round in run.rounds] == [False, False, False, True, True]
+    assert [round.records[0].rule for round in run.rounds] == ["", "", "", "", "nothing_new"]
     assert why(run) == snapshot
 
 
-def test_each_finding_is_logged_when_it_is_made_and_not_at_the_end() -> None:
-    kinds = [type(one) for one in live(12).events]
+def test_findings_are_logged_when_they_are_made() -> None:
+    kinds = [type(event) for event in live(12).events]
     places = [place for place, kind in enumerate(kinds) if kind is FindingMade]
     assert len(places) == 3 and all(kinds[place - 1] is e.RoundFinished for place in places)
     assert e.RoundStarted in kinds[places[0] :]
 
 
-def test_a_run_that_heeds_the_nudge_goes_on() -> None:
+def test_run_that_follows_the_nudge_continues() -> None:
     run = live(3)
     assert (run.status, len(run.findings), run.text) == ("completed", 1, "Done.")
 
 
-def test_what_was_found_live_is_found_in_the_log(tmp_path: Path) -> None:
+def test_live_findings_equal_findings_from_the_log(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = live(12, store)
     again = load_trace(store.path(run.id))
-    assert [(one.rule, one.last) for one in findings(again)] == [(one.rule, one.last) for one in again.findings]
+    assert [(one.rule, one.last) for one in findings(again)] == [(finding.rule, finding.last) for finding in again.findings]
 
 
-def test_a_name_that_there_is_not_is_refused_at_once() -> None:
+def test_unknown_detector_name_is_refused_at_once() -> None:
     with pytest.raises(SettingsError, match="no preset 'defualt'"):
         Agent(ScriptedModel([]), detect="defualt")
 
 
-def test_an_agent_without_detectors_logs_none() -> None:
+def test_agent_without_detectors_logs_none() -> None:
     run = Agent(ScriptedModel(["Done."]), policy=Minimal()).run_sync("go")
     assert "extensions" not in run.settings
 
 
-def test_a_run_is_resumed_with_its_detectors(tmp_path: Path) -> None:
+def test_resumed_run_has_its_detectors(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = live(12, store)
     cut = next(place for place, one in enumerate(run.events) if isinstance(one, FindingMade) and one.severity == "block")

@@ -1,4 +1,4 @@
-"""Replies that end a run: cut, refused, paused for ever, or without the calls they announce. None spins."""
+"""Replies that end a run: cut, refused, paused forever, or without announced calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cut(text: str, stop_reason: str = "max_tokens") -> Line:
 
 
 @pytest.mark.req("K2.1", "R2.9")
-def test_the_words_of_a_cut_reply_are_gone_on_with_and_both_pieces_are_the_text(subtests: pytest.Subtests) -> None:
+def test_cut_reply_is_continued_and_joined_in_the_text(subtests: pytest.Subtests) -> None:
     for stop_reason, policy in itertools.product(CUT, POLICIES):
         with subtests.test(stop_reason=stop_reason, policy=policy):
             model = ScriptedModel([cut("The answer is for", stop_reason), "ty-two."])
@@ -46,7 +46,7 @@ def test_the_words_of_a_cut_reply_are_gone_on_with_and_both_pieces_are_the_text(
 
 
 @pytest.mark.req("K2.1", "R2.9")
-def test_a_second_cut_in_a_row_fails_the_run_and_keeps_both_parts_that_came(subtests: pytest.Subtests) -> None:
+def test_second_cut_in_a_row_fails_and_keeps_both_parts(subtests: pytest.Subtests) -> None:
     for stop_reason, policy in itertools.product(CUT, POLICIES):
         with subtests.test(stop_reason=stop_reason, policy=policy):
             model = ScriptedModel([cut("The answer", stop_reason), cut(" is", stop_reason)])
@@ -60,7 +60,7 @@ def test_a_second_cut_in_a_row_fails_the_run_and_keeps_both_parts_that_came(subt
 
 @pytest.mark.req("K2.1")
 @pytest.mark.parametrize("parts", [(), (Text(" \n"),), (Thinking("Let me think about th"),)])
-def test_a_cut_reply_without_a_word_fails_the_run_at_once(parts: tuple[Text, ...]) -> None:
+def test_cut_reply_without_words_fails_the_run_at_once(parts: tuple[Text, ...]) -> None:
     model = ScriptedModel([reply(*parts, stop_reason="max_tokens")])
     run = Agent(model).run_sync("go")
     assert (run.status, run.stop_reason) == ("failed", "reply_cut")
@@ -68,19 +68,19 @@ def test_a_cut_reply_without_a_word_fails_the_run_at_once(parts: tuple[Text, ...
 
 
 @pytest.mark.req("K2.1")
-def test_after_a_call_a_cut_reply_may_be_gone_on_with_again() -> None:
+def test_cut_reply_after_a_call_may_be_continued_again() -> None:
     run = Agent(ScriptedModel([cut("I a"), ["dd.", ADD], cut("It i"), "s 3."]), tools=[add]).run_sync("go")
     assert (run.status, run.text) == ("completed", "It is 3.")
     assert reasons(run) == ["prompt", "reply_cut", "tool_results", "reply_cut"]
 
 
-def test_the_text_of_a_reply_that_was_not_cut_is_not_joined_to_the_next() -> None:
+def test_complete_reply_is_not_joined_to_the_next() -> None:
     run = Agent(ScriptedModel([["I add.", ADD], "It is 3."]), tools=[add]).run_sync("go")
     assert run.text == "It is 3."
 
 
 @pytest.mark.req("R2.9")
-def test_a_cut_reply_that_holds_calls_runs_them_and_goes_on() -> None:
+def test_cut_reply_with_calls_runs_them() -> None:
     model = ScriptedModel([reply(Text("I add"), ADD, stop_reason="max_tokens"), "It is 3."])
     run = Agent(model, tools=[add]).run_sync("go")
     assert [result.text for result in results(run)] == ["3"]
@@ -88,7 +88,7 @@ def test_a_cut_reply_that_holds_calls_runs_them_and_goes_on() -> None:
 
 
 @pytest.mark.req("K2.1")
-def test_a_reply_that_filled_the_context_window_is_not_gone_on_with(subtests: pytest.Subtests) -> None:
+def test_reply_that_filled_the_context_window_is_not_continued(subtests: pytest.Subtests) -> None:
     for stop_reason, policy in itertools.product(["model_context_window_exceeded", "model_length"], POLICIES):
         with subtests.test(stop_reason=stop_reason, policy=policy):
             model = ScriptedModel([cut("The answer is", stop_reason)])
@@ -102,7 +102,7 @@ def test_a_reply_that_filled_the_context_window_is_not_gone_on_with(subtests: py
 
 
 @pytest.mark.req("K2.1")
-def test_a_refusal_stops_the_run_with_that_reason(subtests: pytest.Subtests) -> None:
+def test_refusal_stops_the_run_with_that_reason(subtests: pytest.Subtests) -> None:
     for stop_reason, policy in itertools.product(["refusal", "content_filter"], POLICIES):
         with subtests.test(stop_reason=stop_reason, policy=policy):
             run = Agent(ScriptedModel([cut("I will not.", stop_reason)]), policy=policy).run_sync("go")
@@ -111,7 +111,7 @@ def test_a_refusal_stops_the_run_with_that_reason(subtests: pytest.Subtests) -> 
 
 
 @pytest.mark.req("K2.1")
-def test_what_the_provider_says_of_a_refusal_is_told(subtests: pytest.Subtests) -> None:
+def test_refusal_details_of_the_provider_are_shown(subtests: pytest.Subtests) -> None:
     for details, told in [
         ({"category": "cyber", "explanation": "It may do harm.\x1b[31m"}, "(cyber: It may do harm.\ufffd[31m)"),
         ({"category": None, "explanation": "It may do harm."}, "(It may do harm)"),
@@ -134,14 +134,14 @@ def test_what_the_provider_says_of_a_refusal_is_told(subtests: pytest.Subtests) 
 
 @pytest.mark.req("K2.1")
 @BOTH
-def test_a_reply_that_the_provider_paused_is_gone_on_with(policy: Matrix) -> None:
+def test_reply_paused_by_the_provider_is_continued(policy: Matrix) -> None:
     run = Agent(ScriptedModel([cut("I search.", "pause_turn"), "Found."]), policy=policy).run_sync("go")
     assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "Found.")
     assert reasons(run) == ["prompt", "pause_turn"]
 
 
 @pytest.mark.req("K2.1")
-def test_a_reply_that_is_paused_again_and_again_fails_the_run(subtests: pytest.Subtests) -> None:
+def test_reply_paused_repeatedly_fails_the_run(subtests: pytest.Subtests) -> None:
     for words, policy in itertools.product([(), (Text("I search."),)], POLICIES):
         with subtests.test(words=words, policy=policy):
             model = ScriptedModel([reply(*words, stop_reason="pause_turn")] * 9)
@@ -153,16 +153,16 @@ def test_a_reply_that_is_paused_again_and_again_fails_the_run(subtests: pytest.S
 
 
 @pytest.mark.req("K2.1")
-def test_a_paused_reply_with_calls_runs_them() -> None:
+def test_paused_reply_with_calls_runs_them() -> None:
     run = Agent(ScriptedModel([reply(ADD, stop_reason="pause_turn"), "It is 3."]), tools=[add]).run_sync("go")
     assert (run.text, [result.text for result in results(run)]) == ("It is 3.", ["3"])
 
 
-# Whole, and known or not
+# Known and unknown stop reasons
 
 
 @pytest.mark.req("K2.1")
-def test_a_known_reason_to_stop_is_a_natural_end_without_a_word_about_it(subtests: pytest.Subtests) -> None:
+def test_known_stop_reason_is_a_natural_end_without_warning(subtests: pytest.Subtests) -> None:
     for stop_reason, policy in itertools.product(
         ["", "end_turn", "stop", "stop_sequence", "completed", "tool_use", "tool_calls", "eos"], POLICIES
     ):
@@ -174,7 +174,7 @@ def test_a_known_reason_to_stop_is_a_natural_end_without_a_word_about_it(subtest
 
 @pytest.mark.req("K2.1")
 @BOTH
-def test_an_unknown_reason_to_stop_is_a_natural_end_with_a_warning_that_names_it(policy: Matrix) -> None:
+def test_unknown_stop_reason_is_a_natural_end_with_a_warning(policy: Matrix) -> None:
     model = ScriptedModel([cut("Done.", "never_heard_of")])
     run = Agent(model, policy=policy).run_sync("go")
     assert (run.status, run.stop_reason, run.text) == ("completed", "natural", "Done.")
@@ -183,30 +183,30 @@ def test_an_unknown_reason_to_stop_is_a_natural_end_with_a_warning_that_names_it
 
 
 @pytest.mark.req("K2.1")
-def test_an_unknown_reason_is_told_in_a_few_characters() -> None:
+def test_unknown_stop_reason_is_truncated_in_the_warning() -> None:
     run = Agent(ScriptedModel([cut("Done.", "x" * 10_000)])).run_sync("go")
     assert len(run.warnings[0]) < 200
 
 
 @pytest.mark.req("K2.1", "R0.80")
-def test_where_todos_are_left_open_these_are_the_warning() -> None:
+def test_open_todos_replace_the_warning_of_an_unknown_reason() -> None:
     replies = [ToolCall("todo_operations", {"operation": "add", "newTodos": [{"title": "One"}]}), *["Hm."] * 3]
     run = Agent(ScriptedModel([*replies, cut("Done.", "never_heard_of")]), tools=[add], policy="minimal").run_sync("go")
     assert [warning.partition(":")[0] for warning in run.warnings] == ["1 todo is still open"]
 
 
 @pytest.mark.req("R0.4", "K2.1")
-def test_calls_beside_an_unknown_reason_are_run() -> None:
+def test_calls_with_an_unknown_stop_reason_are_run() -> None:
     run = Agent(ScriptedModel([reply(ADD, stop_reason="never_heard_of"), "It is 3."]), tools=[add]).run_sync("go")
     assert (run.status, run.text) == ("completed", "It is 3.")
     assert not run.warnings
 
 
-# Calls that were announced
+# Announced calls
 
 
 @pytest.mark.req("R0.4", "K0.3")
-def test_announced_calls_that_did_not_come_fail_the_run_instead_of_asking_again(subtests: pytest.Subtests) -> None:
+def test_announced_but_missing_calls_fail_the_run(subtests: pytest.Subtests) -> None:
     for stop_reason, parts, policy in itertools.product(
         ["tool_use", "tool_calls"], [(), (Thinking("I should add."),)], POLICIES
     ):
@@ -221,6 +221,6 @@ def test_announced_calls_that_did_not_come_fail_the_run_instead_of_asking_again(
 
 
 @pytest.mark.req("R0.4", "R0.33")
-def test_a_marker_beside_announced_calls_that_did_not_come_counts() -> None:
+def test_marker_counts_though_announced_calls_are_missing() -> None:
     run = Agent(ScriptedModel([reply(Text("[WORKFLOW_COMPLETE]"), stop_reason="tool_use")]), tools=[add]).run_sync("go")
     assert (run.status, run.stop_reason) == ("completed", "workflow_complete")

@@ -1,4 +1,4 @@
-"""Every call gets exactly one result, on every way out of a tool and of a run."""
+"""Every call gets exactly one result, however a tool or run ends."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ WAYS_OUT = [
 
 
 def beside(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same tool, safe beside others."""
+    """The same tool, parallel-safe."""
     return tool(name=function.__name__, parallel_safe=True, timeout=0.02 if function is takes_too_long else None)(
         _copy(function)
     )
@@ -119,7 +119,7 @@ def _copy(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.mark.req("KX.11", "R2.10")
-def test_a_tool_that_fails_is_one_error_result_and_its_siblings_and_the_run_go_on(subtests: pytest.Subtests) -> None:
+def test_failing_tool_is_one_error_result_and_siblings_continue(subtests: pytest.Subtests) -> None:
     for way_out, together in itertools.product(WAYS_OUT, [False, True]):
         with subtests.test(way_out=way_out.__name__, together=together):
             tools = [beside(way_out), beside(fine)] if together else [way_out, fine]
@@ -132,7 +132,7 @@ def test_a_tool_that_fails_is_one_error_result_and_its_siblings_and_the_run_go_o
 
 
 @pytest.mark.req("KX.11")
-def test_nothing_is_left_running_after_a_run_whatever_its_tools_did(subtests: pytest.Subtests) -> None:
+def test_run_leaves_no_tasks_whatever_its_tools_did(subtests: pytest.Subtests) -> None:
     def check(way_out: Any) -> None:
         async def main() -> Run:
             calls = [ToolCall("fine"), ToolCall(way_out.__name__)]
@@ -148,7 +148,7 @@ def test_nothing_is_left_running_after_a_run_whatever_its_tools_did(subtests: py
 
 
 @pytest.mark.req("R2.10")
-def test_the_error_says_what_was_raised_and_the_persons_traceback_is_kept_beside_it() -> None:
+def test_error_result_has_the_exception_and_record_the_traceback() -> None:
     run = Agent(ScriptedModel([ToolCall("raises_value_error"), "Sorry."]), tools=[raises_value_error]).run_sync("go")
     (result,) = results(run)
     assert "raises_value_error" in result.text and "ValueError: no such row" in result.text
@@ -157,7 +157,7 @@ def test_the_error_says_what_was_raised_and_the_persons_traceback_is_kept_beside
 
 
 @pytest.mark.req("KX.11")
-def test_an_unknown_tool_and_wrong_arguments_are_results_like_any_other() -> None:
+def test_unknown_tool_and_wrong_arguments_get_results() -> None:
     calls = [ToolCall("nothing"), ToolCall("fine", {"x": 1}), ToolCall("fine")]
     run = Agent(ScriptedModel([calls, "Done."]), tools=[fine]).run_sync("go")
     assert codes(run) == ["unknown_tool", "invalid_arguments", None]
@@ -165,7 +165,7 @@ def test_an_unknown_tool_and_wrong_arguments_are_results_like_any_other() -> Non
 
 
 @pytest.mark.req("KX.11")
-def test_a_tool_that_swallows_its_timeout_still_gives_one_result() -> None:
+def test_tool_that_swallows_its_timeout_gives_one_result() -> None:
     model = ScriptedModel([ToolCall("takes_too_long_and_swallows_it"), "Done."])
     run = Agent(model, tools=[takes_too_long_and_swallows_it]).run_sync("go")
     assert run.status == "completed"
@@ -173,7 +173,7 @@ def test_a_tool_that_swallows_its_timeout_still_gives_one_result() -> None:
 
 
 @pytest.mark.req("KX.11")
-def test_a_limit_reached_with_calls_leaves_none_unanswered() -> None:
+def test_limit_with_calls_leaves_none_unanswered() -> None:
     run = Agent(ScriptedModel([[ToolCall("fine"), ToolCall("fine")]]), tools=[fine], max_rounds=1).run_sync("go")
     assert run.status == "limited"
     assert_every_call_has_one_result(run)
@@ -181,7 +181,7 @@ def test_a_limit_reached_with_calls_leaves_none_unanswered() -> None:
 
 @pytest.mark.req("KX.11")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_a_tool_that_interrupts_the_persons_own_loop_leaves_a_closed_log(error: type[BaseException], tmp_path: Path) -> None:
+def test_tool_that_interrupts_the_own_loop_leaves_closed_log(error: type[BaseException], tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
 
     async def interrupts() -> None:
@@ -192,7 +192,7 @@ def test_a_tool_that_interrupts_the_persons_own_loop_leaves_a_closed_log(error: 
             "go", store=store
         )
 
-    if error is KeyboardInterrupt:  # it is the person's, who waits in this thread
+    if error is KeyboardInterrupt:  # of the user, who waits in this thread
         with pytest.raises(KeyboardInterrupt):
             asyncio.run(main())
     else:
@@ -202,7 +202,7 @@ def test_a_tool_that_interrupts_the_persons_own_loop_leaves_a_closed_log(error: 
 
 
 @pytest.mark.req("KX.11")
-def test_a_log_that_fails_in_the_middle_of_the_tools_leaves_a_closed_run_in_memory() -> None:
+def test_log_failure_during_tools_closes_the_run_in_memory() -> None:
     for kind in ("ToolStarted", "CallBlocked", "ToolFinished", "RoundFinished"):
         with pytest.raises(StoreError) as caught:
             model = ScriptedModel([[ToolCall("fine"), ToolCall("fine"), ToolCall("fine"), ToolCall("fine")], "Done."])
@@ -212,7 +212,7 @@ def test_a_log_that_fails_in_the_middle_of_the_tools_leaves_a_closed_run_in_memo
         checked(run)
 
 
-def test_a_disk_that_is_full_when_a_failure_is_written_leaves_a_closed_run_in_memory() -> None:
+def test_full_disk_during_a_failure_closes_the_run_in_memory() -> None:
     with pytest.raises(AgentnbError) as caught:
         Agent(ScriptedModel([RuntimeError("boom")])).run_sync("go", store=FullDisk("ErrorRaised"))
     run = caught.value.run
@@ -221,7 +221,7 @@ def test_a_disk_that_is_full_when_a_failure_is_written_leaves_a_closed_run_in_me
 
 
 @pytest.mark.req("KX.11")
-def test_a_call_whose_arguments_are_no_object_is_answered() -> None:
+def test_call_with_non_object_arguments_is_answered() -> None:
     bad = reply(ToolCall("fine", ["not", "an", "object"], "toolu_1"))  # type: ignore[arg-type]
     run = Agent(ScriptedModel([bad, "Done."]), tools=[fine]).run_sync("go")
     assert codes(run) == ["invalid_arguments"]
@@ -230,9 +230,7 @@ def test_a_call_whose_arguments_are_no_object_is_answered() -> None:
 
 @pytest.mark.req("KX.11", "R0.72")
 @pytest.mark.parametrize("rounds_after", [1, 2])
-def test_a_plain_tool_that_outlives_its_timeout_on_the_waiting_thread_does_not_break_the_run(
-    rounds_after: int, skipped: SkippedClock
-) -> None:
+def test_sync_tool_outliving_its_timeout_does_not_break_the_run(rounds_after: int, skipped: SkippedClock) -> None:
     over = threading.Event()
 
     @tool(timeout=LONG)

@@ -1,4 +1,4 @@
-"""Another room, or a test, extends an agent by its parts, and the agent knows nothing of it."""
+"""Extensions add parts to an agent that knows nothing about them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def with_parts(**parts: Any) -> Extension:
 PLAN = ToolCall("propose", {"steps": ["a", "b"]})
 
 
-def test_its_prompt_and_tools_follow_the_agents_own_and_its_name_and_settings_are_logged() -> None:
+def test_extension_adds_prompt_and_tools_and_is_logged() -> None:
     agent = bare(ScriptedModel([PLAN, "Done."]), [work], system="Be brief.", extensions=[with_parts()], instructions=False)
     run = agent.run_sync("go")
     assert run.system == "Be brief.\n\nYou may plan."
@@ -52,29 +52,29 @@ def test_its_prompt_and_tools_follow_the_agents_own_and_its_name_and_settings_ar
     assert names_of_tools(run) == ["work"]
 
 
-def test_an_agent_without_extensions_logs_nothing_of_them() -> None:
+def test_agent_without_extensions_logs_none() -> None:
     assert "extensions" not in bare(ScriptedModel([])).settings
 
 
-def test_its_policies_decide_first_and_its_limits_stop_what_others_continue() -> None:
+def test_extension_policies_decide_first_and_its_limits_stop_others() -> None:
     def once_more(run: Run) -> Verdict | None:
         return Continue("once_more") if len(run.rounds) == 1 else None
 
     run = bare(ScriptedModel(["One.", "Two."]), extensions=[with_parts(policies=(once_more,), limits=(two_rounds,))]).run_sync(
         "go"
     )
-    assert [one.reason for one in run.rounds] == ["prompt", "once_more"]
+    assert [round.reason for round in run.rounds] == ["prompt", "once_more"]
     endless = with_parts(policies=(lambda run: Continue("on"),), limits=(two_rounds,))
     run = bare(ScriptedModel(["One.", "Two."]), extensions=[endless]).run_sync("go")
     assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", "max_plans", 2)
 
 
-def test_its_guides_gates_and_detectors_take_part() -> None:
-    found: list[str] = []
+def test_extension_guides_gates_and_detectors_take_part() -> None:
+    kinds: list[str] = []
 
     class Looks:
         def take(self, event: Any, run: Run) -> list[Any]:
-            found.append(type(event).__name__)
+            kinds.append(type(event).__name__)
             return []
 
     def refuse(call: ToolCall, run: Run) -> Deny | None:
@@ -82,19 +82,19 @@ def test_its_guides_gates_and_detectors_take_part() -> None:
 
     extension = with_parts(guides=(guide,), gates=(refuse,), detectors=(Looks,))
     run = bare(ScriptedModel([ToolCall("think", {}), "Done."]), [think], extensions=[extension]).run_sync("go")
-    assert [one.text for one in run.rounds[0].guidance] == ["Plan first."]
+    assert [guidance.text for guidance in run.rounds[0].guidance] == ["Plan first."]
     assert run.rounds[0].records[0].rule == "no_thoughts"
-    assert "RunFinished" in found
+    assert "RunFinished" in kinds
 
 
-def test_the_parts_of_several_are_in_their_order() -> None:
+def test_parts_of_several_extensions_keep_their_order() -> None:
     first, second = with_parts(prompt="One."), with_parts(name="notes", prompt="Two.", tools=[think])
     run = bare(ScriptedModel(["Done."]), system="Zero.", extensions=[first, second], instructions=False).run_sync("go")
     assert run.system == "Zero.\n\nOne.\n\nTwo."
     assert [tool.name for tool in run.tools] == ["propose", "think"]
 
 
-def test_it_sets_limits_and_policy_where_the_agent_has_none_and_the_model(subtests: pytest.Subtests) -> None:
+def test_extension_sets_model_limits_and_policy_the_agent_lacks(subtests: pytest.Subtests) -> None:
     deep = ScriptedModel(["Deep."], name="scripted:deep", repeat=True)
     first = with_parts(agent_settings={"policy": "minimal", "max_seconds": 9, "on_limit": "raise", "max_rounds": 7})
     second = Extension(name="others", agent_settings={"model": deep, "max_seconds": 3, "max_tokens": 5})
@@ -107,13 +107,13 @@ def test_it_sets_limits_and_policy_where_the_agent_has_none_and_the_model(subtes
         with subtests.test(name):
             agent = bare(ScriptedModel(["Shallow."]), extensions=[first, second], **settings)
             limits = agent.limits
-            found = (agent.used_policy.name, limits.max_seconds, limits.on_limit, limits.max_rounds, limits.max_tokens)
-            assert found == expected and agent.run_sync("go").text == "Deep."
-            kept = (agent.settings.get("max_seconds"), agent.settings["policy"]["name"], agent.run_sync("go").model)
-            assert kept == (expected[1], expected[0], "scripted:deep")
+            used = (agent.used_policy.name, limits.max_seconds, limits.on_limit, limits.max_rounds, limits.max_tokens)
+            assert used == expected and agent.run_sync("go").text == "Deep."
+            logged = (agent.settings.get("max_seconds"), agent.settings["policy"]["name"], agent.run_sync("go").model)
+            assert logged == (expected[1], expected[0], "scripted:deep")
 
 
-def test_what_cannot_be_an_extension_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_extension_is_refused(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, type[Exception], str]] = {
         "a text": (lambda: bare("simulated:chatty", extensions="plans"), SettingsError, "is not an extension"),
         "no extension": (lambda: bare("simulated:chatty", extensions=[3]), SettingsError, "is not an extension"),
@@ -143,14 +143,14 @@ def test_what_cannot_be_an_extension_is_refused(subtests: pytest.Subtests) -> No
 
 def interrupted(folder: Path) -> Run:
     agent = bare(ScriptedModel([PLAN, "Done."], name="scripted:plans"), extensions=[with_parts()])
-    whole = agent.run_sync("go", store=Store(folder / "whole"))
+    run = agent.run_sync("go", store=Store(folder / "whole"))
     folder.joinpath("cut").mkdir()
-    log = marked(whole.events[:-4])
-    (folder / "cut" / f"{whole.id}.jsonl").write_bytes(log)
-    return Store(folder / "cut").load(whole.id)
+    log = marked(run.events[:-4])
+    (folder / "cut" / f"{run.id}.jsonl").write_bytes(log)
+    return Store(folder / "cut").load(run.id)
 
 
-def test_a_run_is_recovered_with_its_extension_and_refused_without_it(tmp_path: Path) -> None:
+def test_run_is_recovered_only_with_its_extension(tmp_path: Path) -> None:
     cut, store = interrupted(tmp_path), Store(tmp_path / "cut")
     model = ScriptedModel(["Done."])
     for agent in (None, bare(model), bare(model, extensions=[with_parts(name="notes")])):
@@ -164,9 +164,9 @@ def test_a_run_is_recovered_with_its_extension_and_refused_without_it(tmp_path: 
     assert (run.status, [tool.name for tool in model.requests[0].tools]) == ("completed", ["propose"])
 
 
-def test_a_log_whose_extensions_are_none_is_refused_when_it_is_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    whole = bare(ScriptedModel(["Done."]), extensions=[with_parts()]).run_sync("go")
-    lines = b"".join(map(encode, whole.events)).decode()
+def test_log_with_invalid_extensions_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    run = bare(ScriptedModel(["Done."]), extensions=[with_parts()]).run_sync("go")
+    lines = b"".join(map(encode, run.events)).decode()
     logged = '[{"name":"plans","tools":["propose"],"settings":{"most":3}}]'
     assert logged in lines
     for name, instead in {"number": "3", "texts": '["plans"]', "no name": "[{}]", "tools": '[{"name":"a","tools":3}]'}.items():
@@ -177,7 +177,7 @@ def test_a_log_whose_extensions_are_none_is_refused_when_it_is_read(tmp_path: Pa
                 load_trace(path)
 
 
-def test_parts_of_the_wrong_kind_are_refused_when_the_extension_is_made(subtests: pytest.Subtests) -> None:
+def test_extension_parts_of_the_wrong_kind_are_refused(subtests: pytest.Subtests) -> None:
     parts: list[dict[str, Any]] = [
         {"policies": 5},
         {"policies": lambda run: None},

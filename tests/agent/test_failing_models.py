@@ -1,4 +1,4 @@
-"""What becomes of a run whose model does not answer."""
+"""Runs whose model fails."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ADD = ToolCall("add", {"a": 1, "b": 2})
 
 
 @pytest.mark.req("R0.12")
-def test_a_failure_in_the_first_round_raises_with_the_run_whose_log_is_closed(tmp_path: Path) -> None:
+def test_failure_in_first_round_raises_with_a_closed_run(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     with pytest.raises(ModelError, match="boom") as caught:
         Agent(ScriptedModel([RuntimeError("boom")])).run_sync("go", store=store)
@@ -49,7 +49,7 @@ def test_a_failure_in_the_first_round_raises_with_the_run_whose_log_is_closed(tm
 
 
 class Own:
-    """A model of somebody's own, whose stream yields these things, of which the last may be an error."""
+    """A user-defined model that streams these items; the last may be an error."""
 
     name = "own:model"
 
@@ -67,7 +67,7 @@ def load_the_weights(error: Exception) -> None:
     raise error
 
 
-def test_an_error_in_a_model_of_ones_own_has_a_traceback_of_ones_own_code_in_the_card(tmp_path: Path) -> None:
+def test_error_in_own_model_has_its_traceback_in_the_card(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     with pytest.raises(ModelError, match="own:model failed: RuntimeError: no GPU") as caught:
         Agent(Own(RuntimeError("no GPU"))).run_sync("go", store=store)
@@ -80,14 +80,14 @@ def test_an_error_in_a_model_of_ones_own_has_a_traceback_of_ones_own_code_in_the
     assert "load_the_weights" not in run_text(run)
 
 
-def test_an_error_that_is_no_code_of_the_persons_has_no_traceback() -> None:
+def test_error_outside_user_code_has_no_traceback() -> None:
     with pytest.raises(ModelError) as caught:
         Agent(ScriptedModel([RuntimeError("boom")])).run_sync("go")
     run = caught.value.run
     assert isinstance(run, Run) and run.error is not None and (run.error.traceback, run.error.hint) == ("", "")
 
 
-def test_what_a_stream_yields_by_mistake_is_named_with_what_it_should_yield(subtests: pytest.Subtests) -> None:
+def test_invalid_stream_item_is_named_with_the_expected_types(subtests: pytest.Subtests) -> None:
     class Returns:
         name = "own:returns"
 
@@ -109,7 +109,7 @@ def test_what_a_stream_yields_by_mistake_is_named_with_what_it_should_yield(subt
 
 
 @pytest.mark.req("R0.12")
-def test_a_failure_in_a_later_round_returns_the_run_with_what_it_has() -> None:
+def test_failure_in_a_later_round_returns_the_partial_run() -> None:
     run = Agent(ScriptedModel([["I add.", ADD], RuntimeError("boom")]), tools=[add]).run_sync("go")
     assert (run.status, run.stop_reason) == ("failed", "error")
     assert [a.status for a in run.rounds] == ["success", "error"]
@@ -120,20 +120,20 @@ def test_a_failure_in_a_later_round_returns_the_run_with_what_it_has() -> None:
 
 
 @pytest.mark.req("R0.12")
-def test_the_first_round_of_a_run_that_goes_on_with_another_is_a_first_round() -> None:
+def test_failing_first_round_of_a_continued_run_raises() -> None:
     before = Agent(ScriptedModel(["One."])).run_sync("one")
     with pytest.raises(ModelError):
         Agent(ScriptedModel([RuntimeError("boom")])).run_sync("two", continue_from=before)
 
 
 @pytest.mark.req("R0.12")
-def test_a_script_that_ends_too_early_says_so() -> None:
+def test_script_that_ends_too_early_says_so() -> None:
     with pytest.raises(ScriptEnded, match="has 0 replies"):
         Agent(ScriptedModel([])).run_sync("go")
 
 
 @pytest.mark.req("R0.12", "R0.13")
-def test_a_stream_that_breaks_off_keeps_what_came(tmp_path: Path) -> None:
+def test_interrupted_stream_keeps_partial_reply(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     with pytest.raises(ModelError, match="ConnectionError: gone") as caught:
         Agent(Streaming([Streamed("Half ", "an answer", ConnectionError("gone"))])).run_sync("go", store=store)
@@ -146,12 +146,12 @@ def test_a_stream_that_breaks_off_keeps_what_came(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R0.12")
-def test_a_stream_that_breaks_off_in_a_later_round_keeps_what_came() -> None:
+def test_interrupted_stream_in_a_later_round_keeps_partial_reply() -> None:
     run = Agent(Streaming([ADD, Streamed("Half", ConnectionError("gone"))]), tools=[add]).run_sync("go")
     assert (run.status, run.text, run.rounds[1].stop_reason) == ("failed", "Half", "broken_off")
 
 
-def test_a_stream_that_breaks_off_before_a_word_keeps_no_empty_reply() -> None:
+def test_stream_interrupted_before_a_word_keeps_no_reply() -> None:
     with pytest.raises(ModelError) as caught:
         Agent(Streaming([Streamed(ConnectionError("gone"))])).run_sync("go")
     assert caught.value.run is not None
@@ -159,14 +159,14 @@ def test_a_stream_that_breaks_off_before_a_word_keeps_no_empty_reply() -> None:
 
 
 @pytest.mark.req("R0.12")
-def test_a_stream_without_a_reply_at_its_end_is_a_failure() -> None:
+def test_stream_without_a_final_reply_is_a_failure() -> None:
     with pytest.raises(ModelError, match="without a reply") as caught:
         Agent(Streaming([Streamed("Half")])).run_sync("go")
     assert caught.value.run is not None and caught.value.run.text == "Half"
 
 
 @pytest.mark.req("R0.12")
-def test_a_run_that_failed_can_be_gone_on_with() -> None:
+def test_failed_run_can_be_continued() -> None:
     failed = Agent(ScriptedModel([ADD, RuntimeError("boom")]), tools=[add]).run_sync("go")
     model = ScriptedModel(["It is 3."])
     run = bare(model, [add]).run_sync("again", continue_from=failed)
@@ -177,7 +177,7 @@ def test_a_run_that_failed_can_be_gone_on_with() -> None:
 
 @pytest.mark.req("R0.12")
 @pytest.mark.parametrize("error", [asyncio.CancelledError("mine"), SystemExit(2)], ids=["CancelledError", "SystemExit"])
-def test_whatever_a_model_raises_the_log_of_the_run_is_closed_with_an_end(error: BaseException, tmp_path: Path) -> None:
+def test_log_is_closed_whatever_the_model_raises(error: BaseException, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     with pytest.raises((ModelError, type(error))):
         Agent(Streaming([Streamed("Half", error)])).run_sync("go", store=store)
@@ -186,13 +186,13 @@ def test_whatever_a_model_raises_the_log_of_the_run_is_closed_with_an_end(error:
 
 
 @pytest.mark.req("R0.12")
-def test_a_model_that_raises_cancelled_by_itself_has_failed() -> None:
+def test_model_that_raises_cancelled_itself_has_failed() -> None:
     with pytest.raises(ModelError):
         Agent(Streaming([Streamed(asyncio.CancelledError("mine"))])).run_sync("go")
 
 
 @pytest.mark.req("R0.12")
-def test_an_error_meant_for_the_person_is_a_failure_of_the_model_like_any_other() -> None:
+def test_user_facing_error_in_a_model_is_a_model_failure() -> None:
     run = Agent(ScriptedModel([ToolCall("look"), MissingKey("No key")]), tools=[look_around]).run_sync("go")
     assert (run.status, run.error and run.error.type) == ("failed", "MissingKey")
     assert [event.where for event in run.events if isinstance(event, ErrorRaised)] == ["model"]
@@ -206,7 +206,7 @@ def look_around() -> str:
 
 
 @pytest.mark.parametrize("kind", ["a coroutine", "a wrong message"])
-def test_a_model_that_is_written_wrongly_is_told_how_to_write_it(kind: str) -> None:
+def test_invalid_model_is_refused_with_how_to_write_it(kind: str) -> None:
     class Wrong:
         name = "own:wrong"
 
@@ -224,7 +224,7 @@ def test_a_model_that_is_written_wrongly_is_told_how_to_write_it(kind: str) -> N
 
 
 @pytest.mark.req("KX.2", "KX.9")
-def test_a_reply_that_is_stopped_in_the_middle_is_paid_for_as_its_model_reckons() -> None:
+def test_interrupted_reply_costs_what_its_model_estimates() -> None:
     budget, runs = Budget(5.0, name="session_budget"), list[LiveRun]()
     begun = threading.Event()
 
@@ -245,7 +245,7 @@ def test_a_reply_that_is_stopped_in_the_middle_is_paid_for_as_its_model_reckons(
 
 
 @pytest.mark.req("KX.9")
-def test_a_stream_that_breaks_off_is_paid_for_as_far_as_the_price_is_known(subtests: pytest.Subtests) -> None:
+def test_interrupted_stream_costs_what_is_known_of_its_price(subtests: pytest.Subtests) -> None:
     for wire in ["anthropic", "openai", "openai-responses", "compatible"]:
         with subtests.test(wire=wire):
             for price, known in (("1000/2000", True), (None, False)):

@@ -1,4 +1,4 @@
-"""Todos in whole runs: read anew before every decision, never counted as a call, and whose doing each change was."""
+"""Todos in runs: read before every decision, not counted as calls, changes attributed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DOING, DONE = "in-progress", "completed"
 
 
 @pytest.mark.req("R0.43", "R0.44")
-def test_a_todo_that_the_person_completes_while_the_model_only_talks_is_seen_before_the_next_decision() -> None:
+def test_todo_completed_by_the_user_is_seen_before_deciding() -> None:
     board = TodoBoard(["Look"])
 
     def talks(request: Any) -> str:
@@ -38,7 +38,7 @@ def test_a_todo_that_the_person_completes_while_the_model_only_talks_is_seen_bef
 
 
 @pytest.mark.req("R0.44")
-def test_a_todo_that_the_person_opens_again_keeps_the_run_going() -> None:
+def test_todo_reopened_by_the_user_keeps_the_run_going() -> None:
     board = TodoBoard([{"title": "Look", "status": DONE}])
 
     def talks(request: Any) -> str:
@@ -52,7 +52,7 @@ def test_a_todo_that_the_person_opens_again_keeps_the_run_going() -> None:
 
 @pytest.mark.req("R0.44")
 @pytest.mark.parametrize("policy", ["matrix", "minimal"])
-def test_a_list_that_was_empty_and_that_the_person_fills_keeps_the_run_going(policy: str) -> None:
+def test_user_todo_on_an_empty_list_keeps_the_run_going(policy: str) -> None:
     board = TodoBoard()
 
     def talks(request: Any) -> str:
@@ -68,7 +68,7 @@ def test_a_list_that_was_empty_and_that_the_person_fills_keeps_the_run_going(pol
 
 
 @pytest.mark.req("R0.43")
-def test_the_board_is_read_before_every_decision() -> None:
+def test_board_is_read_before_every_decision() -> None:
     board = ForeignBoard(Todo(1, "Look", DONE))
     seen: list[int] = []
 
@@ -77,11 +77,11 @@ def test_the_board_is_read_before_every_decision() -> None:
 
     run_with_board(board, [ToolCall("look", {"n": n}) for n in range(4)] + ["Done."], look)
     assert len(set(seen)) == 4 and seen == sorted(seen)
-    assert board.read_times > seen[-1] + 1  # after the last tool, and after the last words
+    assert board.read_times > seen[-1] + 1  # after the last tool and after the last reply
 
 
 @pytest.mark.req("R0.46")
-def test_the_runs_own_reading_is_no_call_of_the_model() -> None:
+def test_board_reads_of_the_run_are_not_model_calls() -> None:
     board = TodoBoard(["Look"])
 
     def look(n: int) -> None:
@@ -89,15 +89,15 @@ def test_the_runs_own_reading_is_no_call_of_the_model() -> None:
 
     run = run_with_board(board, [ToolCall("look", {"n": n}) for n in range(6)] + [mark(1, DONE), "Done."], look)
     assert len(todo_changes(run)) == 7
-    assert [call.name for one in run.rounds for call in one.calls] == ["look"] * 6 + [TODO_TOOL]
+    assert [call.name for round in run.rounds for call in round.calls] == ["look"] * 6 + [TODO_TOOL]
     assert len(run.calls.executed) == 7
     assert sum(isinstance(event, ToolFinished) for event in run.events) == 7
     names = {part.name for message in run.messages for part in message.calls}
-    assert names == {"look", TODO_TOOL} and not any(result.is_error for one in run.rounds for result in one.results)
+    assert names == {"look", TODO_TOOL} and not any(result.is_error for round in run.rounds for result in round.results)
 
 
 @pytest.mark.req("R0.45")
-def test_a_run_goes_on_with_the_list_as_last_known_while_the_board_cannot_be_read() -> None:
+def test_unreadable_board_leaves_the_last_known_list() -> None:
     board = ForeignBoard(Todo(1, "Look"))
 
     def breaks() -> None:
@@ -113,7 +113,7 @@ def test_a_run_goes_on_with_the_list_as_last_known_while_the_board_cannot_be_rea
 
 
 @pytest.mark.req("R0.45")
-def test_a_board_that_cannot_be_read_from_the_beginning_is_an_empty_list_and_a_warning() -> None:
+def test_board_unreadable_at_the_start_is_empty_with_a_warning() -> None:
     board = ForeignBoard()
     board.error = OSError("no net")
     run = run_with_board(board, [ToolCall("look"), "Done."])
@@ -121,7 +121,7 @@ def test_a_board_that_cannot_be_read_from_the_beginning_is_an_empty_list_and_a_w
 
 
 @pytest.mark.req("R0.45")
-def test_a_board_that_holds_no_todos_from_the_beginning_is_an_empty_list_and_a_warning(subtests: pytest.Subtests) -> None:
+def test_board_with_invalid_todos_is_empty_with_a_warning(subtests: pytest.Subtests) -> None:
     for held in [None, 5, ["a title"], [{"id": 1, "title": "Look"}]]:
         with subtests.test(held=held):
             board = ForeignBoard()
@@ -131,7 +131,7 @@ def test_a_board_that_holds_no_todos_from_the_beginning_is_an_empty_list_and_a_w
 
 
 @pytest.mark.req("R0.45")
-def test_a_board_that_can_only_be_read_answers_the_model_with_an_error() -> None:
+def test_read_only_board_answers_changes_with_an_error() -> None:
     class ReadOnly(ForeignBoard):
         def change(self, update: Callable[[Todos], Todos]) -> Todos:
             raise PermissionError("look, but do not touch")
@@ -143,23 +143,23 @@ def test_a_board_that_can_only_be_read_answers_the_model_with_an_error() -> None
     assert run.rounds[0].completed == () and run.todos == (Todo(1, "Look", DOING),)
 
 
-# Whose doing it was
+# Attribution of changes
 
 
 @pytest.mark.req("R0.63")
-def test_a_change_by_the_models_call_is_the_models_and_names_the_call() -> None:
+def test_change_by_a_model_call_names_that_call() -> None:
     board = TodoBoard(["Look"])
     run = run_with_board(board, [mark(1, DOING), ToolCall("look"), mark(1, DONE), "Done."])
     assert [(event.by, event.call_id) for event in todo_changes(run)] == [
         ("model", run.rounds[0].calls[0].id),
         ("model", run.rounds[2].calls[0].id),
     ]
-    assert [one.completed for one in run.rounds] == [(), (), (1,), ()]
-    assert not any(one.todo_violations for one in run.rounds)
+    assert [round.completed for round in run.rounds] == [(), (), (1,), ()]
+    assert not any(round.todo_violations for round in run.rounds)
 
 
 @pytest.mark.req("R0.63")
-def test_what_the_person_changed_before_the_models_call_is_the_persons() -> None:
+def test_user_change_before_a_model_call_is_attributed_outside() -> None:
     board = TodoBoard(["Look", "See"])
 
     def meanwhile(request: Any) -> ToolCall:
@@ -172,13 +172,13 @@ def test_what_the_person_changed_before_the_models_call_is_the_persons() -> None
         ("model", [DOING, DONE]),
         ("model", [DONE, DONE]),
     ]
-    assert [one.completed for one in run.rounds] == [(), (1,), ()]
+    assert [round.completed for round in run.rounds] == [(), (1,), ()]
 
 
 @pytest.mark.req("R0.63")
-def test_work_beside_the_list_is_written_down_in_a_real_run() -> None:
+def test_work_without_todo_in_progress_is_recorded_as_violation() -> None:
     run = run_with_board(TodoBoard(["Look"]), [ToolCall("look"), mark(1, DONE), "Done."])
-    assert [[violation.rule for violation in one.todo_violations] for one in run.rounds] == [
+    assert [[violation.rule for violation in round.todo_violations] for round in run.rounds] == [
         ["work_without_todo_in_progress"],
         ["completed_without_in_progress"],
         [],
@@ -187,22 +187,22 @@ def test_work_beside_the_list_is_written_down_in_a_real_run() -> None:
 
 @pytest.mark.req("R0.65", "R0.67")
 @pytest.mark.parametrize("policy", [Matrix(), Minimal()], ids=["matrix", "minimal"])
-def test_marking_working_and_marking_again_is_never_taken_for_planning_or_a_loop(policy: Any) -> None:
+def test_mark_work_mark_is_neither_planning_nor_a_loop(policy: Any) -> None:
     count = 12
     replies: list[Any] = []
     for number in range(1, count + 1):
         replies += [mark(number, DOING), ToolCall("look", {"x": number}), mark(number, DONE)]
     run = run_with_board(TodoBoard([f"Look at {n}" for n in range(count)]), [*replies, "Done."], policy=policy)
     assert (run.stop_reason, len(run.rounds), list(run.loops)) == ("natural", 3 * count + 1, [])
-    assert not any(one.is_continuation or one.todo_violations for one in run.rounds)
-    assert not any(said.cell == "intervention" for one in run.rounds for said in one.guidance)
+    assert not any(round.is_continuation or round.todo_violations for round in run.rounds)
+    assert not any(guidance.cell == "intervention" for round in run.rounds for guidance in round.guidance)
 
 
 # Several calls at once
 
 
 @pytest.mark.req("KX.12")
-def test_calls_that_change_the_list_run_in_the_order_asked_for_and_beside_no_other() -> None:
+def test_todo_calls_run_in_order_and_never_concurrently() -> None:
     board, order = TodoBoard(["One", "Two"]), []
 
     class Watched(ForeignBoard):
@@ -225,7 +225,7 @@ def test_calls_that_change_the_list_run_in_the_order_asked_for_and_beside_no_oth
 
 
 @pytest.mark.req("R0.62")
-def test_a_list_goes_on_with_its_conversation_and_survives_the_log(tmp_path: Path) -> None:
+def test_todo_list_survives_continuation_and_log(tmp_path: Path) -> None:
     store = Store(tmp_path)
     adds = ToolCall(TODO_TOOL, {"operation": "add", "newTodos": [{"title": "Look"}]})
     agent = Agent(ScriptedModel([adds, *["Well."] * 4]), tools=[Counting().tool("look")], policy="minimal")
@@ -239,7 +239,7 @@ def test_a_list_goes_on_with_its_conversation_and_survives_the_log(tmp_path: Pat
     assert store.load(second.id) == second
 
 
-def test_the_order_of_events_around_a_change_is_the_one_in_which_things_happened() -> None:
+def test_events_around_a_todo_change_keep_their_order() -> None:
     kinds: list[str] = []
 
     def watch(event: AnyEvent) -> None:

@@ -1,4 +1,4 @@
-"""Where the instructions of a repository stand in what the model is told."""
+"""Repository instructions in the system prompt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECTION = "## Repository Instructions\n\nBe kind."
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
-    """A repository that is not the current folder."""
+    """A repository outside the current folder."""
     root = tmp_path / "repo"
     (root / ".git").mkdir(parents=True)
     (root / "inner").mkdir()
@@ -29,7 +29,7 @@ def repo(tmp_path: Path) -> Path:
 
 
 @pytest.mark.req("R2.38", "KX.7")
-def test_the_order_is_base_then_instructions_then_the_note_about_tools(repo: Path) -> None:
+def test_system_prompt_order_is_base_instructions_and_tool_note(repo: Path) -> None:
     without_tools = Agent(ScriptedModel([]), work_dir=repo).first_request("go").system
     assert without_tools == f"{prompt('system')}\n\n{SECTION}\n\n{prompt('no_tools')}"
     with_tools = Agent(ScriptedModel([]), tools=[add], work_dir=repo).first_request("go").system
@@ -37,20 +37,20 @@ def test_the_order_is_base_then_instructions_then_the_note_about_tools(repo: Pat
 
 
 @pytest.mark.req("R2.38", "KX.7")
-def test_they_follow_a_system_prompt_of_ones_own(repo: Path) -> None:
+def test_instructions_follow_an_own_system_prompt(repo: Path) -> None:
     agent = Agent(ScriptedModel([]), tools=[add], system=" Be brief. ", work_dir=repo)
     assert agent.first_request("go").system == f"Be brief.\n\n{SECTION}"
     assert Agent(ScriptedModel([]), tools=[add], system="", work_dir=repo).first_request("go").system == SECTION
 
 
 @pytest.mark.req("R2.37")
-def test_without_instructions_there_is_no_section(tmp_path: Path) -> None:
+def test_missing_instructions_add_no_section(tmp_path: Path) -> None:
     (tmp_path / "CLAUDE.md").write_text(" \n")
     assert Agent(ScriptedModel([]), tools=[add]).first_request("go").system == prompt("system")
 
 
 @pytest.mark.req("R2.37")
-def test_they_are_those_of_the_folder_that_tools_work_in(
+def test_instructions_come_from_the_work_dir(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
 ) -> None:
     (tmp_path / "CLAUDE.md").write_text("Of the current folder.")
@@ -65,7 +65,7 @@ def test_they_are_those_of_the_folder_that_tools_work_in(
 
 
 @pytest.mark.req("R2.37", "KX.7")
-def test_a_run_sends_them_in_each_round_as_they_were_when_it_began(repo: Path) -> None:
+def test_run_sends_the_instructions_it_started_with(repo: Path) -> None:
     def change() -> str:
         """Change the instructions."""
         (repo / "AGENTS.md").write_text("Be rude.")
@@ -81,6 +81,6 @@ def test_a_run_sends_them_in_each_round_as_they_were_when_it_began(repo: Path) -
 
 
 @pytest.mark.req("R2.37")
-def test_an_agent_can_do_without_them(repo: Path) -> None:
+def test_agent_can_disable_instructions(repo: Path) -> None:
     agent = Agent(ScriptedModel([]), tools=[add], system="Base.", work_dir=repo, instructions=False)
     assert agent.first_request("go").system == "Base."

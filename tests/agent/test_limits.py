@@ -1,4 +1,4 @@
-"""Runs at their limits: what each is called, that nothing is lost, how the run goes on, and what `on_limit` makes of it."""
+"""Runs at their limits: names, kept results, continuation and `on_limit`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from agentnb.tools.tool import ToolContext
 
 PATIENCE = 20
 SOON = 60.0
-"""Seconds that a run with a time limit may take; they are skipped when the tool has begun that takes too long."""
+"""Time limit of a run, in seconds; skipped when the slow tool has started."""
 
 
 class TimeUp:
-    """Lets the time of a run be up when its tool has begun; ``late``: the tool was not interrupted."""
+    """Exceeds the time limit when the tool has started; ``late``: the tool was not interrupted."""
 
     def __init__(self, clock: SkippedClock) -> None:
         self._clock = clock
@@ -48,7 +48,7 @@ class TimeUp:
 
 
 def waits(begun: Callable[[], None]) -> Any:
-    """A tool that takes longer than any run of these tests may."""
+    """Return a tool that exceeds every time limit."""
 
     async def slow() -> str:
         """Takes its time."""
@@ -74,7 +74,7 @@ LIMITS: dict[str, tuple[float, int]] = {
 
 
 @pytest.mark.req("KX.2", "KX.11", "K2.2")
-def test_each_limit_has_its_setting_its_event_and_its_stop_reason_of_one_name(
+def test_each_limit_names_setting_event_and_stop_reason_alike(
     subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     for name, (value, rounds) in LIMITS.items():
@@ -86,14 +86,14 @@ def test_each_limit_has_its_setting_its_event_and_its_stop_reason_of_one_name(
             assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", name, [(name, value)])
             assert run.settings[name] == value and run.limit is not None
             assert len(run.rounds) == rounds == len(model.requests)
-            done = [result.text for one in run.rounds for result in one.results if not result.is_error]
+            done = [result.text for round in run.rounds for result in round.results if not result.is_error]
             assert done == [f"made {number}" for number in range(len(done))] and len(done) >= 2
             assert store.load(run.id) == run
             assert_made_again(run, model.requests)
 
 
 @pytest.mark.req("KX.2", "R2.8")
-def test_from_each_limit_the_conversation_can_be_gone_on_with_and_its_counts_begin_anew(
+def test_limited_conversation_continues_with_counts_from_zero(
     subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     for name, (value, rounds) in LIMITS.items():
@@ -109,7 +109,7 @@ def test_from_each_limit_the_conversation_can_be_gone_on_with_and_its_counts_beg
 
 
 @pytest.mark.req("K2.2")
-def test_a_limit_can_raise_and_the_error_holds_the_run_and_says_how_to_go_on(subtests: pytest.Subtests) -> None:
+def test_limit_can_raise_with_the_run_and_a_hint(subtests: pytest.Subtests) -> None:
     for name, (value, _) in LIMITS.items():
         with subtests.test(name=name):
             with pytest.raises(RunLimited, match=f"{name}, {value:g}") as caught:
@@ -121,7 +121,7 @@ def test_a_limit_can_raise_and_the_error_holds_the_run_and_says_how_to_go_on(sub
 
 
 @pytest.mark.req("K2.2", "KX.11")
-def test_at_a_limit_the_model_can_answer_once_more_without_tools(subtests: pytest.Subtests) -> None:
+def test_final_answer_at_a_limit_is_asked_without_tools(subtests: pytest.Subtests) -> None:
     for name, (value, rounds) in LIMITS.items():
         with subtests.test(name=name):
             model = ScriptedModel([*script(rounds), priced("This is what I have.", cost=0.3, tokens=(100, 20)), "Too many."])
@@ -137,7 +137,7 @@ def test_at_a_limit_the_model_can_answer_once_more_without_tools(subtests: pytes
 
 
 @pytest.mark.req("K2.2")
-def test_a_limit_that_is_not_reached_changes_nothing() -> None:
+def test_unreached_limit_changes_nothing() -> None:
     limits = {"max_rounds": 4, "max_tool_calls": 3, "max_tool_calls_per_turn": 3, "max_tokens": 1_000, "budget": 5.0}
     for on_limit in ("stop", "final_answer", "raise"):
         model = ScriptedModel([*script(3), "Done."])
@@ -147,7 +147,7 @@ def test_a_limit_that_is_not_reached_changes_nothing() -> None:
 
 
 @pytest.mark.req("K2.2", "KX.11")
-def test_calls_in_the_last_answer_are_not_run_and_its_words_are_kept() -> None:
+def test_calls_in_final_answer_are_not_run_but_text_stays() -> None:
     ran: list[int] = []
 
     def count(n: int) -> str:
@@ -163,7 +163,7 @@ def test_calls_in_the_last_answer_are_not_run_and_its_words_are_kept() -> None:
 
 @pytest.mark.req("K2.2")
 @pytest.mark.parametrize("error", [ModelError("It is down", "Wait"), RuntimeError("gone")], ids=repr)
-def test_a_last_answer_that_fails_is_a_warning_and_the_run_ends_as_limited(error: Exception) -> None:
+def test_failed_final_answer_is_a_warning_on_a_limited_run(error: Exception) -> None:
     model = ScriptedModel([do(1), error])
     run = checked(bare(model, [work], max_rounds=1, on_limit="final_answer").run_sync("go"))
     assert (run.status, run.stop_reason, run.error) == ("limited", "max_rounds", None)
@@ -173,7 +173,7 @@ def test_a_last_answer_that_fails_is_a_warning_and_the_run_ends_as_limited(error
 
 
 @pytest.mark.req("K2.2")
-def test_a_stop_while_the_last_answer_is_given_ends_the_run() -> None:
+def test_stop_during_the_final_answer_ends_the_run() -> None:
     entered = threading.Event()
 
     live = bare(
@@ -185,7 +185,7 @@ def test_a_stop_while_the_last_answer_is_given_ends_the_run() -> None:
     assert (run.status, run.text, limits_reached(run)) == ("cancelled", "Half of ", [("max_rounds", 1)])
 
 
-def test_words_said_at_the_limit_are_kept_for_the_next_run(skipped: SkippedClock) -> None:
+def test_message_at_the_limit_is_kept_for_the_next_run(skipped: SkippedClock) -> None:
     entered = threading.Event()
 
     async def slow() -> str:
@@ -209,20 +209,20 @@ def test_words_said_at_the_limit_are_kept_for_the_next_run(skipped: SkippedClock
 
 
 @pytest.mark.req("KX.2", "KX.11")
-def test_of_calls_side_by_side_those_above_the_limit_are_answered_by_its_name() -> None:
+def test_parallel_calls_above_the_limit_are_answered_with_its_name() -> None:
     model = ScriptedModel([[do(1), do(2), do(3)], "Done."])
     run = checked(bare(model, [work], max_tool_calls=2).run_sync("go"))
     assert codes(run) == [None, None, "max_tool_calls"] and run.stop_reason == "max_tool_calls"
 
 
 @pytest.mark.req("KX.2")
-def test_exactly_as_many_calls_as_may_be_leave_the_model_its_answer() -> None:
+def test_exactly_the_allowed_calls_leave_room_for_an_answer() -> None:
     run = checked(bare(ScriptedModel([[do(1), do(2)], "Done."]), [work], max_tool_calls=2).run_sync("go"))
     assert (run.status, run.text) == ("completed", "Done.")
 
 
 @pytest.mark.req("KX.2")
-def test_what_the_person_says_begins_the_calls_of_a_turn_anew() -> None:
+def test_user_message_resets_the_calls_of_the_turn() -> None:
     entered, go = threading.Event(), threading.Event()
 
     def wait(n: int = 0) -> str:
@@ -244,7 +244,7 @@ def test_what_the_person_says_begins_the_calls_of_a_turn_anew() -> None:
 
 
 class Dripping(ScriptedModel):
-    """Its first reply never comes to an end: its time is up after the first words."""
+    """Exceeds the time limit during its first reply."""
 
     def __init__(self, replies: list[Any], clock: SkippedClock) -> None:
         super().__init__(replies)
@@ -261,7 +261,7 @@ class Dripping(ScriptedModel):
 
 
 def blocks(begun: TimeUp) -> Any:
-    """A plain tool that waits for what never comes, and notes that nobody has interrupted it."""
+    """Return a sync tool that blocks, and notes if it was not interrupted."""
 
     def slow() -> str:
         """Takes its time."""
@@ -274,7 +274,7 @@ def blocks(begun: TimeUp) -> Any:
 
 
 def swallows(begun: TimeUp) -> Any:
-    """An async tool that makes nothing of its cancellation, and goes on for a while."""
+    """Return an async tool that ignores its cancellation for a while."""
 
     async def slow() -> str:
         """Takes its time."""
@@ -291,7 +291,7 @@ def swallows(begun: TimeUp) -> Any:
 
 
 def gives_in(begun: TimeUp) -> Any:
-    """An async tool that ends as soon as it is cancelled, and says so."""
+    """Return an async tool that ends when cancelled, with a result."""
 
     @tool(parallel_safe=True)
     async def slow() -> str:
@@ -307,7 +307,7 @@ def gives_in(begun: TimeUp) -> Any:
 
 
 def beside(begun: TimeUp) -> Any:
-    """A plain tool in a thread of its own."""
+    """Return a sync tool in its own thread."""
     return tool(parallel_safe=True)(blocks(begun))
 
 
@@ -323,20 +323,18 @@ TOOLS: dict[str, Callable[[TimeUp], Any]] = {
 def out_of_time(
     make: Callable[[TimeUp], Any], clock: SkippedClock, on_limit: Any = "stop", way: str = "run_sync"
 ) -> tuple[Run, ScriptedModel]:
-    """A run whose time is up when this tool has begun."""
+    """Return a run whose time limit is exceeded when this tool has started."""
     time_up = TimeUp(clock)
-    made = make(time_up)
+    slow = make(time_up)
     model = ScriptedModel([[do(1), ToolCall("slow"), do(2)], "This is what I have.", "Too many."])
-    agent = bare(model, [work, made], max_seconds=SOON, on_limit=on_limit)
+    agent = bare(model, [work, slow], max_seconds=SOON, on_limit=on_limit)
     run = agent.run_sync("go") if way == "run_sync" else agent.start("go").result(PATIENCE)
     assert not time_up.late, "the tool was waited for"
     return checked(run), model
 
 
 @pytest.mark.req("K2.2", "KX.2")
-def test_when_the_time_is_up_in_a_tool_the_model_can_still_answer_once(
-    subtests: pytest.Subtests, skipped: SkippedClock
-) -> None:
+def test_final_answer_follows_a_tool_that_exceeds_max_seconds(subtests: pytest.Subtests, skipped: SkippedClock) -> None:
     for kind in [kind for kind in TOOLS if kind != "swallows its cancellation"]:
         with subtests.test(kind=kind):
             run, model = out_of_time(TOOLS[kind], skipped, "final_answer")
@@ -346,7 +344,7 @@ def test_when_the_time_is_up_in_a_tool_the_model_can_still_answer_once(
 
 @pytest.mark.slow("one of its tools ignores its cancellation for a second")
 @pytest.mark.req("K2.2", "KX.2")
-def test_when_the_time_is_up_in_a_tool_it_can_raise(subtests: pytest.Subtests, skipped: SkippedClock) -> None:
+def test_tool_that_exceeds_max_seconds_can_raise(subtests: pytest.Subtests, skipped: SkippedClock) -> None:
     for kind, make in TOOLS.items():
         with subtests.test(kind=kind):
             with pytest.raises(RunLimited, match="max_seconds") as caught:
@@ -357,7 +355,7 @@ def test_when_the_time_is_up_in_a_tool_it_can_raise(subtests: pytest.Subtests, s
 
 @pytest.mark.parametrize("on_limit", ["stop", "final_answer"])
 @pytest.mark.req("KX.2", "R0.12")
-def test_when_the_time_is_up_in_the_middle_of_a_reply_what_came_of_it_is_kept(on_limit: Any, skipped: SkippedClock) -> None:
+def test_reply_cut_by_max_seconds_keeps_its_beginning(on_limit: Any, skipped: SkippedClock) -> None:
     model = Dripping(["unused", "This is what I have."], skipped)
     run = checked(bare(model, [work], max_seconds=SOON, on_limit=on_limit).run_sync("go"))
     assert (run.status, run.stop_reason) == ("limited", "max_seconds")
@@ -368,7 +366,7 @@ def test_when_the_time_is_up_in_the_middle_of_a_reply_what_came_of_it_is_kept(on
 
 
 @pytest.mark.req("KX.2")
-def test_on_a_loop_of_ones_own_the_time_ends_the_run_and_not_the_task_around_it(skipped: SkippedClock) -> None:
+def test_max_seconds_on_own_loop_does_not_cancel_the_task(skipped: SkippedClock) -> None:
     async def around() -> Run:
         slow = waits(lambda: skipped.skip(SOON))
         run = await bare(ScriptedModel([ToolCall("slow")]), [slow], max_seconds=SOON).run("go")
@@ -382,7 +380,7 @@ def test_on_a_loop_of_ones_own_the_time_ends_the_run_and_not_the_task_around_it(
 
 
 def on_quick_loop(steps: Callable[[VirtualTimeLoop], Coroutine[Any, Any, Run]]) -> Run:
-    """On a loop whose time passes when nothing else is to be done, so that nobody waits for it."""
+    """Run on a loop with virtual time."""
     loop = VirtualTimeLoop()
     try:
         return checked(loop.run_until_complete(steps(loop)))
@@ -392,7 +390,7 @@ def on_quick_loop(steps: Callable[[VirtualTimeLoop], Coroutine[Any, Any, Run]]) 
 
 @pytest.mark.req("KX.2")
 @pytest.mark.parametrize("paused", [True, False])
-def test_while_a_run_is_paused_its_time_stands_still(paused: bool) -> None:
+def test_paused_time_does_not_count(paused: bool) -> None:
     async def steps(loop: VirtualTimeLoop) -> Run:
         entered, go = asyncio.Event(), asyncio.Event()
 
@@ -421,7 +419,7 @@ def test_while_a_run_is_paused_its_time_stands_still(paused: bool) -> None:
 
 @pytest.mark.req("KX.2", "KX.5")
 @pytest.mark.parametrize("answered", [True, False])
-def test_while_a_question_is_open_the_time_stands_still_and_goes_on_with_its_answer(answered: bool) -> None:
+def test_time_of_an_open_question_does_not_count(answered: bool) -> None:
     async def steps(loop: VirtualTimeLoop) -> Run:
         asked = asyncio.Event()
 
@@ -447,9 +445,7 @@ def test_while_a_question_is_open_the_time_stands_still_and_goes_on_with_its_ans
 
 @pytest.mark.req("KX.2")
 @pytest.mark.parametrize("inner_seconds", [None, SOON])
-def test_a_run_inside_a_run_ends_with_the_outer_ones_time_or_with_its_own(
-    inner_seconds: float | None, skipped: SkippedClock
-) -> None:
+def test_nested_run_ends_at_outer_or_own_time_limit(inner_seconds: float | None, skipped: SkippedClock) -> None:
     async def inside() -> str:
         """Asks another."""
         slow = waits(lambda: skipped.skip(SOON))
@@ -469,7 +465,7 @@ def test_a_run_inside_a_run_ends_with_the_outer_ones_time_or_with_its_own(
 
 
 @pytest.mark.req("KX.2")
-def test_what_can_be_no_limit_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
+def test_invalid_limits_are_refused_by_name(subtests: pytest.Subtests) -> None:
     for fields, what in [
         ({"max_rounds": 0}, "max_rounds=0"),
         ({"max_rounds": 1_001}, "max_rounds=1001"),
@@ -497,24 +493,24 @@ def test_what_can_be_no_limit_is_refused_by_its_name(subtests: pytest.Subtests) 
 
 
 @pytest.mark.req("KX.2")
-def test_limits_that_are_not_set_are_not_in_the_log() -> None:
+def test_unset_limits_are_not_logged() -> None:
     usual = bare(ScriptedModel(["Done."])).run_sync("go").settings
     assert not set(usual) & {"max_tool_calls", "max_tool_calls_per_turn", "max_seconds", "max_tokens", "budget", "on_limit"}
     logged = bare(ScriptedModel(["Done."]), budget=2.0, max_seconds=60, on_limit="raise").run_sync("go").settings
     assert (logged["budget"], logged["max_seconds"], logged["on_limit"]) == (2.0, 60, "raise")
 
 
-def test_the_last_words_stand_in_one_request_only_where_there_are_results_before_them() -> None:
+def test_final_answer_prompt_is_sent_only_once() -> None:
     model = Summarising([do(1), "This is what I have."])
     run = checked(bare(model, [work], max_rounds=1, on_limit="final_answer").run_sync("go"))
     following = ScriptedModel(["Done."])
     bare(following, [work]).run_sync("On.", continue_from=run)
-    sent = [part.text for one in following.requests[0].messages for part in one.parts if isinstance(part, Text)]
+    sent = [part.text for message in following.requests[0].messages for part in message.parts if isinstance(part, Text)]
     assert not any("No more tools" in text for text in sent)
 
 
 class GoesOn:
-    """A policy that hands on no limits, and always wants another round."""
+    """A policy that drops the limits and always continues."""
 
     name = "goes_on"
 
@@ -523,7 +519,7 @@ class GoesOn:
 
 
 class HandsOn(GoesOn):
-    """One that hands on whatever limits it gets, first and last."""
+    """A policy that returns its limits twice, first and last."""
 
     name = "hands_on"
 
@@ -532,13 +528,15 @@ class HandsOn(GoesOn):
 
 
 @pytest.mark.req("KX.2", "K2.2")
-def test_limits_hold_whatever_a_policy_returns(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_limits_apply_whatever_a_policy_returns(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for policy in (GoesOn(), HandsOn()):
         for name, (value, rounds) in LIMITS.items():
             with subtests.test(f"{policy.name}, {name}"):
                 outer = bare(Summarising(script(40)), [work], policy=policy, **{name: value})
-                limits = [one for one in outer.bundle.policies if type(one).__module__ == "agentnb.policies.run_limits"]
-                assert len(limits) == len({type(one) for one in limits}), "each is joined once"
+                limits = [
+                    policy for policy in outer.bundle.policies if type(policy).__module__ == "agentnb.policies.run_limits"
+                ]
+                assert len(limits) == len({type(limit) for limit in limits}), "each is joined once"
                 run = outer.run_sync("Go.")
                 assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", name, rounds)
 
@@ -557,7 +555,7 @@ def test_limits_hold_whatever_a_policy_returns(subtests: pytest.Subtests, tmp_pa
     assert (again.stop_reason, len(again.rounds)) == ("max_rounds", 4)
 
 
-def test_rules_that_are_no_bundle_are_refused() -> None:
+def test_policy_rules_must_be_a_bundle() -> None:
     class Plain(GoesOn):
         def rules(self, words: Any, *limits: Any, repeatable: Any = ()) -> Any:
             return (lambda run: Continue("more"),)

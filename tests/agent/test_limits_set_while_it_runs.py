@@ -1,4 +1,4 @@
-"""Limits that nobody foresaw when the run began: a budget that the session was given since, an end that a tool holds up."""
+"""Limits during a run: a session budget set later, a final answer blocked by a tool."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE = 20
 
 
 @pytest.mark.req("KX.2", "K2.2")
-def test_a_budget_that_the_session_is_given_while_a_run_goes_on_ends_that_run() -> None:
+def test_session_budget_set_during_a_run_ends_it() -> None:
     budget = Budget(None, name="session_budget")
 
     def limit(n: int) -> str:
@@ -31,13 +31,13 @@ def test_a_budget_that_the_session_is_given_while_a_run_goes_on_ends_that_run() 
     model = ScriptedModel([*[priced(ToolCall("limit", {"n": n}), cost=0.3) for n in range(5)], "Done."])
     run = checked(bare(model, [limit]).start("go", RunOptions(budget=budget)).result(PATIENCE))
     assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", "session_budget", [("session_budget", 0.5)])
-    assert [result.text for one in run.rounds for result in one.results] == ["limited 0", "limited 1"]
+    assert [result.text for round in run.rounds for result in round.results] == ["limited 0", "limited 1"]
     assert len(model.requests) == 2 and budget.spent == pytest.approx(0.6)
 
 
 @pytest.mark.req("K2.2", "KX.2", "KX.11")
 @pytest.mark.parametrize("on_limit", ["stop", "final_answer"])
-def test_who_waits_for_a_last_answer_that_a_tool_holds_up_is_told_that_there_is_none(on_limit: str) -> None:
+def test_missing_final_answer_is_reported_when_a_tool_blocks_it(on_limit: str) -> None:
     model = ScriptedModel([ToolCall("stubborn"), "This is what I have."])
     loop = VirtualTimeLoop()
 
@@ -56,7 +56,7 @@ def test_who_waits_for_a_last_answer_that_a_tool_holds_up_is_told_that_there_is_
         agent = bare(model, [stubborn], max_seconds=5, on_limit=on_limit)
         run = await agent.start("go", RunOptions(thread=OnThisLoop(loop)))
         release.set()
-        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})  # what was left behind
+        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})  # the abandoned tool
         return run
 
     try:

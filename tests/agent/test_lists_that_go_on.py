@@ -1,4 +1,4 @@
-"""Todo lists live with their conversation, whoever carries it on."""
+"""Todo lists belong to their conversation."""
 
 from __future__ import annotations
 
@@ -19,90 +19,90 @@ def begun() -> Run:
 
 
 @pytest.mark.req("R0.62")
-def test_a_run_without_tools_hands_the_list_on_and_leaves_it_alone() -> None:
+def test_run_without_tools_carries_the_list_unchanged() -> None:
     between = Agent(ScriptedModel(["A word."])).run_sync("And?", continue_from=begun())
     assert (between.todos, between.stop_reason, between.warnings[:]) == ((), "natural", ())
     after = Agent(ScriptedModel([complete(1), complete(2), "Done."]), tools=[work]).run_sync("go", continue_from=between)
-    assert [one.title for one in after.todos] == ["One", "Two"]
+    assert [todo.title for todo in after.todos] == ["One", "Two"]
     assert after.stop_reason == "natural"
 
 
-def test_an_agent_with_a_board_and_nothing_else_is_not_told_that_it_has_no_tools() -> None:
+def test_agent_with_only_a_board_has_tools() -> None:
     request = Agent(ScriptedModel([]), todos=TodoBoard(["Look"])).first_request("go")
     assert [tool.name for tool in request.tools] == ["todo_operations"]
     assert "no tools" not in request.system
 
 
 @pytest.mark.req("R0.44")
-def test_the_model_is_shown_a_list_that_others_hung_before_the_run() -> None:
+def test_model_sees_a_list_added_before_the_run() -> None:
     model = ScriptedModel(["Fine."])
     Agent(model, todos=TodoBoard(["Look around"]), max_rounds=1).run_sync("go")
     assert "Todos (0 of 1 completed):\n1. [not-started] Look around" in model.requests[0].messages[-1].text
 
 
 @pytest.mark.req("R0.44")
-def test_the_model_is_shown_once_what_others_change_meanwhile_also_that_nothing_is_left() -> None:
+def test_model_sees_outside_changes_once_even_an_emptied_list() -> None:
     board = TodoBoard(["Look", "See"])
 
     def other(what: str) -> str:
         """Somebody else."""
-        {"add": lambda: board.add("Listen"), "clear": lambda: [board.remove(one.id) for one in board]}[what]()
+        {"add": lambda: board.add("Listen"), "clear": lambda: [board.remove(todo.id) for todo in board]}[what]()
         return "done"
 
     model = ScriptedModel(
         [ToolCall("other", {"what": "add"}), ToolCall("work", {"item": 1}), ToolCall("other", {"what": "clear"}), "Done."]
     )
     run = Agent(model, tools=[other, work], todos=board).run_sync("go")
-    shown = [[given.text for given in one.guidance if given.cell == "todo_list"] for one in run.rounds]
+    shown = [[guidance.text for guidance in round.guidance if guidance.cell == "todo_list"] for round in run.rounds]
     assert [len(one) for one in shown] == [1, 1, 0, 1]
     assert "3. [not-started] Listen" in shown[1][0]
     assert "(no todo is open)" in shown[3][0]
     assert run.stop_reason == "natural"
 
 
-def test_what_only_informs_is_not_judged() -> None:
+def test_informative_guidance_is_not_judged() -> None:
     run = Agent(ScriptedModel(["Fine."]), todos=TodoBoard(["Look"]), max_rounds=1).run_sync("go")
     assert [event.guidance.cell for event in run.events if isinstance(event, GuidanceGiven)] == ["todo_list"]
     assert run.rounds[0].followed[0].followed is None
 
 
 @pytest.mark.req("R0.57")
-def test_once_it_has_seen_the_todos_of_others_a_model_may_write_the_list_anew() -> None:
+def test_model_may_rewrite_a_list_it_has_seen() -> None:
     board = TodoBoard(["First of others", "Second of others"])
     model = ScriptedModel([write("Mine"), write("Mine", "Second")])
     Agent(model, tools=[work], todos=board, max_rounds=2).run_sync("go")
-    assert [one.title for one in board] == ["Mine", "Second"]
+    assert [todo.title for todo in board] == ["Mine", "Second"]
 
 
 @pytest.mark.req("R0.57")
-def test_a_first_write_that_would_drop_unseen_todos_is_refused_with_the_list() -> None:
+def test_first_write_that_drops_unseen_todos_is_refused() -> None:
     board = TodoBoard(["First of others", "Second of others"])
     run = Agent(ScriptedModel([write("Mine")]), tools=[work], todos=board, max_rounds=1).run_sync("go")
     (result,) = run.rounds[0].results
     assert result.is_error and "todo 2: Second of others" in result.text and "Todos (0 of 2 completed):" in result.text
-    assert [one.title for one in board] == ["First of others", "Second of others"]
+    assert [todo.title for todo in board] == ["First of others", "Second of others"]
 
 
 @pytest.mark.req("R0.57")
-def test_what_a_person_adds_before_the_first_list_is_kept_behind_it() -> None:
+def test_user_todos_added_before_the_first_list_are_kept() -> None:
     board = TodoBoard()
 
     def first(request: object) -> ToolCall:
         board.add("Load")
-        board.add("second")  # as the model's own, in another case
+        board.add("second")  # a todo of the model in another case
         board.add("Plot", dependencies=[1])
         return write("Mine", "Second")
 
     run = Agent(ScriptedModel([first, write("Mine")]), tools=[work], todos=board, max_rounds=2).run_sync("go")
-    result, later = (one.results[0] for one in run.rounds)
+    result, later = (round.results[0] for round in run.rounds)
     changes = [event.todos for event in run.events if isinstance(event, TodosChanged) and event.by == "model"]
     assert not result.is_error and 'Kept, as the user has added them: 4 "Load", 3 "Plot".' in result.text
     assert "1. [not-started] Mine\n2. [not-started] Second\n4. [not-started] Load\n3. [not-started] Plot" in result.text
     assert changes[0][3].dependencies == (4,)
-    assert not later.is_error and [one.title for one in board] == ["Mine"]
+    assert not later.is_error and [todo.title for todo in board] == ["Mine"]
 
 
-def test_a_list_of_another_board_that_cannot_be_gone_on_with_is_said_to_be_that_of_the_run() -> None:
+def test_list_not_transferable_to_another_board_belongs_to_the_run() -> None:
     class Loose:
         """Keeps what it is given."""
 
@@ -122,8 +122,8 @@ def test_a_list_of_another_board_that_cannot_be_gone_on_with_is_said_to_be_that_
 
 
 @pytest.mark.req("R0.57")
-def test_a_first_write_that_gives_their_ids_to_other_todos_is_refused_too() -> None:
+def test_first_write_that_reuses_ids_of_unseen_todos_is_refused() -> None:
     board = TodoBoard(["First of others", "Second of others"])
     run = Agent(ScriptedModel([write("A", "B", "C")]), tools=[work], todos=board, max_rounds=1).run_sync("go")
     assert run.rounds[0].results[0].is_error and "todo 1: First of others" in run.rounds[0].results[0].text
-    assert [one.title for one in board] == ["First of others", "Second of others"]
+    assert [todo.title for todo in board] == ["First of others", "Second of others"]

@@ -1,4 +1,4 @@
-"""Compaction and the last answer over the line, to a server as strict as the providers."""
+"""Compaction and the final answer with a server as strict as the providers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_for_a_summary(body: dict[str, Any]) -> bool:
 
 
 def answering(replies: list[Any], summaries: list[Any]) -> Callable[[dict[str, Any]], Any]:
-    """A script of two rows: what the rounds get, and what requests for a summary get."""
+    """Return a script of replies to rounds and to summary requests."""
     rounds, words = list(replies), list(summaries)
 
     def answer(body: dict[str, Any]) -> Any:
@@ -48,7 +48,7 @@ def model_of(server: LoopbackServer, provider: str, **options: Any) -> RemoteMod
 
 
 def told(server: LoopbackServer, *, refused: int = 0) -> tuple[list[Received], list[Received]]:
-    """The requests of the rounds and those for summaries; the server has refused none, and each keeps what is promised."""
+    """Return round and summary requests, after checking that all were valid and none refused."""
     for request in server.requests:
         assert request.problems == ()
         assert list(broken_promises(request.wire, request.body)) == []
@@ -58,7 +58,7 @@ def told(server: LoopbackServer, *, refused: int = 0) -> tuple[list[Received], l
 
 
 def count(request: Received) -> int:
-    """The messages of a request on the Messages wire, or as many on another."""
+    """Count the messages of a request, as on the Messages wire."""
     if request.wire == "messages":
         return len(request.body["messages"])
     return len(request.body.get("messages", request.body.get("input")))
@@ -71,7 +71,7 @@ def goes_well(run: Run) -> None:
 @each_format
 @pytest.mark.parametrize("stream", ["yes", "no"])
 @pytest.mark.req("R2.34", "R2.35")
-def test_the_request_for_a_summary_and_all_after_it_are_valid(provider: str, stream: str) -> None:
+def test_summary_request_and_following_requests_are_valid(provider: str, stream: str) -> None:
     script = answering([*[do(number) for number in range(8)], "Done."], ["One was made.", "Two were made.", "Three.", "Four."])
     with LoopbackServer(script, minimal=provider == "compatible") as server:
         run = bare(model_of(server, provider, stream=stream), [work], history=SMALL).run_sync("Make all.")
@@ -82,14 +82,14 @@ def test_the_request_for_a_summary_and_all_after_it_are_valid(provider: str, str
         assert not {"tools", "tool_choice", "parallel_tool_calls"} & request.body.keys()
     assert "Three." in str(rounds[-1].body) or "Two were made." in str(rounds[-1].body)
     assert all(event.usage.input and event.usage.output for event in compactions(run))
-    assert run.usage.input == sum(one.usage.input or 0 for one in run.rounds if one.usage) + sum(
+    assert run.usage.input == sum(round.usage.input or 0 for round in run.rounds if round.usage) + sum(
         event.usage.input or 0 for event in compactions(run)
     )
 
 
 @each_wire
 @pytest.mark.req("R2.34")
-def test_a_model_that_thinks_with_a_budget_can_be_asked_for_a_summary(provider: str) -> None:
+def test_thinking_model_with_a_budget_can_summarize(provider: str) -> None:
     options: dict[str, Any] = {"thinking": 8_000} if provider == "anthropic" else {"effort": "high"}
     with LoopbackServer(answering([do(1), do(2), do(3), "Done."], ["Well."])) as server:
         run = bare(model_of(server, provider, **options), [work], history=SMALL).run_sync("Make all.")
@@ -99,7 +99,7 @@ def test_a_model_that_thinks_with_a_budget_can_be_asked_for_a_summary(provider: 
 
 @each_wire
 @pytest.mark.req("R2.36")
-def test_a_conversation_that_the_provider_finds_too_long_is_compacted_once_and_asked_again(provider: str) -> None:
+def test_context_overflow_compacts_once_and_retries(provider: str) -> None:
     script = answering([do(1), do(2), do(3), overflow(), do(4), "Done."], ["It was made."])
     with LoopbackServer(script) as server:
         run = bare(model_of(server, provider), [work]).run_sync("Make all.")
@@ -114,7 +114,7 @@ def test_a_conversation_that_the_provider_finds_too_long_is_compacted_once_and_a
 
 @each_wire
 @pytest.mark.req("R2.36")
-def test_a_second_refusal_says_clearly_what_is_wrong_and_the_run_can_be_gone_on_with(provider: str) -> None:
+def test_second_overflow_fails_and_run_can_be_continued(provider: str) -> None:
     script = answering([do(1), do(2), do(3), overflow(), overflow(), "On it goes."], ["It was made."])
     with LoopbackServer(script) as server:
         model = model_of(server, provider)
@@ -129,7 +129,7 @@ def test_a_second_refusal_says_clearly_what_is_wrong_and_the_run_can_be_gone_on_
 
 @each_wire
 @pytest.mark.req("R2.36")
-def test_the_first_request_of_a_run_that_goes_on_may_be_too_long_too(provider: str) -> None:
+def test_first_request_of_a_continued_run_may_overflow(provider: str) -> None:
     script = answering([do(1), do(2), do(3), "Done.", overflow(), "On it goes."], ["It was made."])
     with LoopbackServer(script) as server:
         model = model_of(server, provider)
@@ -140,7 +140,7 @@ def test_the_first_request_of_a_run_that_goes_on_may_be_too_long_too(provider: s
 
 
 @each_wire
-def test_a_conversation_of_one_message_that_is_too_long_is_an_error_at_once(provider: str) -> None:
+def test_overflow_with_a_single_message_is_an_error(provider: str) -> None:
     with LoopbackServer([overflow()]) as server:
         with pytest.raises(ContextOverflow) as caught:
             bare(model_of(server, provider), [work]).run_sync("Make all.")
@@ -150,7 +150,7 @@ def test_a_conversation_of_one_message_that_is_too_long_is_an_error_at_once(prov
 
 @each_wire
 @pytest.mark.req("R2.34", "KX.9")
-def test_an_attempt_at_a_summary_that_fails_in_passing_is_made_again(provider: str) -> None:
+def test_transient_summary_failure_is_retried(provider: str) -> None:
     script = answering([do(1), do(2), do(3), "Done."], [Status(529), "It was made."])
     with LoopbackServer(script) as server:
         run = bare(model_of(server, provider), [work], history=SMALL).run_sync("Make all.")
@@ -168,7 +168,7 @@ def test_an_attempt_at_a_summary_that_fails_in_passing_is_made_again(provider: s
     [EmptyReply(), do(1), overflow(), Cut(), ErrorInStream(), Answer("", stop_reason="refusal")],
     ids=lambda line: type(line).__name__,
 )
-def test_without_a_summary_the_run_goes_on_with_the_first_and_the_last_messages(provider: str, line: Any) -> None:
+def test_failed_summary_keeps_first_and_last_messages(provider: str, line: Any) -> None:
     script = answering([do(1), do(2), do(3), "Done."], [line] * 2)
     with LoopbackServer(script) as server:
         run = bare(model_of(server, provider), [work], history=SMALL).run_sync("Make all.")
@@ -186,14 +186,14 @@ def test_without_a_summary_the_run_goes_on_with_the_first_and_the_last_messages(
 
 @each_format
 @pytest.mark.req("K2.2")
-def test_the_last_answer_is_asked_for_with_the_tools_described_and_none_to_be_called(provider: str) -> None:
+def test_final_answer_request_describes_tools_but_forbids_calls(provider: str) -> None:
     with LoopbackServer([do(1), do(2), "This is what I have."], minimal=provider == "compatible") as server:
         agent = bare(model_of(server, provider), [work], max_rounds=2, on_limit="final_answer")
         run = agent.run_sync("Make all.")
     goes_well(run)
     rounds, _ = told(server)
     last = rounds[-1].body
-    if provider == "compatible":  # small servers need not know the field: they are told of no tools
+    if provider == "compatible":  # small servers may not know the field: no tools are sent
         assert not {"tools", "tool_choice"} & set(last)
     else:
         assert last["tools"] == rounds[0].body["tools"]
@@ -204,7 +204,7 @@ def test_the_last_answer_is_asked_for_with_the_tools_described_and_none_to_be_ca
 
 @each_wire
 @pytest.mark.req("K2.2", "KX.11")
-def test_a_model_that_calls_tools_all_the_same_is_not_heeded_and_its_words_are_kept(provider: str) -> None:
+def test_calls_in_final_answer_are_ignored_and_text_kept(provider: str) -> None:
     with LoopbackServer([do(1), ["Here it is.", do(2), do(3)], "On it goes."]) as server:
         model = model_of(server, provider)
         run = bare(model, [work], max_rounds=1, on_limit="final_answer").run_sync("Make all.")
@@ -219,7 +219,7 @@ def test_a_model_that_calls_tools_all_the_same_is_not_heeded_and_its_words_are_k
 @each_wire
 @pytest.mark.req("K2.2")
 @pytest.mark.parametrize("line", [Status(400), overflow(), Cut()], ids=lambda line: type(line).__name__)
-def test_a_last_answer_that_does_not_come_loses_nothing(provider: str, line: Any) -> None:
+def test_missing_final_answer_loses_nothing(provider: str, line: Any) -> None:
     attempts = 1 if line == Status(400) else 2
     with LoopbackServer(answering([do(1), do(2), do(3), *[line] * attempts, "On it goes."], ["Well."])) as server:
         model = model_of(server, provider)
@@ -228,13 +228,13 @@ def test_a_last_answer_that_does_not_come_loses_nothing(provider: str, line: Any
         assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", "max_rounds", 4)
         (warning,) = [warning for warning in run.warned if "There is no final answer" in warning.message]
         assert str(warning) != warning.message or line != Status(400)
-        assert [result.text for one in run.rounds for result in one.results] == ["made 1", "made 2", "made 3"]
+        assert [result.text for round in run.rounds for result in round.results] == ["made 1", "made 2", "made 3"]
         bare(model, [work]).run_sync("Go on.", continue_from=run)
 
 
 @each_wire
 @pytest.mark.req("K2.2", "R2.9")
-def test_a_last_answer_that_is_cut_is_kept_as_far_as_it_came(provider: str) -> None:
+def test_cut_final_answer_is_kept(provider: str) -> None:
     with LoopbackServer([do(1), Answer("Half of an", stop_reason="max_tokens")]) as server:
         run = bare(model_of(server, provider), [work], max_rounds=1, on_limit="final_answer").run_sync("Make all.")
     goes_well(run)
@@ -243,7 +243,7 @@ def test_a_last_answer_that_is_cut_is_kept_as_far_as_it_came(provider: str) -> N
 
 @each_wire
 @pytest.mark.req("K2.2", "R2.32")
-def test_the_conversation_may_be_compacted_for_the_last_answer_too(provider: str) -> None:
+def test_final_answer_request_may_be_compacted(provider: str) -> None:
     script = answering([do(1), do(2), do(3), "This is what I have."], ["Three were made."])
     with LoopbackServer(script) as server:
         agent = bare(model_of(server, provider), [work], history=SMALL, max_rounds=3, on_limit="final_answer")

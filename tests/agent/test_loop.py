@@ -1,4 +1,4 @@
-"""The order of work, and what makes the loop go on or end."""
+"""The order of a round, and how the loop continues or ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADD = ToolCall("add", {"a": 1, "b": 2})
 
 
 @pytest.mark.req("R0.3", "R2.7")
-def test_each_round_asks_the_model_keeps_its_reply_runs_the_tools_and_then_asks_the_policies() -> None:
+def test_round_order_is_model_reply_tools_policies() -> None:
     seen: list[str] = []
 
     def note(what: str, value: Any) -> Any:
@@ -61,7 +61,7 @@ def test_each_round_asks_the_model_keeps_its_reply_runs_the_tools_and_then_asks_
 
 
 @pytest.mark.req("R0.1", "R0.8")
-def test_rounds_are_numbered_from_zero_without_a_gap_on_every_way_to_go_on() -> None:
+def test_rounds_are_numbered_from_zero_without_gaps() -> None:
     def nudge(run: Run) -> Continue | None:
         return Continue("nudge") if len(run.rounds) == 3 else None
 
@@ -74,7 +74,7 @@ def test_rounds_are_numbered_from_zero_without_a_gap_on_every_way_to_go_on() -> 
 
 
 @pytest.mark.req("R0.6")
-def test_a_reply_with_text_and_calls_keeps_its_text_and_runs_its_tools() -> None:
+def test_reply_with_text_and_calls_keeps_both() -> None:
     run = Agent(ScriptedModel([["First I add.", ADD], "It is 3."]), tools=[add]).run_sync("go")
     assert run.rounds[0].text == "First I add."
     assert [result.text for result in results(run)] == ["3"]
@@ -83,7 +83,7 @@ def test_a_reply_with_text_and_calls_keeps_its_text_and_runs_its_tools() -> None
 
 
 @pytest.mark.req("R0.4", "K0.3")
-def test_the_presence_of_calls_decides_whether_tools_run_and_the_stop_reason_is_kept(subtests: pytest.Subtests) -> None:
+def test_calls_decide_whether_tools_run_not_the_stop_reason(subtests: pytest.Subtests) -> None:
     for stop_reason in ["stop", "end_turn", "tool_use", "", "something_new"]:
         with subtests.test(stop_reason=stop_reason):
             model = ScriptedModel([reply(ADD, stop_reason=stop_reason), "Done."])
@@ -94,7 +94,7 @@ def test_the_presence_of_calls_decides_whether_tools_run_and_the_stop_reason_is_
 
 
 @pytest.mark.req("R0.4", "K2.1")
-def test_words_without_calls_end_the_run_whatever_the_provider_says(subtests: pytest.Subtests) -> None:
+def test_words_without_calls_end_the_run_for_any_stop_reason(subtests: pytest.Subtests) -> None:
     for stop_reason in ["stop", "stop_sequence", "tool_use", "", "something_new"]:
         with subtests.test(stop_reason=stop_reason):
             run = Agent(ScriptedModel([reply(Text("Done."), stop_reason=stop_reason)])).run_sync("go")
@@ -103,7 +103,7 @@ def test_words_without_calls_end_the_run_whatever_the_provider_says(subtests: py
 
 
 @pytest.mark.req("R0.7", "R2.8")
-def test_the_limit_of_rounds_ends_the_run_with_its_own_reason_and_keeps_what_there_is() -> None:
+def test_max_rounds_ends_the_run_and_keeps_its_results() -> None:
     model = ScriptedModel([[f"Step {n}.", ToolCall("add", {"a": n, "b": 3 - n})] for n in range(9)])
     run = Agent(model, tools=[add], max_rounds=3).run_sync("go")
     assert (run.status, run.stop_reason, run.error) == ("limited", "max_rounds", None)
@@ -116,20 +116,20 @@ def test_the_limit_of_rounds_ends_the_run_with_its_own_reason_and_keeps_what_the
 
 
 @pytest.mark.req("R0.7")
-def test_a_natural_end_in_the_last_allowed_round_is_a_natural_end() -> None:
+def test_natural_end_in_the_last_allowed_round_is_natural() -> None:
     run = Agent(ScriptedModel([ADD, "It is 3."]), tools=[add], max_rounds=2).run_sync("go")
     assert (run.status, run.stop_reason, run.limit) == ("completed", "natural", None)
 
 
 @pytest.mark.req("R0.7")
-def test_a_loop_whose_policies_never_say_stop_is_ended_by_the_limit() -> None:
+def test_limit_ends_a_loop_whose_policies_never_stop() -> None:
     model = ScriptedModel(["Still here."] * 9)
     run = asyncio.run(loop_alone(model, MaxRounds(4), lambda run: Continue("more")))
     assert (run.status, len(run.rounds)) == ("limited", 4)
 
 
 @pytest.mark.req("R0.5")
-def test_a_bare_continuation_tells_the_model_to_please_continue() -> None:
+def test_bare_continuation_sends_please_continue() -> None:
     def once_more(run: Run) -> Continue | Stop:
         return Continue("once_more") if len(run.rounds) < 2 else Stop("natural")
 
@@ -146,7 +146,7 @@ def test_a_bare_continuation_tells_the_model_to_please_continue() -> None:
 
 
 @pytest.mark.req("R0.5")
-def test_a_continuation_after_tools_sends_their_results_and_no_words_in_the_persons_place() -> None:
+def test_continuation_after_tools_sends_results_without_words() -> None:
     def go_on(run: Run) -> Continue | Stop:
         return Continue("go_on") if len(run.rounds) < 2 else Stop("natural")
 
@@ -157,7 +157,7 @@ def test_a_continuation_after_tools_sends_their_results_and_no_words_in_the_pers
 
 
 @pytest.mark.req("R0.3")
-def test_a_policy_sees_only_finished_rounds() -> None:
+def test_policy_sees_only_finished_rounds() -> None:
     seen: list[tuple[int, str, bool, int, int]] = []
 
     def look(run: Run) -> Stop | None:
@@ -172,7 +172,7 @@ def test_a_policy_sees_only_finished_rounds() -> None:
 
 
 @pytest.mark.req("R0.9", "R2.14")
-def test_a_run_gives_text_rounds_totals_times_and_the_records_of_its_calls() -> None:
+def test_run_has_text_rounds_totals_times_and_call_records() -> None:
     replies = [
         reply(ADD, usage=Usage(input=10, output=2, cost=0.5)),
         reply(Text("It is 3."), usage=Usage(input=20, output=3, cost=0.25)),
@@ -188,7 +188,7 @@ def test_a_run_gives_text_rounds_totals_times_and_the_records_of_its_calls() -> 
 
 
 @pytest.mark.req("R0.72", "R2.6")
-def test_an_unknown_tool_is_told_to_the_model_and_the_loop_goes_on() -> None:
+def test_unknown_tool_is_an_error_result_and_loop_continues() -> None:
     run = Agent(ScriptedModel([ToolCall("ad"), "I see."]), tools=[add]).run_sync("go")
     (result,) = results(run)
     assert (result.is_error, result.error_code) == (True, "unknown_tool")

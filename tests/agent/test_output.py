@@ -1,4 +1,4 @@
-"""Answers with a shape: `Agent(output=T)` holds every model to it, and `run.output` is the answer."""
+"""Typed answers: `Agent(output=T)` validates them, `run.output` returns them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Count(pydantic.BaseModel):
 
 
 class Leaving(pydantic.BaseModel):
-    """Its validator ends the program, as a function may that was written for a script."""
+    """A type whose validator exits the program, as code written for a script may."""
 
     number: int
 
@@ -122,14 +122,14 @@ OPEN = ToolCall("todo_operations", {"operation": "add", "newTodos": [{"title": "
 
 
 def ran(*replies: Line, output: Any = SCHEMA, **settings: Any) -> Run:
-    """The run of this script, which must be asked for to its end."""
+    """Run this script, which must be used up."""
     model = ScriptedModel(replies)
     run = Agent(model, output=output, **settings).run_sync("go")
     assert len(model.requests) == len(replies), run
     return checked(run)
 
 
-def test_an_answer_becomes_an_instance_of_the_type(subtests: pytest.Subtests) -> None:
+def test_answer_becomes_an_instance_of_the_type(subtests: pytest.Subtests) -> None:
     day = datetime.date(2026, 1, 4)
     for output, text, value in (
         (
@@ -156,7 +156,7 @@ def test_an_answer_becomes_an_instance_of_the_type(subtests: pytest.Subtests) ->
             assert plain == msgspec.json.decode(text)
 
 
-def test_an_answer_that_does_not_fit_is_sent_back_with_what_is_wrong(subtests: pytest.Subtests) -> None:
+def test_invalid_answer_is_sent_back_with_its_problems(subtests: pytest.Subtests) -> None:
     for output, text, says, good in (
         (SCHEMA, "Twelve.", "not JSON alone", FITS),
         (SCHEMA, '{"birds": "12"}', 'birds: "12" is not of type "integer"', FITS),
@@ -175,13 +175,13 @@ def test_an_answer_that_does_not_fit_is_sent_back_with_what_is_wrong(subtests: p
                 assert says in run.messages[2].text
 
 
-def test_no_cell_of_guidance_speaks_against_sending_the_answer_again() -> None:
+def test_no_guidance_contradicts_an_output_retry() -> None:
     model = ScriptedModel(["Twelve.", [ADD], FITS])
     run = Agent(model, tools=[add], todos=False, output=SCHEMA).run_sync("go")
-    assert [[guidance.cell for guidance in one.guidance] for one in run.rounds] == [[], [], ["tools"]]
+    assert [[guidance.cell for guidance in round.guidance] for round in run.rounds] == [[], [], ["tools"]]
 
 
-def test_an_answer_that_never_fits_fails_the_run_with_the_last_problems(subtests: pytest.Subtests) -> None:
+def test_never_valid_answer_fails_with_the_last_problems(subtests: pytest.Subtests) -> None:
     for output, count in ((SCHEMA, 3), (Output(SCHEMA, retries=0), 1), (Output(SCHEMA, retries=4), 5)):
         with subtests.test(count):
             run = ran(*[f'{{"birds": "{number}"}}' for number in range(count)], output=output)
@@ -190,7 +190,7 @@ def test_an_answer_that_never_fits_fails_the_run_with_the_last_problems(subtests
             assert run.text == f'{{"birds": "{count - 1}"}}'
 
 
-def test_a_model_that_repeats_a_refused_answer_fails_and_is_no_loop() -> None:
+def test_repeated_invalid_answer_fails_and_is_not_a_loop() -> None:
     run = ran(*["I would rather tell you about the weather in Vigo."] * 2, policy=Matrix(repeats=1))
     assert (run.status, run.stop_reason) == ("failed", "invalid_output") and "not JSON alone" in str(run.error)
     assert [loop.rule for loop in run.loops] == ["already_said"]
@@ -198,13 +198,13 @@ def test_a_model_that_repeats_a_refused_answer_fails_and_is_no_loop() -> None:
     assert run.status == "failed" and "not JSON alone" in str(run.error)
 
 
-def test_calls_between_refused_answers_bring_no_more_retries() -> None:
+def test_calls_between_invalid_answers_do_not_renew_retries() -> None:
     run = ran("One.", [ADD], "Two.", [ToolCall("add", {"a": 3, "b": 4})], "Three.", tools=[add], todos=False)
     assert (run.status, run.stop_reason) == ("failed", "invalid_output")
     assert reasons(run) == ["prompt", "invalid_output", "tool_results", "invalid_output", "tool_results"]
 
 
-def test_what_the_person_says_brings_new_retries() -> None:
+def test_user_message_renews_retries() -> None:
     started = threading.Event()
 
     def speak(_: Any) -> str:
@@ -219,7 +219,7 @@ def test_what_the_person_says_brings_new_retries() -> None:
     assert reasons(run) == ["prompt", "invalid_output", "invalid_output", "said", "invalid_output"]
 
 
-def test_empty_cut_and_refused_replies_keep_their_own_handling() -> None:
+def test_empty_cut_and_refused_replies_keep_their_handling() -> None:
     assert reasons(ran(reply(), FITS)) == ["prompt", "empty_answer"]
     assert ran(reply(), reply()).error.message.startswith("The model gave two empty")  # type: ignore[union-attr]
     run = ran(reply(Text("No."), stop_reason="refusal"))
@@ -229,7 +229,7 @@ def test_empty_cut_and_refused_replies_keep_their_own_handling() -> None:
     assert Run.from_events(run.events).output == {"birds": 12}
 
 
-def test_an_answer_with_open_todos_is_first_told_of_them() -> None:
+def test_answer_with_open_todos_is_first_reminded_of_them() -> None:
     close = ToolCall("todo_operations", {"operation": "update", "todoUpdates": [{"id": 1, "status": "completed"}]})
     begin = ToolCall("todo_operations", {"operation": "update", "todoUpdates": [{"id": 1, "status": "in-progress"}]})
     run = ran([OPEN], "Words.", [begin, close], "Words again.", FITS, tools=[add])
@@ -237,7 +237,7 @@ def test_an_answer_with_open_todos_is_first_told_of_them() -> None:
     assert run.output == {"birds": 12}
 
 
-def test_an_answer_may_look_like_a_marker_or_a_call(subtests: pytest.Subtests) -> None:
+def test_answer_may_look_like_a_marker_or_a_call(subtests: pytest.Subtests) -> None:
     shape = {"type": "object", "properties": {"status": {"enum": ["stop", "complete"]}}, "required": ["status"]}
     for status in ("stop", "complete"):
         with subtests.test(status):
@@ -248,7 +248,7 @@ def test_an_answer_may_look_like_a_marker_or_a_call(subtests: pytest.Subtests) -
     assert (run.status, len(run.rounds), list(run.warnings)) == ("completed", 1, [])
 
 
-def test_in_workflow_mode_the_answer_that_ends_the_run_must_fit() -> None:
+def test_final_answer_in_workflow_mode_must_be_valid() -> None:
     complete = "\n[WORKFLOW_COMPLETE]"
     run = ran(f"{FITS}", f"Done.{complete}", f"{FITS}{complete}", policy=Matrix(workflow_mode=True), tools=[add])
     assert reasons(run) == ["prompt", "workflow_mode", "invalid_output"]
@@ -257,7 +257,7 @@ def test_in_workflow_mode_the_answer_that_ends_the_run_must_fit() -> None:
     assert run.output == {"birds": 12}
 
 
-def test_a_policy_of_ones_own_is_held_to_the_output_too() -> None:
+def test_own_policy_must_respect_the_output_type() -> None:
     class Own:
         name: ClassVar[str] = "own"
 
@@ -267,7 +267,7 @@ def test_a_policy_of_ones_own_is_held_to_the_output_too() -> None:
     assert reasons(ran("Twelve.", FITS, policy=Own())) == ["prompt", "invalid_output"]
 
 
-def test_limits_come_before_retries_and_a_final_answer_may_fit() -> None:
+def test_limits_precede_retries_and_final_answer_may_be_valid() -> None:
     run = ran("Twelve.", max_rounds=1)
     assert (run.status, run.output) == ("limited", None)
     run = ran("Twelve.", FITS, max_rounds=1, on_limit="final_answer")
@@ -277,7 +277,7 @@ def test_limits_come_before_retries_and_a_final_answer_may_fit() -> None:
         assert (run.status, run.output) == ("limited", None)
 
 
-def test_the_model_is_told_the_schema_and_may_heed_it() -> None:
+def test_model_gets_the_schema() -> None:
     model = ScriptedModel([FITS])
     Agent(model, output=SCHEMA, system="Be brief.").run_sync("go")
     assert model.requests[0].system.startswith("Be brief.") and '"required":["birds"]' in model.requests[0].system
@@ -286,12 +286,12 @@ def test_the_model_is_told_the_schema_and_may_heed_it() -> None:
 
 
 @pytest.mark.parametrize("output", [Trip, Cargo, Note, Cat | Dog, Even, list[Place], SCHEMA, int])
-def test_the_simulated_model_gives_an_answer_of_the_shape(output: Any) -> None:
+def test_simulated_model_answers_in_the_shape_of_the_schema(output: Any) -> None:
     run = Agent("simulated:disciplined", tools=[add], output=output).run_sync("- First `add(1, 2)`")
     assert run.status == "completed" and run.output is not None
 
 
-def test_the_simulated_model_answers_with_a_result_that_fits() -> None:
+def test_simulated_model_answers_with_a_valid_result() -> None:
     def count(place: str) -> dict[str, int]:
         """Count birds."""
         return {"birds": len(place)}
@@ -301,7 +301,7 @@ def test_the_simulated_model_answers_with_a_result_that_fits() -> None:
     }
 
 
-def test_a_run_from_its_log_knows_the_schema_and_can_be_taken_up_with_it(tmp_path: Path) -> None:
+def test_run_from_log_keeps_its_schema_and_can_be_continued(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = Agent("simulated:disciplined", output=Output(Trip, retries=7)).run_sync("go", store=store)
     loaded = load_trace(next(tmp_path.glob("*.jsonl")))
@@ -311,24 +311,24 @@ def test_a_run_from_its_log_knows_the_schema_and_can_be_taken_up_with_it(tmp_pat
     assert again.run_sync("go").output == loaded.output
 
 
-def test_an_interrupted_run_is_held_to_its_output_by_another_process() -> None:
+def test_interrupted_run_keeps_its_output_type_in_another_process() -> None:
     run = ran("Twelve.", FITS)
     cut = own_run(run.events[: [type(event).__name__ for event in run.events].index("RoundFinished") + 1])
     finished = agent_of(cut, model=ScriptedModel(["Still twelve.", FITS])).resume(cut).result(30)
     assert reasons(finished) == ["prompt", "invalid_output", "invalid_output"] and finished.output == {"birds": 12}
     cut = own_run(run.events[: [type(event).__name__ for event in run.events].index("RoundFinished") + 1])
-    own = Agent(ScriptedModel(['{"number": 2}']), output=Even).resume(cut).result(30)
-    assert own.output is None, "the log holds it to the schema that it began with"
+    resumed = Agent(ScriptedModel(['{"number": 2}']), output=Even).resume(cut).result(30)
+    assert resumed.output is None, "the log holds it to the schema that it began with"
 
 
-def test_the_formats_of_dates_and_times_are_told_wherever_they_stand(subtests: pytest.Subtests) -> None:
+def test_date_and_time_formats_are_described_at_every_depth(subtests: pytest.Subtests) -> None:
     moment, day = datetime.datetime, datetime.date
     for kind, count in (
         (Note, 1),
         (moment, 1),
         (list[moment | None], 1),
         (dict[str, tuple[moment, datetime.time, day]], 3),
-        (Log, 9),  # its own three stand twice: at the root, and for `later`
+        (Log, 9),  # its three fields appear twice: at the root, and for `later`
         (Sailed | Dog, 1),
         (Sailed | Dog | datetime.time | None, 2),
         (Annotated[moment, msgspec.Meta(description="When")], 1),
@@ -337,7 +337,7 @@ def test_the_formats_of_dates_and_times_are_told_wherever_they_stand(subtests: p
             assert msgspec.json.encode(Output(kind).schema).decode().count('"format":') == count
 
 
-def test_what_is_no_type_and_no_schema_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_output_type_is_refused(subtests: pytest.Subtests) -> None:
     for output in ("Trip", 5, object(), Place("Vigo"), lambda: 1, {"type": "nope"}, {"$ref": "#/$defs/gone"}, Store):
         with subtests.test(str(output)), pytest.raises(SettingsError, match="output"):
             Agent(ScriptedModel([]), output=output)

@@ -1,4 +1,4 @@
-"""Others change the list at awkward moments: nothing of it is lost, and nobody else is credited with it."""
+"""Outside changes of the list at awkward moments are kept and attributed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def changes(run: Run) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.req("R0.44")
-def test_a_change_in_a_round_that_is_cut_off_is_in_the_log() -> None:
+def test_change_during_an_interrupted_round_is_logged() -> None:
     board, begun, go_on = TodoBoard(["One", "Two"]), threading.Event(), threading.Event()
 
     def hold() -> str:
@@ -43,7 +43,7 @@ def test_a_change_in_a_round_that_is_cut_off_is_in_the_log() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_a_change_while_the_run_waits_to_begin_is_in_the_first_request() -> None:
+def test_change_before_the_start_is_in_the_first_request() -> None:
     board, model = TodoBoard(["One"]), ScriptedModel(["Fine."])
     opened = threading.Event()
 
@@ -63,7 +63,7 @@ def test_a_change_while_the_run_waits_to_begin_is_in_the_first_request() -> None
 
 
 @pytest.mark.req("R0.44")
-def test_a_todo_that_the_person_moves_stands_there_in_the_next_request_and_in_the_log() -> None:
+def test_moved_todo_keeps_its_place_in_request_and_log() -> None:
     board = TodoBoard(["One", "Two", "Three"])
 
     def looks() -> str:
@@ -85,12 +85,12 @@ TITLES = [("One", "not-started"), ("Two", "not-started"), ("Three", "not-started
 
 
 def _told(request: Any) -> str:
-    """What the model is told last."""
+    """Return the text of the last message."""
     return str(request.messages[-1].text)
 
 
 @pytest.mark.req("R0.46", "R0.63")
-def test_what_others_change_just_before_and_just_after_a_call_is_not_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_changes_around_a_call_are_not_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
     board = TodoBoard(["One", "Two", "Three"])
     really = TodoTool.run
 
@@ -109,10 +109,10 @@ def test_what_others_change_just_before_and_just_after_a_call_is_not_the_models(
         ("outside", ["in-progress", "completed", "completed"]),
     ]
     assert (run.rounds[0].completed, run.rounds[0].todo_violations) == ((), ())
-    assert "3. [completed] Three" in model.requests[1].messages[-1].text  # which no result has shown it
+    assert "3. [completed] Three" in model.requests[1].messages[-1].text  # not shown in any result
 
 
-def test_a_board_that_changes_its_list_in_place_is_seen_to_change() -> None:
+def test_board_that_changes_its_list_in_place_is_noticed() -> None:
     class Natural:
         def __init__(self) -> None:
             self.todos: list[Todo] = []
@@ -129,7 +129,7 @@ def test_a_board_that_changes_its_list_in_place_is_seen_to_change() -> None:
 
 
 @pytest.mark.req("R0.44", "R1.41")
-def test_a_mark_that_others_have_taken_back_may_be_made_again() -> None:
+def test_mark_undone_by_others_may_be_made_again() -> None:
     board = TodoBoard(["One"])
 
     def taken_back(request: object) -> ToolCall:
@@ -138,11 +138,11 @@ def test_a_mark_that_others_have_taken_back_may_be_made_again() -> None:
 
     model = ScriptedModel([UPDATE, taken_back, taken_back])
     run = Agent(model, tools=[work], todos=board, max_rounds=3).run_sync("go")
-    assert [result.is_error for one in run.rounds for result in one.results] == [False] * 3
+    assert [result.is_error for round in run.rounds for result in round.results] == [False] * 3
 
 
 @pytest.mark.req("R1.37")
-def test_a_blocked_call_of_the_todo_tool_is_told_the_list_as_it_is() -> None:
+def test_blocked_todo_call_gets_the_current_list() -> None:
     run = Agent(ScriptedModel([UPDATE] * 3), tools=[work], todos=TodoBoard(["One"]), max_rounds=3).run_sync("go")
     blocked = run.rounds[2].results[0]
     assert blocked.error_code == "duplicate_call_blocked" and "1. [in-progress] One" in blocked.text
@@ -150,16 +150,16 @@ def test_a_blocked_call_of_the_todo_tool_is_told_the_list_as_it_is() -> None:
 
 
 @pytest.mark.req("R0.49")
-def test_completing_a_reopened_todo_again_is_no_progress() -> None:
+def test_completing_a_reopened_todo_again_is_not_progress() -> None:
     statuses = ["in-progress", "completed"] * 3
     updates = [{"id": 1, "status": status, "description": str(n)} for n, status in enumerate(statuses)]
     marks = [ToolCall("todo_operations", {"operation": "update", "todoUpdates": [update]}) for update in updates]
     run = Agent(ScriptedModel(marks), tools=[work], todos=TodoBoard(["One", "Two"]), max_rounds=6).run_sync("go")
-    assert [one.completed for one in run.rounds] == [(), (1,), (), (), (), ()]
+    assert [round.completed for round in run.rounds] == [(), (1,), (), (), (), ()]
 
 
 @pytest.mark.req("R0.80")
-def test_dry_shows_the_list_that_the_first_request_will_hold() -> None:
+def test_dry_run_shows_the_list_of_the_first_request() -> None:
     agent = Agent(ScriptedModel(["Fine."]), tools=[work], todos=TodoBoard(["One"]), max_rounds=1)
     shown = agent.first_request("go")
     agent.run_sync("go")
@@ -167,7 +167,7 @@ def test_dry_shows_the_list_that_the_first_request_will_hold() -> None:
     assert "1. [not-started] One" in shown.messages[-1].text
 
 
-def test_a_board_of_ones_own_that_counts_as_false_while_it_is_empty_is_a_board_all_the_same() -> None:
+def test_own_board_that_is_falsy_when_empty_is_used() -> None:
     class Empty(TodoBoard):
         def __bool__(self) -> bool:
             return False

@@ -1,4 +1,4 @@
-"""An agent with tools of the notebook goes to another process by value, and no key goes with it."""
+"""Agents with notebook tools are pickled by value, without keys."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ KEY = "sk-ant-api03-planted-and-found-nowhere-else"
 
 @pytest.fixture
 def notebook() -> dict[str, Any]:
-    """What the cells of a notebook have defined: of `__main__`, and in no module."""
+    """Definitions of notebook cells: in `__main__`, not in a module."""
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(NOTEBOOK, "cell", "exec", dont_inherit=True), names)
     return names
@@ -90,7 +90,7 @@ def let_pass(held: Any, call: Any, run: Any) -> None:
 
 
 class Holding:
-    """A model of the person's own, with a client that holds a key."""
+    """A user-defined model whose client holds a key."""
 
     name = "mine:holding"
 
@@ -108,7 +108,7 @@ class Bare(Holding):
         """It holds nothing."""
 
 
-def test_a_worker_without_the_notebook_runs_the_agent_and_its_tools(notebook: dict[str, Any]) -> None:
+def test_worker_without_the_notebook_runs_agent_and_tools(notebook: dict[str, Any]) -> None:
     calls = [ToolCall("measure", {"place": {"name": "Bay"}}), ToolCall("fill", {"cube": {"rows": 2, "cols": 3, "depth": 4}})]
     model = ScriptedModel([calls, '{"name": "Bay", "rows": [1]}'])
     tools = [notebook["measure"], notebook["fill"]]
@@ -118,7 +118,7 @@ def test_a_worker_without_the_notebook_runs_the_agent_and_its_tools(notebook: di
     assert json.loads(worker.stdout) == ["completed", "Bay has 6", "24", "Place(name='Bay', rows=[1], size=2)", "__main__"]
 
 
-def test_method_travels_with_its_object_by_value() -> None:
+def test_method_is_pickled_with_its_object_by_value() -> None:
     frame = pd.DataFrame({"amount": [1, 2, 6], "describe": [0, 0, 0]})
     calls = [ToolCall("describe", {}), ToolCall("loads", {"s": "[1]"})]
     data = portable(Agent(ScriptedModel([calls, "Done."]), tools=[frame.describe, json.loads], guidance="off", todos=False))
@@ -128,14 +128,14 @@ def test_method_travels_with_its_object_by_value() -> None:
     assert (status, loaded) == ("completed", "[1]") and "8 x 2" in described
 
 
-def test_method_of_an_object_that_holds_a_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_method_of_an_object_with_a_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     frame = pd.DataFrame({"note": [KEY]})
     with pytest.raises(SettingsError, match="holds a key"):
         portable(Agent(ScriptedModel([]), tools=[frame.describe]))
 
 
-def test_what_arrives_has_the_same_settings_and_tools(notebook: dict[str, Any]) -> None:
+def test_unpickled_agent_has_the_same_settings_and_tools(notebook: dict[str, Any]) -> None:
     extension = Extension(name="plans", tools=[notebook["times"]], settings={"most": 3})
     agent = Agent(
         "simulated:chatty",
@@ -151,7 +151,7 @@ def test_what_arrives_has_the_same_settings_and_tools(notebook: dict[str, Any]) 
     assert [todo.title for todo in there.todos.read()] == ["One"]  # type: ignore[union-attr]  # it is a board
 
 
-def test_no_key_travels_with_a_providers_model(notebook: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_of_a_provider_is_pickled_without_its_key(notebook: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     model = make_model("anthropic:claude?max_tokens=99&price=3/15")
     inner = Agent(model, name="inner")
@@ -164,7 +164,7 @@ def test_no_key_travels_with_a_providers_model(notebook: dict[str, Any], monkeyp
         from_portable(data)
 
 
-def test_an_agent_that_holds_a_key_is_refused(
+def test_agent_that_holds_a_key_is_refused(
     notebook: dict[str, Any], monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
@@ -185,23 +185,23 @@ def test_an_agent_that_holds_a_key_is_refused(
         assert KEY not in str(refused.value)
 
 
-def test_a_model_that_says_it_holds_no_key_travels() -> None:
+def test_model_declared_free_of_keys_is_pickled() -> None:
     assert isinstance(from_portable(portable(Agent(Bare()))).model, Bare)
 
 
-def test_what_cannot_be_pickled_is_told_with_what_to_do(snapshot: Snapshot) -> None:
+def test_unpicklable_part_is_named_with_a_hint(snapshot: Snapshot) -> None:
     generator = (one for one in range(3))
     with pytest.raises(SettingsError, check=snapshot.worded):
         portable(Agent("simulated:chatty", gates=[partial(let_pass, generator)], name="far"))
 
 
-def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     with pytest.raises(SettingsError, match=r"agentnb\[scale\]"):
         portable(Agent("simulated:chatty"))
 
 
-def test_an_agent_travels_in_no_other_way() -> None:
+def test_plain_pickle_of_an_agent_is_refused() -> None:
     agent = Agent("simulated:chatty", name="clerk")
     for pickler in (pickle, cloudpickle):
         with pytest.raises(SettingsError, match=r"Agent clerk cannot be pickled: .*portable\(agent\)"):
@@ -209,7 +209,7 @@ def test_an_agent_travels_in_no_other_way() -> None:
     assert copy.deepcopy([agent]) == [agent] and copy.copy(agent) is agent
 
 
-def test_bytes_of_something_else_are_refused() -> None:
+def test_foreign_bytes_are_refused() -> None:
     import pickle
 
     with pytest.raises(SettingsError, match="are not an agent"):

@@ -1,4 +1,4 @@
-"""An agent rebuilt from a log has the guidance that its run had, also where the set was written in a cell that is gone."""
+"""An agent rebuilt from a log has the guidance of its run, even if the cell of the set is gone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OWN = GuidanceSet("own", {"todos_text": "Do {{ next_todo }} now.", "text": "", "
 
 
 def run_with(words: str | GuidanceSet, folder: Path, **instead: object) -> Run:
-    """A run with these words, as its log holds it; ``instead`` replaces fields of its first event."""
+    """Return a logged run with this set; ``instead`` replaces fields of its first event."""
     store = Store(folder)
     run = store.load(Agent(ScriptedModel(["Done."]), tools=[work], guidance=words).run_sync("go", store=store).id)
     first = run.events[0]
@@ -30,11 +30,11 @@ def run_with(words: str | GuidanceSet, folder: Path, **instead: object) -> Run:
 
 
 def rebuilt(run: Run) -> GuidanceSet:
-    found = agent_of(run, tools=[work], model=ScriptedModel([])).guidance
-    return find_set(found)
+    guidance = agent_of(run, tools=[work], model=ScriptedModel([])).guidance
+    return find_set(guidance)
 
 
-def test_it_has_the_same_texts_the_same_name_and_the_same_version(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_rebuilt_set_has_the_same_texts_name_and_version(tmp_path: Path, subtests: pytest.Subtests) -> None:
     one_text = GuidanceSet.from_markdown("terse", "Say little.")
     silent = GuidanceSet("silent", dict.fromkeys(PARTS, ""))
     for guidance in (OWN, one_text, silent, find_set("matrix"), find_set("off")):
@@ -44,24 +44,24 @@ def test_it_has_the_same_texts_the_same_name_and_the_same_version(tmp_path: Path
             assert find_set("matrix") is found or guidance.name != "matrix"
 
 
-def test_a_built_in_set_of_another_version_keeps_its_texts_and_its_name(tmp_path: Path) -> None:
+def test_built_in_set_of_another_version_keeps_texts_and_name(tmp_path: Path) -> None:
     texts = {**{name: text for name, text in find_set("matrix").parts.items() if text}, "text": "Answer as it was then."}
-    found = rebuilt(run_with("matrix", tmp_path, guidance=texts))
-    assert (found.name, found.parts["text"]) == ("matrix", "Answer as it was then.")
-    assert found.version != find_set("matrix").version and find_set("matrix").parts["text"] != found.parts["text"]
-    assert pickle.loads(pickle.dumps(found)) == found and pickle.loads(pickle.dumps(OWN)) == OWN
-    again = Agent(ScriptedModel(["Done."]), guidance=found).run_sync("go")
-    assert again.settings["guidance"] == {"set": "matrix", "version": found.version}
-    assert rebuilt(Run.from_events(again.events)) == found
+    guidance = rebuilt(run_with("matrix", tmp_path, guidance=texts))
+    assert (guidance.name, guidance.parts["text"]) == ("matrix", "Answer as it was then.")
+    assert guidance.version != find_set("matrix").version and find_set("matrix").parts["text"] != guidance.parts["text"]
+    assert pickle.loads(pickle.dumps(guidance)) == guidance and pickle.loads(pickle.dumps(OWN)) == OWN
+    again = Agent(ScriptedModel(["Done."]), guidance=guidance).run_sync("go")
+    assert again.settings["guidance"] == {"set": "matrix", "version": guidance.version}
+    assert rebuilt(Run.from_events(again.events)) == guidance
 
 
-def test_the_log_of_an_older_version_has_no_texts_and_its_own_set_is_asked_for(tmp_path: Path) -> None:
+def test_log_of_older_version_asks_for_its_own_set(tmp_path: Path) -> None:
     old = run_with(OWN, tmp_path, guidance={}, schema=4)
     with pytest.raises(SettingsError, match="had the guidance set own, which is not available here"):
         rebuilt(old)
     assert rebuilt(run_with("matrix", tmp_path, guidance={}, schema=4)) is find_set("matrix")
 
 
-def test_a_text_that_cannot_be_is_refused_as_when_it_is_written(tmp_path: Path) -> None:
+def test_invalid_text_in_a_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no_such_variable"):
         rebuilt(run_with(OWN, tmp_path, guidance={"text": "{{ no_such_variable }}"}))

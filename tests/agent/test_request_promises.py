@@ -1,4 +1,4 @@
-"""The judge of requests is judged itself: it names each promise that a body breaks, and finds nothing in a good one."""
+"""The request checker names each broken promise and accepts valid bodies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
 
 
 def messages() -> Body:
-    """A good body of Anthropic's Messages: two calls, answered; then words."""
+    """Return a valid Messages body: two answered calls, then text."""
     return {
         "model": "m",
         "max_tokens": 10,
@@ -52,7 +52,7 @@ def messages() -> Body:
 
 
 def chat() -> Body:
-    """The same for Chat Completions."""
+    """Return the same for Chat Completions."""
     call = {"type": "function", "function": {"name": "look", "arguments": "{}"}}
     return {
         "model": "m",
@@ -73,7 +73,7 @@ def chat() -> Body:
 
 
 def responses() -> Body:
-    """The same for Responses."""
+    """Return the same for Responses."""
     call = {"type": "function_call", "name": "look", "arguments": "{}"}
     return {
         "model": "m",
@@ -102,7 +102,7 @@ def _blocks(body: Body, place: int) -> list[Any]:
 
 
 def _ask_again(body: Body, call_id: str) -> None:
-    """Another reply with a call of this id, answered, after the reply that has one already."""
+    """Add another answered call with this id after the one that has it."""
     call = {"id": call_id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
     body["messages"][6] = {"role": "assistant", "content": None, "tool_calls": [call]}
     body["messages"].insert(7, {"role": "tool", "tool_call_id": call_id, "content": "seen"})
@@ -145,7 +145,7 @@ BROKEN: dict[str, dict[str, tuple[str, Spoil]]] = {
 
 
 @pytest.mark.req("R0.25", "KX.11")
-def test_a_good_request_is_not_complained_about(subtests: pytest.Subtests) -> None:
+def test_valid_request_has_no_complaints(subtests: pytest.Subtests) -> None:
     for wire, good in GOOD.items():
         with subtests.test(wire):
             assert complaints(wire, good()) == []
@@ -163,7 +163,7 @@ def test_each_broken_promise_is_named(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.25", "KX.11")
-def test_what_a_provider_refuses_is_complained_about_too(subtests: pytest.Subtests) -> None:
+def test_request_that_a_provider_refuses_has_complaints(subtests: pytest.Subtests) -> None:
     for wire, good in GOOD.items():
         with subtests.test(wire):
             body = good()

@@ -1,4 +1,4 @@
-"""Rules of ``read_file`` and ``write_file`` in brackets hold for all that reads or writes these files."""
+"""``read_file(...)`` and ``write_file(...)`` rules apply to every tool that reads or writes files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRST_ALLOWED = {"read_file(data/open/**)": "allow", "read_file(data/**)": "ask"
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    """A repository with changes in files of three folders, each of which holds a secret."""
+    """A repository with changes in three folders, each with a secret."""
     repository = GitRepository.make(tmp_path / "desk")
     names = ("data/a.txt", "data/open/b.txt", "notes/c.txt")
     for name in names:
@@ -51,7 +51,7 @@ async def relay(name: str, arguments: dict[str, Any], context: ToolContext) -> s
 
 
 def called(folder: Path, call: ToolCall, rules: Any) -> str:
-    """Return the result of a call in a run with these rules under ``auto``; what is asked about is not approved."""
+    """Return the result of a call under ``auto`` with these rules; questions are not approved."""
     tools = ["files", "git", peek, save, relay]
     agent = Agent(ScriptedModel([call, "Done."]), tools=tools, todos=False, work_dir=folder)
     options = RunOptions(approval_mode="auto", permissions=rules, approve=lambda call, run: False)
@@ -98,7 +98,7 @@ CALLS: dict[str, tuple[Any, str, dict[str, Any], list[str], list[str]]] = {
 }
 
 
-def test_rules_of_reading_and_writing_hold_for_every_tool_that_does_so(desk: Path, subtests: pytest.Subtests) -> None:
+def test_file_rules_apply_to_every_reading_and_writing_tool(desk: Path, subtests: pytest.Subtests) -> None:
     for name, (rules, of_tool, arguments, words, others) in CALLS.items():
         with subtests.test(name):
             text = called(desk, ToolCall(of_tool, arguments), rules)

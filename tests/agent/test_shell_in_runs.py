@@ -1,4 +1,4 @@
-"""The tool ``bash`` in whole runs: what asks, and what of its variables a log holds."""
+"""The tool ``bash`` in runs: questions and logged variables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_only_a_sandbox_without_network_runs_unasked(tmp_path: Path, subtests: p
             assert (asked, result.is_error, result.text) == (expected, False, "ran\n")
 
 
-def test_values_of_variables_are_in_no_log(tmp_path: Path) -> None:
+def test_values_of_shell_variables_are_not_logged(tmp_path: Path) -> None:
     run = ran(Shell(env={"DEPLOY_TOKEN": KEY}), "echo $DEPLOY_TOKEN; echo $DEPLOY_TOKEN >&2; exit 3", [])
     (result,) = run.rounds[0].results
     assert result.is_error and "Exit code 3" in result.text
@@ -47,7 +47,7 @@ def test_values_of_variables_are_in_no_log(tmp_path: Path) -> None:
     assert "DEPLOY_TOKEN" in repr(run.events)
 
 
-def test_a_run_whose_sandbox_cannot_be_does_not_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_without_its_sandbox_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bash").symlink_to("/bin/bash")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SettingsError, match="bubblewrap"):

@@ -1,4 +1,4 @@
-"""What a run says of itself from its first event on: tags, conversation, scope, and the texts of its guidance."""
+"""Metadata in the first event of a run: tags, conversation, scope and guidance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentnb.runtime.host.run_options import RunOptions
 agent = partial(agent_of, *["Done."] * 9)
 
 
-def test_a_conversation_has_the_id_of_its_first_run(tmp_path: Path) -> None:
+def test_conversation_has_the_id_of_its_first_run(tmp_path: Path) -> None:
     store = Store(tmp_path)
     first = agent().run_sync("One", store=store)
     second = agent().run_sync("Two", store=store, continue_from=first)
@@ -26,14 +26,14 @@ def test_a_conversation_has_the_id_of_its_first_run(tmp_path: Path) -> None:
     assert (third.continued_from, store.load(third.id).conversation) == (second.id, first.id)
 
 
-def test_tags_and_scope_are_those_of_its_options(tmp_path: Path) -> None:
+def test_tags_and_scope_come_from_the_run_options(tmp_path: Path) -> None:
     options = RunOptions(tags=("night", "half \ud83d"), context_type="review", entity="p-1", store=Store(tmp_path))
     run = agent().start("Go", options).result(30)
     assert (run.tags, run.context_type, run.entity, run.kind) == (("night", "half \ufffd"), "review", "p-1", "agent")
     assert Store(tmp_path).load(run.id) == run and Store(tmp_path).summaries()[0].tags == run.tags
 
 
-def test_tags_may_be_given_as_a_keyword_and_replace_those_of_the_options(subtests: pytest.Subtests) -> None:
+def test_tags_keyword_replaces_tags_of_the_options(subtests: pytest.Subtests) -> None:
     for name, run in {
         "run": asyncio.run(agent().run("go", RunOptions(tags=("day",)), tags=("night",))),
         "start": agent().start("go", RunOptions(tags=("day",)), tags=("night",)).result(30),
@@ -43,13 +43,13 @@ def test_tags_may_be_given_as_a_keyword_and_replace_those_of_the_options(subtest
             assert run.tags == ("night",)
 
 
-def test_what_are_no_tags_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_tags_are_refused(subtests: pytest.Subtests) -> None:
     for tags in ("night", ("night", ""), (3,), (" ",)):
         with subtests.test(tags=tags), pytest.raises(SettingsError, match="must be strings"):
             RunOptions(tags=tags)  # type: ignore[arg-type]
 
 
-def test_its_guidance_stands_in_its_log_without_the_parts_that_say_nothing() -> None:
+def test_logged_guidance_leaves_out_empty_parts() -> None:
     words = GuidanceSet("own", {"text": "Be brief.", "note": ""})
     run = agent(guidance=words).run_sync("Go")
     assert dict(run.guidance) == {name: text for name, text in words.parts.items() if text} and "note" not in run.guidance

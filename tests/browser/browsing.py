@@ -25,7 +25,7 @@ LEFT_OUT_BY_PLAYWRIGHT = (
     "AimEnabled",
     "PreconnectToSearch",
 )
-"""Features of Chromium that Playwright leaves out; of several such lists Chromium reads the last."""
+"""Features of Chromium that Playwright disables; Chromium reads only the last such list."""
 OF_THE_WINDOW = (
     "InitialWebUI",
     "PreloadTopChromeWebUI",
@@ -36,7 +36,7 @@ OF_THE_WINDOW = (
     "WebUIReloadButton",
     "WebUIToolbar",
 )
-"""Parts of a window around the page, which nobody sees here, and each of which is a page with a process of its own."""
+"""Parts of a window around the page; each is a page with its own process, unseen here."""
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -48,19 +48,19 @@ FLAGS = [
     "--disable-features=" + ",".join((*LEFT_OUT_BY_PLAYWRIGHT, *OF_THE_WINDOW)),
 ]
 PATIENCE = 60_000
-"""Milliseconds after which something that does not appear fails its test."""
+"""Milliseconds after which a missing element fails its test."""
 
 
 def chromium() -> str:
-    """The browser's path. Without one the test is skipped, in CI it fails."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
+    """Return the browser's path. Without one the test is skipped; in CI it fails."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
         skip_without("Chromium", "no Chromium on this machine", in_ci=False)
-    return found
+    return path
 
 
 class StayingPage:
-    """A page for one test after the other: to load JupyterLab takes most of what a short test in it takes."""
+    """A page shared by successive tests: loading JupyterLab takes most of the time of a short test."""
 
     def __init__(self, browser: Any, kind: type[Any], url: str, folder: Path) -> None:
         self._ways = browser, kind, url, folder
@@ -68,7 +68,7 @@ class StayingPage:
         self._page: Any = None
 
     def take(self) -> Any:
-        """The page, with nothing open in it but what tests share."""
+        """Return the page, with only the shared notebook open."""
         if self._open is None:
             self._open = fresh_page(*self._ways)
             self._page = self._open.__enter__()
@@ -76,7 +76,7 @@ class StayingPage:
         return self._page
 
     def give_back(self, spoiled: bool) -> None:
-        """Tidy it up; if that cannot be, the next test gets another."""
+        """Tidy the page; if that fails, the next test gets another."""
         try:
             if not spoiled:
                 self._page.tidy()
@@ -95,7 +95,7 @@ class StayingPage:
 
 @contextmanager
 def started() -> Iterator[Any]:
-    """Chromium, until the end of the block."""
+    """Run Chromium until the end of the block."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -107,11 +107,11 @@ def started() -> Iterator[Any]:
 
 
 class OpenBrowser:
-    """Chromium, and a page in it, from when they are first asked for until they are closed."""
+    """Chromium and a page in it, opened on first use and kept until closed."""
 
     def __init__(self) -> None:
         self.goes_on = False
-        """Whether the next test needs them too."""
+        """True if the next test needs them too."""
         self._until_closed = ExitStack()
         self._browser: Any = None
         self._page: StayingPage | None = None
@@ -123,7 +123,7 @@ class OpenBrowser:
         return self._browser
 
     def page(self, kind: type[Any], url: str, folder: Path) -> StayingPage:
-        """The page, of that kind when it is first asked for."""
+        """Return the page, created with this class on first use."""
         if self._page is None:
             self._page = StayingPage(self.browser(), kind, url, folder)
             self._until_closed.callback(self._page.close)
@@ -137,8 +137,8 @@ class OpenBrowser:
 
 @contextmanager
 def fresh_page(browser: Any, kind: type[Any], url: str, folder: Path) -> Iterator[Any]:
-    """A page that shares nothing with others of this browser. With it go all that were opened beside it."""
-    known = list(browser.contexts)
+    """Open a page that shares nothing with others of this browser. Pages opened beside it close with it."""
+    contexts = list(browser.contexts)
     page = browser.new_page(viewport={"width": 1400, "height": 1000})
     page.set_default_timeout(PATIENCE)
     shown = kind(page, url, folder)
@@ -147,5 +147,5 @@ def fresh_page(browser: Any, kind: type[Any], url: str, folder: Path) -> Iterato
     finally:
         shown.end()
         for context in browser.contexts:
-            if context not in known:
+            if context not in contexts:
                 context.close()

@@ -1,4 +1,4 @@
-"""A real JupyterLab, and once a classic Notebook, in a real browser."""
+"""A real JupyterLab, and a classic Notebook, in a real browser."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPEN = OpenBrowser()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """Add to the report of a failure what the page shows."""
+    """Add a description of the page to the report of a failure."""
     report = yield
     if report.failed and call.when == "call":
         for page in getattr(item, "funcargs", {}).values():
@@ -32,15 +32,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.fixture(scope="session")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> Kernels:
-    """Makes kernels of other versions of ipykernel: ``lab.open(..., kernel=kernels("7.3.0"))``."""
+    """Return a factory of kernels with other ipykernel versions: ``lab.open(..., kernel=kernels("7.3.0"))``."""
     return Kernels(tmp_path_factory.mktemp("kernelspecs"))
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory, kernels: Kernels) -> Iterator[tuple[str, Path]]:
-    """A JupyterLab server on loopback, with a copy of the notebooks."""
+    """Run a JupyterLab server on loopback with a copy of the notebooks."""
     chromium()
-    without = () if AT_NIGHT else NOT_NOTEBOOKS  # a fifth of what it takes to load a page
+    without = () if AT_NIGHT else NOT_NOTEBOOKS  # a fifth of the time to load a page
     with serving("jupyterlab", tmp_path_factory.mktemp("lab"), kernels.folder, without) as served:
         yield served
 
@@ -55,19 +55,19 @@ def classic_server(tmp_path_factory: pytest.TempPathFactory, kernels: Kernels) -
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """Note whether the browser is needed for longer than this test."""
+    """Note whether the browser is needed after this test."""
     OPEN.goes_on = nextitem is not None and HERE in nextitem.path.parents
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish() -> None:
-    """Close the browser also where tests end early, before the server has gone."""
+    """Close the browser before the server ends, also if tests end early."""
     OPEN.close()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def closed_when_no_longer_needed() -> Iterator[None]:
-    """Close the browser after the last file here: while it runs, asyncio believes that an event loop runs on this thread."""
+    """Close the browser after the last file here: while open, asyncio sees a running event loop on this thread."""
     yield
     if not OPEN.goes_on:
         OPEN.close()
@@ -81,13 +81,13 @@ def browser() -> Any:
 
 @pytest.fixture(scope="module")
 def staying_page(server: tuple[str, Path]) -> StayingPage:
-    """The page that the tests of all files share."""
+    """Return the page that the tests of all files share."""
     return OPEN.page(Lab, *server)
 
 
 @pytest.fixture
 def lab(request: pytest.FixtureRequest, staying_page: StayingPage) -> Iterator[Lab]:
-    """A page with nothing in it of another test. What the test opens in it, and the kernels of that, end with the test."""
+    """Return a clean page. Notebooks and kernels that the test opens end with the test."""
     failed = request.session.testsfailed
     yield staying_page.take()
     staying_page.give_back(spoiled=request.session.testsfailed > failed)
@@ -95,7 +95,7 @@ def lab(request: pytest.FixtureRequest, staying_page: StayingPage) -> Iterator[L
 
 @pytest.fixture
 def fresh_lab(browser: Any, server: tuple[str, Path]) -> Iterator[Lab]:
-    """A page of its own, for what must be there before a page is loaded, and for what a page that was loaded holds."""
+    """Return an unshared page, for tests of page loading and of its state afterwards."""
     with fresh_page(browser, Lab, *server) as page:
         yield page
 

@@ -1,4 +1,4 @@
-"""How well the words of a card can be told from their ground."""
+"""Contrast of the words of a card with their background."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ COLOURS = """card => {
     }
     return found;
 }"""
-"""Of each element with words of its own: contrast, class, first words and colour, with all transparency taken into account."""
+"""For each element with its own words: contrast, class, first words and colour, with transparency applied."""
 ENOUGH = 4.5
 
 
 def faint(found: list[Any]) -> list[Any]:
-    """What has too little contrast to be read by everybody (WCAG AA)."""
-    return [one for one in found if one[0] < ENOUGH]
+    """Return the elements with insufficient contrast (WCAG AA)."""
+    return [element for element in found if element[0] < ENOUGH]

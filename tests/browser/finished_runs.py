@@ -1,4 +1,4 @@
-"""Runs that have ended in each way, with much that went wrong."""
+"""Runs with each kind of end and many failures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _run = partial(play, tools=[compare], prompt="Which is the heaviest?")
 
 @cache
 def finished_runs() -> dict[str, Run]:
-    """The runs, by what became of them."""
+    """Return the runs by their end."""
     failing = [ToolCall("compare", {"column": f"no{n}"}) for n in range(6)]
     same = [ToolCall("compare", {"column": "mass"}) for _ in range(4)]
     done = [

@@ -1,4 +1,4 @@
-"""What watches a page for harm: scripts that ran, elements and attributes that are not ours, things fetched."""
+"""Guards of a page: scripts that ran, foreign elements and attributes, fetched resources."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ WATCH = """([elements, attributes, ours]) => {
     }).observe(document, {subtree: true, childList: true, attributes: true});
 }"""
 LATER = ["hidden", "autocomplete", "content", "charset"]
-"""Attributes that the module in the browser sets, or that only a whole page has."""
+"""Attributes that the browser module sets, or that only a whole page has."""
 
 
 class Guard:
-    """Watches a page from before it is loaded. ``server``: the one address from which things may be fetched."""
+    """Watches a page from before it is loaded. ``server`` is the only address that it may fetch from."""
 
     def __init__(self, page: Any, server: str) -> None:
         self.page = page
         self.fetched: list[str] = []
         self.dialogs: list[str] = []
         self.said: list[str] = []
-        given = json.dumps([sorted(ELEMENTS), sorted([*ATTRIBUTES, *LATER]), OURS])
-        page.add_init_script(f"({WATCH})({given})")
+        allowed = json.dumps([sorted(ELEMENTS), sorted([*ATTRIBUTES, *LATER]), OURS])
+        page.add_init_script(f"({WATCH})({allowed})")
         page.on("request", lambda request: self._requested(request.url, server))
         page.on("dialog", lambda dialog: self.dialogs.append(dialog.message) if dialog.type != "beforeunload" else None)
         page.on("console", lambda message: self.said.append(message.text) if message.type == "error" else None)
@@ -80,7 +80,7 @@ class Guard:
             self.fetched.append(url)
 
     def check(self) -> None:
-        """Nothing has happened, from the beginning until now, that should not."""
+        """Check that nothing forbidden has happened so far."""
         self.page.evaluate("() => window.__check()")
         harm = self.page.evaluate("() => ({ran: window.__harm.ran, found: [...window.__harm.found]})")
         assert harm == {"ran": [], "found": []}
@@ -90,7 +90,7 @@ class Guard:
 
 
 def outline(page: Any) -> list[str]:
-    """What the page consists of but for our cards: nothing of a card may change it."""
+    """Return the structure of the page outside the cards: no card may change it."""
     script = """ours => Array.from(document.querySelectorAll('body *'))
         .filter(one => !one.closest(ours) && ['SCRIPT', 'STYLE', 'LINK', 'META', 'BASE', 'IFRAME', 'OBJECT', 'EMBED', 'FORM']
             .includes(one.nodeName)).map(one => one.nodeName)"""

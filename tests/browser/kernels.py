@@ -1,4 +1,4 @@
-"""Kernels that differ in nothing but their ipykernel: same interpreter, same packages, another version laid over them."""
+"""Kernels that differ only in ipykernel: same interpreter and packages, with another version overlaid."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ import pytest
 
 NEWEST = "newest"
 RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"process {os.getpid()}")
-"""What all workers of a run have in common."""
+"""A folder that all workers of a run share."""
 ALSO_NEEDED = {"6": ["nest-asyncio>=1.4"]}
-"""What that major version requires and the environment, which has version 7, does not bring."""
+"""Requirements of that major version that the environment, with version 7, lacks."""
 
 
 class Kernels:
-    """Makes kernelspecs in a folder that stands in JUPYTER_PATH."""
+    """Creates kernelspecs in a folder listed in JUPYTER_PATH."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.versions: dict[str, str] = {}
 
     def __call__(self, version: str) -> str:
-        """The name of the kernel with this ipykernel (a version or ``newest``), made when first asked for."""
+        """Return the name of the kernel with this ipykernel (a version or ``newest``), created on first use."""
         name = f"ipykernel-{version}"
         if name not in self.versions:
             paths = [str(overlay(version)), os.environ.get("PYTHONPATH", "")]
@@ -41,7 +41,7 @@ class Kernels:
         return name
 
     def version_of(self, name: str) -> str:
-        """Which ipykernel this kernel runs."""
+        """Return the ipykernel version of this kernel."""
         return self.versions[name]
 
     def _what_runs(self, env: dict[str, str]) -> str:
@@ -57,11 +57,11 @@ class Kernels:
 
 
 def overlay(version: str) -> Path:
-    """A folder with only this ipykernel in it.
+    """Return a folder that contains only this ipykernel.
 
-    It is kept in the environment the tests run in; only the newest is asked for anew, once by all workers of a run.
+    Kept in the environment of the tests; only the newest is downloaded again, once per run for all workers.
     """
-    if sys.prefix == sys.base_prefix:  # no environment of ours to keep anything in
+    if sys.prefix == sys.base_prefix:  # no environment to keep it in
         return _installed(version, Path(tempfile.mkdtemp(prefix="agentnb-kernel-")))
     kept = Path(sys.prefix) / "kernels" / version
     kept.parent.mkdir(exist_ok=True)
@@ -78,7 +78,7 @@ def overlay(version: str) -> Path:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """No other worker installs here meanwhile."""
+    """Exclude installs by other workers."""
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -88,7 +88,7 @@ def _installed(version: str, target: Path) -> Path:
     exact = [f"ipykernel=={version}", *ALSO_NEEDED.get(version.partition(".")[0], [])]
     wanted = ["ipykernel"] if version == NEWEST else exact
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-deps", "--target"]
-    env = {key: value for key, value in os.environ.items() if key != "PIP_CONSTRAINT"}  # the lock holds one version only
+    env = {key: value for key, value in os.environ.items() if key != "PIP_CONSTRAINT"}  # the lock has one version only
     done = subprocess.run([*pip, str(target), *wanted], env=env, capture_output=True, text=True)
     if done.returncode:
         shutil.rmtree(target)
@@ -97,7 +97,7 @@ def _installed(version: str, target: Path) -> Path:
 
 
 def _do_without(reason: str) -> None:
-    """Without a package index these tests are skipped, in CI they fail."""
+    """Skip these tests without a package index; in CI they fail."""
     if os.environ.get("CI"):
         pytest.fail(reason)
     print(reason)

@@ -1,4 +1,4 @@
-"""What the wire carries and how smooth the page stays while something runs."""
+"""Traffic between kernel and page, and smoothness of the page."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a kernel to the page."""
+    """A message from a kernel to the page."""
 
     channel: str
     kind: str
     sent_at: float
-    """When the kernel made it, in seconds."""
+    """Time at which the kernel made it, in seconds."""
     content: dict[str, Any]
     size: int
 
 
 def decoded(frame: bytes | str) -> Message:
-    """A frame of the protocol ``v1.kernel.websocket.jupyter.org``, or of the older one in text."""
+    """Decode a frame of the protocol ``v1.kernel.websocket.jupyter.org``, or of the older text protocol."""
     if isinstance(frame, str):
         whole = json.loads(frame)
         return _message(whole["channel"], whole["header"], whole["content"], len(frame))
@@ -40,7 +40,7 @@ def _message(channel: str, header: dict[str, Any], content: dict[str, Any], size
 
 
 class Traffic:
-    """Every message from kernels to a page. Make it before the page is opened: it listens to connections that open."""
+    """Records every message from kernels to a page. Create it before the page: it listens to new connections."""
 
     def __init__(self, page: Any) -> None:
         self.messages: list[Message] = []
@@ -51,53 +51,53 @@ class Traffic:
             socket.on("framereceived", lambda frame: self.messages.append(decoded(frame)))
 
     def comm(self, models: list[str] | None = None) -> list[Message]:
-        """The messages to these widgets, or to all."""
-        found = [message for message in self.messages if message.kind == "comm_msg"]
-        return [message for message in found if models is None or message.content["comm_id"] in models]
+        """Return the messages to these widgets, or to all."""
+        messages = [message for message in self.messages if message.kind == "comm_msg"]
+        return [message for message in messages if models is None or message.content["comm_id"] in models]
 
 
 def most_in_a_second(messages: list[Message]) -> int:
-    """How many of them the kernel sent in the second that had most."""
+    """Return the largest number of messages that the kernel sent within a second."""
     times = sorted(message.sent_at for message in messages)
     return max((sum(start <= time < start + 1 for time in times) for start in times), default=0)
 
 
 def model_ids(outputs: list[dict[str, Any]]) -> list[str]:
-    """The widgets that these outputs show."""
+    """Return the widgets that these outputs show."""
     views = (output.get("data", {}).get("application/vnd.jupyter.widget-view+json") for output in outputs)
     return [view["model_id"] for view in views if view]
 
 
 @dataclass(frozen=True)
 class Shift:
-    """Something moved without the person having done anything."""
+    """A layout shift without an action of the person."""
 
     value: float
     at: float
     nodes: list[str]
-    """What moved: the classes of the elements."""
+    """Classes of the elements that moved."""
 
 
 @dataclass
 class Watched:
-    """What was seen while it was watched. All times are milliseconds of the page's clock."""
+    """Recorded gaps, tasks and shifts. All times are milliseconds of the page's clock."""
 
     frames: list[float] = field(default_factory=list)
     long_tasks: list[tuple[float, float]] = field(default_factory=list)
-    """Start and duration of what held the page for over 50 ms."""
+    """Start and duration of tasks that blocked the page for over 50 ms."""
     shifts: list[Shift] = field(default_factory=list)
 
     def gaps(self) -> list[tuple[float, float]]:
-        """Each gap between two frames, the largest first: how long, and when it began."""
-        found = [(later - earlier, earlier) for earlier, later in zip(self.frames, self.frames[1:], strict=False)]
-        return sorted(found, reverse=True)
+        """Return the gaps between frames, largest first: length and start."""
+        gaps_found = [(later - earlier, earlier) for earlier, later in zip(self.frames, self.frames[1:], strict=False)]
+        return sorted(gaps_found, reverse=True)
 
     def largest_gap(self) -> float:
-        """The longest time without a new frame."""
+        """Return the longest time without a new frame."""
         return self.gaps()[0][0]
 
     def moved(self, part: str) -> list[Shift]:
-        """The shifts of elements with these letters in a class."""
+        """Return the shifts of elements with these letters in a class."""
         return [shift for shift in self.shifts if any(part in node for node in shift.nodes)]
 
 
@@ -128,7 +128,7 @@ STOP = """() => {
 
 @contextmanager
 def watching(page: Any) -> Iterator[Watched]:
-    """Watch the page's frames, long tasks and layout shifts; what was seen is filled in at the end."""
+    """Record the page's frames, long tasks and layout shifts; the result is filled in at the end."""
     watched = Watched()
     page.evaluate(START)
     yield watched
@@ -140,31 +140,35 @@ def watching(page: Any) -> Iterator[Watched]:
 
 @dataclass
 class Work:
-    """What the page's main thread did while it was watched."""
+    """Recorded work of the page's main thread."""
 
     longest: float = 0.0
-    """Milliseconds of processor time of its longest task: so long it could draw no frame and hear nobody."""
+    """Processor time of its longest task in milliseconds, during which it drew no frame and received nothing."""
 
 
 @contextmanager
 def working(page: Any) -> Iterator[Work]:
-    """Watch the main thread of the page; what it did is filled in at the end.
+    """Record the main thread of the page; the result is filled in at the end.
 
-    The clock would also tell what else this machine does meanwhile. What a task took of a processor is the page's own.
+    Elapsed time would include other work of this machine; processor time belongs to the page alone.
     """
     work, browser = Work(), page.context.browser
     browser.start_tracing(page=page, categories=["toplevel"])
     yield work
-    page.evaluate("() => new Promise(done => setTimeout(done))")  # a task that has not ended has no length in the trace
+    page.evaluate("() => new Promise(done => setTimeout(done))")  # an unfinished task has no length in the trace
     events = json.loads(browser.stop_tracing())["traceEvents"]
-    main = {(one["pid"], one["tid"]) for one in events if one["args"].get("name") == "CrRendererMain"}
-    tasks = [one["tdur"] for one in events if "RunTask" in one["name"] and "tdur" in one and (one["pid"], one["tid"]) in main]
-    assert tasks, "this browser does not tell what its tasks take"
+    main = {(event["pid"], event["tid"]) for event in events if event["args"].get("name") == "CrRendererMain"}
+    tasks = [
+        event["tdur"]
+        for event in events
+        if "RunTask" in event["name"] and "tdur" in event and (event["pid"], event["tid"]) in main
+    ]
+    assert tasks, "this browser does not report the processor time of tasks"
     work.longest = max(tasks) / 1_000
 
 
 def busiest(attempt: Callable[[], Work], enough: float) -> float:
-    """The longest task (milliseconds) of the first of three attempts that has none above ``enough``, or of the best."""
+    """Return the longest task (ms) of the first of three attempts below ``enough``, or of the best attempt."""
     found: list[float] = []
     while len(found) < 3 and (not found or found[-1] > enough):
         found.append(attempt().longest)
@@ -172,5 +176,5 @@ def busiest(attempt: Callable[[], Work], enough: float) -> float:
 
 
 def elements(part: Any) -> int:
-    """How many elements stand in that part of the page."""
+    """Return the number of elements in this part of the page."""
     return int(part.evaluate("part => part.querySelectorAll('*').length"))

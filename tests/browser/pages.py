@@ -1,4 +1,4 @@
-"""A page with one notebook, in JupyterLab or in the classic Notebook 7: what a person does there, and what they see."""
+"""A page with one notebook, in JupyterLab or the classic Notebook 7: actions of a person, and visible results."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from page_scripts import (
 )
 
 SHOTS = "AGENTNB_SHOTS"
-"""The folder into which screenshots go. Without it none are made."""
+"""Folder for screenshots. Without it none are taken."""
 KERNELS_OWN = re.compile(
     r"Task was destroyed but it is pending!\s+task: <Task pending name='[^']*' coro=<_async_in_context\."
     r"|\S+ RuntimeWarning: coroutine '_async_in_context\.<locals>\.run_in_context' was never awaited"
 )
-"""ipykernel ends a subshell while it waits for messages, and Python says so in the cell in which it collects that garbage."""
+"""ipykernel ends a subshell while it waits for messages, and Python reports that in the cell that collects the garbage."""
 SHARED = "shared.ipynb"
-"""The notebook that tests share which need none of their own."""
+"""The notebook shared by tests that need none of their own."""
 
 
 class Lab:
-    """One page with one notebook."""
+    """A page with one notebook."""
 
     ADDRESS = "{url}/lab/tree/{notebook}?token=t&reset"
     NOT_OURS: tuple[str, ...] = (
         r"(?s)^Failed to execute 'removeChild' on 'Node'.*/jlab_core\.",
         r"^Could not restore the debugger state",
     )
-    """What this application complains about by itself, as patterns. JupyterLab: its splash screen is taken away twice; its
-    debugger has asked a kernel whose notebook was closed."""
+    """Patterns of this application's own console errors. JupyterLab: its splash screen is removed twice, and its
+    debugger asks a kernel of a closed notebook."""
 
     def __init__(self, page: Any, url: str, folder: Path) -> None:
         self.page = page
@@ -55,11 +55,11 @@ class Lab:
         self.folder = folder
         self.said: list[str] = []
         self.notebook = ""
-        """The one that was opened last."""
+        """The notebook opened last."""
         self.stays = False
-        """Whether the page goes from test to test: then a notebook is opened in it, and the page is not loaded again."""
+        """True if successive tests share the page: notebooks are then opened without loading the page again."""
         self._shares = False
-        """Whether the notebook that tests share is open."""
+        """True while the shared notebook is open."""
         self._opened: set[str] = set()
         """Notebooks whose kernels this page ends."""
         self._theme = "Light"
@@ -70,14 +70,14 @@ class Lab:
     # Notebooks and their kernels
 
     def write(self, notebook: str, cells: list[str], kernel: str = "python3") -> str:
-        """A new notebook of code cells in the server's folder; its name."""
+        """Write a new notebook of code cells in the server's folder; return its name."""
         empty = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
         coded = [empty | {"id": f"cell-{index}", "source": source} for index, source in enumerate(cells)]
         self._store(notebook, {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": coded}, kernel or "python3")
         return notebook
 
     def open(self, notebook: str, kernel: str | None = None, wait: bool = True) -> None:
-        """Open a notebook, with another kernel than it names if one is given, and wait until the kernel is there."""
+        """Open a notebook, optionally with another kernel, and wait until the kernel is ready."""
         self.notebook = notebook
         self._opened.add(notebook)
         self._shares = False
@@ -96,10 +96,10 @@ class Lab:
             self.page.wait_for_function(HEARS_OF_WIDGETS)
 
     def share(self, cells: list[str]) -> None:
-        """Show a notebook of code cells, and a kernel that has run nothing of them.
+        """Show a notebook of code cells with a reset kernel.
 
-        Seconds faster than `open`: notebook and kernel are those of the test before, which both have forgotten. For tests that
-        neither save nor open it again, nor end the kernel.
+        Seconds faster than `open`: it reuses the cleared notebook and kernel of the previous test. For tests that neither save
+        nor reopen the notebook nor end the kernel.
         """
         if self._shares:
             self.value("1", FORGET)
@@ -109,13 +109,13 @@ class Lab:
             self._shares = self.stays
 
     def _close(self, script: str) -> None:
-        """Close what a test left open. What JupyterLab says of that is no complaint of the next test."""
+        """Close notebooks left open by a test. Messages of JupyterLab about that do not count for the next test."""
         before = len(self.said)
         self.page.evaluate(script)
         del self.said[before:]
 
     def stored(self, notebook: str) -> dict[str, Any]:
-        """The notebook as it stands in its file."""
+        """Return the notebook as stored in its file."""
         return dict(json.loads((self.folder / notebook).read_text(encoding="utf-8")))
 
     def _store(self, notebook: str, content: dict[str, Any], kernel: str | None) -> None:
@@ -125,17 +125,17 @@ class Lab:
 
     def _wait_for_cells(self) -> None:
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
-        self.page.wait_for_function(f"() => {CURRENT}?.context.isReady")  # before that they may be those of an empty notebook
+        self.page.wait_for_function(f"() => {CURRENT}?.context.isReady")  # before that they may belong to an empty notebook
 
     def save(self) -> None:
-        """Save, and wait until it is saved."""
+        """Save and wait until it is saved."""
         self.command_done("docmanager:save")
 
     def reload(self, wait: bool = True) -> None:
-        """Load the page again; the kernel goes on. A kernel that is busy answers no fresh page: then do not wait.
+        """Reload the page; the kernel keeps running. A busy kernel answers no fresh page: do not wait then.
 
-        By its address, as a person who opens it in a new tab: what the server remembers of views that earlier tests opened,
-        which it writes some time later, is not opened with it.
+        Goes to its address, like a person with a new tab: views that earlier tests opened, which the server stores some time
+        later, are not restored.
         """
         self.page.goto(self.ADDRESS.format(url=self.url, notebook=self.notebook))
         self._wait_for_cells()
@@ -143,9 +143,9 @@ class Lab:
             self.wait_idle()
 
     def open_untrusted(self, notebook: str) -> str:
-        """Open a copy of a saved notebook that nobody here has signed, so that its outputs are not trusted; its name.
+        """Open a copy of a saved notebook without a signature, so that its outputs are untrusted; return its name.
 
-        What is signed is the content, so the copy gets a cell more.
+        The signature covers the content, so the copy gets another cell.
         """
         content = self.stored(notebook)
         content["cells"].append({"cell_type": "raw", "id": "from-elsewhere", "metadata": {}, "source": "From elsewhere."})
@@ -155,11 +155,11 @@ class Lab:
         return copy
 
     def trusts(self, index: int) -> bool:
-        """Whether the outputs of that cell are shown as they are."""
+        """True if the outputs of this cell are shown unsanitized."""
         return bool(self.page.evaluate(f"index => {CURRENT}.content.widgets[index].model.trusted", index))
 
     def tidy(self) -> None:
-        """Leave the page to the next test as this one found it."""
+        """Restore the page for the next test."""
         if self._theme != "Light":
             self.theme("Light")
         self.width(1400)
@@ -173,14 +173,14 @@ class Lab:
         self.said.clear()
 
     def end(self) -> None:
-        """Leave nothing to the next test: the theme is kept by the server, and so are the kernels."""
+        """Leave nothing to the next test: the server keeps the theme and the kernels."""
         if self._theme != "Light":
             self.theme("Light")
         self.page.context.close()
         self._end_kernels()
 
     def end_kernels(self) -> None:
-        """End the kernels, and let the page ask which there are: by itself it does so every few seconds."""
+        """End the kernels and refresh the page's list, which it otherwise updates every few seconds."""
         self._end_kernels()
         self.page.evaluate(LOOK_FOR_KERNELS)
 
@@ -192,21 +192,21 @@ class Lab:
             urllib.request.urlopen(asked, timeout=60).close()
 
     def allow(self, what: str) -> None:
-        """Let go on what waits for this in a kernel: see `story.Until`."""
+        """Release code in a kernel that waits for this: see `story.Until`."""
         (self.folder / what).touch()
 
-    # The kernel of the notebook that is open
+    # The kernel of the open notebook
 
     def wait_idle(self) -> None:
-        """Until the kernel is there and has nothing to do: it says so, and each cell that was sent to it has been answered."""
+        """Wait until the kernel is idle and every sent cell has a reply."""
         self.page.wait_for_function(IDLE)
 
     def kernel_status(self) -> str:
-        """What the page knows of its kernel: idle, busy, or unknown after a reload while a cell runs."""
+        """Return the kernel status known to the page: idle, busy, or unknown after a reload during a cell."""
         return str(self.page.evaluate(f"() => {KERNEL}?.status"))
 
     def value(self, expression: str, code: str = "") -> str:
-        """The repr of an expression in the kernel, asked for beside the notebook. ``code``: runs first, and shows nothing."""
+        """Return the repr of an expression in the kernel, evaluated outside the notebook. ``code`` runs first, silently."""
         asked = """([kernel, expression, code]) => {
             const asked = {code, silent: true, user_expressions: {it: expression}};
             return kernel.requestExecute(asked).done.then(reply => reply.content.user_expressions.it);
@@ -217,7 +217,7 @@ class Lab:
         return str(answer["data"]["text/plain"])
 
     def wait_for_value(self, expression: str, wanted: str) -> None:
-        """Until the expression has this repr in the kernel."""
+        """Wait until the expression has this repr in the kernel."""
         found = ""
         for _ in range(600):
             if (found := self.value(expression)) == wanted:
@@ -226,22 +226,22 @@ class Lab:
         raise AssertionError(f"{expression} is {found}, not {wanted}")
 
     def interrupt(self) -> None:
-        """What Kernel > Interrupt does."""
+        """Interrupt the kernel, like Kernel > Interrupt."""
         self.command("notebook:interrupt-kernel")
 
     # Commands and cells
 
     def command(self, name: str) -> None:
-        """Give a command of the application, and do not wait for it."""
+        """Run a command of the application without waiting."""
         self.page.evaluate("name => { window.jupyterapp.commands.execute(name) }", name)
 
     def command_done(self, name: str, **arguments: Any) -> None:
-        """Give a command and wait until it is done."""
+        """Run a command and wait until it is done."""
         script = "([name, arguments_]) => window.jupyterapp.commands.execute(name, arguments_).then(() => null)"
         self.page.evaluate(script, [name, arguments])
 
     def run_all(self) -> None:
-        """Run all cells and wait until the last one has run. What was stored of them before is cleared first."""
+        """Clear all outputs, run all cells and wait for the last one."""
         self.command_done("notebook:clear-all-cell-outputs")
         self.command("notebook:run-all-cells")
         self.page.wait_for_function(
@@ -253,44 +253,44 @@ class Lab:
         self.wait_idle()
 
     def start(self, index: int) -> None:
-        """Run that cell, and do not wait for it."""
+        """Start this cell without waiting."""
         self.activate(index)
         self.start_active()
 
     def run(self, index: int) -> None:
-        """Run that cell and wait until it has its number."""
+        """Run this cell and wait for its execution number."""
         self.start(index)
         self.wait_done(index)
 
     def run_above(self, index: int) -> None:
-        """Run all cells above that one and wait until they have run."""
+        """Run all cells above this one and wait for them."""
         self.activate(index)
         self.command("notebook:run-all-above")
         self.wait_done(index - 1)
 
     def wait_done(self, index: int) -> None:
-        """Until that cell has run and the kernel has nothing to do."""
+        """Wait until this cell has run and the kernel is idle."""
         script = f"index => {CURRENT}.content.model.sharedModel.cells[index].execution_count !== null"
         self.page.wait_for_function(script, arg=index)
         self.wait_idle()
 
     def activate(self, index: int) -> None:
-        """Make that cell the active one."""
+        """Make this cell active."""
         self.page.evaluate(f"index => {{ {CURRENT}.content.activeCellIndex = index }}", index)
 
     def cell(self, index: int) -> Any:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
 
     def output(self, index: int) -> Any:
-        """What stands below that cell."""
+        """Return the output area of this cell."""
         return self.cell(index).locator(".jp-Cell-outputWrapper")
 
     def outputs(self, index: int) -> list[dict[str, Any]]:
-        """The outputs of that cell as they would be saved."""
+        """Return the outputs of this cell as they would be saved."""
         return list(self.page.evaluate(f"index => {CURRENT}.content.model.sharedModel.cells[index].toJSON().outputs", index))
 
     def write_last(self, code: str) -> int:
-        """Put code into a new cell at the end; its index."""
+        """Append a cell with this code; return its index."""
         self.page.evaluate(
             f"""code => {{
                 const panel = {CURRENT};
@@ -306,62 +306,62 @@ class Lab:
         self.command("notebook:run-cell")
 
     def errors(self) -> list[str]:
-        """The errors that cells of the notebook show, but for what Python says of the kernel's own tasks."""
+        """Return the errors that cells show, except Python's messages about the kernel's own tasks."""
         shown = self.page.locator('.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.stderr"]').all_text_contents()
         return [text for text in shown if not KERNELS_OWN.match(text)]
 
     def _thrown(self, error: Any) -> None:
-        # Only the stack tells whose it is.
+        # Only the stack shows the origin.
         if not any(re.search(pattern, f"{error}\n{error.stack}") for pattern in self.NOT_OURS):
             self.said.append(str(error))
 
     def complaints(self) -> list[str]:
-        """The errors in the browser's console and those that nothing caught, but for the application's own."""
+        """Return console errors and uncaught exceptions, except the application's own."""
         return [text for text in self.said if not any(re.search(pattern, text) for pattern in self.NOT_OURS)]
 
     def state(self) -> str:
-        """What is open, and what its cells hold and show, as text."""
+        """Return the open views, and the content and outputs of the cells, as text."""
         return "\n".join([str(self.page.evaluate(STATE)), *self.said])
 
     def note_reached(self) -> None:
-        """Note from now on what is gone to: it is marked only for a moment."""
+        """Record navigation targets from now on: each is marked only for a moment."""
         self.page.evaluate(NOTE_REACHED)
 
     def wait_reached(self, text: str) -> None:
-        """Until something with this text was gone to since `note_reached`."""
+        """Wait until a target with this text was reached since `note_reached`."""
         self.page.wait_for_function(REACHED, arg=text)
 
     def go_to(self, link: Any, text: str) -> None:
-        """Click what leads to something with this text until it was reached: a frame may replace the link during a click."""
+        """Click a link until a target with this text is reached: a frame may replace the link during a click."""
         self.note_reached()
         for _ in range(20):
             link.click()
             if self.page.evaluate(REACHED_SOON, text):
                 return
-        raise AssertionError(f"{text} was not gone to")
+        raise AssertionError(f"{text} was not reached")
 
-    # How it looks
+    # Appearance
 
     def theme(self, name: str) -> None:
-        """``Light`` or ``Dark``."""
+        """Set the theme ``Light`` or ``Dark``."""
         self.command_done("apputils:change-theme", theme=f"JupyterLab {name}")
         self.page.wait_for_selector(f'body[data-jp-theme-name="JupyterLab {name}"]', state="attached")
         self._theme = name
 
     def width(self, pixels: int, height: int = 1000) -> None:
-        """How wide the window is."""
+        """Set the width of the window."""
         self.page.set_viewport_size({"width": pixels, "height": height})
 
     def scrolled(self) -> float:
-        """How far the notebook is scrolled down, in pixels."""
+        """Return the scroll position of the notebook in pixels."""
         return float(self.page.evaluate(f"() => {CURRENT}.content.outerNode.scrollTop"))
 
     def scroll(self, pixels: float) -> None:
-        """Scroll the notebook to there."""
+        """Scroll the notebook to this position."""
         self.page.evaluate(f"pixels => {{ {CURRENT}.content.outerNode.scrollTop = pixels }}", pixels)
 
     def second_view(self, index: int) -> Any:
-        """Create New View for Cell Output; that view."""
+        """Create New View for Cell Output; return the view."""
         self.activate(index)
         self.command("notebook:create-output-view")
         view = self.page.locator(".jp-LinkedOutputView").last
@@ -369,14 +369,14 @@ class Lab:
         return view
 
     def shot(self, name: str, part: Any = None) -> None:
-        """A picture of the page, or of a part of it, if a folder for them is set."""
+        """Take a picture of the page, or of a part of it, if a folder is set."""
         if folder := os.environ.get(SHOTS):
             Path(folder).mkdir(parents=True, exist_ok=True)
             (part or self.page).screenshot(path=Path(folder) / f"{name}.png")
 
 
 class Classic(Lab):
-    """The same in a classic Notebook 7: it has the same parts, at another address."""
+    """The classic Notebook 7: the same parts at another address."""
 
     ADDRESS = "{url}/notebooks/{notebook}?token=t"
     NOT_OURS = (r"^Cannot read properties of undefined \(reading 'schema'\)",)

@@ -1,4 +1,4 @@
-"""What the pictures of the README are made from, as one number that changes when they would look different.
+"""A hash of the sources of the README pictures, which changes when they would look different.
 
 ``make pictures`` stores it beside them; ``tests/test_readme_pictures.py`` compares.
 """
@@ -25,7 +25,7 @@ _DRAWN_BY_THE_PAGE = re.compile(r"const (?:SKELETON|STREAM) = `(.*?)`;", re.DOTA
 
 
 def made_from() -> str:
-    """The number: over the styles, the card's frame in the page, the story of the pictures, and a run in both its forms."""
+    """Return the hash of the styles, the card's frame in the page, the story of the pictures, and a run in both forms."""
     card = LiveCard()
     run = _story()
     for event in run.events[:-1]:

@@ -1,4 +1,4 @@
-"""A small widget for the tests of the test ground: it ticks, answers, and blocks its cell until told to stop."""
+"""A small widget that tests the browser setup: it ticks, answers, and blocks its cell until stopped."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Prototype(anywidget.AnyWidget):
 
 
 def block(name: str, ticks: int = 0) -> None:
-    """Show the widget, send that many messages, then hold the main thread until a click comes or a minute has passed."""
+    """Show the widget, send this many messages, then hold the main thread until a click or for a minute."""
     widget, stopped = Prototype(), threading.Event()
-    if hasattr(widget.comm, "_reply_subshell_for"):  # ipykernel 7.4 sends a reply back to where the comm last spoke
+    if hasattr(widget.comm, "_reply_subshell_for"):  # ipykernel 7.4 sends a reply back to the last channel of the comm
         widget.comm._reply_subshell_for = lambda _, default: default
 
     def heard(_: Any, content: dict[str, str], __: Any) -> None:

@@ -1,4 +1,4 @@
-"""Starting a Jupyter server on loopback, with homes of its own."""
+"""Starts a Jupyter server on loopback, with its own home folders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPTIONS = {
     "jupyterlab": ["--LabApp.expose_app_in_browser=True", "--LabApp.news_url=None"],
     "notebook": ["--JupyterNotebookApp.expose_app_in_browser=True"],
 }
-"""The module that is started, and what it alone is told. The page needs its ``window.jupyterapp``."""
+"""The module to start and its own options. The page needs its ``window.jupyterapp``."""
 
 NOT_NOTEBOOKS = (
     "audio",
@@ -38,14 +38,14 @@ NOT_NOTEBOOKS = (
     "terminal",
     "video",
 )
-"""Extensions of JupyterLab that have nothing to do with notebooks."""
+"""Extensions of JupyterLab unrelated to notebooks."""
 
 
 @contextmanager
 def serving(module: str, home: Path, kernelspecs: Path, without: tuple[str, ...] = ()) -> Iterator[tuple[str, Path]]:
-    """A server of that module; its address and the folder it shows, which holds a copy of the notebooks.
+    """Run a server of this module; return its address and its folder with a copy of the notebooks.
 
-    ``without``: extensions of JupyterLab that its pages do not load.
+    ``without``: extensions of JupyterLab to disable.
     """
     folder = home / "work"
     left_out = shutil.ignore_patterns(".agentnb", "*.executed.ipynb", ".ipynb_checkpoints")
@@ -55,7 +55,7 @@ def serving(module: str, home: Path, kernelspecs: Path, without: tuple[str, ...]
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     options = ["--allow-root", "--no-browser", f"--port={port}", "--IdentityProvider.token=t", f"--ServerApp.root_dir={folder}"]
-    options.append("--KernelManager.shutdown_wait_time=0.02")  # seconds that a kernel has to end by itself
+    options.append("--KernelManager.shutdown_wait_time=0.02")  # seconds for a kernel to end by itself
     command = [sys.executable, str(Path(__file__).with_name("server_of_forks.py")), module, *options, *OPTIONS[module]]
     with (home / "log").open("wb") as log:
         process = subprocess.Popen(command, env=_environment(home, kernelspecs), stdout=log, stderr=log)
@@ -64,7 +64,7 @@ def serving(module: str, home: Path, kernelspecs: Path, without: tuple[str, ...]
             _wait_for(url, process, home / "log")
             yield url, folder
         finally:
-            process.kill()  # seconds faster than to ask; the kernels have ended, and what they were forked from ends with it
+            process.kill()  # seconds faster than asking; the kernels have ended, and their fork parent ends with it
             process.wait(30)
 
 

@@ -1,4 +1,4 @@
-"""A model that says what it is told to say, as slowly as it is told to, and tools that take their time."""
+"""A scripted model with a chosen pace, and slow tools."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from agentnb.core.usage import Usage
 from agentnb.models import Reply
 
 HELD: list[str] = []
-"""What has come to an end in a tool: to be asked for from outside."""
+"""Names of tools that have ended, for queries from outside."""
 
 
 class Until(str):
-    """In a reply: say no more until the test allows this, with `Lab.allow`."""
+    """In a reply: pause until the test allows this with `Lab.allow`."""
 
     __slots__ = ()
 
 
 async def allowed(what: str) -> None:
-    """Wait for a file of this name beside the notebook: while a cell runs, a kernel hears nothing else of the test."""
+    """Wait for a file of this name beside the notebook: during a cell, the kernel receives nothing else from the test."""
     while not Path(what).exists():
         await asyncio.sleep(0.01)
 
@@ -35,7 +35,7 @@ async def allowed(what: str) -> None:
 class Slow:
     """Streams its replies word by word.
 
-    In a reply a number is a pause in seconds, an `Until` one that the test ends, and an exception is raised.
+    In a reply, a number is a pause in seconds, an `Until` is a pause that the test ends, and exceptions are raised.
     """
 
     name = "scripted:slow"
@@ -47,9 +47,9 @@ class Slow:
 
     async def stream(self, request: Any) -> AsyncIterator[Delta | Reply]:
         self.requests.append(request)
-        said = self.replies.pop(0)
+        reply = self.replies.pop(0)
         made: list[Any] = []
-        for part in said if isinstance(said, list) else [said]:
+        for part in reply if isinstance(reply, list) else [reply]:
             if isinstance(part, Exception):
                 raise part
             if isinstance(part, float | int):

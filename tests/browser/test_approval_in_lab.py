@@ -79,7 +79,7 @@ def test_call_is_shown_whole_and_approved(lab: Any) -> None:
     went_on(lab, index, "ran git status -s", "You approved")
 
 
-def test_call_is_approved_with_later_ones_and_the_sentence_follows_the_choice(lab: Any) -> None:
+def test_approval_of_later_calls_shows_the_sentence_of_each_choice(lab: Any) -> None:
     index, question = asked(lab, "always", BASH)
     question.get_by_role("button", name="Also allow later calls").click()
     calls, reach = question.get_by_label("Later calls to allow"), question.get_by_label("How long")
@@ -96,7 +96,7 @@ def test_call_is_approved_with_later_ones_and_the_sentence_follows_the_choice(la
     assert lab.value("run.questions[0].answer") == "{'always': 'bash(git status *)', 'reach': 'run'}"
 
 
-def test_typed_pattern_is_allowed_and_a_refused_one_stays_with_its_reason(lab: Any) -> None:
+def test_typed_pattern_is_granted_and_a_refused_one_shows_why(lab: Any) -> None:
     index, question = asked(lab, "pattern", BASH)
     question.get_by_role("button", name="Also allow later calls").click()
     question.get_by_label("Later calls to allow").select_option("")
@@ -113,7 +113,7 @@ def test_typed_pattern_is_allowed_and_a_refused_one_stays_with_its_reason(lab: A
     assert lab.value("run.questions[0].answer") == "{'always': 'bash(git *)', 'reach': 'session'}"
 
 
-def test_long_call_opens_at_its_beginning_with_its_answers_in_sight(lab: Any) -> None:
+def test_long_call_opens_at_its_top_with_answers_visible(lab: Any) -> None:
     index, question = asked(lab, "long", LONG)
     row, title = question.locator(".agentnb-answers"), question.get_by_text("Create src/long.py")
     for width in (700, 1400):
@@ -124,7 +124,7 @@ def test_long_call_opens_at_its_beginning_with_its_answers_in_sight(lab: Any) ->
     went_on(lab, index, "wrote src/long.py", "You approved")
 
 
-def test_arguments_are_changed_in_a_form_and_an_error_is_at_its_field(lab: Any) -> None:
+def test_arguments_are_edited_in_a_form_with_errors_at_fields(lab: Any) -> None:
     index, question = asked(lab, "edit", WRITE)
     question.locator(".agentnb-line-added", has_text='+    return "<script>" + text.strip()').wait_for()
     question.locator(".agentnb-line-removed", has_text='-    return "<b>" + text').wait_for()
@@ -199,7 +199,7 @@ AGAIN = """element => {
 }"""
 
 
-def test_typed_text_survives_a_new_drawing_and_a_question_works_after_a_reload(lab: Any) -> None:
+def test_typed_text_survives_redrawing_and_questions_survive_a_reload(lab: Any) -> None:
     index, question = asked(lab, "reload", BASH, GO.replace("--approve", "--background --approve"))
     lab.save()
     question.get_by_role("button", name="Edit").click()

@@ -1,4 +1,4 @@
-"""Runs that Python code of a cell begins, in a real JupyterLab: cards, nested runs, and one line for many."""
+"""Runs that Python code in a cell starts, in a real JupyterLab: cards, nested runs, and one line for many."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def kept_says(lab: Any, index: int, text: str) -> None:
     lab.cell(index).locator(".agentnb-run .agentnb-chip", has_text=text).first.wait_for()
 
 
-def test_an_awaited_run_has_a_card_that_hears_the_person_and_is_one_line_as_the_result(lab: Any) -> None:
+def test_awaited_run_has_a_live_card_and_one_line_result(lab: Any) -> None:
     index = shared(
         lab,
         "agent = Agent(Slow([ToolCall('ask_person', {'question': 'Which?', 'options': ['red', 'blue']}), 'Red it is.']), "
@@ -66,7 +66,7 @@ def test_an_awaited_run_has_a_card_that_hears_the_person_and_is_one_line_as_the_
     wait_until(lambda: lab.cell(index).locator(".agentnb-answer").count() == 1)
 
 
-def test_a_nested_run_is_shown_at_the_call_that_began_it_live_and_saved(lab: Any) -> None:
+def test_nested_run_is_shown_at_its_call_live_and_saved(lab: Any) -> None:
     index = shared(
         lab,
         "outer = Slow([ToolCall('read', {'question': 'Which species are in p.csv?'}), 'There are three.'])",
@@ -86,7 +86,7 @@ def test_a_nested_run_is_shown_at_the_call_that_began_it_live_and_saved(lab: Any
     lab.cell(index).locator(".agentnb-nested").get_by_text("Adelie").wait_for()
 
 
-def test_eight_runs_at_once_are_one_line_which_opens_to_a_list(lab: Any) -> None:
+def test_eight_concurrent_runs_are_one_expandable_line(lab: Any) -> None:
     index = shared(
         lab,
         "def one(n):\n"
@@ -110,7 +110,7 @@ def test_eight_runs_at_once_are_one_line_which_opens_to_a_list(lab: Any) -> None
     shots(lab, "eight-done-open")
 
 
-def test_one_of_many_that_asks_gets_a_card_and_nothing_is_left_of_it(lab: Any) -> None:
+def test_one_of_many_runs_gets_a_card_to_ask(lab: Any) -> None:
     index = shared(
         lab,
         "def one(n):\n"

@@ -1,4 +1,4 @@
-"""The trace browser in a real JupyterLab: open, find, filter, step, go to findings, save, reopen; and two runs side by side."""
+"""The trace browser in a real JupyterLab: search, filter, step, findings, save, reopen; and two runs side by side."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ GREET_AGAIN = """() => new Promise(done => {
     story.model.on('msg:custom', message => message.kind === 'opened' && done());
     story.greet();
 })"""
-"""As on a slow page, which greets until it is answered, and gets as many answers."""
+"""Simulates a slow page, which greets until it is answered and gets as many answers."""
 DIFF = "diff(made(0), made(1))"
-"""Alike in two rounds, other words in three, and then another call."""
+"""Equal in two rounds, different words in three, then a different call."""
 
 
 def opened(lab: Any, *cells: str) -> Any:
-    """The browser that the last cell shows."""
+    """Return the browser that the last cell shows."""
     lab.share(["%load_ext agentnb", *cells])
     lab.run_all()
     return live_in(lab)
 
 
 def live_in(lab: Any) -> Any:
-    found = lab.page.get_by_role("region", name="Trace browser")
-    found.wait_for()
-    found.locator("[data-variable]").first.wait_for()
-    return found
+    region = lab.page.get_by_role("region", name="Trace browser")
+    region.wait_for()
+    region.locator("[data-variable]").first.wait_for()
+    return region
 
 
 def until(part: Any, text: str) -> None:
@@ -72,7 +72,7 @@ def test_runs_are_found_filtered_paged_and_opened(lab: Any) -> None:
     wait_until(lambda: lab.page.evaluate("() => document.activeElement.dataset.place") == "100")
     live.get_by_label("Any state").select_option("interrupted")
     until(told, "1 to 100 of 115 runs, of 230")
-    until(live.locator("[data-variable]"), "found[1]")  # the open one was none of these
+    until(live.locator("[data-variable]"), "found[1]")  # the open run was none of these
     live.get_by_label("Find in all runs").press_sequentially('"step 3 of task 77"')
     until(told, "1 run, of 230")
     rows.click()
@@ -85,7 +85,7 @@ def test_runs_are_found_filtered_paged_and_opened(lab: Any) -> None:
 
 
 @pytest.mark.nightly("by day the list is opened by clicks")
-def test_keys_move_between_runs_and_rounds_but_not_in_a_field(lab: Any) -> None:
+def test_keys_move_between_runs_and_rounds_except_in_fields(lab: Any) -> None:
     live = opened(lab, TRACES)
     keys, at = lab.page.keyboard, live.locator("[data-at]")
     live.locator("[data-place]").first.focus()
@@ -110,7 +110,7 @@ def test_keys_move_between_runs_and_rounds_but_not_in_a_field(lab: Any) -> None:
     is_clean(lab)
 
 
-def test_failures_findings_and_words_are_gone_to(lab: Any) -> None:
+def test_failures_findings_and_search_words_are_navigable(lab: Any) -> None:
     live = opened(lab, EXAMPLE)
     wait_until(lambda: not live.get_by_label("Find in all runs").is_visible())  # it is the only one
     pane, at = live.locator("[data-run]"), live.locator("[data-at]")
@@ -131,7 +131,7 @@ def test_failures_findings_and_words_are_gone_to(lab: Any) -> None:
     is_clean(lab)
 
 
-def test_a_second_answer_to_a_greeting_leaves_the_reader_in_place(lab: Any) -> None:
+def test_second_greeting_leaves_the_reader_in_place(lab: Any) -> None:
     live = opened(lab, EXAMPLE)
     live.locator("[data-run] .agentnb-finding").first.get_by_role("link", name="4").first.click()
     until(live.locator("[data-at]"), "Round 4 of 7")
@@ -141,7 +141,7 @@ def test_a_second_answer_to_a_greeting_leaves_the_reader_in_place(lab: Any) -> N
     is_clean(lab)
 
 
-def test_nothing_moves_when_runs_are_opened(lab: Any) -> None:
+def test_opening_runs_moves_nothing(lab: Any) -> None:
     live = opened(lab, TRACES)
     with watching(lab.page) as watched:
         for place in (3, 0, 2):
@@ -152,9 +152,7 @@ def test_nothing_moves_when_runs_are_opened(lab: Any) -> None:
 
 
 @pytest.mark.nightly("by day test_saved_in_lab saves cards")
-def test_what_is_saved_shows_list_and_opened_run_without_a_kernel_and_lives_again_with_one(
-    lab: Lab, subtests: pytest.Subtests
-) -> None:
+def test_saved_browser_works_without_a_kernel_and_revives_with_one(lab: Lab, subtests: pytest.Subtests) -> None:
     lab.open(lab.write("traces.ipynb", ["%load_ext agentnb", TRACES]))
     lab.run_all()
     live = live_in(lab)
@@ -204,7 +202,7 @@ def test_every_word_can_be_read_in_both_themes_and_widths(lab: Any, subtests: py
                     lab.shot(f"{name}-{theme}-{width}", lab.page)
 
 
-def test_a_difference_leads_to_its_rounds_and_stands_side_by_side_where_there_is_room(lab: Any) -> None:
+def test_difference_links_to_rounds_and_is_side_by_side(lab: Any) -> None:
     lab.share(["%load_ext agentnb", MADE + DIFF])
     lab.run_all()
     shown = lab.page.locator(".agentnb-diff")
@@ -217,7 +215,7 @@ def test_a_difference_leads_to_its_rounds_and_stands_side_by_side_where_there_is
     )
 
     def distance() -> tuple[float, float]:
-        """How far to the right of the first column the second stands, and how far below it."""
+        """Return the offset of the second column from the first: to the right, and down."""
         first, second = (shown.locator(".agentnb-diff-column").nth(place).bounding_box() for place in (0, 1))
         return second["x"] - first["x"], second["y"] - first["y"]
 

@@ -1,4 +1,4 @@
-"""The live card, in a real JupyterLab: what one sees of a run, and what one can do to it."""
+"""The live card in a real JupyterLab: its content and its controls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GO = "%%agent -m model -t nap doze wait hold load_penguins plot essay\nGo."
 
 
 def opened(lab: Any, name: str, *cells: str, kernel: str | None = None) -> int:
-    """A notebook of its own with the story and these cells, all but the last of them run; the index of that one."""
+    """Open a separate notebook with the story and these cells, run all but the last; return the index of that one."""
     shutil.copy(STORY, lab.folder)
     lab.open(lab.write(f"{name}.ipynb", [SETUP, *cells], kernel))
     lab.run_above(len(cells))
@@ -31,7 +31,7 @@ def opened(lab: Any, name: str, *cells: str, kernel: str | None = None) -> int:
 
 
 def shared(lab: Any, *cells: str) -> int:
-    """The same in the notebook that tests share."""
+    """Do the same in the shared notebook."""
     shutil.copy(STORY, lab.folder)
     lab.share([SETUP, *cells])
     lab.run_above(len(cells))
@@ -39,18 +39,18 @@ def shared(lab: Any, *cells: str) -> int:
 
 
 def card(lab: Any, index: int) -> Any:
-    found = lab.cell(index).locator(".agentnb-card")
-    found.wait_for()
-    return found
+    shown_card = lab.cell(index).locator(".agentnb-card")
+    shown_card.wait_for()
+    return shown_card
 
 
 def chip(lab: Any, index: int, text: str) -> None:
-    """Wait until the live card says that."""
+    """Wait until the live card says this."""
     card(lab, index).locator("[data-slot=chip]", has_text=text).wait_for()
 
 
 def ended(lab: Any, index: int, text: str) -> None:
-    """Wait until the saved form stands there and says that."""
+    """Wait until the saved form appears and says this."""
     lab.cell(index).locator(".agentnb-run .agentnb-chip", has_text=text).wait_for()
 
 
@@ -62,7 +62,7 @@ def nothing_is_left(lab: Any) -> None:
 
 @pytest.mark.req("R3.37")
 @pytest.mark.parametrize("version", [pytest.param("7.3.0", marks=OLDER), pytest.param("7.4.0", marks=OLDER), "newest"])
-def test_stop_ends_a_sync_tool_of_a_blocked_cell_at_once(lab: Any, kernels: Any, version: str) -> None:
+def test_stop_ends_a_sync_tool_in_a_blocked_cell(lab: Any, kernels: Any, version: str) -> None:
     index = opened(lab, f"stop-{version}", NAP, GO, kernel=kernels(version))
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -87,7 +87,7 @@ def test_stop_ends_a_model_that_is_still_thinking(lab: Any) -> None:
     nothing_is_left(lab)
 
 
-def test_one_can_pause_say_something_and_let_it_go_on(lab: Any) -> None:
+def test_run_can_be_paused_messaged_and_resumed(lab: Any) -> None:
     model = "model = Slow([ToolCall('wait', {'what': 'pause-asked'}), [Until('pause-seen'), 'I heard you.']])"
     index = shared(lab, model, GO)
     lab.start(index)
@@ -117,7 +117,7 @@ def test_one_can_pause_say_something_and_let_it_go_on(lab: Any) -> None:
     nothing_is_left(lab)
 
 
-def test_one_can_tick_add_move_and_remove_todos_while_the_cell_runs(lab: Any) -> None:
+def test_todos_can_be_edited_while_the_cell_runs(lab: Any) -> None:
     index = shared(lab, DOZE, GO)
     lab.start(index)
     chip(lab, index, "Running doze")
@@ -147,7 +147,7 @@ def test_one_can_tick_add_move_and_remove_todos_while_the_cell_runs(lab: Any) ->
     nothing_is_left(lab)
 
 
-def test_a_round_opens_to_what_the_model_saw_while_the_cell_runs(lab: Any) -> None:
+def test_round_shows_what_the_model_saw_while_the_cell_runs(lab: Any) -> None:
     index = shared(lab, "model = Slow([ToolCall('load_penguins', {'path': 'x'}), ToolCall('nap', {'seconds': 600})])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -161,13 +161,13 @@ def test_a_round_opens_to_what_the_model_saw_while_the_cell_runs(lab: Any) -> No
         wait_until(lambda: words in seen.text_content())
     card(lab, index).get_by_role("button", name="Stop").click()
     ended(lab, index, "Stopped by you")
-    # What the reader had opened is open in what is kept.
+    # Folds that the reader opened are open in the saved form.
     wait_until(lambda: lab.output(index).locator(".agentnb-round").nth(1).locator(".agentnb-saw[open]").count() == 1)
     wait_until(lambda: lab.output(index).locator(".agentnb-round").nth(0).locator(".agentnb-saw[open]").count() == 0)
     nothing_is_left(lab)
 
 
-def test_tables_pictures_and_long_results_are_shown_as_such(lab: Any) -> None:
+def test_tables_pictures_and_long_results_are_displayed(lab: Any) -> None:
     calls = "[ToolCall('load_penguins', {'path': 'x'}), ToolCall('plot', {'kind': 'bar'}), ToolCall('essay', {'length': 3000})]"
     index = shared(lab, f"model = Slow([{calls}, ToolCall('nap', {{'seconds': 600}})])", GO)
     lab.start(index)
@@ -185,7 +185,7 @@ def test_tables_pictures_and_long_results_are_shown_as_such(lab: Any) -> None:
     nothing_is_left(lab)
 
 
-def test_an_interrupt_of_the_kernel_ends_the_card_too(lab: Any) -> None:
+def test_kernel_interrupt_ends_the_card(lab: Any) -> None:
     index = shared(lab, NAP, GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -195,7 +195,7 @@ def test_an_interrupt_of_the_kernel_ends_the_card_too(lab: Any) -> None:
     nothing_is_left(lab)
 
 
-def test_a_failed_run_says_so_and_is_folded(lab: Any) -> None:
+def test_failed_run_says_so_and_is_folded(lab: Any) -> None:
     index = shared(lab, "model = Slow([ToolCall('load_penguins', {'path': 'x'}), RuntimeError('no <i>luck</i>')])", GO)
     lab.run(index)
     ended(lab, index, "Failed")
@@ -206,7 +206,7 @@ def test_a_failed_run_says_so_and_is_folded(lab: Any) -> None:
     nothing_is_left(lab)
 
 
-def test_a_second_view_shows_the_whole_run_and_both_end_as_the_saved_form(lab: Any) -> None:
+def test_second_view_shows_the_whole_run_and_the_end(lab: Any) -> None:
     index = shared(lab, "model = Slow([['First.', ToolCall('nap', {'seconds': 600})]])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -218,7 +218,7 @@ def test_a_second_view_shows_the_whole_run_and_both_end_as_the_saved_form(lab: A
     nothing_is_left(lab)
 
 
-def test_on_ipykernel_6_the_card_shows_the_run_and_says_how_to_interrupt(lab: Any, kernels: Any) -> None:
+def test_old_ipykernel_card_says_how_to_interrupt(lab: Any, kernels: Any) -> None:
     index = opened(lab, "six", NAP, GO, kernel=kernels("6.31.0"))
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -232,7 +232,7 @@ def test_on_ipykernel_6_the_card_shows_the_run_and_says_how_to_interrupt(lab: An
 
 @pytest.mark.nightly("by day test_agent_cell counts the messages of a long reply")
 @pytest.mark.req("R0.11")
-def test_thousands_of_tokens_arrive_whole_in_few_messages_and_nothing_stutters(fresh_lab: Any) -> None:
+def test_thousands_of_tokens_arrive_in_few_messages_without_stutter(fresh_lab: Any) -> None:
     lab = fresh_lab
     text = " ".join(f"token{n}" + (".\n\n" if n % 40 == 39 else "") for n in range(size(1_500, nightly=5_000)))
     traffic = Traffic(lab.page)
@@ -263,7 +263,7 @@ STATUS = "() => [...document.querySelectorAll('[role=status].agentnb-unseen')].m
 
 
 def asking(lab: Any, name: str, **more: Any) -> tuple[int, Any]:
-    """A blocked cell whose run has just asked, and its card."""
+    """Return a blocked cell whose run has just asked, and its card."""
     call = f"ToolCall('ask_person', { ({'question': QUESTION} | more)!r})"
     index = shared(lab, f"from agentnb import ask_person\nmodel = Slow([{call}, [Until('{name}-heard'), 'I know now.']])", ASK)
     lab.start(index)
@@ -275,7 +275,7 @@ def asking(lab: Any, name: str, **more: Any) -> tuple[int, Any]:
 
 
 def went_on(lab: Any, name: str, index: int, told: str, shown: str) -> None:
-    """The run got ``told`` as the result of its tool, the card shows it as ``shown``, and it went on to the end."""
+    """Check that the run got ``told`` as the tool result, the card shows ``shown``, and the run ended."""
     chip(lab, index, "Thinking")
     wait_until(lambda: card(lab, index).locator(".agentnb-question").count() == 0)
     closed = lab.cell(index).locator(".agentnb-question-closed", has_text=QUESTION)
@@ -289,14 +289,14 @@ def went_on(lab: Any, name: str, index: int, told: str, shown: str) -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_a_question_with_choices_is_answered_with_a_button(lab: Any) -> None:
+def test_question_with_choices_is_answered_with_a_button(lab: Any) -> None:
     index, shown = asking(lab, "choices", options=["Adelie", "Gentoo"])
     shown.get_by_role("button", name="Gentoo").click()
     went_on(lab, "choices", index, "Gentoo", "You: Gentoo")
 
 
 @pytest.mark.req("KX.5")
-def test_a_question_is_answered_in_words(lab: Any) -> None:
+def test_question_is_answered_in_words(lab: Any) -> None:
     index, shown = asking(lab, "in-words")
     field = shown.get_by_label("Your answer")
     field.fill("The <i>third</i>")
@@ -344,13 +344,13 @@ model = Slow([ToolCall("count", {}), "I know now."])
 
 
 @pytest.mark.req("KX.5")
-def test_a_refused_answer_stays_in_its_field_with_the_reason(lab: Any) -> None:
+def test_refused_answer_stays_in_its_field_with_the_reason(lab: Any) -> None:
     index = shared(lab, COUNT, "%%agent -m model -t count\nGo.")
     lab.start(index)
     field = card(lab, index).get_by_label("Your answer, a whole number")
     error = card(lab, index).locator(".agentnb-question .agentnb-field-error")
     field.press("-")
-    field.press("Enter")  # the browser refuses it, in its own words
+    field.press("Enter")  # the browser refuses it in its own words
     error.filter(has_text=re.compile(".")).wait_for()
     field.fill("4")
     field.press("Enter")
@@ -365,7 +365,7 @@ def test_a_refused_answer_stays_in_its_field_with_the_reason(lab: Any) -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_a_question_can_be_declined(lab: Any) -> None:
+def test_question_can_be_declined(lab: Any) -> None:
     index, shown = asking(lab, "declined", options=["Adelie", "Gentoo"])
     shown.get_by_role("button", name="Decline").click()
     went_on(lab, "declined", index, "declined to answer", "You declined to answer")
@@ -380,7 +380,7 @@ model = Slow([ToolCall('wait', {'what': 'later'}), 'Up again.'])
 
 
 @pytest.mark.req("KX.5")
-def test_a_question_of_a_gate_is_put_aside_and_the_saved_form_says_how_to_answer(lab: Any) -> None:
+def test_postponed_gate_question_is_saved_with_the_answer_command(lab: Any) -> None:
     index = shared(lab, GATED, "%%agent -m model -t wait --gate careful\nGo.")
     lab.start(index)
     chip(lab, index, "Waiting for you")
@@ -407,12 +407,12 @@ IN_SIGHT = """([question, list]) => {
 
 
 def in_sight(lab: Any, shown: Any) -> None:
-    """Wait until the open question is in sight in the list of rounds."""
+    """Wait until the open question is visible in the list of rounds."""
     parts = [shown.locator(one).element_handle() for one in (".agentnb-question", "[data-rounds]")]
     lab.page.wait_for_function(IN_SIGHT, arg=parts)
 
 
-def test_a_question_behind_pictures_and_right_after_an_answer_is_scrolled_to(lab: Any) -> None:
+def test_new_question_is_scrolled_into_view(lab: Any) -> None:
     index = shared(lab, ASK_TWICE, ASK.replace("ask_person", "ask_person load_penguins plot doze"))
     lab.start(index)
     shown = card(lab, index)
@@ -435,12 +435,12 @@ model = Slow([[Thinking("I think. " * 20), Until("thought-opened"), "So.", ToolC
 """
 
 
-def test_a_thought_that_was_opened_while_it_streamed_stays_open_when_it_is_whole(lab: Any) -> None:
+def test_opened_thinking_stays_open_when_it_is_complete(lab: Any) -> None:
     index = shared(lab, THOUGHT, GO)
     lab.start(index)
     streaming = card(lab, index).locator("[data-stream] [data-fold='thinking:0']")
     streaming.locator("summary").click()
-    lab.second_view(index).locator(".agentnb-card", has_text="thinking").wait_for()  # for which all views are sent the whole
+    lab.second_view(index).locator(".agentnb-card", has_text="thinking").wait_for()  # so all views are sent the whole
     wait_until(lambda: streaming.get_attribute("open") is not None)
     streaming.locator("summary").focus()
     lab.allow("thought-opened")

@@ -1,4 +1,4 @@
-"""The live card keeps still: in a long run, for a reader who looks elsewhere, for the keyboard, in every theme and width."""
+"""The live card is calm: in long runs, for readers elsewhere, for the keyboard, in every theme and width."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rounds(lab: Any, index: int) -> Any:
 
 
 def scrolling(lab: Any, index: int) -> Work:
-    """How the page keeps up while the reader scrolls up through the rounds."""
+    """Measure the page while the reader scrolls up through the rounds."""
     box = rounds(lab, index).bounding_box()
     lab.page.mouse.move(box["x"] + 200, box["y"] + 200)
     with working(lab.page) as work:
@@ -69,12 +69,12 @@ COUNT_MADE = """() => {
 
 
 def made(lab: Any, first: int, after: int) -> int:
-    """How many elements the page made or changed while these rounds came: from where the first stood there to the other."""
+    """Count the elements that the page created or changed between the first and last of these rounds."""
     marks = {int(round_): count for round_, count in lab.page.evaluate("() => window.__made").items()}
     return int(marks[after] - marks[first])
 
 
-def test_a_long_run_stays_smooth(fresh_lab: Any) -> None:
+def test_long_run_stays_smooth(fresh_lab: Any) -> None:
     lab = fresh_lab
     index = opened(lab, "many", LONG, GO_ON)
     grown: list[float] = []
@@ -136,7 +136,7 @@ def wait_for_round(lab: Any, number: int) -> None:
     lab.page.wait_for_selector(f"[data-round='{number}']", state="attached")
 
 
-def test_while_words_stream_nothing_else_moves_and_a_reader_stays_where_they_are(lab: Any) -> None:
+def test_streaming_moves_nothing_else_and_keeps_the_scroll_position(lab: Any) -> None:
     index = shared(lab, CALM, GO_ON)
     below = lab.write_last("'a cell below'")
     lab.start(index)
@@ -183,7 +183,7 @@ FOCUSED = """() => {
 }"""
 
 
-def test_folds_selected_text_and_the_focus_survive_what_comes_in(lab: Any) -> None:
+def test_folds_selection_and_focus_survive_updates(lab: Any) -> None:
     index = shared(lab, HANDS, GO)
     lab.start(index)
     chip(lab, index, "Running wait")
@@ -206,7 +206,7 @@ def test_folds_selected_text_and_the_focus_survive_what_comes_in(lab: Any) -> No
     stop(lab, index)
 
 
-def test_what_is_being_typed_survives_what_comes_in(lab: Any) -> None:
+def test_typed_text_survives_updates(lab: Any) -> None:
     index = shared(lab, CALM, GO_ON)
     lab.start(index)
     wait_for_round(lab, 21)
@@ -235,7 +235,7 @@ REACHED = """() => {
 
 
 def tabbed(lab: Any, index: int) -> list[str]:
-    """The names of what Tab reaches in the card, from its first control on."""
+    """Return the names of the controls in the card, in Tab order."""
     card(lab, index).get_by_role("button", name="Pause").focus()
     found = []
     while (name := lab.page.evaluate(REACHED)) is not None and len(found) < 60:
@@ -244,7 +244,7 @@ def tabbed(lab: Any, index: int) -> list[str]:
     return found
 
 
-def test_every_control_has_a_name_and_tab_reaches_it(lab: Any) -> None:
+def test_every_control_has_a_name_and_is_reachable_by_tab(lab: Any) -> None:
     index = shared(lab, "model = Slow([[write('Load', 'Look'), ToolCall('essay', {'length': 3000})], " + NAP + "])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -268,7 +268,7 @@ def test_every_control_has_a_name_and_tab_reaches_it(lab: Any) -> None:
     stop(lab, index)
 
 
-def test_the_keys_of_the_notebook_do_nothing_to_it_from_within_the_card(lab: Any) -> None:
+def test_notebook_shortcuts_are_inactive_inside_the_card(lab: Any) -> None:
     index = shared(lab, "model = Slow([[write('Load', 'Look')], " + NAP + "])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -292,7 +292,7 @@ def test_the_keys_of_the_notebook_do_nothing_to_it_from_within_the_card(lab: Any
     stop(lab, index)
 
 
-def test_space_ticks_enter_opens_and_the_focus_stays(lab: Any) -> None:
+def test_space_ticks_enter_opens_and_focus_stays(lab: Any) -> None:
     index = shared(lab, "model = Slow([[write('Load', 'Look')], " + NAP + "])", GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -330,7 +330,7 @@ HEARD = "wanted => window.__said.filter(one => one !== 'Starting').slice(0, want
 
 
 @pytest.mark.req("R3.37", "R3.13")
-def test_a_screen_reader_hears_each_change_of_state_and_no_words_of_the_model(lab: Any) -> None:
+def test_screen_reader_hears_state_changes_but_no_model_text(lab: Any) -> None:
     words = " ".join(["word"] * 90)
     first = f"[{words!r}, ToolCall('wait', {{'what': 'heard-tool'}})]"
     index = shared(lab, f"model = Slow([{first}, [Until('heard-thinking'), 'Well done.']], pause=0.01)", GO)
@@ -342,8 +342,8 @@ def test_a_screen_reader_hears_each_change_of_state_and_no_words_of_the_model(la
         lab.allow(then)
     ended(lab, index, "Done")
     lab.wait_done(index)
-    said = lab.page.evaluate("() => window.__said")
-    assert [one for one in said if one != "Starting"] == wanted
+    spoken = lab.page.evaluate("() => window.__said")
+    assert [message for message in spoken if message != "Starting"] == wanted
 
 
 # Colours and widths
@@ -375,7 +375,7 @@ def one_can_read_it_in_the_light_and_in_the_dark_theme(lab: Any, index: int) -> 
     dark = card(lab, index).evaluate(COLOURS)
     lab.shot("calm-dark")
     assert faint(dark) == []
-    assert not {one[3] for one in dark} & {one[3] for one in light}
+    assert not {element[3] for element in dark} & {element[3] for element in light}
     lab.theme("Light")
 
 
@@ -393,7 +393,7 @@ def it_fits_a_narrow_window_and_uses_a_wide_one(lab: Any, index: int) -> None:
     lab.width(1400)
 
 
-def test_it_can_be_read_without_colour_in_any_theme_and_width_while_it_runs(lab: Any, subtests: pytest.Subtests) -> None:
+def test_running_card_is_readable_in_any_theme_and_width(lab: Any, subtests: pytest.Subtests) -> None:
     index = shared(lab, RICH, GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -411,7 +411,7 @@ def test_it_can_be_read_without_colour_in_any_theme_and_width_while_it_runs(lab:
     stop(lab, index)
 
 
-# What many cards leave
+# Leftovers of many cards
 
 LOOP = """
 from agentnb.models import ScriptedModel
@@ -425,14 +425,14 @@ COMMS = f"{KERNEL}._comms.size"
 
 
 def nodes(lab: Any) -> int:
-    """The DOM nodes there are after what nobody holds was thrown away, in the page or not."""
+    """Return the number of DOM nodes after garbage collection."""
     asked = lab.page.context.new_cdp_session(lab.page)
     for _ in range(3):
         asked.send("HeapProfiler.collectGarbage")
     return int(asked.send("Memory.getDOMCounters")["nodes"])
 
 
-def test_many_cards_leave_nothing_in_the_kernel_and_nothing_in_the_page(fresh_lab: Any) -> None:
+def test_many_cards_leave_nothing_in_kernel_or_page(fresh_lab: Any) -> None:
     lab = fresh_lab
     index = opened(lab, "leaks", LOOP, "go(20)")
 
@@ -450,5 +450,5 @@ def test_many_cards_leave_nothing_in_the_kernel_and_nothing_in_the_page(fresh_la
         lab.run(lab.write_last("go(60)"))
     assert left() <= (1 + 0.1 * batches) * early
     assert [
-        one for one in lab.complaints() if "processLuminoMessage" not in one
-    ] == []  # of ipywidgets, when its view goes early
+        complaint for complaint in lab.complaints() if "processLuminoMessage" not in complaint
+    ] == []  # of ipywidgets, if its view closes early

@@ -1,6 +1,6 @@
-"""The classic Notebook 7, which is another application than JupyterLab: cards, saved runs and the trace browser in it.
+"""The classic Notebook 7, a separate application from JupyterLab: cards, saved runs and the trace browser.
 
-All that needs it stands here: the worker that takes this file starts it, and the other one does not.
+All tests that need it are in this file, so that only one worker starts it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from waiting import wait_until
 pytestmark = [pytest.mark.browser, pytest.mark.nightly("by day in JupyterLab")]
 
 
-def test_a_click_reaches_a_blocked_cell(classic: Any, kernels: Any) -> None:
+def test_click_reaches_a_blocked_cell(classic: Any, kernels: Any) -> None:
     classic.open(classic.write("classic.ipynb", [PROTOTYPE, BLOCK], kernels("7.4.0")))
     classic.run(0)
     classic.start(1)
@@ -28,7 +28,7 @@ def test_a_click_reaches_a_blocked_cell(classic: Any, kernels: Any) -> None:
     assert classic.complaints() == []
 
 
-def test_a_card_works_as_well_as_in_jupyterlab(classic: Any) -> None:
+def test_card_works_as_in_jupyterlab(classic: Any) -> None:
     index = opened(classic, "classic-card", NAP, GO)
     classic.start(index)
     chip(classic, index, "Running nap")
@@ -39,7 +39,7 @@ def test_a_card_works_as_well_as_in_jupyterlab(classic: Any) -> None:
     assert classic.complaints() == []
 
 
-def test_a_run_during_which_the_page_is_loaded_again_is_saved_whole(classic: Any) -> None:
+def test_run_across_a_page_reload_is_saved_whole(classic: Any) -> None:
     index = opened(classic, "classic-reloaded", replies("hold", "classic"), GO)
     classic.start(index)
     chip(classic, index, "Running hold")
@@ -52,7 +52,7 @@ def test_a_run_during_which_the_page_is_loaded_again_is_saved_whole(classic: Any
     assert classic.complaints() == []
 
 
-def test_the_trace_browser_is_the_same(classic: Any) -> None:
+def test_trace_browser_works_as_in_jupyterlab(classic: Any) -> None:
     live = traces_opened(classic, EXAMPLE)
     live.get_by_role("button", name="Next round").click()
     until(live.locator("[data-at]"), "Round 1 of 7")

@@ -1,4 +1,4 @@
-"""The draft of a plan in a real JupyterLab: read, edited in its table, approved, declined."""
+"""The draft of a plan in a real JupyterLab: read, edited, approved and declined."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ GO = "%%agent --plans -m model -t tides_fetch tables_compare\nCompare the tides 
 
 
 def drafted(lab: Any, setup: str = SETUP, go: str = GO) -> tuple[int, Any]:
-    """Run the cell until its draft waits; its index and the question."""
+    """Run the cell until its draft waits; return its index and the question."""
     index = shared(lab, setup, go)
     lab.start(index)
     draft = card(lab, index).get_by_role("group", name="A draft of a plan")
@@ -49,7 +49,7 @@ def drafted(lab: Any, setup: str = SETUP, go: str = GO) -> tuple[int, Any]:
 
 
 @pytest.mark.req("R3.37", "R3.38")
-def test_a_draft_is_edited_in_its_table_and_what_is_approved_is_what_runs(lab: Any) -> None:
+def test_draft_is_edited_in_its_table_and_runs_as_approved(lab: Any) -> None:
     index, draft = drafted(lab)
     chip(lab, index, "Plan awaits your approval")
     shots(lab, "draft", draft)
@@ -81,7 +81,7 @@ def test_a_draft_is_edited_in_its_table_and_what_is_approved_is_what_runs(lab: A
 
 
 @pytest.mark.req("R3.37", "R3.39")
-def test_the_chip_counts_the_steps_of_a_plan_and_its_review_is_shown(lab: Any) -> None:
+def test_chip_counts_plan_steps_and_the_review_is_shown(lab: Any) -> None:
     setup = f"""{SETUP}
 STEPS = [step(1, "Fetch the table of Brest", ["tides_fetch"], station="brest"), step(2, "Wait", ["wait"], 1, what="plan-seen")]
 PLAN = json.dumps({{"steps": [*STEPS, step(3, "Tell", [], 1, 2)]}})
@@ -98,7 +98,7 @@ model = Slow([REVIEW, PLAN, VERDICT, "Compared.", "High."])
     nothing_is_left(lab)
 
 
-def test_a_draft_is_declined_with_a_reason_and_one_is_approved_in_words(lab: Any) -> None:
+def test_draft_is_declined_with_a_reason_or_approved_in_words(lab: Any) -> None:
     index, draft = drafted(lab, SETUP.replace('"Compared.", "Both are high at 05:10."', '"Then not."'))
     draft.get_by_role("button", name="Reject…").click()
     draft.get_by_label("Reason, for the model").fill("Too many stations")

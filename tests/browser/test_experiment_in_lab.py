@@ -1,4 +1,4 @@
-"""An experiment in a real JupyterLab: one table that fills in, no card of a run, and a comparison that can be read."""
+"""An experiment in a real JupyterLab: one table that fills in, no cards of runs, and a readable comparison."""
 
 from __future__ import annotations
 

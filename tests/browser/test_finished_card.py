@@ -1,4 +1,4 @@
-"""A finished card in a browser: how high and wide it is, that all of it can be read, and where its links lead."""
+"""A finished card in a browser: its size, its legibility, and its links."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from agentnb.display.markdown.markdown import markdown_html
 
 pytestmark = [pytest.mark.browser, pytest.mark.nightly("by day test_saved_in_lab and the tests of display")]
 MOST = 700
-"""Pixels of a finished card without figures and with a short answer."""
+"""Maximum height in pixels of a finished card without figures and with a short answer."""
 GROUNDS = {"light": ("#fff", "rgba(0, 0, 0, .87)"), "dark": ("#111", "rgba(255, 255, 255, .87)")}
-"""The ground of outputs and the colour of text, as JupyterLab has them."""
+"""Background of outputs and text colour in JupyterLab."""
 IN_SIGHT = """one => {
     const { top, bottom } = one.getBoundingClientRect();
     return one.checkVisibility() && bottom > 0 && top < innerHeight;
 }"""
 OPEN = "() => document.querySelectorAll('details').forEach(one => { one.open = true; })"
 MIXED = re.compile(r"color:color-mix\([^;]*;")
-"""What JupyterLab drops from a notebook that is not trusted."""
+"""Tags and attributes that JupyterLab drops from an untrusted notebook."""
 
 
 def show(page: Any, html: str, folder: Path, ground: str = "light") -> None:
-    """Load the page with this card, and nothing else, on that ground."""
+    """Load the page with only this card on this background."""
     colour, ink = GROUNDS[ground]
     style = f"body {{ margin: 0; background: {colour}; color: {ink}; font: 14px sans-serif }} p {{ margin: 0 0 1em }}"
     file = folder / "card.html"
@@ -42,24 +42,24 @@ def show(page: Any, html: str, folder: Path, ground: str = "light") -> None:
 
 
 def shown(browser: Any, html: str, folder: Path) -> Any:
-    """A page with this card."""
+    """Open a page with this card."""
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     show(page, html, folder)
     return page
 
 
 def check_every_word(page: Any, folder: Path, subtests: pytest.Subtests, name: str, html: str) -> None:
-    """Every word can be read, on light and dark ground, where the notebook is trusted and where it is not."""
+    """Check that every word is readable on light and dark backgrounds, in trusted and untrusted notebooks."""
     for ground in GROUNDS:
         for trust, form in {"trusted": html, "not trusted": MIXED.sub("", html)}.items():
             with subtests.test(name, ground=ground, trust=trust):
                 show(page, form, folder, ground)
                 page.evaluate(OPEN)
-                found = page.locator(".agentnb-run").evaluate(COLOURS)
-                assert len(found) >= 5 and faint(found) == []
+                colours = page.locator(".agentnb-run").evaluate(COLOURS)
+                assert len(colours) >= 5 and faint(colours) == []
 
 
-def test_no_finished_card_is_high_whatever_went_wrong(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_finished_card_has_a_bounded_height_whatever_happened(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     page = browser.new_page()
     for name, run in finished_runs().items():
         show(page, run_html(run), tmp_path)
@@ -78,10 +78,10 @@ ROOM = """run => {
     block.remove();
     return room;
 }"""
-"""The width of the output that holds a card, without the space at its end: JupyterLab leaves 20 px there for any output."""
+"""Width of the output that holds a card, without the 20 px that JupyterLab leaves at its end."""
 
 
-def test_in_exported_html_a_card_is_as_wide_as_its_cell(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_exported_card_is_as_wide_as_its_cell(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     card = new_output("display_data", data={"text/html": run_html(finished_runs()["six failed calls"])})
     notebook = new_notebook(cells=[new_code_cell("%%agent\nWhich is the heaviest?", execution_count=1, outputs=[card])])
     page = browser.new_page()
@@ -89,7 +89,7 @@ def test_in_exported_html_a_card_is_as_wide_as_its_cell(browser: Any, tmp_path: 
         html, _ = HTMLExporter(template_name=template).from_notebook_node(notebook)
         file = tmp_path / f"{template}.html"
         file.write_text(html, encoding="utf-8")
-        page.goto(file.as_uri(), wait_until="domcontentloaded")  # without a network: the page wants MathJax from it
+        page.goto(file.as_uri(), wait_until="domcontentloaded")  # offline: the page requests MathJax
         run = page.locator(".agentnb-run")
         for width in (700, 1400):
             with subtests.test(template, width=width):
@@ -104,7 +104,7 @@ def test_in_exported_html_a_card_is_as_wide_as_its_cell(browser: Any, tmp_path: 
     page.context.close()
 
 
-def test_a_formula_is_drawn_and_what_is_unseen_in_it_takes_no_room(browser: Any, tmp_path: Path) -> None:
+def test_formula_is_drawn_and_its_hidden_parts_take_no_space(browser: Any, tmp_path: Path) -> None:
     page = shown(browser, markdown_html("$\\frac{a}{b}$ and $\\frac{a+1}{b+2}$"), tmp_path)
     over, under = page.locator("mfrac").first.locator("mi").all()
     wait_until(lambda: over.bounding_box()["y"] + over.bounding_box()["height"] <= under.bounding_box()["y"] + 2)
@@ -114,24 +114,24 @@ def test_a_formula_is_drawn_and_what_is_unseen_in_it_takes_no_room(browser: Any,
     page.context.close()
 
 
-def test_no_word_is_broken_in_its_middle_though_jupyterlab_would(browser: Any, tmp_path: Path) -> None:
+def test_words_are_not_broken_in_the_middle(browser: Any, tmp_path: Path) -> None:
     page = shown(
         browser, "<style>pre { word-break: break-all }</style>" + run_html(finished_runs()["six failed calls"]), tmp_path
     )
     breaks = "run => [...run.querySelectorAll('pre, pre *')].map(one => getComputedStyle(one).wordBreak)"
-    found = page.locator(".agentnb-run").evaluate(breaks)
-    assert len(found) > 20 and set(found) == {"normal"}
+    breaks_found = page.locator(".agentnb-run").evaluate(breaks)
+    assert len(breaks_found) > 20 and set(breaks_found) == {"normal"}
     page.context.close()
 
 
-def test_every_word_can_be_read_on_light_and_dark_ground(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_word_is_readable_on_light_and_dark_backgrounds(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     page = browser.new_page()
     for name, run in finished_runs().items():
         check_every_word(page, tmp_path, subtests, name, run_html(run, details=True))
     page.context.close()
 
 
-def test_a_page_can_be_read_in_both_schemes(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_page_is_readable_in_both_colour_schemes(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     file = tmp_path / "page.html"
     file.write_text(page_html(finished_runs()["six failed calls"]), encoding="utf-8")
     for scheme in GROUNDS:
@@ -143,8 +143,8 @@ def test_a_page_can_be_read_in_both_schemes(browser: Any, tmp_path: Path, subtes
             page.context.close()
 
 
-def test_a_link_to_what_went_wrong_opens_the_transcript_at_its_round(browser: Any, tmp_path: Path) -> None:
-    """Without a script: the browser opens the folds around what a link leads to."""
+def test_link_to_a_failure_opens_the_transcript_at_its_round(browser: Any, tmp_path: Path) -> None:
+    """Runs without a script: the browser opens the folds around a link target."""
     page = shown(browser, run_html(finished_runs()["six failed calls"]), tmp_path)
     wrong = page.locator(".agentnb-wrong").first
     wait_until(lambda: wrong.inner_text() == "6 failed calls: rounds 2, 3, 4, 5, 6, 7")
@@ -155,10 +155,8 @@ def test_a_link_to_what_went_wrong_opens_the_transcript_at_its_round(browser: An
     page.context.close()
 
 
-def test_a_finding_leads_to_its_round_and_back_in_a_card_and_in_a_page(
-    browser: Any, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
-    """Without a script."""
+def test_finding_links_to_its_round_and_back(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Runs without a script."""
     run = load_trace("complex-fails")
     for name, html in (("card", run_html(run)), ("page", page_html(run))):
         with subtests.test(name):

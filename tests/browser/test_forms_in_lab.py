@@ -1,4 +1,4 @@
-"""Questions with a form or an address, in a real JupyterLab: filled, refused at the field, opened, declined, cancelled."""
+"""Forms and addresses in a real JupyterLab: filled, refused at the field, opened, declined, cancelled."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ GO = "%%agent -m model -t book\nGo."
 
 
 def asked(lab: Any, setup: str = ASKS, go: str = GO) -> tuple[int, Any]:
-    """Run the cell until its card asks; its index and the question."""
+    """Run the cell until its card asks; return its index and the question."""
     index = shared(lab, setup, go)
     lab.start(index)
     chip(lab, index, "Waiting for you")
@@ -55,13 +55,13 @@ def field(question: Any, name: str) -> Any:
 
 
 def error(question: Any, name: str, text: str) -> None:
-    """Wait until the form says that beside this field."""
+    """Wait until the form shows this error beside the field."""
     row = question.locator(".agentnb-form-field", has=question.page.get_by_label(re.compile(rf"^{name}")))
     row.locator(".agentnb-field-error", has_text=text).wait_for()
 
 
 @pytest.mark.req("KX.5")
-def test_form_is_filled_and_what_does_not_fit_is_said_at_its_field(lab: Any) -> None:
+def test_form_is_filled_and_errors_are_at_their_fields(lab: Any) -> None:
     index, question = asked(lab)
     question.get_by_text("book asks you").wait_for()
     question.get_by_text("Where the <b>confirmation</b> goes").wait_for()

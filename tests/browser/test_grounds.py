@@ -1,4 +1,4 @@
-"""The ground the browser tests stand on: kernels of several versions, the pages, and what measures them."""
+"""The basis of the browser tests: kernels of several versions, pages, and measuring."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from waiting import wait_until
 pytestmark = pytest.mark.browser
 PROTOTYPE = Path(__file__).with_name("prototype.py").read_text(encoding="utf-8")
 BLOCK = "block('one', ticks=20)"
-GROUND = pytest.mark.nightly("by day the tests of cards stand on this")
+GROUND = pytest.mark.nightly("the card tests of the daily suite cover this")
 
 
 def click_stop(page: Any) -> None:
-    """Click when the ticks are over: then surely the page has a subshell to speak to."""
+    """Click after the ticks: then the page surely has a subshell to send to."""
     page.page.locator(".prototype span", has_text="20").first.wait_for()
     page.page.locator(".prototype button").first.click()
 
 
 @pytest.mark.parametrize("version", ["7.3.0", *[pytest.param(version, marks=GROUND) for version in ("7.4.0", "newest")]])
-def test_a_click_reaches_a_blocked_cell_on_that_ipykernel(lab: Any, kernels: Any, version: str) -> None:
+def test_click_reaches_a_blocked_cell_on_each_ipykernel(lab: Any, kernels: Any, version: str) -> None:
     kernel = kernels(version)
     lab.open(lab.write(f"blocked-{version}.ipynb", [PROTOTYPE, BLOCK], kernel))
     assert lab.value("__import__('ipykernel').__version__") == repr(kernels.version_of(kernel))
@@ -39,7 +39,7 @@ def test_a_click_reaches_a_blocked_cell_on_that_ipykernel(lab: Any, kernels: Any
 
 
 @GROUND
-def test_on_ipykernel_6_no_click_is_heard_but_an_interrupt_is(lab: Any, kernels: Any) -> None:
+def test_old_ipykernel_receives_interrupts_but_no_clicks(lab: Any, kernels: Any) -> None:
     lab.open(lab.write("six.ipynb", [PROTOTYPE, BLOCK], kernels("6.31.0")))
     assert lab.value("__import__('ipykernel').__version__") == "'6.31.0'"
     lab.run(0)
@@ -51,7 +51,7 @@ def test_on_ipykernel_6_no_click_is_heard_but_an_interrupt_is(lab: Any, kernels:
 
 
 @GROUND
-def test_an_unsigned_copy_is_shown_untrusted_and_cleaned(lab: Any) -> None:
+def test_unsigned_copy_is_shown_untrusted_and_sanitized(lab: Any) -> None:
     lab.open(lab.write("signed.ipynb", [PROTOTYPE, BLOCK]))
     lab.run(0)
     lab.start(1)
@@ -69,7 +69,7 @@ def test_an_unsigned_copy_is_shown_untrusted_and_cleaned(lab: Any) -> None:
 
 
 @GROUND
-def test_a_reload_keeps_the_kernel_and_knows_no_more_than_the_file(fresh_lab: Any) -> None:
+def test_reload_keeps_the_kernel_and_the_saved_file_only(fresh_lab: Any) -> None:
     lab = fresh_lab
     lab.open(lab.write("kept.ipynb", ["kept = 41; kept"]))
     lab.run(0)
@@ -80,7 +80,7 @@ def test_a_reload_keeps_the_kernel_and_knows_no_more_than_the_file(fresh_lab: An
 
 
 @GROUND
-def test_a_second_view_of_an_output_shows_what_the_first_shows(lab: Any) -> None:
+def test_second_view_of_an_output_shows_the_same(lab: Any) -> None:
     lab.open(lab.write("views.ipynb", [PROTOTYPE, BLOCK]))
     lab.run(0)
     lab.start(1)
@@ -91,7 +91,7 @@ def test_a_second_view_of_an_output_shows_what_the_first_shows(lab: Any) -> None
     wait_until(lambda: "heard" in view.inner_text())
 
 
-def test_every_message_to_a_widget_is_counted(lab: Any) -> None:
+def test_every_widget_message_is_counted(lab: Any) -> None:
     traffic = Traffic(lab.page)
     lab.open(lab.write("traffic.ipynb", [PROTOTYPE, BLOCK]))
     lab.run(0)
@@ -104,13 +104,13 @@ def test_every_message_to_a_widget_is_counted(lab: Any) -> None:
     assert [message.content["data"]["content"]["n"] for message in customs] == list(range(1, 21))
 
 
-def test_of_the_seconds_that_messages_were_sent_in_the_fullest_counts() -> None:
+def test_rate_is_the_maximum_of_any_second() -> None:
     sent = [Message("iopub", "comm_msg", at, {}, 1) for at in (0.0, 0.5, 0.9, 1.2, 1.4, 3.0)]
     assert most_in_a_second(sent) == 4
     assert most_in_a_second([]) == 0
 
 
-def test_the_longest_task_is_told_by_what_it_took_of_a_processor(browser: Any) -> None:
+def test_longest_task_is_measured_in_processor_time(browser: Any) -> None:
     page = browser.new_page()
 
     def rest() -> Work:
@@ -119,13 +119,13 @@ def test_the_longest_task_is_told_by_what_it_took_of_a_processor(browser: Any) -
         return resting
 
     with working(page) as busy:
-        # Work, not time: on a crowded machine a second may hold little of it.
+        # Work, not time: on a crowded machine little of it fits into a second.
         page.evaluate("() => { let sum = 0; for (let i = 0; i < 3e8; i++) sum += Math.sqrt(i); return sum }")
     assert busiest(rest, 50) < 50 < busy.longest
     page.context.close()
 
 
-def test_a_held_page_shows_as_a_gap_and_a_long_task_and_a_push_as_a_shift(lab: Any) -> None:
+def test_measuring_detects_a_held_page_and_a_layout_shift(lab: Any) -> None:
     lab.open(lab.write("smooth.ipynb", ["1"]))
     with watching(lab.page) as watched:
         lab.page.evaluate("""async () => {
@@ -160,7 +160,7 @@ def test_theme_width_scroll_and_pictures(lab: Any, tmp_path: Path, monkeypatch: 
     wait_until(lambda: lab.scrolled() == 300)
 
 
-def test_what_the_page_complains_about_is_known(lab: Any) -> None:
+def test_page_complaints_are_collected(lab: Any) -> None:
     lab.open(lab.write("complains.ipynb", ["1"]))
     assert lab.complaints() == []
     lab.page.evaluate("() => console.error('said')")

@@ -1,4 +1,4 @@
-"""What models and tools say, at its worst, in the browser: in the live card, the saved form and the page."""
+"""The worst texts of models and tools in the browser: in the live card, the saved form and the page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTS = ["markup", "text", "links", "huge"]
 NIGHTLY = pytest.mark.nightly("by day the other tests show these texts")
 IMPORTS = "import hostile_runs\nfrom hostile_runs import play"
 EVERY = size(2, nightly=1)
-"""Of so many texts a live card shows one; pages show all."""
+"""A live card shows one of this many texts; pages show all."""
 
 
 class WatchedLab(Lab):
@@ -35,7 +35,7 @@ class WatchedLab(Lab):
 
 @pytest.fixture(scope="module")
 def watched_page(browser: Any, server: tuple[str, Path]) -> Iterator[StayingPage]:
-    """A page that the tests of this file share, and no others."""
+    """Return a page that only the tests of this file share."""
     page = StayingPage(browser, WatchedLab, *server)
     yield page
     page.close()
@@ -56,7 +56,7 @@ def opened(lab: WatchedLab, name: str, *cells: str) -> None:
 
 
 @pytest.mark.parametrize("part", [PARTS[0], *[pytest.param(part, marks=NIGHTLY) for part in PARTS[1:]]])
-def test_nothing_of_it_does_harm_live_saved_and_untrusted(watched_lab: WatchedLab, part: str) -> None:
+def test_hostile_text_is_harmless_live_saved_and_untrusted(watched_lab: WatchedLab, part: str) -> None:
     lab, guard = watched_lab, watched_lab.guard
     opened(lab, f"hostile-{part}", f"may_end = play({part!r}, every={EVERY})")
     before = outline(lab.page)
@@ -87,7 +87,7 @@ def test_nothing_of_it_does_harm_live_saved_and_untrusted(watched_lab: WatchedLa
 
 
 def _open_all(lab: Any, card: Any) -> None:
-    """What the model saw in some rounds, and all of what was cut."""
+    """Open the request view of some rounds, and all cut texts."""
     lab.page.evaluate("""() => {
         const card = document.querySelector('.agentnb-card');
         card.querySelector('[data-details]')?.click();
@@ -99,11 +99,11 @@ def _open_all(lab: Any, card: Any) -> None:
         for (const one of [...card.querySelectorAll('[data-do=all]')].slice(0, 30)) one.click();
     }""")
     card.locator(".agentnb-sight").nth(11).wait_for(state="attached")
-    _settled(lab.page)  # for what else was clicked: there may be less of it
+    _settled(lab.page)  # another click may have reduced their number
 
 
 def _cut_off(lab: Any) -> list[str]:
-    """What does not fit into its card, and can neither be scrolled to nor is marked as cut."""
+    """Return content that overflows its card and can neither be scrolled to nor is marked as cut."""
     return list(
         lab.page.evaluate("""() => [...document.querySelectorAll('.agentnb-run, .agentnb-run *')].filter(one => {
         const style = getComputedStyle(one);
@@ -119,14 +119,14 @@ def _unfold(lab: Any) -> None:
 
 
 def _settled(page: Any) -> None:
-    """Until the page has drawn what there is, and has had the time to run and fetch what it should not."""
+    """Wait until the page has drawn everything and had time to run and fetch forbidden things."""
     page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestIdleCallback(done)))")
     page.wait_for_timeout(200)
 
 
 @pytest.mark.parametrize("end", ["failed", "completed"])
 @pytest.mark.parametrize("part", PARTS)
-def test_nothing_of_it_does_harm_in_a_page(browser: Any, tmp_path: Path, part: str, end: str) -> None:
+def test_hostile_text_is_harmless_in_a_page(browser: Any, tmp_path: Path, part: str, end: str) -> None:
     file = save_trace(hostile_run(part, end), tmp_path / "run.html")
     page = browser.new_page()
     guard = Guard(page, file.as_uri())

@@ -17,28 +17,28 @@ pytestmark = pytest.mark.browser
 SHOW = "import agentnb\nbench = agentnb.label(['complex-fails', 'healthy', 'simple-fail'], {!r})\nbench"
 
 
-def test_keys_judge_one_run_after_the_other_and_do_nothing_to_the_notebook(lab: Any, tmp_path: Path) -> None:
+def test_keys_judge_runs_and_do_not_touch_the_notebook(lab: Any, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     lab.open(lab.write("label.ipynb", [SHOW.format(str(path))]))
     lab.run_all()
     bench = lab.page.get_by_role("region", name="Judge runs")
-    told = bench.get_by_role("status")
-    told.filter(has_text="Run 1 of 3, 0 judged").wait_for()
+    status = bench.get_by_role("status")
+    status.filter(has_text="Run 1 of 3, 0 judged").wait_for()
     wait_until(lambda: "repeated the answer" not in bench.inner_text() and "heat pumps" in bench.inner_text())
     bench.get_by_role("status").click()
     lab.page.keyboard.press("2")
-    told.filter(has_text="Run 2 of 3, 1 judged").wait_for()
+    status.filter(has_text="Run 2 of 3, 1 judged").wait_for()
     lab.page.keyboard.press("n")
-    told.filter(has_text="Run 3 of 3, 1 judged").wait_for()
+    status.filter(has_text="Run 3 of 3, 1 judged").wait_for()
     bench.get_by_role("button", name="1 healthy").click()
-    told.filter(has_text="Run 2 of 3, 2 judged").wait_for()
+    status.filter(has_text="Run 2 of 3, 2 judged").wait_for()
     lab.page.keyboard.press("u")
-    told.filter(has_text="Run 3 of 3, 1 judged").wait_for()
+    status.filter(has_text="Run 3 of 3, 1 judged").wait_for()
     lab.page.keyboard.press("x")  # it would cut the cell
     lab.page.keyboard.press("9")
     lab.page.keyboard.press("p")
-    told.filter(has_text="Run 2 of 3, 1 judged").wait_for()
-    assert [one.label for one in read_labels(path)] == [1]
+    status.filter(has_text="Run 2 of 3, 1 judged").wait_for()
+    assert [label.label for label in read_labels(path)] == [1]
     wait_until(lambda: bench.count() == 1 and lab.errors() == [] and lab.complaints() == [])
 
 
@@ -58,19 +58,19 @@ def test_sample_of_an_experiment_names_no_variant_on_the_page(lab: Any, tmp_path
     lab.open(lab.write("sample.ipynb", [support, SAMPLE.format(str(path))]))
     lab.run_all()
     bench = lab.page.get_by_role("region", name="Judge runs")
-    told = bench.get_by_role("status")
+    status = bench.get_by_role("status")
     for count in range(4):
-        told.filter(has_text=f"{count} judged").wait_for()
+        status.filter(has_text=f"{count} judged").wait_for()
         bench.filter(has_text="Task").filter(has_not_text="secret").wait_for()
         bench.get_by_role("button", name="1 healthy").click()
-    told.filter(has_text="All 4 runs are judged").wait_for()
+    status.filter(has_text="All 4 runs are judged").wait_for()
     judged = read_labels(path)
     assert sorted(one.run_id[:10] for one in judged) == ["secret_new"] * 2 + ["secret_old"] * 2
     assert {one.who for one in judged} == {"ada"}
 
 
 @pytest.mark.nightly("by day test_panel_in_lab ends the kernel of a panel")
-def test_when_its_kernel_has_gone_the_notebook_keeps_where_the_labels_are(lab: Any, tmp_path: Path) -> None:
+def test_notebook_keeps_the_path_of_labels_without_its_kernel(lab: Any, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     lab.open(lab.write("gone.ipynb", [SHOW.format(str(path))]))
     lab.run_all()
@@ -78,16 +78,18 @@ def test_when_its_kernel_has_gone_the_notebook_keeps_where_the_labels_are(lab: A
     bench.get_by_role("status").filter(has_text="Run 1 of 3, 0 judged").wait_for()
     bench.get_by_role("button", name="2 failed").click()
     bench.get_by_role("status").filter(has_text="Run 2 of 3, 1 judged").wait_for()
-    told = f"3 runs to judge by hand. Judgements are in {path}: agentnb.labels({str(path)!r}) reads them."
+    expected = f"3 runs to judge by hand. Judgements are in {path}: agentnb.labels({str(path)!r}) reads them."
     lab.save()
     (output,) = lab.stored("gone.ipynb")["cells"][0]["outputs"]
-    assert told in "".join(output["data"]["text/plain"]), "also in a notebook that is saved while it is used"
+    assert expected in "".join(output["data"]["text/plain"]), "also in a notebook that is saved while it is used"
     os.kill(int(lab.value("__import__('os').getpid()")), signal.SIGKILL)
     lab.page.locator(".jp-Dialog button", has_text="Ok").click()
     bench.wait_for(state="detached")
-    wait_until(lambda: told in lab.output(0).inner_text() and "Run this cell again to continue." in lab.output(0).inner_text())
+    wait_until(
+        lambda: expected in lab.output(0).inner_text() and "Run this cell again to continue." in lab.output(0).inner_text()
+    )
     lab.wait_idle()
     lab.save()
     (output,) = lab.stored("gone.ipynb")["cells"][0]["outputs"]
     assert (output["output_type"], set(output["data"])) == ("execute_result", {"text/html", "text/plain"})
-    assert [one.label for one in read_labels(path)] == [1] and lab.complaints() == []
+    assert [label.label for label in read_labels(path)] == [1] and lab.complaints() == []

@@ -1,4 +1,4 @@
-"""Limits, compaction and recovery, in a real JupyterLab: what one sees of them while they happen, and what is saved."""
+"""Limits, compaction and recovery in a real JupyterLab: live and saved."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KEEP_WIDTHS = """card => {
 
 
 @pytest.mark.req("KX.2")
-def test_cost_tokens_and_time_grow_beside_their_limits_and_do_not_jump(lab: Any) -> None:
+def test_cost_tokens_and_time_grow_without_layout_shifts(lab: Any) -> None:
     model = "model = Priced([*looks(1, Until('budget-seen')), *looks(5, 0.4), ToolCall('doze', {'seconds': 600})])"
     options = "--budget 0.5 --max-tokens 90000 --max-seconds 90 --max-tool-calls 8"
     index = shared(lab, PRICED, model, GO.format(options=options))
@@ -58,7 +58,7 @@ def test_cost_tokens_and_time_grow_beside_their_limits_and_do_not_jump(lab: Any)
     lab.wait_done(index)
 
 
-def test_a_summary_is_told_while_it_is_written_and_stays_in_what_is_saved(lab: Any) -> None:
+def test_summary_is_shown_while_written_and_in_the_saved_form(lab: Any) -> None:
     words = "## Original task\\n- Count the **penguins** <img src=x onerror=alert(1)>"
     model = f"model = Priced([*looks(4), [Until('summing'), {words!r}], *looks(1), [Until('opened'), 'Gentoo.']])".replace(
         "\\\\n", "\\n"
@@ -74,7 +74,7 @@ def test_a_summary_is_told_while_it_is_written_and_stays_in_what_is_saved(lab: A
     shown.get_by_role("button", name="Show guidance").click()
     seen = shown.locator("[data-ask]").first
     seen.locator("summary").first.click()
-    seen.locator("[data-fill] *").first.wait_for()  # answered in order: the kernel has heard of the other fold too
+    seen.locator("[data-fill] *").first.wait_for()  # answered in order: the kernel has received the other fold too
     wait_until(
         lambda: "4 messages summarized, because the conversation had more than 8 messages · $0.0123" in line.inner_text()
     )
@@ -88,7 +88,7 @@ def test_a_summary_is_told_while_it_is_written_and_stays_in_what_is_saved(lab: A
 
 
 @pytest.mark.req("KX.2")
-def test_a_run_at_its_limit_answers_with_what_it_has_and_says_how_to_go_on(lab: Any) -> None:
+def test_limited_run_gives_a_final_answer_and_a_next_command(lab: Any) -> None:
     model = "model = Priced([*looks(3), 'As **far** as I have seen.', 'And on.'])"
     index = shared(lab, PRICED, model, GO.format(options="--budget 0.036 --on-limit final_answer"))
     lab.run(index)
@@ -115,7 +115,7 @@ print(run.id[-8:])
 
 
 @pytest.mark.req("KX.11")
-def test_a_run_whose_process_died_is_gone_on_with_in_a_live_card_that_shows_where(lab: Any) -> None:
+def test_dead_run_is_recovered_in_a_live_card(lab: Any) -> None:
     cells = [PRICED + "model = Priced([*looks(2), 'Gentoo.'])", GO.format(options="-g off"), DIE, "%agent history 1"]
     index = shared(lab, *cells, "model = Priced([[600.0, 'Gentoo.']])", "%agent recover -m model")
     opened_run = lab.output(index - 2)

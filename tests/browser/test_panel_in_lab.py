@@ -35,12 +35,12 @@ FOCUSED = """() => {
     const focused = document.activeElement;
     return focused.dataset.run ? 'run' : focused.labels?.[0]?.innerText || focused.innerText;
 }"""
-"""What has the focus, in words."""
+"""Describe the focused element in words."""
 KEY = "sk-ant-" + "abc123" * 6
 
 
 def opened(lab: Any, *cells: str) -> Any:
-    """A notebook that shows the panel; its form."""
+    """Open a notebook with the panel; return its form."""
     lab.open(lab.write("panel.ipynb", [SETUP, *cells, PANEL]))
     lab.run_all()
     form = lab.page.get_by_role("region", name="Start a run")
@@ -57,7 +57,7 @@ def until(lab: Any, element: Any, text: str) -> None:
 
 
 def is_clean(lab: Any) -> None:
-    """No error of a cell or of the page, no traceback, no key, nothing that scrolls sideways."""
+    """Check for errors of cells or page, tracebacks, keys and sideways scrolling."""
     assert lab.errors() == [] and lab.complaints() == []
     shown = lab.page.locator(".agentnb-panel-whole")
     wait_until(lambda: "Traceback" not in shown.inner_text() and KEY not in shown.inner_text())
@@ -66,10 +66,10 @@ def is_clean(lab: Any) -> None:
     wait_until(lambda: lab.page.locator(".agentnb-panel-whole").evaluate(wide))
 
 
-def test_a_run_is_typed_started_watched_and_an_older_one_is_opened(lab: Any) -> None:
+def test_run_is_started_and_watched_and_older_ones_opened(lab: Any) -> None:
     form = opened(lab, OLDER)
     form.get_by_label("Prompt").click()
-    lab.page.keyboard.type("- Add with `add(1)`")  # at the speed of a machine, and started at once: nothing typed is missing
+    lab.page.keyboard.type("- Add with `add(1)`")  # typed at machine speed and started at once: nothing typed is missing
     form.get_by_role("checkbox", name="add").check()
     form.get_by_label("Model").fill("simulated:disciplined")
     form.get_by_label("Prompt").focus()
@@ -92,7 +92,7 @@ def test_a_run_is_typed_started_watched_and_an_older_one_is_opened(lab: Any) -> 
     is_clean(lab)
 
 
-def test_it_starts_and_stops_a_run_while_a_cell_keeps_the_kernel_busy(lab: Any) -> None:
+def test_panel_starts_and_stops_runs_while_the_kernel_is_busy(lab: Any) -> None:
     form = opened(lab)
     busy = lab.write_last("while 'run' not in globals():\n    time.sleep(0.05)\nrun.status")
     lab.start(busy)
@@ -112,7 +112,7 @@ def test_it_starts_and_stops_a_run_while_a_cell_keeps_the_kernel_busy(lab: Any) 
     is_clean(lab)
 
 
-def test_what_is_wrong_is_told_beside_the_button_and_nothing_typed_is_lost(lab: Any) -> None:
+def test_form_error_is_beside_the_button_and_keeps_the_input(lab: Any) -> None:
     form = opened(lab)
     before = runs(lab).count()
     form.get_by_label("Prompt").fill("Say hello")
@@ -133,7 +133,7 @@ def test_what_is_wrong_is_told_beside_the_button_and_nothing_typed_is_lost(lab: 
     is_clean(lab)
 
 
-def test_a_page_that_is_loaded_again_has_what_was_typed_and_new_functions_are_offered(lab: Any) -> None:
+def test_reloaded_page_keeps_input_and_offers_new_functions(lab: Any) -> None:
     form = opened(lab)
     form.get_by_label("Prompt").fill("half a thought")
     form.get_by_role("checkbox", name="nap").check()
@@ -151,7 +151,7 @@ def test_a_page_that_is_loaded_again_has_what_was_typed_and_new_functions_are_of
     wait_until(lambda: form.get_by_role("checkbox", name="nap").is_checked())
 
 
-def test_it_is_good_to_use_by_keys_alone_and_at_any_width(lab: Any) -> None:
+def test_panel_is_usable_by_keyboard_and_at_any_width(lab: Any) -> None:
     form = opened(lab, OLDER)
     form.get_by_label("Prompt").focus()
     names = []
@@ -175,7 +175,7 @@ def test_it_is_good_to_use_by_keys_alone_and_at_any_width(lab: Any) -> None:
     wait_until(lambda: listed.bounding_box()["x"] == started.bounding_box()["x"])
 
 
-def test_when_its_kernel_has_gone_the_notebook_keeps_a_sentence_and_the_run_that_is_shown(lab: Any) -> None:
+def test_notebook_keeps_a_sentence_and_the_run_without_its_kernel(lab: Any) -> None:
     form = opened(lab)
     form.get_by_label("Prompt").fill("- `nap(600)`")
     form.get_by_label("Model").fill("simulated:disciplined")

@@ -26,13 +26,13 @@ def nap(seconds: int) -> str:
     return 'slept'"""
 
 
-def test_the_quickstart_runs_and_an_own_tool_and_cell_work(lab: Any) -> None:
+def test_quickstart_runs_with_an_own_tool_and_cell(lab: Any) -> None:
     lab.open("01_quickstart.ipynb")
     lab.run_all()
     assert lab.errors() == []
     wait_until(lambda: lab.page.locator(".agentnb-run").count() >= 2)
     wait_until(lambda: lab.page.locator(".agentnb-answer").count() >= 1)
-    wait_until(lambda: lab.page.locator(".jp-OutputArea img").count() >= 1)  # the plot a tool drew
+    wait_until(lambda: lab.page.locator(".jp-OutputArea img").count() >= 1)  # the plot that a tool drew
     lab.write_last(OWN)
     lab.start_active()
     lab.wait_idle()

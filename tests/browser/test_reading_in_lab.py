@@ -1,4 +1,4 @@
-"""What helps to read a run in JupyterLab: failures one after the other, finding, copying, and the switch of the details."""
+"""Reading aids in JupyterLab: stepping through failures, search, copying, and the details switch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IN_SIGHT = """one => {
 }"""
 
 
-def test_a_running_card_leads_to_its_failures_and_finds_words(lab: Any) -> None:
+def test_running_card_links_to_its_failures_and_finds_words(lab: Any) -> None:
     index = shared(lab, FAILING.replace("THEN", NAP), GO)
     lab.start(index)
     chip(lab, index, "Running nap")
@@ -63,11 +63,11 @@ agent = Agent(Slow([*calls, ToolCall("nap", {"seconds": 600})]), [compare, nap],
 """
 
 
-def test_a_finding_leads_to_its_round_and_back_without_our_script_and_in_a_running_card(lab: Any) -> None:
+def test_finding_links_work_without_script_and_in_running_cards(lab: Any) -> None:
     index = shared(lab, FAILING.replace("THEN", NAP) + FOUND, "load_trace('complex-fails')", "await agent.run('Dig.')")
     lab.run(index - 1)
     saved = lab.cell(index - 1).locator(".agentnb-run")
-    saved.get_by_role("link", name="7").first.click()  # no live card has brought the script yet
+    saved.get_by_role("link", name="7").first.click()  # no live card has loaded the script yet
     saved.locator("[data-round='6']").wait_for()
     saved.get_by_role("link", name="↑ finding 1").last.click()
     wait_until(lambda: saved.locator(".agentnb-finding").is_visible())
@@ -86,7 +86,7 @@ def test_a_finding_leads_to_its_round_and_back_without_our_script_and_in_a_runni
     assert lab.complaints() == []
 
 
-def test_a_saved_card_gets_its_buttons_when_the_pointer_comes(lab: Any) -> None:
+def test_saved_card_gets_its_buttons_on_hover(lab: Any) -> None:
     lab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     index = shared(lab, FAILING.replace("THEN", "'**All** is compared.'"), GO)
     lab.run(index)
@@ -103,7 +103,7 @@ def test_a_saved_card_gets_its_buttons_when_the_pointer_comes(lab: Any) -> None:
     assert lab.complaints() == []
 
 
-def test_the_switch_of_the_details_is_remembered_for_the_next_card(lab: Any) -> None:
+def test_details_switch_is_remembered_for_the_next_card(lab: Any) -> None:
     index = shared(lab, FAILING.replace("THEN", NAP), GO)
     for pressed in (False, True):
         lab.run(index - 1)

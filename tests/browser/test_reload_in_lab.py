@@ -1,4 +1,4 @@
-"""What a page that was loaded again, or whose kernel died, puts into the notebook: the run, and nothing of a widget."""
+"""Reloaded pages and dead kernels: the notebook keeps the run and no widget."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def replies(tool: str, what: str) -> str:
 
 
 def kept(lab: Any, index: int) -> None:
-    """Wait until the document itself holds the run as HTML, also where it is out of sight."""
+    """Wait until the document itself has the run as HTML, even out of view."""
     script = """index => {
         const outputs = CURRENT.content.model.sharedModel.cells[index].toJSON().outputs;
         return outputs.length && outputs.every(one => !JSON.stringify(one.data ?? {}).includes('widget-view'));
@@ -33,7 +33,7 @@ def kept(lab: Any, index: int) -> None:
 
 
 def reopened(lab: Any, notebook: str, *runs: int) -> list[Any]:
-    """Save, end the kernel, and open the notebook anew: the cards of these cells, which are what was saved."""
+    """Save, end the kernel, and reopen the notebook; return the saved cards of these cells."""
     lab.save()
     stored = lab.stored(notebook)
     lab.end_kernels()
@@ -42,7 +42,7 @@ def reopened(lab: Any, notebook: str, *runs: int) -> list[Any]:
     shown = []
     for index in runs:
         outputs = stored["cells"][index]["outputs"]
-        assert [set(one["data"]) for one in outputs if "data" in one and "agentnb-run" in json.dumps(one)] == [
+        assert [set(output["data"]) for output in outputs if "data" in output and "agentnb-run" in json.dumps(output)] == [
             {"text/html", "text/plain"}
         ]
         lab.cell(index).scroll_into_view_if_needed()
@@ -52,7 +52,7 @@ def reopened(lab: Any, notebook: str, *runs: int) -> list[Any]:
     return shown
 
 
-def test_a_run_during_which_the_page_is_loaded_again_or_the_notebook_closed_is_saved_whole(lab: Any) -> None:
+def test_run_across_a_reload_or_closing_is_saved_whole(lab: Any) -> None:
     index = opened(lab, "reloaded", replies("wait", "reloaded-1"), BACKGROUND)
     lab.start(index)
     chip(lab, index, "Running wait")
@@ -96,30 +96,30 @@ model = Slow([first, ["On **it**.", ToolCall("nap", {"seconds": 600})]])
 
 
 def is_dead(lab: Any, index: int) -> None:
-    """The card says what to type, keeps what the page knew, and shows nothing as running or to be clicked."""
+    """Check that the card says what to type, keeps its content, and shows nothing as running or clickable."""
     run = lab.cell(index).locator(".agentnb-run")
     run.get_by_text(DEAD).wait_for()
     wait_until(lambda: run.locator(".agentnb-chip").all_inner_texts() == ["■ Interrupted"])
     calls = run.locator(".agentnb-tool-state")
-    wait_until(lambda: calls.all_inner_texts() == ["■ interrupted"])  # calls that went well have no mark
+    wait_until(lambda: calls.all_inner_texts() == ["■ interrupted"])  # successful calls have no mark
     wait_until(
         lambda: run.locator("strong", has_text="it").count() == 1 and run.locator("td", has_text="Chinstrap").count() == 1
     )
     wait_until(lambda: "○ Load" in " ".join(run.inner_text().split()))
-    # The page may put its own tools over it, for as long as the pointer is there: copy, find.
+    # The page may cover it with its own tools (copy, find) while the pointer is there.
     wait_until(lambda: run.locator(":is(button, input, form, progress):not(.agentnb-tools *)").count() == 0)
     wait_until(lambda: "running" not in run.inner_text() and "Running" not in run.inner_text())
 
 
 def halfway(lab: Any, index: int) -> None:
-    """Run the first two cells anew, and that one up to where it naps."""
+    """Rerun the first two cells, and this one up to its nap."""
     for before in range(2):
         lab.run(before)
     lab.start(index)
     chip(lab, index, "Running nap")
 
 
-def test_when_the_kernel_dies_is_restarted_or_shut_down_what_the_page_knew_is_kept(lab: Any) -> None:
+def test_page_keeps_its_content_when_the_kernel_ends(lab: Any) -> None:
     index = opened(lab, "killed", HALF, GO)
     background = lab.write_last(BACKGROUND)
     process = int(lab.value("__import__('os').getpid()"))
@@ -127,7 +127,7 @@ def test_when_the_kernel_dies_is_restarted_or_shut_down_what_the_page_knew_is_ke
     chip(lab, index, "Running nap")
     os.kill(process, signal.SIGKILL)
     is_dead(lab, index)
-    lab.page.locator(".jp-Dialog button", has_text="Ok").click()  # that it died, and is restarted
+    lab.page.locator(".jp-Dialog button", has_text="Ok").click()  # the message that the kernel died and restarts
     for theme in ("Light", "Dark"):
         lab.theme(theme)
         for width in (700, 1400):
@@ -137,14 +137,14 @@ def test_when_the_kernel_dies_is_restarted_or_shut_down_what_the_page_knew_is_ke
     halfway(lab, index)
     lab.page.evaluate(RESTART)
     is_dead(lab, index)
-    lab.page.evaluate("() => window.restarted")  # before that the server cannot end the kernel
+    lab.page.evaluate("() => window.restarted")  # earlier, the server cannot end the kernel
     lab.wait_idle()
     halfway(lab, background)
     lab.command("kernelmenu:shutdown")  # a run that waits in its cell would be stopped first
     is_dead(lab, background)
     reopened(lab, "killed.ipynb", index, background)
-    for one in (index, background):
-        is_dead(lab, one)
+    for cell in (index, background):
+        is_dead(lab, cell)
 
 
 ELSEWHERE = """async (source) => {
@@ -163,10 +163,10 @@ ELSEWHERE = """async (source) => {
     hooks.initialize({model});
     hooks.render({model, el: document.body});
 }"""
-"""The module of a card in a page that leads to no notebook, as in VS Code and Colab."""
+"""The module of a card in a page without a notebook, as in VS Code and Colab."""
 
 
-def test_where_the_page_leads_to_no_notebook_nothing_breaks_and_the_card_says_what_is_lost(browser: Any) -> None:
+def test_page_without_a_notebook_warns_that_output_is_unsaved(browser: Any) -> None:
     page = browser.new_page()
     said: list[str] = []
     page.on("pageerror", lambda error: said.append(str(error)))
@@ -184,6 +184,6 @@ def test_where_the_page_leads_to_no_notebook_nothing_breaks_and_the_card_says_wh
     wait_until(lambda: "Saved as x.html" in page.inner_text("body"))
     page.evaluate("() => { window.dead = true }")
     page.get_by_role("button", name="Save as HTML").click()
-    wait_until(lambda: "All of it" in page.inner_text("body"))  # a kernel that dies now takes nothing away
+    wait_until(lambda: "All of it" in page.inner_text("body"))  # a kernel that dies now removes nothing
     assert said == []
     page.context.close()

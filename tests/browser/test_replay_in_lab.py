@@ -1,4 +1,4 @@
-"""The button of a failed run in a real JupyterLab: what a replay makes of the run, on a click."""
+"""The replay button of a failed run in a real JupyterLab: the effect of a click."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COMMAND = "Replay under matrix: %replay run -g matrix -p matrix"
 
 @pytest.fixture
 def card(lab: Any) -> Any:
-    """The card of a run that reached its limit."""
+    """Return the card of a run that reached its limit."""
     lab.share([SETUP, CELL])
     lab.run_all()
     card = lab.output(1).locator(".agentnb-run")
@@ -42,7 +42,7 @@ def card(lab: Any) -> Any:
     return card
 
 
-def test_click_replays_a_failed_run_and_says_what_came_of_it(lab: Any, card: Any) -> None:
+def test_click_replays_a_failed_run_and_shows_the_outcome(lab: Any, card: Any) -> None:
     button = card.get_by_role("button", name="Replay under matrix")
     button.wait_for()
     wait_until(lambda: "%replay" not in card.inner_text())
@@ -53,7 +53,7 @@ def test_click_replays_a_failed_run_and_says_what_came_of_it(lab: Any, card: Any
     wait_until(lambda: not button.is_visible())
     assert lab.value("replayed == [run.id]") == "True"
     lab.write_last("run")
-    lab.start_active()  # the same run shown again says the same
+    lab.start_active()  # the same run shown again has the same text
     lab.output(2).get_by_text("Under matrix: The run ended").wait_for()
     assert COMMAND in "".join(lab.outputs(1)[0]["data"]["text/plain"])
     assert "button" not in "".join(lab.outputs(1)[0]["data"]["text/html"])
@@ -70,7 +70,7 @@ def test_opened_run_of_the_trace_browser_has_the_button(lab: Any, card: Any) -> 
     assert lab.errors() == [] and lab.complaints() == []
 
 
-def test_replay_that_fails_is_one_line_in_the_card(lab: Any, card: Any) -> None:
+def test_failed_replay_is_one_line_in_the_card(lab: Any, card: Any) -> None:
     lab.value("1", "replay_button.replay = broken")
     button = card.get_by_role("button", name="Replay under matrix")
     button.click()

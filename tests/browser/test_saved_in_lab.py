@@ -1,4 +1,4 @@
-"""What stays of a run when the notebook is saved: opened by others, in other programs, and as a page of its own."""
+"""Saved runs: opened by others, in other programs, and as a page."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from waiting import wait_until
 
 pytestmark = pytest.mark.browser
 FIRST_RUN = 9
-"""The cell of the quickstart with the first run."""
+"""The quickstart cell with the first run."""
 FAILING = 22
-"""And the one in which tools fail."""
+"""The quickstart cell with failing tools."""
 OPEN = "() => document.querySelectorAll('details').forEach(one => { one.open = !one.closest('.agentnb-sight'); })"
 
 
 @pytest.fixture(scope="module")
 def saved(staying_page: StayingPage) -> Path:
-    """The quickstart, run and saved in JupyterLab."""
+    """Return the quickstart, run and saved in JupyterLab."""
     lab = staying_page.take()
     lab.open("01_quickstart.ipynb")
     lab.run_all()
@@ -40,12 +40,12 @@ def outputs(notebook: Path) -> list[dict[str, Any]]:
 
 
 def cards(notebook: Path) -> list[str]:
-    """The HTML of each run that the notebook shows."""
-    found = ["".join(one.get("data", {}).get("text/html", "")) for one in outputs(notebook)]
+    """Return the HTML of each run in the notebook."""
+    found = ["".join(output.get("data", {}).get("text/html", "")) for output in outputs(notebook)]
     return [html for html in found if 'class="agentnb-run"' in html]
 
 
-def test_the_file_holds_html_and_text_and_nothing_of_a_widget(saved: Path) -> None:
+def test_file_has_html_and_text_and_no_widget(saved: Path) -> None:
     content = json.loads(saved.read_text("utf-8"))
     assert "widgets" not in content["metadata"]
     assert len(cards(saved)) >= 6
@@ -56,11 +56,11 @@ def test_the_file_holds_html_and_text_and_nothing_of_a_widget(saved: Path) -> No
     assert "widget" not in json.dumps([output.get("data", {}) for output in outputs(saved)])
 
 
-def test_somebody_without_a_kernel_reads_all_of_it(lab: Any, saved: Path) -> None:
+def test_saved_run_is_readable_without_a_kernel(lab: Any, saved: Path) -> None:
     lab.open_untrusted(saved.name)
     lab.end_kernels()
     wait_until(lambda: not lab.trusts(FIRST_RUN))
-    lab.output(FIRST_RUN).scroll_into_view_if_needed()  # what is far away, JupyterLab hides
+    lab.output(FIRST_RUN).scroll_into_view_if_needed()  # JupyterLab hides distant cells
     run = lab.output(FIRST_RUN).locator(".agentnb-run")
     shown = "chip => chip.innerText !== ''"
     lab.page.wait_for_function(shown, arg=run.locator(".agentnb-chip").element_handle())
@@ -94,7 +94,7 @@ FOLD = """run => run.querySelectorAll('details').forEach(one => {
 UNFOLD = "run => run.querySelectorAll('details').forEach(one => { one.open = !one.closest('.agentnb-saw'); })"
 
 
-def test_it_stays_in_its_box_untrusted(lab: Any, saved: Path, subtests: pytest.Subtests) -> None:
+def test_untrusted_run_stays_in_its_box(lab: Any, saved: Path, subtests: pytest.Subtests) -> None:
     lab.open_untrusted(saved.name)
     for width in (1400, 700):
         lab.width(width, 1400)
@@ -126,8 +126,8 @@ def test_nbconvert_writes_a_readable_run(saved: Path, kind: str) -> None:
     assert "widget-view" not in text
 
 
-def test_running_it_without_a_browser_leaves_no_widget_in_the_file(tmp_path: Path) -> None:
-    """As nbconvert --execute and papermill do."""
+def test_execution_without_a_browser_leaves_no_widget(tmp_path: Path) -> None:
+    """Runs it like nbconvert --execute and papermill."""
     import nbformat
     from nbclient import NotebookClient
 
@@ -140,7 +140,7 @@ def test_running_it_without_a_browser_leaves_no_widget_in_the_file(tmp_path: Pat
     assert all(set(data) <= {"text/html", "text/plain", "text/markdown"} for data in shown)
 
 
-def test_without_any_style_it_reads_well_in_order(browser: Any, saved: Path, tmp_path: Path) -> None:
+def test_saved_run_reads_in_order_without_styles(browser: Any, saved: Path, tmp_path: Path) -> None:
     """GitHub keeps neither styles nor classes."""
     bare = [re.sub(r' (?:style|class|data-[a-z-]+|role|aria-[a-z]+|tabindex)="[^"]*"', "", html) for html in cards(saved)]
     file = tmp_path / "bare.html"
@@ -168,7 +168,7 @@ def test_without_any_style_it_reads_well_in_order(browser: Any, saved: Path, tmp
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [700, 1400])
-def test_the_page_is_good_on_any_ground(browser: Any, saved: Path, tmp_path: Path, scheme: Any, width: int) -> None:
+def test_page_is_readable_on_any_background(browser: Any, saved: Path, tmp_path: Path, scheme: Any, width: int) -> None:
     from agentnb import load_trace, save_trace
 
     logs = sorted(saved.parent.glob(".agentnb/runs/*.jsonl"), key=lambda log: log.stat().st_mtime)

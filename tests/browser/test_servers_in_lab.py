@@ -1,4 +1,4 @@
-"""A tool of an MCP server in a real JupyterLab: asked about before it acts, its own question as a form, a login."""
+"""A tool of an MCP server in a real JupyterLab: approval, its own form, a login."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BOOKS = "model = Slow([ToolCall('mcp_bench_book', {'train': 'ICE <b>5</b>'}), 'B
 
 
 @pytest.mark.req("R2.24", "KX.5")
-def test_tool_of_a_server_asks_before_it_acts_and_its_question_is_a_form(lab: Any) -> None:
+def test_server_tool_asks_for_approval_and_shows_its_form(lab: Any) -> None:
     index = opened(lab, "servers", ADDED, BOOKS, "%agent mcp", "%%agent -m model -t mcp:bench --approve ask\nBook two seats.")
     lab.start(index)
     chip(lab, index, "Waiting for you")
@@ -40,7 +40,7 @@ def test_tool_of_a_server_asks_before_it_acts_and_its_question_is_a_form(lab: An
     assert lab.value("run.questions[0].answer['reach']") == "'run'"
 
 
-def test_login_is_a_link_that_a_click_opens_and_a_masked_field_or_a_question_of_the_run(lab: Any) -> None:
+def test_login_is_a_link_and_a_masked_field_or_question(lab: Any) -> None:
     no_keyring = "import os\nos.environ['PYTHON_KEYRING_BACKEND'] = 'keyring.backends.null.Keyring'"
     with ProtectedServer() as docs:
         model = "model = Slow([ToolCall('mcp_docs_echo', {'text': 'hi'}), 'Done.'])"
@@ -78,7 +78,7 @@ def test_login_is_a_link_that_a_click_opens_and_a_masked_field_or_a_question_of_
         went_on_after(link, field)
         docs.authorization.forget_all()
         last = lab.write_last("%%agent -m model -t mcp:docs --approve auto\nGo.")
-        lab.start(last)  # the answered field has given the focus back to its cell
+        lab.start(last)  # the answered field has returned the focus to its cell
         chip(lab, index + 1, "Waiting for you")
         question = card(lab, index + 1).locator(".agentnb-question")
         shots(lab, "login-in-a-run", question)

@@ -1,4 +1,4 @@
-"""A workflow in a real JupyterLab: its graph while it runs, its question, and what is left where nothing is trusted."""
+"""A workflow in a real JupyterLab: its graph during the run, its question, and its untrusted form."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ PLACES = """one => [...one.querySelectorAll('.agentnb-graph-node, .agentnb-graph
 
 
 def shot(lab: Any, name: str) -> None:
-    """Keep a picture, where somebody wants to look at it."""
+    """Take a picture if a folder is set."""
     if folder := os.environ.get("AGENTNB_PICTURES"):
         lab.page.screenshot(path=f"{folder}/{name}.png")
 
 
-def test_a_workflow_is_a_graph_while_it_runs_and_where_it_is_saved(lab: Any) -> None:
+def test_workflow_is_a_graph_while_running_and_when_saved(lab: Any) -> None:
     index = opened(lab, "workflow", WORKFLOW, "run = await wf.run('Go.', replies=replies)")
     lab.start(index)
     shown = card(lab, index)
@@ -73,9 +73,7 @@ def test_a_workflow_is_a_graph_while_it_runs_and_where_it_is_saved(lab: Any) -> 
     wait_until(lambda: again.locator(".agentnb-graph").evaluate(PLACES) == places)
 
 
-def test_every_word_of_a_graph_can_be_read_on_light_and_dark_ground(
-    browser: Any, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_every_word_of_a_graph_is_readable_on_any_background(browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     spec = spec_of(BRANCH)
     paths = [node.path for node in drawing_of(spec).all_nodes]
     states = {path: NodeState(status, 2, 2) for path, status in zip(paths, [*STEP_STATES], strict=False)}

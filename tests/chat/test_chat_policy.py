@@ -1,4 +1,4 @@
-"""The policy `chat`: words end the turn; at its limits there is one answer without tools."""
+"""The policy `chat`: text ends the turn; limits bring one answer without tools."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from agentnb.tools.tool import ToolContext
 
 
 @pytest.mark.req("KX.1")
-def test_words_end_the_turn_also_with_open_todos() -> None:
+def test_words_end_the_turn_even_with_open_todos() -> None:
     todo = ToolCall("todo_operations", {"operation": "write", "todoList": [{"id": 1, "title": "One", "status": "not-started"}]})
     model = ScriptedModel([todo, "I will look at the second one tomorrow.", "Never said."])
     run = Agent(model, tools=[look], policy="chat", instructions=False).run_sync("go")
     assert (run.stop_reason, len(run.rounds), run.status) == ("natural", 2, "completed")
-    assert [one.status for one in run.todos] == ["not-started"]
+    assert [todo.status for todo in run.todos] == ["not-started"]
     announced = ScriptedModel(["Now I call look to see more.", "Never said."])
     assert len(Agent(announced, tools=[look], policy="chat").run_sync("go").rounds) == 1
 
 
 @pytest.mark.req("R3.9", "K3.1")
-def test_at_the_ninth_call_there_is_one_answer_without_tools_and_a_warning() -> None:
+def test_ninth_call_gets_one_answer_without_tools_and_warning() -> None:
     model = ScriptedModel([*map(do, range(9)), "That is what I have."])
     run = Agent(model, tools=[work], todos=False, policy="chat").run_sync("go")
-    records = [record for one in run.rounds for record in one.records]
+    records = [record for round in run.rounds for record in round.records]
     assert [record.rule for record in records if record.rule] == [records[8].rule] == [MAX_TOOL_CALLS_PER_TURN]
     assert [event.limit for event in run.events if isinstance(event, LimitReached)] == [MAX_TOOL_CALLS_PER_TURN]
     assert (run.status, run.text, model.requests[-1].settings.get("tool_choice")) == ("limited", "That is what I have.", "none")
@@ -47,7 +47,7 @@ def test_at_the_ninth_call_there_is_one_answer_without_tools_and_a_warning() -> 
 
 
 @pytest.mark.req("KX.2")
-def test_its_limits_are_settings_of_the_policy_and_an_agents_own_win(subtests: pytest.Subtests) -> None:
+def test_limits_are_policy_settings_and_agent_settings_win(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
         "documented": ({"policy": "chat"}, (8, 90, "final_answer")),
         "of the policy": ({"policy": Chat(max_tool_calls_per_turn=3, max_seconds=None)}, (3, None, "final_answer")),
@@ -75,7 +75,7 @@ async def slow(seconds: float = 60) -> str:
 
 
 @pytest.mark.req("R3.36")
-def test_a_tool_without_a_limit_of_its_own_has_that_of_the_policy() -> None:
+def test_tool_without_own_timeout_has_that_of_the_policy() -> None:
     own = tool(timeout=60)(slow)
     for policy, limits in ((Chat(tool_seconds=0.01), True), (Chat(tool_seconds=None), False)):
         model = ScriptedModel([ToolCall("slow", {} if limits else {"seconds": 0}, "c1"), "Done."])
@@ -89,7 +89,7 @@ def test_a_tool_without_a_limit_of_its_own_has_that_of_the_policy() -> None:
         assert run.rounds[0].results[0].error_code == (None if slow_tool is own else "timeout")
     inner = bare(ScriptedModel([ToolCall("slow", {"seconds": 0.05}, "c1"), "Waited."]), [own], name="inner")
     outer = bare(ScriptedModel([ToolCall("inner", {"prompt": "go"}, "o1"), "Done."]), [inner], policy=Chat(tool_seconds=0.01))
-    assert outer.run_sync("go").rounds[0].results[0].text == "Waited."  # a nested run has limits of its own
+    assert outer.run_sync("go").rounds[0].results[0].text == "Waited."  # a nested run has its own limits
 
 
 async def _handled(arguments: dict[str, float], context: ToolContext) -> str:
@@ -106,20 +106,20 @@ _unlimited = tool(name="slow")(_wait)
 
 
 @pytest.mark.req("R3.10")
-def test_at_the_time_limit_the_running_tool_is_cancelled_and_one_answer_follows() -> None:
+def test_time_limit_cancels_the_tool_and_asks_for_an_answer() -> None:
     model = ScriptedModel([ToolCall("slow", {}, "c1"), "Out of time."])
     run = bare(model, [_unlimited], policy=Chat(max_seconds=0.05)).run_sync("go")
     assert (run.status, run.stop_reason, run.text) == ("limited", "max_seconds", "Out of time.")
     assert (run.rounds[0].results[0].error_code, model.requests[-1].settings.get("tool_choice")) == ("time_limit", "none")
 
 
-def test_an_empty_reply_is_asked_for_once_more() -> None:
+def test_empty_reply_is_retried_once() -> None:
     model = ScriptedModel([reply(Text("")), "Two."])
     run = bare(model, policy="chat").run_sync("go")
     assert run.text == "Two." and len(run.rounds) == 2
 
 
-def test_a_recovered_run_and_a_fork_keep_the_limits_that_it_had(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_recovered_and_forked_runs_keep_their_limits(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, settings in {"none": {"max_seconds": "none", "on_limit": "stop"}, "documented": {}}.items():
         with subtests.test(name):
             model = ScriptedModel([do(1), "Done."], name="scripted:chat")
@@ -136,7 +136,7 @@ def test_a_recovered_run_and_a_fork_keep_the_limits_that_it_had(tmp_path: Path, 
             assert freed.settings.get("max_seconds") is None
 
 
-def test_a_policy_of_ones_own_gives_limits_and_nothing_else(subtests: pytest.Subtests) -> None:
+def test_own_policy_may_set_limits_and_nothing_else(subtests: pytest.Subtests) -> None:
     @dataclass
     class Brief:
         agent_settings: Any

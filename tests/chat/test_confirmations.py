@@ -1,4 +1,4 @@
-"""Calls that a context confirms: the person is asked each time, whatever else allows them."""
+"""Confirmed calls are asked about each time, whatever allows them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def look(n: int) -> str:
 
 
 class Behind(NamedTuple):
-    """A tool of a server, as permissions see it."""
+    """A server tool for permission checks."""
 
     name: str
     origin: ToolOrigin | None = None
@@ -82,7 +82,7 @@ def keeper(**settings: Any) -> Agent:
 
 
 def noting(asked: list[str], *, approves: bool = True) -> Approve:
-    """Return what decides about calls, and notes of which it was asked."""
+    """Return an approver that records the calls."""
 
     def approve(call: ToolCall, run: Any) -> bool:
         asked.append(call.name)
@@ -91,7 +91,7 @@ def noting(asked: list[str], *, approves: bool = True) -> Approve:
     return approve
 
 
-def test_they_are_asked_each_time_in_every_mode_but_those_that_ask_nobody(subtests: pytest.Subtests) -> None:
+def test_confirmations_are_asked_in_every_mode_that_asks(subtests: pytest.Subtests) -> None:
     allows = {"delete_row": "allow", "send": "allow", "store": "allow"}
     lenient: Any = lambda call, run: Allow()  # noqa: E731
     cases: dict[str, tuple[str | None, dict[str, Any], list[str]]] = {
@@ -113,7 +113,7 @@ def test_they_are_asked_each_time_in_every_mode_but_those_that_ask_nobody(subtes
             assert ran == (["look"] if not expected else [one.name for one in CALLS]) * 2, run.rounds
 
 
-def test_the_question_offers_no_permission_for_later_and_says_which_rule_asks() -> None:
+def test_question_offers_no_grant_and_names_its_rule() -> None:
     live = keeper().start("go")
     wait_until(lambda: live.run.waiting)
     (question,) = live.run.waiting
@@ -146,18 +146,18 @@ agent.run_sync("go", show=False, approve=lambda call, run: print(call.name) is n
 """
 
 
-def test_they_hold_in_runs_that_a_thread_of_a_tool_starts() -> None:
+def test_confirmations_apply_in_runs_started_by_tool_threads() -> None:
     done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["delete_row"]
 
 
-def test_the_log_of_a_nested_run_has_those_of_the_run_around_it() -> None:
+def test_log_of_a_nested_run_has_its_parents_confirmations() -> None:
     permissions = Permissions().within(Permissions().confirming(KEEPER.confirms))
     for loosens in (True, False):
         assert Permissions.logged(permissions.as_logged, loosens=loosens).confirms == KEEPER.confirms
 
 
-def test_they_hold_in_nested_runs_as_in_the_run_around_them() -> None:
+def test_confirmations_apply_in_nested_runs() -> None:
     inner = bare(ScriptedModel([CALLS[0], "Deleted."]), [delete_row], name="cleaner", approve="auto")
     outer = KEEPER.apply(bare(ScriptedModel([ToolCall("cleaner", {"prompt": "go"}, "o1"), "Done."]), [inner]))
     asked: list[str] = []
@@ -165,7 +165,7 @@ def test_they_hold_in_nested_runs_as_in_the_run_around_them() -> None:
     assert asked == ["delete_row"] and run.status == "completed"
 
 
-def test_they_hold_for_tools_whose_names_differ_by_case_or_are_those_of_servers(subtests: pytest.Subtests) -> None:
+def test_confirmations_match_other_case_and_server_tools(subtests: pytest.Subtests) -> None:
     for name, origin, is_confirmed in (
         ("Delete_Row", None, True),
         ("mcp_desk_delete_row", ToolOrigin("desk", "program", tool="Delete_row"), True),
@@ -179,14 +179,14 @@ def test_they_hold_for_tools_whose_names_differ_by_case_or_are_those_of_servers(
             assert judged.is_confirmed is is_confirmed
 
 
-def test_brackets_that_mean_nothing_for_a_tool_are_refused_before_a_run_begins() -> None:
+def test_meaningless_brackets_are_refused_before_the_run() -> None:
     context = ContextType("keeper", tools={"confirm": ["look(keep/**)"]})
     with pytest.raises(SettingsError, match="brackets"):
         context.apply(bare(ScriptedModel([]), TOOLS))
     assert context.apply(bare(ScriptedModel([]), [store])).context
 
 
-def test_they_hold_for_handlers_in_the_place_of_tools() -> None:
+def test_confirmations_apply_to_tool_handlers() -> None:
     made: Any = Behind("mcp_desk_write", ToolOrigin("desk", "program", tool="write"), "network")
     virtual = VirtualTool("mcp_desk_write", lambda arguments, context: "wrote", made)
     for text in ("mcp:desk", "mcp:desk/write", "write", "network"):
@@ -194,7 +194,7 @@ def test_they_hold_for_handlers_in_the_place_of_tools() -> None:
         assert permissions.for_tool("mcp_desk_write", virtual, Path()).judge({}).is_confirmed, text
 
 
-def test_they_hold_in_forks_of_a_run_and_of_a_run_that_was_nested_in_it(tmp_path: Path) -> None:
+def test_confirmations_apply_in_forks_and_forked_nested_runs(tmp_path: Path) -> None:
     whole, store = ToolCall("cleaner", {"prompt": "go"}, "o1"), Store(tmp_path)
     inner = bare(ScriptedModel([CALLS[0], "Deleted."], name="scripted:inner"), [delete_row], name="cleaner")
     outer = KEEPER.apply(bare(ScriptedModel([whole, "Done."], name="scripted:outer"), [inner, delete_row]))
@@ -211,14 +211,14 @@ SHORT = Chat(max_seconds=5, tool_seconds=3)
 
 
 async def after_a_while(call: ToolCall, run: Any) -> bool:
-    """Allow a call, after longer than a turn or a tool may take."""
+    """Allow a call after exceeding the turn and tool timeouts."""
     await asyncio.sleep(8)
     return True
 
 
-def test_waits_for_the_person_count_for_no_limit_of_the_turn_wherever_the_call_is_made(subtests: pytest.Subtests) -> None:
+def test_waiting_for_the_user_counts_for_no_limit(subtests: pytest.Subtests) -> None:
     @tool(effects=["read"])
-    async def delete_row(n: int) -> str:  # not in a thread, for which the loop's time does not wait
+    async def delete_row(n: int) -> str:  # not in a thread, which virtual time would not await
         """Deletes, whatever it says."""
         return f"deleted {n}"
 

@@ -1,4 +1,4 @@
-"""Context types as data: read, written, checked, and those that agentnb brings along."""
+"""Context types as data: reading, writing, validation and built-in ones."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def of_examples() -> list[dict[str, Any]]:
 
 
 @pytest.mark.req("R3.2", "K3.3")
-def test_the_documented_contexts_are_there_as_data_in_neutral_words(subtests: pytest.Subtests) -> None:
+def test_documented_contexts_are_data_in_neutral_words(subtests: pytest.Subtests) -> None:
     assert [one.name for one in builtin_contexts()] == [one["name"] for one in of_examples()]
     for documented in of_examples():
         with subtests.test(documented["name"]):
-            found = ContextType.named(documented["name"]).data
+            data = ContextType.named(documented["name"]).data
             tools = {key: value for key, value in documented["tools"].items() if value}
-            assert {key: found[key] for key in COMPARED} == {**{key: documented[key] for key in COMPARED}, "tools": tools}
-            assert found["intent"] and len(found["behaviours"]) == len(documented["behaviours"])
-            rules = [{key: value for key, value in one.items() if key != "hint"} for one in documented["plan_rules"]]
+            assert {key: data[key] for key in COMPARED} == {**{key: documented[key] for key in COMPARED}, "tools": tools}
+            assert data["intent"] and len(data["behaviours"]) == len(documented["behaviours"])
+            rules = [{key: value for key, value in rule.items() if key != "hint"} for rule in documented["plan_rules"]]
             assert [
-                {key: list(value) if key == "tools" else value for key, value in one.items() if key != "hint"}
-                for one in found["plan_rules"]
+                {key: list(value) if key == "tools" else value for key, value in rule.items() if key != "hint"}
+                for rule in data["plan_rules"]
             ] == rules
     assert {word: ContextType.named(word).name for word in ("general", "task_update")} == {
         "general": "global",
@@ -52,7 +52,7 @@ def test_the_documented_contexts_are_there_as_data_in_neutral_words(subtests: py
 
 
 @pytest.mark.req("R3.5")
-def test_a_context_is_the_same_from_yaml_and_from_python() -> None:
+def test_context_is_equal_from_yaml_and_python() -> None:
     yaml = """
         name: station
         aliases: [gauge]
@@ -69,7 +69,7 @@ def test_a_context_is_the_same_from_yaml_and_from_python() -> None:
     assert made.agent_limits == {"max_seconds": "none", "max_tool_calls_per_turn": 3}
 
 
-def test_what_cannot_be_a_context_is_refused_with_what_to_write(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_invalid_context_is_refused_with_valid_values(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     cases: dict[str, dict[str, Any]] = {
         "no name": {"name": " "},
         "a name with a colon": {"name": "a:b"},
@@ -102,7 +102,7 @@ def test_what_cannot_be_a_context_is_refused_with_what_to_write(subtests: pytest
     assert str(unknown.value) == snapshot("unknown name")
 
 
-def test_yaml_of_a_context_tells_all_that_is_wrong_with_its_lines_and_runs_nothing(snapshot: Snapshot) -> None:
+def test_yaml_problems_are_all_reported_and_nothing_runs(snapshot: Snapshot) -> None:
     with pytest.raises(WorkflowProblems) as raised:
         ContextType.read(
             "intent: [a]\nbehaviors: [b]\ntools: {frist: [c]}\nload: os.system\n", "station", {"station_text": str}
@@ -113,14 +113,14 @@ def test_yaml_of_a_context_tells_all_that_is_wrong_with_its_lines_and_runs_nothi
             ContextType.read(text, "station")
 
 
-def test_what_a_context_cannot_be_applied_with_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_context_application_is_refused(subtests: pytest.Subtests) -> None:
     cases: dict[str, dict[str, Any]] = {"entity": {"entity": 5}, "quality": {"models": {"qualty": "simulated:disciplined"}}}
     for words, given in cases.items():
         with subtests.test(words), pytest.raises(SettingsError, match=words):
             ContextType("station").extension(**given)
 
 
-def test_a_word_names_a_context_also_in_other_case() -> None:
+def test_context_name_ignores_case() -> None:
     station, other = ContextType("Station", aliases=["Gauge"]), ContextType("station")
     known = builtin_contexts().with_others([station])
     assert [known.canonical(word) for word in ("STATION", "gauge", "General")] == ["Station", "Station", "global"]
@@ -130,7 +130,7 @@ def test_a_word_names_a_context_also_in_other_case() -> None:
     assert [one["name"] for one in logged] == ["Station", "station"]
 
 
-def test_text_about_an_entity_is_loaded_by_a_function_and_what_is_wrong_with_it_is_said(snapshot: Snapshot) -> None:
+def test_entity_text_is_loaded_by_a_function_with_clear_errors(snapshot: Snapshot) -> None:
     def fails(entity: str) -> str:
         raise LookupError(f"no {entity}")
 
@@ -145,7 +145,7 @@ def test_text_about_an_entity_is_loaded_by_a_function_and_what_is_wrong_with_it_
         assert str(raised.value) == snapshot(load.__name__)
 
 
-def test_a_context_that_replaces_another_is_reached_by_its_aliases_too() -> None:
+def test_replacing_context_keeps_the_aliases() -> None:
     own = ContextType("global", intent="Mine.")
     known = builtin_contexts().with_others([own])
     assert known.get("general") == own == known.get("global")

@@ -1,4 +1,4 @@
-"""Turns of a chat as the documents tell them: which events come in which order, and where the agent's state switches."""
+"""Chat turns have the documented event order and agent states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tides_fetch(station: int = 0) -> str:
 
 
 def turn(*replies: Line, tools: Any = (tides_fetch,), **settings: Any) -> Run:
-    """The run of an agent that does only what its model says; time passes when nothing is to be done."""
+    """Run a bare agent in virtual time."""
     agent = Agent(ScriptedModel([*replies]), tools=[*tools], **{"policy": "chat", **settings})
     return played(agent, "When is high water?")
 
@@ -43,7 +43,7 @@ def call(station: int = 0) -> ToolCall:
 
 
 def out_of_time() -> Run:
-    """A turn whose tool runs longer than the turn may."""
+    """Return a turn whose tool exceeds its time limit."""
 
     @tool(timeout=7_200)
     async def tides_fetch(station: int = 0) -> str:
@@ -55,19 +55,19 @@ def out_of_time() -> Run:
 
 
 def in_context(name: str, *replies: Line, tools: Any = (), load: Any = None, entity: str = "") -> Agent:
-    """An agent in a context of agentnb's."""
+    """Return an agent in a built-in context."""
     context = replace(ContextType.named(name), load=load)
     return context.apply(Agent(ScriptedModel([*replies]), tools=tools), entity)
 
 
 def continued() -> Run:
-    """The second turn of a conversation about a project."""
+    """Return the second turn of a project conversation."""
     agent = in_context("project", "At 04:12.", "At 16:40.", load=lambda entity: f"{entity} has two gauges", entity="p-1")
     return played(agent, "And the next one?", continue_from=played(agent, "When is high water?"))
 
 
 def destructive() -> Run:
-    """A turn that deletes a task, which the person allows."""
+    """Return a turn with an approved deletion of a task."""
 
     def delete_task(number: int) -> str:
         """Delete a task."""
@@ -91,7 +91,7 @@ TURNS: dict[str, Callable[[], Run]] = {
 
 
 @pytest.mark.req("R3.13", "R3.14", "R3.28", "R3.29", "R3.30", "R3.31", "K3.1", "K3.2")
-def test_a_turn_has_the_events_of_the_documents_in_their_order(subtests: pytest.Subtests) -> None:
+def test_turn_has_the_documented_event_order(subtests: pytest.Subtests) -> None:
     for name, make in TURNS.items():
         with subtests.test(name):
             log, expected = [*make().events], sequence(name)
@@ -104,14 +104,14 @@ def test_a_turn_has_the_events_of_the_documents_in_their_order(subtests: pytest.
 
 
 @pytest.mark.req("R3.28", "R3.29", "KX.10")
-def test_each_kind_of_event_has_a_name_of_the_documents_or_is_known_to_have_none() -> None:
+def test_each_event_kind_has_a_documented_name_or_none() -> None:
     kinds = {kind.__struct_config__.tag for kind in KINDS}
     named = kinds & {*re.findall(r"\w+", str(loaded("event-names.yaml")))}
     assert named == kinds & NAMED.keys() - {"reply_given"} and kinds - NAMED.keys() == WITHOUT_NAME
     assert REMOVED < NAMES
 
 
-def test_a_turn_without_an_end_or_with_two_is_refused(subtests: pytest.Subtests) -> None:
+def test_turn_without_an_end_or_with_two_is_refused(subtests: pytest.Subtests) -> None:
     ended = e.RunFinished, {"status": "completed", "stop_reason": "natural", "seconds": 1.0}
     broken = e.ErrorRaised, {"error": e.RunError("ProviderTrouble", "down"), "where": "model"}
     assert document_events(RunBuilder().extend(*begun(0), broken).events)[-1] == "error ProviderTrouble error"
@@ -121,7 +121,7 @@ def test_a_turn_without_an_end_or_with_two_is_refused(subtests: pytest.Subtests)
             document_events(RunBuilder().round("Well.").extend(*facts).events)
 
 
-def test_events_of_plans_contexts_and_nested_runs_have_the_names_of_the_documents() -> None:
+def test_plan_context_and_nested_events_have_documented_names() -> None:
     built = RunBuilder(context_type="project", continued_from="r-0", settings={"entity_loaded": True}).extend(*begun(0))
     built.add(w.PlanProposed, plan_id="a", plan={"steps": [{}, {}]}).add(w.PlanReviewed, plan_id="a", verdict="approved")
     built.add(w.StepStarted, step="exec", step_kind="task", agent="llm/exec:run_plan")
@@ -137,7 +137,7 @@ def test_events_of_plans_contexts_and_nested_runs_have_the_names_of_the_document
 
 
 def _rest(built: RunBuilder) -> list[e.AnyEvent]:
-    """The rest of a run with a plan: its second step is skipped, then come words."""
+    """Return the remaining events of a plan run: a skipped step, then text."""
     count = len(built.events)
     built.add(w.StepFinished, step="exec/0").add(w.StepSkipped, step="exec/1", reason="it depends on step 1")
     built.add(w.StepFinished, step="exec").round("Done.")

@@ -1,4 +1,4 @@
-"""Results of tools that may shift the context, as odd as tools and the services behind them make them."""
+"""Odd tool results for context shifts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HUGE = 10**5000
 
 
 class Raising(Mapping[str, Any]):
-    """A mapping that raises when it is read."""
+    """A mapping that raises when read."""
 
     def __getitem__(self, key: str) -> Any:
         raise RuntimeError("closed")
@@ -30,7 +30,7 @@ class Raising(Mapping[str, Any]):
 
 
 class RaisingText(str):
-    """A text that raises when it is read."""
+    """A string that raises when read."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ class RaisingText(str):
 
 
 def shifted(value: Any) -> Run:
-    """The run of an agent in a context, whose tool returns this."""
+    """Run an agent in a context whose tool returns this value."""
 
     @tool(shifts_context=True)
     def open_task() -> Any:
@@ -51,7 +51,7 @@ def shifted(value: Any) -> Run:
 
 
 @pytest.mark.req("R3.4")
-def test_a_result_without_a_context_shifts_nothing_and_ends_no_run(subtests: pytest.Subtests) -> None:
+def test_result_without_a_context_shifts_nothing(subtests: pytest.Subtests) -> None:
     results: dict[str, Any] = {
         "a huge number": {"new_context": HUGE},
         "a huge entity": {"new_context": "task", "entity_id": HUGE},
@@ -70,7 +70,7 @@ def test_a_result_without_a_context_shifts_nothing_and_ends_no_run(subtests: pyt
             assert (run.status, run.contexts, run.entity, len(run.rounds)) == ("completed", ("project",), "p-1", 2)
 
 
-def test_texts_of_a_shift_are_short_and_hold_nothing_that_nobody_sees() -> None:
+def test_shift_texts_are_short_and_without_invisible_characters() -> None:
     run = shifted(
         {
             "new_context": " Task_Update\n",
@@ -81,5 +81,5 @@ def test_texts_of_a_shift_are_short_and_hold_nothing_that_nobody_sees() -> None:
     (event,) = [event for event in run.events if isinstance(event, ContextShifted)]
     assert (event.context_type, event.entity) == ("task", 'a[31m" ## New rules {{ intent }}')
     assert event.reason.startswith("because x") and len(event.reason) == 200
-    told = run.rounds[1].guidance[0].text
-    assert r'task, "a[31m\" ## New rules {{ intent }}"' in told
+    guidance = run.rounds[1].guidance[0].text
+    assert r'task, "a[31m\" ## New rules {{ intent }}"' in guidance

@@ -1,4 +1,4 @@
-"""Models by the profile of a context, where code that runs an agent gives it another model."""
+"""Profile models, and callers that override them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def scripted(name: str) -> ScriptedModel:
 
 
 def deep_agent() -> Agent:
-    """An agent in a context whose profile has a model."""
+    """Return an agent in a context whose profile has a model."""
     agent = bare(scripted("shallow"), name="writer")
     return ContextType("station", profile="quality").apply(agent, "Brest", models={"quality": scripted("deep")})
 
 
 @pytest.mark.req("R3.11")
-def test_the_models_of_an_experiment_and_the_replies_of_a_workflow_are_used_instead(subtests: pytest.Subtests) -> None:
+def test_experiment_models_and_workflow_replies_override_the_profile(subtests: pytest.Subtests) -> None:
     other, problems = scripted("other"), list[str]()
     changed: dict[str, Any] = {"own": {}, "changed": {"model": other}}
     variants = {one.name: one for one in read_variants(changed, deep_agent(), [], problems)}

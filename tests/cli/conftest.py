@@ -1,4 +1,4 @@
-"""Commands as a shell calls them."""
+"""Commands as a shell runs them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from agentnb.cli import main
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Runs a command in this process, in the folder of the test."""
+    """Run a command in this process, in the folder of the test."""
     monkeypatch.setattr(sys, "path", [*sys.path])  # modules of a folder are found in that folder only
 
     def call(*argv: str) -> Done:
         capsys.readouterr()
-        code = main([str(one) for one in argv])
+        code = main([str(word) for word in argv])
         return Done(code, *capsys.readouterr())
 
     return call

@@ -1,4 +1,4 @@
-"""Commands as a shell calls them, in this process."""
+"""Commands as a shell runs them, in this process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _numbers = itertools.count()
 
 
 class Done(NamedTuple):
-    """What a command has written, and its exit code."""
+    """The output and the exit code of a command."""
 
     code: int
     out: str
@@ -30,12 +30,12 @@ class Done(NamedTuple):
 
     @property
     def progress(self) -> list[str]:
-        """The lines before the step context."""
+        """Return the lines before the step context."""
         return self.err.partition(HEADING)[0].splitlines()
 
     @property
     def context(self) -> str:
-        """The step context with its heading, and what follows it."""
+        """Return the step context with its heading, and the text after it."""
         return "".join(self.err.partition(HEADING)[1:])
 
     @property
@@ -44,7 +44,7 @@ class Done(NamedTuple):
 
     @property
     def why(self) -> str:
-        """The line before the last, if the last is a command."""
+        """Return the line before the last, if the last is a command."""
         return self.err.splitlines()[-2]
 
 
@@ -52,7 +52,7 @@ Call = Callable[..., Done]
 
 
 def sequential() -> Path:
-    """The sequential example in this folder, with replies in the file."""
+    """Write the sequential example into this folder, with replies in the file."""
     text = (EXAMPLES / "sequential.yaml").read_text("utf-8")
     for name, reply in REPLIES.items():
         text = text.replace(f"  {name}:\n", f"  {name}:\n    replies: ['{reply}']\n", 1)
@@ -66,23 +66,23 @@ def written(name: str, text: str) -> Path:
 
 
 def module(text: str) -> str:
-    """The name of a module of this folder with this text, which no other test has."""
+    """Write this text as a uniquely named module of this folder; return its name."""
     name = f"shell_tools_{next(_numbers)}"
     written(f"{name}.py", text)
     return name
 
 
 def last_run() -> Run:
-    """The newest run of this folder that is nested in no other."""
+    """Return the newest top-level run of this folder."""
     return next(run for run in map(load_trace, sorted(RUNS.glob("*.jsonl"), reverse=True)) if run.parent_id is None)
 
 
 def nested_runs() -> list[Run]:
-    found = [Store(RUNS).load(one) for one in Store(RUNS).ids()]
-    nested = [run for run in found if run.parent_id is not None and run.started_at is not None]
-    return sorted(nested, key=lambda run: str(run.started_at))  # ids of one millisecond sort by chance
+    loaded = [Store(RUNS).load(run_id) for run_id in Store(RUNS).ids()]
+    nested = [run for run in loaded if run.parent_id is not None and run.started_at is not None]
+    return sorted(nested, key=lambda run: str(run.started_at))  # ids of the same millisecond sort at random
 
 
 def lines_of(done: Done, path: str) -> list[int]:
-    """The lines of a file that problems are about, in the order in which they are told."""
-    return [int(one) for one in re.findall(rf"^{re.escape(path)}:(\d+): ", done.out + done.err, re.MULTILINE)]
+    """Return the lines of a file with problems, in reported order."""
+    return [int(match) for match in re.findall(rf"^{re.escape(path)}:(\d+): ", done.out + done.err, re.MULTILINE)]

@@ -1,4 +1,4 @@
-"""The program at a real terminal: what it writes there, and what is typed."""
+"""The program at a real terminal: its output and typed input."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ class Terminal:
         os.close(self._master)
 
     def type(self, text: str) -> str:
-        """Type a line, or a key with Ctrl, when it asks for one; return what was written since the last."""
+        """Type a line, or a key with Ctrl, when it asks for one; return the output since the last."""
         before = self.asked()
         self._read = len(self.shown)
         os.write(self._master, text.encode() if text in (CTRL_C, CTRL_D) else f"{text}\n".encode())
         return before
 
     def asked(self, text: str = "") -> str:
-        """Wait until it asks for a line, after this text; return what was written since the last was typed."""
+        """Wait until it asks for a line after this text; return the output since the last typed line."""
         end = time.monotonic() + PATIENCE
         while not PROMPT.search(self.shown, self._read) or text not in self.shown[self._read :]:
             assert self._more(end), f"nothing was asked:\n{self.shown}"
         return self.shown[self._read :]
 
     def ended(self) -> tuple[int, str]:
-        """The exit code, and standard output."""
+        """Return the exit code and standard output."""
         end = time.monotonic() + PATIENCE
         while self._more(end):
             pass
@@ -71,12 +71,12 @@ class Terminal:
         return self.process.wait(PATIENCE), out
 
     def _more(self, end: float) -> bool:
-        """Read what comes next; False if the program has closed the terminal."""
+        """Read the next output; return False if the program has closed the terminal."""
         ready, _, _ = select.select([self._master], [], [], max(0.0, end - time.monotonic()))
         assert ready, f"nothing more came:\n{self.shown}"
         try:
             data = os.read(self._master, 65_536)
-        except OSError:  # Linux says so when nobody has the terminal open any more
+        except OSError:  # Linux reports this when no process has the terminal open
             return False
         self.shown += data.decode("utf-8", "replace").replace("\r\n", "\n")
         return bool(data)

@@ -1,4 +1,4 @@
-"""Files of agents of docker/cagent, in a shell."""
+"""Agent files of docker/cagent in a shell."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def test_exec_runs_the_root_agent_with_its_sub_agents(cli: Call) -> None:
     done = cli("exec", written("agents.yaml", AGENTS), ASK)
     assert done.code == 0 and HEADING in done.err, done.err
     [root] = [run for run in nested_runs() if run.agent == "root"]
-    assert "Low water is at noon." in [result.text for one in root.rounds for result in one.results]
+    assert "Low water is at noon." in [result.text for round_ in root.rounds for result in round_.results]
     assert last_run().text == done.out.strip()
 
 
-def test_calls_that_the_file_denies_are_not_made_whatever_the_command_allows(cli: Call) -> None:
+def test_calls_denied_by_the_file_are_never_made(cli: Call) -> None:
     for rules, is_made in ((AGENTS, False), (AGENTS.replace("touch *", "rm *"), True)):
         cli("exec", written("agents.yaml", rules), TOUCH, "--approve", "auto", "--rule", "bash=allow")
         assert Path("tide.txt").exists() == is_made
 
 
-def test_validate_names_the_kind_of_file_and_what_has_no_effect(cli: Call, snapshot: Snapshot) -> None:
+def test_validate_names_the_file_kind_and_ineffective_keys(cli: Call, snapshot: Snapshot) -> None:
     path = written("agents.yaml", AGENTS)
     done = cli("validate", path)
     assert (done.code, done.out) == (0, snapshot("valid"))

@@ -30,58 +30,58 @@ workflow:
 
 
 def command_of(done: Done) -> list[str]:
-    """The command that is alone on the last line."""
+    """Return the command on the last line."""
     program, *argv = shlex.split(done.last)
     assert program == "agentnb"
     return argv
 
 
 @pytest.mark.req("R4.32")
-def test_the_last_line_is_a_command_that_answers_and_goes_on_to_the_end(cli: Call) -> None:
+def test_last_line_is_a_command_that_answers_and_continues(cli: Call) -> None:
     tools = module(LOOK)
     done = cli("exec", written("asks.yaml", ASKS), "--tools", f"{tools}:look", "--budget", "1")
     for asked in ("Publish seen 2? (yes, no)", "When? (now, later)", "Who signs?", "And?"):
         assert (done.code, done.out) == (4, "") and done.why == f"agentnb: The run waits for you: {asked} Answer it:"
         assert last_run().is_suspended
         done = cli(*command_of(done))
-        assert "step look began" not in done.err  # it was told before
+        assert "step look began" not in done.err  # it was reported before
     assert (done.code, done.out) == (0, "seen 1\n")
     run = last_run()
     outputs = {name: run.steps[name]["output"] for name in ("sure", "when", "who", "why")}
     assert outputs == {"sure": True, "when": "now", "who": "TEXT", "why": {"n": 1, "why": "TEXT"}}
 
 
-def test_of_several_questions_one_is_named(cli: Call) -> None:
+def test_several_questions_are_answered_by_name(cli: Call) -> None:
     both = "workflow:\n  - type: parallel\n    steps: [{id: a, type: human, ask: A?}, {id: b, type: human, ask: B?}]\n"
     done = cli("exec", written("both.yaml", both))
     assert done.code == 4 and "(one of 2 questions)" in done.why and "--question" in done.last
     run = last_run()
     refused = cli("answer", run.id, "x")
-    assert refused.code == 2 and all(one.id in refused.err for one in run.waiting)
+    assert refused.code == 2 and all(question.id in refused.err for question in run.waiting)
     done = cli(*command_of(done))
     assert done.code == 4 and "(one of" not in done.why
     assert cli(*command_of(done)).code == 0
 
 
-def test_what_nested_workflows_ask_is_named_and_answered_like_any_other_question(cli: Call) -> None:
+def test_questions_of_nested_workflows_are_named_and_answered(cli: Call) -> None:
     written("inner.yaml", "workflow:\n  - {type: human, ask: Inner?}\n")
     steps = "[{id: a, type: workflow, file: inner.yaml}, {id: b, type: workflow, file: inner.yaml}]"
     done = cli("exec", written("outer.yaml", f"workflow:\n  - {{type: parallel, steps: {steps}}}\n"))
     run = last_run()
-    assert {one.id for one in run.waiting} == {"parallel_1/a/q1", "parallel_1/b/q1"}
+    assert {question.id for question in run.waiting} == {"parallel_1/a/q1", "parallel_1/b/q1"}
     assert done.code == 4 and done.why.endswith("Inner? Answer it:")
     assert done.last == f"agentnb answer {run.id} TEXT --question {run.waiting[0].id}"
     done = cli(*command_of(done))
     assert done.code == 4 and "--question" not in done.last and "Inner?" in done.why
     assert cli(*command_of(done)).code == 0
-    assert {one.outcome for one in last_run().questions} == {"answered"}
+    assert {question.outcome for question in last_run().questions} == {"answered"}
 
 
-def test_an_answer_that_cannot_be_used_is_refused_and_the_run_still_waits(cli: Call, subtests: pytest.Subtests) -> None:
+def test_invalid_answer_is_refused_and_the_run_keeps_waiting(cli: Call, subtests: pytest.Subtests) -> None:
     tools = ("--tools", f"{module(LOOK)}:look")
     cli("exec", written("asks.yaml", ASKS), *tools)
     run = last_run()
-    for argv, told in {
+    for argv, expected in {
         (run.id, "perhaps", *tools): "Please choose one of: yes, no",
         (run.id, "yes", "--question", "q9", *tools): "has no question q9",
         (run.id, "yes", "--cancel", *tools): "--cancel replaces an answer",
@@ -89,7 +89,7 @@ def test_an_answer_that_cannot_be_used_is_refused_and_the_run_still_waits(cli: C
     }.items():
         with subtests.test(argv=argv):
             done = cli("answer", *argv)
-            assert done.code == 2 and told in done.err and done.err.count("\n") == 1
+            assert done.code == 2 and expected in done.err and done.err.count("\n") == 1
             assert last_run().is_suspended
     assert cli("answer", run.id[-6:], "yes", *tools).code == 4
     missing = cli("answer", "nowhere", "yes")
@@ -102,11 +102,11 @@ def test_question_is_declined_or_cancelled_instead_of_answered(cli: Call, subtes
         with subtests.test(word):
             assert cli("exec", written("sure.yaml", text)).code == 4
             done = cli("answer", last_run().id, word)
-            assert done.code == 1 and [one.outcome for one in last_run().questions] == [outcome]
+            assert done.code == 1 and [question.outcome for question in last_run().questions] == [outcome]
             assert ("declined to answer" if word == "--decline" else "without deciding") in done.err
 
 
-def test_a_run_that_waits_for_nothing_says_so(cli: Call) -> None:
+def test_run_without_questions_says_so(cli: Call) -> None:
     cli(
         "exec",
         written("one.yaml", "workflow:\n  - {type: tool, name: look, args: {n: 1}}\n"),
@@ -117,15 +117,15 @@ def test_a_run_that_waits_for_nothing_says_so(cli: Call) -> None:
     assert done.code == 2 and "waits for no answer" in done.err
 
 
-def test_the_budget_that_it_was_given_holds_after_the_answer_too(cli: Call) -> None:
+def test_budget_still_applies_after_the_answer(cli: Call) -> None:
     path = written("ask.yaml", "limits: {budget: 5}\nworkflow:\n  - {type: human, ask: Who?}\n")
-    for given, budget in {(): 5, ("--budget", "0.25"): 0.25}.items():
-        cli("exec", path, *given)
-        made = _recreate(last_run(), tools=(), gates=(), model=None)
-        assert isinstance(made, Orchestration) and made.budget == budget
+    for argument, budget in {(): 5, ("--budget", "0.25"): 0.25}.items():
+        cli("exec", path, *argument)
+        recreated = _recreate(last_run(), tools=(), gates=(), model=None)
+        assert isinstance(recreated, Orchestration) and recreated.budget == budget
 
 
-def test_what_a_list_and_a_shown_run_advise_can_be_typed_in_a_shell(cli: Call, subtests: pytest.Subtests) -> None:
+def test_advice_of_list_and_show_is_typed_in_a_shell(cli: Call, subtests: pytest.Subtests) -> None:
     both = "workflow:\n  - type: parallel\n    steps: [{id: a, type: human, ask: A?}, {id: b, type: human, ask: B?}]\n"
     failing = "workflow: [{id: look, type: tool, name: look, args: {n: []}}]"
     for text, last in {
@@ -181,7 +181,7 @@ def test_command_printed_by_show_answers_a_suspended_gate(cli: Call) -> None:
     assert done.code == 0 and last_run().status == "completed"
 
 
-def test_gate_of_a_workflow_holds_and_is_named_again(cli: Call) -> None:
+def test_gate_of_a_workflow_applies_and_is_named_again(cli: Call) -> None:
     name = module(GATED)
     text = "agents:\n  a: {model: 'simulated:disciplined', tools: [look]}\nworkflow: [{type: agent, name: a}]\n"
     file, prompt = written("gated.yaml", text), "- Look with `look(1)`"
@@ -191,7 +191,7 @@ def test_gate_of_a_workflow_holds_and_is_named_again(cli: Call) -> None:
     assert done.code == 0
 
 
-def test_gate_that_cannot_be_found_is_named(cli: Call) -> None:
+def test_missing_gate_is_named(cli: Call) -> None:
     file = written("asks.yaml", "workflow: [{type: human, ask: Well?}]\n")
     for name, why in {"nowhere:g": "--gate: the module nowhere", "careful": "--gate careful: there is no gate"}.items():
         done = cli("exec", file, "--gate", name)

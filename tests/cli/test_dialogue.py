@@ -1,4 +1,4 @@
-"""Questions as dialogues of lines: what typed lines mean, and what is said about those that do not fit."""
+"""Questions as dialogues of lines: the meaning of typed lines, and messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EITHER = {"type": "object", "properties": {"a": {"type": "integer"}}, "minProper
 
 
 def said(schema: dict[str, Any], *lines: str, kind: Any = "human_step") -> tuple[Any, list[str]]:
-    """The answer to a question that is asked until one fits, and what was written before each line."""
+    """Return the answer to a question that repeats until valid, and the text before each line."""
     talk = dialogue(WaitingOnUser(kind, "Which?", schema, "q1", "step"))
     written = [next(talk), *[talk.send(line) for line in lines[:-1]]]
     with pytest.raises(StopIteration) as done:
@@ -34,7 +34,7 @@ def said(schema: dict[str, Any], *lines: str, kind: Any = "human_step") -> tuple
     return done.value.value, written
 
 
-def test_long_call_is_paged_and_its_rest_is_counted() -> None:
+def test_long_call_is_paged_and_its_remainder_is_counted() -> None:
     call = judged_call(ToolCall("shell", {"command": f"ls{' ' * 320}{'x' * 2_990}rm \x1b[2J"}), "ask")
     talk = dialogue(WaitingOnUser("approval", "May shell run?", approval_schema(), "q1", "step", call))
     first = next(talk)
@@ -49,7 +49,7 @@ def test_long_call_is_paged_and_its_rest_is_counted() -> None:
     assert done.value.value == "approve"
 
 
-def test_form_of_a_tool_begins_with_its_call_and_says_what_of_it_is_cut() -> None:
+def test_form_of_a_tool_starts_with_its_call() -> None:
     for length, cut in {5: "", 9_000: " characters not shown: agentnb show has all)"}.items():
         caller = judged_call(ToolCall("seat", {"to": "x" * length}), "")
         first = next(dialogue(WaitingOnUser("elicitation", "Which?", FORM, "q1", "step", asked_by="seat", caller=caller)))
@@ -58,7 +58,7 @@ def test_form_of_a_tool_begins_with_its_call_and_says_what_of_it_is_cut() -> Non
         )
 
 
-def test_each_kind_of_answer_is_read_from_what_is_typed(subtests: pytest.Subtests) -> None:
+def test_typed_text_is_read_by_the_kind_of_answer(subtests: pytest.Subtests) -> None:
     approval = approval_schema(("always",))
     cases: list[tuple[dict[str, Any], str, Any]] = [
         ({"type": "string"}, " Vienna ", "Vienna"),
@@ -85,7 +85,7 @@ def test_each_kind_of_answer_is_read_from_what_is_typed(subtests: pytest.Subtest
             assert said(schema, line)[0] == answer
 
 
-def test_what_does_not_fit_is_said_and_it_asks_again(subtests: pytest.Subtests) -> None:
+def test_invalid_answer_is_explained_and_asked_again(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], str, str, str]] = [
         ({"type": "string"}, "", "x", "Type an answer, or press Ctrl-D"),
         ({"type": "integer", "minimum": 1}, "0", "1", "Please enter a whole number"),
@@ -95,14 +95,14 @@ def test_what_does_not_fit_is_said_and_it_asks_again(subtests: pytest.Subtests) 
         ({"type": "boolean"}, "1", "yes", "Please choose one of: yes, no"),
         (approval_schema(), "perhaps", "2", "Please choose one of: approve, deny"),
     ]
-    for schema, wrong, right, told in cases:
+    for schema, wrong, right, expected in cases:
         with subtests.test(f"{schema} {wrong[:9]}"):
             _, written = said(schema, wrong, wrong, right)
             assert "Which?" in written[0] and len(written) == 3
-            assert all(told in words and "Which?" not in words for words in written[1:])
+            assert all(expected in words and "Which?" not in words for words in written[1:])
 
 
-def test_a_form_is_filled_field_by_field_or_at_once(snapshot: Snapshot) -> None:
+def test_form_is_filled_field_by_field_or_at_once(snapshot: Snapshot) -> None:
     answer, written = said(FORM, "x", "3", "2", "", "because")
     assert answer == {"n": 3, "colour": "blue", "why": "because"}
     assert written[0].endswith("n (how many; a whole number): ") and "field by field" in written[0]
@@ -132,7 +132,7 @@ BOOKING = {
 }
 
 
-def test_each_kind_of_field_is_asked_for_and_checked_alone(snapshot: Snapshot) -> None:
+def test_each_kind_of_field_is_asked_for_and_checked(snapshot: Snapshot) -> None:
     lines = {
         "name": ["A", "Ada"],
         "mail": ["", "ada", "ada@example.org"],
@@ -159,7 +159,7 @@ def test_each_kind_of_field_is_asked_for_and_checked_alone(snapshot: Snapshot) -
     assert least == {"name": "Ada", "mail": "a@b", "guests": 2, "room": "s", "meals": ["dinner"], "sure": False}
 
 
-def test_no_answer_is_typed_anywhere_but_in_an_approval(subtests: pytest.Subtests) -> None:
+def test_no_answer_is_accepted_anywhere_except_in_an_approval(subtests: pytest.Subtests) -> None:
     for word, no_answer in (("--decline", NoAnswer.DECLINE), ("--cancel", NoAnswer.CANCEL)):
         cases: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
             "text": ({"type": "string"}, ()),
@@ -174,7 +174,7 @@ def test_no_answer_is_typed_anywhere_but_in_an_approval(subtests: pytest.Subtest
         assert answer == "deny" and "Please choose" in written[1]
 
 
-def test_question_with_an_address_shows_host_and_address_and_who_asks(snapshot: Snapshot) -> None:
+def test_question_with_an_address_shows_host_address_and_asker(snapshot: Snapshot) -> None:
     url = "https://m\u00fcnchen.de/connect?a=1"
     talk = dialogue(WaitingOnUser("elicitation", "Connect", DONE, "q1", "c1", asked_by="MCP server clock", url=url))
     assert next(talk) == snapshot
@@ -183,14 +183,14 @@ def test_question_with_an_address_shows_host_and_address_and_who_asks(snapshot: 
     assert done.value.value == "done"
 
 
-def test_the_question_says_who_asks_and_what_may_be_typed(snapshot: Snapshot) -> None:
+def test_question_names_the_asker_and_the_accepted_answers(snapshot: Snapshot) -> None:
     _, (words,) = said(approval_schema(("always",)), "approve", kind="approval")
     assert words == snapshot
     assert said({"type": "integer"}, "1", kind="elicitation")[1] == snapshot
 
 
 def asked(arguments: dict[str, Any], schema: dict[str, Any], *lines: str) -> tuple[Any, list[str]]:
-    """The answer to the question about a call of a shell, and what was written before each line."""
+    """Return the answer to the question about a shell call, and the text before each line."""
     grants = (GrantOffer("bash"), GrantOffer("bash(git status *)"), GrantOffer("bash(git status *)", "session"))
     about = judged_call(ToolCall("bash", arguments), "ask", command=str(arguments["command"]), diff="-a\n+b\n", grants=grants)
     talk = dialogue(WaitingOnUser("approval", "May bash run?", approval_schema((), schema, grants), "q1", "step", about))
@@ -207,7 +207,7 @@ SHELL = {
 }
 
 
-def test_question_about_a_call_lists_its_grants_and_shows_command_and_change(snapshot: Snapshot) -> None:
+def test_approval_lists_grants_and_shows_command_and_change(snapshot: Snapshot) -> None:
     answer, (words,) = asked({"command": "git status  -s"}, SHELL, "4")
     assert answer == {"always": "bash(git status *)", "reach": "session"} and words == snapshot
     typed = "always in run: bash(git *)"
@@ -217,7 +217,7 @@ def test_question_about_a_call_lists_its_grants_and_shows_command_and_change(sna
     assert answer == "deny" and "Please choose" in written[1]
 
 
-def test_edit_asks_argument_by_argument_and_keeps_what_is_not_typed() -> None:
+def test_edit_asks_for_each_argument_and_keeps_unchanged_ones() -> None:
     call = {"command": "ls  -l", "timeout": 5, "more": [1]}
     answer, written = asked(call, SHELL, "edit", "", "9")
     assert answer == {"edit": {"command": "ls  -l", "timeout": 9, "more": [1]}}
@@ -229,7 +229,7 @@ def test_edit_asks_argument_by_argument_and_keeps_what_is_not_typed() -> None:
     assert answer == {"edit": {"a": 1}} and written[1] == "Arguments (a JSON object): "
 
 
-def test_tool_of_a_server_has_numbers_for_its_reaches(snapshot: Snapshot) -> None:
+def test_server_tool_lists_its_reaches_by_number(snapshot: Snapshot) -> None:
     origin = ToolOrigin("fs", "fs-server /", "read", "1", "2", "Read a file.", ("server",), "fs-server /srv")
     grants = (GrantOffer("mcp_fs_read"), GrantOffer("mcp:fs"), GrantOffer("mcp:fs", "session"))
     call = judged_call(ToolCall("mcp_fs_read", {"path": "a"}), "ask", origin=origin, grants=grants)

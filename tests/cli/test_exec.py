@@ -1,4 +1,4 @@
-"""``agentnb exec``: a workflow in a shell, what it writes where, and its exit codes."""
+"""``agentnb exec``: a workflow in a shell, its outputs and its exit codes."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def look(n: int) -> str:
 TWO = "workflow:\n  - {id: a, type: tool, name: look, args: {n: 1}}\n  - {id: b, type: tool, name: look, args: {n: 2}}\n"
 
 
-# What it writes
+# Output
 
 
-def test_agents_are_tools_by_the_names_of_their_variables(cli: Call) -> None:
+def test_agents_are_tools_named_by_their_variables(cli: Call) -> None:
     text = "from agentnb import Agent\nfrom agentnb.models import ScriptedModel\nfinder = Agent(ScriptedModel(['Found it.']))\n"
     path = written("find.yaml", "workflow: [{type: tool, name: finder, args: {prompt: Find it.}}]\n")
     done = cli("exec", path, "--tools", f"{module(text)}:finder")
     assert (done.code, done.out) == (0, "Found it.\n")
 
 
-def test_rules_of_the_command_decide_about_tools_that_declare_to_do_more(cli: Call, subtests: pytest.Subtests) -> None:
+def test_rules_of_the_command_cover_tools_with_declared_effects(cli: Call, subtests: pytest.Subtests) -> None:
     text = (
         'from agentnb import tool\n\n@tool(effects=["write"], path="path")\ndef save(path: str) -> str:\n    return "saved"\n'
     )
@@ -60,7 +60,7 @@ def test_rules_of_the_command_decide_about_tools_that_declare_to_do_more(cli: Ca
 
 
 @pytest.mark.req("R4.32", "R4.33")
-def test_the_result_goes_to_standard_output_and_the_step_context_follows_the_progress(
+def test_result_goes_to_stdout_and_step_context_after_progress(
     cli: Call, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     path = sequential()
@@ -82,18 +82,18 @@ def test_the_result_goes_to_standard_output_and_the_step_context_follows_the_pro
             assert nested_runs()[-3].prompt == prompt
 
 
-def test_the_result_that_the_file_names_is_printed_or_a_warning_that_there_is_none(cli: Call) -> None:
+def test_named_result_is_printed_or_its_absence_warned_about(cli: Call) -> None:
     tools, path = module(LOOK), written("w.yaml", f"output: a\n{TWO}")
     done = cli("exec", path, "--tools", f"{tools}:look")
     assert (done.code, done.out) == (0, "seen 1\n")
     skipped = "  - {type: condition, condition: false, true: {id: c, type: tool, name: look, args: {n: 3}}}\n"
     done = cli("exec", written("w.yaml", f"output: c\n{TWO}{skipped}"), "--tools", f"{tools}:look")
-    told = "warning: output: the step c has no output. The result is the output of the last step"
-    assert (done.code, done.out) == (0, "seen 2\n") and told in done.progress
+    expected = "warning: output: the step c has no output. The result is the output of the last step"
+    assert (done.code, done.out) == (0, "seen 2\n") and expected in done.progress
 
 
 @pytest.mark.req("R4.32", "R4.33")
-def test_the_program_reads_a_pipe_and_writes_utf_8_whatever_the_locale() -> None:
+def test_program_uses_utf_8_in_any_locale() -> None:
     paths = {"PYTHONPATH": os.pathsep.join(sys.path)}  # ASCII cannot decode the .pth file of a folder whose name has an accent
     path, environment = sequential(), {**os.environ, **paths, "LC_ALL": "C", "PYTHONUTF8": "0"}
     prompt = "Marées\n".encode()
@@ -111,7 +111,7 @@ def test_the_program_reads_a_pipe_and_writes_utf_8_whatever_the_locale() -> None
     assert nested_runs()[0].prompt == "Marées"
 
 
-def test_what_tools_print_and_what_agents_call_is_progress(cli: Call) -> None:
+def test_prints_of_tools_and_calls_of_agents_are_progress(cli: Call) -> None:
     tools = module(LOOK)
     calls = "agents:\n  a: {model: 'simulated:disciplined', tools: [look]}\nworkflow:\n  - {type: agent, name: a}\n"
     done = cli("exec", written("a.yaml", calls), "- Look with `look(n=7)`", "--tools", f"{tools}:look")
@@ -119,7 +119,7 @@ def test_what_tools_print_and_what_agents_call_is_progress(cli: Call) -> None:
     assert [line for line in done.progress if line.startswith("  a: look(n=7)") and line.endswith("seen 7")]
 
 
-def test_a_terminal_gets_a_bar_below_the_lines_and_nothing_that_controls_it(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_gets_a_progress_bar_without_control_characters(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(TextIOWrapper):
         def isatty(self) -> bool:
             return True
@@ -136,10 +136,10 @@ def test_a_terminal_gets_a_bar_below_the_lines_and_nothing_that_controls_it(cli:
     monkeypatch.setattr(sys, "stderr", Terminal(shown := BytesIO(), encoding="utf-8"))
     assert main(["exec", str(written("both.yaml", both)), "--tools", f"{tools}:look"]) == 0
     bars = re.findall(r"\r(./1 steps .*?)(?=[\r\n])", shown.getvalue().decode("utf-8"))
-    assert any("both/a" in one for one in bars) and not any(re.search(r"\bboth, ", one) for one in bars)
+    assert any("both/a" in bar for bar in bars) and not any(re.search(r"\bboth, ", bar) for bar in bars)
 
 
-# What it is given
+# Input
 
 
 def test_inputs_are_json_or_a_file_of_json_or_yaml(cli: Call, subtests: pytest.Subtests) -> None:
@@ -147,21 +147,19 @@ def test_inputs_are_json_or_a_file_of_json_or_yaml(cli: Call, subtests: pytest.S
     tools = module(LOOK)
     written("n.json", '{"n": 5}')
     written("n.yml", "n: 5\n")
-    for given in ('{"n": 5}', "n.json", "n.yml"):
-        with subtests.test(given):
-            assert cli("exec", path, "-i", given, "--tools", f"{tools}:look").out == "seen 5\n"
+    for argument in ('{"n": 5}', "n.json", "n.yml"):
+        with subtests.test(argument):
+            assert cli("exec", path, "-i", argument, "--tools", f"{tools}:look").out == "seen 5\n"
 
 
-def test_a_module_may_name_several_tools_and_a_list_of_them(cli: Call) -> None:
+def test_module_may_name_several_tools_and_a_list(cli: Call) -> None:
     tools = module(LOOK + LOOK.replace("look", "watch") + "both = [look, watch]\n")
     path = written("two.yaml", TWO.replace("name: look, args: {n: 2}", "name: watch, args: {n: 2}"))
     for given in (f"{tools}:both", f"{tools}:look,{tools}:watch"):
         assert cli("exec", path, "--tools", given).out == "seen 2\n"
 
 
-def test_agents_without_a_model_get_the_named_one_else_the_variables_else_the_simulated_one(
-    cli: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_agents_without_a_model_get_named_environment_or_simulated_model(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written("a.yaml", "agents: {a: {instruction: Help.}}\nworkflow:\n  - {type: agent, name: a}\n")
     done = cli("exec", path)
     assert done.code == 0 and nested_runs()[-1].model == "simulated:disciplined"
@@ -172,11 +170,11 @@ def test_agents_without_a_model_get_the_named_one_else_the_variables_else_the_si
     assert cli("exec", path, "-m", "simulated:disciplined").code == 0 and nested_runs()[-1].model == "simulated:disciplined"
 
 
-# How it ends
+# Ends
 
 
 @pytest.mark.req("R4.33", "R4.35")
-def test_after_a_failure_there_is_the_step_context_and_the_error_is_the_last_line(cli: Call) -> None:
+def test_failure_prints_the_step_context_and_a_final_error(cli: Call) -> None:
     text = (EXAMPLES / "loop-limit.yaml").read_text("utf-8").replace("{instruction: Translate.}", "{replies: [A, B]}")
     path = written(
         "loop.yaml",
@@ -191,20 +189,20 @@ def test_after_a_failure_there_is_the_step_context_and_the_error_is_the_last_lin
     assert "step trans began, iteration 2" in done.progress
 
 
-def test_the_exit_code_says_how_it_ended(cli: Call, subtests: pytest.Subtests) -> None:
+def test_exit_code_says_how_the_run_ended(cli: Call, subtests: pytest.Subtests) -> None:
     tools = module(
         "import asyncio\n"
         "async def nap() -> str:\n    '''Naps.'''\n    await asyncio.sleep(60)\n    return ''\n"
         "def bad() -> str:\n    '''Fails.'''\n    raise ValueError('no tide\\x1b[2J')\n"
     )
-    for name, (limits, code, told) in {
+    for name, (limits, code, expected) in {
         "nap": ("limits: {max_seconds: 0.05}\n", 3, "Limit reached: 0.05 s"),
         "bad": ("", 1, "agentnb: step a: ValueError: no tide"),
     }.items():
         with subtests.test(name):
             path = written(f"{name}.yaml", f"{limits}workflow:\n  - {{id: a, type: tool, name: {name}}}\n")
             done = cli("exec", path, "--tools", f"{tools}:{name}")
-            assert (done.code, done.out) == (code, "") and told in done.last
+            assert (done.code, done.out) == (code, "") and expected in done.last
             assert "Traceback" not in done.err and HEADING in done.err and "\x1b" not in done.err
 
 
@@ -214,7 +212,7 @@ NAPS = {
 }
 
 
-def test_an_interrupt_ends_the_run_and_closes_its_log(subtests: pytest.Subtests) -> None:
+def test_interrupt_ends_the_run_and_closes_its_log(subtests: pytest.Subtests) -> None:
     for name, nap in NAPS.items():
         head = f"import time\nfrom contextlib import suppress\n{LOOK}"
         tools = module(f"{head}\ndef nap() -> str:\n    '''Naps.'''\n    {nap}\n    return ''\n")
@@ -246,12 +244,12 @@ def hold() -> int:
 
 
 @pytest.mark.slow("a program of its own that is killed, and one that recovers its run")
-def test_a_second_interrupt_ends_a_function_that_holds_the_interpreter(cli: Call) -> None:
+def test_second_interrupt_ends_a_function_that_holds_the_interpreter(cli: Call) -> None:
     tools = module(LOOK + HOLDS)
     path = written("hold.yaml", TWO.replace("name: look, args: {n: 2}", "name: hold"))
     options = ["--tools", f"{tools}:look,{tools}:hold"]
     program = [*PROGRAM, "exec", str(path), *options]
-    # A group of its own, which gets the signals of a terminal.
+    # Its own process group, which gets the signals of a terminal.
     with subprocess.Popen(
         program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
@@ -276,7 +274,7 @@ def test_a_second_interrupt_ends_a_function_that_holds_the_interpreter(cli: Call
     assert (recovered.returncode, recovered.stdout) == (0, "held\n"), recovered.stderr
 
 
-def test_the_watcher_of_interrupts_ends_with_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_watcher_ends_with_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[subprocess.Popen[bytes]] = []
     popen = subprocess.Popen
 
@@ -286,33 +284,33 @@ def test_the_watcher_of_interrupts_ends_with_its_block(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(subprocess, "Popen", begin)
     with second_interrupt_kills():
-        assert [one.poll() for one in begun] == [None]
-    assert [one.wait(LONG) for one in begun] == [0]
+        assert [child.poll() for child in begun] == [None]
+    assert [child.wait(LONG) for child in begun] == [0]
 
 
-# What it refuses
+# Refusals
 
 
-def test_what_cannot_run_is_told_with_exit_code_2_and_nothing_ran(cli: Call, subtests: pytest.Subtests) -> None:
+def test_invalid_command_exits_with_2_before_anything_runs(cli: Call, subtests: pytest.Subtests) -> None:
     tools = module(LOOK)
     broken = module("raise ValueError('no\\nluck')")
     two, plan = written("two.yaml", TWO), written("plan.yaml", "steps: []\n")
     written("latin.yaml", "").write_bytes(b"workflow: \xe9\n")
-    given = ("--tools", f"{tools}:look")
-    for argv, told in {
+    tool_options = ("--tools", f"{tools}:look")
+    for argv, expected in {
         (): "exec --help",
         ("none.yaml",): "There is no file none.yaml",
         (".",): "There is no file .",
         ("latin.yaml",): "latin.yaml is not a text in UTF-8",
         (plan, "Go."): "A plan has no prompt",
-        (two, *given, "--approve", "perhaps"): "must be one of auto, ask, never, read_only, got 'perhaps'",
-        (two, *given, "--budget", "-1"): "must be a positive amount in US dollars",
-        (two, *given, "-i", '{"x": 1}'): "The workflow has no input x",
-        (two, *given, "-i", '{"x": 1'): "-i is not JSON",
-        (two, *given, "-i", "nowhere.yaml"): "There is no file nowhere.yaml",
-        (two, *given, "-i", "plan.yaml", "--strict"): "The workflow has no input steps",
-        (two, *given, " "): "The prompt is blank",
-        (two, *given, "-m", "nobody:x"): "nobody",
+        (two, *tool_options, "--approve", "perhaps"): "must be one of auto, ask, never, read_only, got 'perhaps'",
+        (two, *tool_options, "--budget", "-1"): "must be a positive amount in US dollars",
+        (two, *tool_options, "-i", '{"x": 1}'): "The workflow has no input x",
+        (two, *tool_options, "-i", '{"x": 1'): "-i is not JSON",
+        (two, *tool_options, "-i", "nowhere.yaml"): "There is no file nowhere.yaml",
+        (two, *tool_options, "-i", "plan.yaml", "--strict"): "The workflow has no input steps",
+        (two, *tool_options, " "): "The prompt is blank",
+        (two, *tool_options, "-m", "nobody:x"): "nobody",
         (two, "--tools", "look"): "Write MODULE:NAME",
         (two, "--tools", "json.loads"): "Write MODULE:NAME",
         (two, "--tools", f"{tools}:lock"): "Did you mean look?",
@@ -321,16 +319,16 @@ def test_what_cannot_run_is_told_with_exit_code_2_and_nothing_ran(cli: Call, sub
     }.items():
         with subtests.test(argv=argv):
             done = cli("exec", *argv)
-            assert (done.code, done.out) == (2, "") and told in done.err
+            assert (done.code, done.out) == (2, "") and expected in done.err
             assert done.err.startswith("agentnb: ") and done.err.count("\n") == 1 and "%" not in done.err
     written("twice.yaml", "n: 1\nn: 2\n")
-    done = cli("exec", two, *given, "-i", "twice.yaml")
+    done = cli("exec", two, *tool_options, "-i", "twice.yaml")
     assert done.code == 2 and lines_of(done, "twice.yaml") == [2]
     assert not RUNS.exists()
 
 
-def test_a_key_that_is_certainly_needed_is_missed_before_anything_runs(cli: Call, subtests: pytest.Subtests) -> None:
-    given = ("--tools", f"{module(LOOK)}:look")
+def test_missing_required_key_is_reported_before_anything_runs(cli: Call, subtests: pytest.Subtests) -> None:
+    tool_options = ("--tools", f"{module(LOOK)}:look")
     agents = "agents:\n  a: {model: 'anthropic:claude-sonnet-5'}\n  b: {replies: [yes]}\nworkflow:\n"
     look, a = "  - {id: look, type: tool, name: look, args: {n: 1}}\n", "{type: agent, name: a}"
     for steps, path in {
@@ -338,9 +336,9 @@ def test_a_key_that_is_certainly_needed_is_missed_before_anything_runs(cli: Call
         f"{look}  - {{id: both, type: parallel, steps: [{{type: agent, name: b}}, {a}]}}\n": "both/a",
     }.items():
         with subtests.test(steps):
-            done = cli("exec", written("w.yaml", agents + steps), *given)
-            told = f"agentnb: Agent a of step {path}: No key for anthropic: ANTHROPIC_API_KEY is not set. Enter it: export "
-            assert (done.code, done.err) == (2, f"{told}ANTHROPIC_API_KEY=...\n")
+            done = cli("exec", written("w.yaml", agents + steps), *tool_options)
+            expected = f"agentnb: Agent a of step {path}: No key for anthropic: ANTHROPIC_API_KEY is not set. Enter it: export "
+            assert (done.code, done.err) == (2, f"{expected}ANTHROPIC_API_KEY=...\n")
     assert not RUNS.exists()
     branch = f"  - {{type: condition, condition: '{{{{ 1 > 2 }}}}', true: {a}}}\n"
     last = "{type: tool, name: look, args: {n: 2}, end: true}"
@@ -353,13 +351,13 @@ def test_a_key_that_is_certainly_needed_is_missed_before_anything_runs(cli: Call
         "  - {type: tool, name: look, args: {n: []}, on_error: {goto: look}}\n  - " + a + f"\n{look}",
     ):
         with subtests.test(steps):
-            done = cli("exec", written("w.yaml", agents + steps), *given)
+            done = cli("exec", written("w.yaml", agents + steps), *tool_options)
             assert (done.code, "No key" in done.last) == (0, False), done.err
     done = cli("exec", written("w.yaml", f"{agents}  - {{type: human, ask: Well?}}\n  - {a}\n"))
     assert done.code == 4, done.err
 
 
-def test_problems_of_the_file_are_told_each_with_its_line_and_warnings_before_it_runs(cli: Call) -> None:
+def test_problems_and_warnings_of_the_file_have_lines(cli: Call) -> None:
     done = cli("exec", written("two.yaml", TWO))
     assert done.code == 2 and lines_of(done, "two.yaml") == [2, 3] and "Give it as a tool: --tools MODULE:look" in done.err
     text = "agents: {a: {replies: ['{\"ok\": true}']}}\nworkflow:\n  - {type: agent, name: a}\n"
@@ -389,7 +387,7 @@ def test_no_key_is_shown(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
         assert key not in done.out + done.err and "[key]" in done.out + done.err
 
 
-def test_built_in_tools_are_named_by_their_words(cli: Call) -> None:
+def test_builtin_tools_are_named_by_their_words(cli: Call) -> None:
     Path("notes.txt").write_text("low water")
     path = written("read.yaml", "workflow: [{type: tool, name: read_file, args: {path: notes.txt}}]\n")
     assert "low water" in cli("exec", path).out

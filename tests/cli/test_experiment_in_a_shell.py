@@ -1,4 +1,4 @@
-"""``agentnb experiment``: what it writes, its exit codes, and how it goes on."""
+"""``agentnb experiment``: its output, its exit codes, and its continuation."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_yaml_file_runs_with_names_of_the_tools_file(cli: Call) -> None:
     assert (again.code, again.out) == (0, done.out), "a module is a source of names too, and nothing runs again"
 
 
-def test_python_file_runs_the_experiment_that_it_holds(cli: Call, snapshot: Snapshot) -> None:
+def test_python_file_runs_its_experiment(cli: Call, snapshot: Snapshot) -> None:
     done = cli("experiment", "exp.py")
     assert done.code == 0 and "matrix minus off" in done.out
     written("two.py", PYTHON + "other = Experiment(rows, {'a': 'off'}, 'simulated:chatty')\nsame = exp\n")
@@ -83,7 +83,7 @@ def test_design_runs_nothing(cli: Call) -> None:
     assert not [*Path().glob("noted-*")] and not Path(".agentnb/experiments").exists()
 
 
-def test_problems_end_with_code_1_before_anything_runs(cli: Call, snapshot: Snapshot) -> None:
+def test_problems_exit_with_1_before_anything_runs(cli: Call, snapshot: Snapshot) -> None:
     written("bad.yaml", YAML.replace("rows", "row").replace("tools: note", "tools: notes"))
     done = cli("experiment", "bad.yaml", "--tools", "my_tools.py")
     assert (done.code, done.out, done.err) == (1, "", snapshot("in the file"))
@@ -94,7 +94,7 @@ def test_problems_end_with_code_1_before_anything_runs(cli: Call, snapshot: Snap
     assert not [*Path().glob("noted-*")]
 
 
-def test_model_of_the_file_goes_only_where_it_is_allowed(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_of_the_file_is_used_only_where_allowed(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-" + "a" * 40)
     for place in ("models: {}", "agent: {{model: {}, tools: note}}", "variants: {{off: {{model: {}}}}}"):
         line = place.format("openai:x?url=https://models.example.org")
@@ -114,7 +114,7 @@ def test_model_of_the_file_goes_only_where_it_is_allowed(cli: Call, monkeypatch:
     assert allowed.code == 0, allowed.err
 
 
-def test_missing_runs_end_with_code_2_and_the_command_that_makes_them(cli: Call, snapshot: Snapshot) -> None:
+def test_missing_runs_exit_with_2_and_the_next_command(cli: Call, snapshot: Snapshot) -> None:
     priced = YAML.replace("simulated:disciplined", "simulated:disciplined?price=1000000/1000000")
     written("exp.yaml", priced + "budget: 0.5\nplaces: 1\n")
     done = cli("experiment", "exp.yaml", "--tools", "my_tools.py")
@@ -122,7 +122,7 @@ def test_missing_runs_end_with_code_2_and_the_command_that_makes_them(cli: Call,
     assert done.err == snapshot
 
 
-def test_planned_look_ends_with_the_command_to_the_next(cli: Call, snapshot: Snapshot) -> None:
+def test_planned_analysis_ends_with_the_command_for_the_next(cli: Call, snapshot: Snapshot) -> None:
     written("my_tools.py", TOOLS.replace("range(6)", "range(20)"))
     written("exp.yaml", YAML + "looks: [0.5, 1.0]\n")
     first = cli("experiment", "exp.yaml", "--tools", "my_tools.py")
@@ -133,7 +133,7 @@ def test_planned_look_ends_with_the_command_to_the_next(cli: Call, snapshot: Sna
 
 
 @pytest.mark.slow("two processes begin, and one is interrupted")
-def test_interrupt_stops_it_and_the_same_command_goes_on(snapshot: Snapshot) -> None:
+def test_interrupted_experiment_is_continued_by_the_same_command(snapshot: Snapshot) -> None:
     Path("hold").touch()
     argv = [sys.executable, "-m", "agentnb", "experiment", "exp.yaml", "--tools", "my_tools.py", "--folder", "kept"]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""``agentnb recover`` and ``agentnb answer`` of logs that were changed or come from elsewhere."""
+"""``agentnb recover`` and ``agentnb answer`` with changed or foreign logs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def done() -> str:
 
 
 def waiting_run(cli: Call, *tools: str, text: str = ONE) -> str:
-    """The id of a run that waits for an approval."""
+    """Return the id of a run that waits for an approval."""
     assert cli("exec", written("one.yaml", text), "--approve", "ask", *tools).code == 4
     return last_run().id
 
@@ -65,14 +65,14 @@ def test_refused_log_asks_again_and_is_own_from_then_on(cli: Call, tools: tuple[
     assert cli(*command_of(again)).code == 0 and done() == "a"
 
 
-def test_taken_log_counts_as_it_stands(cli: Call, tools: tuple[str, ...]) -> None:
+def test_accepted_log_counts_unchanged(cli: Call, tools: tuple[str, ...]) -> None:
     run_id = waiting_run(cli, *tools)
     change(run_id)
     assert cli("recover", run_id, "--trust-log", *tools).code == 0
     assert done() == "a"
 
 
-def test_changed_log_is_not_the_word_of_the_person(cli: Call, tools: tuple[str, ...]) -> None:
+def test_changed_log_grants_nothing_for_the_person(cli: Call, tools: tuple[str, ...]) -> None:
     written("inner.yaml", ONE)
     run_id = waiting_run(cli, *tools, text=OUTER)
     (nested,) = nested_runs()
@@ -98,7 +98,7 @@ def test_changed_nested_log_counts_for_nothing(cli: Call, tools: tuple[str, ...]
     assert cli(*command_of(asked)).code == 0 and done() == "a"
 
 
-def test_nested_log_changed_after_its_parent_was_taken_is_void(cli: Call, tools: tuple[str, ...]) -> None:
+def test_nested_log_changed_after_acceptance_is_void(cli: Call, tools: tuple[str, ...]) -> None:
     written("inner.yaml", ONE)
     run_id = waiting_run(cli, *tools, text=OUTER)
     change(run_id, '"source":"one.yaml"', '"source":"two.yaml"')
@@ -112,7 +112,7 @@ def test_nested_log_changed_after_its_parent_was_taken_is_void(cli: Call, tools:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
 @pytest.mark.slow("programs of their own that ask at a terminal")
-def test_log_is_asked_about_at_a_terminal(cli: Call, tools: tuple[str, ...], subtests: pytest.Subtests) -> None:
+def test_terminal_asks_about_a_changed_log(cli: Call, tools: tuple[str, ...], subtests: pytest.Subtests) -> None:
     from terminal import Terminal  # not on Windows
 
     for typed, code, effect in (("no", 2, ""), ("ask", 4, ""), ("yes", 0, "a")):

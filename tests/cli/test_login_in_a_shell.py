@@ -1,4 +1,4 @@
-"""``agentnb login`` at a terminal, for commands that follow."""
+"""``agentnb login`` at a terminal, for later commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEP = "workflow:\n  - {id: a, type: tool, name: mcp_docs_echo, args: {text: hi}
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
 @pytest.mark.slow("a program that asks at a terminal, and a real server")
-def test_login_at_a_terminal_serves_commands_that_follow(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_login_at_a_terminal_applies_to_later_commands(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from terminal import CTRL_D, Terminal  # not on Windows
 
     for variable in ("HOME", "XDG_DATA_HOME"):

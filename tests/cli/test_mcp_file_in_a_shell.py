@@ -1,4 +1,4 @@
-"""``--mcp FILE``: servers of a file in a shell, confirmed at a terminal first."""
+"""``--mcp FILE``: servers of a file in a shell, first confirmed at a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMED = ("-t", "mcp:clock", "--mcp", "mcp.json", "--approve", "auto")
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the person's own folder, also of programs, in the folder of the test."""
+    """Put the user's home folders into the folder of the test."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
 
@@ -31,7 +31,7 @@ def server_file(**fields: object) -> None:
 
 
 def linked_time() -> Path:
-    """A link to the server by a path without blanks: the short form takes none."""
+    """Link the server under a path without blanks, as the short form requires."""
     link = Path("time-server").absolute()
     link.symlink_to(TIME)
     return link
@@ -40,7 +40,7 @@ def linked_time() -> Path:
 @pytest.mark.nightly("by day a kernel asks the same")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
 @pytest.mark.slow("programs of their own that ask at a terminal, and a real server")
-def test_file_is_confirmed_at_a_terminal_once(cli: Call) -> None:
+def test_file_is_confirmed_once_at_a_terminal(cli: Call) -> None:
     from terminal import Terminal  # not on Windows
 
     server_file()
@@ -63,21 +63,21 @@ def test_file_is_confirmed_at_a_terminal_once(cli: Call) -> None:
 
 
 @pytest.mark.slow("a real server")
-def test_variable_configures_servers_of_a_shell(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_configures_servers_of_a_shell(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written("one.yaml", STEP)
     missing = cli("exec", path, "-t", "mcp:clock", "--approve", "auto")
     assert missing.code != 0 and "--mcp FILE" in missing.err
     monkeypatch.setenv("MCP_SERVERS", f"clock:{linked_time()}")
-    found = cli("exec", path, "-t", "mcp:clock", "--approve", "auto")
-    assert found.code == 0 and "21:00" in found.out, found.err
+    done = cli("exec", path, "-t", "mcp:clock", "--approve", "auto")
+    assert done.code == 0 and "21:00" in done.out, done.err
 
 
 def test_unreadable_file_runs_nothing(cli: Call) -> None:
     path = written("one.yaml", STEP)
     written("mcp.json", '{"mcpServers": {"clock": }}')
     for command in (("exec", path, *NAMED), ("validate", path, "--mcp", "mcp.json")):
-        found = cli(*command)
-        assert found.code == 2 and "mcp.json, line 1, column 26" in found.err and not Path(".agentnb").exists()
+        done = cli(*command)
+        assert done.code == 2 and "mcp.json, line 1, column 26" in done.err and not Path(".agentnb").exists()
     server_file()
     assert cli("validate", path, "--mcp", "mcp.json").code == 0, "it starts nothing, and asks nothing"
 

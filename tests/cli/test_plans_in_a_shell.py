@@ -52,10 +52,10 @@ Planner = Callable[..., ScriptedModel]
 
 @pytest.fixture
 def planner(monkeypatch: pytest.MonkeyPatch) -> Planner:
-    """Lets a planner reply as told, whatever model the command names."""
+    """Let a planner give these replies, whatever model the command names."""
 
     def reply(*replies: Any) -> ScriptedModel:
-        model = ScriptedModel([one if isinstance(one, str) else json.dumps(one) for one in replies])
+        model = ScriptedModel([reply if isinstance(reply, str) else json.dumps(reply) for reply in replies])
         monkeypatch.setattr(model_steps, "make_model", lambda name: model)
         return model
 
@@ -67,7 +67,7 @@ def fetched(done: Done) -> int:
 
 
 @pytest.mark.req("R1.51")
-def test_plan_in_either_form_of_text_runs_with_named_tools(cli: Call, subtests: pytest.Subtests) -> None:
+def test_plan_in_either_format_runs_with_named_tools(cli: Call, subtests: pytest.Subtests) -> None:
     name = module(TOOLS)
     for file in ("plan.yaml", "plan.json"):
         for tools in ([f"{name}:tides_fetch,{name}:tables_compare"], [f"{name}:tides_fetch", "-t", f"{name}:tables_compare"]):
@@ -135,7 +135,7 @@ def test_interrupt_ends_a_plan_with_130() -> None:
     assert process.returncode == 130
 
 
-def test_permissions_and_gates_of_the_command_hold_for_steps(cli: Call, subtests: pytest.Subtests) -> None:
+def test_permissions_and_gates_of_the_command_apply_to_steps(cli: Call, subtests: pytest.Subtests) -> None:
     name, path = module(TOOLS), written("p.json", json.dumps(FETCH))
     gates = module("from agentnb import Deny\n\ndef no(call, run):\n    return Deny('not now')\n")
     for options, code, word in (
@@ -162,7 +162,7 @@ def test_plan_takes_neither_prompt_nor_inputs_but_results(cli: Call) -> None:
 
 
 @pytest.mark.req("R1.45")
-def test_question_of_a_plan_is_answered_by_the_command_of_the_last_line(cli: Call) -> None:
+def test_question_of_a_plan_is_answered_by_the_last_line(cli: Call) -> None:
     text = "steps:\n- {name: tides_fetch, args: {station: brest}}\n- {type: elicitation, content: Which day?}\n"
     done = cli("exec", written("p.yaml", text), "-t", f"{module(TOOLS)}:tides_fetch", "--no-input")
     assert done.code == 4 and done.out == "" and fetched(done) == 1
@@ -175,7 +175,7 @@ def test_question_of_a_plan_is_answered_by_the_command_of_the_last_line(cli: Cal
 
 
 @pytest.mark.req("R1.1")
-def test_planner_is_found_without_a_file_and_a_file_of_its_name_wins(cli: Call, planner: Planner) -> None:
+def test_builtin_planner_is_replaced_by_a_file_of_its_name(cli: Call, planner: Planner) -> None:
     tools = ("--tools", f"{module(TOOLS)}:tides_fetch")
     planner(FETCH, "Low water at 04:12.")
     Path(PLANNER).mkdir()
@@ -209,7 +209,7 @@ def test_printed_planner_can_be_copied_changed_and_run(cli: Call, planner: Plann
 
 
 @pytest.mark.req("R1.19", "R1.46", "R1.47")
-def test_inputs_of_the_planner_are_those_of_the_table(cli: Call, planner: Planner, subtests: pytest.Subtests) -> None:
+def test_planner_accepts_the_inputs_of_the_table(cli: Call, planner: Planner, subtests: pytest.Subtests) -> None:
     tools = ("--tools", f"{module(TOOLS)}:both,web")
     written("plan.md", "Only this: {{ query }}\n")
     cases = {
@@ -223,14 +223,14 @@ def test_inputs_of_the_planner_are_those_of_the_table(cli: Call, planner: Planne
             model = planner("Done.")
             assert cli("exec", "planner", *tools, *options, "When?").code == 0
             assert model.requests[0].messages[-1].text == "Only this: When?\n"
-            assert {"tides_fetch", "tables_compare", "web_fetch"} <= {one.name for one in model.requests[0].tools}
+            assert {"tides_fetch", "tables_compare", "web_fetch"} <= {spec.name for spec in model.requests[0].tools}
     model = planner("Done.")
-    given = json.dumps({"tools": ["tides.fetch"], "query": "When?", "context": "In feet."})
-    assert cli("exec", "planner", *tools, "-i", given).code == 0
-    assert [one.name for one in model.requests[0].tools] == ["tides_fetch"]
+    allowed = json.dumps({"tools": ["tides.fetch"], "query": "When?", "context": "In feet."})
+    assert cli("exec", "planner", *tools, "-i", allowed).code == 0
+    assert [spec.name for spec in model.requests[0].tools] == ["tides_fetch"]
 
 
-def test_what_the_planner_would_refuse_is_refused_before_it_runs(
+def test_input_the_planner_refuses_is_refused_before_it_runs(
     cli: Call, planner: Planner, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
@@ -258,7 +258,7 @@ def test_what_the_planner_would_refuse_is_refused_before_it_runs(
     assert model.requests == [] and not RUNS.exists()
 
 
-def test_validate_tells_of_templates_and_tools_of_planners(cli: Call, subtests: pytest.Subtests) -> None:
+def test_validate_reports_templates_and_tools_of_planners(cli: Call, subtests: pytest.Subtests) -> None:
     tools = ("-t", f"{module(TOOLS)}:tides_fetch")
     path = written("mine.yaml", planner_text().replace("tools: ${tools}", "tools: [tides_fetsch]"))
     for word, command in {
@@ -273,7 +273,7 @@ def test_validate_tells_of_templates_and_tools_of_planners(cli: Call, subtests: 
     assert cli("validate", "planner", "-i", '{"model": "anthropic:x"}').code == 0, "no key is needed"
 
 
-def test_template_that_a_task_makes_is_left_to_the_run(cli: Call, planner: Planner) -> None:
+def test_template_made_by_a_task_is_left_to_the_run(cli: Call, planner: Planner) -> None:
     text = planner_text().replace("  loop:\n", "  before: {post: {promptTemplate: 'Ask {{ query }}'}}\n  loop:\n", 1)
     model = planner("Done.")
     done = cli("exec", written("mine.yaml", text), "When?", "-i", '{"promptTemplate": "#foreach"}')
@@ -281,9 +281,7 @@ def test_template_that_a_task_makes_is_left_to_the_run(cli: Call, planner: Plann
 
 
 @pytest.mark.req("R1.42", "R1.45")
-def test_planner_that_asks_is_answered_and_goes_on_with_its_model(
-    cli: Call, planner: Planner, subtests: pytest.Subtests
-) -> None:
+def test_planner_question_is_answered_and_keeps_its_model(cli: Call, planner: Planner, subtests: pytest.Subtests) -> None:
     tools = ("-t", f"{module(TOOLS)}:tides_fetch")
     for again in (True, False):
         with subtests.test(str(again)):
@@ -300,10 +298,10 @@ def test_planner_that_asks_is_answered_and_goes_on_with_its_model(
             done = cli("answer", last_run().id, answer, *options)
             assert (done.code, done.out, fetched(done)) == (0, "On Monday at 04:12.\n", 0)
             assert "Monday" in model.requests[0].messages[-1].text
-            assert last_run().settings["model"] == "simulated:forgetful", "which recover takes"
+            assert last_run().settings["model"] == "simulated:forgetful", "recover would use it"
 
 
-def test_planner_whose_model_was_an_object_needs_one_to_be_answered(cli: Call, planner: Planner) -> None:
+def test_planner_with_a_model_object_needs_a_named_model(cli: Call, planner: Planner) -> None:
     model = ScriptedModel([json.dumps(ASK)])
     run = Workflow.planner().run_sync("When?", model=model, store=Store(RUNS), suspend=True, show=False)
     refused = cli("answer", run.id, '{"day": "Monday"}')
@@ -313,7 +311,7 @@ def test_planner_whose_model_was_an_object_needs_one_to_be_answered(cli: Call, p
 
 
 @pytest.mark.req("R1.32", "R1.45")
-def test_planner_killed_in_a_step_is_recovered_without_doing_it_again(cli: Call, planner: Planner) -> None:
+def test_killed_planner_is_recovered_without_repeating_a_step(cli: Call, planner: Planner) -> None:
     name = module(
         f"""{TOOLS}
 import os, time
@@ -349,7 +347,7 @@ def wait() -> str:
     planner("Done.")
     done = cli("recover", last_run().id)
     assert (done.code, done.out, fetched(done)) == (0, "Done.\n", 0), done.err
-    assert [one["name"] for one in last_run().variables["results"]] == ["tides_fetch", "wait"], "the first was done"
+    assert [step["name"] for step in last_run().variables["results"]] == ["tides_fetch", "wait"], "the first was done"
 
 
 @pytest.mark.req("R1.51", "R1.52")
@@ -358,38 +356,38 @@ def test_validate_says_what_validate_plan_says(cli: Call, subtests: pytest.Subte
     tools = f"{name}:both"
     found = cli("validate", PLANS / "plan.yaml", "-t", tools)
     assert (found.code, found.out) == (0, f"{PLANS / 'plan.yaml'}: a valid plan\n")
-    given = sys.modules[name].both
+    tools_given = sys.modules[name].both
     for path in sorted(PLANS.glob("invalid/*")):
         for with_tools in (True, False):
             with subtests.test(f"{path.name} {with_tools}"):
                 done = cli("validate", path, *(("-t", tools) if with_tools else ()))
-                expected = [one.line for one in validate_plan(path, given if with_tools else None)]
+                expected = [problem.line for problem in validate_plan(path, tools_given if with_tools else None)]
                 assert (lines_of(done, str(path)), done.code) == (expected, 2 if expected else 0)
                 count = re.search(r": (\d+) problems?$", done.out)
                 assert (count is None) == (not expected) and (count is None or int(count[1]) == len(expected))
 
 
-def test_names_of_tools_are_checked_with_tools_only(cli: Call, subtests: pytest.Subtests) -> None:
+def test_tool_names_are_checked_only_with_tools(cli: Call, subtests: pytest.Subtests) -> None:
     path = written(
         "p.yaml", "steps:\n- {name: tides.fetsch, args: {}}\n- {name: mcp_clock_now, args: {}}\n- {name: read_file}\n"
     )
     done = cli("validate", path)
     assert done.code == 0 and "not checked: tides_fetsch, mcp_clock_now, read_file" in done.out
     tools = f"{module(TOOLS)}:tides_fetch"
-    for given, lines in ((tools, [2, 3, 4]), (f"{tools},mcp:clock", [2, 4])):
-        with subtests.test(given):
-            done = cli("validate", path, "--tools", given)
+    for argument, lines in ((tools, [2, 3, 4]), (f"{tools},mcp:clock", [2, 4])):
+        with subtests.test(argument):
+            done = cli("validate", path, "--tools", argument)
             assert (done.code, lines_of(done, "p.yaml")) == (2, lines)
 
 
-def test_plan_of_json_with_characters_that_yaml_escapes_is_a_plan(cli: Call) -> None:
+def test_json_plan_with_special_characters_is_valid(cli: Call) -> None:
     text = '{"intention": "a\u2028b\x7f", "steps": []}'
     assert cli("validate", written("p.json", text)).out == "p.json: a valid plan\n"
     assert cli("exec", "p.json").code == 0
 
 
 @pytest.mark.req("R3.38")
-def test_a_draft_of_a_chat_is_approved_in_a_shell_with_the_tools_that_it_names(cli: Call) -> None:
+def test_chat_draft_is_approved_in_a_shell_with_its_tools(cli: Call) -> None:
     step = {"description": "Fetch", "tools": ["tides_fetch"], "args": {"station": "brest"}, "type": "research"}
     steps = [{"stepNumber": 1, "executorRequired": False, "dependsOn": [], **step}]
     asked = ToolCall("agent_create_plan", {"objective": "Fetch", "execution_mode": "draft_only"}, "c1")
@@ -407,10 +405,10 @@ def test_a_draft_of_a_chat_is_approved_in_a_shell_with_the_tools_that_it_names(c
     done = cli("answer", drafted.id, "approve", "--tools", f"{name}:tides_fetch", "--model", "simulated:disciplined")
     assert done.code == 0 and fetched(done) == 1 and "Step Context" not in done.out + done.err, done.err
     run = Store(RUNS).load(drafted.id)
-    assert run.status == "completed" and [one.status for one in run.step_records.values()] == ["completed"]
+    assert run.status == "completed" and [step.status for step in run.step_records.values()] == ["completed"]
 
 
-def test_text_of_a_rejected_plan_is_no_result() -> None:
+def test_text_of_a_rejected_plan_is_not_a_result() -> None:
     plan = {"plan_id": "p", "plan": {"steps": [{}]}}
     story = RunBuilder().round(called("a")).add(PlanProposed, **plan)
     run = story.add(PlanRejected, plan_id="p", reason="Not on Monday").round("I would fetch it.")

@@ -81,7 +81,7 @@ def test_gates_steps_and_tools_are_answered_at_the_terminal() -> None:
 
 
 @pytest.mark.slow("a program of its own that is left")
-def test_ctrl_d_leaves_the_question_open_and_it_can_be_answered_later(cli: Call) -> None:
+def test_ctrl_d_leaves_the_question_open_for_later(cli: Call) -> None:
     given = exec_of(WORKER, "--approve", "ask")
     with Terminal(*given) as terminal:
         terminal.type(CTRL_D)
@@ -93,7 +93,7 @@ def test_ctrl_d_leaves_the_question_open_and_it_can_be_answered_later(cli: Call)
 
 
 @pytest.mark.slow("a program of its own that is ended")
-def test_program_that_is_ended_while_it_asks_leaves_what_an_answer_resumes(cli: Call) -> None:
+def test_question_of_a_terminated_program_is_resumed_by_an_answer(cli: Call) -> None:
     given = exec_of(WORKER, "--approve", "ask")
     with Terminal(*given) as terminal:
         assert "May write run?" in terminal.asked()
@@ -106,7 +106,7 @@ def test_program_that_is_ended_while_it_asks_leaves_what_an_answer_resumes(cli: 
 
 
 @pytest.mark.slow("a program of its own that is interrupted")
-def test_ctrl_c_while_it_asks_ends_the_run() -> None:
+def test_ctrl_c_at_a_question_ends_the_run() -> None:
     with Terminal(*exec_of('workflow:\n  - {id: sure, type: human, ask: "Publish it?", confirm: true}\n')) as terminal:
         terminal.type(CTRL_C)
         assert terminal.ended() == (130, "")
@@ -115,7 +115,7 @@ def test_ctrl_c_while_it_asks_ends_the_run() -> None:
 
 
 @pytest.mark.slow("a program of its own")
-def test_with_no_input_nothing_is_asked_at_a_terminal() -> None:
+def test_no_input_option_asks_nothing_at_a_terminal() -> None:
     with Terminal(*exec_of(WORKER, "--approve", "ask", "--no-input")) as terminal:
         assert terminal.ended() == (4, "")
     assert "Answer: " not in terminal.shown and last_run().is_suspended
@@ -134,7 +134,7 @@ async def fails() -> str:
 
 
 @pytest.mark.slow("a program of its own")
-def test_a_question_that_is_withdrawn_is_not_asked_any_more_and_the_next_is() -> None:
+def test_withdrawn_question_is_closed_and_the_next_is_asked() -> None:
     both = "{id: sure, type: human, ask: 'Publish it?', confirm: true}, {id: bad, type: tool, name: fails}"
     text = (
         f"workflow:\n  - {{id: p, type: parallel, steps: [{both}], on_error: {{continue: nothing}}}}\n"
@@ -151,7 +151,7 @@ def test_a_question_that_is_withdrawn_is_not_asked_any_more_and_the_next_is() ->
     assert [one.outcome for one in last_run().questions] == ["withdrawn", "answered"]
 
 
-def test_progress_is_held_back_while_the_person_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_held_back_during_a_question(capsys: pytest.CaptureFixture[str]) -> None:
     def began(step: str) -> StepStarted:
         return StepStarted(seq=1, at=None, run_id="r-1", step=step)
 
@@ -166,7 +166,7 @@ def test_progress_is_held_back_while_the_person_is_asked(capsys: pytest.CaptureF
 
 
 @pytest.mark.slow("two programs of their own")
-def test_answer_without_an_answer_asks_at_the_terminal_and_elsewhere_says_what_to_type(cli: Call) -> None:
+def test_answer_without_text_asks_only_at_a_terminal(cli: Call) -> None:
     cli(*exec_of(WORKER, "--approve", "ask"))
     run_id = last_run().id
     assert f"Write: agentnb answer {run_id} approve" in cli("answer", run_id).err

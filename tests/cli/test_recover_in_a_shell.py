@@ -28,11 +28,11 @@ ASKS = "workflow:\n  - {id: sub, type: workflow, file: inner.yaml}\n  - {id: las
 
 
 def cut_off(events: int) -> str:
-    """Leave the newest run as a process leaves it that dies after so many events, counted from the end if negative."""
+    """Leave the newest run as if its process died after this many events; negative counts from the end."""
     return cut_log(RUNS / f"{last_run().id}.jsonl", events).stem
 
 
-def test_a_killed_run_is_resumed_from_any_event_and_ends_as_it_would_have(cli: Call, subtests: pytest.Subtests) -> None:
+def test_killed_run_resumes_from_any_event_to_the_same_end(cli: Call, subtests: pytest.Subtests) -> None:
     tools, path = ("--tools", f"{module(WORK)}:work"), written("three.yaml", THREE)
     whole = cli("exec", path, *tools)
     for events in range(1, len(last_run().events)):
@@ -48,9 +48,9 @@ def test_a_killed_run_is_resumed_from_any_event_and_ends_as_it_would_have(cli: C
             assert again.code == 2 and "there is nothing to recover. Run it again: agentnb exec FILE" in again.err
 
 
-def test_exit_codes_and_messages_are_those_of_exec(cli: Call, subtests: pytest.Subtests) -> None:
+def test_exit_codes_and_messages_match_exec(cli: Call, subtests: pytest.Subtests) -> None:
     tools = ("--tools", f"{module(WORK)}:work")
-    for text, events, code, told in (
+    for text, events, code, expected in (
         ("workflow:\n  - {id: a, type: tool, name: work, args: {what: broken}}\n", 2, 1, "step a: ValueError: it is broken"),
         (
             "workflow:\n  - {id: a, type: human, ask: 'Which?'}\n",
@@ -62,7 +62,7 @@ def test_exit_codes_and_messages_are_those_of_exec(cli: Call, subtests: pytest.S
         with subtests.test(code=code):
             cli("exec", written("one.yaml", text), *tools)
             done = cli("recover", cut_off(events), *tools)
-            assert (done.code, done.out) == (code, "") and told in "\n".join(done.err.splitlines()[-2:]), done.err
+            assert (done.code, done.out) == (code, "") and expected in "\n".join(done.err.splitlines()[-2:]), done.err
     assert cli(*command_of(done)).code == 0
 
     def work(what: str) -> str:
@@ -75,7 +75,7 @@ def test_exit_codes_and_messages_are_those_of_exec(cli: Call, subtests: pytest.S
     assert cli("recover", "nowhere").code == 1
 
 
-def test_tools_and_gates_of_the_command_that_started_a_run_are_used_again(cli: Call, subtests: pytest.Subtests) -> None:
+def test_tools_and_gates_of_the_first_command_are_reused(cli: Call, subtests: pytest.Subtests) -> None:
     name = module(WORK + "\ndef gate(call, run):\n    return None\n")
     options = ("--tools", f"{name}:work", "--gate", f"{name}:gate")
     for command, text, answer in (
@@ -91,7 +91,7 @@ def test_tools_and_gates_of_the_command_that_started_a_run_are_used_again(cli: C
             assert (done.code, last_run().status) == (0, "completed"), done.err
 
 
-def test_modules_that_a_log_from_elsewhere_names_are_not_imported(cli: Call) -> None:
+def test_modules_named_by_a_foreign_log_are_not_imported(cli: Call) -> None:
     name = module(WORK)
     cli("exec", written("three.yaml", THREE), "--tools", f"{name}:work")
     run_id = cut_off(3)
@@ -101,7 +101,7 @@ def test_modules_that_a_log_from_elsewhere_names_are_not_imported(cli: Call) -> 
     assert "There is no tool work" in done.err and "theirs" not in done.err
 
 
-def test_the_run_of_an_agent_is_resumed_too(cli: Call) -> None:
+def test_run_of_an_agent_is_resumed(cli: Call) -> None:
     Agent(ScriptedModel([ToolCall("work", {"what": "a"}), "Done."]), name="worker").run_sync(
         "Go.", store=Store(RUNS), show=False
     )
@@ -112,7 +112,7 @@ def test_the_run_of_an_agent_is_resumed_too(cli: Call) -> None:
     assert done.code == 0 and done.out and "Step Context" not in done.err
 
 
-def test_what_a_killed_process_asked_is_answered_like_what_a_suspended_run_asks(cli: Call, subtests: pytest.Subtests) -> None:
+def test_question_of_a_killed_process_can_be_answered(cli: Call, subtests: pytest.Subtests) -> None:
     tools = ("--tools", f"{module(WORK)}:work")
     written("inner.yaml", "workflow:\n  - {type: human, ask: 'Inner?'}\n")
     for text, answers, out in (
@@ -122,7 +122,7 @@ def test_what_a_killed_process_asked_is_answered_like_what_a_suspended_run_asks(
         with subtests.test(text):
             assert cli("exec", written("asks.yaml", text), *tools).code == 4
             for value in answers:
-                run_id = cut_off(-1)  # without the event that it was suspended
+                run_id = cut_off(-1)  # without the suspension event
                 for nested in nested_runs():
                     cut_log(RUNS / f"{nested.id}.jsonl", -1)
                 assert last_run().status == "interrupted" and last_run().waiting
@@ -130,10 +130,10 @@ def test_what_a_killed_process_asked_is_answered_like_what_a_suspended_run_asks(
             assert (done.code, done.out) == (0, out), done.err
 
 
-def test_the_model_that_the_run_was_given_is_kept_unless_another_is_named(cli: Call) -> None:
+def test_model_of_the_run_is_kept_unless_another_is_named(cli: Call) -> None:
     text = "agents: {a: {instruction: Write.}}\nworkflow:\n  - {id: one, type: human, ask: Who?}\n  - {type: agent, name: a}\n"
     path = written("writes.yaml", text)
-    for given, model in ((), "simulated:forgetful"), (("-m", "simulated:disciplined"), "simulated:disciplined"):
+    for argument, model in ((), "simulated:forgetful"), (("-m", "simulated:disciplined"), "simulated:disciplined"):
         cli("exec", path, "-m", "simulated:forgetful")
-        assert cli("answer", last_run().id, "Ada", *given).code == 0
+        assert cli("answer", last_run().id, "Ada", *argument).code == 0
         assert nested_runs()[-1].model == model

@@ -10,12 +10,12 @@ from agentnb.workflow.files.workflow_schema import workflow_schema
 from agentnb.workflow.tasks.task_schema import tasks_schema
 
 
-def test_the_schema_of_each_form_is_written_to_standard_output(cli: Call) -> None:
+def test_schema_of_each_form_is_written_to_stdout(cli: Call) -> None:
     for name, schema in {"workflow": workflow_schema(), "tasks": tasks_schema()}.items():
         done = cli("schema", name)
         assert (done.code, done.err, json.loads(done.out)) == (0, "", schema)
 
 
-def test_another_name_is_refused_with_those_there_are(cli: Call) -> None:
+def test_unknown_schema_name_is_refused_with_valid_ones(cli: Call) -> None:
     done = cli("schema", "workflows")
     assert done.code == 2 and "There is no schema workflows" in done.err and "workflow" in done.err

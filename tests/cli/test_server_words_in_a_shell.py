@@ -1,4 +1,4 @@
-"""MCP servers that a shell names: ``--tools mcp:NAME``, and MODULE:NAME that holds one."""
+"""MCP servers named in a shell: ``--tools mcp:NAME``, and MODULE:NAME with a server."""
 
 from __future__ import annotations
 

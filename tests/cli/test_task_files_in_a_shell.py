@@ -19,7 +19,7 @@ stage:
 """
 
 
-def test_the_prompt_is_the_input_query_and_giving_both_is_refused(cli: Call) -> None:
+def test_prompt_is_the_query_input_and_both_are_refused(cli: Call) -> None:
     path, tools = written("tides.yaml", TASKS), ("--tools", f"{module(TOOLS)}:fetch")
     assert cli("exec", path, *tools, "When?")[:2] == (0, "brest: When?\n")
     assert cli("exec", path, *tools, "-i", '{"query": "Why?", "station": "cork"}').out == "cork: Why?\n"
@@ -28,7 +28,7 @@ def test_the_prompt_is_the_input_query_and_giving_both_is_refused(cli: Call) -> 
     assert both.code == 2 and "both are given" in both.err
 
 
-def test_inputs_that_a_task_file_does_not_declare_may_be_passed(cli: Call) -> None:
+def test_undeclared_inputs_of_a_task_file_may_be_passed(cli: Call) -> None:
     path = written("tides.yaml", TASKS.replace("${station}", "${place}"))
     tools = ("--tools", f"{module(TOOLS)}:fetch")
     assert cli("exec", path, *tools, "When?", "-i", '{"place": "vigo"}').out == "vigo: When?\n"
@@ -36,7 +36,7 @@ def test_inputs_that_a_task_file_does_not_declare_may_be_passed(cli: Call) -> No
     assert "tides.yaml: a valid task file" in cli("validate", path, "-i", '{"place": "vigo"}').out
 
 
-def test_a_template_comes_from_a_file(cli: Call) -> None:
+def test_template_is_read_from_a_file(cli: Call) -> None:
     path = written("tides.yaml", TASKS.replace("${station}", "${promptTemplate}"))
     written("plan.md", "Plan")
     tools = ("--tools", f"{module(TOOLS)}:fetch")
@@ -44,7 +44,7 @@ def test_a_template_comes_from_a_file(cli: Call) -> None:
     assert cli("exec", path, *tools, "--prompt-template", "none.md", "it").code == 2
 
 
-def test_problems_of_a_task_file_and_of_one_that_a_workflow_runs_have_lines(cli: Call) -> None:
+def test_problems_of_a_task_file_have_lines_also_when_nested(cli: Call) -> None:
     written("tasks.yaml", TASKS.replace("action:", "actoin:"))
     done = cli("validate", "tasks.yaml")
     assert done.code == 2 and lines_of(done, "tasks.yaml") and "tasks.yaml: 2 problems" in done.out

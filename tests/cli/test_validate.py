@@ -1,4 +1,4 @@
-"""``agentnb validate``: all that is wrong in a file, and what kind of file it is."""
+"""``agentnb validate``: all problems of a file, and its kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ workflow:
 """
 
 
-def test_a_valid_file_is_said_to_be_and_nothing_runs(cli: Call) -> None:
+def test_valid_file_is_reported_and_nothing_runs(cli: Call) -> None:
     path = str(EXAMPLES / "qa-loop.yaml")
     assert cli("validate", path)[::2] == (0, "")
     assert f"{path}: a valid workflow" in cli("validate", path).out
@@ -24,14 +24,14 @@ def test_a_valid_file_is_said_to_be_and_nothing_runs(cli: Call) -> None:
 
 
 @pytest.mark.req("R4.4")
-def test_all_problems_are_told_each_with_file_and_line(cli: Call) -> None:
+def test_each_problem_is_reported_with_file_and_line(cli: Call) -> None:
     text = "agents: {a: {instruction: Go., odd: 1}}\nworkflow:\n  - {type: agent, name: b}\n  - {type: loop}\n"
     done = cli("validate", written("w.yaml", text))
     assert (done.code, done.err) == (2, "") and lines_of(done, "w.yaml") == [1, 3, 4]
     assert done.out.endswith("w.yaml: 3 problems\n")
 
 
-def test_warnings_are_told_and_are_problems_with_strict(cli: Call) -> None:
+def test_warnings_are_reported_and_are_problems_with_strict(cli: Call) -> None:
     path = written("w.yaml", WARNS)
     done = cli("validate", path)
     assert done.code == 0 and lines_of(done, "w.yaml") == [4] and done.out.endswith("w.yaml: a valid workflow, 1 warning\n")
@@ -39,7 +39,7 @@ def test_warnings_are_told_and_are_problems_with_strict(cli: Call) -> None:
     assert done.code == 2 and lines_of(done, "w.yaml") == [4] and done.out.endswith("w.yaml: 1 problem\n")
 
 
-def test_tools_are_checked_if_they_are_given(cli: Call) -> None:
+def test_tools_are_checked_if_given(cli: Call) -> None:
     path = written("t.yaml", "workflow:\n  - {type: tool, name: fetch}\n")
     done = cli("validate", path)
     assert done.code == 0 and "not checked: fetch. Give --tools MODULE:NAME\n" in done.out.splitlines(keepends=True)[-1]
@@ -47,7 +47,7 @@ def test_tools_are_checked_if_they_are_given(cli: Call) -> None:
     assert done.code == 2 and lines_of(done, "t.yaml") == [2] and "tools=" not in done.out
 
 
-def test_the_actions_of_a_task_file_are_checked_with_all_else_if_tools_are_given(cli: Call) -> None:
+def test_actions_of_a_task_file_are_checked_with_tools(cli: Call) -> None:
     tools = f"{module('def tides_fetch() -> str: ...')}:tides_fetch"
     text = "stage:\n  one: {action: tides:fech, onError: {action: tides:fetch}}\n  two: {when: nothing}\n"
     path = written("t.yaml", text)
@@ -64,9 +64,7 @@ def test_the_actions_of_a_task_file_are_checked_with_all_else_if_tools_are_given
         assert cli("validate", name, "--tools", tools).out == f"{name}: a valid {kind}\n"
 
 
-def test_plans_are_known_by_each_of_their_keys_and_files_that_are_none_are_refused(
-    cli: Call, subtests: pytest.Subtests
-) -> None:
+def test_plans_are_recognized_by_any_key_and_others_are_refused(cli: Call, subtests: pytest.Subtests) -> None:
     for key in ("steps", "intention", "elicitation"):
         with subtests.test(key):
             done = cli("validate", written("p.yaml", f"{key}: odd\n" if key != "intention" else "intention: {}\n"))
@@ -76,7 +74,7 @@ def test_plans_are_known_by_each_of_their_keys_and_files_that_are_none_are_refus
     assert done.code == 2 and lines_of(done, "odd.yaml")
 
 
-def test_hints_are_such_as_can_be_followed_in_a_shell(cli: Call) -> None:
+def test_hints_are_usable_in_a_shell(cli: Call) -> None:
     done = cli("validate", written("w.yaml", "workflow:\n  - {type: agent, name: judge}\n"))
     assert "Declare it under agents:" in done.out and "Python" not in done.out
     tasks = "stage: {main: {one: {action: tides:fetch}}}\n"
@@ -84,5 +82,5 @@ def test_hints_are_such_as_can_be_followed_in_a_shell(cli: Call) -> None:
     assert done.code == 2 and "Give it as a tool: --tools MODULE:tides_fetch" in done.err
 
 
-def test_after_a_full_disk_nobody_is_told_of_a_cell() -> None:
+def test_full_disk_message_in_a_shell_mentions_no_cell() -> None:
     assert in_words([ROOM], SHELL) == "Free some disk space"

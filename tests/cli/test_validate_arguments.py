@@ -29,7 +29,7 @@ FORMS = {
 }
 
 
-def test_wrong_arguments_are_problems_with_their_lines_in_each_form(cli: Call, subtests: pytest.Subtests) -> None:
+def test_wrong_arguments_are_problems_with_lines_in_each_form(cli: Call, subtests: pytest.Subtests) -> None:
     takes = "It takes station, rows (optional)"
     expected = [
         "fetch: there is no argument staton. Did you mean station?",
@@ -40,17 +40,17 @@ def test_wrong_arguments_are_problems_with_their_lines_in_each_form(cli: Call, s
     ]
     for form, (head, line, reference, where) in FORMS.items():
         with subtests.test(form):
-            calls = [one.replace("REFERENCE", reference) for one in CALLS]
+            calls = [call.replace("REFERENCE", reference) for call in CALLS]
             if form == "tasks":
-                calls = [one.replace("name:", "action:").replace("args:", "input:") for one in calls]
+                calls = [call.replace("name:", "action:").replace("args:", "input:") for call in calls]
             path = written(f"{form}.yaml", head + "".join(line % (number, call) for number, call in enumerate(calls)))
             done = cli("validate", path, "--tools", f"{module(TOOLS)}:fetch,{module(TOOLS)}:now")
-            told = zip([0, 0, 1, 2, 3], expected, strict=True)
-            lines = [f"{path}:{step + 2}: {where % step}: {what}" for step, what in told]
+            expected_problems = zip([0, 0, 1, 2, 3], expected, strict=True)
+            lines = [f"{path}:{step + 2}: {where % step}: {what}" for step, what in expected_problems]
             assert done.code == 2 and done.out.splitlines() == [*lines, f"{path}: 5 problems"]
 
 
-def test_arguments_that_templates_give_are_left_to_the_run(cli: Call) -> None:
+def test_arguments_from_templates_are_left_to_the_run(cli: Call) -> None:
     path = written(
         "later.yaml",
         "inputs: {rows: 3}\nworkflow:\n"

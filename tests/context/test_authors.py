@@ -1,4 +1,4 @@
-"""Who wrote a message, where several agents share a conversation: kept with it, and never sent to a model."""
+"""Message authors in shared conversations: stored and never sent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def by(author: str, text: str, role: str = "assistant") -> Message:
 
 
 def several() -> Run:
-    """A run in which two agents write one after the other, with no message of the person between them."""
+    """Return a run with consecutive messages of two agents."""
     story = RunBuilder(history=(by(ANNA, "Look.", "user"), by(BERT, "I look.")), prompt="And?")
     for index, author in enumerate((ANNA, BERT)):
         story.extend(*begun(index, "said"), (ModelReplied, {"message": by(author, f"Number {index}.")}))
@@ -30,7 +30,7 @@ def several() -> Run:
     return story.extend(*begun(2, "said")).run
 
 
-def test_stored_messages_keep_their_authors_though_a_request_merges_them() -> None:
+def test_stored_messages_keep_their_authors_when_merged() -> None:
     run = several()
     request = RequestBuilder("", (), {}).request(run, "A reminder.")
     assert [message.author for message in run.messages] == [ANNA, BERT, "", ANNA, BERT]
@@ -38,20 +38,20 @@ def test_stored_messages_keep_their_authors_though_a_request_merges_them() -> No
 
 
 @pytest.mark.parametrize("model", WIRES)
-def test_an_author_is_never_sent(model: str) -> None:
+def test_author_is_never_sent(model: str) -> None:
     request = RequestBuilder("", (), {}).request(several(), "A reminder.")
     body = str(wire_form(model, request))
     assert "Number 1." in body and ANNA not in body and BERT not in body
 
 
-def test_a_merged_message_names_each_author_once(subtests: pytest.Subtests) -> None:
+def test_merged_message_names_each_author_once(subtests: pytest.Subtests) -> None:
     cases = {("", ""): "", ("a", ""): "a", ("", "b"): "b", ("a", "a"): "a", ("a", "b"): "a, b", ("a, b", "b"): "a, b"}
     for (first, second), expected in cases.items():
         with subtests.test(first=first, second=second):
             assert merge_messages(by(first, "x"), by(second, "y")).author == expected
 
 
-def test_a_prompt_keeps_its_author_and_its_continuation_does_too() -> None:
+def test_prompt_and_its_continuation_keep_their_author() -> None:
     first = Agent(ScriptedModel(["Hello."])).run_sync(by(ANNA, "Look.", "user"))
     assert first.messages[0].author == ANNA
     assert Agent(ScriptedModel(["Yes."])).run_sync("And?", continue_from=first).messages[0].author == ANNA

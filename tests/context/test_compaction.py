@@ -1,4 +1,4 @@
-"""Compaction as far as it is decided: when it is due, what is replaced, what the summariser is shown, what is sent instead."""
+"""Compaction decisions: due time, replaced messages, the summarizer's record, the summary."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from agentnb.models.estimate import tokens_of_message
 HEADINGS = ["Original task", "Key decisions", "Files modified", "Current state", "Pending work", "Important context"]
 
 
-# When
+# Due time
 
 
 @pytest.mark.req("R2.32")
-def test_by_the_documented_numbers_31_messages_are_too_many_and_30_are_not() -> None:
+def test_documented_history_compacts_at_31_messages_not_30() -> None:
     history = read_documented()
     assert (history.compact_above, history.keep_recent, history.max_messages) == (30, 10, 40)
     assert why_due(history, 30, None, None) is None
@@ -38,7 +38,7 @@ def test_by_the_documented_numbers_31_messages_are_too_many_and_30_are_not() -> 
 
 
 @pytest.mark.req("R2.36")
-def test_a_share_of_the_window_is_filled_or_nobody_knows(subtests: pytest.Subtests) -> None:
+def test_share_needs_known_window_and_tokens(subtests: pytest.Subtests) -> None:
     for history, tokens, window, why in [
         (AUTO, 8_000, 10_000, None),
         (AUTO, 8_001, 10_000, "share"),
@@ -53,17 +53,17 @@ def test_a_share_of_the_window_is_filled_or_nobody_knows(subtests: pytest.Subtes
             assert why_due(history, 3, tokens, window) == why
 
 
-# What is replaced
+# Replaced messages
 
 
 @pytest.mark.req("R2.32")
-def test_the_first_stays_and_the_last_ten_stay_and_what_is_between_is_replaced() -> None:
+def test_compaction_keeps_the_first_and_last_ten_messages() -> None:
     messages = [words("user")] + [words("assistant" if place % 2 == 0 else "user") for place in range(30)]
     assert start_of_recent(messages, 10, None) == 21
 
 
 @pytest.mark.req("R2.35")
-def test_a_result_at_the_cut_takes_its_call_to_the_side_that_stays() -> None:
+def test_result_at_the_cut_keeps_its_call() -> None:
     messages = [words("user"), *rounds(15)]
     assert start_of_recent(messages, 10, None) == 21
     assert start_of_recent(messages, 9, None) == 21
@@ -72,9 +72,7 @@ def test_a_result_at_the_cut_takes_its_call_to_the_side_that_stays() -> None:
 
 @pytest.mark.req("R2.35")
 @given(whole_histories(), st.integers(1, 8), st.none() | st.integers(0, 200))
-def test_for_any_history_what_stays_holds_no_result_without_its_call(
-    messages: list[Message], keep: int, most: int | None
-) -> None:
+def test_generated_histories_keep_no_result_without_its_call(messages: list[Message], keep: int, most: int | None) -> None:
     start = start_of_recent(messages, keep, most)
     if start is None:
         assert len(messages) <= max(keep, 2) + 2
@@ -86,23 +84,23 @@ def test_for_any_history_what_stays_holds_no_result_without_its_call(
 
 
 @pytest.mark.req("R2.36")
-def test_what_stays_is_less_if_the_last_messages_are_too_long_but_never_nothing() -> None:
+def test_too_long_recent_messages_are_fewer_but_never_none() -> None:
     messages = [words("user"), *rounds(10)]
-    one = tokens_of_message(messages[1]) + tokens_of_message(messages[2])
-    assert start_of_recent(messages, 10, 2 * one) == 17
+    pair = tokens_of_message(messages[1]) + tokens_of_message(messages[2])
+    assert start_of_recent(messages, 10, 2 * pair) == 17
     assert start_of_recent(messages, 10, 0) == 19
 
 
 @pytest.mark.parametrize("messages", [[words("user")], [words("user"), *rounds(1)], [words("user"), words("assistant")]])
-def test_there_is_nothing_to_replace_in_a_conversation_that_has_hardly_begun(messages: list[Message]) -> None:
+def test_short_conversation_has_nothing_to_compact(messages: list[Message]) -> None:
     assert start_of_recent(messages, 1, 0) is None
 
 
-# What the summariser is shown
+# The record for the summarizer
 
 
 @pytest.mark.req("R2.33", "R2.34")
-def test_the_model_is_asked_without_tools_for_a_summary_under_six_headings() -> None:
+def test_summary_is_requested_without_tools_under_six_headings() -> None:
     request = summary_request(rounds(2))
     assert request.tools == ()
     places = [request.system.index(f"## {heading}") for heading in HEADINGS]
@@ -112,13 +110,13 @@ def test_the_model_is_asked_without_tools_for_a_summary_under_six_headings() -> 
 
 @pytest.mark.req("R2.34")
 @pytest.mark.parametrize(("length", "cut"), [(500, False), (501, True), (10_000, True)])
-def test_of_a_result_the_summariser_is_shown_500_characters(length: int, cut: bool) -> None:
+def test_summarizer_sees_500_characters_of_a_result(length: int, cut: bool) -> None:
     record = record_of([asks("a"), results("a", text="x" * length)])
     assert record.count("x" * 500) == 1
     assert ("x" * 501 in record, f"{length - 500:,} more characters" in record) == (False, cut)
 
 
-def test_the_record_says_who_said_what_in_its_order_and_what_failed(snapshot: Snapshot) -> None:
+def test_record_has_authors_order_and_failures(snapshot: Snapshot) -> None:
     failed = ToolResult("a", "look", (Text("no such row"),), is_error=True)
     picture = Message("user", (Image("image/png", b"x"), Text("See.")))
     thinking = Message("assistant", (Thinking("hm"), Text("I look."), ToolCall("look", {"n": 1}, "a")))
@@ -127,7 +125,7 @@ def test_the_record_says_who_said_what_in_its_order_and_what_failed(snapshot: Sn
     assert "hm" not in record
 
 
-def test_long_words_and_arguments_are_cut_and_so_is_the_middle_of_a_record_that_is_huge() -> None:
+def test_long_texts_and_huge_records_are_truncated() -> None:
     assert "y" * (WORDS + 1) not in record_of([words("assistant", "y" * 10_000)])
     assert "z" * 600 not in record_of([Message("assistant", (ToolCall("write", {"text": "z" * 5_000}, "a"),))])
     huge = record_of([words("user", "a" * WORDS)] * 200)
@@ -135,7 +133,7 @@ def test_long_words_and_arguments_are_cut_and_so_is_the_middle_of_a_record_that_
 
 
 @pytest.mark.req("R2.35")
-def test_the_summary_before_is_shown_whole_so_that_nothing_is_forgotten_the_second_time() -> None:
+def test_previous_summary_is_included_whole() -> None:
     earlier = summary_text("\n".join(f"- fact {number}" for number in range(2_000)), 20, ())
     assert len(earlier) > 3 * WORDS
     for message in (words("assistant", earlier), words("user", f"go\n\n{earlier}")):
@@ -144,19 +142,19 @@ def test_the_summary_before_is_shown_whole_so_that_nothing_is_forgotten_the_seco
     assert "y" * (WORDS + 1) not in record_of([words("user", "y" * 10_000)], earlier)
 
 
-# What is sent instead
+# The summary
 
 
 @pytest.mark.req("R2.34")
 @pytest.mark.parametrize(("count", "noun"), [(1, "message"), (2, "messages"), (1_000, "messages")])
-def test_the_summary_says_first_what_it_is_and_for_how_many_messages(count: int, noun: str) -> None:
+def test_summary_begins_with_its_purpose_and_message_count(count: int, noun: str) -> None:
     assert summary_text(" It is half done. \n", count, ()) == (
         f"[Conversation Summary - {count} {noun} compacted]\n\nIt is half done."
     )
 
 
 @pytest.mark.req("R2.35")
-def test_open_todos_stand_in_it_with_their_state_and_a_list_that_is_done_does_not() -> None:
+def test_summary_lists_todos_only_while_some_are_open() -> None:
     todos = (Todo(1, "Read", "completed"), Todo(2, "Count", "in-progress"), Todo(3, "Write", "not-started"))
     text = summary_text("Well.", 4, todos)
     for todo in todos:
@@ -164,12 +162,12 @@ def test_open_todos_stand_in_it_with_their_state_and_a_list_that_is_done_does_no
     assert summary_text("Well.", 4, todos[:1]).endswith("Well.")
 
 
-def test_a_half_character_in_a_summary_can_be_sent() -> None:
+def test_lone_surrogate_in_a_summary_can_be_sent() -> None:
     summary_text("half \ud83d", 1, ()).encode()
 
 
 @pytest.mark.req("R2.33")
-def test_a_summary_made_without_a_model_has_the_same_headings_and_what_is_known() -> None:
+def test_summary_without_a_model_has_the_same_headings() -> None:
     messages = [
         words("assistant", "I take the first."),
         Message("assistant", (ToolCall("save", {"path": "a.csv", "n": 1}, "a"), ToolCall("save", {"path": "a.csv"}, "b"))),

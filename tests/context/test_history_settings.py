@@ -1,4 +1,4 @@
-"""How much of a conversation is sent: the settings, what they leave out, and that the start of a request stays as it was."""
+"""History settings: omitted messages, and stable request prefixes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WIRES = {"anthropic:m": "messages", "openai:m": "chat", "openai-responses:m": "r
 # The settings
 
 
-def test_histories_have_names_and_every_number_can_be_another() -> None:
+def test_histories_have_names_and_adjustable_numbers() -> None:
     assert find_history("auto") == AUTO == History(share=0.8)
     assert find_history("full") == FULL == History(result_characters=None)
     assert find_history("documented") == read_documented() == History(compact_above=30, keep_recent=10, max_messages=40)
@@ -46,7 +46,7 @@ def test_histories_have_names_and_every_number_can_be_another() -> None:
         Agent(ScriptedModel([]), history="some")
 
 
-def test_what_is_no_history_is_refused_whatever_it_is(subtests: pytest.Subtests) -> None:
+def test_invalid_history_is_refused(subtests: pytest.Subtests) -> None:
     for given in [None, 40, [], {}, ["auto"], AUTO.keep_recent, b"auto"]:
         with subtests.test(given=given):
             with pytest.raises(SettingsError, match=r"There is no history .*auto, documented, full"):
@@ -56,13 +56,13 @@ def test_what_is_no_history_is_refused_whatever_it_is(subtests: pytest.Subtests)
 
 
 @pytest.mark.req("R0.52", "R0.77")
-def test_by_default_no_round_and_no_words_are_left_out_whatever_the_name() -> None:
+def test_default_histories_omit_no_round_or_words() -> None:
     for name in ("auto", "documented", "full"):
         assert find_history(name).failed_rounds_above is None
     assert not Matrix().workflow_drops_text
 
 
-def test_what_cannot_be_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
+def test_invalid_history_field_is_refused_by_name(subtests: pytest.Subtests) -> None:
     for fields in [
         {"share": 0},
         {"share": 1.01},
@@ -93,7 +93,7 @@ def test_what_cannot_be_is_refused_by_its_name(subtests: pytest.Subtests) -> Non
 
 
 @pytest.mark.req("K2.4")
-def test_the_documented_numbers_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_numbers_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMPACT_THRESHOLD", "20")
     monkeypatch.setenv("COMPACT_KEEP_RECENT", "5")
     monkeypatch.setenv("AGENT_MAX_MESSAGES", "25")
@@ -109,9 +109,7 @@ def test_the_documented_numbers_are_those_of_the_environment(monkeypatch: pytest
 
 @pytest.mark.req("R2.15")
 @pytest.mark.parametrize("said", ["false", "0", "no", "off"])
-def test_the_variable_that_turns_compaction_off_turns_off_the_share_of_auto_too(
-    said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disabling_compaction_also_disables_the_share_of_auto(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_history("auto").compacts
     monkeypatch.setenv("COMPACT_ENABLED", said)
     assert find_history("auto") == History() and not find_history("auto").compacts
@@ -126,7 +124,7 @@ def test_the_variable_that_turns_compaction_off_turns_off_the_share_of_auto_too(
     assert own.asked, "what somebody asks for by name is done"
 
 
-def test_the_log_says_what_was_sent(subtests: pytest.Subtests) -> None:
+def test_log_records_the_history_settings(subtests: pytest.Subtests) -> None:
     for history in [AUTO, FULL, read_documented(), History(share=0.5, window=900, failed_rounds_above=3)]:
         with subtests.test(history=history):
             run = bare(ScriptedModel(["Done."]), [], history=history).run_sync("go")
@@ -164,12 +162,12 @@ def assert_valid_on_all_wires(request: Request) -> None:
 
 
 def numbers(request: Request) -> list[int]:
-    """Which calls stand in it."""
+    """Return the numbers of the calls in a request."""
     return [call.arguments["n"] for message in request.messages for call in message.calls]
 
 
 @pytest.mark.req("R0.77")
-def test_above_the_number_rounds_of_which_every_call_failed_are_left_out_calls_and_results_together() -> None:
+def test_failed_rounds_above_the_number_are_omitted_whole() -> None:
     script = [do(0), fails(1), [fails(2), do(3)], fails(4), do(5), "Done."]
     run, model = sent(script, history=History(failed_rounds_above=8))
     assert [numbers(request) for request in model.requests] == [
@@ -184,7 +182,7 @@ def test_above_the_number_rounds_of_which_every_call_failed_are_left_out_calls_a
 
 
 @pytest.mark.req("R0.77")
-def test_up_to_that_number_of_messages_they_stay() -> None:
+def test_failed_rounds_up_to_the_number_are_kept() -> None:
     _, model = sent([fails(0), fails(1), do(2), "Done."], history=History(failed_rounds_above=7))
     assert numbers(model.requests[-1]) == [0, 1, 2]
     _, model = sent([fails(0), fails(1), do(2), "Done."], history=History(failed_rounds_above=6))
@@ -192,13 +190,13 @@ def test_up_to_that_number_of_messages_they_stay() -> None:
 
 
 @pytest.mark.req("R0.77")
-def test_the_round_that_has_just_failed_is_seen_once() -> None:
+def test_newly_failed_round_is_sent_once() -> None:
     _, model = sent([do(0), fails(1), fails(2), "Done."], history=History(failed_rounds_above=1))
     assert [numbers(request) for request in model.requests] == [[], [0], [0, 1], [0, 2]]
 
 
 @pytest.mark.req("R0.77")
-def test_what_the_person_said_after_such_a_round_stays() -> None:
+def test_user_message_after_a_failed_round_is_kept() -> None:
     failed = ToolResult("c1", "look", (), is_error=True, error_code="tool_error")
     history = (
         Message("user", run_of().messages[0].parts),
@@ -209,13 +207,13 @@ def test_what_the_person_said_after_such_a_round_stays() -> None:
     )
     run = run_of(history=history, prompt="And now?")
     conversation = RequestBuilder("", (), {}, history=History(failed_rounds_above=2))
-    told = [(one.role, one.text) for one in conversation.request(run).messages]
+    told = [(message.role, message.text) for message in conversation.request(run).messages]
     assert told == [("user", "go\n\nNever mind."), ("assistant", "Well."), ("user", "And now?")]
     assert sorted(conversation.left_out) == [1, 2]
 
 
 @pytest.mark.req("R0.52")
-def test_words_that_workflow_mode_went_on_from_are_left_out_of_the_request_and_not_of_the_run() -> None:
+def test_workflow_words_are_omitted_from_request_but_not_run() -> None:
     mode = Matrix(workflow_mode=True, workflow_drops_text=True)
     model = ScriptedModel(["At it first.", do(1), "And then on.", "[WORKFLOW_COMPLETE]"])
     run = bare(model, [work], policy=mode).run_sync("go")
@@ -228,7 +226,7 @@ def test_words_that_workflow_mode_went_on_from_are_left_out_of_the_request_and_n
 
 
 @pytest.mark.req("R0.52", "R0.77", "K2.4")
-def test_all_of_it_together_gives_valid_requests_that_the_log_makes_again(subtests: pytest.Subtests) -> None:
+def test_combined_history_settings_give_valid_reproducible_requests(subtests: pytest.Subtests) -> None:
     for seed in range(4):
         with subtests.test(seed=seed):
             history = History(compact_above=5 + seed, keep_recent=2, max_messages=4 + seed, failed_rounds_above=3 + seed)
@@ -256,7 +254,7 @@ def test_all_of_it_together_gives_valid_requests_that_the_log_makes_again(subtes
                 assert_made_again(more, following.requests)
 
 
-def test_the_log_makes_again_what_was_sent_also_if_a_long_result_was_compacted_away_at_once() -> None:
+def test_requests_are_reproducible_with_a_compacted_long_result() -> None:
     def big(n: int = 0) -> str:
         """Gives much."""
         return "x" * 20_000
@@ -270,11 +268,11 @@ def test_the_log_makes_again_what_was_sent_also_if_a_long_result_was_compacted_a
     assert [tool.name for tool in model.requests[0].tools] == ["big", "work", "read_tool_result"]
 
 
-# The order of a request, and its prefix
+# Order and prefix of requests
 
 
 def prefix_of(before: Request, after: Request) -> int:
-    """How many messages at the beginning are the same."""
+    """Count the equal messages at the start."""
     count = 0
     for one, other in zip(before.messages, after.messages, strict=False):
         if one != other:
@@ -288,7 +286,7 @@ LIST += ["Both things are made, and the numbers are right."]
 
 
 @pytest.mark.req("KX.7", "R0.29")
-def test_from_round_to_round_all_of_a_request_stays_but_its_last_message() -> None:
+def test_only_the_last_message_changes_between_rounds() -> None:
     model = Summarising(LIST)
     Agent(model, tools=[work]).run_sync("Make two things.")
     assert len(model.requests) == 10
@@ -300,7 +298,7 @@ def test_from_round_to_round_all_of_a_request_stays_but_its_last_message() -> No
 
 
 @pytest.mark.req("KX.7", "R0.29")
-def test_if_nothing_is_said_in_passing_the_last_message_stays_too() -> None:
+def test_last_message_is_unchanged_without_ephemeral_text() -> None:
     model = Summarising([*[do(number) for number in range(6)], "Done."])
     bare(model, [work]).run_sync("go")
     for before, after in pairwise(model.requests):
@@ -320,7 +318,7 @@ def common(one: bytes, other: bytes) -> int:
 
 
 def settled(model: str, request: Request) -> bytes:
-    """The body up to what may still change: without its last message; the marks of the cache move, and are left out."""
+    """Return the stable start of the body, without the last message and cache marks."""
     shorter = Request(request.system, list(request.messages)[:-1], request.tools, request.settings)
     body = wire_form(model, shorter)
     assert body is not None
@@ -328,20 +326,20 @@ def settled(model: str, request: Request) -> bytes:
 
 
 def broken_prefixes(requests: Sequence[Request], model: str) -> list[int]:
-    """The requests that do not begin, byte by byte, as the one before, but for its last message."""
+    """Return the requests that do not extend the previous body except its last message."""
     bodies = [CACHE_MARK.sub(b"", wire_form(model, request) or b"") for request in requests]
-    found = []
+    broken = []
     for number, (before, after) in enumerate(pairwise(range(len(requests))), start=1):
         if len(requests[before].messages) > 1:
             expected = settled(model, requests[before])
             if common(expected, bodies[after]) < len(expected):
-                found.append(number)
-    return found
+                broken.append(number)
+    return broken
 
 
 @pytest.mark.req("KX.7", "R0.29")
 @pytest.mark.parametrize("wire", WIRES)
-def test_on_the_wire_too_each_body_begins_with_the_one_before(wire: str) -> None:
+def test_each_wire_body_begins_with_the_previous_one(wire: str) -> None:
     model = Summarising(LIST)
     Agent(model, tools=[work]).run_sync("Make two things.")
     assert broken_prefixes(model.requests, wire) == []
@@ -350,7 +348,7 @@ def test_on_the_wire_too_each_body_begins_with_the_one_before(wire: str) -> None
 
 @pytest.mark.req("KX.7", "K2.4")
 @pytest.mark.parametrize("wire", WIRES)
-def test_only_compaction_truncation_and_the_first_offer_of_the_reading_tool_break_it(wire: str) -> None:
+def test_only_compaction_truncation_and_new_tool_break_the_prefix(wire: str) -> None:
     def big(n: int = 0) -> str:
         """Gives much."""
         return "x" * (RESULT_CHARACTERS + 1)
@@ -361,7 +359,7 @@ def test_only_compaction_truncation_and_the_first_offer_of_the_reading_tool_brea
 
     calls = [do(number) for number in range(1, 10)]
     compactor, requests = run(History(compact_above=8, keep_recent=2), *calls)
-    rounds = [one.index for one in compactor.rounds if one.compactions]
+    rounds = [round.index for round in compactor.rounds if round.compactions]
     assert rounds == broken_prefixes(requests, wire) and len(rounds) == 2
     _, requests = run(History(max_messages=9), *calls)
     assert broken_prefixes(requests, wire) == [5, 6, 7, 8, 9]
@@ -373,7 +371,7 @@ def test_only_compaction_truncation_and_the_first_offer_of_the_reading_tool_brea
 @pytest.mark.parametrize(
     ("provider", "wire"), [("anthropic", "messages"), ("openai", "chat"), ("openai-responses", "responses")]
 )
-def test_over_the_line_the_prefix_is_what_a_provider_reads_from_its_cache(provider: str, wire: str) -> None:
+def test_request_prefix_is_read_from_the_provider_cache(provider: str, wire: str) -> None:
     with LoopbackServer([*[do(number) for number in range(1, 7)], "Done."]) as server:
         run = Agent(make_model(server.model(provider)), tools=[work]).run_sync("Make six. " + "Mind this. " * 600)
         bodies = [CACHE_MARK.sub(b"", request.raw) for request in server.requests]
@@ -382,15 +380,15 @@ def test_over_the_line_the_prefix_is_what_a_provider_reads_from_its_cache(provid
     for (before, at), (after, _) in pairwise(zip(bodies, reminder, strict=True)):
         assert common(before, after) > at - 120
     if wire == "messages":
-        read = [one.usage.cache_read or 0 for one in run.rounds if one.usage is not None]
-        sent_before = [one.usage.input or 0 for one in run.rounds if one.usage is not None]
+        read = [round.usage.cache_read or 0 for round in run.rounds if round.usage is not None]
+        sent_before = [round.usage.input or 0 for round in run.rounds if round.usage is not None]
         assert all(cached > 0.8 * before for cached, before in zip(read[1:], sent_before, strict=False))
 
 
 @pytest.mark.req("R0.29")
 @pytest.mark.parametrize("wire", WIRES)
-def test_what_was_prepared_is_not_prepared_again_for_the_wire(wire: str) -> None:
-    """Every call and every result of the conversation stands in the body, once and in its order."""
+def test_calls_and_results_are_serialized_once_in_order(wire: str) -> None:
+    """Every call and result of the conversation is in the body once, in order."""
     run = run_of(*[fact for at in range(5) for fact in a_round(at, called("look", f"a{at}"), called("look", f"b{at}"))])
     body = wire_form(wire, RequestBuilder("", (), {}).request(run))
     assert body is not None

@@ -1,4 +1,4 @@
-"""What a repository says to agents that work in it."""
+"""Repository instructions for agents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTHING = RepoInstructions()
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
-    """A repository with a folder in a folder."""
+    """A repository with nested folders."""
     root = tmp_path / "repo"
     (root / ".git").mkdir(parents=True)
     (root / "a" / "b").mkdir(parents=True)
@@ -31,7 +31,7 @@ def repo(tmp_path: Path) -> Path:
 
 
 @pytest.mark.req("R2.37", "R2.39")
-def test_the_three_files_count_in_this_order_and_only_the_first(repo: Path) -> None:
+def test_first_of_three_files_counts(repo: Path) -> None:
     assert FILES == ("CLAUDE.md", "AGENT.md", "AGENTS.md")
     assert repo_instructions(repo) == NOTHING
     for file in reversed(FILES):
@@ -41,7 +41,7 @@ def test_the_three_files_count_in_this_order_and_only_the_first(repo: Path) -> N
 
 @pytest.mark.req("R2.37")
 @pytest.mark.parametrize("blank", ["", " \n\t\r\n ", "\ufeff", "\ufeff \n"])
-def test_a_blank_file_is_skipped(repo: Path, blank: str) -> None:
+def test_blank_file_is_skipped(repo: Path, blank: str) -> None:
     (repo / "CLAUDE.md").write_text(blank, encoding="utf-8")
     assert repo_instructions(repo) == NOTHING
     (repo / "AGENTS.md").write_text("Be kind.")
@@ -49,13 +49,13 @@ def test_a_blank_file_is_skipped(repo: Path, blank: str) -> None:
 
 
 @pytest.mark.req("R2.37")
-def test_the_text_is_stripped_and_ends_its_lines_in_one_way(repo: Path) -> None:
+def test_text_is_stripped_with_uniform_line_endings(repo: Path) -> None:
     (repo / "CLAUDE.md").write_bytes("\ufeff\n\n  # Größe\r\n\r\n- One\r\n \n".encode())
     assert repo_instructions(repo).text == "# Größe\n\n- One"
 
 
 @pytest.mark.req("R2.38")
-def test_the_section_is_heading_blank_line_and_text() -> None:
+def test_section_is_heading_blank_line_and_text() -> None:
     assert HEADING == "## Repository Instructions"
     assert RepoInstructions("AGENT.md", "Be kind.").section == "## Repository Instructions\n\nBe kind."
     assert NOTHING.section == ""
@@ -65,7 +65,7 @@ def test_the_section_is_heading_blank_line_and_text() -> None:
 
 
 @pytest.mark.req("R2.37")
-def test_the_root_is_the_nearest_folder_upward_with_git(repo: Path) -> None:
+def test_root_is_the_nearest_parent_with_git(repo: Path) -> None:
     (repo / "CLAUDE.md").write_text("Outer.")
     (repo / "a" / "b" / "CLAUDE.md").write_text("Not at the root.")
     assert repo_root(repo / "a" / "b") == repo
@@ -78,7 +78,7 @@ def test_the_root_is_the_nearest_folder_upward_with_git(repo: Path) -> None:
 
 
 @pytest.mark.req("R2.37")
-def test_without_a_repository_it_is_the_folder_itself(tmp_path: Path) -> None:
+def test_root_without_a_repository_is_the_folder_itself(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     (tmp_path / "CLAUDE.md").write_text("Not of this folder.")
@@ -88,15 +88,13 @@ def test_without_a_repository_it_is_the_folder_itself(tmp_path: Path) -> None:
     assert repo_instructions(inner).text == "Of this folder."
 
 
-def test_a_relative_folder_and_one_that_is_not_there_have_a_root_too(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_and_missing_folders_have_a_root(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (repo / "CLAUDE.md").write_text("Here.")
     monkeypatch.chdir(repo / "a")
     assert told_in(Path("b")) == told_in(Path("never") / "made") == "Here."
 
 
-def test_a_folder_reached_by_a_link_has_the_repository_that_it_is_in(
-    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_linked_folder_has_the_repository_of_its_target(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (repo / "CLAUDE.md").write_text("Where it is.")
     (tmp_path / "link").symlink_to(repo / "a")
     (tmp_path / "CLAUDE.md").write_text("Where the link is.")
@@ -106,16 +104,16 @@ def test_a_folder_reached_by_a_link_has_the_repository_that_it_is_in(
 
 
 def told_in(folder: Path | None) -> str:
-    """The instructions that an agent is told that works there."""
+    """Return the instructions that an agent in this folder gets."""
     system = Agent(ScriptedModel([]), work_dir=folder).first_request("go").system
     return system.partition(f"{HEADING}\n\n")[2].partition("\n\n")[0]
 
 
-# What is not read
+# Files that are not read
 
 
 @pytest.mark.req("R2.37")
-def test_a_link_inside_the_repository_is_followed_and_one_that_leads_out_is_not(repo: Path, tmp_path: Path) -> None:
+def test_link_is_followed_only_inside_the_repository(repo: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret.md"
     secret.write_text("Not for the model.")
     (repo / "AGENTS.md").write_text("For all.")
@@ -127,8 +125,8 @@ def test_a_link_inside_the_repository_is_followed_and_one_that_leads_out_is_not(
         assert repo_instructions(repo) == RepoInstructions("AGENTS.md", "For all.")
 
 
-def test_a_link_through_a_linked_folder_that_leads_out_is_not_followed(repo: Path, tmp_path: Path) -> None:
-    (tmp_path / "repo-of-another").mkdir()  # whose name begins as that of the repository
+def test_link_through_a_folder_leaving_the_repository_is_ignored(repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "repo-of-another").mkdir()  # its name starts like that of the repository
     (tmp_path / "repo-of-another" / "notes.md").write_text("Not for the model.")
     (repo / "notes").symlink_to(tmp_path / "repo-of-another")
     (repo / "CLAUDE.md").symlink_to(Path("notes") / "notes.md")
@@ -157,14 +155,14 @@ def unreadable(path: Path) -> None:
     ],
     ids=["a folder", "Latin-1", "UTF-16", "UTF-16 without its mark", "a ring of links", "a dead link", "a pipe", "forbidden"],
 )
-def test_what_cannot_be_read_as_text_is_skipped(repo: Path, make) -> None:  # type: ignore[no-untyped-def]
+def test_unreadable_text_is_skipped(repo: Path, make) -> None:  # type: ignore[no-untyped-def]
     make(repo / "CLAUDE.md")
     assert repo_instructions(repo) == NOTHING
     (repo / "AGENT.md").write_text("Be kind.")
     assert repo_instructions(repo) == RepoInstructions("AGENT.md", "Be kind.")
 
 
-def test_a_disk_that_fails_is_as_if_the_file_were_not_there(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_disk_counts_as_a_missing_file(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for file in FILES:
         (repo / file).write_text("Be kind.")
 
@@ -177,16 +175,16 @@ def test_a_disk_that_fails_is_as_if_the_file_were_not_there(repo: Path, monkeypa
             assert repo_instructions(repo) == NOTHING
 
 
-def test_a_ring_of_links_as_the_folder_is_no_error(tmp_path: Path) -> None:
+def test_symlink_loop_is_not_an_error(tmp_path: Path) -> None:
     (tmp_path / "ring").symlink_to("ring")
     assert repo_instructions(tmp_path / "ring") == NOTHING
 
 
-# How much
+# Maximum length
 
 
 @pytest.mark.req("R2.38")
-def test_a_file_of_the_greatest_length_is_whole_and_a_longer_one_is_cut_and_says_so(repo: Path) -> None:
+def test_file_above_the_maximum_length_is_cut_and_says_so(repo: Path) -> None:
     (repo / "AGENT.md").write_text("\n \n" + "ü" * MAX_INSTRUCTIONS + "\n\n\n", encoding="utf-8")
     assert repo_instructions(repo).text == "ü" * MAX_INSTRUCTIONS
     (repo / "AGENT.md").write_text("\n" + "ü" * (MAX_INSTRUCTIONS + 1), encoding="utf-8")
@@ -194,27 +192,27 @@ def test_a_file_of_the_greatest_length_is_whole_and_a_longer_one_is_cut_and_says
     assert cut == "ü" * MAX_INSTRUCTIONS + "\n\n[Cut here: AGENT.md is longer than 32,000 characters]"
 
 
-def test_a_cut_is_at_the_end_of_a_line(repo: Path) -> None:
+def test_cut_is_at_the_end_of_a_line(repo: Path) -> None:
     line = "Never delete files, except those that end with .tmp."
     (repo / "CLAUDE.md").write_text(f"{line}\n" * 1000)
-    *kept, blank, told = repo_instructions(repo).text.split("\n")
-    assert set(kept) == {line} and blank == "" and told.startswith("[Cut here: CLAUDE.md")
+    *kept, blank, note = repo_instructions(repo).text.split("\n")
+    assert set(kept) == {line} and blank == "" and note.startswith("[Cut here: CLAUDE.md")
     assert MAX_INSTRUCTIONS - 2 * len(line) < len("\n".join(kept)) <= MAX_INSTRUCTIONS
 
 
-def test_a_line_that_just_fits_is_kept(repo: Path) -> None:
+def test_line_that_just_fits_is_kept(repo: Path) -> None:
     (repo / "CLAUDE.md").write_text("a" * (MAX_INSTRUCTIONS - 2) + "\nb\nc")
     assert repo_instructions(repo).text.startswith("a" * (MAX_INSTRUCTIONS - 2) + "\nb\n\n[Cut here")
 
 
-def test_of_a_huge_file_only_a_beginning_is_looked_at(repo: Path) -> None:
+def test_only_the_beginning_of_a_huge_file_is_read(repo: Path) -> None:
     with (repo / "CLAUDE.md").open("wb") as file:
         file.write(b"Be kind.\n" * 200_000)
-        file.truncate(5_000_000)  # a hole of zeros: who reads on to it finds no text
+        file.truncate(5_000_000)  # zeros follow, which are not text
     assert repo_instructions(repo).text.startswith("Be kind.\nBe kind.")
 
 
-# Whatever stands there
+# Generated files
 
 contents = st.one_of(
     st.none(),
@@ -225,7 +223,7 @@ contents = st.one_of(
 
 
 def expected(content: bytes | None) -> str:
-    """What a file with this in it says, put another way."""
+    """Return the expected text of a file with this content."""
     try:
         text = (content or b"").decode().removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").strip()
     except UnicodeDecodeError:
@@ -236,7 +234,7 @@ def expected(content: bytes | None) -> str:
 @pytest.mark.req("R2.37", "R2.39")
 @examples(150)
 @given(st.lists(contents, min_size=3, max_size=3), st.integers(0, 3))
-def test_whatever_the_files_hold_the_first_that_says_something_counts(
+def test_first_file_with_text_counts_for_any_content(
     tmp_path_factory: pytest.TempPathFactory, found: list[bytes | None], depth: int
 ) -> None:
     root = tmp_path_factory.mktemp("repo")
@@ -244,12 +242,12 @@ def test_whatever_the_files_hold_the_first_that_says_something_counts(
     for file, content in zip(FILES, found, strict=True):
         if content is not None:
             (root / file).write_bytes(content)
-    said = {file: text for file, content in zip(FILES, found, strict=True) if (text := expected(content))}
-    file = next(iter(said), "")
-    told = repo_instructions(root.joinpath(*"abc"[:depth]))
-    assert told.file == file
-    if len(said.get(file, "")) <= MAX_INSTRUCTIONS:
-        assert told.text == said.get(file, "")
+    texts = {file: text for file, content in zip(FILES, found, strict=True) if (text := expected(content))}
+    file = next(iter(texts), "")
+    instructions = repo_instructions(root.joinpath(*"abc"[:depth]))
+    assert instructions.file == file
+    if len(texts.get(file, "")) <= MAX_INSTRUCTIONS:
+        assert instructions.text == texts.get(file, "")
     else:
-        assert told.text.startswith(said[file][:MAX_INSTRUCTIONS] + "\n\n[Cut here")
-    assert told.section == (f"{HEADING}\n\n{told.text}" if file else "")
+        assert instructions.text.startswith(texts[file][:MAX_INSTRUCTIONS] + "\n\n[Cut here")
+    assert instructions.section == (f"{HEADING}\n\n{instructions.text}" if file else "")

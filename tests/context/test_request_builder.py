@@ -1,4 +1,4 @@
-"""From the run to the request: what is prepared alternates, holds everything in order, and never changes afterwards."""
+"""From run to request: prepared messages alternate, keep everything in order and never change."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def shape(request: Request) -> list[tuple[str, str]]:
 
 
 @pytest.mark.req("R0.87")
-def test_the_first_request_is_the_persons_message() -> None:
+def test_first_request_is_the_user_message() -> None:
     assert shape(request_of(run_of())) == [("user", "go")]
 
 
 @pytest.mark.req("R0.87", "R2.10")
-def test_the_results_of_a_round_stand_together_in_the_message_after_its_calls() -> None:
+def test_results_of_a_round_are_one_message_after_its_calls() -> None:
     run = run_of(*a_round(0, "I look.", called("look", "a"), called("look", "b")))
     last = request_of(run).messages[-1]
     assert last.role == "tool"
@@ -43,7 +43,7 @@ def test_the_results_of_a_round_stand_together_in_the_message_after_its_calls() 
 
 
 @pytest.mark.req("R0.87")
-def test_what_the_person_says_after_tool_results_joins_the_message_of_the_results() -> None:
+def test_user_message_after_results_joins_their_message() -> None:
     run = run_of(*a_round(0, called("look", "a")), said("Look closer."), *a_round(1)[:1])
     last = request_of(run).messages[-1]
     assert last.role == "tool"
@@ -52,12 +52,12 @@ def test_what_the_person_says_after_tool_results_joins_the_message_of_the_result
 
 
 @pytest.mark.req("R0.87")
-def test_several_things_said_in_a_row_are_one_message() -> None:
+def test_consecutive_user_messages_are_merged() -> None:
     run = run_of(*a_round(0, "Yes?"), said("First."), said("Second."), *a_round(1)[:1])
     assert shape(request_of(run)) == [("user", "go"), ("assistant", "Yes?"), ("user", "First.\n\nSecond.")]
 
 
-def test_empty_messages_and_empty_texts_are_not_sent() -> None:
+def test_empty_messages_and_texts_are_not_sent() -> None:
     history = (Message("user", (Text("hi"),)), Message("assistant", (Text(" \n"),)), Message("assistant", ()))
     run = run_of(*a_round(0, "", called("look", "a")), history=history)
     request = request_of(run)
@@ -65,7 +65,7 @@ def test_empty_messages_and_empty_texts_are_not_sent() -> None:
     assert [type(part) for part in request.messages[1].parts] == [ToolCall]
 
 
-def test_a_request_kept_for_later_still_shows_what_was_sent() -> None:
+def test_kept_request_still_shows_what_was_sent() -> None:
     conversation = RequestBuilder("", (), {})
     facts = [*a_round(0, called("look", "a")), said("More."), *a_round(1, "Half."), said("And?"), *a_round(2, "Whole.")]
     sent: list[tuple[Request, list[Message]]] = []
@@ -77,7 +77,7 @@ def test_a_request_kept_for_later_still_shows_what_was_sent() -> None:
     assert len({len(then) for _, then in sent}) > 3
 
 
-def test_a_message_that_was_sent_is_not_changed_by_one_that_joins_it_later() -> None:
+def test_sent_message_is_unchanged_by_a_later_merge() -> None:
     conversation = RequestBuilder("", (), {})
     before = conversation.request(run_of())
     after = conversation.request(run_of(said("And this."), *a_round(0)[:1]))
@@ -90,12 +90,12 @@ def test_system_tools_and_settings_are_those_of_the_conversation() -> None:
     assert (request.system, request.tools, request.settings) == ("Be brief.", (), {"a": 1})
 
 
-def test_texts_that_meet_are_joined_by_a_blank_line_and_other_parts_stay() -> None:
+def test_adjacent_texts_are_joined_by_a_blank_line() -> None:
     picture = Image("image/png", b"x")
     joined = merge_messages(Message("user", (picture, Text("a"))), Message("user", (Text("b"), picture)))
     assert joined == Message("user", (picture, Text("a\n\nb"), picture))
-    kept = merge_messages(Message("tool", (ToolResult("1", "f"),)), Message("user", (Text("b"),)))
-    assert kept == Message("tool", (ToolResult("1", "f"), Text("b")))
+    merged = merge_messages(Message("tool", (ToolResult("1", "f"),)), Message("user", (Text("b"),)))
+    assert merged == Message("tool", (ToolResult("1", "f"), Text("b")))
 
 
 TEXTS = st.sampled_from(["", " ", "a", "b\n", "c"]).map(Text)
@@ -110,7 +110,7 @@ MESSAGES = st.sampled_from(sorted(PARTS)).flatmap(
 
 
 def units(messages: Any) -> list[tuple[bool, Any]]:
-    """Whose part it is and what it says, with texts that are joined taken apart again."""
+    """Return the role and content of each part, with merged texts split again."""
     found: list[tuple[bool, Any]] = []
     for message in messages:
         for part in message.parts:
@@ -123,7 +123,7 @@ def units(messages: Any) -> list[tuple[bool, Any]]:
 
 
 @given(st.lists(st.lists(MESSAGES, max_size=4), max_size=6))
-def test_for_any_messages_the_prepared_ones_alternate_hold_every_part_in_order_and_nothing_empty(
+def test_prepared_messages_alternate_keep_parts_and_are_never_empty(
     batches: list[list[Message]],
 ) -> None:
     run, conversation = StoredMessages(), RequestBuilder("", (), {})
@@ -141,7 +141,7 @@ def test_for_any_messages_the_prepared_ones_alternate_hold_every_part_in_order_a
         assert msgspec.json.encode(list(request.messages)) == then
 
 
-def test_preparing_in_one_go_or_round_by_round_gives_the_same() -> None:
+def test_incremental_and_full_preparation_are_equal() -> None:
     facts = [*a_round(0, called("look", "a")), said("More."), *a_round(1, "Half."), said("And?"), *a_round(2, "Whole.")]
     growing = RequestBuilder("", (), {})
     for end in range(len(facts)):
@@ -150,11 +150,11 @@ def test_preparing_in_one_go_or_round_by_round_gives_the_same() -> None:
     assert list(growing.request(run).messages) == list(request_of(run).messages)
 
 
-def test_the_opening_alone_is_a_run() -> None:
+def test_run_started_event_alone_is_a_run() -> None:
     assert Run.from_events([opening()]) == run_of()
 
 
-def test_a_round_prepares_what_is_new_and_not_the_whole_history(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_round_prepares_only_new_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     added: list[int] = []
     add = RequestBuilder._take
 
@@ -178,11 +178,11 @@ def test_a_round_prepares_what_is_new_and_not_the_whole_history(monkeypatch: pyt
     assert run.text == "Done."
 
 
-def test_a_reply_that_ends_in_a_thought_keeps_its_words_and_one_of_thoughts_alone_is_no_message() -> None:
-    said = Message("assistant", (Text("Well."), Thinking("Or not?")))
+def test_trailing_thought_is_kept_and_thoughts_alone_are_no_message() -> None:
+    reply = Message("assistant", (Text("Well."), Thinking("Or not?")))
     thought = Message("assistant", (Thinking("Hm."), Thinking("Well?")))
-    history = (user("go"), said, user("And?"), thought)
+    history = (user("go"), reply, user("And?"), thought)
     conversation = RequestBuilder("", (), {})
     conversation.take_in(run_of(history=history))
-    assert [message.parts for message in conversation.messages[:2]] == [history[0].parts, said.parts]
+    assert [message.parts for message in conversation.messages[:2]] == [history[0].parts, reply.parts]
     assert thought not in conversation.messages and conversation.empty == {3: thought}

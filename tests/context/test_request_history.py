@@ -1,4 +1,4 @@
-"""What the model saw, made again from the events: the very requests that were sent, and where each piece came from."""
+"""Requests rebuilt from events equal the sent ones, with the origin of each piece."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PLAN = "Do it:\n\n1. First `work(item=1)`\n2. Then `work(item=2)`\n3. Last `thin
 
 
 class Recording:
-    """A model that keeps what it was sent; ``requests`` holds one a round."""
+    """A model that records its requests, one per round."""
 
     def __init__(self, model: Model) -> None:
         self.name = model.name
@@ -55,29 +55,31 @@ class Recording:
             yield item
 
 
-def sights(run: Run) -> list[SentRequest]:
+def sent_of(run: Run) -> list[SentRequest]:
     return [seen for _, seen in sent_requests(run)]
 
 
 def assert_same(run: Run, sent: list[Request]) -> list[SentRequest]:
-    """Every round has the request that was sent in it, and what is said about the request is true of it."""
-    found = sights(run)
-    assert [index for index, _ in sent_requests(run)] == [one.index for one in run.rounds] == [seen.index for seen in found]
-    assert [seen.request for seen in found] == sent
-    assert [as_bytes(seen.request) for seen in found] == [as_bytes(request) for request in sent]
+    """Check that every round's rebuilt request equals the sent one, with correct counts."""
+    requests = sent_of(run)
+    assert (
+        [index for index, _ in sent_requests(run)] == [round.index for round in run.rounds] == [seen.index for seen in requests]
+    )
+    assert [seen.request for seen in requests] == sent
+    assert [as_bytes(seen.request) for seen in requests] == [as_bytes(request) for request in sent]
     before: SentRequest | None = None
-    for seen in found:
-        assert_told_apart(seen, before)
+    for seen in requests:
+        assert_counts(seen, before)
         before = seen
-    return found
+    return requests
 
 
-def assert_told_apart(seen: SentRequest, before: SentRequest | None) -> None:
-    """The counts and texts of ``seen``, checked in a plain way against both requests."""
+def assert_counts(seen: SentRequest, before: SentRequest | None) -> None:
+    """Check the counts and texts of ``seen`` against both requests."""
     *first, last = seen.request.messages
     ephemeral = (Text(seen.ephemeral),) if seen.ephemeral else ()
     assert last == Message(seen.lasting.role, (*seen.lasting.parts, *ephemeral))
-    assert all(0 <= one.place <= len(seen.request.messages) for one in seen.left_out)
+    assert all(0 <= omitted.place <= len(seen.request.messages) for omitted in seen.left_out)
     if before is None:
         assert (seen.sent_before, seen.unchanged, seen.kept, seen.left_out_before) == (0, 0, 0, 0)
         return
@@ -122,7 +124,7 @@ SCRIPTS: dict[str, tuple[list[Any], dict[str, Any]]] = {
 
 
 @pytest.mark.req("R0.20", "R0.87")
-def test_the_request_of_each_round_is_the_one_that_was_sent(subtests: pytest.Subtests) -> None:
+def test_rebuilt_request_of_each_round_equals_the_sent_one(subtests: pytest.Subtests) -> None:
     for name, (script, fields) in SCRIPTS.items():
         with subtests.test(name=name):
             model = ScriptedModel(script)
@@ -132,14 +134,14 @@ def test_the_request_of_each_round_is_the_one_that_was_sent(subtests: pytest.Sub
 
 
 @pytest.mark.req("R0.20", "R0.87")
-def test_it_is_with_a_list_that_hung_before_the_run() -> None:
+def test_rebuilt_requests_are_equal_with_a_previous_list() -> None:
     model = ScriptedModel(["Well.", start(1), do(1), complete(1), "Done."])
-    found = assert_same(Agent(model, tools=[work], todos=TodoBoard(["A"])).run_sync("go"), model.requests)
-    assert "[not-started] A" in found[0].ephemeral
+    requests = assert_same(Agent(model, tools=[work], todos=TodoBoard(["A"])).run_sync("go"), model.requests)
+    assert "[not-started] A" in requests[0].ephemeral
 
 
 @pytest.mark.req("R0.20", "R0.87")
-def test_it_is_with_simulated_personas(subtests: pytest.Subtests) -> None:
+def test_rebuilt_requests_are_equal_with_simulated_personas(subtests: pytest.Subtests) -> None:
     for persona, seed in itertools.product(PERSONAS, [0, 3]):
         with subtests.test(persona=persona, seed=seed):
             model = Recording(SimulatedModel(persona, seed=seed))
@@ -148,22 +150,22 @@ def test_it_is_with_simulated_personas(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.87")
-def test_it_is_after_a_load_from_the_store(tmp_path: Path) -> None:
+def test_rebuilt_requests_are_equal_after_loading(tmp_path: Path) -> None:
     store, picture = Store(tmp_path / "runs"), Image("image/png", b"\x89PNG")
     model = ScriptedModel([["Löök \ud83d.", do(1)], "", [do(2), do(3)], "Done."])
     run = Agent(model, tools=[work]).run_sync(Message("user", (Text("go"), picture)), store=store)
     loaded = store.load(run.id)
     assert loaded.events is not run.events
-    assert assert_same(loaded, model.requests) == sights(run)
+    assert assert_same(loaded, model.requests) == sent_of(run)
 
 
 @pytest.mark.req("R0.87")
-def test_it_is_when_one_run_goes_on_with_another() -> None:
+def test_rebuilt_requests_are_equal_for_continued_runs() -> None:
     first = Agent(ScriptedModel([do(1), "One."]), tools=[work]).run_sync("one")
     model = ScriptedModel([do(2), "Two."])
     second = Agent(model, tools=[work]).run_sync("two", continue_from=first)
-    found = assert_same(second, model.requests)
-    assert [seen.inherited for seen in found] == [len(first.messages)] * 2
+    requests = assert_same(second, model.requests)
+    assert [seen.inherited for seen in requests] == [len(first.messages)] * 2
     again = ScriptedModel(["Three."])
     third = Agent(again).run_sync("three", continue_from=second)
     (seen,) = assert_same(third, again.requests)
@@ -171,7 +173,7 @@ def test_it_is_when_one_run_goes_on_with_another() -> None:
 
 
 @pytest.mark.req("R0.87")
-def test_a_message_that_the_new_prompt_has_joined_is_not_counted_as_inherited() -> None:
+def test_message_merged_with_the_new_prompt_is_not_inherited() -> None:
     limited = bare(ScriptedModel([do(1)]), [work], max_rounds=1).run_sync("one")
     model = ScriptedModel(["Two."])
     run = bare(model, [work]).run_sync("two", continue_from=limited)
@@ -180,7 +182,7 @@ def test_a_message_that_the_new_prompt_has_joined_is_not_counted_as_inherited() 
 
 
 @pytest.mark.req("R0.87")
-def test_it_is_when_the_person_says_something_in_the_middle() -> None:
+def test_rebuilt_requests_are_equal_with_a_user_message() -> None:
     entered, go = threading.Event(), threading.Event()
 
     def wait() -> str:
@@ -194,12 +196,12 @@ def test_it_is_when_the_person_says_something_in_the_middle() -> None:
     live.say("Be brief.")
     live.say("Please.")
     go.set()
-    found = assert_same(live.result(LONG), model.requests)
-    assert found[1].lasting.text == "Be brief.\n\nPlease."
+    requests = assert_same(live.result(LONG), model.requests)
+    assert requests[1].lasting.text == "Be brief.\n\nPlease."
 
 
 @pytest.mark.req("R0.87")
-def test_it_is_of_a_run_that_was_stopped_in_a_tool() -> None:
+def test_rebuilt_requests_are_equal_for_a_stopped_tool() -> None:
     entered = threading.Event()
 
     async def wait() -> str:
@@ -218,15 +220,15 @@ def test_it_is_of_a_run_that_was_stopped_in_a_tool() -> None:
 
 @pytest.mark.req("R0.87")
 @pytest.mark.parametrize("words", [[], ["Some ", "words"]])
-def test_a_round_whose_reply_never_came_or_broke_off_has_its_request(words: list[str]) -> None:
+def test_round_with_a_missing_or_partial_reply_has_its_request(words: list[str]) -> None:
     model = Recording(Streaming([do(1), Streamed(*words, RuntimeError("gone"))]))
     run = Agent(model, tools=[work]).run_sync("go")
     assert run.status == "failed" and len(run.rounds) == 2
-    found = assert_same(run, model.requests)
-    assert found[1].cached is None and found[1].tokens_estimated
+    requests = assert_same(run, model.requests)
+    assert requests[1].cached is None and requests[1].tokens_estimated
 
 
-def test_a_failure_in_the_first_round_has_its_request_too() -> None:
+def test_failed_first_round_has_its_request() -> None:
     model = ScriptedModel([RuntimeError("gone")])
     with pytest.raises(ModelError) as caught:
         Agent(model, tools=[work]).run_sync("go")
@@ -234,7 +236,7 @@ def test_a_failure_in_the_first_round_has_its_request_too() -> None:
     assert_same(caught.value.run, model.requests)
 
 
-def test_retries_within_a_round_make_no_request_of_their_own() -> None:
+def test_retries_within_a_round_add_no_request() -> None:
     model = Recording(
         Streaming([Streamed(Retry(1, 0.0, "too many requests", 429), one) for one in (reply(do(1)), reply(Text("Done.")))])
     )
@@ -246,7 +248,7 @@ def test_retries_within_a_round_make_no_request_of_their_own() -> None:
 @pytest.mark.req("R0.20", "R0.87")
 @examples(60)
 @given(st.data())
-def test_for_any_script_and_settings_the_requests_are_those_that_were_sent(data: st.DataObject) -> None:
+def test_rebuilt_requests_are_equal_for_generated_scripts(data: st.DataObject) -> None:
     words = st.sampled_from(["", " \n", "Well.", LONG_ANSWER, "On.\n[CONTINUE]", "Let me call work(1)."])
     calls = st.sampled_from([do(1), do(2), THINK, write("A", "B"), start(1), complete(1), ToolCall("nope")])
     line = words | calls | st.lists(words | calls, min_size=1, max_size=3)
@@ -260,34 +262,34 @@ def test_for_any_script_and_settings_the_requests_are_those_that_were_sent(data:
     assert_same(second, again.requests)
 
 
-# As far as it has come
+# Active runs
 
 
-def test_while_it_goes_on_every_round_that_has_begun_has_its_request() -> None:
+def test_active_run_has_the_request_of_every_started_round() -> None:
     model = ScriptedModel([[do(1), do(2)], write("A"), "Well.", start(1), complete(1), LONG_ANSWER])
     whole = Agent(model, tools=[work]).run_sync("go")
     for count in range(1, len(whole.events)):
         part = Run.from_events(list(whole.events)[:count])
-        found = sights(part)
-        assert len(found) == len(part.rounds)
+        requests = sent_of(part)
+        assert len(requests) == len(part.rounds)
         if part.rounds and part.open_round is None:
-            assert [seen.request for seen in found] == model.requests[: len(found)]
+            assert [seen.request for seen in requests] == model.requests[: len(requests)]
 
 
-def test_a_run_without_a_round_has_no_request() -> None:
-    assert sights(run_of()) == [] == sights(Run())
+def test_run_without_a_round_has_no_request() -> None:
+    assert sent_of(run_of()) == [] == sent_of(Run())
 
 
-def test_making_them_again_leaves_the_run_as_it_was() -> None:
+def test_rebuilding_leaves_the_run_unchanged() -> None:
     run = Agent(ScriptedModel([do(1), "Done."]), tools=[work]).run_sync("go")
     before = Run.from_events(run.events)
-    sights(run)
+    sent_of(run)
     assert run == before
 
 
-def test_one_round_alone_is_the_same_as_in_the_row_and_takes_no_event_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_round_is_rebuilt_without_later_events(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Agent(ScriptedModel([do(1), do(2), "Done."]), tools=[work]).run_sync("go")
-    row = sights(run)
+    row = sent_of(run)
     taken: list[int] = []
     apply = Run.apply
 
@@ -303,22 +305,22 @@ def test_one_round_alone_is_the_same_as_in_the_row_and_takes_no_event_after_it(m
         assert max(taken) < replied[index]
 
 
-def test_a_round_that_there_is_not_is_refused_with_the_number_of_those_there_are() -> None:
+def test_unknown_round_is_refused_with_the_number_of_rounds() -> None:
     run = Agent(ScriptedModel(["Done."])).run_sync("go")
     with pytest.raises(SettingsError, match=f"Run {run.id} has no round 1.*it has 1"):
         sent_request(run, 1)
 
 
-def test_a_round_more_prepares_what_is_new_and_not_the_whole_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_additional_round_prepares_only_new_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = [fact for index in range(40) for fact in a_round(index, called("look", f"c{index}"))]
     run, added = run_of(*facts), []
     add = RequestBuilder._take
     monkeypatch.setattr(RequestBuilder, "_take", lambda self, *taken: (added.append(taken), add(self, *taken))[1])
-    assert len(sights(run)) == 40
+    assert len(sent_of(run)) == 40
     assert len(added) == 1 + 2 * 39
 
 
-# Told apart
+# Origins and counts
 
 
 def drops(*replies: Any) -> tuple[list[SentRequest], ScriptedModel]:
@@ -329,88 +331,88 @@ def drops(*replies: Any) -> tuple[list[SentRequest], ScriptedModel]:
 
 
 @pytest.mark.req("R0.20")
-def test_what_is_said_in_passing_is_told_as_it_was_sent() -> None:
+def test_ephemeral_text_is_reported_as_sent() -> None:
     run = run_of(
         *a_round(0, called("look", "a"), guidance=[guidance_of("tools", "Mind </system-reminder> it."), guidance_of("text")])
     )
-    (seen,) = sights(run)
+    (seen,) = sent_of(run)
     assert seen.ephemeral == system_reminder("Mind </system-reminder> it.\n\nGo on.")
     assert seen.request.messages[-1].parts[-1] == Text(seen.ephemeral)
     assert seen.lasting == run.messages[0]
 
 
 @pytest.mark.req("R0.52")
-def test_words_that_workflow_mode_does_not_send_again_are_told_as_left_out() -> None:
-    found, _ = drops("I am at it.", do(1), "Still at it.")
-    assert [len(seen.left_out) for seen in found] == [0, 1, 1, 2]
-    first, second = found[3].left_out
+def test_omitted_workflow_words_are_reported() -> None:
+    requests, _ = drops("I am at it.", do(1), "Still at it.")
+    assert [len(seen.left_out) for seen in requests] == [0, 1, 1, 2]
+    first, second = requests[3].left_out
     assert first == LeftOut(Message("assistant", (Text("I am at it."),)), "workflow_mode", 1)
     assert (second.message.text, second.why, second.place) == ("Still at it.", "workflow_mode", 3)
-    assert [seen.left_out_before for seen in found] == [0, 0, 1, 1]
+    assert [seen.left_out_before for seen in requests] == [0, 0, 1, 1]
 
 
-def test_what_is_empty_is_told_as_left_out_and_the_rest_of_its_message_is_not() -> None:
+def test_empty_parts_are_reported_as_omitted() -> None:
     facts = [*a_round(0, " ", called("look", "a")), *a_round(1), *a_round(2, "", reason="empty_answer"), *a_round(3, "Done.")]
-    found = sights(run_of(*facts))
-    assert [(one.message, one.why, one.place) for one in found[3].left_out] == [
+    requests = sent_of(run_of(*facts))
+    assert [(omitted.message, omitted.why, omitted.place) for omitted in requests[3].left_out] == [
         (Message("assistant", (Text(" "),)), "empty", 1),
         (Message("assistant"), "empty", 3),
         (Message("assistant", (Text(""),)), "empty", 3),
     ]
-    assert [len(seen.left_out) for seen in found] == [0, 1, 2, 3]
+    assert [len(seen.left_out) for seen in requests] == [0, 1, 2, 3]
 
 
-def test_neighbours_that_are_sent_as_one_message_are_not_left_out() -> None:
+def test_merged_messages_are_not_omitted() -> None:
     run = run_of(*a_round(0, "Yes?"), said("First."), said("Second."), *a_round(1, "So."))
-    seen = sights(run)[1]
+    seen = sent_of(run)[1]
     assert not seen.left_out
     assert seen.lasting.text == "First.\n\nSecond."
 
 
-def test_a_message_that_only_lost_its_reminder_is_kept_but_not_unchanged() -> None:
+def test_message_without_its_reminder_is_kept_but_not_unchanged() -> None:
     model = ScriptedModel([do(1), do(2), "Done."])
-    found = assert_same(Agent(model, tools=[work]).run_sync("go"), model.requests)
-    assert [(seen.sent_before, seen.unchanged, seen.kept) for seen in found] == [(0, 0, 0), (1, 0, 1), (3, 2, 3)]
+    requests = assert_same(Agent(model, tools=[work]).run_sync("go"), model.requests)
+    assert [(seen.sent_before, seen.unchanged, seen.kept) for seen in requests] == [(0, 0, 0), (1, 0, 1), (3, 2, 3)]
 
 
-def test_a_message_that_was_the_last_before_and_is_so_again_is_kept_with_another_reminder() -> None:
+def test_repeated_last_message_is_kept_with_another_reminder() -> None:
     guidance = [[guidance_of("text", "One.")], [guidance_of("text", "Two.")]]
-    seen = sights(run_of(*a_round(0, "", guidance=guidance[0]), *a_round(1, "So.", guidance=guidance[1])))[1]
+    seen = sent_of(run_of(*a_round(0, "", guidance=guidance[0]), *a_round(1, "So.", guidance=guidance[1])))[1]
     assert (seen.sent_before, len(seen.request.messages), seen.unchanged, seen.kept) == (1, 1, 0, 1)
 
 
-def test_without_reminders_all_messages_of_the_round_before_are_unchanged() -> None:
+def test_previous_messages_are_unchanged_without_reminders() -> None:
     run = run_of(*a_round(0, called("look", "a")), *a_round(1, called("look", "b")), *a_round(2, "So."))
-    assert [(seen.sent_before, seen.unchanged, seen.kept) for seen in sights(run)] == [(0, 0, 0), (1, 1, 1), (3, 3, 3)]
+    assert [(seen.sent_before, seen.unchanged, seen.kept) for seen in sent_of(run)] == [(0, 0, 0), (1, 1, 1), (3, 3, 3)]
 
 
-def test_a_message_that_something_joined_is_not_kept() -> None:
-    found, _ = drops("I am at it.")
-    assert (found[1].sent_before, found[1].kept) == (1, 0)
+def test_merged_message_is_not_kept() -> None:
+    requests, _ = drops("I am at it.")
+    assert (requests[1].sent_before, requests[1].kept) == (1, 0)
 
 
 @pytest.mark.parametrize("cached", [None, 0, 1_800])
-def test_cached_tokens_are_those_the_provider_told_of_this_round(cached: int | None) -> None:
+def test_cached_tokens_are_those_of_this_round(cached: int | None) -> None:
     model = ScriptedModel([reply(do(1), usage=Usage(input=9, cache_read=77)), reply(Text("."), usage=Usage(cache_read=cached))])
     run = Agent(model, tools=[work]).run_sync("go")
-    assert [seen.cached for seen in sights(run)] == [77, cached]
+    assert [seen.cached for seen in sent_of(run)] == [77, cached]
 
 
-def test_tokens_are_as_the_provider_counted_them_else_about() -> None:
+def test_tokens_are_counted_by_the_provider_or_estimated() -> None:
     replies = [
         reply(do(1), usage=Usage(input=2_100)),
         reply(do(2), usage=Usage(input=5, estimated=True)),
         reply(do(3)),
         reply(Text("Done.")),
     ]
-    found = sights(Agent(ScriptedModel(replies), tools=[work]).run_sync("go"))
-    assert [seen.tokens_estimated for seen in found] == [False, True, True, True]
-    assert found[0].tokens == 2_100
-    assert [seen.tokens for seen in found[1:]] == [tokens_of_request(seen.request) for seen in found[1:]]
+    requests = sent_of(Agent(ScriptedModel(replies), tools=[work]).run_sync("go"))
+    assert [seen.tokens_estimated for seen in requests] == [False, True, True, True]
+    assert requests[0].tokens == 2_100
+    assert [seen.tokens for seen in requests[1:]] == [tokens_of_request(seen.request) for seen in requests[1:]]
 
 
-def test_what_was_made_again_cannot_be_changed() -> None:
-    (seen,) = sights(Agent(ScriptedModel(["Done."])).run_sync("go"))
+def test_rebuilt_request_is_immutable() -> None:
+    (seen,) = sent_of(Agent(ScriptedModel(["Done."])).run_sync("go"))
     change: Callable[..., None] = setattr
     with pytest.raises(AttributeError):
         change(seen, "cached", 3)

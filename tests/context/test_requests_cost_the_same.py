@@ -1,6 +1,6 @@
-"""Preparing a request costs the same however long the conversation is: as many messages are handled late in a run as early.
+"""Request preparation has constant cost: as many messages are handled late in a run as early.
 
-The runs are those of the benchmark that measures it; here it is counted, so that no clock is needed.
+The runs are those of the benchmark; counting needs no clock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SETTINGS: dict[str, Any] = BENCH.SETTINGS
 
 
 class Counter:
-    """Counts the messages that are handled, by what is done with them."""
+    """Counts the handled messages, by function."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.counts: dict[str, int] = {}
@@ -38,7 +38,7 @@ class Counter:
         self._count(patch, conversation_module, "are_whole", None)
 
     def _count(self, patch: pytest.MonkeyPatch, place: Any, name: str, handled: int | None = 1) -> None:
-        """``handled``: how many messages one call handles, None if it is given a list of them."""
+        """Count calls; ``handled``: messages per call, None if it takes a list."""
         plain: Callable[..., Any] = getattr(place, name)
         self.counts[name] = 0
 
@@ -49,44 +49,44 @@ class Counter:
         patch.setattr(place, name, counted)
 
     def taken(self) -> dict[str, int]:
-        """What was counted since the last time."""
-        found = dict(self.counts)
+        """Return the counts since the last call."""
+        counts = dict(self.counts)
         self.counts.update(dict.fromkeys(self.counts, 0))
-        return found
+        return counts
 
 
 def counts_of_each(name: str, counter: Counter) -> list[dict[str, int]]:
-    """What each round of one run handled to prepare its request."""
+    """Return the counts of each round of a run."""
     parts = BENCH.rounds(reported="reported" in name, failing="failed" in name)
     (started,) = next(parts)
     history = SETTINGS[name]
-    run, conversation, found = Run.from_events([started]), RequestBuilder("Be brief.", (SPEC,), {}, history=history), []
+    run, conversation, counts = Run.from_events([started]), RequestBuilder("Be brief.", (SPEC,), {}, history=history), []
     for begun in parts:
         for event in begun:
             run.apply(event)
         counter.taken()
         BENCH.prepare(conversation, history, run)
-        found.append(counter.taken())
+        counts.append(counter.taken())
         for event in next(parts):
             run.apply(event)
-    return found
+    return counts
 
 
 @pytest.mark.req("R0.29")
 @pytest.mark.parametrize("name", SETTINGS)
-def test_as_many_messages_are_handled_for_round_500_as_for_round_50(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = counts_of_each(name, Counter(monkeypatch))
-    for what in found[0]:
-        of_rounds = [one[what] for one in found]
+def test_round_500_handles_as_many_messages_as_round_50(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = counts_of_each(name, Counter(monkeypatch))
+    for what in counts[0]:
+        of_rounds = [one[what] for one in counts]
         early, late = (of_rounds[place - AROUND : place + AROUND] for place in (EARLY, LATE))
         assert sum(late) <= 1.1 * sum(early) + 2, what
         assert max(late) <= max(early) + 2, what
-    assert sum(one["_put"] for one in found) >= 2 * len(found) - 2, "nothing was counted"
+    assert sum(one["_put"] for one in counts) >= 2 * len(counts) - 2, "nothing was counted"
 
 
 @pytest.mark.req("R0.76")
-def test_the_settings_of_the_benchmark_have_something_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the counts say nothing of what is compacted, truncated, left out or estimated."""
+def test_benchmark_settings_have_an_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the counts would not cover compaction, truncation, omission or estimates."""
     counter = Counter(monkeypatch)
     total = {
         name: [sum(column) for column in zip(*map(dict.values, counts_of_each(name, counter)), strict=True)]

@@ -1,4 +1,4 @@
-"""Large results: whole in the log, shortened for the model, with a handle to read on."""
+"""Large results: whole in the log, truncated for the model, with a handle to read on."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ PICTURE = Image("image/png", b"x")
 
 
 def result(*parts: Any, call_id: str = "c1", **fields: Any) -> ToolResult:
-    return ToolResult(call_id, "look", tuple(Text(one) if isinstance(one, str) else one for one in parts), **fields)
+    return ToolResult(call_id, "look", tuple(Text(part) if isinstance(part, str) else part for part in parts), **fields)
 
 
 def seen(request: Request) -> str:
-    """The result at the end of a request."""
+    """Return the result at the end of a request."""
     part = request.messages[-1].parts[0]
     assert isinstance(part, ToolResult)
     return part.text
 
 
 @pytest.mark.req("R0.76")
-def test_a_result_of_8192_characters_is_sent_whole_and_one_more_is_too_many() -> None:
+def test_result_of_8192_characters_is_sent_whole() -> None:
     assert RESULT_CHARACTERS == 8_192
     whole = Message("tool", (result("x" * 8_192),))
     assert truncate_results(whole, RESULT_CHARACTERS) is whole
@@ -43,7 +43,7 @@ def test_a_result_of_8192_characters_is_sent_whole_and_one_more_is_too_many() ->
 
 
 @pytest.mark.req("R0.76")
-def test_what_is_shown_is_the_start_and_the_end_how_long_it_is_and_the_call_to_read_on() -> None:
+def test_truncated_result_has_start_end_length_and_reading_call() -> None:
     (cut,) = truncate_results(Message("tool", (result(LONG, is_error=True, error_code="boom"),)), 8_192).parts
     assert isinstance(cut, ToolResult)
     assert cut.text.startswith(LONG[:HEAD]) and cut.text.endswith(LONG[-TAIL:])
@@ -52,7 +52,7 @@ def test_what_is_shown_is_the_start_and_the_end_how_long_it_is_and_the_call_to_r
     assert (cut.call_id, cut.name, cut.is_error, cut.error_code) == ("c1", "look", True, "boom")
 
 
-def test_pictures_stay_texts_count_together_and_of_several_results_only_long_ones_are_cut() -> None:
+def test_pictures_remain_and_only_long_results_are_truncated() -> None:
     long, short = result("a" * 5_000, PICTURE, "b" * 5_000), result("short", call_id="c2")
     cut, other = truncate_results(Message("tool", (long, short)), 8_192).parts
     assert isinstance(cut, ToolResult)
@@ -60,7 +60,7 @@ def test_pictures_stay_texts_count_together_and_of_several_results_only_long_one
     assert other is short
 
 
-def test_what_is_shown_is_shorter_than_what_may_be(subtests: pytest.Subtests) -> None:
+def test_truncated_result_is_shorter_than_the_maximum(subtests: pytest.Subtests) -> None:
     for most in [1_000, 2_000, 8_192, 100_000]:
         with subtests.test(most=most):
             (cut,) = truncate_results(Message("tool", (result("x" * (most + 1)),)), most).parts
@@ -73,7 +73,7 @@ def big() -> str:
 
 
 def read(offset: int, length: int) -> Any:
-    """A call that reads on in the result before."""
+    """Return a call that reads on in the previous result."""
 
     def call(request: Request) -> ToolCall:
         part = request.messages[-1].parts[0]
@@ -89,7 +89,7 @@ def names(request: Request) -> list[str]:
 
 
 @pytest.mark.req("R0.76")
-def test_the_whole_is_in_the_log_and_the_model_can_read_all_of_it_piece_by_piece() -> None:
+def test_whole_result_is_logged_and_readable_in_pieces() -> None:
     text, pieces = "", []
     model = ScriptedModel([ToolCall("big"), read(3_000, 8_000), "Done."])
     run = bare(model, [big]).run_sync("go")
@@ -105,13 +105,13 @@ def test_the_whole_is_in_the_log_and_the_model_can_read_all_of_it_piece_by_piece
         [*[ToolCall(READ_TOOL, {"handle": handle, "offset": at, "length": 8_000}) for at in offsets], "Done."]
     )
     following = bare(again, [big]).run_sync("read on", continue_from=run)
-    pieces = [one.results[0].text for one in following.rounds[:-1]]
+    pieces = [round.results[0].text for round in following.rounds[:-1]]
     text = "".join(piece.partition("\n")[2] for piece in pieces)
     assert text == LONG
 
 
 @pytest.mark.req("R0.76")
-def test_a_piece_is_never_shortened_itself_however_much_is_asked_for() -> None:
+def test_piece_is_never_truncated() -> None:
     model = ScriptedModel([ToolCall("big"), read(0, 10**9), "Done."])
     bare(model, [big]).run_sync("go")
     assert READ_TOOL not in seen(model.requests[2])
@@ -119,7 +119,7 @@ def test_a_piece_is_never_shortened_itself_however_much_is_asked_for() -> None:
 
 
 @pytest.mark.req("R0.76", "KX.7")
-def test_the_model_is_told_of_the_reading_tool_once_there_is_something_to_read_and_from_then_on() -> None:
+def test_reading_tool_is_offered_from_the_first_truncation() -> None:
     model = ScriptedModel([ToolCall("small"), ToolCall("big"), ToolCall("small", {"x": 2}), "Done."])
 
     def small(x: int = 1) -> str:
@@ -134,7 +134,7 @@ def test_the_model_is_told_of_the_reading_tool_once_there_is_something_to_read_a
 
 
 @pytest.mark.req("R0.76")
-def test_nothing_is_shortened_if_that_is_switched_off() -> None:
+def test_nothing_is_truncated_when_disabled() -> None:
     model = ScriptedModel([ToolCall("big"), "Done."])
     run = bare(model, [big], history="full").run_sync("go")
     assert seen(model.requests[1]) == LONG and names(model.requests[1]) == ["big"]
@@ -142,7 +142,7 @@ def test_nothing_is_shortened_if_that_is_switched_off() -> None:
 
 
 @pytest.mark.req("R0.76")
-def test_a_handle_is_good_after_the_log_was_loaded(tmp_path: Any) -> None:
+def test_handle_is_valid_after_loading_the_log(tmp_path: Any) -> None:
     store = Store(tmp_path / "runs")
     first = bare(ScriptedModel([ToolCall("big"), "Done."]), [big]).run_sync("go", store=store)
     handle = first.rounds[0].calls[0].id
@@ -153,7 +153,7 @@ def test_a_handle_is_good_after_the_log_was_loaded(tmp_path: Any) -> None:
 
 
 @pytest.mark.req("R0.76")
-def test_no_tool_of_the_persons_own_can_have_its_name_while_results_are_shortened() -> None:
+def test_reading_tool_name_is_reserved_while_truncating() -> None:
     def read_tool_result() -> str:
         """Mine."""
         return "mine"
@@ -164,7 +164,7 @@ def test_no_tool_of_the_persons_own_can_have_its_name_while_results_are_shortene
 
 
 @pytest.mark.req("R0.76")
-def test_a_tool_of_that_name_of_the_persons_own_is_offered_and_run_where_nothing_is_shortened() -> None:
+def test_own_tool_may_have_that_name_without_truncation() -> None:
     def read_tool_result(n: int = 0) -> str:
         """Mine."""
         return f"mine {n}"

@@ -1,4 +1,4 @@
-"""The tools of a run may change while it goes on: each request has those that the run had when its round began."""
+"""Tools may change during a run: each request has the tools at the start of its round."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ FOUND = (FindingMade, {"rule": "x", "family": "loops", "first": 0, "last": 0})
 
 
 def sent(run: Run) -> list[list[str]]:
-    """The names of the tools in the request of each round."""
+    """Return the tool names in the request of each round."""
     return [[tool.name for tool in seen.request.tools] for _, seen in sent_requests(run)]
 
 
-def test_a_change_is_for_the_requests_after_it(subtests: pytest.Subtests) -> None:
+def test_change_applies_to_later_requests(subtests: pytest.Subtests) -> None:
     first, second, last = a_round(0, called("look")), a_round(1, called("look")), a_round(2, "Done.")
     both, later = ["look", "work"], ["look", "write"]
     cases: dict[str, tuple[list[Any], list[list[str]]]] = {
@@ -55,7 +55,7 @@ def test_a_change_is_for_the_requests_after_it(subtests: pytest.Subtests) -> Non
             assert sent(run) == expected
 
 
-def test_the_tool_that_reads_long_results_on_stays_beside_the_new_tools() -> None:
+def test_reading_tool_remains_beside_the_new_tools() -> None:
     settings = {"history": {"result_characters": 1_000}}
     call = called("look", "c1")
     first = [*begun(0), (ModelReplied, {"message": Message("assistant", (call,))}), *answered(call, "x" * 5_000)]
@@ -64,7 +64,7 @@ def test_the_tool_that_reads_long_results_on_stays_beside_the_new_tools() -> Non
     assert sent(run) == [["look"], ["look", "write", READ_SPEC.name]]
 
 
-def test_nothing_is_looked_at_in_a_round_of_a_run_whose_tools_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_tools_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     story = RunBuilder(tools=(LOOK, WORK))
     builder = RequestBuilder.of_run(story.run.events[0])  # type: ignore[arg-type]  # it is a RunStarted
     monkeypatch.setattr(RequestBuilder, "_follow_tools", lambda *_: pytest.fail("the tools were compared"))
@@ -75,14 +75,14 @@ def test_nothing_is_looked_at_in_a_round_of_a_run_whose_tools_stay(monkeypatch: 
 
 
 def changing(folder: Path) -> tuple[Run, ScriptedModel]:
-    """A run one of whose tools changes the tools, and the model that it was with."""
+    """Return a run with a tool that changes the tools, and its model."""
     model = ScriptedModel([ToolCall("learn"), ToolCall("work"), "Done."])
     pending: list[AgentRun] = []
 
     async def learn() -> str:
         """Changes the tools."""
         log = pending[0].context.log
-        log.emit(ToolsChanged, tools=tuple(one for one in log.run.tools if one.name == "work"))
+        log.emit(ToolsChanged, tools=tuple(tool for tool in log.run.tools if tool.name == "work"))
         return "learned"
 
     async def work() -> str:
@@ -93,14 +93,14 @@ def changing(folder: Path) -> tuple[Run, ScriptedModel]:
     return pending[0].start().result(30), model
 
 
-def test_a_live_run_sends_what_its_log_says(tmp_path: Path) -> None:
+def test_live_run_sends_the_logged_tools(tmp_path: Path) -> None:
     run, model = changing(tmp_path)
     assert [[tool.name for tool in request.tools] for request in model.requests] == [["learn", "work"], ["work"], ["work"]]
     assert_made_again(run, model.requests)
     assert_made_again(Store(tmp_path).load(run.id), model.requests)
 
 
-def test_a_run_that_another_process_takes_up_sends_the_tools_it_had(tmp_path: Path) -> None:
+def test_resumed_run_sends_its_recorded_tools(tmp_path: Path) -> None:
     run, _ = changing(tmp_path)
     cut_log(Store(tmp_path).path(run.id), "round_started", 1, before=True)
     writer, before = Store(tmp_path).reopen(run.id)

@@ -1,4 +1,4 @@
-"""Leaving out the oldest messages: the first stays, the newest stay, and no result without its call."""
+"""Truncation keeps the first and the newest messages, and no result without its call."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from agentnb.models import ScriptedModel
 
 
 def places(messages: list[Message], most: int) -> list[int]:
-    """Which messages are kept."""
+    """Return the positions of the kept messages."""
     return [next(place for place, one in enumerate(messages) if one is kept) for kept in truncate_messages(messages, most)]
 
 
 @pytest.mark.req("R2.27", "R2.28")
-def test_of_six_messages_where_four_may_be_the_first_and_the_last_three_are_kept() -> None:
+def test_truncation_keeps_the_first_and_the_last_three() -> None:
     messages = [words("user", "go"), asks("a"), results("a"), asks("b"), results("b"), words("assistant")]
     assert places(messages, 4) == [0, 3, 4, 5]
 
 
 @pytest.mark.req("R2.29")
 @pytest.mark.parametrize("most", [5, 6, 40])
-def test_a_list_that_is_no_longer_than_that_is_the_very_list(most: int) -> None:
+def test_short_list_is_returned_unchanged(most: int) -> None:
     messages = [words("user"), *rounds(2)]
     assert truncate_messages(messages, most) is messages
 
 
 @pytest.mark.req("R2.27", "R2.29")
-def test_a_result_that_is_kept_brings_its_call_with_it_though_that_is_one_message_more() -> None:
+def test_kept_result_brings_its_call() -> None:
     messages = [words("user"), *rounds(4)]
     assert places(messages, 4) == [0, 5, 6, 7, 8]
     assert places(messages, 5) == [0, 5, 6, 7, 8]
@@ -49,7 +49,7 @@ def test_a_result_that_is_kept_brings_its_call_with_it_though_that_is_one_messag
 
 
 @pytest.mark.req("R2.29")
-def test_a_call_that_is_brought_in_brings_in_the_calls_of_the_results_between() -> None:
+def test_added_call_brings_the_calls_of_results_between() -> None:
     messages = [
         words("user"),
         words("assistant"),
@@ -65,9 +65,7 @@ def test_a_call_that_is_brought_in_brings_in_the_calls_of_the_results_between() 
 
 @pytest.mark.req("R2.30")
 @given(ANY_HISTORY, st.integers(2, 12))
-def test_for_any_history_the_first_is_kept_the_rest_is_a_suffix_no_kept_result_loses_its_call_and_twice_is_once(
-    messages: list[Message], most: int
-) -> None:
+def test_truncation_keeps_first_and_suffix_and_is_idempotent(messages: list[Message], most: int) -> None:
     kept = truncate_messages(messages, most)
     start = len(messages) - len(kept) + 1
     assert kept[0] is messages[0]
@@ -81,9 +79,7 @@ def test_for_any_history_the_first_is_kept_the_rest_is_a_suffix_no_kept_result_l
 
 @pytest.mark.req("R2.30")
 @given(whole_histories(), st.integers(2, 12))
-def test_of_a_whole_history_whole_pairs_are_left_and_no_more_than_the_pair_at_the_cut_needs(
-    messages: list[Message], most: int
-) -> None:
+def test_truncation_keeps_whole_pairs_with_one_message_more(messages: list[Message], most: int) -> None:
     kept = truncate_messages(messages, most)
     assert are_whole(kept)
     assert len(kept) <= max(most, 2) + 1
@@ -99,7 +95,7 @@ def request_of(run: Run, most: int | None) -> list[Message]:
 
 
 @pytest.mark.req("R2.27")
-def test_a_request_holds_the_first_message_and_the_newest_and_the_run_keeps_them_all() -> None:
+def test_request_is_truncated_and_the_run_keeps_all_messages() -> None:
     run = a_run(6)
     assert request_of(run, 5) == [run.messages[0], *run.messages[-4:]]
     assert len(run.messages) == 13
@@ -107,14 +103,14 @@ def test_a_request_holds_the_first_message_and_the_newest_and_the_run_keeps_them
 
 
 @pytest.mark.req("R0.25", "R2.27")
-def test_what_comes_to_stand_behind_the_first_message_joins_it_if_it_is_of_the_same_side() -> None:
+def test_message_after_the_first_is_merged_if_same_role() -> None:
     history = tuple(one for number in range(4) for one in (words("user", f"ask {number}"), words("assistant", f"say {number}")))
     kept = [("user", "ask 0\n\nask 3"), ("assistant", "say 3"), ("user", "go")]
     assert [(one.role, one.text) for one in request_of(run_of(history=history), 4)] == kept
 
 
 @pytest.mark.req("K2.6")
-def test_what_is_said_in_passing_counts_as_no_message_and_stands_at_the_end_of_what_is_kept() -> None:
+def test_ephemeral_text_is_not_counted_and_comes_last() -> None:
     run = a_run(6)
     conversation = RequestBuilder("", (), {}, history=History(max_messages=13))
     request = conversation.request(run, "Mind the list.")
@@ -127,7 +123,7 @@ def test_what_is_said_in_passing_counts_as_no_message_and_stands_at_the_end_of_w
 
 
 @pytest.mark.req("R2.31", "K2.4")
-def test_if_pairs_were_broken_by_it_the_whole_history_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_history_is_sent_if_truncation_breaks_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run(6)
     monkeypatch.setattr(conversation_module, "truncate_messages", lambda messages, most: [messages[0], *messages[-most:]][:-1])
     conversation = RequestBuilder("", (), {}, history=History(max_messages=3))
@@ -136,7 +132,7 @@ def test_if_pairs_were_broken_by_it_the_whole_history_is_sent(monkeypatch: pytes
 
 
 @pytest.mark.req("R2.31")
-def test_pairs_are_whole_if_each_message_answers_just_the_calls_before_it(subtests: pytest.Subtests) -> None:
+def test_pairs_are_whole_if_each_message_answers_the_previous(subtests: pytest.Subtests) -> None:
     for messages, whole in [
         ([], True),
         ([words("user"), *rounds(2)], True),
@@ -152,7 +148,7 @@ def test_pairs_are_whole_if_each_message_answers_just_the_calls_before_it(subtes
 
 
 @pytest.mark.req("R2.30", "R0.62")
-def test_the_list_that_rests_over_a_run_without_tools_stands_in_its_requests_too() -> None:
+def test_carried_list_is_in_requests_of_runs_without_tools() -> None:
     board = TodoBoard(["Look at the data"])
     first = Agent(ScriptedModel(["Well."] * 9), todos=board, policy="minimal").run_sync("go")
     model = ScriptedModel(["Well."])

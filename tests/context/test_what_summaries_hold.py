@@ -1,4 +1,4 @@
-"""What of a summary must not be in it, what must, and when none is asked for because words of a reply have come already."""
+"""Summaries: no keys, the carried list, and no request after a partial reply."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ SECRET = "sk-test-0123456789abcdef"
 
 
 @pytest.mark.req("R2.35")
-def test_a_key_that_the_model_writes_into_its_summary_is_neither_in_the_log_nor_in_the_next_request(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_key_in_a_summary_is_neither_logged_nor_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     store = Store(tmp_path / "runs")
     model = Summarising([do(1), do(2), do(3), "Done."], [f"Call the server with {SECRET}."])
@@ -39,7 +37,7 @@ def test_a_key_that_the_model_writes_into_its_summary_is_neither_in_the_log_nor_
 
 
 @pytest.mark.req("R2.35", "R0.62")
-def test_a_list_that_rests_while_a_run_has_no_tools_stands_in_the_summary_of_that_run() -> None:
+def test_carried_list_is_in_the_summary_of_a_run() -> None:
     script = [write("Read", "Count"), start(1), complete(1), do(1)]
     before = Agent(Summarising(script), tools=[work], history="full", max_rounds=4).run_sync("Do both.")
     model = Summarising(["A word."])
@@ -52,7 +50,7 @@ def test_a_list_that_rests_while_a_run_has_no_tools_stands_in_the_summary_of_tha
 
 
 @pytest.mark.req("R2.36", "R0.12")
-def test_a_refusal_after_the_first_words_ends_the_run_with_these_and_no_summary_is_asked_for() -> None:
+def test_overflow_after_the_first_words_ends_without_a_summary() -> None:
     model = Summarising([do(1), do(2), do(3), Streamed("Half of an ", ContextOverflow("Too long", "Begin anew"))])
     run = bare(model, [work]).run_sync("Make all.")
     checked(run)

@@ -1,4 +1,4 @@
-"""Whether an answer has been given before: 40 characters, 90 per cent, the last five."""
+"""Repeated answers: at least 40 characters, 90 per cent alike, among the last five."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ANSWER = (string.ascii_letters * 2)[:100]
 
 
 def changed(text: str, count: int) -> str:
-    """The text with its first so many characters others: by so many per cent of its length less alike."""
+    """Replace the first characters of the text, as many as given."""
     return "#" * count + text[count:]
 
 
 def unlike(number: int) -> str:
-    """An answer that is like none of another number."""
+    """Return an answer that is unlike any other number's."""
     return chr(0x4E00 + number) * 60
 
 
@@ -35,7 +35,7 @@ def test_answers_are_compared_from_forty_characters_on(length: int, found: int |
 
 
 @pytest.mark.req("R0.81")
-def test_blanks_around_an_answer_do_not_make_it_longer_or_another() -> None:
+def test_surrounding_blanks_do_not_change_an_answer() -> None:
     answers = Answers()
     answers.add(0, f"  {ANSWER[:39]} \n")
     assert answers.add(1, f"  {ANSWER[:39]} \n") is None
@@ -44,7 +44,7 @@ def test_blanks_around_an_answer_do_not_make_it_longer_or_another() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_answers_that_are_at_least_ninety_per_cent_alike_are_the_same(subtests: pytest.Subtests) -> None:
+def test_answers_at_least_ninety_per_cent_alike_are_equal(subtests: pytest.Subtests) -> None:
     for count, found in [(0, 0), (9, 0), (10, 0), (11, None), (100, None)]:
         with subtests.test(count=count):
             answers = Answers()
@@ -53,7 +53,7 @@ def test_answers_that_are_at_least_ninety_per_cent_alike_are_the_same(subtests: 
 
 
 @pytest.mark.req("R0.81")
-def test_an_answer_is_compared_with_the_last_five(subtests: pytest.Subtests) -> None:
+def test_answer_is_compared_with_the_last_five(subtests: pytest.Subtests) -> None:
     for between, found in [(0, 0), (3, 0), (4, 0), (5, None)]:
         with subtests.test(between=between):
             answers = Answers()
@@ -72,14 +72,14 @@ def test_short_answers_do_not_push_out_the_long_ones() -> None:
     assert answers.add(9, ANSWER) == 0
 
 
-def test_of_several_the_newest_is_named() -> None:
+def test_newest_of_several_similar_answers_is_named() -> None:
     answers = Answers()
     answers.add(0, ANSWER)
     answers.add(3, ANSWER)
     assert answers.add(5, ANSWER) == 3
 
 
-def test_of_long_answers_the_beginning_alone_does_not_make_them_the_same() -> None:
+def test_long_answers_with_a_common_beginning_are_not_the_same() -> None:
     answers, beginning = Answers(), unlike(0) * 20
     answers.add(0, beginning + unlike(1) * 20)
     assert answers.add(1, beginning + unlike(2) * 20) is None
@@ -88,7 +88,7 @@ def test_of_long_answers_the_beginning_alone_does_not_make_them_the_same() -> No
 
 
 @pytest.mark.req("KX.8")
-def test_after_a_word_of_the_person_every_answer_is_new() -> None:
+def test_every_answer_after_a_user_message_is_new() -> None:
     answers = Answers()
     answers.add(0, ANSWER)
     answers.clear()
@@ -97,26 +97,26 @@ def test_after_a_word_of_the_person_every_answer_is_new() -> None:
 
 
 @given(st.lists(st.text(max_size=60), max_size=8))
-def test_what_is_found_is_one_of_the_rounds_before(texts: list[str]) -> None:
+def test_found_round_is_an_earlier_one(texts: list[str]) -> None:
     answers = Answers()
     for index, text in enumerate(texts):
         found = answers.add(index, text)
         assert found is None or found < index
         if len(text.strip()) >= 40:
-            assert answers.add(index, text) == index  # at once again it is alike, whatever it is
+            assert answers.add(index, text) == index  # the second time in a row counts
         else:
             assert found is None
 
 
 @pytest.mark.req("R0.81")
-def test_a_round_says_which_round_its_answer_repeats() -> None:
+def test_round_names_the_round_its_answer_repeats() -> None:
     tale = Story().said(ANSWER).called("look").said(ANSWER[:-1] + "!")
-    assert [one.said_before for one in tale.run.rounds] == [None, None, 0]
+    assert [round_.said_before for round_ in tale.run.rounds] == [None, None, 0]
     assert tale.run.judged.repeated == 1
 
 
 @pytest.mark.req("R0.81")
-def test_words_beside_a_call_are_no_answer() -> None:
+def test_words_beside_a_call_are_not_an_answer() -> None:
     tale = Story().said(ANSWER)
     call = tale.begun().call("look")
     tale.replied(Text(ANSWER), call).ran(call).ended()
@@ -125,27 +125,27 @@ def test_words_beside_a_call_are_no_answer() -> None:
 
 
 @pytest.mark.req("R0.81", "KX.8")
-def test_the_person_may_ask_for_the_same_answer_again() -> None:
+def test_user_may_ask_for_the_same_answer_again() -> None:
     tale = Story().said(ANSWER).said(ANSWER).heard("Say it again")
     assert tale.run.judged.repeated == 0
     tale.said(ANSWER)
     assert tale.last.said_before is None
 
 
-def test_long_answers_that_only_begin_alike_are_not_the_same() -> None:
+def test_long_answers_that_only_begin_alike_differ() -> None:
     begun = "The beginning is the same. " * 60
     answers = Answers()
     assert answers.add(0, begun + "And it ends in one way, which is quite its own. " * 20) is None
     assert answers.add(1, begun + "Here however everything has another close, as you see! " * 18) is None
 
 
-def test_an_answer_and_one_much_longer_are_not_the_same() -> None:
+def test_much_longer_answer_is_not_the_same() -> None:
     answers = Answers()
     assert answers.add(0, "x" * 1_000) is None
     assert answers.add(1, "x" * 2_000) is None
 
 
-def test_a_short_answer_that_is_cut_a_little_is_still_the_same() -> None:
+def test_slightly_shortened_short_answer_is_still_the_same() -> None:
     text = "The table has three columns and twelve rows, and none of its values is missing, nor twice there."
     answers = Answers()
     assert answers.add(0, text) is None

@@ -1,4 +1,4 @@
-"""The trail of a todo list: what was completed, and what was done beside the list."""
+"""Todo discipline: completed todos, and work done outside the list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DOING, DONE, STUCK = "in-progress", "completed", "blocked"
 
 
 def todo_violations(tale: Story) -> list[TodoViolation]:
-    return [violation for one in tale.run.rounds for violation in one.todo_violations]
+    return [violation for round_ in tale.run.rounds for violation in round_.todo_violations]
 
 
 def rules(tale: Story) -> list[str]:
@@ -28,19 +28,19 @@ def rules(tale: Story) -> list[str]:
 
 
 @pytest.mark.req("R0.63")
-def test_there_are_two_ways_to_leave_the_list() -> None:
+def test_todo_breaches_are_of_two_kinds() -> None:
     assert {UNTRACKED_WORK, UNTRACKED_COMPLETION} == TODO_VIOLATIONS
 
 
 @pytest.mark.req("R0.54", "R0.63")
-def test_marking_working_and_completing_is_no_breach() -> None:
+def test_marking_working_and_completing_is_not_a_breach() -> None:
     tale = Story().planned(todo(1), todo(2)).planned(todo(1, DOING), todo(2)).called("look")
     tale.planned(todo(1, DONE), todo(2)).planned(todo(1, DONE), todo(2, DOING)).called("look", "see")
     assert todo_violations(tale.planned(todo(1, DONE), todo(2, DONE)).called("look")) == []
 
 
 @pytest.mark.req("R0.63")
-def test_work_is_a_breach_if_todos_are_open_and_none_is_in_progress(subtests: pytest.Subtests) -> None:
+def test_work_without_a_todo_in_progress_is_a_breach(subtests: pytest.Subtests) -> None:
     cases = [
         ([], False),
         ([todo(1)], True),
@@ -57,30 +57,34 @@ def test_work_is_a_breach_if_todos_are_open_and_none_is_in_progress(subtests: py
 
 
 @pytest.mark.req("R0.63")
-def test_planning_is_no_work() -> None:
+def test_planning_is_not_work() -> None:
     assert todo_violations(Story(todo(1)).called("think", TODO_TOOL)) == []
 
 
 @pytest.mark.req("R0.63")
-def test_each_call_beside_the_list_is_a_breach_of_its_own_in_its_round() -> None:
+def test_calls_beside_the_list_are_separate_breaches_in_their_round() -> None:
     tale = Story(todo(1)).called("look", "see").called("think").called("look")
-    assert [[violation.call_id for violation in one.todo_violations] for one in tale.run.rounds] == [["c1", "c2"], [], ["c4"]]
+    assert [[violation.call_id for violation in round_.todo_violations] for round_ in tale.run.rounds] == [
+        ["c1", "c2"],
+        [],
+        ["c4"],
+    ]
 
 
 @pytest.mark.req("R0.63")
 @pytest.mark.parametrize(("code", "ran"), [("tool_error", True), ("timeout", True), ("unknown_tool", False)])
-def test_work_that_failed_was_done_beside_the_list_and_what_never_ran_was_not(code: str, ran: bool) -> None:
+def test_failed_work_is_a_breach_and_unexecuted_work_is_not(code: str, ran: bool) -> None:
     tale = Story(todo(1)).called("look", is_error=True, error_code=code)
     assert rules(tale) == [UNTRACKED_WORK] * ran
 
 
 @pytest.mark.req("R0.63")
-def test_a_blocked_call_is_no_work() -> None:
+def test_blocked_call_is_not_work() -> None:
     assert todo_violations(Story(todo(1)).refused("look")) == []
 
 
 @pytest.mark.req("R0.63")
-def test_what_counts_is_the_list_at_the_time_of_the_call() -> None:
+def test_list_at_the_time_of_the_call_counts() -> None:
     tale = Story(todo(1)).begun()
     early, mark, late = tale.call("look"), tale.call(TODO_TOOL), tale.call("look")
     tale.replied(early, mark, late).ran(early).listed(todo(1, DOING), call_id=mark.id).ran(mark).ran(late).ended()
@@ -88,39 +92,39 @@ def test_what_counts_is_the_list_at_the_time_of_the_call() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_the_person_may_mark_a_todo_in_the_models_place() -> None:
+def test_user_may_mark_a_todo_for_the_model() -> None:
     assert todo_violations(Story(todo(1)).listed(todo(1, DOING), by="outside").called("look")) == []
 
 
 @pytest.mark.req("R0.63")
-def test_completing_what_was_never_in_progress_is_a_breach_with_its_call_and_todo() -> None:
+def test_completion_without_progress_is_a_breach_with_call_and_todo() -> None:
     tale = Story(todo(1), todo(2)).planned(todo(1, DONE), todo(2))
     assert todo_violations(tale) == [TodoViolation(UNTRACKED_COMPLETION, "c1", 1)]
     assert tale.last.completed == (1,)
 
 
 @pytest.mark.req("R0.63")
-def test_a_todo_that_is_written_as_completed_was_never_in_progress() -> None:
+def test_todo_created_as_completed_was_never_in_progress() -> None:
     tale = Story().planned(todo(1, DONE), todo(2, DONE))
     assert [violation.todo_id for violation in todo_violations(tale)] == [1, 2]
     assert tale.last.completed == (1, 2)
 
 
 @pytest.mark.req("R0.63")
-def test_once_in_progress_is_enough_whatever_came_between_and_whoever_marked_it() -> None:
+def test_todo_once_in_progress_may_be_completed() -> None:
     assert todo_violations(Story().planned(todo(1, DOING)).planned(todo(1, STUCK)).planned(todo(1, DONE))) == []
     assert todo_violations(Story(todo(1)).listed(todo(1, DOING), by="outside").planned(todo(1, DONE))) == []
     assert todo_violations(Story(todo(1, DOING)).planned(todo(1, DONE))) == []
 
 
 @pytest.mark.req("R0.63")
-def test_what_others_complete_is_neither_the_models_doing_nor_its_breach() -> None:
+def test_completions_by_others_are_not_breaches_of_the_model() -> None:
     tale = Story(todo(1)).begun().listed(todo(1, DONE), by="outside").ended()
     assert (tale.last.completed, tale.last.todo_violations) == ((), ())
     assert tale.run.todos == (todo(1, DONE),)
 
 
-def test_all_that_a_round_completed_is_kept_in_order() -> None:
+def test_completed_todos_of_a_round_keep_their_order() -> None:
     tale = Story(todo(1, DOING), todo(2, DOING)).begun()
     one, two = tale.call(TODO_TOOL), tale.call(TODO_TOOL)
     tale.replied(one, two).listed(todo(1, DOING), todo(2, DONE), call_id=one.id).ran(one)
@@ -128,13 +132,13 @@ def test_all_that_a_round_completed_is_kept_in_order() -> None:
     assert tale.last.completed == (2, 1)
 
 
-def test_a_list_that_changes_before_the_first_round_belongs_to_no_round() -> None:
+def test_list_changed_before_the_first_round_belongs_to_none() -> None:
     tale = Story(todo(1)).listed(todo(1, DONE), by="outside").said()
     assert (tale.run.todos, tale.last.completed) == ((todo(1, DONE),), ())
 
 
 def everything() -> Story:
-    """A run with all kinds of events there are."""
+    """Build a run with all kinds of events."""
     tale = Story(todo(1), settings={"max_rounds": 9})
     tale.called("look").planned(todo(1, DONE), todo(2)).refused("look").said("Well.", reason="open_todos")
     tale.listed(todo(2), by="outside").heard().add(e.Warned, message="mind").said("Well.", reason="said")
@@ -145,11 +149,11 @@ def everything() -> Story:
 
 
 @pytest.mark.req("R0.2", "R0.63")
-def test_a_run_with_all_of_this_survives_being_saved_and_loaded(tmp_path: Path) -> None:
+def test_run_with_breaches_survives_saving_and_loading(tmp_path: Path) -> None:
     run = everything().run
     loaded = load_trace(save_trace(run, tmp_path / "run.jsonl"))
     assert loaded == run
-    assert [one.todo_violations for one in loaded.rounds] == [one.todo_violations for one in run.rounds]
+    assert [round_.todo_violations for round_ in loaded.rounds] == [round_.todo_violations for round_ in run.rounds]
     assert loaded.counters == run.counters and loaded.calls == run.calls and loaded.todos == run.todos
     assert [loop.sentence for loop in loaded.loops] == ["Again."]
     assert loaded.rounds[-1].status == "duplicate_loop_broken"
@@ -157,7 +161,7 @@ def test_a_run_with_all_of_this_survives_being_saved_and_loaded(tmp_path: Path) 
 
 
 @pytest.mark.req("R0.2")
-def test_a_stored_run_is_the_same_and_says_what_its_list_was(tmp_path: Path) -> None:
+def test_stored_run_is_equal_and_keeps_its_list(tmp_path: Path) -> None:
     store, run = Store(tmp_path / "runs"), everything().run
     file = asyncio.run(store.open(run.id))
     for event in run.events:
@@ -167,7 +171,7 @@ def test_a_stored_run_is_the_same_and_says_what_its_list_was(tmp_path: Path) -> 
     assert store.load(run.id).todos == (todo(2),)
 
 
-def test_runs_that_differ_in_what_is_counted_are_not_equal(subtests: pytest.Subtests) -> None:
+def test_runs_that_differ_in_counts_are_not_equal(subtests: pytest.Subtests) -> None:
     for without in ["tallies", "calls", "todos", "breaches"]:
         with subtests.test(without=without):
             base, other = Story(todo(1)), Story(todo(1))
@@ -182,7 +186,7 @@ def test_runs_that_differ_in_what_is_counted_are_not_equal(subtests: pytest.Subt
             assert base.run != other.run
 
 
-def test_a_call_of_a_round_has_one_answer_blocked_or_not() -> None:
+def test_call_has_one_answer_blocked_or_not() -> None:
     tale = Story().begun()
     one, two = tale.call("look"), tale.call("look")
     tale.replied(one, two).ran(one).blocked(two).ended()
@@ -192,8 +196,8 @@ def test_a_call_of_a_round_has_one_answer_blocked_or_not() -> None:
 
 
 @pytest.mark.req("R0.63", "KX.12")
-def test_calls_that_run_side_by_side_are_judged_by_their_place_in_the_reply() -> None:
-    """The todo tool runs before them, whatever the order in which the model asked."""
+def test_parallel_calls_are_judged_by_their_order_in_the_reply() -> None:
+    """The todo tool runs before them, regardless of the requested order."""
     tale = Story(todo(1))
     early, start, between, complete, late = (tale.call(name) for name in ("look", TODO_TOOL, "look", TODO_TOOL, "look"))
     tale.begun().replied(early, start, between, complete, late)
@@ -205,11 +209,11 @@ def test_calls_that_run_side_by_side_are_judged_by_their_place_in_the_reply() ->
 
 
 @pytest.mark.req("R0.63")
-def test_a_call_that_was_cut_off_by_a_stop_is_no_work() -> None:
+def test_call_cut_off_by_a_stop_is_not_work() -> None:
     assert todo_violations(Story(todo(1)).called("look", is_error=True, error_code="cancelled")) == []
 
 
 @pytest.mark.req("R0.63")
-def test_another_todo_with_the_same_id_has_to_be_begun_too() -> None:
+def test_new_todo_with_an_old_id_must_be_begun_too() -> None:
     tale = Story(todo(1)).planned(todo(1, DOING)).planned(Todo(1, "Another")).planned(Todo(1, "Another", DONE))
     assert rules(tale) == [UNTRACKED_COMPLETION]

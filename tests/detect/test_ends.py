@@ -1,4 +1,4 @@
-"""How runs ended: with an empty reply in the middle of work, or with a claim that their record contradicts."""
+"""Endings: an empty reply in the middle of work, and a claim that the record contradicts."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def ends(story: Calls, status: str = "completed") -> list[str]:
 
 
 def listed(*statuses: Any) -> Calls:
-    """A run whose model has listed todos of these statuses, and then worked."""
+    """Build a run whose model lists todos with these statuses and then works."""
     todos = tuple(todo(number, status) for number, status in enumerate(statuses, 1))
     return Calls().round(called(TODO_TOOL), after=todos).call()
 
 
-def test_an_empty_last_reply_in_the_middle_of_work_is_found_when_the_run_is_over(snapshot: Any) -> None:
+def test_empty_last_reply_during_work_is_found_at_the_end(snapshot: Any) -> None:
     story = listed("completed", "in-progress").reply("I will go on.").reply("")
     assert [one for one in story.found() if one.family == "end"] == []
     (found,) = over(story).found(EmptyAnswer)
@@ -40,7 +40,7 @@ def test_an_empty_last_reply_in_the_middle_of_work_is_found_when_the_run_is_over
     assert over(Calls().call().reply("")).found(EmptyAnswer)[0].sentence == snapshot("without todos")
 
 
-def test_which_last_replies_are_empty_in_the_middle_of_work(subtests: pytest.Subtests) -> None:
+def test_kinds_of_last_replies_that_are_empty_during_work(subtests: pytest.Subtests) -> None:
     for name, story, found in (
         ("thoughts alone", Calls().call().round(Thinking("Hm.")), True),
         ("two empty replies", Calls().call().reply("").reply(" "), True),
@@ -57,7 +57,7 @@ def test_which_last_replies_are_empty_in_the_middle_of_work(subtests: pytest.Sub
             assert ends(story) == ["empty_answer"] * found
 
 
-def test_a_run_that_was_cut_off_did_not_end_by_itself(subtests: pytest.Subtests) -> None:
+def test_interrupted_run_did_not_end_by_itself(subtests: pytest.Subtests) -> None:
     for status in ("unknown", "failed", "limited", "stopped", "cancelled", "interrupted"):
         with subtests.test(status):
             found = status == "unknown"
@@ -70,7 +70,7 @@ def with_reward(score: float) -> Calls:
     return Calls().call().add(OutcomeGiven, assessment=assessment)
 
 
-def test_a_claim_is_held_against_todos_failed_calls_and_the_recorded_outcome(subtests: pytest.Subtests, snapshot: Any) -> None:
+def test_claim_is_checked_against_todos_failed_calls_and_outcome(subtests: pytest.Subtests, snapshot: Any) -> None:
     failed = with_reward(0.0)
     for name, story in {
         "open todos": listed("completed", "in-progress"),
@@ -86,7 +86,7 @@ def test_a_claim_is_held_against_todos_failed_calls_and_the_recorded_outcome(sub
             assert found[0].sentence == snapshot(name)
 
 
-def test_what_does_not_contradict_a_claim(subtests: pytest.Subtests) -> None:
+def test_facts_that_do_not_contradict_a_claim(subtests: pytest.Subtests) -> None:
     failing = Calls().call("run_tests", "2 failed", error="tool_error")
     for name, story in {
         "completed todos": listed("completed", "completed"),
@@ -103,7 +103,7 @@ def test_what_does_not_contradict_a_claim(subtests: pytest.Subtests) -> None:
             assert ends(story.reply(DONE)) == []
 
 
-def test_which_last_replies_claim_success(subtests: pytest.Subtests) -> None:
+def test_kinds_of_last_replies_that_claim_success(subtests: pytest.Subtests) -> None:
     for text, claims in {
         "I've implemented the parser.": True,
         "Created `run.py` with two functions.": True,

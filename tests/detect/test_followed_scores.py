@@ -1,4 +1,4 @@
-"""`make scores`: the ledger of guidance beside what personas record of themselves, and beside labels by hand."""
+"""`make scores`: the guidance ledger compared with the personas' own records and with labels by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.models.simulated.personas import FAULTS
 BENCH = load_benchmark("followed")
 
 
-def test_the_ledger_agrees_with_each_persona_about_each_kind_of_guidance(subtests: pytest.Subtests) -> None:
+def test_ledger_agrees_with_personas_about_each_kind_of_guidance(subtests: pytest.Subtests) -> None:
     for who in (*[fault.persona for fault in FAULTS], BENCH.KEPT_OUT):
         found = [one for seed in range(16) for one in BENCH.recorded(BENCH.run_of(who, seed), who)]
         assert {one.heeded for one in found} == {True, False}
@@ -24,7 +24,7 @@ def test_the_ledger_agrees_with_each_persona_about_each_kind_of_guidance(subtest
                     assert sum(one.heeded == one.followed for one in found if one.kind == kind) / count >= 0.9
 
 
-def test_a_persona_gets_seeds_until_each_kind_of_its_guidance_has_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_persona_gets_seeds_until_each_kind_suffices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BENCH, "MIN_SEEDS", 1)
     monkeypatch.setattr(BENCH, "run_of", lambda who, seed: seed)
     monkeypatch.setattr(BENCH, "recorded", lambda run, who: [BENCH.Verdicts("text", who, True, run % 2 == 0)] * 8)
@@ -34,7 +34,7 @@ def test_a_persona_gets_seeds_until_each_kind_of_its_guidance_has_enough(monkeyp
     assert BENCH.table(BENCH.of_persona("chatty", 2)).endswith("few")
 
 
-def test_labels_of_reminders_are_held_against_the_ledger(tmp_path: Path) -> None:
+def test_reminder_labels_are_compared_with_the_ledger(tmp_path: Path) -> None:
     run = BENCH.run_of("chatty", 0)
     save_trace(run, tmp_path / "run.jsonl")
     bench = label(tmp_path, followed=True, who="ada")

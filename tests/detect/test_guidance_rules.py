@@ -1,4 +1,4 @@
-"""Whether a reply did what guidance asked. The rules are those of docs/guidance.md, each told here a second time."""
+"""Verdicts on whether a reply followed guidance. The rules of docs/guidance.md, implemented a second time."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ BY_SHAPE = ({"called", "ended_blocked"}, set[str]())
 
 
 def of_facts(*names: str) -> RoundFacts:
-    """A round of which these facts are true."""
+    """Return a round with these facts."""
     return RoundFacts(*[name in ("replied", *names) for name in FACTS])
 
 
-def test_each_cell_is_judged_by_its_own_rule_whatever_a_round_did(subtests: pytest.Subtests) -> None:
+def test_cell_is_judged_by_its_own_rule(subtests: pytest.Subtests) -> None:
     for cell in ALL:
         with subtests.test(cell=cell):
             asks, forbids = RULES.get(cell, BY_SHAPE)
@@ -58,7 +58,7 @@ def test_each_cell_is_judged_by_its_own_rule_whatever_a_round_did(subtests: pyte
                 assert judge(guidance_of(cell), of_facts(asked, forbidden)).followed is False, (asked, forbidden)
 
 
-def test_without_a_reply_nothing_is_known(subtests: pytest.Subtests) -> None:
+def test_round_without_a_reply_has_an_unknown_verdict(subtests: pytest.Subtests) -> None:
     for cell in ALL:
         with subtests.test(cell=cell):
             verdict = judge(guidance_of(cell), RoundFacts(False, *[True] * (len(FACTS) - 1)))
@@ -72,7 +72,7 @@ def test_every_verdict_has_its_reason(subtests: pytest.Subtests) -> None:
                 assert judge(guidance_of(cell), of_facts(name)).why
 
 
-def test_the_reason_names_the_fault(snapshot: Snapshot) -> None:
+def test_reason_names_the_fault(snapshot: Snapshot) -> None:
     idle = RoundFacts(*[name in ("replied", "answered") for name in FACTS])
     assert judge(guidance_of("a cell of somebody else"), idle).why == "no tool was called"
     assert judge(guidance_of("intervention"), idle).why == snapshot
@@ -83,17 +83,17 @@ def followed(tale: Story) -> list[bool | None]:
     return [verdict.followed for verdict in tale.last.followed]
 
 
-def test_a_tool_call_follows_every_cell() -> None:
+def test_tool_call_follows_every_cell() -> None:
     for cell in CELLS:
         assert followed(Story().called("look", guidance=(guidance_of(cell),))) == [True]
 
 
-def test_words_alone_follow_only_the_cell_that_has_tool_results() -> None:
+def test_words_alone_follow_only_the_tool_result_cell() -> None:
     for cell in CELLS:
         assert followed(Story().called("look").said("It is there.", guidance_of(cell))) == [cell == "tools"]
 
 
-def test_a_text_follows_guidance_once_every_open_todo_is_blocked(subtests: pytest.Subtests) -> None:
+def test_text_follows_guidance_once_every_open_todo_is_blocked(subtests: pytest.Subtests) -> None:
     lists = {
         "all that is open is blocked": ((todo(1, DONE), todo(2, "blocked")), [True]),
         "one can still be worked on": ((todo(1), todo(2, "blocked")), [False]),
@@ -112,7 +112,7 @@ def test_blank_words_follow_nothing() -> None:
 
 
 @pytest.mark.parametrize("code", [None, "tool_error", "timeout"])
-def test_work_without_a_todo_in_progress_does_not_follow_the_cell_of_the_list(code: str | None) -> None:
+def test_work_without_progress_does_not_follow_the_todo_cell(code: str | None) -> None:
     cell = (guidance_of("todos_tools"),)
     how = {"is_error": code is not None, "error_code": code}
     assert followed(Story(todo(1)).called("look", guidance=cell, **how)) == [False]
@@ -120,7 +120,7 @@ def test_work_without_a_todo_in_progress_does_not_follow_the_cell_of_the_list(co
 
 
 @pytest.mark.parametrize("code", ["unknown_tool", "invalid_arguments"])
-def test_work_that_never_ran_is_no_breach_of_the_list(code: str) -> None:
+def test_unexecuted_work_is_not_a_breach_of_the_list(code: str) -> None:
     tale = Story(todo(1)).called("look", guidance=(guidance_of("todos_tools"),), is_error=True, error_code=code)
     assert followed(tale) == [True]
 
@@ -129,7 +129,7 @@ ON_LIST = (guidance_of("todos_tools"),)
 
 
 def listing(tale: Story, *todos: Todo, guidance: Sequence[Guidance] = ON_LIST, more: Sequence[str] = ()) -> Story:
-    """A round in which the model makes its list this, and then calls other tools."""
+    """Build a round in which the model writes this list and then calls other tools."""
     tale.begun(*guidance)
     call, others = tale.call(TODO_TOOL), [tale.call(name) for name in more]
     tale.replied(call, *others).listed(*todos, call_id=call.id).ran(call)
@@ -138,7 +138,7 @@ def listing(tale: Story, *todos: Todo, guidance: Sequence[Guidance] = ON_LIST, m
     return tale.ended()
 
 
-def test_the_cell_of_the_list_wants_work_or_a_list_that_work_has_changed(subtests: pytest.Subtests) -> None:
+def test_todo_cell_requires_work_or_a_list_changed_by_it(subtests: pytest.Subtests) -> None:
     doing, done, two = todo(1, DOING), todo(1, DONE), Story(todo(1, DOING), todo(2, DOING))
     three = Story(doing, todo(2, DOING), todo(3))
     stories = {
@@ -161,9 +161,9 @@ def test_the_cell_of_the_list_wants_work_or_a_list_that_work_has_changed(subtest
             assert followed(tale) == [verdict]
 
 
-def test_a_call_is_work_again_only_with_another_result(subtests: pytest.Subtests) -> None:
+def test_repeated_call_is_work_only_with_another_result(subtests: pytest.Subtests) -> None:
     def again(text: str, between: Callable[[Story], Any] = lambda tale: tale, *todos: Todo, **how: Any) -> Story:
-        """The same call twice: its results are "ok" and this, or fail both times."""
+        """Make the same call twice: both fail, or return "ok" and this result."""
         tale = Story(*todos).begun()
         first, second = ToolCall("look", {}, "first"), ToolCall("look", {}, "second")
         tale.replied(first).ran(first, **how).ended()
@@ -187,20 +187,20 @@ def test_a_call_is_work_again_only_with_another_result(subtests: pytest.Subtests
             again("ok", lambda tale: tale.said("Hm."), todo(1, DOING), **FAILED),
             True,
         ),
-        ("the same failure later, none is", again("ok", lambda tale: tale.said(), **FAILED), False),
+        ("the same failure later, not quoted", again("ok", lambda tale: tale.said(), **FAILED), False),
     ):
         with subtests.test(name):
             assert followed(tale) == [verdict]
 
 
-def test_an_answer_after_tools_says_something_of_their_results() -> None:
+def test_answer_after_tools_mentions_their_results() -> None:
     cell = guidance_of("tools")
     assert followed(Story().called("look", text="412 rows").said("There are 412.", cell)) == [True]
     assert followed(Story().called("look", text="412 rows").said("Next I am going to look at them.", cell)) == [False]
     assert followed(Story().called("look", text="").said("That is all.", cell)) == [True]
 
 
-def test_an_intervention_is_followed_by_new_work_or_a_todo_completed_after_work() -> None:
+def test_new_work_or_completion_after_work_follows_an_intervention() -> None:
     push = guidance_of("intervention")
     assert followed(Story(todo(1)).called("look", guidance=(push,))) == [True]
     assert followed(Story(todo(1)).called("think", TODO_TOOL, guidance=(push,))) == [False]
@@ -210,13 +210,13 @@ def test_an_intervention_is_followed_by_new_work_or_a_todo_completed_after_work(
         assert followed(listing(tale, todo(1, DONE), guidance=(push,))) == [verdict]
 
 
-def test_a_call_that_was_blocked_is_no_work() -> None:
+def test_blocked_call_is_not_work() -> None:
     tale = Story(todo(1)).begun(guidance_of("intervention"))
     call = tale.call("look")
     assert followed(tale.replied(call).blocked(call).ended()) == [False]
 
 
-def test_what_the_person_completes_does_not_follow_an_intervention() -> None:
+def test_completion_by_the_user_does_not_follow_an_intervention() -> None:
     tale = Story(todo(1, DOING)).begun(guidance_of("intervention"))
     call = tale.call(TODO_TOOL)
     tale.replied(call).listed(todo(1, DONE), by="outside").ran(call).ended()
@@ -227,7 +227,7 @@ FAILED = {"is_error": True, "error_code": "tool_error"}
 
 
 @pytest.mark.req("R0.75")
-def test_a_failure_is_heeded_by_another_call_or_in_words_and_not_by_the_same_call_again() -> None:
+def test_failure_is_heeded_by_another_call_or_words() -> None:
     cell = guidance_of("tool_failed")
     assert followed(Story().called("look", **FAILED).called("look", guidance=(cell,))) == [False]
     assert followed(Story().called("look", **FAILED).called("look", guidance=(cell,), **FAILED)) == [False]
@@ -244,13 +244,13 @@ def test_a_failure_is_heeded_by_another_call_or_in_words_and_not_by_the_same_cal
 
 
 @pytest.mark.req("R0.75")
-def test_of_several_todos_in_progress_the_blocked_one_is_that_whose_work_failed() -> None:
+def test_blocked_todo_is_that_whose_work_failed() -> None:
     both = Story(todo(1, DOING), todo(2, DOING)).called("look", **FAILED)
     assert followed(listing(both, todo(1, DONE), todo(2, "blocked"), guidance=(guidance_of("tool_failed"),))) == [True]
 
 
 @pytest.mark.req("R0.75")
-def test_a_todo_that_is_marked_completed_although_its_work_failed_follows_nothing(subtests: pytest.Subtests) -> None:
+def test_todo_completed_despite_failed_work_follows_nothing(subtests: pytest.Subtests) -> None:
     def look(x: int) -> int:
         """Look."""
         if x < 0:
@@ -286,7 +286,7 @@ def test_a_todo_that_is_marked_completed_although_its_work_failed_follows_nothin
 
 
 @pytest.mark.req("R0.75")
-def test_the_same_call_that_was_blocked_was_made_again_all_the_same() -> None:
+def test_blocked_call_made_again_counts_as_repeated() -> None:
     tale = Story().called("look", **FAILED).begun(guidance_of("tool_failed"))
     call = tale.call("look")
     tale.replied(call).blocked(call).ended()
@@ -294,7 +294,7 @@ def test_the_same_call_that_was_blocked_was_made_again_all_the_same() -> None:
 
 
 @pytest.mark.req("R0.75")
-def test_a_failure_loop_is_broken_by_another_tool_by_success_or_in_words() -> None:
+def test_other_tool_success_or_words_break_a_failure_loop() -> None:
     cell = guidance_of("failure_loop")
 
     def looping() -> Story:
@@ -318,7 +318,7 @@ def test_a_failure_loop_is_broken_by_another_tool_by_success_or_in_words() -> No
     assert doing.said("It cannot be done.", cell).last.followed == (Followed(False, SENTENCES["left_unfinished"]),)
 
 
-def test_all_that_was_said_is_judged_one_by_one_in_its_order() -> None:
+def test_guidance_texts_are_judged_separately_and_in_order() -> None:
     said = (guidance_of("intervention"), guidance_of("already_said"), guidance_of("todos_text"))
     tale = Story(todo(1)).called("think", guidance=said)
     assert tale.last.guidance == said
@@ -329,26 +329,26 @@ def test_all_that_was_said_is_judged_one_by_one_in_its_order() -> None:
     ]
 
 
-def test_a_round_that_was_told_nothing_followed_nothing() -> None:
+def test_round_without_guidance_has_no_verdict() -> None:
     assert Story().called("look").last.followed == ()
 
 
-def test_nothing_is_judged_before_the_round_is_over() -> None:
+def test_round_is_not_judged_before_its_end() -> None:
     assert Story().begun(guidance_of("text")).replied(Text("Well.")).last.followed == ()
 
 
-def test_a_round_without_a_reply_and_one_that_broke_off_are_not_judged() -> None:
+def test_rounds_without_reply_or_broken_off_are_not_judged() -> None:
     cell = guidance_of("text")
     assert followed(Story().begun(cell).ended("error")) == [None]
     assert followed(Story().begun(cell).replied(Text("We"), stop_reason="broken_off").ended("error")) == [None]
 
 
-def test_guidance_is_no_part_of_the_conversation() -> None:
+def test_guidance_is_not_part_of_the_conversation() -> None:
     tale = Story().called("look", guidance=(guidance_of("tools"),)).said("Done.", guidance_of("text"))
     assert not any("Go on." in message.text for message in tale.run.messages)
 
 
-def test_what_was_said_in_passing_survives_the_log() -> None:
+def test_ephemeral_text_survives_the_log() -> None:
     tale = Story().begun(guidance_of("tools", level=3, trigger="tool_results", version="abc")).replied(ToolCall("x", {}, "1"))
     assert tale.last.guidance[0] == Run.from_events(tale.events).rounds[0].guidance[0]
     assert [type(event) for event in tale.events][2] is e.GuidanceGiven
@@ -360,7 +360,7 @@ def test_what_was_said_in_passing_survives_the_log() -> None:
 
 
 @pytest.mark.req("R0.70")
-def test_who_says_the_same_once_more_has_not_heeded_that_it_was_said() -> None:
+def test_repeating_an_answer_ignores_the_notice_about_it() -> None:
     answer = "The three species differ most in the length of their flippers, as I see it."
     tale = Story().said(answer).said(answer, guidance_of("already_said"))
     assert tale.last.followed == (Followed(False, "no tool was called"),)

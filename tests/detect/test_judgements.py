@@ -1,4 +1,4 @@
-"""What is counted about a run, so that no policy has to look back over its history."""
+"""Running counts of a run, so that no policy has to read its history."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANSWER = "The table has three columns and a hundred rows, I think."
 
 
 class Counted(NamedTuple):
-    """What policies count of a run, each with its own reasons."""
+    """Return the counts of a run, each with its reasons."""
 
     attempts: int = 0
     planning_only: int = 0
@@ -50,7 +50,7 @@ def tallied(tale: Story) -> Counted:
     )
 
 
-def test_a_run_begins_with_nothing_counted() -> None:
+def test_run_begins_with_zero_counts() -> None:
     assert tallied(Story()) == Counted()
     assert Story().run.judged == Judgements()
 
@@ -68,20 +68,20 @@ def test_rounds_of_planning_alone_are_counted(subtests: pytest.Subtests) -> None
 
 
 @pytest.mark.req("R0.64", "R0.66")
-def test_any_work_call_sets_the_count_back(subtests: pytest.Subtests) -> None:
+def test_work_call_resets_the_planning_count(subtests: pytest.Subtests) -> None:
     for names in [("look",), ("think", "look"), (TODO_TOOL, "look"), ("thinking",)]:
         with subtests.test(names=names):
             assert tallied(Story().called("think").called("think").called(*names)).planning_only == 0
 
 
 @pytest.mark.req("R0.66")
-def test_words_alone_neither_count_as_planning_nor_set_it_back() -> None:
+def test_words_alone_neither_count_as_planning_nor_reset_it() -> None:
     tale = Story().called("think").said().called("think").said().said()
     assert tallied(tale).planning_only == 2
 
 
 @pytest.mark.req("R0.66")
-def test_a_round_without_a_reply_neither_counts_nor_sets_back() -> None:
+def test_round_without_a_reply_neither_counts_nor_resets() -> None:
     assert tallied(Story().called("think").begun().ended("error")).planning_only == 1
 
 
@@ -99,9 +99,9 @@ def test_other_changes_of_the_list_are_planning() -> None:
 
 
 @pytest.mark.req("R0.65")
-def test_a_todo_that_others_complete_is_not_the_models_progress() -> None:
+def test_completion_by_others_is_not_progress_of_the_model() -> None:
     tale = Story(todo(1, DOING)).called("think").listed(todo(1, DONE), by="outside").called("think")
-    assert (tallied(tale).planning_only, [one.completed for one in tale.run.rounds]) == (2, [(), ()])
+    assert (tallied(tale).planning_only, [round_.completed for round_ in tale.run.rounds]) == (2, [(), ()])
 
 
 @pytest.mark.req("R0.67")
@@ -122,7 +122,7 @@ def test_marking_working_and_marking_again_never_adds_up() -> None:
 
 @pytest.mark.req("R0.66")
 @given(st.lists(st.sampled_from(["plan", "work", "words", "complete"]), max_size=12))
-def test_for_any_rounds_the_count_is_that_of_planning_since_the_last_progress(kinds: list[str]) -> None:
+def test_planning_count_covers_rounds_since_the_last_progress(kinds: list[str]) -> None:
     tale, expected = Story(todo(1, DOING)), 0
     for kind in kinds:
         if kind == "plan":
@@ -144,7 +144,7 @@ def test_for_any_rounds_the_count_is_that_of_planning_since_the_last_progress(ki
 
 @pytest.mark.req("R0.49")
 @pytest.mark.parametrize("reason", ["open_todos", "planning_only", "strict_todos"])
-def test_interventions_are_counted_until_work_ran_or_a_todo_was_completed(reason: str) -> None:
+def test_interventions_count_until_work_or_a_completed_todo(reason: str) -> None:
     tale = Story(todo(1, DOING)).said().said(reason=reason).said(reason=reason)
     assert tallied(tale).attempts == 2
     assert tallied(tale.called("think")).attempts == 2
@@ -155,36 +155,36 @@ def test_interventions_are_counted_until_work_ran_or_a_todo_was_completed(reason
 
 @pytest.mark.req("R0.49")
 @pytest.mark.parametrize("code", ["unknown_tool", "invalid_arguments", "duplicate_call_blocked"])
-def test_a_work_call_that_never_ran_leaves_the_interventions_counted(code: str) -> None:
+def test_unexecuted_work_call_keeps_the_intervention_count(code: str) -> None:
     tale = Story().said().said(reason="open_todos").called("look", is_error=True, error_code=code)
     assert tallied(tale).attempts == 1
 
 
 @pytest.mark.req("R0.49")
-def test_work_that_failed_was_work() -> None:
+def test_failed_work_counts_as_work() -> None:
     tale = Story().said().said(reason="open_todos").called("look", is_error=True, error_code="tool_error")
     assert tallied(tale).attempts == 0
 
 
-def test_only_refused_completions_count_as_strict_and_for_the_whole_run() -> None:
+def test_only_refused_completions_count_as_strict() -> None:
     tale = Story().said().said(reason="open_todos").said(reason="strict_todos")
     assert tallied(tale).strict == 1
     assert tallied(tale.called("look").heard()).strict == 1
 
 
 @pytest.mark.parametrize("reason", ["workflow_mode", "continue_marker"])
-def test_continuations_are_counted_until_a_tool_was_called(reason: str) -> None:
+def test_continuations_count_until_a_tool_call(reason: str) -> None:
     tale = Story().said().said(reason=reason).said(reason=reason)
     assert tallied(tale).continuations == 2
     assert tallied(tale.called("think")).continuations == 0
 
 
-def test_nudges_are_counted_over_the_whole_run() -> None:
+def test_nudges_count_over_the_whole_run() -> None:
     tale = Story().said().said(reason="todo_nudge").called("look").said().said(reason="todo_nudge").heard().said()
     assert (tallied(tale).nudges, tallied(tale).attempts) == (2, 0)
 
 
-def test_other_reasons_of_a_round_count_for_nothing(subtests: pytest.Subtests) -> None:
+def test_other_round_reasons_count_for_nothing(subtests: pytest.Subtests) -> None:
     for reason in ["prompt", "tool_results", "said", "a policy of somebody else"]:
         with subtests.test(reason=reason):
             assert tallied(Story().said(reason=reason)) == Counted()
@@ -193,14 +193,14 @@ def test_other_reasons_of_a_round_count_for_nothing(subtests: pytest.Subtests) -
 # Guidance
 
 
-def test_guidance_that_is_ignored_is_counted_in_a_row() -> None:
+def test_ignored_guidance_is_counted_in_a_row() -> None:
     tale = Story().said("Hm.", guidance_of("text")).said("Hm.", guidance_of("todos_text"))
     assert tallied(tale).ignored == 2
     assert tallied(tale.called("look", guidance=(guidance_of("text"),))).ignored == 0
     assert tallied(tale.said("Hm.", guidance_of("text"))).ignored == 1
 
 
-def test_where_it_is_unknown_whether_guidance_was_followed_the_row_stays() -> None:
+def test_unknown_verdict_keeps_the_ignored_count() -> None:
     tale = Story().said("Hm.", guidance_of("text")).begun(guidance_of("text")).ended("error")
     assert tallied(tale).ignored == 1
 
@@ -211,7 +211,7 @@ def test_only_the_four_cells_count_as_ignored(cell: str) -> None:
     assert tallied(Story().said("Hm.", guidance_of("text")).called("look", guidance=(guidance_of(cell),))).ignored == 1
 
 
-def test_a_round_that_was_told_nothing_leaves_the_row_as_it_is() -> None:
+def test_round_without_guidance_keeps_the_ignored_count() -> None:
     assert tallied(Story().said("Hm.", guidance_of("text")).said().called("look")).ignored == 1
 
 
@@ -219,14 +219,14 @@ def test_a_round_that_was_told_nothing_leaves_the_row_as_it_is() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_answers_that_were_said_before_are_counted() -> None:
+def test_repeated_answers_are_counted() -> None:
     tale = Story()
     counts = [tallied(tale.said(ANSWER)).repeated for _ in range(4)]
     assert counts == [0, 1, 2, 3]
     assert tallied(tale.called("look").said("Something else.")).repeated == 3
 
 
-def test_rounds_of_which_all_calls_were_blocked_are_counted_in_a_row() -> None:
+def test_fully_blocked_rounds_are_counted_in_a_row() -> None:
     tale = Story().called("look").refused("look").refused("look", "look")
     assert tallied(tale).all_blocked == 2
     assert tallied(tale.said()).all_blocked == 2
@@ -235,7 +235,7 @@ def test_rounds_of_which_all_calls_were_blocked_are_counted_in_a_row() -> None:
     assert tallied(tale).all_blocked == 0
 
 
-def test_the_same_calls_together_are_counted_in_a_row_in_whatever_order() -> None:
+def test_equal_batches_are_counted_in_any_order() -> None:
     tale = Story().called("look", "see")
     assert tallied(tale).same_batch == 0
     assert tallied(tale.called("see", "look")).same_batch == 1
@@ -244,7 +244,7 @@ def test_the_same_calls_together_are_counted_in_a_row_in_whatever_order() -> Non
     assert tallied(tale.called("look", "see", "look")).same_batch == 0
 
 
-def test_one_call_alone_is_no_batch() -> None:
+def test_single_call_is_not_a_batch() -> None:
     assert tallied(Story().called("look").called("look").called("look")).same_batch == 0
 
 
@@ -254,18 +254,18 @@ def test_words_between_end_the_row_of_batches() -> None:
 
 
 @pytest.mark.req("KX.8")
-def test_after_a_word_of_the_person_a_batch_is_the_first_of_its_kind() -> None:
+def test_batch_after_a_user_message_is_the_first() -> None:
     tale = Story().called("look", "see").called("look", "see").heard("And again, please")
     assert tallied(tale).same_batch == 0
     assert tallied(tale.called("look", "see")).same_batch == 0
     assert tallied(tale.called("look", "see")).same_batch == 1
 
 
-# The person
+# User messages
 
 
 @pytest.mark.req("KX.8")
-def test_a_word_of_the_person_begins_every_row_anew_and_keeps_what_is_counted_for_the_whole_run() -> None:
+def test_user_message_resets_rows_and_keeps_totals() -> None:
     push = guidance_of("intervention")
     tale = Story(todo(1)).said(ANSWER, guidance_of("text"), reason="todo_nudge").said(ANSWER, push, reason="strict_todos")
     tale.said(reason="workflow_mode").called("think").refused("think")
@@ -273,14 +273,14 @@ def test_a_word_of_the_person_begins_every_row_anew_and_keeps_what_is_counted_fo
     assert tale.run.judged.ignored == {}
 
 
-def test_a_word_of_the_person_keeps_which_tools_failed_last() -> None:
+def test_user_message_keeps_the_last_failed_tools() -> None:
     tale = Story().called("look", is_error=True).called("look", is_error=True)
     last = tale.run.judged.failures.calls, tale.run.judged.failures.errors
     assert tale.run.judged.failures == ToolFailures(2, ("look",), {"look": 2}, *last)
     assert tale.heard().run.judged.failures == ToolFailures(0, ("look",), {}, *last)
 
 
-def test_the_counts_of_a_run_are_those_of_its_events() -> None:
+def test_counts_of_a_run_follow_from_its_events() -> None:
     tale = Story(todo(1)).said(ANSWER, guidance_of("text")).said(ANSWER, reason="open_todos").called("think").refused("look")
     assert tallied(tale) == Counted(attempts=1, ignored=1, repeated=1, all_blocked=1)
     assert (tale.run.judged.planning_since, tale.run.judged.blocked_since) == (3, 3)

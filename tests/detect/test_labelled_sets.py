@@ -1,4 +1,4 @@
-"""`make scores`: the detectors on every labelled set of a folder, beside the best naive rule and the length of the runs."""
+"""`make scores`: the detectors on every labelled set of a folder, beside the best naive rule and the run length."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = "run_id,repetition,label_kind,confidence,primary,file,run_selector\n"
 ROWS = [
     "told:complex-fails,1,single-reader,high,0,complex-fails.json,",
     "told:healthy,0,single-reader,low,0,healthy-research.json,",
-    "told:healthy,1,machine-self-report,low,0,healthy-research.json,",  # what the agent says of itself is no label
+    "told:healthy,1,machine-self-report,low,0,healthy-research.json,",  # the agent's own words are not a label
     "quiet:simple,0,single-reader,high,0,gpt-simple-fail.json,",
 ]
 
@@ -26,7 +26,7 @@ BENCH = load_benchmark("detectors")
 
 
 def labelled(folder: Path, rows: Sequence[str] = ROWS) -> Path:
-    """A folder with the examples of the package and these labels."""
+    """Create a folder with the packaged examples and these labels."""
     folder.mkdir(exist_ok=True)
     for path in EXAMPLES.glob("*.json"):
         (folder / path.name).write_bytes(path.read_bytes())
@@ -35,12 +35,12 @@ def labelled(folder: Path, rows: Sequence[str] = ROWS) -> Path:
 
 
 def scores(capsys: pytest.CaptureFixture[str], *given: str) -> list[str]:
-    """The printed lines of the first table, without its heads."""
+    """Return the printed rows of the first table."""
     BENCH.main([*given])
     return [" ".join(line.split()) for line in capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]]
 
 
-def test_each_set_has_a_line_with_hits_alarms_and_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_set_has_a_line_with_hits_alarms_and_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = scores(capsys, str(labelled(tmp_path)))
     assert found[:3] == [
         "quiet no 1 0 of 1 0 (0-79)",
@@ -50,7 +50,7 @@ def test_each_set_has_a_line_with_hits_alarms_and_baselines(tmp_path: Path, caps
     assert [line.split(" 1 of 1")[0] for line in found[3:]] == ["all 3", "all, sure 2"]
 
 
-def test_the_rules_that_found_something_are_counted_in_both_kinds_of_runs(
+def test_rules_with_findings_are_counted_for_failed_and_healthy_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     BENCH.main([str(labelled(tmp_path, [*ROWS, "quiet:open,0,single-reader,high,0,complex-workflow-didn't-close-out.json,"]))])
@@ -59,9 +59,7 @@ def test_the_rules_that_found_something_are_counted_in_both_kinds_of_runs(
     assert [line[:4] for line in rules[1:]] == [["claim_against_record", "end", "0", "1"], ["repeated_text", "loop", "1", "0"]]
 
 
-def test_labels_may_be_in_folders_of_their_own_and_an_alarm_is_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labels_may_have_own_folders_and_alarms_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     labelled(tmp_path / "a", ROWS[:1])
     labelled(tmp_path / "b", ["calm:complex,0,single-reader,high,0,complex-fails.json,"])
     found = scores(capsys, str(tmp_path))
@@ -69,7 +67,7 @@ def test_labels_may_be_in_folders_of_their_own_and_an_alarm_is_counted(
     assert found[0] == "calm no 1 1 of 1 100 (21-100)"
 
 
-def test_every_run_is_in_one_of_two_parts_by_its_name_alone(tmp_path: Path) -> None:
+def test_name_of_a_run_decides_its_part(tmp_path: Path) -> None:
     rows = [f"many:{number},0,single-reader,high,0,gpt-simple-fail.json," for number in range(60)]
     folder = str(labelled(tmp_path, rows))
     parts = {part: len(BENCH.labelled_runs(folder, part=part)) for part in ("all", "train", "apart")}
@@ -77,25 +75,25 @@ def test_every_run_is_in_one_of_two_parts_by_its_name_alone(tmp_path: Path) -> N
     assert BENCH.part_of("many:1") == BENCH.part_of("many:1")
 
 
-def test_sure_labels_can_be_asked_for_alone(tmp_path: Path) -> None:
+def test_certain_labels_can_be_selected(tmp_path: Path) -> None:
     folder = str(labelled(tmp_path))
     assert [len(BENCH.labelled_runs(folder, sure=sure)) for sure in (False, True)] == [3, 2]
 
 
-def test_without_labelled_traces_it_says_what_to_give(tmp_path: Path, subtests: pytest.Subtests, snapshot: Any) -> None:
+def test_scoring_without_traces_names_the_missing_input(tmp_path: Path, subtests: pytest.Subtests, snapshot: Any) -> None:
     for name, given in {"nothing": "", "no folder": str(tmp_path / "gone"), "no labels": str(tmp_path)}.items():
         with subtests.test(name), pytest.raises(SystemExit) as error:
             BENCH.main([given])
         assert str(error.value) == snapshot(name, FOLDER=str(tmp_path))
 
 
-def test_make_scores_says_what_to_give() -> None:
+def test_make_scores_names_the_missing_input() -> None:
     root = Path(__file__).parents[2]
     said = subprocess.run(["make", "-n", "scores", "TRACES=a folder"], cwd=root, capture_output=True, text=True, check=True)
     assert 'benchmarks/detectors.py "a folder"' in said.stdout
 
 
-def test_the_thresholds_are_those_of_the_file_with_the_sets_that_they_were_chosen_on(
+def test_thresholds_are_those_of_the_file_with_their_sets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert BENCH.thresholds() == BENCH.chosen()["thresholds"] and BENCH.chosen()["preset"] == "default"
@@ -106,7 +104,7 @@ def test_the_thresholds_are_those_of_the_file_with_the_sets_that_they_were_chose
     assert "chosen on 2026-01-01" in (said := capsys.readouterr().out) and "except those of nothing_new, " in said
 
 
-def test_labels_that_somebody_gave_by_keys_are_no_set(tmp_path: Path) -> None:
+def test_labels_given_by_keys_are_not_a_set(tmp_path: Path) -> None:
     labelled(tmp_path / "a", ROWS[:1])
     (tmp_path / "labels.csv").write_text("run_id,label,reminder\nr-1,1,2.1\n", encoding="utf-8")
-    assert [one.set for one in BENCH.labelled_runs(str(tmp_path))] == ["told"]
+    assert [run.set for run in BENCH.labelled_runs(str(tmp_path))] == ["told"]

@@ -1,4 +1,4 @@
-"""Detectors made of a function of the run so far."""
+"""Detectors made from functions of the run so far."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def three() -> Calls:
     return Calls.of("abc")
 
 
-def test_a_sentence_is_a_finding_about_the_round_that_ended() -> None:
+def test_sentence_is_a_finding_about_the_ended_round() -> None:
     assert findings(three().run, slow) == [Finding("slow", "stall", 2, 2, "nudge", "3 rounds")]
 
 
-def test_it_may_return_a_finding_several_or_nothing(subtests: pytest.Subtests) -> None:
-    one = Finding("mine", "words", 0, 1)
+def test_detector_may_return_one_finding_several_or_none(subtests: pytest.Subtests) -> None:
+    finding = Finding("mine", "words", 0, 1)
     cases: dict[str, tuple[Callable[[RunFacts], Any], int]] = {
         "nothing": (lambda run: None, 0),
         "an empty text": (lambda run: "", 0),
-        "a finding": (lambda run: one, 3),
-        "several": (lambda run: [one, "and this"], 6),
+        "a finding": (lambda run: finding, 3),
+        "several": (lambda run: [finding, "and this"], 6),
         "a generator": (lambda run: (text for text in ["a", "b"]), 6),
     }
     for name, (function, count) in cases.items():
@@ -46,21 +46,21 @@ def test_it_may_return_a_finding_several_or_nothing(subtests: pytest.Subtests) -
             assert len(findings(three().run, detector(function))) == count
 
 
-def test_it_has_the_name_of_its_function_or_its_own() -> None:
+def test_detector_has_its_function_name_or_its_own() -> None:
     @detector
     def talkative(run: RunFacts) -> str:
         return "again"
 
-    assert {one.rule for one in findings(three().run, talkative)} == {"talkative"}
+    assert {finding.rule for finding in findings(three().run, talkative)} == {"talkative"}
     named = detector(name="words", severity="stop")(talkative.function)
-    assert {(one.rule, one.severity) for one in findings(three().run, named)} == {("words", "stop")}
+    assert {(finding.rule, finding.severity) for finding in findings(three().run, named)} == {("words", "stop")}
     assert [*timeline(three().run, [named])["preset"]] == ["words"] * 3
 
 
-def test_a_function_sees_each_call_of_a_workflows_steps() -> None:
+def test_function_sees_each_call_of_workflow_steps() -> None:
     @detector
     def called(run: RunFacts) -> str:
-        return ", ".join(f"{one.step}: {one.record.call.name}" for one in run.step_calls)
+        return ", ".join(f"{call.step}: {call.record.call.name}" for call in run.step_calls)
 
     run = RunBuilder("Go", run_kind="workflow")
     for step, outcome in {"load": "ran", "save": "blocked"}.items():
@@ -71,15 +71,15 @@ def test_a_function_sees_each_call_of_a_workflows_steps() -> None:
         else:
             run.add(e.CallBlocked, call=call, result=result, rule="own", step=step)
         run.add(w.StepFinished, step=step)
-    found = [(one.first, one.sentence) for one in findings(run.run, called)]
+    found = [(finding.first, finding.sentence) for finding in findings(run.run, called)]
     assert found == [(0, "load: work"), (1, "load: work, save: work")]
 
 
-def test_it_can_be_called_like_the_function_it_was() -> None:
+def test_detector_can_be_called_as_its_function() -> None:
     assert slow(three().run) == "3 rounds"
 
 
-def test_what_cannot_be_a_detector_is_refused() -> None:
+def test_impossible_detector_is_refused() -> None:
     for make, words in (
         (lambda: detector(severity="bad"), "severity"),  # type: ignore[call-overload]
         (lambda: findings(three().run, detector(lambda run: 5)), "returned 5"),
@@ -90,20 +90,20 @@ def test_what_cannot_be_a_detector_is_refused() -> None:
             make()
 
 
-def test_presets_and_own_detectors_are_given_together() -> None:
+def test_presets_and_own_detectors_combine() -> None:
     story = Calls()
     for _ in range(3):
         story.call()
-    assert [one.rule for one in findings(story.run, ["default", slow])] == ["nothing_new", "slow"]
+    assert [finding.rule for finding in findings(story.run, ["default", slow])] == ["nothing_new", "slow"]
 
 
-def test_it_looks_on_while_an_agent_works() -> None:
+def test_detector_observes_a_working_agent() -> None:
     def look(n: int) -> str:
         """Look."""
         return str(n)
 
     replies = [*[ToolCall("look", {"n": n}) for n in range(3)], "Done."]
     run = Agent(ScriptedModel(replies), tools=[look], detect=slow, todos=False).run_sync("go")
-    assert [(one.rule, one.last) for one in run.findings] == [("slow", 2)]
+    assert [(finding.rule, finding.last) for finding in run.findings] == [("slow", 2)]
     assert [one.text[:9] for one in run.rounds[3].guidance if one.set == "detect"] == ["3 rounds."]
     assert run.settings["extensions"] == [{"name": "detect", "settings": {"preset": "slow"}}]

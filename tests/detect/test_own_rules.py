@@ -1,4 +1,4 @@
-"""A policy and a detector that stand outside the package: judged alike live, from the log, and on a foreign run."""
+"""A policy and a detector from outside the package: judged alike live, from the log, and on a foreign run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ASK_FOR_PROOF = "ask_for_proof"
 
 @dataclass(frozen=True)
 class Proof:
-    """Asks for a tool's proof after each answer, as often as its own number says, in a cell of its own."""
+    """Asks for a tool's proof after each answer, a limited number of times, in its own guidance cell."""
 
     times: int = 2
     name: ClassVar[str] = "proof"
@@ -46,7 +46,7 @@ class Proof:
 
 
 class Waffling:
-    """Finds text-only rounds in a row, from its own number on."""
+    """Finds consecutive text-only rounds from a threshold on."""
 
     LONGEST = 2
 
@@ -59,7 +59,7 @@ class Waffling:
         last = run.last_round
         self.row = 0 if last.records else self.row + 1
         if self.row == self.LONGEST:
-            evidence = [one.text for one in run.rounds[-self.LONGEST :]]
+            evidence = [round_.text for round_ in run.rounds[-self.LONGEST :]]
             yield Finding("waffling", "words", last.index - 1, last.index, "nudge", "It only talks", evidence)
 
 
@@ -81,24 +81,24 @@ def verdicts(run: Run) -> list[bool | None]:
     return [one.followed for a_round in run.rounds for one in a_round.followed]
 
 
-def test_they_are_judged_alike_live_and_from_the_log(tmp_path: Path) -> None:
+def test_own_rules_are_judged_alike_live_and_from_the_log(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = live(store)
-    assert (run.stop_reason, [one.status for one in run.rounds]) == (
+    assert (run.stop_reason, [round_.status for round_ in run.rounds]) == (
         "proved_or_not",
         ["asked_for_proof", "success", "asked_for_proof", "unproved"],
     )
     assert verdicts(run) == [True, False]
     assert run.rounds[-1].followed[0].why == "not so: a work tool ran"
-    assert [(one.rule, one.first, one.last) for one in run.findings] == [("waffling", 2, 3)]
+    assert [(finding.rule, finding.first, finding.last) for finding in run.findings] == [("waffling", 2, 3)]
     again = load_trace(store.path(run.id))
     assert verdicts(again) == verdicts(run) and again.judged == run.judged
     assert [*again.findings] == [*run.findings]
-    found = detect.findings(again, [Waffling])
-    assert found == [*run.detected] and [one.sentence for one in found] == [one.sentence for one in run.findings]
+    findings = detect.findings(again, [Waffling])
+    assert findings == [*run.detected] and [one.sentence for one in findings] == [finding.sentence for finding in run.findings]
 
 
-def test_they_are_judged_alike_on_a_foreign_run() -> None:
+def test_own_rules_are_judged_alike_on_a_foreign_run() -> None:
     foreign = RunBuilder("Prove it", origin=e.Origin("someone", "x.json"))
     ask = (guidance_of("proof", asks=("worked",), forbids=("repeats",)),)
     foreign.round("It is so.").round(ToolCall("check", {"n": 1}), reason=ASK_FOR_PROOF, guidance=ask)
@@ -106,15 +106,15 @@ def test_they_are_judged_alike_on_a_foreign_run() -> None:
     assert verdicts(foreign.run) == [True, False]
     assert Proof()(foreign.run) == Stop("proved_or_not", round_status="unproved")
     assert isinstance(Proof(times=3)(foreign.run), Continue)
-    assert [one.first for one in detect.findings(foreign.run, [Waffling])] == [2]
+    assert [finding.first for finding in detect.findings(foreign.run, [Waffling])] == [2]
 
 
-def test_what_a_process_that_died_had_found_is_not_logged_twice(tmp_path: Path) -> None:
+def test_findings_of_a_dead_process_are_not_logged_twice(tmp_path: Path) -> None:
     store = Store(tmp_path)
     whole = live(store)
     lines = store.path(whole.id).read_bytes().splitlines(keepends=True)
     place = next(n for n, line in enumerate(lines) if b'"finding_made"' in line)
-    for kept in (place, place + 1):  # it died right before the finding was logged, and right after
+    for kept in (place, place + 1):  # the process died right before or right after logging the finding
         store.path(whole.id).write_bytes(b"".join(lines[:kept]))
         writer, run = store.reopen(whole.id)
         agent = Agent(ScriptedModel([]), tools=[check], policy=Proof(), todos=False)
@@ -122,17 +122,17 @@ def test_what_a_process_that_died_had_found_is_not_logged_twice(tmp_path: Path) 
         assert (resumed.stop_reason, len(resumed.detected), len(resumed.findings)) == ("proved_or_not", 1, 1)
 
 
-def test_guidance_that_asks_for_facts_of_a_later_version_is_not_judged() -> None:
+def test_guidance_that_needs_facts_of_later_versions_is_not_judged() -> None:
     story = RunBuilder("Go").round("Done.", guidance=(guidance_of("later", asks=("danced",)),))
     assert verdicts(story.run) == [None]
 
 
-def test_a_detector_is_any_object_with_take() -> None:
+def test_detector_is_any_object_with_take() -> None:
     maker: type[Detector] = Waffling
     assert detect.findings(Run.from_events(RunBuilder("Go").extend(*a_round(0, "Hm.")).events), [maker]) == []
 
 
-def test_a_finding_that_no_log_can_hold_is_refused_where_it_is_made(subtests: pytest.Subtests) -> None:
+def test_finding_that_no_log_can_hold_is_refused_at_once(subtests: pytest.Subtests) -> None:
     fine: dict[str, Any] = {"rule": "r", "family": "f", "first": 0, "last": 2}
     deep: Any = []
     for _ in range(400):
@@ -152,11 +152,11 @@ def test_a_finding_that_no_log_can_hold_is_refused_where_it_is_made(subtests: py
     for one in odd:
         with subtests.test(str(one)[:40]), pytest.raises(SettingsError):
             Finding(**{**fine, **one})
-    told = Finding(**fine, sentence="half \ud800", evidence=("a", {1: 2}))
-    assert "\ud800" not in told.sentence and told.evidence == ["a", {"1": 2}]
+    finding = Finding(**fine, sentence="half \ud800", evidence=("a", {1: 2}))
+    assert "\ud800" not in finding.sentence and finding.evidence == ["a", {"1": 2}]
 
 
-def test_a_detector_may_return_nothing() -> None:
+def test_detector_may_return_nothing() -> None:
     class Silent:
         def take(self, event: e.AnyEvent, run: RunFacts) -> Iterable[Finding]:
             return None  # type: ignore[return-value]  # what a function without a return does
@@ -177,7 +177,7 @@ def test_a_detector_may_return_nothing() -> None:
         Continue(None),  # type: ignore[arg-type]
     ],
 )
-def test_a_verdict_that_no_log_can_hold_is_refused_and_names_the_policy(verdict: Any) -> None:
+def test_verdict_that_no_log_can_hold_names_the_policy(verdict: Any) -> None:
     def odd_policy(run: Run) -> Any:
         return verdict
 
@@ -186,13 +186,13 @@ def test_a_verdict_that_no_log_can_hold_is_refused_and_names_the_policy(verdict:
 
 
 class Failing:
-    """A detector that cannot even take in the first event."""
+    """A detector that fails on the first event."""
 
     def take(self, event: e.AnyEvent, run: RunFacts) -> Iterable[Finding]:
         raise ZeroDivisionError("by nothing")
 
 
-def test_a_detector_that_fails_is_dropped_with_a_warning_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_failing_detector_is_dropped_with_a_warning(tmp_path: Path) -> None:
     class Both(Proof):
         name: ClassVar[str] = "both"
 
@@ -209,7 +209,7 @@ def test_a_detector_that_fails_is_dropped_with_a_warning_and_the_run_goes_on(tmp
         detect.findings(run, [Failing])
 
 
-def test_guidance_that_no_log_can_hold_is_refused_where_a_policy_returns_it(subtests: pytest.Subtests) -> None:
+def test_guidance_that_no_log_can_hold_is_refused(subtests: pytest.Subtests) -> None:
     wrong = [
         Guidance("mine", "proof", "Prove it.", level=2**70),
         Guidance("mine", "proof", "Prove it.", level=True),

@@ -1,4 +1,4 @@
-"""What a tool is for: its spec says it, or else its name, so that plans and lists do not count as work."""
+"""Tool roles: taken from the spec or the name, so that plans and lists do not count as work."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def think(thought: str = "") -> str:
     return "changed the world"
 
 
-def test_a_tool_says_what_it_is_for_and_a_run_counts_by_it() -> None:
+def test_tool_declares_its_role_and_runs_count_by_it() -> None:
     replies = [ToolCall("sketch"), ToolCall("sketch", {"idea": "b"}), ToolCall("think"), ToolCall("sketch"), "Done."]
     run = asyncio.run(Agent(ScriptedModel(replies), tools=[sketch, think]).run("Go"))
     assert {spec.name: spec.role for spec in run.tools} == {"sketch": "planning", "think": "work", "todo_operations": "list"}
-    assert [record.role for one in run.rounds for record in one.records] == ["planning", "planning", "work", "planning"]
+    assert [record.role for round_ in run.rounds for record in round_.records] == ["planning", "planning", "work", "planning"]
     assert (run.judged.planning_only, run.judged.planning_since) == (1, 3)
-    assert [one.is_planning_only for one in run.rounds] == [True, True, False, True, False]
+    assert [round_.is_planning_only for round_ in run.rounds] == [True, True, False, True, False]
 
 
-def test_lists_of_other_products_are_known_by_their_names() -> None:
+def test_todo_lists_of_other_products_are_known_by_name() -> None:
     for name in ("TodoWrite", "TodoRead", "write_todos", "update_plan"):
         run = RunBuilder("Go").round(ToolCall(name)).run
         assert role_of(name) == "list" and run.rounds[0].is_planning_only and not run.rounds[0].worked
     assert RunBuilder("Go").round(ToolCall("write")).run.rounds[0].worked
 
 
-def test_a_role_that_there_is_not_is_refused() -> None:
+def test_unknown_role_is_refused() -> None:
     with pytest.raises(InvalidTool, match="Roles are work, planning, list"):
         tool(role="play")(add)  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""What a person finds on a run, and what policies, guides and gates read of it."""
+"""The public attributes of a run, and those that policies, guides and gates use."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ OF_A_PERSON = {
 }
 
 
-def test_a_method_of_live_runs_names_their_handle(snapshot: Snapshot) -> None:
+def test_method_of_live_runs_names_their_handle(snapshot: Snapshot) -> None:
     with pytest.raises(AttributeError, check=snapshot.worded):
         RunBuilder("Go").round("Done.").run.stop
 
 
-def test_completion_offers_what_a_person_needs_and_nothing_else() -> None:
+def test_completion_offers_only_the_public_names() -> None:
     run = RunBuilder("Go").round("Done.").run
     offered = {name for name in dir(run) if not name.startswith("_")}
     assert offered == OF_A_PERSON
@@ -68,16 +68,16 @@ def test_completion_offers_what_a_person_needs_and_nothing_else() -> None:
     assert not offered & OF_POLICIES
 
 
-def test_each_name_of_a_run_has_its_docstring() -> None:
+def test_public_names_of_a_run_have_docstrings() -> None:
     for name in OF_A_PERSON | OF_POLICIES:
         assert (getattr(Run, name).__doc__ or "").strip(), name
 
 
-def test_the_run_so_far_is_the_run() -> None:
+def test_run_so_far_is_the_run() -> None:
     assert RunSoFar is Run
 
 
-def test_runs_that_are_judged_otherwise_are_not_equal() -> None:
+def test_runs_with_other_judgements_are_not_equal() -> None:
     run, other = (RunBuilder("Go").round("Done.").run for _ in range(2))
     assert run == other
     other.judged.repeated += 1

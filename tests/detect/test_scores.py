@@ -1,4 +1,4 @@
-"""How well detectors agree with labels, as tables."""
+"""Tables of agreement between detectors and labels."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LABELS = {"loop": 1, "turns": True, "long": 0, "short": 0, "missed": 1, "dispute
 RUNS = [run_of(name, letters) for name, letters in LETTERS.items()]
 
 
-def test_the_interval_of_a_mean_is_near_that_of_the_textbook_and_always_the_same() -> None:
+def test_interval_of_a_mean_is_textbook_and_deterministic() -> None:
     values = [float(number % 10) for number in range(400)]
-    error = (sum((one - 4.5) ** 2 for one in values) / len(values)) ** 0.5 / len(values) ** 0.5
+    error = (sum((value - 4.5) ** 2 for value in values) / len(values)) ** 0.5 / len(values) ** 0.5
     found = mean_interval(values)
     assert found.value == 4.5 and found == mean_interval(values)
     assert found.low == pytest.approx(4.5 - 1.96 * error, abs=0.03) and found.high == pytest.approx(
@@ -40,18 +40,18 @@ def test_wilson_intervals_are_those_of_the_textbook() -> None:
     assert wilson(0, 0) == (None, None, None)
 
 
-def test_the_interval_of_f1_holds_f1_and_is_0_to_1() -> None:
+def test_interval_of_f1_holds_f1_within_0_and_1() -> None:
     value, low, high = f1_interval(8, 2, 1)
     assert value == pytest.approx(16 / 19) and 0 < (low or 0) < value < (high or 0) < 1
 
 
-def test_the_auc_is_the_chance_that_a_positive_is_higher() -> None:
+def test_auc_is_the_chance_that_a_positive_is_higher() -> None:
     assert auc([(3, True), (1, False), (2, False)]) == 1
     assert auc([(1, True), (1, False)]) == 0.5
     assert auc([(1, True)]) is None
 
 
-def test_a_score_counts_hits_false_alarms_and_misses_beside_the_baselines() -> None:
+def test_score_counts_hits_alarms_and_misses_beside_baselines() -> None:
     table = score(RUNS, LABELS)
     assert [*table["detector"]] == ["default", "naive_row", "naive_window", "naive_turns", "naive_texts", "run_length"]
     ours = table.iloc[0]
@@ -63,31 +63,31 @@ def test_a_score_counts_hits_false_alarms_and_misses_beside_the_baselines() -> N
     assert (naive["hits"], naive["false"], naive["misses"]) == (1, 0, 2)
 
 
-def test_each_round_of_a_healthy_run_in_which_something_is_found_is_a_false_alarm() -> None:
+def test_rounds_of_healthy_runs_with_findings_are_false_alarms() -> None:
     row = score([run_of("a", "AAAAAA"), run_of("b", "ABCD")], [0, 0], [RepeatedCall], baselines=False).iloc[0]
     assert (row["false"], row["negative_rounds"]) == (1, 10) and row["false_per_100_rounds"] == pytest.approx(40)
 
 
-def test_the_run_length_stands_beside_it_with_its_best_threshold() -> None:
+def test_run_length_is_a_baseline_with_its_best_threshold() -> None:
     length = score(RUNS, LABELS).set_index("detector").loc["run_length"]
-    assert length["rounds_from"] == 3  # with 3 rounds or more: all three positives, and two of the others
+    assert length["rounds_from"] == 3  # with 3 rounds or more: all three positives and two negatives
     assert (length["hits"], length["false"], length["misses"]) == (3, 2, 0)
     assert length["auc"] == pytest.approx(5.5 / 9)
 
 
-def test_labels_may_be_a_list_and_a_run_without_a_label_is_left_out() -> None:
+def test_labels_may_be_a_list_and_unlabelled_runs_are_omitted() -> None:
     assert score(RUNS, [*LABELS.values()]).iloc[0]["hits"] == 2
     assert score(RUNS, [1, None, None, 0, None, None]).iloc[0]["runs"] == 2
     assert score(RUNS, {"loop": 1, "short": 0}).iloc[0]["runs"] == 2
 
 
-def test_labels_that_fit_no_run_are_refused() -> None:
+def test_labels_that_match_no_run_are_refused() -> None:
     for labels, words in (({"other": 1}, "has a label"), ([1, 0], "2 labels for 6 runs")):
         with pytest.raises(SettingsError, match=words):
             score(RUNS, labels)
 
 
-def test_groups_have_rows_of_their_own() -> None:
+def test_groups_have_separate_rows() -> None:
     table = score(RUNS, LABELS, groups={name: "a" if name in ("loop", "short") else "b" for name in LETTERS})
     rows = table[table["detector"] == "default"].set_index("group")
     assert [*rows.index] == ["all", "a", "b"] and [*rows["hits"]] == [2, 1, 1]
@@ -95,7 +95,7 @@ def test_groups_have_rows_of_their_own() -> None:
     assert set(lengths["rounds_from"]) == {3}  # one threshold for all
 
 
-def test_several_presets_and_own_detectors_have_a_row_each() -> None:
+def test_presets_and_own_detectors_have_separate_rows() -> None:
     @detector
     def two_calls(run: RunFacts) -> str | None:
         return "two rounds" if len(run.rounds) == 2 else None
@@ -113,7 +113,7 @@ def test_only_findings_of_loops_and_stalls_count() -> None:
     assert score([story.run], [0], families=["failure"]).iloc[0]["false"] == 1
 
 
-def test_a_sweep_has_a_row_for_each_value_of_a_threshold() -> None:
+def test_sweep_has_a_row_for_each_threshold_value() -> None:
     table = sweep(RUNS, LABELS, RepeatedCall, times=[2, 3, 4, 5])
     assert [*table["value"]] == [2, 3, 4, 5] and set(table["threshold"]) == {"times"}
     assert [(row["hits"], row["false"]) for _, row in table.iterrows()] == [(1, 1), (1, 1), (1, 0), (0, 0)]

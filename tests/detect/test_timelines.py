@@ -1,4 +1,4 @@
-"""Who finds what and when, in one table."""
+"""Timelines: the findings of several detectors in one table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def story() -> Calls:
     return Calls.of(["look"] * 5)
 
 
-def test_the_findings_of_several_presets_stand_in_the_order_in_which_they_are_made() -> None:
+def test_findings_of_several_presets_are_in_chronological_order() -> None:
     table = timeline(story().run, ["default", "openhands", "opencode"])
     assert [(row["round"], row["preset"], row["rule"]) for _, row in table.iterrows()] == [
         (3, "default", "nothing_new"),
@@ -21,11 +21,11 @@ def test_the_findings_of_several_presets_stand_in_the_order_in_which_they_are_ma
     assert [*table.columns] == ["round", "preset", "rule", "family", "severity", "first", "last", "times", "sentence"]
 
 
-def test_what_goes_on_is_one_row_with_the_last_severity() -> None:
+def test_continuing_loop_is_one_row_with_its_last_severity() -> None:
     row = timeline(story().run).iloc[0]
     assert (row["round"], row["first"], row["last"], row["times"], row["severity"]) == (3, 1, 5, 3, "stop")
 
 
-def test_a_run_without_findings_has_an_empty_table_of_the_same_columns() -> None:
+def test_run_without_findings_has_an_empty_table() -> None:
     table = timeline(Calls().call().run, "default")
     assert len(table) == 0 and [*table.dtypes] == [*timeline(story().run).dtypes]

@@ -1,4 +1,4 @@
-"""What is counted of tools that fail."""
+"""Counts of tool failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def counted(tale: Story) -> ToolFailures:
 
 
 def both(tale: Story, name: str, *codes: str | None) -> Story:
-    """A round that calls one tool several times, each time with another argument and this outcome; "blocked" is a duplicate."""
+    """Build a round that calls one tool several times with different arguments and this outcome; "blocked" is a duplicate."""
     calls = [tale.call(name, number=number) for number in range(len(codes))]
     tale.begun().replied(*calls)
     for call, code in zip(calls, codes, strict=True):
@@ -31,7 +31,7 @@ def both(tale: Story, name: str, *codes: str | None) -> Story:
 
 
 @pytest.mark.req("R0.75")
-def test_an_error_result_of_a_call_is_a_failure_whatever_its_code(subtests: pytest.Subtests) -> None:
+def test_error_result_is_a_failure_with_any_code(subtests: pytest.Subtests) -> None:
     for code in ["tool_error", "timeout", "invalid_arguments", "unknown_tool", "nobody_to_ask", "its_own", None]:
         with subtests.test(code=code):
             tale = Story().called("look", is_error=True, error_code=code)
@@ -39,14 +39,14 @@ def test_an_error_result_of_a_call_is_a_failure_whatever_its_code(subtests: pyte
 
 
 @pytest.mark.req("R0.75")
-def test_a_call_that_was_cut_off_held_back_or_declined_by_the_person_is_none(subtests: pytest.Subtests) -> None:
+def test_cut_off_blocked_and_declined_calls_are_not_failures(subtests: pytest.Subtests) -> None:
     for code in ["cancelled", "interrupted", "declined", DUPLICATE, "max_tool_calls", "max_tool_calls_per_turn"]:
         with subtests.test(code=code):
             assert counted(Story().called("look", is_error=True, error_code=code)) == ToolFailures()
 
 
 @pytest.mark.req("R0.75")
-def test_what_a_gate_held_back_is_no_failure_whatever_it_says() -> None:
+def test_call_blocked_by_a_gate_is_not_a_failure() -> None:
     call = ToolCall("look", {}, "1")
     result = ToolResult("1", "look", (Text("No."),), is_error=True, error_code="not_today")
     assert is_failure(CallRecord(call, result))
@@ -56,14 +56,14 @@ def test_what_a_gate_held_back_is_no_failure_whatever_it_says() -> None:
 
 
 @pytest.mark.req("R0.75")
-def test_rounds_are_counted_and_not_calls() -> None:
+def test_failures_count_per_round_and_not_per_call() -> None:
     tale = Story().called("look", "see", "look", **FAILED)
     assert (counted(tale).rounds, counted(tale).tools, counted(tale).in_a_row) == (1, ("look", "see"), {"look": 1, "see": 1})
     assert counted(tale.called("hear", **FAILED)).rounds == 2
 
 
 @pytest.mark.req("R0.75")
-def test_three_rounds_in_a_row_make_a_loop_and_each_tool_has_its_own_row() -> None:
+def test_three_rounds_make_a_loop_counted_per_tool() -> None:
     tale = Story().called("look", **FAILED).called("look", "see", **FAILED)
     assert counted(tale).looping() == ()
     tale.called("see", "look", **FAILED)
@@ -74,7 +74,7 @@ def test_three_rounds_in_a_row_make_a_loop_and_each_tool_has_its_own_row() -> No
 
 @pytest.mark.req("R0.75")
 @pytest.mark.parametrize("between", ["another tool", "success", "words"])
-def test_a_round_without_a_failure_of_the_tool_ends_its_row_and_the_count_of_the_run_goes_on(between: str) -> None:
+def test_round_without_failure_ends_the_row_not_the_total(between: str) -> None:
     tale = Story().called("look", **FAILED).called("look", **FAILED)
     tale = tale.said() if between == "words" else tale.called("look" if between == "success" else "see")
     assert counted(tale) == ToolFailures(2)
@@ -83,13 +83,13 @@ def test_a_round_without_a_failure_of_the_tool_ends_its_row_and_the_count_of_the
 
 @pytest.mark.req("R0.75")
 @pytest.mark.parametrize("outcomes", [("tool_error", None), (None, "tool_error")])
-def test_a_tool_that_also_went_well_failed_in_the_round_and_is_in_no_row(outcomes: tuple[str | None, ...]) -> None:
+def test_tool_that_also_succeeded_failed_without_a_row(outcomes: tuple[str | None, ...]) -> None:
     tale = both(Story().called("look", **FAILED).called("look", **FAILED), "look", *outcomes)
     assert (counted(tale).rounds, counted(tale).tools, counted(tale).in_a_row) == (3, ("look",), {})
 
 
 @pytest.mark.req("R0.75")
-def test_calls_that_were_held_back_or_cut_off_leave_a_row_as_it_is() -> None:
+def test_blocked_and_cut_off_calls_keep_a_row() -> None:
     tale = Story().called("look", **FAILED).called("look", **FAILED).refused("look")
     assert (counted(tale).tools, counted(tale).in_a_row, counted(tale).looping()) == ((), {"look": 2}, ())
     assert counted(both(tale, "look", "blocked", "tool_error", "cancelled")).in_a_row == {"look": 3}
@@ -97,13 +97,13 @@ def test_calls_that_were_held_back_or_cut_off_leave_a_row_as_it_is() -> None:
     assert counted(tale.refused("look")).looping() == ()  # nothing failed in the last round
 
 
-def test_a_round_without_a_reply_leaves_a_row_as_it_is() -> None:
+def test_round_without_a_reply_keeps_a_row() -> None:
     tale = Story().called("look", **FAILED).called("look", **FAILED).begun().ended("error")
     assert (counted(tale).tools, counted(tale).in_a_row) == ((), {"look": 2})
 
 
 @pytest.mark.req("R0.75", "KX.8")
-def test_a_word_of_the_person_begins_the_counts_anew_and_what_failed_last_stays_known() -> None:
+def test_user_message_resets_counts_and_keeps_the_last_failure() -> None:
     tale = Story().called("look", **FAILED).called("look", **FAILED).heard()
     assert (counted(tale).rounds, counted(tale).tools, counted(tale).in_a_row) == (0, ("look",), {})
     assert counted(tale.called("look", **FAILED)).in_a_row == {"look": 1}
@@ -111,7 +111,7 @@ def test_a_word_of_the_person_begins_the_counts_anew_and_what_failed_last_stays_
 
 
 @pytest.mark.req("R0.75")
-def test_a_call_is_made_again_if_its_tool_and_arguments_are_those_that_failed() -> None:
+def test_call_is_repeated_if_tool_and_arguments_match_the_failure() -> None:
     tale = both(Story(), "look", "tool_error", None)
     failures = counted(tale)
     again, fresh = tale.call("look", number=0), tale.call("look", number=1)
@@ -120,12 +120,12 @@ def test_a_call_is_made_again_if_its_tool_and_arguments_are_those_that_failed() 
         return failures.made_again(Run.from_events(tale.begun().replied(*calls).events).rounds[-1])
 
     assert round_of(again)
-    assert not round_of(fresh)  # it had gone well
+    assert not round_of(fresh)  # it had succeeded
     assert not round_of(again, fresh)
     assert not round_of()
 
 
-def test_nothing_grows_with_the_run() -> None:
+def test_memory_does_not_grow_with_the_run() -> None:
     tale = Story()
     for number in range(30):
         tale.called(f"tool{number}", **FAILED)
@@ -137,7 +137,7 @@ def test_nothing_grows_with_the_run() -> None:
     )
 
 
-def test_what_a_reader_has_seen_does_not_change_under_it() -> None:
+def test_snapshot_of_the_counts_does_not_change() -> None:
     tale, run = Story().called("look", **FAILED), Run()
     for event in tale.events:
         run.apply(event)

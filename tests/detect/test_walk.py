@@ -1,4 +1,4 @@
-"""The walk over the rounds of a run, and the shadow that goes beside it."""
+"""The walk over the rounds of a run, and its shadow."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ def a_run() -> Run:
     return asyncio.run(Agent(ScriptedModel(replies), tools=[look]).run("How many rows?"))
 
 
-def test_the_walk_holds_each_event_up_to_the_end_of_the_last_round_once_and_in_order() -> None:
+def test_walk_has_each_event_once_and_in_order() -> None:
     run = a_run()
     walked = [event for one in walk_rounds(run) for event in (*one.before, one.start, *one.prepared, *one.answered)]
     assert walked == [*run.events][: len(walked)]
     assert not any(isinstance(event, e.RoundStarted | e.ModelReplied) for event in run.events[len(walked) :])
-    assert [one.start.index for one in walk_rounds(run)] == [one.index for one in run.rounds]
-    assert [one.guidance for one in walk_rounds(run)] == [one.guidance for one in run.rounds]
+    assert [one.start.index for one in walk_rounds(run)] == [round_.index for round_ in run.rounds]
+    assert [one.guidance for one in walk_rounds(run)] == [round_.guidance for round_ in run.rounds]
 
 
-def test_a_round_that_was_cut_off_is_walked_too() -> None:
+def test_interrupted_round_is_walked_too() -> None:
     run = a_run()
     for length in range(1, len(run.events)):
         cut = Run.from_events(run.events[:length])
         assert len([*walk_rounds(cut)]) == len(cut.rounds)
 
 
-def test_the_run_before_a_round_is_what_its_policies_saw() -> None:
+def test_run_before_a_round_is_that_its_policies_saw() -> None:
     run = a_run()
     for one in walk_rounds(run):
         before = run_before(run, one)
@@ -48,7 +48,7 @@ def test_the_run_before_a_round_is_what_its_policies_saw() -> None:
 
 
 def shadow_of(run: Run, **other: str) -> Run:
-    """The same run again, or with another reason for every round that has one."""
+    """Rebuild the run, optionally with another reason for every round that has one."""
     shadow = ShadowRun()
     for one in walk_rounds(run):
         shadow.open_round(one, reason=other.get(one.start.reason))
@@ -59,7 +59,7 @@ def shadow_of(run: Run, **other: str) -> Run:
 
 @given(st.lists(st.sampled_from(["call", "text", "two", "bad"]), min_size=1, max_size=6))
 @examples(20)
-def test_a_shadow_that_changes_nothing_is_the_run_itself(rounds: list[str]) -> None:
+def test_unchanged_shadow_equals_the_run(rounds: list[str]) -> None:
     story = Story(todo(1))
     for kind in rounds:
         if kind == "text":
@@ -72,7 +72,7 @@ def test_a_shadow_that_changes_nothing_is_the_run_itself(rounds: list[str]) -> N
     assert [*shadow.messages] == [*story.run.messages]
 
 
-def test_a_shadow_has_its_own_guidance_and_reasons_and_the_recorded_replies_and_results() -> None:
+def test_shadow_has_own_guidance_and_recorded_replies_and_results() -> None:
     recorded = RunBuilder("Go").round("Hm.").round("Hm.", reason="open_todos", guidance=(guidance_of("intervention"),))
     shadow = ShadowRun()
     for one in walk_rounds(recorded.run):
@@ -83,11 +83,11 @@ def test_a_shadow_has_its_own_guidance_and_reasons_and_the_recorded_replies_and_
     assert (was.followed[0].followed, would_be.followed[0].followed) == (False, True)
     assert (was.reply, was.records) == (would_be.reply, would_be.records)
     assert shadow.run.judged.reasons.in_run == {"prompt": 1, "asked_again": 1}
-    assert [one.status for one in shadow.run.rounds] == ["success", "success"]
+    assert [round_.status for round_ in shadow.run.rounds] == ["success", "success"]
 
 
 @pytest.mark.req("R0.23")
-def test_the_shadow_is_read_by_policies_like_any_run() -> None:
+def test_policies_read_the_shadow_like_any_run() -> None:
     recorded = a_run()
     shadow = ShadowRun()
     for one in walk_rounds(recorded):

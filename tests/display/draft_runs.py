@@ -1,4 +1,4 @@
-"""Runs that wait for the draft of a plan, or have got an answer."""
+"""Runs with a waiting or answered plan draft."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ STEPS: list[dict[str, Any]] = [
 
 
 def steps(*chosen: dict[str, Any]) -> list[dict[str, Any]]:
-    """These steps, numbered, with what they leave out."""
+    """Number these steps and fill in omitted fields."""
     usual: dict[str, Any] = {"type": "research", "executorRequired": False, "dependsOn": []}
     return [{"stepNumber": number, **usual, **one} for number, one in enumerate(chosen or STEPS, 1)]
 
 
 def drafted(*facts: Any, plan: list[dict[str, Any]] | None = None, problem: str = "", **fields: Any) -> Run:
-    """A run whose draft waits, and what follows."""
+    """Return a run with a waiting draft and these further events."""
     data = {"steps": plan or steps(), "reasoning": "In this order.", "execution_mode": "draft_only"}
     built = RunBuilder(tools=(FETCH, LOOK), **fields)
     call = called("agent_create_plan", "c1", objective="Compare")
@@ -49,5 +49,5 @@ def drafted(*facts: Any, plan: list[dict[str, Any]] | None = None, problem: str 
 
 
 def answer(value: Any, **fields: Any) -> tuple[type[e.Event], dict[str, Any]]:
-    """The answer to the draft."""
+    """Return the event that answers the draft."""
     return e.QuestionAnswered, {"question_id": "q1", "answer": value, **fields}

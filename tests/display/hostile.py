@@ -1,6 +1,6 @@
-"""Texts that models and tools should not be able to do harm with, and the check that they did none.
+"""Hostile texts of models and tools, and the check that their HTML is harmless.
 
-Every test of how something is shown takes `CORPUS`; `check_is_harmless` holds for whatever HTML came out.
+Display tests use `CORPUS`; `check_is_harmless` must accept all of their HTML.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ELEMENTS = _words(
     "a b blockquote br button code details div em fieldset figcaption figure form h2 h3 h4 hr img input label li "
     "legend main ol option p pre s section select span strong summary table tbody td textarea th thead tr ul"
 )
-"""All that we make of elements, besides those of formulas."""
+"""Elements that agentnb generates, apart from formulas."""
 FORMULA = _words(
     "math mrow mi mn mo mtext mspace mfrac msqrt mroot msub msup msubsup munder mover munderover mtable mtr mtd mstyle mpadded "
     "mphantom"
@@ -34,31 +34,31 @@ _FORMULA_VALUES = {
     **{"height": "0", "depth": "0", "linethickness": "0", "scriptlevel": "[012]", "mathvariant": "normal"},
     **{"display": "block|inline", "form": "prefix|infix|postfix"},
 }
-"""All that elements of formulas may have, and of which nothing reaches out of its place."""
+"""Allowed elements of formulas; none reaches outside its box."""
 ATTRIBUTES = _words(
     "align alt autocomplete checked class colspan disabled draggable for hidden href id inputmode maxlength name novalidate "
     "open placeholder readonly rel role rows rowspan scope selected spellcheck src start style tabindex target title type value"
 )
-"""All that we make of attributes, besides ``data-`` and ``aria-``."""
+"""Attributes that agentnb generates, apart from ``data-`` and ``aria-``."""
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Terminal escapes, marks that turn the direction of text, halves of characters."""
+"""Terminal escapes, direction marks and surrogates."""
 _ANCHOR = re.compile(r"agentnb-[A-Za-z0-9]+-(finding-)?\d+")
-"""The id of a round or a finding, to which links of the card lead."""
+"""Id of a round or a finding, the target of links in the card."""
 _OWN_CLASS = re.compile(r"agentnb-[\w-]+( agentnb-[\w-]+)*")
 _LINK = re.compile(r"(https?://|mailto:)[^\s<>\"]+", re.IGNORECASE)
 _PICTURE = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
 _PACKED = re.compile("[A-Za-z0-9+/=]+")
-"""The packed log of a page, of which a browser makes nothing."""
+"""The packed log of a page; browsers ignore it."""
 _VOID = frozenset(["br", "hr", "img", "input", "meta"])
 _DOCUMENT = frozenset(["html", "head", "body", "meta", "title", "style"])
 
 
 class Harmful(AssertionError):
-    """HTML that could do something, or that breaks out of its place."""
+    """HTML that could act or break out of its place."""
 
 
 class Hostile(NamedTuple):
-    """One text, and what must not stand in HTML made of it: markup, not words (those are shown as they are)."""
+    """A text, and the markup that its HTML must not contain. Its words are shown."""
 
     name: str
     text: str
@@ -66,9 +66,9 @@ class Hostile(NamedTuple):
 
 
 def check_is_harmless(html: str, *, document: bool = False) -> None:
-    """Raises `Harmful` if a browser could do more with this than show text, follow a link of the web, and fold.
+    """Raise `Harmful` unless this HTML only shows text, links to the web and folds.
 
-    ``document``: a whole page, which has a head and a style sheet of its own.
+    ``document``: a whole page, with its own head and style sheet.
     """
     if steering := STEERING.search(html):
         raise Harmful(f"a character that steers: {steering.group()!a} at {steering.start()}")
@@ -80,7 +80,7 @@ def check_is_harmless(html: str, *, document: bool = False) -> None:
 
 
 def visible_text(html: str) -> str:
-    """The words of it, without any markup and with all white space as one blank."""
+    """Return the text without markup, each run of whitespace as one blank."""
     return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).split())
 
 
@@ -100,9 +100,9 @@ class _Reader(HTMLParser):
             raise Harmful(f"<{tag}> in {self.open}: a formula holds elements of formulas only, and nothing else has them")
         if len({name for name, _ in attrs}) < len(attrs):
             raise Harmful(f"an attribute twice: {attrs}")
-        given = {name: value or "" for name, value in attrs}
-        for name, value in given.items():
-            _check_attribute(tag, name, value, given.get("class", ""))
+        attributes = {name: value or "" for name, value in attrs}
+        for name, value in attributes.items():
+            _check_attribute(tag, name, value, attributes.get("class", ""))
         if tag not in _VOID:
             self.open.append(tag)
 
@@ -213,7 +213,7 @@ ADDRESSES = (
 
 
 def links_to(address: str) -> tuple[str, ...]:
-    """The address in every form of a link that Markdown knows, and as HTML."""
+    """Return the address in every Markdown link form, and as HTML."""
     return (
         f"[x]({address})",
         f"[x](<{address}>)",
@@ -376,7 +376,7 @@ HUGE = [
     Hostile("a table of 3,000 rows", "|a|b|\n|-|-|\n" + "|1|2|\n" * 3_000),
 ]
 CORPUS: list[Hostile] = [*SCRIPTS, *LINKS, *BREAKS, *FOREIGN, *MARKDOWN, *CHARACTERS, *HUGE]
-"""All of them. Each of `HUGE` takes a fraction of a second as Markdown."""
+"""All hostile texts. Each of `HUGE` takes a fraction of a second as Markdown."""
 HARMFUL_HTML = [
     "<script>x</script>",
     "<p onclick=x>y</p>",
@@ -428,4 +428,4 @@ HARMFUL_HTML = [
     "<xmp></xmp>",
     "<custom-element></custom-element>",
 ]
-"""What `check_is_harmless` must not let through."""
+"""HTML that `check_is_harmless` must reject."""

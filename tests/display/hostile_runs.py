@@ -1,4 +1,4 @@
-"""Runs in which every text that somebody else wrote is hostile: a round for each text, and the text in all its places."""
+"""Runs in which all foreign text is hostile: a round per text, which appears in every place."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ from agentnb.runtime.host.live_run import LiveRun
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 MOST = 1_000
-"""Characters of a long text: it stands in a dozen places of its round. Whole they are rendered where Markdown is tested."""
+"""Characters kept of a long text, which appears in a dozen places. The Markdown tests render it whole."""
 PARTS: dict[str, list[str]] = {
     "markup": [one.text for one in (*SCRIPTS, *BREAKS, *FOREIGN)],
     "text": [one.text for one in (*MARKDOWN, *CHARACTERS)],
     "links": ["\n\n".join(links_to(address)) for address in ADDRESSES],
     "huge": [one.text for one in HUGE],
 }
-"""All of the corpus, in runs of a size that a page can show: a round for each text, the links to one address in one."""
+"""The corpus, split into runs that fit on a page: a round per text, and one round for the links to one address."""
 Item = e.AnyEvent | e.Delta
 
 
 class Pause:
-    """Where whoever plays the items should wait, so that what is half done is seen."""
+    """A place to wait in playback, so that unfinished state is visible."""
 
 
 def texts_of(part: str) -> list[str]:
-    """The texts of that part, none of them endless, as the loop puts them into a log."""
+    """Return the texts of this part, bounded and encoded as in a log."""
     return [encodable(text[:MOST]) for text in PARTS[part]]
 
 
 def hostile_run(part: str, end: str = "failed", rounds: int | None = None) -> Run:
-    """A whole run; ``end`` is failed, completed or limited; ``rounds`` stops after so many texts."""
+    """Build a whole run. ``end`` is failed, completed or limited; ``rounds`` limits the texts."""
     events: list[Any] = [item for item in items(texts_of(part), end, rounds) if isinstance(item, e.Event)]
     return Run.from_events(events)
 
 
 def items(texts: list[str], end: str = "failed", rounds: int | None = None) -> Iterator[Any]:
-    """Events and deltas in their order, with `Pause` where the person would see something half done."""
+    """Return events and deltas in order, with a `Pause` wherever unfinished state is visible."""
     count = 0
 
     def event(kind: type[e.Event], **fields: Any) -> Any:
@@ -110,8 +110,8 @@ def _round(event: Any, index: int, text: str) -> Iterator[Any]:
         ToolCall("fails", {}, f"fails-{index}"),
         ToolCall("again", {"text": text}, f"again-{index}"),
     ]
-    said = Message("assistant", (Thinking(text), Text(text), *calls))
-    yield event(e.ModelReplied, message=said, usage=Usage(input=10, output=10), stop_reason=text, signals=("continue",))
+    message = Message("assistant", (Thinking(text), Text(text), *calls))
+    yield event(e.ModelReplied, message=message, usage=Usage(input=10, output=10), stop_reason=text, signals=("continue",))
     yield event(e.ToolStarted, call=calls[0])
     yield event(e.QuestionAsked, question=_question(index, text, calls[0].id))
     yield Pause()
@@ -125,7 +125,7 @@ def _round(event: Any, index: int, text: str) -> Iterator[Any]:
 
 
 def _compacted(event: Any, index: int, text: str) -> Iterator[Any]:
-    """Once with a summary, once without one; the process dies over the second."""
+    """Add a compaction with a summary and one without; the process dies during the second."""
     yield event(e.CompactionStarted, why="share", messages=2)
     yield Pause()
     yield event(e.ContextCompacted, why="share", compacted=Compacted(0, 0, 2, text), seconds=1.0)
@@ -137,7 +137,7 @@ def _compacted(event: Any, index: int, text: str) -> Iterator[Any]:
 
 
 def _streamed(text: str) -> Iterator[Any]:
-    """Cut in the middle of words and tags."""
+    """Stream the reply, cut within words and tags."""
     third = max(1, len(text) // 3)
     yield e.ThinkingDelta(text[:third])
     yield Pause()
@@ -176,9 +176,9 @@ def _todos(text: str) -> Iterable[Todo]:
 
 
 def play(part: str, end: str = "failed", every: int = 1) -> threading.Event:
-    """Show the run of every so many of the texts in a live card below this cell, up to the event before its last.
+    """Show the run of every n-th text in a live card below this cell, up to the event before its last.
 
-    What is half done at a `Pause` is sent to the page, however short it lasts. Set what is returned, and the run ends.
+    Unfinished state at a `Pause` is always sent to the page. Setting the returned event ends the run.
     """
     from agentnb.notebook.card import view as pace
     from agentnb.notebook.card.widget import OpenWidgets

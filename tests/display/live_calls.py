@@ -1,4 +1,4 @@
-"""A live card in which two calls run, and what changes in it with the next thing that one of them does."""
+"""A live card with two running calls, and its changes after the next event of one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from agentnb.display.card.live_card import LiveCard
 
 
 def changed_by(item: Delta, call: ToolCall) -> dict[str, str]:
-    """The pieces of its round that the card draws again: ``call`` is the first of two that run. It sends nothing twice."""
+    """Return the redrawn pieces of the round. ``call`` is the first of two running calls. Nothing is sent twice."""
     other, card = ToolCall("write", {}, "c2"), LiveCard()
-    made = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", (call, other)))
-    for event in made.add(e.ToolStarted, call=call).add(e.ToolStarted, call=other).events:
+    builder = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", (call, other)))
+    for event in builder.add(e.ToolStarted, call=call).add(e.ToolStarted, call=other).events:
         card.take(event)
     card.frame()
     card.take(item)

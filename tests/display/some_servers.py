@@ -1,4 +1,4 @@
-"""Views of MCP servers: one that runs, with hostile texts, and one that could not be started."""
+"""Views of MCP servers: a running one with hostile texts, and one that failed to start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentnb.tools.mcp.mcp_server import MCPServer, ServerTools
 
 
 def server_views() -> list[str]:
-    """Return the list of servers, and the running one, as HTML."""
+    """Return the list of servers and the running one as HTML."""
     held = Servers()
     held.configuration.add(bench("hostile"))
     held.configuration.add(MCPServer("gone", "no-such-program"))

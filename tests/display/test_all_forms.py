@@ -1,4 +1,4 @@
-"""Every form in which a run is shown, and that nothing of what models and tools said can do harm in any of them."""
+"""Hostile text is harmless in every form of a run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from agentnb.display.card.run_page import page_html
 from agentnb.display.parts.tool_card import tool_body_html
 
 ENDS = {"failed": None, "completed": 3, "limited": 3}
-"""How a run ends, and how many rounds it has before: these are the same whatever the end."""
+"""Ends of a run, with their number of rounds: the rounds do not depend on the end."""
 
 
 @pytest.mark.slow("megabytes of HTML are made and checked")
-def test_the_saved_form_is_harmless(subtests: pytest.Subtests) -> None:
+def test_saved_form_is_harmless(subtests: pytest.Subtests) -> None:
     for end, rounds in ENDS.items():
         for part in PARTS:
             with subtests.test(end=end, part=part):
@@ -31,7 +31,7 @@ def test_the_saved_form_is_harmless(subtests: pytest.Subtests) -> None:
                 check_is_harmless(run_html(run, details=True, folds={"saw:0": True, "call:0:0": True}))
 
 
-def test_a_run_that_goes_on_is_harmless_as_plain_html(subtests: pytest.Subtests) -> None:
+def test_running_card_is_harmless_as_plain_html(subtests: pytest.Subtests) -> None:
     for part in PARTS:
         with subtests.test(part=part):
             run = hostile_run(part)
@@ -41,7 +41,7 @@ def test_a_run_that_goes_on_is_harmless_as_plain_html(subtests: pytest.Subtests)
                 check_is_harmless(running_html(begun, streaming=text))
 
 
-def test_the_page_is_harmless(subtests: pytest.Subtests) -> None:
+def test_page_is_harmless(subtests: pytest.Subtests) -> None:
     for end, rounds in ENDS.items():
         for part in PARTS:
             with subtests.test(end=end, part=part):
@@ -49,8 +49,8 @@ def test_the_page_is_harmless(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.slow("a card is drawn and checked at every step of 33 hostile rounds, at night of 130")
-def test_all_that_a_live_card_is_sent_is_harmless(subtests: pytest.Subtests) -> None:
-    """Without controls its pieces are those of the saved form, so that few rounds of each part will do."""
+def test_all_frames_of_a_live_card_are_harmless(subtests: pytest.Subtests) -> None:
+    """Without controls the pieces equal those of the saved form, so a few rounds of each part suffice."""
     for controls, rounds in {True: None, False: 5}.items():
         for part in PARTS:
             with subtests.test(controls=controls, part=part):
@@ -68,30 +68,30 @@ def _check(frame: dict[str, Any] | None) -> None:
     if frame is None:
         return
     pieces = [*frame["slots"].values(), *frame["stream"].get("add", ()), *frame["stream"].get("settled", ())]
-    pieces += [html for one in frame["rounds"] for html in one["html"].values()]
+    pieces += [html for round_ in frame["rounds"] for html in round_["html"].values()]
     for html in pieces:
         check_is_harmless(html)
 
 
 @pytest.mark.slow("every hostile text, in every form")
-def test_what_a_card_opens_to_is_harmless(subtests: pytest.Subtests) -> None:
+def test_expanded_parts_of_a_card_are_harmless(subtests: pytest.Subtests) -> None:
     for part in ["markup", "text", "links"]:
         with subtests.test(part=part):
             run = hostile_run(part)
-            for one in run.rounds[:: max(1, len(run.rounds) // size(10, nightly=25))]:
-                check_is_harmless(request_view_html(sent_request(run, one.index), whole=True))
-                for record in one.records:
+            for round_ in run.rounds[:: max(1, len(run.rounds) // size(10, nightly=25))]:
+                check_is_harmless(request_view_html(sent_request(run, round_.index), whole=True))
+                for record in round_.records:
                     check_is_harmless(tool_body_html(record, whole=True, live=True))
 
 
-def test_the_texts_are_in_the_forms_at_all() -> None:
-    """Words of each text are found, so that what is checked above is not empty."""
+def test_hostile_texts_appear_in_every_form() -> None:
+    """Finds words of each text, so that the checks above are not vacuous."""
     run = hostile_run("markup", "completed")
     for html in (run_html(run, prompt=True), page_html(run)):
         assert html.count("alert(1)") > 500
 
 
-def test_a_style_that_is_not_ours_would_be_found() -> None:
+def test_foreign_style_is_detected() -> None:
     html = run_html(hostile_run("text", rounds=3))
     with pytest.raises(Harmful):
         check_is_harmless(html.replace('style="', 'style="position:fixed;', 1))

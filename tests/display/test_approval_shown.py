@@ -181,7 +181,7 @@ def test_answer_for_a_server_says_its_reach(snapshot: Snapshot) -> None:
         assert answer_told(asked) == snapshot(str(answer))
 
 
-def test_words_of_a_server_are_marked_as_such_and_stay_text(snapshot: Snapshot) -> None:
+def test_server_text_is_labelled_and_stays_text(snapshot: Snapshot) -> None:
     case = CASES["server"]
     html = question_html(case, Form(live=True))
     check_is_harmless(html)

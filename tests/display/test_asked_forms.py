@@ -22,7 +22,7 @@ URL = "https://accounts.example.org/connect?state=a%20b&next=1"
 
 
 def buttons(html: str) -> list[str]:
-    return [words_in(one) for one in re.findall(r"<(?:button|a) .*?</(?:button|a)>", html)]
+    return [words_in(match) for match in re.findall(r"<(?:button|a) .*?</(?:button|a)>", html)]
 
 
 def question(schema: dict[str, Any], kind: Any = "elicitation", **fields: str) -> WaitingOnUser:
@@ -33,7 +33,7 @@ def shown(question: WaitingOnUser, *, live: bool = True) -> str:
     return question_html(AskedQuestion(question=question, round=0), Form(live=live))
 
 
-def test_form_has_a_field_of_each_kind_with_its_label_default_and_limits(snapshot: Snapshot) -> None:
+def test_form_field_has_label_default_and_limits_by_kind(snapshot: Snapshot) -> None:
     html = form_html(question(PERSON))
     fields = re.findall(r'<div class="agentnb-form-field">(.*?<div class="agentnb-field-error"[^>]*></div>)</div>', html)
     assert [words_in(one) for one in fields] == snapshot
@@ -84,7 +84,7 @@ def test_title_names_who_asks(subtests: pytest.Subtests) -> None:
             assert line in run_text(run_of(fact))
 
 
-def test_address_is_shown_as_text_and_opened_only_by_a_click(subtests: pytest.Subtests) -> None:
+def test_address_is_text_and_opens_only_by_click(subtests: pytest.Subtests) -> None:
     html = shown(question(DONE, url=URL))
     assert buttons(html) == ["Open accounts.example.org", "Done", "Decline", "Cancel"]
     (link,) = re.findall("<a [^>]*>", html)
@@ -101,25 +101,25 @@ def test_address_is_shown_as_text_and_opened_only_by_a_click(subtests: pytest.Su
 
 
 def test_host_in_other_letters_is_shown_in_ascii_too(subtests: pytest.Subtests) -> None:
-    for url, told, opened in (
+    for url, expected, opened in (
         ("https://münchen.de/ä", "münchen.de (xn--mnchen-3ya.de) https://münchen.de/ä", "https://xn--mnchen-3ya.de/ä"),
         ("https://\u0430pple.com/", "\u0430pple.com (xn--pple-43d.com)", "https://xn--pple-43d.com/"),
         ("https://a.b/\u202etxt", "a.b https://a.b/⟨U+202E⟩txt", "https://a.b/"),
     ):
         with subtests.test(url):
             html = shown(question(DONE, url=url))
-            assert told in words_in(html) and f'href="{opened}' in html
+            assert expected in words_in(html) and f'href="{opened}' in html
 
 
-def test_address_of_a_log_that_cannot_be_opened_has_no_link(subtests: pytest.Subtests) -> None:
+def test_unsafe_address_in_a_log_has_no_link(subtests: pytest.Subtests) -> None:
     for url in ("javascript:alert(1)", "https://a@b.c", 'https://x"><script>', "data:text/html,x"):
         with subtests.test(url):
             html = shown(question(DONE, url=url))
             assert "<a " not in html and buttons(html) == ["Done", "Decline", "Cancel"] and url in words_in(html)
 
 
-def test_nothing_of_a_form_an_asker_or_an_address_becomes_markup(subtests: pytest.Subtests) -> None:
-    for text in [one.text[:1_000] for one in (*SCRIPTS, *BREAKS)]:
+def test_form_asker_and_address_never_become_markup(subtests: pytest.Subtests) -> None:
+    for text in [sample.text[:1_000] for sample in (*SCRIPTS, *BREAKS)]:
         with subtests.test(text[:60]):
             field = {"type": "string", "title": text, "description": text, "pattern": text, "format": text, "default": text}
             several = {"type": "array", "items": {"enum": [text, "b"], "enumNames": [text, text]}, "title": text}

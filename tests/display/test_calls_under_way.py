@@ -1,4 +1,4 @@
-"""Calls that run or wait, as their cards show them: how far they have come, and what they wait for."""
+"""Running and waiting calls in their cards: their progress, and their reason to wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CALL = ToolCall("read", {}, "c1")
 HALF = Progress(5, 10, "page <5>")
 
 
-def test_a_bar_stands_in_the_card_until_the_call_went_well(subtests: pytest.Subtests) -> None:
+def test_progress_bar_stays_until_the_call_succeeds(subtests: pytest.Subtests) -> None:
     failed, stopped = ToolResult("c1", "read", (), True, "tool_error"), ToolResult("c1", "read", (), True, "cancelled")
     for result, shown in [(None, True), (failed, True), (stopped, True), (ToolResult("c1", "read"), False)]:
         record = CallRecord(CALL, result, progress=HALF)
@@ -35,12 +35,12 @@ def test_without_a_known_total_the_bar_has_no_value() -> None:
     assert call_labels.progress(Progress(3, 12_000)) == "3 of 12,000"
 
 
-def test_the_live_card_redraws_the_one_call_that_has_come_further() -> None:
+def test_live_card_redraws_only_the_call_with_progress() -> None:
     changed = changed_by(ToolProgress("c1", HALF), CALL)
     assert list(changed) == ["call:0"] and "5 of 10" in changed["call:0"]
 
 
-def test_a_call_that_waits_for_approval_is_not_shown_as_running() -> None:
+def test_call_waiting_for_approval_is_not_shown_as_running() -> None:
     story = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", (CALL,)))
     story.add(e.ToolAdmitted, call=CALL, reason="approval")
     (record,) = story.run.rounds[0].records

@@ -1,4 +1,4 @@
-"""A conversation that was summed up, and a run that another process went on with, in every form they are shown in."""
+"""Compacted and recovered runs in every form."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ def without_summary() -> Run:
     return run_of_script(*work(4), said(Text(" ")), said(Text("Done.")))
 
 
-# One line, which opens to the summary
+# One line that opens to the summary
 
 
-def test_the_round_says_how_many_messages_were_summed_up_why_and_what_that_took() -> None:
+def test_round_shows_count_reason_and_cost_of_a_compaction() -> None:
     run = summed_up()
-    assert [len(one.compactions) for one in run.rounds] == [0, 0, 0, 0, 1, 0]
+    assert [len(round_.compactions) for round_ in run.rounds] == [0, 0, 0, 0, 1, 0]
     for shown in (words(run_html(run)), words(page_html(run)), run_text(run)):
         assert shown.count(f"{LINE} · $0.0031") == 1
     assert "summarized: once" in words(run_html(run))
 
 
-def test_the_line_opens_to_the_summary_as_harmless_markdown() -> None:
+def test_compaction_line_opens_to_the_summary_as_harmless_markdown() -> None:
     html = run_html(summed_up(), folds={"summary:4:0": True})
     fold = html[html.index('data-fold="summary:4:0"') :].partition("</details>")[0]
     assert " open" in fold[:40] and "<strong" in fold and "<script" not in fold
@@ -78,7 +78,7 @@ def test_the_line_opens_to_the_summary_as_harmless_markdown() -> None:
     assert 'data-fold="summary:4:0" open' not in run_html(summed_up())
 
 
-def test_each_reason_is_told_in_words(subtests: pytest.Subtests) -> None:
+def test_each_reason_for_compaction_has_words(subtests: pytest.Subtests) -> None:
     cases = [
         ("share", {"history": {"share": 0.8}}, "the conversation filled 80 % of the context window"),
         ("share", {}, "the conversation filled its share of the context window"),
@@ -86,32 +86,32 @@ def test_each_reason_is_told_in_words(subtests: pytest.Subtests) -> None:
         ("messages", {"history": "x"}, "the conversation had too many messages"),
         ("overflow", {}, "the provider refused the conversation as too long"),
     ]
-    for why, settings, told in cases:
+    for why, settings, expected in cases:
         with subtests.test(why=why, settings=settings):
             done = Compaction(why, Compacted(1, 25, 24, "Sum."), Usage(cost=0.0031), 4.2)
-            assert compaction_line(done, settings) == f"24 messages summarized, because {told} · $0.0031 · 4.2 s"
-            assert compaction_line(Compaction(why), settings) == f"summarizing, because {told}"
+            assert compaction_line(done, settings) == f"24 messages summarized, because {expected} · $0.0031 · 4.2 s"
+            assert compaction_line(Compaction(why), settings) == f"summarizing, because {expected}"
 
 
-def test_while_the_summary_is_written_the_chip_says_so_and_the_line_then_takes_its_place(snapshot: Snapshot) -> None:
+def test_chip_says_summarizing_until_the_compaction_line_appears(snapshot: Snapshot) -> None:
     run, card = summed_up(), LiveCard()
-    told: list[tuple[str, str]] = []
+    updates: list[tuple[str, str]] = []
     for event in run.events:
         card.take(event)
         whole = card.whole()
-        pieces = {one["index"]: one for one in whole["rounds"]}.get(4, {"html": {}, "keys": []})
+        pieces = {round_["index"]: round_ for round_ in whole["rounds"]}.get(4, {"html": {}, "keys": []})
         if "compactions" in pieces["keys"]:
-            told.append((whole["say"], words(pieces["html"]["compactions"])))
+            updates.append((whole["say"], words(pieces["html"]["compactions"])))
             assert pieces["keys"].index("compactions") <= 1
         if isinstance(event, e.ContextCompacted):
             drawn = pieces["html"]["compactions"]
-    assert told[0] == snapshot
-    assert told[1][0] == "Thinking" and told[1][1].startswith(LINE)
+    assert updates[0] == snapshot
+    assert updates[1][0] == "Thinking" and updates[1][1].startswith(LINE)
     assert card.whole()["rounds"][4]["html"]["compactions"] == drawn
     assert "summarized: once" in words(card.whole()["slots"]["totals"])
 
 
-def test_the_chip_says_that_a_summary_is_tried_again() -> None:
+def test_chip_says_that_a_summary_is_retried() -> None:
     run = summed_up()
     (started,) = [event for event in run.events if isinstance(event, e.CompactionStarted)]
     going_on = Run.from_events(run.events[: started.seq + 1])
@@ -121,7 +121,7 @@ def test_the_chip_says_that_a_summary_is_tried_again() -> None:
     assert states.chip(going_on) == "Retrying"
 
 
-def test_a_compaction_without_a_summary_says_that_messages_are_missing_and_why() -> None:
+def test_compaction_without_summary_shows_missing_messages_and_reason() -> None:
     run = without_summary()
     line = "4 messages dropped without a summary, because the conversation had more than 8 messages: the model gave no summary"
     assert line in words(run_html(run)) and line in run_text(run) and "agentnb-odd" in run_html(run)
@@ -129,7 +129,7 @@ def test_a_compaction_without_a_summary_says_that_messages_are_missing_and_why()
     assert round_notes(run.rounds[4], run.settings)[0].wrong
 
 
-def test_the_problem_is_cut_to_a_line() -> None:
+def test_problem_is_cut_to_a_line() -> None:
     failed = Compaction("share", Compacted(1, 3, 2), problem="\x1b[31m<b>\n" + "x" * 5_000)
     assert len(compaction_line(failed)) < 500 and "\n" not in compaction_line(failed) and "\x1b" not in compaction_line(failed)
 
@@ -142,7 +142,7 @@ def seen_in_last(run: Run, *, whole: bool = True) -> str:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_what_the_model_saw_tells_the_summary_from_what_is_stored(whole: bool) -> None:
+def test_request_view_distinguishes_summary_from_stored_messages(whole: bool) -> None:
     run = run_of_script(*work(4), said(Text(SUMMARY)), said(Text("Done.")))
     seen = next(seen for index, seen in sent_requests(run) if index == 4)
     assert "with a summary of 4 stored messages" in summary(seen)
@@ -151,27 +151,27 @@ def test_what_the_model_saw_tells_the_summary_from_what_is_stored(whole: bool) -
     assert "stored; some earlier messages of round 4 are not sent" in shown and "text was added" not in shown
 
 
-def test_messages_that_only_moved_are_one_line_where_not_all_is_shown() -> None:
+def test_moved_messages_are_one_line_in_the_short_view() -> None:
     run = run_of_script(*work(30), said(Text("Done.")), history=History(max_messages=10))
     seen = [seen for _, seen in sent_requests(run)]
-    assert all(one.truncated for one in seen[6:])
+    assert all(request.truncated for request in seen[6:])
     cut, whole = (words(request_view_html(seen[25], whole=whole)) for whole in (False, True))
     assert "= Messages 2 to 9: stored; some earlier messages of round 25 are not sent" in cut
     assert "Part 24." in cut and "Part 23." not in cut and "Part 23." in whole
     assert len(cut) < len(whole) / 2
 
 
-def test_in_later_rounds_the_line_about_the_rest_says_that_a_summary_is_among_it() -> None:
+def test_later_rounds_mention_the_summary_among_unchanged_messages() -> None:
     later = words(seen_in_last(summed_up(), whole=False))
     assert "the summary among them stands for 4 stored messages" in later
 
 
-def test_what_the_model_saw_says_that_messages_are_missing_for_which_no_summary_stands() -> None:
+def test_request_view_shows_messages_dropped_without_summary() -> None:
     shown = words(seen_in_last(without_summary()))
     assert "⊘ 4 stored messages left out: they could not be summarized" in shown and "4 left out" in shown
 
 
-def test_what_the_model_saw_says_how_many_messages_were_too_many() -> None:
+def test_request_view_counts_messages_over_the_limit() -> None:
     run = run_of_script(*work(6), said(Text("Done.")), history=History(max_messages=6))
     seen = [seen for _, seen in sent_requests(run)][-1]
     assert seen.truncated
@@ -186,7 +186,7 @@ def boom() -> str:
     raise ValueError("no")
 
 
-def test_what_the_model_saw_says_which_rounds_were_left_out_because_they_failed() -> None:
+def test_request_view_names_rounds_left_out_for_failing() -> None:
     failing = [said(Text("Try."), ToolCall("boom")), said(Text("Try."), ToolCall("boom", {}))]
     run = run_of_script(*failing, *work(3), said(Text("Done.")), tools=[boom, look], history=History(failed_rounds_above=2))
     assert "⊘ left out: every call of that round failed" in " ".join(
@@ -199,14 +199,14 @@ def test_what_the_model_saw_says_which_rounds_were_left_out_because_they_failed(
 
 @pytest.fixture
 def died(tmp_path: Path) -> Run:
-    """A run of which the process died while it ran a tool."""
+    """Return a run whose process died during a tool call."""
     store, calls = Store(tmp_path), [ToolCall("look", {"n": 1}), ToolCall("look", {"n": 2})]
     run = play(calls, "Done.", tools=[look], prompt="Go.", store=store)
     return load_trace(cut_log(store.path(run.id), "tool_started"))
 
 
 @pytest.mark.req("KX.11")
-def test_a_run_whose_process_died_says_so_and_how_to_go_on_with_it(died: Run) -> None:
+def test_interrupted_run_says_so_and_how_to_recover(died: Run) -> None:
     for shown in (words(run_html(died)), words(page_html(died)), words(compact_html(died)), run_text(died)):
         assert "Interrupted" in shown and f"Recover: %agent recover {died.id[-8:]}" in shown
         assert "running" not in shown
@@ -214,7 +214,7 @@ def test_a_run_whose_process_died_says_so_and_how_to_go_on_with_it(died: Run) ->
     assert "2 interrupted calls: round 1" in words(run_html(died)) and "failed" not in words(run_html(died))
 
 
-def test_a_summary_over_which_the_process_died_is_not_told_as_going_on() -> None:
+def test_interrupted_summary_is_not_shown_as_running() -> None:
     run = summed_up()
     started = next(event.seq for event in run.events if isinstance(event, e.CompactionStarted))
     cut = own_run(run.events[: started + 1])
@@ -224,10 +224,10 @@ def test_a_summary_over_which_the_process_died_is_not_told_as_going_on() -> None
 
 
 @pytest.mark.req("KX.11")
-def test_a_recovered_run_shows_in_which_round_another_process_went_on(died: Run) -> None:
+def test_recovered_run_shows_the_round_of_its_recovery(died: Run) -> None:
     model = ScriptedModel(["Done."])
     run = Agent(model, tools=[look]).resume(own_run(died.events)).result(30)
-    assert run.status == "completed" and [one.recovered for one in run.rounds] == [True, False]
+    assert run.status == "completed" and [round_.recovered for round_ in run.rounds] == [True, False]
     for shown in (words(run_html(run)), words(page_html(run)), run_text(run)):
         assert shown.count(RECOVERED) == 1 and "interrupted: the kernel died" in shown
     assert "recovered: once" in words(run_html(run))
@@ -238,7 +238,7 @@ def test_a_recovered_run_shows_in_which_round_another_process_went_on(died: Run)
     assert RECOVERED in words(pieces["recovered"]) and "interrupted: the kernel died" in words(pieces["call:0"])
 
 
-def test_an_interrupted_call_is_not_one_that_failed(died: Run) -> None:
+def test_interrupted_call_does_not_count_as_failed(died: Run) -> None:
     record = states.rounds_at_end(died)[0].records[0]
     assert call_labels.state(record) == "interrupted" and died.failed_calls == 0
     assert died.rounds[0].records[0].result is None

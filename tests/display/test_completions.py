@@ -1,4 +1,4 @@
-"""How a run ended, as it is said of the same run everywhere: green only if it was checked and passed."""
+"""The end of a run reads alike everywhere; it is green only if it was checked and passed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REFUSED: Fact = (
 
 
 def ended(code: str = "", facts: list[Fact] = [], assessment: Assessment | None = None, **end: Any) -> Run:  # noqa: B006
-    """A run that edits a file, answers and ends, with these facts before its answer."""
+    """Return a run that edits a file, has these events, and answers."""
     text = "the text is not in conf.yaml\nRead it" if code else "changed"
     story = RunBuilder().round(called("edit_file"), text=text, error_code=code or None).extend(*facts).round(ANSWER)
     if assessment is not None:
@@ -95,18 +95,18 @@ def test_each_end_has_its_tone_and_words_everywhere(name: str) -> None:
         assert mark is not None and (mark[1], mark[2].removesuffix(" by you")) == (tone, words)
     assert re.match(rf"{words}( by you)?(, expectation (passed|failed))?: 2 rounds", run_text(run))
     assert f" {words}" in history_text([row], "")
-    for told in (run_text(run), visible_text(run_html(run)), visible_text(page_html(run))):
-        assert why in told and "\x1b" not in told and ("First " in told) == why.startswith("First ")
+    for text in (run_text(run), visible_text(run_html(run)), visible_text(page_html(run))):
+        assert why in text and "\x1b" not in text and ("First " in text) == why.startswith("First ")
     assert ('class="agentnb-answer"' in run_html(run)) == (run.status == "completed" and words != "Plan rejected")
 
 
-def test_calls_counted_in_the_head_of_a_card_lead_to_the_first_of_them() -> None:
+def test_call_counts_in_the_header_link_to_the_round() -> None:
     for name, (run, _, words, _) in ENDS.items():
         links = re.findall(r'<a class="agentnb-to-round"[^>]* href="#([^"]*)"[^>]*>([^<]*)</a>', run_html(run))
         anchors = [unquote(anchor) for anchor, told in links if told == words]
         assert anchors == ([round_anchor(run.id, 0)] if words.endswith(("failed", "skipped")) else []), name
 
 
-def test_plan_that_the_person_rejected_is_rejected_by_them() -> None:
-    for by, told in {"person": "Plan rejected by you", "agentnb": "Plan rejected"}.items():
-        assert chip(ended(facts=[REJECTED[0], (REJECTED[1][0], {**REJECTED[1][1], "by": by})])) == told
+def test_rejected_plan_says_that_you_rejected_it() -> None:
+    for by, expected in {"person": "Plan rejected by you", "agentnb": "Plan rejected"}.items():
+        assert chip(ended(facts=[REJECTED[0], (REJECTED[1][0], {**REJECTED[1][1], "by": by})])) == expected

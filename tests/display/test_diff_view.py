@@ -1,4 +1,4 @@
-"""Two runs side by side: what differs stands out, what is alike is folded, links lead to rounds, and text stays text."""
+"""Two runs side by side: differences are marked, equal parts folded, links lead to rounds, and text stays text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\x1b"
 
 
 def run_of(*rounds: tuple[str, str, str], name: str = "a.json") -> Run:
-    """A run of rounds: what was said, what was looked for (nothing: no call), and the result."""
+    """Return a run with these rounds: text, search (empty: no call) and result."""
     writer = RunWriter(Origin("by_hand", name), model="m")
     writer.say("Go")
     for text, wanted, result in rounds:
@@ -32,20 +32,20 @@ A = run_of(*SAME, ("Here?", "fox", "none"), ("", "same", "yes, it is 12 m"), ("D
 B = run_of(*SAME, ("Here?", "owl", "none"), ("", "same", "yes, it is 15 m"), ("", "more", ""), ("Done", "", ""), name="b.json")
 
 
-def test_rounds_that_are_alike_are_folded_and_the_others_stand_beside_each_other() -> None:
+def test_equal_rounds_are_folded_and_others_are_side_by_side() -> None:
     html = diff_html(diff(A, B))
     assert html.count("agentnb-diff-alike") == 2 and "rounds 1 to 3 are alike" in html
     assert "round 6 of a and 7 of b is alike" in html
     assert html.count('"agentnb-diff-pair"') == 3 and "a: no such round" in html
 
 
-def test_what_differs_of_a_call_is_marked() -> None:
+def test_diff_marks_differences_between_calls() -> None:
     values = re.findall(r"agentnb-diff-value[^>]*>([^<]*)<", diff_html(diff(A, B)))
     assert values[:2] == ["fox", "owl"]
     assert values[2].endswith("12 m") and values[3].endswith("15 m") and len(values) == 4
 
 
-def test_a_call_that_one_run_makes_twice_and_the_other_once_is_marked() -> None:
+def test_call_repeated_in_one_run_only_is_marked() -> None:
     def made(times: int) -> Run:
         writer = RunWriter(Origin("by_hand"), model="m")
         writer.say("Go")
@@ -57,23 +57,23 @@ def test_a_call_that_one_run_makes_twice_and_the_other_once_is_marked() -> None:
     assert diff_html(diff(made(2), made(1))).count("agentnb-diff-other") == 1
 
 
-def test_figures_that_differ_stand_in_a_table_and_the_others_on_a_line() -> None:
+def test_different_figures_are_a_table_and_equal_ones_a_line() -> None:
     html = diff_html(diff(A, B))
     table, alike = html.partition("Alike: ")[::2]
     assert "rounds" in table and "+1" in table and "tool errors 0" in alike and "tool errors" not in table
 
 
-def test_the_sentence_leads_to_both_rounds() -> None:
+def test_summary_sentence_links_to_both_rounds() -> None:
     html = diff_html(diff(A, B))
     ids = re.findall(r'id="([^"]+)"', html)
     links = re.findall(r'class="agentnb-to-round"[^>]* href="#([^"]+)"', html)
     assert len(ids) == len({*ids}) and len(links) == 2 and {*links} <= {*ids}
 
 
-def test_the_text_has_the_same() -> None:
-    told = diff_text(diff(A, B))
-    assert "They part at round 4 of a and round 4 of b" in told and "rounds 1 to 3 are alike" in told
-    assert "fox" in told and "owl" in told and "only b has it" in told
+def test_diff_text_matches_the_html() -> None:
+    text = diff_text(diff(A, B))
+    assert "They part at round 4 of a and round 4 of b" in text and "rounds 1 to 3 are alike" in text
+    assert "fox" in text and "owl" in text and "only b has it" in text
 
 
 def test_no_text_of_a_run_becomes_markup() -> None:
@@ -88,8 +88,8 @@ ROUNDS = st.lists(st.tuples(st.sampled_from("xy"), st.sampled_from(["", "p", "q"
 @given(ROUNDS, ROUNDS)
 @examples(60)
 def test_any_two_runs_are_shown_with_every_round_of_both(a: list[tuple[str, str, str]], b: list[tuple[str, str, str]]) -> None:
-    found = diff(run_of(*a), run_of(*b))
-    html = diff_html(found)
-    alike = sum(pair.difference == "same" for pair in found.rounds)
-    assert len(re.findall(r'id="agentnb-diff', html)) == len(found.a.rounds) + len(found.b.rounds) - alike
-    assert diff_text(found)
+    comparison = diff(run_of(*a), run_of(*b))
+    html = diff_html(comparison)
+    alike = sum(pair.difference == "same" for pair in comparison.rounds)
+    assert len(re.findall(r'id="agentnb-diff', html)) == len(comparison.a.rounds) + len(comparison.b.rounds) - alike
+    assert diff_text(comparison)

@@ -1,4 +1,4 @@
-"""The draft of a plan in a card: all that may run, what it may take, the controls of its table, and what became of it."""
+"""The draft of a plan in a card: its steps and their reach, the controls of its table, and its outcome."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def shown(run: Run, form: Form = LIVE) -> str:
     return draft_html(run.questions[0], run, form)
 
 
-def test_all_steps_are_shown_with_all_arguments_and_what_they_may_take(snapshot: Any) -> None:
+def test_draft_shows_all_steps_arguments_and_their_reach(snapshot: Any) -> None:
     text = "x" * 5_000
     run = drafted(plan=steps({"description": "Fetch", "tools": ["fetch"], "args": {"station": text}}, *STEPS))
-    found = shown(run)
-    assert text in found and len(re.findall("<tr", found)) == 7
-    reach = re.search(r'<div class="agentnb-draft-reach">(.*)', found, re.DOTALL)
+    html = shown(run)
+    assert text in html and len(re.findall("<tr", html)) == 7
+    reach = re.search(r'<div class="agentnb-draft-reach">(.*)', html, re.DOTALL)
     assert reach is not None and words_in(reach[1].split("<button")[0]) == snapshot("reach")
     assert words_in(re.split("<tbody", shown(drafted(), Form()))[1]) == snapshot("saved table")
     assert chip(run) == snapshot("chip")
 
 
-def test_what_is_left_of_the_budget_is_told_and_unknown_cost_is_unknown(snapshot: Any) -> None:
+def test_remaining_budget_is_shown_and_unknown_cost_is_unknown(snapshot: Any) -> None:
     unpriced = (w.ModelCalled, {"operation": "plan_generation"})
     for name, run in {
         "a budget": drafted(settings={"budget": 0.5}),
@@ -60,14 +60,14 @@ def test_only_a_live_card_has_the_controls_of_the_table() -> None:
     assert many.count('data-do="step"') == MAX_FORMS and f"Step {MAX_FORMS + 4}" in many
 
 
-def test_texts_of_the_plan_are_no_markup_and_hide_nothing() -> None:
+def test_plan_texts_are_not_markup_and_hide_nothing() -> None:
     hostile = "<img src=x onerror=alert(1)>\u202e"
     run = drafted(plan=steps({"description": hostile, "tools": ["fetch"], "args": {"station": hostile}}))
-    for found in (shown(run), run_html(run)):
-        assert "<img" not in found and "\u202e" not in found and "&lt;img" in found
+    for html in (shown(run), run_html(run)):
+        assert "<img" not in html and "\u202e" not in html and "&lt;img" in html
 
 
-def test_what_became_of_a_draft_is_told_beside_it(snapshot: Any) -> None:
+def test_outcome_of_a_draft_is_shown_beside_it(snapshot: Any) -> None:
     cases: dict[str, list[Fact]] = {
         "approved": [answer("approve")],
         "approved by a function": [answer(True, by="program")],
@@ -77,39 +77,39 @@ def test_what_became_of_a_draft_is_told_beside_it(snapshot: Any) -> None:
         "withdrawn": [(e.QuestionAnswered, {"question_id": "q1", "withdrawn": True})],
     }
     for name, facts in cases.items():
-        found = shown(drafted(*facts))
-        assert "Fetch Brest" in found and "data-op" not in found
-        assert words_in(found.partition("</table>")[2]) == snapshot(name)
+        html = shown(drafted(*facts))
+        assert "Fetch Brest" in html and "data-op" not in html
+        assert words_in(html.partition("</table>")[2]) == snapshot(name)
     assert shown(drafted(answer({"edit": {"steps": steps()}}))) == ""
 
 
-def test_a_refused_edit_is_told_and_those_that_counted_are_counted(snapshot: Any) -> None:
+def test_refused_edits_are_reported_and_accepted_ones_counted(snapshot: Any) -> None:
     assert words_in(shown(drafted(problem="Step 2 is wrong"))).count("Step 2 is wrong") == 1
     edited = (w.PlanEdited, {"plan_id": "p-1", "plan": {"steps": steps(STEPS[0])}})
     assert words_in(shown(drafted(edited))).partition(" Step ")[0] == snapshot("edited")
 
 
-def test_a_draft_that_words_declined_shows_these(snapshot: Any) -> None:
+def test_declined_draft_shows_the_declining_words(snapshot: Any) -> None:
     withdrawn = (e.QuestionAnswered, {"question_id": "q1", "withdrawn": True})
     run = drafted(withdrawn, (w.PlanRejected, {"plan_id": "p-1", "words": "No! Do <not> run it."}))
-    told = "Rejected by your words: “No! Do &lt;not&gt; run it.”"
-    assert told in shown(run)
-    made = run.rounds[0].records[0]
-    assert told in plan_notes(CallRecord(type(made.call)("agent_create_plan", {"plan_id": "p-1"}, "c2")), run)
+    expected = "Rejected by your words: “No! Do &lt;not&gt; run it.”"
+    assert expected in shown(run)
+    record = run.rounds[0].records[0]
+    assert expected in plan_notes(CallRecord(type(record.call)("agent_create_plan", {"plan_id": "p-1"}, "c2")), run)
 
 
-def test_a_call_shows_the_review_of_its_plan_and_the_words_that_approved_its_draft(snapshot: Any) -> None:
+def test_call_shows_plan_review_and_the_approving_words(snapshot: Any) -> None:
     review = (w.PlanReviewed, {"plan_id": "p-1", "verdict": "needs_changes", "notes": "State <the> day."})
     approved = (w.PlanApproved, {"plan_id": "p-1", "words": "Yes, go ahead", "call_id": "c2"})
     run = drafted(review, approved)
-    made = run.rounds[0].records[0]
-    assert words_in(plan_notes(made, run)) == snapshot("review") and "&lt;the&gt;" in plan_notes(made, run)
-    call = type(made.call)("agent_create_plan", {"plan_id": "p-1"}, "c2")
+    record = run.rounds[0].records[0]
+    assert words_in(plan_notes(record, run)) == snapshot("review") and "&lt;the&gt;" in plan_notes(record, run)
+    call = type(record.call)("agent_create_plan", {"plan_id": "p-1"}, "c2")
     assert words_in(plan_notes(CallRecord(call), run)) == snapshot("words")
-    assert plan_notes(CallRecord(type(made.call)("fetch", {"plan_id": "p-1"}, "c3")), run) == ""
+    assert plan_notes(CallRecord(type(record.call)("fetch", {"plan_id": "p-1"}, "c3")), run) == ""
 
 
-def test_only_the_last_question_about_a_draft_shows_it_and_only_its_own_changes_are_counted() -> None:
+def test_only_the_last_question_shows_the_draft_and_its_edits() -> None:
     again = (e.QuestionAsked, {"question": replace(drafted().questions[0].question, id="q2")})
     run = drafted((e.QuestionAnswered, {"question_id": "q1", "withdrawn": True}), again)
     assert draft_html(run.questions[0], run, LIVE) == "" and "Fetch Brest" in draft_html(run.questions[1], run, LIVE)
@@ -118,13 +118,13 @@ def test_only_the_last_question_about_a_draft_shows_it_and_only_its_own_changes_
     assert "Later" in shown(drafted())
 
 
-def test_a_draft_that_cannot_be_read_is_not_shown_and_no_less_than_nothing_is_left() -> None:
+def test_unreadable_draft_is_hidden_and_remaining_budget_is_never_negative() -> None:
     foreign = (w.PlanEdited, {"plan_id": "p-1", "plan": {"steps": [{"knots": 1}]}})
     assert shown(drafted(foreign)) == ""
     assert "$0.00 of the budget of $0.01 is left" in words_in(shown(drafted(settings={"budget": 0.01})))
 
 
-def test_question_about_a_call_of_an_approved_draft_stands_below_the_draft_with_its_own_call() -> None:
+def test_question_in_an_approved_draft_shows_its_own_call() -> None:
     about = JudgedCall("fetch", '{"station":"cork"}', "ask")
     inner = WaitingOnUser("approval", "May it?", approval_schema(), "p-1/q1", "p-1", about)
     run = drafted(answer("approve"), (e.QuestionAsked, {"question": inner}))
@@ -132,7 +132,7 @@ def test_question_about_a_call_of_an_approved_draft_stands_below_the_draft_with_
     for event in run.events:
         card.take(event)
     pieces = {
-        key: words_in(piece) for one in card.whole()["rounds"] for key, piece in one["html"].items() if "question:" in key
+        key: words_in(piece) for round_ in card.whole()["rounds"] for key, piece in round_["html"].items() if "question:" in key
     }
     assert "You approved it." in pieces["question:q1"] and "Fetch Brest" in pieces["question:q1"]
     assert "cork" in pieces["question:p-1/q1"] and "Fetch Brest" not in pieces["question:p-1/q1"]

@@ -1,4 +1,4 @@
-"""Events without a display of their own: a line each, where the other notes of their round are."""
+"""Events without a display of their own: one line each, among the notes of their round."""
 
 from __future__ import annotations
 
@@ -87,19 +87,19 @@ LINES: dict[str, Fact] = {
 }
 
 
-def test_each_kind_has_its_line(subtests: pytest.Subtests) -> None:
+def test_each_event_kind_has_its_line(subtests: pytest.Subtests) -> None:
     assert {kind for kind, _ in LINES.values()} == SHOWN
     for line, (kind, fields) in LINES.items():
         with subtests.test(line):
             assert event_line(kind(seq=1, at=None, run_id="r-1", **fields)) == line  # type: ignore[arg-type]
 
 
-def test_a_call_that_waits_has_a_line_which_no_card_needs() -> None:
+def test_waiting_call_has_a_line_that_cards_do_not_show() -> None:
     waits = e.ToolAdmitted(seq=1, at=None, run_id="r", call=ToolCall("work", {}, "c"), reason="for the person")
     assert event_line(waits) == "call of work waits: for the person" and e.ToolAdmitted not in SHOWN
 
 
-def test_a_change_of_the_tools_says_what_is_other(subtests: pytest.Subtests) -> None:
+def test_tool_change_says_what_changed(subtests: pytest.Subtests) -> None:
     look, work, other = ToolSpec("look"), ToolSpec("work"), ToolSpec("work", "does more")
     many = tuple(ToolSpec(f"mcp_bench_{number}") for number in range(200))
     cases = {
@@ -116,16 +116,17 @@ def test_a_change_of_the_tools_says_what_is_other(subtests: pytest.Subtests) -> 
             assert AlsoHappened(story.run.events).during(0) == [line]
     turns = RunBuilder(tools=(look,)).add(w.ToolsChanged, tools=(work,)).add(w.ToolsChanged, tools=(other,))
     lines = ["tools added: work; removed: look", "tools changed: work"]
-    assert AlsoHappened(turns.run.events).during(0) == lines, "each is compared with the one before"
+    assert AlsoHappened(turns.run.events).during(0) == lines, "each is compared with its predecessor"
 
 
 @examples(100)
 @given(st.one_of(*of_kind.values()))
-def test_a_line_is_short_and_one_line_and_controls_nothing(event: Any) -> None:
+def test_event_line_is_short_single_and_without_control_characters(event: Any) -> None:
     line = event_line(event)
     assert len(line) <= MAX_LINE_CHARACTERS and "\n" not in line
     assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", line)
-    assert bool(line) or type(event) not in SHOWN
+    says_nothing = type(event) not in SHOWN or (isinstance(event, e.RunRecovered) and not event.consent)
+    assert bool(line) or says_nothing
 
 
 # Where they are shown
@@ -136,7 +137,7 @@ TURNED: Fact = (w.OtherEvent, {"name": "weather_turned", "data": {"sky": "<b>cle
 
 
 def some_run(*facts: Fact, over: bool = True) -> Run:
-    """A run of two rounds; these things happened in the first."""
+    """Return a run of two rounds, with these events in the first."""
     story = RunBuilder().extend(*a_round(0, called("look"), facts=facts), *a_round(1, "Done."))
     return story.add(e.RunFinished, status="completed", stop_reason="natural").run if over else story.run
 
@@ -145,7 +146,7 @@ def plain(html: str) -> str:
     return re.sub("<[^>]*>", "\n", html)
 
 
-def test_they_are_shown_in_their_round_in_every_form(subtests: pytest.Subtests) -> None:
+def test_event_lines_appear_in_their_round_in_every_form(subtests: pytest.Subtests) -> None:
     run = some_run(BEGAN, TURNED)
     card = LiveCard()
     for event in run.events:
@@ -164,7 +165,7 @@ def test_they_are_shown_in_their_round_in_every_form(subtests: pytest.Subtests) 
     assert "step load began" not in "".join(whole["rounds"][1]["html"].values()) + str(whole["slots"])
 
 
-def test_a_run_without_rounds_shows_them_too(subtests: pytest.Subtests) -> None:
+def test_run_without_rounds_shows_event_lines(subtests: pytest.Subtests) -> None:
     run = RunBuilder().extend(BEGAN, TURNED).run
     card = LiveCard()
     for event in run.events:
@@ -175,7 +176,7 @@ def test_a_run_without_rounds_shows_them_too(subtests: pytest.Subtests) -> None:
             assert "step load began" in shown
 
 
-def test_a_round_that_is_running_shows_them_as_they_come() -> None:
+def test_running_round_shows_event_lines_as_they_arrive() -> None:
     card = LiveCard()
     story = RunBuilder().extend(*a_round(0, called("look"))[:1])
     for event in story.events:
@@ -186,7 +187,7 @@ def test_a_round_that_is_running_shows_them_as_they_come() -> None:
     assert frame is not None and "step load began" in frame["rounds"][0]["html"]["also"]
 
 
-def test_many_of_them_are_folded_and_bounded() -> None:
+def test_many_event_lines_are_folded_and_bounded() -> None:
     run = some_run(*[(w.StepSkipped, {"step": f"s{number}"}) for number in range(MAX_LINES + 5)])
     html = run_html(run)
     assert f"also happened: {MAX_LINES + 1} events" in html and f"s{MAX_LINES - 1} skipped" in html
@@ -196,7 +197,7 @@ def test_many_of_them_are_folded_and_bounded() -> None:
     assert "also happened" not in few and "step load began" in few
 
 
-def test_a_round_that_is_only_the_answer_is_shown_if_something_else_happened_in_it() -> None:
+def test_answer_only_round_is_shown_if_it_has_events() -> None:
     facts = a_round(0, "Done.", facts=[BEGAN])
     run = RunBuilder().extend(*facts).add(e.RunFinished, status="completed", stop_reason="natural").run
     assert "step load began" in run_html(run)
@@ -205,11 +206,11 @@ def test_a_round_that_is_only_the_answer_is_shown_if_something_else_happened_in_
 # Authors
 
 
-def test_who_wrote_a_message_is_shown(subtests: pytest.Subtests) -> None:
+def test_message_author_is_shown(subtests: pytest.Subtests) -> None:
     story = RunBuilder().extend(*a_round(0, called("look")))
     story.add(e.RoundStarted, index=1, reason="tool_results")
-    said = Message("assistant", (Text("I looked."),), author="Web<b>Surfer")
-    story.add(e.ModelReplied, message=said).add(e.RoundFinished, index=1, status="success")
+    message = Message("assistant", (Text("I looked."),), author="Web<b>Surfer")
+    story.add(e.ModelReplied, message=message).add(e.RoundFinished, index=1, status="success")
     forms = {"saved": run_html(story.run), "page": page_html(story.run), "text": run_text(story.run)}
     for name, shown in forms.items():
         with subtests.test(name):
@@ -217,7 +218,7 @@ def test_who_wrote_a_message_is_shown(subtests: pytest.Subtests) -> None:
     assert "Surfer" in running_html(story.run)
 
 
-def test_who_asked_is_shown_with_the_prompt_and_in_what_the_model_saw() -> None:
+def test_prompt_author_is_shown_on_page_and_in_request_view() -> None:
     asked = Message("user", (Text("Look."),), author="Anna & Bert")
     first = RunBuilder().run.events[0]
     run = Run.from_events([replace(first, prompt=asked)])  # type: ignore[list-item]
@@ -229,6 +230,6 @@ def test_who_asked_is_shown_with_the_prompt_and_in_what_the_model_saw() -> None:
     assert "1 · user · Anna &amp; Bert" in page_html(run)
 
 
-def test_in_the_text_of_a_run_each_of_them_stands_once() -> None:
+def test_run_text_has_each_event_line_once() -> None:
     for run in (some_run(BEGAN), some_run(BEGAN, over=False), RunBuilder().extend(BEGAN).run):
         assert run_text(run).count("step load began") == 1

@@ -1,4 +1,4 @@
-"""Findings in cards and pages: each leads to its rounds, and the round where it was made leads back."""
+"""Findings in cards and pages: links to their rounds and back."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ LINE = re.compile(r'class="agentnb-finding[ "][^>]*>(.*?)</li>', re.DOTALL)
 
 
 def digging(*found: tuple[int, int, str]) -> Run:
-    """A run in which this was found: the first round, the last, in which it is found, and the rule."""
+    """Build a run with these findings: first round, last round (which reports it), and rule."""
     built = RunBuilder()
     for index in range(max(last for _, last, _ in found) + 1):
         facts: list[Fact] = []
         for first, last, rule in found:
             if last == index:
-                told = {"family": "digging", "rule": rule, "sentence": f"Dug {index + 1} times."}
-                facts.append((FindingMade, {**told, "first": first, "last": last}))
+                finding = {"family": "digging", "rule": rule, "sentence": f"Dug {index + 1} times."}
+                facts.append((FindingMade, {**finding, "first": first, "last": last}))
         built.round(called("look", n=index), facts=facts)
     return built.add(RunFinished, status="completed", stop_reason="natural", seconds=1.0).run
 
 
 def of_kinds(count: int) -> Run:
-    """A run with so many findings, each of another rule, in the rounds from the second."""
+    """Build a run with this many findings, each of another rule, from the second round on."""
     return digging(*[(index, index, f"rule_{index}") for index in range(1, count + 1)])
 
 
@@ -46,7 +46,7 @@ def lines_of(html: str) -> list[str]:
 
 
 def live(run: Run) -> tuple[LiveCard, list[str]]:
-    """The live card of a run after all of its events, and its list of findings after each."""
+    """Return the live card of a run after all events, and its list of findings after each."""
     card, seen = LiveCard(), []
     for event in run.events:
         card.take(event)
@@ -54,7 +54,7 @@ def live(run: Run) -> tuple[LiveCard, list[str]]:
     return card, seen
 
 
-def test_each_link_of_a_card_and_of_a_page_leads_to_something_in_it_and_each_finding_has_its_way_back() -> None:
+def test_links_resolve_and_each_finding_has_a_backlink() -> None:
     run = load_trace("complex-fails")
     for html in (run_html(run), page_html(run)):
         links, ids = LINK.findall(html), re.findall(r' id="([^"]+)"', html)
@@ -67,17 +67,17 @@ def test_each_link_of_a_card_and_of_a_page_leads_to_something_in_it_and_each_fin
         assert mark
 
 
-def test_what_a_finding_says_is_not_counted_as_a_warning_too() -> None:
+def test_findings_do_not_count_as_warnings() -> None:
     html = run_html(load_trace("complex-fails"))
     assert "4 findings" in html and "warning" not in html
 
 
-def test_a_run_in_which_nothing_was_found_has_no_list() -> None:
+def test_run_without_findings_has_no_list() -> None:
     html = run_html(load_trace("healthy"))
     assert "agentnb-finding" not in html and "0 finding" not in html
 
 
-def test_findings_of_one_rule_are_one_line_with_all_their_rounds(subtests: pytest.Subtests) -> None:
+def test_findings_of_one_rule_share_a_line_with_their_rounds(subtests: pytest.Subtests) -> None:
     for name, (found, line) in {
         "one": ([(1, 3, "a")], "Dug 4 times · rounds 2 to 4"),
         "a later one": ([(1, 1, "a"), (4, 4, "a")], "Dug 2 times · round 2, again in round 5"),
@@ -101,7 +101,7 @@ def test_findings_of_one_rule_are_one_line_with_all_their_rounds(subtests: pytes
             assert html.count("↑ finding 1<") == len(lasts)
 
 
-def test_a_link_has_the_sentence_of_its_own_finding_as_title() -> None:
+def test_link_title_is_the_sentence_of_its_finding() -> None:
     html = run_html(digging((1, 1, "a"), (4, 4, "a"), (6, 8, "a")))
     listed = html.split('class="agentnb-findings"')[1].split("</ol>")[0]
     titles = re.findall(r'title="(Dug \d+ times)"[^>]*>(\d+)<', listed)
@@ -109,13 +109,13 @@ def test_a_link_has_the_sentence_of_its_own_finding_as_title() -> None:
     assert re.findall(r'title="(Dug \d+ times)"[^>]*>↑ finding 1<', html) == ["Dug 2 times", "Dug 5 times", "Dug 9 times"]
 
 
-def test_findings_of_other_rules_are_lines_of_their_own(snapshot: Snapshot) -> None:
+def test_findings_of_different_rules_have_separate_lines(snapshot: Snapshot) -> None:
     html = run_html(digging((1, 1, "a"), (2, 2, "b"), (4, 4, "a")))
     assert lines_of(html) == snapshot
     assert ">3 findings of 2 kinds<" in html
 
 
-def test_of_many_findings_the_first_stand_there_and_a_page_shows_all() -> None:
+def test_first_findings_are_shown_and_the_page_shows_all() -> None:
     run = of_kinds(MAX_AT_ONCE + 4)
     html = run_html(run)
     at_once, folded = html.split('data-fold="findings"')
@@ -126,39 +126,39 @@ def test_of_many_findings_the_first_stand_there_and_a_page_shows_all() -> None:
     assert re.search(r'<details[^>]*data-fold="findings"[^>]* open', opened)
 
 
-def test_of_very_many_findings_the_rest_is_counted() -> None:
+def test_surplus_findings_are_counted() -> None:
     lines = lines_of(run_html(of_kinds(MAX_LISTED + 6)))
     assert len(lines) == MAX_LISTED + 1 and lines[-1] == "6 more"
 
 
-def test_a_live_card_lists_a_finding_when_it_is_made_and_marks_its_round() -> None:
+def test_live_card_lists_new_findings_and_marks_their_rounds() -> None:
     run = of_kinds(4)
     card, seen = live(run)
-    told = [lines_of(html)[::-1] for html in seen]  # the newest stands first: it must not be out of sight
-    assert told[0] == [] and all(now[: len(before)] == before for before, now in pairwise(told))
+    lines = [lines_of(html)[::-1] for html in seen]  # newest first, so that it stays visible
+    assert lines[0] == [] and all(now[: len(before)] == before for before, now in pairwise(lines))
     assert len({*seen}) > 2  # not only at the end
-    assert told[-1] == lines_of(run_html(run))
-    rounds = {one["index"]: one["html"] for one in card.whole()["rounds"]}
+    assert lines[-1] == lines_of(run_html(run))
+    rounds = {round_["index"]: round_["html"] for round_ in card.whole()["rounds"]}
     assert "marks" not in rounds[0] and "↑ finding 1" in rounds[1]["marks"]
     targets = {unquote(where) for _, where in LINK.findall("".join(pieces.get("marks", "") for pieces in rounds.values()))}
     assert targets and targets <= {*re.findall(r' id="([^"]+)"', seen[-1])}
 
 
-def test_a_line_of_a_live_card_keeps_its_number_and_comes_first_when_it_is_found_again(snapshot: Snapshot) -> None:
+def test_repeated_finding_keeps_its_number_and_moves_to_the_top(snapshot: Snapshot) -> None:
     _, seen = live(digging((1, 1, "a"), (2, 2, "b"), (4, 4, "a")))
     assert lines_of(seen[-1]) == snapshot
     assert ["▲ 2. Dug 3 times · round 3", "▲ 1. Dug 2 times · round 2"] in [lines_of(html) for html in seen]
 
 
-def test_a_live_card_lists_the_newest_findings_whatever_their_number_and_marks_all_rounds() -> None:
+def test_live_card_lists_the_newest_findings_and_marks_all_rounds() -> None:
     card, seen = live(of_kinds(40))
     assert lines_of(seen[-1])[0].startswith("▲ 40. Dug 41 times") and lines_of(seen[-1])[-1] == f"{40 - MAX_LIVE} earlier"
     assert len(lines_of(seen[-1])) == MAX_LIVE + 1
-    marks = [one["html"].get("marks", "") for one in card.whole()["rounds"]]
+    marks = [round_["html"].get("marks", "") for round_ in card.whole()["rounds"]]
     assert [re.findall(r"finding (\d+)<", mark) for mark in marks] == [[], *[[str(number)] for number in range(1, 41)]]
 
 
-def test_the_live_card_of_a_loaded_run_has_the_findings_of_the_saved_one() -> None:
+def test_live_card_of_a_loaded_run_matches_the_saved_findings() -> None:
     for name in ("complex-fails", "simple-fail", "didnt-close-out", "healthy"):
         run = load_trace(name)
         _, seen = live(run)

@@ -1,4 +1,4 @@
-"""A run that another product recorded: what is said of its end and where it comes from, and that no command continues it."""
+"""A run that another product recorded: its end and source are shown, and no command continues it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_of(status: Status | None, reason: str = "") -> Run:
     return writer.finish(status, reason) if status else writer.finish(None)
 
 
-def test_no_form_of_a_foreign_run_offers_a_command(subtests: pytest.Subtests) -> None:
+def test_no_form_of_a_foreign_run_offers_commands(subtests: pytest.Subtests) -> None:
     for status in (None, "completed", "limited", "stopped", "cancelled", "failed"):
         with subtests.test(str(status)):
             run = run_of(status, "max_rounds" if status == "limited" else "")
@@ -36,26 +36,26 @@ def test_no_form_of_a_foreign_run_offers_a_command(subtests: pytest.Subtests) ->
             assert all("%agent" not in form and "by you" not in form for form in forms)
 
 
-def test_what_its_user_said_is_not_said_by_you() -> None:
+def test_foreign_user_is_not_called_you() -> None:
     assert "User: Here" in run_html(run_of("completed")) and "You:" not in run_html(run_of("completed"))
 
 
-def test_a_trace_that_breaks_off_says_so_and_not_that_a_kernel_died() -> None:
+def test_truncated_trace_says_so_and_does_not_blame_the_kernel() -> None:
     run = run_of(None)
     for form in (run_html(run), run_text(run)):
         assert "The trace ends before the run does." in form and "no result in the trace" in form
         assert "kernel" not in form
 
 
-def test_the_details_say_where_it_comes_from_and_who_spoke() -> None:
-    told = re.sub(r"<[^>]+>", "", run_html(run_of("completed")).rpartition("Details")[2])
+def test_details_name_the_source_and_the_speakers() -> None:
+    text = re.sub(r"<[^>]+>", "", run_html(run_of("completed")).rpartition("Details")[2])
     places = {"format": "by_hand", "file": "folder/file.json", "position": "line 7", "task": "task-12", "trial": "3"}
     for name, value in places.items():
-        assert f"{name}: {value}" in told
-    assert "speakers: planner, digger" in told
+        assert f"{name}: {value}" in text
+    assert "speakers: planner, digger" in text
 
 
-def test_what_the_reader_filled_in_stands_in_the_details_and_not_above_the_answer() -> None:
+def test_gaps_filled_by_the_reader_appear_only_in_details() -> None:
     run = run_of("completed")
     head, _, details = run_html(run).rpartition("Details")
     assert "were added" not in head and "was added" not in head and "agentnb-why" not in head
@@ -63,7 +63,7 @@ def test_what_the_reader_filled_in_stands_in_the_details_and_not_above_the_answe
     assert "placeholder" in run_text(run) and all("placeholder" not in piece for piece in compact_pieces(run, stored=False))
 
 
-def test_a_stored_foreign_run_is_not_offered_to_be_recovered(tmp_path: Path) -> None:
+def test_stored_foreign_run_does_not_offer_recovery(tmp_path: Path) -> None:
     store = Store(tmp_path)
     import_traces(run_of(None), store)
     (found,) = store.each_summary()

@@ -1,4 +1,4 @@
-"""Formulas in the text of a model: what is one, how it is drawn, and how it reads where MathML is dropped."""
+"""Formulas in the text of a model: recognition, drawing, and readable text without MathML."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def typeset(text: str) -> bool:
     return "<math" in fragment(text)
 
 
-def test_what_is_surely_a_formula_is_typeset_and_prices_and_names_are_not(subtests: pytest.Subtests) -> None:
+def test_formulas_are_typeset_but_prices_and_names_are_not(subtests: pytest.Subtests) -> None:
     formulas = [
         "$x$",
         "$R^2 = 0.76$",
@@ -74,7 +74,7 @@ def test_what_is_surely_a_formula_is_typeset_and_prices_and_names_are_not(subtes
             assert not typeset(text)
 
 
-def test_a_formula_reads_as_it_should_where_mathml_is_dropped(subtests: pytest.Subtests) -> None:
+def test_formula_is_readable_where_mathml_is_dropped(subtests: pytest.Subtests) -> None:
     cases = [
         ("x^2 + y_{i+1}", "x^2 +y_(i+1)"),
         ("\\frac{a}{b+c}", "a/(b+c)"),
@@ -97,7 +97,7 @@ def test_a_formula_reads_as_it_should_where_mathml_is_dropped(subtests: pytest.S
             assert " ".join(visible_text(formula_html(tex, block=False)).replace("\xa0", " ").split()) == " ".join(text.split())
 
 
-def test_what_cannot_be_typeset_stays_readable_tex(subtests: pytest.Subtests) -> None:
+def test_unsupported_tex_stays_readable(subtests: pytest.Subtests) -> None:
     unknown = [
         "\\foo x",
         "\\ce{H}",
@@ -135,17 +135,17 @@ def test_words_in_a_formula_never_become_markup() -> None:
     html = fragment("$\\text{<script>alert(1)</script>} < 1$")
     check_is_harmless(html)
     assert "<mtext>&lt;script&gt;alert(1)&lt;/script&gt;</mtext>" in html
-    assert visible_text(fragment("$x = 1$ and &#xE000;0&#xE000;")) == "x=1 and x=1"  # no other formula can come by this way
+    assert visible_text(fragment("$x = 1$ and &#xE000;0&#xE000;")) == "x=1 and x=1"  # no other formula can get in here
     assert "<pre><code>" in fragment("$x = 1$ and &#xE000;9&#xE000;")
 
 
-def test_a_saved_formula_has_its_styles_in_itself() -> None:
+def test_saved_formula_has_inline_styles() -> None:
     html = inline_css(fragment("$$\\boxed{\\begin{aligned} a &= b \\end{aligned}}$$"))
     assert 'class="agentnb-formula-boxed" style="border:1px solid;' in html and 'class="agentnb-cell-right" style=' in html
     check_is_harmless(html)
 
 
-def test_so_many_formulas_are_typeset_in_one_text_and_the_others_stay_tex() -> None:
+def test_formulas_over_the_limit_stay_tex() -> None:
     text = " ".join(f"$x_{{{n}}}$" for n in range(MAX_FORMULAS + 2))
     assert fragment(text).count("<math ") == MAX_FORMULAS and f"$x_{{{MAX_FORMULAS + 1}}}$" in fragment(text)
 
@@ -161,7 +161,7 @@ def test_any_tex_is_harmless_and_bounded(block: bool, tex: str) -> None:
     assert is_formula(tex, "$") in (True, False)
 
 
-def test_no_formula_takes_long(subtests: pytest.Subtests) -> None:
+def test_every_formula_is_typeset_quickly(subtests: pytest.Subtests) -> None:
     pieces = [
         "\\sqrt",
         "\\frac",
@@ -183,7 +183,7 @@ def test_no_formula_takes_long(subtests: pytest.Subtests) -> None:
             assert process_time() - started < 1
 
 
-def test_the_library_for_formulas_is_loaded_by_the_first_one_only() -> None:
+def test_formula_library_is_loaded_by_the_first_formula_only() -> None:
     code = (
         "import sys; from agentnb.display.markdown.markdown import fragment; fragment('It costs $5 and $6, `$x$`.'); "
         "before = 'latex2mathml' in sys.modules; fragment('$x$'); print(before, 'latex2mathml' in sys.modules)"

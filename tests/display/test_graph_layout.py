@@ -1,4 +1,4 @@
-"""Where the nodes and edges of a workflow's graph are drawn."""
+"""Layout of the nodes and edges of a workflow graph."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
 from agentnb.workflow.graph.node_states import NodeState
 
 CARD = 676
-"""Pixels that a graph has in a card of 700."""
+"""Width of a graph in a card of 700 pixels."""
 
 
 @st.composite
@@ -55,7 +55,7 @@ def inside(inner: Box, outer: Box) -> bool:
 
 
 def crosses(plan: Plan) -> list[tuple[str, Edge]]:
-    """The nodes through which an edge runs that is not theirs."""
+    """Return the nodes that a foreign edge crosses."""
     found = []
     for wire in plan.wires:
         for (x, y), (to_x, to_y) in pairwise(wire.corners):
@@ -74,7 +74,7 @@ def crosses(plan: Plan) -> list[tuple[str, Edge]]:
 
 
 def shared(plan: Plan) -> list[tuple[Edge, Edge]]:
-    """The edges that run sideways on one line, and the loops that run up on one, though they lead from and to other nodes."""
+    """Return edges that share a horizontal line, and loops that share a vertical one, though their ends differ."""
     found = []
     for one, other in combinations(plan.wires, 2):
         are_loops = one.edge.is_back and other.edge.is_back
@@ -95,7 +95,7 @@ def overlap(start: float, end: float, other_start: float, other_end: float) -> f
 
 @examples(1_000)
 @given(workflows())
-def test_nodes_do_not_overlap_and_no_edge_runs_through_one(spec: WorkflowSpec) -> None:
+def test_nodes_do_not_overlap_and_edges_avoid_them(spec: WorkflowSpec) -> None:
     graph = fold_graph(drawing_of(spec)).graph
     plan = lay_out(graph)
     assert [box.node.path for box in plan.boxes if box.node.path != EXIT] == [node.path for node in graph.all_nodes]
@@ -108,7 +108,7 @@ def test_nodes_do_not_overlap_and_no_edge_runs_through_one(spec: WorkflowSpec) -
         assert all(-1e-6 <= x <= plan.width + 1e-6 and -1e-6 <= y <= plan.height + 1e-6 for x, y in wire.corners)
 
 
-def test_each_edge_leads_from_its_node_to_the_other(subtests: pytest.Subtests) -> None:
+def test_each_edge_connects_its_two_nodes(subtests: pytest.Subtests) -> None:
     for name, text in {"loop": LOOP, "branch": BRANCH, "nested": NESTED}.items():
         with subtests.test(name):
             plan = lay_out(drawing_of(spec_of(text)))
@@ -120,26 +120,26 @@ def test_each_edge_leads_from_its_node_to_the_other(subtests: pytest.Subtests) -
                     assert on_side or (y in (box.top, box.bottom) and box.left <= x <= box.right)
 
 
-def test_the_examples_fit_in_a_card_of_700_pixels(subtests: pytest.Subtests) -> None:
+def test_examples_fit_in_a_card_of_700_pixels(subtests: pytest.Subtests) -> None:
     for name, text in {"loop": LOOP, "branch": BRANCH, "nested": NESTED}.items():
         with subtests.test(name):
             assert lay_out(drawing_of(spec_of(text))).width <= CARD
 
 
-def test_the_branch_that_is_declared_first_is_on_the_left() -> None:
+def test_first_declared_branch_is_on_the_left() -> None:
     boxes = {box.node.path: box for box in lay_out(drawing_of(spec_of(BRANCH))).boxes}
     assert boxes["each"].left < boxes["summary"].left
     assert boxes["load"].bottom < boxes["big"].top < boxes["each"].top < boxes["merge"].top < boxes["approve"].top
 
 
-def test_a_step_may_lead_to_itself() -> None:
+def test_step_may_loop_to_itself() -> None:
     for is_back in (True, False):  # the library would end the process
         plan = lay_out(Drawing((DrawnNode("a", "a", "agent"),), (Edge("a", "a", ("again",), is_back),)))
         assert [box.node.path for box in plan.boxes] == ["a"] and plan.width > WIDTH
         assert plan.wires[0].corners[0][1] > plan.wires[0].corners[-1][1]
 
 
-def test_loops_within_loops_run_beside_each_other() -> None:
+def test_nested_loops_run_side_by_side() -> None:
     nodes = tuple(DrawnNode(name, name, "agent") for name in "abcd")
     ways = [Edge(one, other) for one, other in pairwise("abcd")]
     for loops in ([("c", "b"), ("d", "a")], [("c", "a"), ("d", "b")], [("b", "a"), ("d", "c")]):
@@ -147,7 +147,7 @@ def test_loops_within_loops_run_beside_each_other() -> None:
         assert len([wire for wire in plan.wires if wire.edge.is_back]) == 2 and shared(plan) == []
 
 
-def test_a_workflow_without_steps_is_an_empty_plan() -> None:
+def test_workflow_without_steps_is_an_empty_plan() -> None:
     assert (lay_out(Drawing()).boxes, lay_out(Drawing()).width) == ([], 0)
 
 
@@ -158,7 +158,7 @@ def pipeline(count: int) -> Drawing:
     return drawing_of(WorkflowSpec(steps=tuple(ToolStep(id=f"t{n}", path=f"t{n}", tool="shift") for n in range(count))))
 
 
-def test_a_long_pipeline_is_folded_into_a_node_that_counts() -> None:
+def test_long_pipeline_is_folded_into_a_node_that_counts() -> None:
     small = fold_graph(pipeline(10_000))
     assert len(small.graph.nodes) <= MAX_NODES
     (path,) = small.members
@@ -170,16 +170,16 @@ def test_a_long_pipeline_is_folded_into_a_node_that_counts() -> None:
     assert (shown.status, shown.items) == ("failed", {"completed": 8_993, "failed": 1})
 
 
-def test_steps_that_lead_elsewhere_are_kept_as_long_as_there_is_room() -> None:
+def test_folded_graph_keeps_steps_with_jumps() -> None:
     def step(n: int) -> Step:
         return ToolStep(id=f"t{n}", path=f"t{n}", tool="shift") if n != 50 else GotoStep(id="g", path="g", target="t30")
 
     graph = fold_graph(drawing_of(WorkflowSpec(steps=tuple(step(n) for n in range(100))))).graph
     assert {"t30", "t49"} <= {node.path for node in graph.nodes}
-    assert [(one.source, one.target) for one in graph.edges if one.is_back] == [("t49", "t30")]
+    assert [(edge.source, edge.target) for edge in graph.edges if edge.is_back] == [("t49", "t30")]
 
 
-def test_a_wide_block_shows_its_first_branches_and_counts_the_rest() -> None:
+def test_wide_block_shows_first_branches_and_counts_the_others() -> None:
     wide = ParallelStep(id="p", path="p", steps=tuple(AgentStep(id=f"a{n}", path=f"p/a{n}", agent="a") for n in range(1_000)))
     small = fold_graph(drawing_of(WorkflowSpec(steps=(wide,))))
     children = small.graph.nodes[0].children
@@ -188,7 +188,7 @@ def test_a_wide_block_shows_its_first_branches_and_counts_the_rest() -> None:
     assert lay_out(small.graph).width <= CARD
 
 
-def test_blocks_deep_inside_others_count_their_branches() -> None:
+def test_deeply_nested_blocks_count_their_branches() -> None:
     step: Step = AgentStep(id="a", path="p/p/p/p/p/a", agent="a")
     for depth in range(5, 0, -1):
         path = "/".join("p" * depth)
@@ -199,7 +199,7 @@ def test_blocks_deep_inside_others_count_their_branches() -> None:
     assert small.states({"p/p/p/p/p/a": NodeState("failed")})[path].status == "failed"
 
 
-def test_the_library_is_loaded_only_when_a_graph_is_drawn() -> None:
+def test_library_is_loaded_only_when_a_graph_is_drawn() -> None:
     tree = ast.parse(Path(graph_layout.__file__).read_text(encoding="utf-8"))
     imported = [ast.unparse(one) for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
     assert imported and not any("sugiyama" in one for one in imported)

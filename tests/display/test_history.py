@@ -41,13 +41,13 @@ ALLOWED = {
     *("p", "strong", "em", "ul", "ol", "li", "a", "blockquote", "hr", "br", "table", "thead", "tbody", "tr", "th", "td"),
     *(f"h{n}" for n in range(1, 7)),
 }
-"""Our own elements, and those of Markdown."""
+"""Elements of agentnb and of Markdown."""
 ATTRIBUTES = {"class", "style", "title", "aria-hidden", "href", "rel", "target", "start", "align"}
 numbers = itertools.count(1)
 
 
 class Reader(HTMLParser):
-    """The elements of some HTML as a browser would see them."""
+    """The elements of HTML as a browser would read them."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -73,16 +73,16 @@ class Reader(HTMLParser):
 
 
 def harmless(html: str) -> Reader:
-    """Read it, and see that nothing but what we make ourselves is in it."""
-    found = Reader(html)
-    assert not found.open
-    for name, attributes in found.elements:
+    """Parse HTML and check that agentnb could have generated all of it."""
+    reader = Reader(html)
+    assert not reader.open
+    for name, attributes in reader.elements:
         assert name in ALLOWED and set(attributes) <= ATTRIBUTES, (name, attributes)
         assert not (attributes.get("href") or "").lower().lstrip().startswith(("javascript:", "data:"))
         assert "fixed" not in (attributes.get("style") or "")
     for sign in ("\x1b", "\x00", "\u202e"):
         assert sign not in html
-    return found
+    return reader
 
 
 def boom(text: str) -> str:
@@ -95,7 +95,7 @@ def do(*replies: Any, **how: Any) -> Run:
 
 
 def line(**changes: Any) -> RunSummary:
-    """A line of the list, as the store would give it."""
+    """Return a line of the list as the store would return it."""
     started = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)
     run_id = f"20260304-050600-{next(numbers):011}"
     one = RunSummary(run_id, started, "completed", "natural", 3, 1.5, "anthropic:big", "Sum the table", 8_400, 0.0123)
@@ -106,10 +106,10 @@ def closed(run_id: str) -> Html:
     return tag("div", "", f"opened {run_id}")
 
 
-def test_a_line_says_state_in_a_word_and_what_it_took() -> None:
+def test_history_line_has_status_word_and_usage() -> None:
     one = line()
-    found = harmless(history_html([one], "1 run in runs", closed))
-    told = (
+    reader = harmless(history_html([one], "1 run in runs", closed))
+    expected = (
         "1 run in runs",
         "•",
         "Done, not checked",
@@ -120,9 +120,9 @@ def test_a_line_says_state_in_a_word_and_what_it_took() -> None:
         "anthropic:big",
         one.id[-8:],
     )
-    assert all(word in found.text for word in told)
-    assert f"{one.started_at.astimezone():%d %b %H:%M}" in found.text
-    assert one.id in {attributes.get("title") for _, attributes in found.elements}
+    assert all(word in reader.text for word in expected)
+    assert f"{one.started_at.astimezone():%d %b %H:%M}" in reader.text
+    assert one.id in {attributes.get("title") for _, attributes in reader.elements}
 
 
 def test_each_state_has_a_mark_and_a_word() -> None:
@@ -130,27 +130,27 @@ def test_each_state_has_a_mark_and_a_word() -> None:
         assert word in harmless(history_html([line(status=status)], "", closed)).text
 
 
-def test_a_line_opens_to_its_run() -> None:
+def test_line_opens_to_its_run() -> None:
     lines = [line(), line()]
-    found = harmless(history_html(lines, "2 runs", closed))
-    assert [name for name, _ in found.elements].count("details") == 2
-    assert all(f"opened {one.id}" in found.text for one in lines)
-    assert all("open" not in attributes for _, attributes in found.elements)
+    reader = harmless(history_html(lines, "2 runs", closed))
+    assert [name for name, _ in reader.elements].count("details") == 2
+    assert all(f"opened {row.id}" in reader.text for row in lines)
+    assert all("open" not in attributes for _, attributes in reader.elements)
 
 
-def test_it_stands_without_style_sheet_and_script() -> None:
+def test_list_works_without_style_sheet_and_script() -> None:
     for name, attributes in Reader(history_html([line()], "", closed)).elements:
         assert attributes.get("style") or name not in ("details", "summary")
 
 
-def test_what_is_unknown_is_not_zero() -> None:
+def test_unknown_values_are_not_shown_as_zero() -> None:
     unknown = harmless(history_html([line(tokens=None, cost=None)], "", closed)).text
     assert "no price" in unknown and "tokens" not in unknown and "$" not in unknown
     assert "$0" in harmless(history_html([line(cost=0.0)], "", closed)).text
     assert "no price" in history_text([line(cost=None)], "") and "$0 " in history_text([line(cost=0.0)], "")
 
 
-def test_of_a_long_list_only_the_first_open_and_the_rest_is_text() -> None:
+def test_long_list_expands_only_its_first_runs() -> None:
     asked: list[str] = []
 
     def opened(run_id: str) -> Html:
@@ -159,12 +159,12 @@ def test_of_a_long_list_only_the_first_open_and_the_rest_is_text() -> None:
 
     lines = [line() for _ in range(MAX_OPENING + 180)]
     html = history_html(lines, "", opened)
-    assert asked == [one.id for one in lines[:MAX_OPENING]]
-    assert "180 runs before these" in html and all(one.id in html for one in lines)
+    assert asked == [row.id for row in lines[:MAX_OPENING]]
+    assert "180 runs before these" in html and all(row.id in html for row in lines)
     assert len(html) < 150_000
 
 
-def test_as_text_each_run_is_a_line() -> None:
+def test_history_text_has_a_line_for_each_run() -> None:
     lines = [line(), line(status="failed", prompt="Break\nit \x1b[31m", rounds=1)]
     told, first, second = history_text(lines, "2 runs in runs").split("\n")
     assert told == "2 runs in runs"
@@ -184,7 +184,7 @@ def test_as_text_each_run_is_a_line() -> None:
     assert second.startswith(f"{lines[1].id}  Failed") and "Break it" in second and "\x1b" not in second
 
 
-def test_all_words_must_occur_in_status_model_or_prompt(subtests: pytest.Subtests) -> None:
+def test_search_requires_all_words_in_status_model_or_prompt(subtests: pytest.Subtests) -> None:
     cases = [
         ([], True),
         (["COMPLETED"], True),
@@ -194,12 +194,12 @@ def test_all_words_must_occur_in_status_model_or_prompt(subtests: pytest.Subtest
         (["sum", "failed"], False),
         (["20260304"], False),
     ]
-    for wanted, found in cases:
+    for wanted, expected in cases:
         with subtests.test(wanted=wanted):
-            assert matches(line(), wanted) is found
+            assert matches(line(), wanted) is expected
 
 
-def test_the_runs_nested_in_one_are_counted_and_those_listed_stand_below_it() -> None:
+def test_nested_runs_are_counted_and_indented_below_their_parent() -> None:
     family = [
         line(nested=2),
         line(parent_id="a", depth=1, nested=1, prompt="Child"),
@@ -209,19 +209,19 @@ def test_the_runs_nested_in_one_are_counted_and_those_listed_stand_below_it() ->
     assert (
         first.endswith("Sum the table  (2 nested)") and second.endswith(" ↳ Child  (1 nested)") and third.endswith("   ↳ Deep")
     )
-    told = harmless(history_html(family, "", closed)).text.replace("\N{NO-BREAK SPACE}", " ")
-    assert "2 nested Sum the table" in told and "↳ 1 nested Child" in told and "  ↳ Deep" in told
+    text = harmless(history_html(family, "", closed)).text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "2 nested Sum the table" in text and "↳ 1 nested Child" in text and "  ↳ Deep" in text
 
 
-# What a line opens to
+# The content of an opened line
 
 
-def test_a_run_opens_to_its_prompt_its_answer_its_todos_and_its_rounds() -> None:
+def test_run_expands_to_prompt_answer_todos_and_rounds() -> None:
     todos = [{"id": 1, "title": "Look around", "status": "completed"}]
     write = ToolCall("todo_operations", {"operation": "write", "todoList": todos})
     run = do(["I look first.", write], [ToolCall("boom", {"text": "x"}), ToolCall("add", {"a": 1})], "It is **three**.")
-    found = harmless(compact_html(run))
-    for told in (
+    reader = harmless(compact_html(run))
+    for expected in (
         "■ Done, 1 call failed",
         "3 rounds",
         "Asked: Go",
@@ -229,24 +229,24 @@ def test_a_run_opens_to_its_prompt_its_answer_its_todos_and_its_rounds() -> None
         "✓ 1 Look around, completed",
         f"%agent load {run.id}",
     ):
-        assert told in found.text
-    assert "  1  I look first.  todo_operations ✓" in found.text and "  2  boom ✗ failed, add ✓" in found.text
-    assert "  3  " not in found.text  # the answer stands once
+        assert expected in reader.text
+    assert "  1  I look first.  todo_operations ✓" in reader.text and "  2  boom ✗ failed, add ✓" in reader.text
+    assert "  3  " not in reader.text  # the answer appears once
 
 
-def test_a_run_that_failed_says_why() -> None:
-    found = harmless(compact_html(do([ToolCall("add", {"a": 1})], RuntimeError("the server <b>is gone"))))
-    assert "✗ Failed" in found.text and "the server <b>is gone" in found.text
+def test_failed_run_says_why() -> None:
+    reader = harmless(compact_html(do([ToolCall("add", {"a": 1})], RuntimeError("the server <b>is gone"))))
+    assert "✗ Failed" in reader.text and "the server <b>is gone" in reader.text
 
 
-def test_of_a_long_run_the_last_twenty_rounds_are_shown() -> None:
+def test_long_run_shows_its_last_twenty_rounds() -> None:
     run = do(*[[f"Now {n}.", ToolCall("add", {"a": n})] for n in range(50)], "Done.", max_rounds=60)
     text = harmless(compact_html(run)).text
     assert "30 earlier rounds" in text and " 31  Now 30.  add ✓" in text and " 50  Now 49." in text
     assert " 30  Now 29." not in text
 
 
-def test_hostile_text_never_becomes_markup_nor_makes_much_of_it(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_hostile_text_never_becomes_markup_nor_grows_much(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for number, text in enumerate(HOSTILE):
         with subtests.test(text=text):
             store = Store(tmp_path / str(number))
@@ -262,10 +262,10 @@ def test_hostile_text_never_becomes_markup_nor_makes_much_of_it(subtests: pytest
                 html = compact_html(run)
                 harmless(html)
                 assert len(html.encode("utf-8", "replace")) <= 15_000
-            lines = [one._replace(model=text, status=text[:20]) for one in store.summaries()]
-            compact = {one.id: compact_html(store.load(one.id)) for one in lines}
-            found = harmless(history_html(lines, text[:300], compact.__getitem__))
-            assert found.named("agentnb-history-run") == 3
+            lines = [row._replace(model=text, status=text[:20]) for row in store.summaries()]
+            compact = {row.id: compact_html(store.load(row.id)) for row in lines}
+            reader = harmless(history_html(lines, text[:300], compact.__getitem__))
+            assert reader.named("agentnb-history-run") == 3
             many = [lines[0]._replace(id=f"r{n}") for n in range(30)]
             harmless(history_html(many, text[:300], closed))
             assert "\x1b" not in history_text(lines, text[:300])

@@ -1,4 +1,4 @@
-"""The check that all tests of display lean on."""
+"""The check that all display tests rely on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentnb.display.css import inline_css
 from agentnb.display.markup import tag
 
 
-def test_harmful_html_is_not_let_through(subtests: pytest.Subtests) -> None:
+def test_harmful_html_is_rejected(subtests: pytest.Subtests) -> None:
     for html in HARMFUL_HTML:
         with subtests.test(html=html):
             with pytest.raises(Harmful):
@@ -30,28 +30,28 @@ def test_harmless_html_passes(subtests: pytest.Subtests) -> None:
             check_is_harmless(html)
 
 
-def test_a_page_has_a_head_and_a_piece_has_none() -> None:
+def test_page_has_a_head_and_a_fragment_has_none() -> None:
     page = '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>x</title></head><body>y</body></html>'
     check_is_harmless(page, document=True)
     with pytest.raises(Harmful):
         check_is_harmless(page)
 
 
-def test_the_texts_have_names_of_their_own() -> None:
-    assert len({one.name + one.text for one in CORPUS}) == len(CORPUS)
-    assert any(len(one.text) > 1_000_000 for one in CORPUS)
+def test_hostile_texts_have_unique_names() -> None:
+    assert len({sample.name + sample.text for sample in CORPUS}) == len(CORPUS)
+    assert any(len(sample.text) > 1_000_000 for sample in CORPUS)
 
 
 def test_only_escaping_keeps_most_of_the_corpus_harmless() -> None:
-    """The corpus would not be worth much if it passed as it is."""
+    """An unescaped corpus must fail, or it tests nothing."""
     harmful = 0
-    for one in CORPUS:
+    for sample in CORPUS:
         try:
-            check_is_harmless(one.text[:10_000])
+            check_is_harmless(sample.text[:10_000])
         except Harmful:
             harmful += 1
     assert harmful > 60
 
 
-def test_visible_text_is_the_words() -> None:
+def test_visible_text_contains_only_the_words() -> None:
     assert visible_text("<p>a\n <b>b</b>&lt;c&gt;</p>") == "a b<c>"

@@ -1,4 +1,4 @@
-"""A run as HTML: what it says, and that no words in it become markup."""
+"""A run as HTML: its content, and no text becomes markup."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ made = partial(play, tools=[add], prompt="Go.")
 
 
 class Words(HTMLParser):
-    """Gathers the text of elements."""
+    """Collects the text of elements."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -56,28 +56,28 @@ class Words(HTMLParser):
         self.text += data
 
 
-def test_a_limited_run_says_the_limit_and_what_to_type() -> None:
+def test_limited_run_says_the_limit_and_what_to_type() -> None:
     shown = run_html(made(ToolCall("add", {"a": 1}), "x", max_rounds=1))
     assert "Limit reached: 1 round<" in shown and "%%agent --continue -t add --max-rounds 2<" in shown
 
 
-def test_the_answer_stands_outside_what_is_folded() -> None:
+def test_answer_is_outside_the_folds() -> None:
     html = run_html(made(ToolCall("add", {"a": 1}), "It is 3."))
     assert html.index("It is 3.") < html.index("<details")
     assert html.count("It is 3.") == 1
 
 
-def test_a_run_that_leaves_todos_says_so_as_a_warning() -> None:
+def test_run_with_open_todos_shows_a_warning() -> None:
     run = made("Done.\n[WORKFLOW_COMPLETE]", todos=TodoBoard(["One"]))
     assert run.status == "completed"
     assert "Done, todos open" in Words(run_html(run)).text
     assert 'class="agentnb-chip agentnb-warn"' in chip_html(run) and MARKS["warn"] in chip_html(run)
 
 
-def test_what_was_asked_stands_there_only_where_it_is_wanted() -> None:
+def test_prompt_is_shown_only_on_request() -> None:
     run = made(ToolCall("add", {"a": 1}), "It is 3.")
     assert "Asked: Go." in Words(run_html(run, prompt=True)).text
-    assert "Asked" not in Words(run_html(run)).text  # the cell above has it
+    assert "Asked" not in Words(run_html(run)).text  # the cell above shows it
 
 
 def test_long_prompt_is_folded_to_its_first_words_and_kept() -> None:
@@ -88,7 +88,7 @@ def test_long_prompt_is_folded_to_its_first_words_and_kept() -> None:
     assert "<details" not in run_html(play("Done.", prompt="Short."), prompt=True).partition("Done.")[0]
 
 
-def test_a_very_long_run_keeps_its_first_and_last_rounds_and_says_where_all_are() -> None:
+def test_very_long_run_keeps_first_and_last_rounds() -> None:
     count = FIRST_ROUNDS + 3 + MAX_SAVED_ROUNDS
     run = made(*[ToolCall("add", {"a": n}) for n in range(count - 1)], "Done.", max_rounds=count)
     assert len(run.rounds) == count and run.is_answered
@@ -99,9 +99,9 @@ def test_a_very_long_run_keeps_its_first_and_last_rounds_and_says_where_all_are(
     assert "3 rounds left out" not in page_html(run) and page_html(run).count("data-round=") == count
 
 
-def test_what_the_model_thought_is_folded_before_its_words(snapshot: Snapshot) -> None:
-    said = Message("assistant", (Thinking("  I weigh <b>it</b>. "), Thinking(" "), Thinking("Yes."), Text("It is so.")))
-    run = run_of(*begun(0), (e.ModelReplied, {"message": said}))
+def test_thinking_is_folded_before_the_text(snapshot: Snapshot) -> None:
+    message = Message("assistant", (Thinking("  I weigh <b>it</b>. "), Thinking(" "), Thinking("Yes."), Text("It is so.")))
+    run = run_of(*begun(0), (e.ModelReplied, {"message": message}))
     pieces = round_pieces(run.rounds[0], Form())
     assert list(pieces) == ["thinking", "text"]
     thinking = pieces["thinking"]
@@ -114,7 +114,7 @@ def test_what_the_model_thought_is_folded_before_its_words(snapshot: Snapshot) -
     assert list(round_pieces(silent, Form())) == ["text"]
 
 
-def test_a_run_of_one_round_opens_to_its_details_only() -> None:
+def test_single_round_run_expands_to_details_only() -> None:
     html = run_html(made("Hello."))
     assert html.count('class="agentnb-part"') == 1 and ">Details</summary>" in html
 
@@ -122,7 +122,7 @@ def test_a_run_of_one_round_opens_to_its_details_only() -> None:
 @pytest.mark.req("R0.74")
 @examples(60)
 @given(st.text(max_size=200))
-def test_no_text_becomes_markup(text: str) -> None:
+def test_hostile_text_never_becomes_markup(text: str) -> None:
     run = made([text, ToolCall("add", {"a": text})], text)
     growing = Run.from_events(run.events[:-3])
     assert growing.should_continue
@@ -130,7 +130,7 @@ def test_no_text_becomes_markup(text: str) -> None:
         check_is_harmless(html)
 
 
-def test_hostile_words_of_an_answer_are_shown_as_they_were_written(subtests: pytest.Subtests) -> None:
+def test_hostile_answer_is_shown_verbatim(subtests: pytest.Subtests) -> None:
     for hostile in HOSTILE:
         with subtests.test(hostile=hostile):
             html = answer_html(hostile)
@@ -138,15 +138,15 @@ def test_hostile_words_of_an_answer_are_shown_as_they_were_written(subtests: pyt
             assert Words(html).text.strip() == hostile
 
 
-def test_an_entity_in_an_answer_is_the_character_it_means_and_no_tag() -> None:
+def test_entity_in_an_answer_becomes_a_character_not_a_tag() -> None:
     html = answer_html("&lt;b&gt;")
     check_is_harmless(html)
     assert Words(html).text.strip() == "<b>" and "<b>" not in html
 
 
 @pytest.mark.req("R0.74")
-def test_hostile_text_is_only_text_wherever_it_stands(subtests: pytest.Subtests) -> None:
-    """In arguments and their names, tool names, results, errors, tracebacks, the model's name and the reason of a failure."""
+def test_hostile_text_stays_text_everywhere(subtests: pytest.Subtests) -> None:
+    """Covers arguments, names, results, errors, tracebacks, the model name and the reason of a failure."""
 
     def refuse(text: str) -> str:
         """Refuse."""
@@ -168,7 +168,7 @@ def test_hostile_text_is_only_text_wherever_it_stands(subtests: pytest.Subtests)
                 assert text.count(hostile) >= 8 and f"ValueError: {hostile}{hostile}" in text
 
 
-def test_a_long_run_that_goes_on_shows_its_last_rounds_only() -> None:
+def test_long_running_run_shows_its_last_rounds_only() -> None:
     run = made(*[ToolCall("add", {"a": n}) for n in range(40)], "Done.")
     growing = Run.from_events(run.events[:-3])
     assert growing.should_continue
@@ -179,7 +179,7 @@ def test_a_long_run_that_goes_on_shows_its_last_rounds_only() -> None:
     assert run_html(run).count("data-round=") == 41
 
 
-def test_rounds_that_cannot_change_are_drawn_once_and_look_the_same() -> None:
+def test_finished_rounds_are_drawn_once() -> None:
     run = made(*[ToolCall("add", {"a": n}) for n in range(3)], "Done.")
     drawn: dict[int, Html] = {}
     growing = Run()
@@ -191,13 +191,13 @@ def test_rounds_that_cannot_change_are_drawn_once_and_look_the_same() -> None:
     assert "as it was drawn" in running_html(growing, drawn=drawn)
 
 
-def test_a_run_that_goes_on_shows_its_state_the_text_that_streams_and_the_hint() -> None:
+def test_running_run_shows_state_streamed_text_and_hint() -> None:
     run = made(ToolCall("add", {"a": 1}), "Done.")
     text = Words(running_html(Run.from_events(run.events[:-3]), streaming="It is <3>", hint="Look elsewhere")).text
     assert "It is <3>" in text and "Look elsewhere" in text and "Done" not in text
 
 
-def test_words_to_a_run_without_a_round_are_shown_while_it_goes_on() -> None:
+def test_message_before_the_first_round_is_shown() -> None:
     run = run_of((e.CommandReceived, {"command": "say", "text": "And <b>the roof</b>."}))
     assert run.should_continue and not run.rounds
     for html in (running_html(run), run_html(run)):
@@ -205,29 +205,29 @@ def test_words_to_a_run_without_a_round_are_shown_while_it_goes_on() -> None:
         assert "You: And <b>the roof</b>." in Words(html).text
 
 
-def test_the_state_of_a_todo_is_told_in_words_besides_its_mark(subtests: pytest.Subtests) -> None:
+def test_todo_status_has_words_besides_its_mark(subtests: pytest.Subtests) -> None:
     cases = [
         ("not-started", "○ open: Plot it"),
         ("in-progress", "◐ Plot it (in progress)"),
         ("completed", "✓ done: Plot it"),
         ("blocked", "⊘ Plot it (blocked: no data)"),
     ]
-    for status, told in cases:
+    for status, expected in cases:
         with subtests.test(status=status):
             html = todos_html((Todo(1, "Plot it", status, blocked_reason="no data"),), live=False)
             check_is_harmless(html)
-            assert Words(html).text.endswith(told)
-            assert f'aria-hidden="true">{told[0]} </span>' in html  # who hears the page hears the words only
+            assert Words(html).text.endswith(expected)
+            assert f'aria-hidden="true">{expected[0]} </span>' in html  # a screen reader reads only the words
 
 
 @pytest.mark.parametrize("status", ["not-started", "completed"])
-def test_a_todo_that_can_be_ticked_tells_its_state_to_who_does_not_see_it(status: Any) -> None:
+def test_editable_todo_has_an_accessible_state(status: Any) -> None:
     html = todos_html((Todo(1, "Plot it", status),), live=True)
     assert 'role="checkbox"' in html and f'aria-checked="{"true" if status == "completed" else "false"}"' in html
 
 
-def test_each_button_of_a_todo_says_to_the_page_what_it_does_to_which() -> None:
+def test_todo_buttons_name_their_action_and_todo() -> None:
     html = todos_html((Todo(1, "Load it", "completed"), Todo(7, "Plot it", "not-started")), live=True)
-    told = {tuple(re.findall(r' data-(?:do|id|key)="([^"]*)"', button)) for button in re.findall(r"<button[^>]*>", html)}
-    assert {("tick", "1", "tick:1"), ("tick", "7", "tick:7")} <= told
-    assert all(len(one) == 3 and one[2] == f"{one[0]}:{one[1]}" for one in told)
+    buttons = {tuple(re.findall(r' data-(?:do|id|key)="([^"]*)"', button)) for button in re.findall(r"<button[^>]*>", html)}
+    assert {("tick", "1", "tick:1"), ("tick", "7", "tick:7")} <= buttons
+    assert all(len(one) == 3 and one[2] == f"{one[0]}:{one[1]}" for one in buttons)

@@ -1,4 +1,4 @@
-"""The calls that a tool made itself, within its card, in text and in the table of calls."""
+"""Calls made by a tool: inside its card, in text and in the table of calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def inner_call(number: int) -> CallRecord:
     return CallRecord(call, ToolResult(call.id, "add", (Text(f"found <{number}>"),)))
 
 
-def test_they_stand_in_the_card_of_the_call_that_made_them_and_of_many_the_last() -> None:
+def test_inner_calls_are_in_their_parent_card_newest_last() -> None:
     html = tool_card_html(CallRecord(OUTER, inner=(inner_call(1),)), key="call:0:0", live=True)
     assert html.count("<details") == 2 and "found &lt;1&gt;" in html and 'data-call="c1.1"' in html
     many = CallRecord(OUTER, inner=tuple(inner_call(n) for n in range(MAX_INNER + 5)))
@@ -28,13 +28,13 @@ def test_they_stand_in_the_card_of_the_call_that_made_them_and_of_many_the_last(
     assert tool_card_html(many, whole=True).count("<details") == MAX_INNER + 6
 
 
-def test_they_are_lines_of_text_and_rows_of_the_table_after_the_call_that_made_them() -> None:
+def test_inner_calls_are_text_lines_and_table_rows() -> None:
     story = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", (OUTER,)))
     story.add(e.ToolStarted, call=OUTER).add(e.ToolStarted, call=inner_call(1).call, parent_call="c1")
     story.add(e.ToolFinished, result=inner_call(1).result, parent_call="c1")
     story.add(e.ToolFinished, result=ToolResult("c1", "total", (Text("1"),)))
     run = story.add(e.RoundFinished, index=0, status="success").run
     assert "↳ add(" in run_text(run)
-    found = tables.tool_calls(run)
-    assert list(found["call_id"]) == ["c1", "c1.1"] and list(found["position"]) == [0, 0]
-    assert found["parent_call"].isna().tolist() == [True, False] and found["parent_call"][1] == "c1"
+    table = tables.tool_calls(run)
+    assert list(table["call_id"]) == ["c1", "c1.1"] and list(table["position"]) == [0, 0]
+    assert table["parent_call"].isna().tolist() == [True, False] and table["parent_call"][1] == "c1"

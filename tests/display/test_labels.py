@@ -1,4 +1,4 @@
-"""Words about runs: no control characters, lengths told, durations that read naturally."""
+"""Words about runs: no control characters, lengths of cut texts, readable durations."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_control_characters_are_made_visible() -> None:
     assert labels.clean("a\x1b[31m\x00\u202eb\tc\nd\r\ne") == "a\ufffd[31m\ufffd\ufffdb\tc\nd\ne"
 
 
-def test_long_results_are_cut_with_their_length() -> None:
-    assert labels.cut("x" * 30, 10) == "x" * 10 + " … (20 more characters)"
+def test_long_results_are_cut_and_state_their_length() -> None:
+    assert wording.cut("x" * 30, 10) == "x" * 10 + " … (20 more characters)"
 
 
 def test_durations_read_naturally(subtests: pytest.Subtests) -> None:
@@ -34,20 +34,20 @@ def test_durations_read_naturally(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.75")
-def test_what_was_said_of_failing_tools_is_told_by_the_name_of_its_cell(snapshot: Snapshot) -> None:
+def test_guidance_after_tool_failures_is_named_by_its_cell(snapshot: Snapshot) -> None:
     failed, loop = Guidance("matrix", "tool_failed", "Adapt."), Guidance("matrix", "failure_loop", "Stop.", 3)
     assert guidance_line(failed, Followed(True, "another call was made")) == snapshot
     assert guidance_line(loop, None) == "failure loop, level 3"
 
 
-def test_the_chip_names_each_tool_that_is_running_once() -> None:
+def test_chip_names_each_running_tool_once() -> None:
     calls = [ToolCall("add", {"a": 1}), ToolCall("look"), ToolCall("add", {"a": 2})]
     run = Agent(ScriptedModel([calls, "Done."]), tools=[add, look], todos=False).run_sync("Go.")
     last = min(event.seq for event in run.events if isinstance(event, ToolStarted))
     assert states.chip(Run.from_events(run.events[: last + 1])) == "Running add, look"
 
 
-def test_the_arguments_of_the_todo_tool_are_told_as_its_operation_and_others_as_they_are(subtests: pytest.Subtests) -> None:
+def test_todo_arguments_are_summarized_and_others_shown_verbatim(subtests: pytest.Subtests) -> None:
     cases: dict[str, object] = {
         "read": {"operation": "read"},
         "write 2 todos": {"operation": "write", "todoList": [{}, {}]},

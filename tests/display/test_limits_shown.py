@@ -1,4 +1,4 @@
-"""Limits in words and beside what is used of them, in every form a run is shown in."""
+"""Limits and their usage in every form of a run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ made = partial(play, tools=[add], todos=False, guidance="off", prompt="Go.")
 
 
 def at_limit(name: str, value: float) -> Run:
-    """A run of one round that reached this limit, having spent a lot."""
+    """Return a run of one round that reached this limit at a high cost."""
     common: dict[str, Any] = {"at": made("x").started_at, "run_id": "r"}
     facts: list[Any] = [
         e.RunStarted(seq=0, schema=e.SCHEMA, prompt=user("Go"), model="own:m", **common),
@@ -76,7 +76,7 @@ def at_limit(name: str, value: float) -> Run:
 
 
 @pytest.mark.req("KX.2")
-def test_a_run_at_a_limit_says_which_what_it_has_and_what_to_type(subtests: pytest.Subtests) -> None:
+def test_run_at_a_limit_says_which_and_what_to_type(subtests: pytest.Subtests) -> None:
     for name, value, limit, to_type in ENDINGS:
         with subtests.test(name=name):
             run = at_limit(name, value)
@@ -86,21 +86,21 @@ def test_a_run_at_a_limit_says_which_what_it_has_and_what_to_type(subtests: pyte
                 assert shown.count(f"Limit reached: {limit}") == 1 and shown.count(to_type) == 1
 
 
-def test_what_is_to_be_typed_stands_on_one_line_and_nothing_else_is_taken_for_it() -> None:
+def test_commands_are_on_one_line_and_nothing_else_is_code() -> None:
     html = run_html(at_limit("session_budget", 5))
-    found = re.findall(r'<code class="agentnb-command"[^>]*>([^<]*)</code>', html)
+    matches = re.findall(r'<code class="agentnb-command"[^>]*>([^<]*)</code>', html)
     replayed = "%replay run -g matrix -p matrix"
-    assert found == ["%agent defaults session-budget=10", "%%agent --continue", replayed]
+    assert matches == ["%agent defaults session-budget=10", "%%agent --continue", replayed]
     long = at_limit(f"%agent {'x' * 500} <i>", 1)
     assert "<i>" not in run_html(long) and "x" * 80 not in "".join(re.findall(r"<code[^>]*>([^<]*)</code>", run_html(long)))
 
 
-def test_a_budget_that_others_spent_too_says_so() -> None:
+def test_budget_shared_with_other_runs_says_so() -> None:
     assert "Nested runs spent part of it." in states.ending(at_limit("budget", 20.0))
 
 
 @pytest.mark.req("KX.2")
-def test_the_last_answer_at_a_limit_is_shown_as_the_answer_and_the_limit_beside_it() -> None:
+def test_final_answer_at_a_limit_is_shown_beside_the_limit() -> None:
     run = made(*calls(2), said(Text("As far as I **know**.")), max_rounds=2, on_limit="final_answer")
     assert run.status == "limited" and states.shown_answer(run) == "As far as I **know**."
     html = run_html(run)
@@ -109,13 +109,13 @@ def test_the_last_answer_at_a_limit_is_shown_as_the_answer_and_the_limit_beside_
     assert "As far as I know." in words(compact_html(run)) and "As far as I **know**." in run_text(run)
 
 
-def test_words_before_a_limit_are_no_answer() -> None:
+def test_text_before_a_limit_is_not_an_answer() -> None:
     run = made(*calls(3), max_rounds=2)
     assert states.shown_answer(run) == "" and "agentnb-answer" not in run_html(run)
 
 
 @pytest.mark.req("KX.2")
-def test_calls_that_a_limit_did_not_let_run_are_told_as_such_and_not_as_failed() -> None:
+def test_calls_over_a_limit_are_skipped_not_failed() -> None:
     many = said(Text("Three."), *[ToolCall("add", {"a": n}) for n in range(3)])
     run = made(many, "x", max_tool_calls=2)
     shown = words(run_html(run))
@@ -126,7 +126,7 @@ def test_calls_that_a_limit_did_not_let_run_are_told_as_such_and_not_as_failed()
     assert run_text(a_turn).count("⊘ skipped: limit of tool calls in this turn reached") == 2
 
 
-def test_the_last_reply_of_a_run_without_an_answer_is_folded_markdown_cut_between_paragraphs() -> None:
+def test_last_reply_without_answer_is_folded_and_cut_between_paragraphs() -> None:
     code = "Now the **fit**:\n\n```python\nfit(1)\n```\n\n<b>x</b>"
     html = run_html(made(said(Text(code), ToolCall("add", {"a": 1})), "x", max_rounds=1))
     box = last_reply(html)
@@ -142,7 +142,7 @@ def last_reply(html: str) -> str:
     return html[html.index('data-fold="reply"') : html.index('data-fold="rounds"')]
 
 
-def test_a_blocked_run_names_todo_error_and_what_is_done_first(snapshot: Snapshot) -> None:
+def test_blocked_run_names_todo_error_and_next_action(snapshot: Snapshot) -> None:
     def lift(floor: int) -> str:
         """Lift."""
         raise RuntimeError("the lift is locked by operator 17")
@@ -166,7 +166,7 @@ def test_a_blocked_run_names_todo_error_and_what_is_done_first(snapshot: Snapsho
     assert html.index("Todo 2,") < html.index("Last reply") < html.index("Transcript")
 
 
-def test_what_a_limit_cut_off_is_not_said_to_be_stopped_by_the_person(subtests: pytest.Subtests) -> None:
+def test_calls_cut_off_by_a_limit_are_not_called_stopped(subtests: pytest.Subtests) -> None:
     last = said(Text("I go on."), ToolCall("add", {"a": 2}))
     runs = {"not run: limit reached": made(*calls(1), last, max_rounds=1, on_limit="final_answer")}
 
@@ -177,17 +177,17 @@ def test_what_a_limit_cut_off_is_not_said_to_be_stopped_by_the_person(subtests: 
 
     agent = Agent(ScriptedModel([ToolCall("slow")]), tools=[slow], max_seconds=0.01)
     runs["cut off by the time limit"] = agent.run_sync("Go.")
-    for told, run in runs.items():
+    for expected, run in runs.items():
         for form, text in {"html": words(run_html(run)), "page": words(page_html(run)), "text": run_text(run)}.items():
-            with subtests.test(told, form=form):
-                assert told in text and "stopped" not in text and "failed" not in text
+            with subtests.test(expected, form=form):
+                assert expected in text and "stopped" not in text and "failed" not in text
 
 
-# While it goes on
+# While it runs
 
 
 def live(run: Run, stop: int) -> dict[str, Any]:
-    """What a card shows after so many events."""
+    """Return the frame of a card after this many events."""
     card = LiveCard()
     for event in run.events[:stop]:
         card.take(event)
@@ -198,7 +198,7 @@ LIMITS: dict[str, Any] = {"budget": 0.5, "max_tokens": 20_000, "max_seconds": 90
 
 
 @pytest.mark.req("KX.2")
-def test_what_is_used_stands_beside_its_limit_from_the_first_moment() -> None:
+def test_usage_is_shown_beside_its_limit_from_the_start() -> None:
     run = made(*calls(3), "Done.", unpriced=True, **LIMITS)
     first, later = (live(run, stop)["slots"] for stop in (2, 6))
     assert words(first["meta"]).startswith("round 1 of 50 · 0 of 8 calls · of 01:30 · 0.0k of 20k tokens · $0.0000 of $0.50")
@@ -208,19 +208,19 @@ def test_what_is_used_stands_beside_its_limit_from_the_first_moment() -> None:
     assert "$0.0123 of $0.50" in run_text(Run.from_events(run.events[:6]))
 
 
-def test_the_numbers_are_as_wide_whatever_they_are() -> None:
-    assert len({len(labels.count_of(count, 20_000)) for count in (0, 7, 812, 9_900, 19_999)}) == 1
-    assert labels.count_of(19_999, 20_000) == "20.0k of 20k" and labels.count_of(812, 900) == "812 of 900"
-    assert labels.count_of(300_000, 1_500_000) == "0.3M of 1.5M"
+def test_numbers_have_a_constant_width() -> None:
+    assert len({len(wording.count_of(count, 20_000)) for count in (0, 7, 812, 9_900, 19_999)}) == 1
+    assert wording.count_of(19_999, 20_000) == "20.0k of 20k" and wording.count_of(812, 900) == "812 of 900"
+    assert wording.count_of(300_000, 1_500_000) == "0.3M of 1.5M"
 
 
-def test_beside_a_budget_a_cost_that_is_not_known_is_told_as_the_least_it_can_be() -> None:
+def test_unknown_cost_is_a_lower_bound_under_a_budget() -> None:
     run = made(*calls(1), said(Text("x"), cost=None), budget=0.5, unpriced=True)
     assert "at least $0.0123 of $0.50" in run_text(run)
     assert "$0.0123 of $0.50" in words(live(run, 6)["slots"]["meta"])
 
 
-def test_settings_of_a_log_that_are_no_limits_are_none(subtests: pytest.Subtests) -> None:
+def test_malformed_limits_in_a_log_are_ignored(subtests: pytest.Subtests) -> None:
     for value in ["much", None, True, -1, [], {"a": 1}]:
         with subtests.test(value=value):
             assert labels.amount(value) is None
@@ -242,7 +242,7 @@ def facts(*given: tuple[type[e.Event], float, dict[str, Any]], **settings: Any) 
 
 
 def since(elapsed: Elapsed) -> float | None:
-    """From how many seconds after its beginning on the clock counts."""
+    """Return the offset in seconds from which the clock counts."""
     begun = elapsed.begun  # type: ignore[attr-defined]
     return None if elapsed.since is None else (elapsed.since - begun).total_seconds()
 
@@ -252,7 +252,7 @@ ANSWER = (e.QuestionAnswered, 40.0, {"question_id": "q"})
 
 
 @pytest.mark.req("KX.2")
-def test_beside_a_limit_of_seconds_time_in_which_the_person_is_waited_for_does_not_count() -> None:
+def test_time_waiting_for_the_person_does_not_count() -> None:
     asked = facts(ASK, max_seconds=90)
     assert asked.since is None and asked.standing == 10.0
     answered = facts(ASK, ANSWER, max_seconds=90)
@@ -266,14 +266,14 @@ def test_beside_a_limit_of_seconds_time_in_which_the_person_is_waited_for_does_n
     assert facts(ASK, adjusted, max_seconds=90).standing == 10.0 and since(facts(ASK, adjusted, ANSWER, max_seconds=90)) == 30.0
 
 
-def test_the_clock_of_a_recovered_run_leaves_out_the_time_in_which_nobody_was_at_it() -> None:
+def test_clock_of_a_recovered_run_omits_the_time_between_processes() -> None:
     over = (e.RoundFinished, 12.0, {"index": 0, "status": "success", "seconds": 11.0})
     assert since(facts(over, (e.RunRecovered, 3_600.0, {"schema": e.SCHEMA}))) == 3_589.0
     asked = facts(over, ASK, (e.RunRecovered, 3_600.0, {"schema": e.SCHEMA}), max_seconds=90)
     assert since(asked) == 3_589.0
 
 
-def test_while_the_person_is_waited_for_the_card_shows_a_time_that_stands() -> None:
+def test_clock_is_still_while_waiting_for_the_person() -> None:
     card = LiveCard()
     run = made("x", max_seconds=90)
     started = run.events[0]
@@ -283,6 +283,6 @@ def test_while_the_person_is_waited_for_the_card_shows_a_time_that_stands() -> N
     assert "01:05 of 01:30" in words(meta) and "data-since" not in meta
 
 
-def test_the_head_of_a_run_at_its_limit_of_rounds_does_not_count_them_again() -> None:
+def test_header_does_not_repeat_rounds_at_the_round_limit() -> None:
     assert words(meta_html(at_limit("max_rounds", 1), Totals(at_limit("max_rounds", 1).rounds))).count("round") == 0
     assert "1 round" in words(meta_html(at_limit("budget", 1), Totals()))

@@ -1,4 +1,4 @@
-"""What a live card sends, and that what it sends makes the same picture as the whole."""
+"""The frames of a live card build the same picture as the whole card."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from agentnb.models import ScriptedModel
 
 
 class Browser:
-    """Does with frames what the module in the browser does."""
+    """Applies frames as the browser module does."""
 
     def __init__(self) -> None:
         self.seq = -1
@@ -47,9 +47,9 @@ class Browser:
             assert frame["seq"] == self.seq + 1
         self.seq = frame["seq"]
         self.slots |= frame["slots"]
-        for one in frame["rounds"]:
-            known = self.rounds.get(one["index"], {})
-            self.rounds[one["index"]] = {key: one["html"].get(key) or known[key] for key in one["keys"]}
+        for round_ in frame["rounds"]:
+            known = self.rounds.get(round_["index"], {})
+            self.rounds[round_["index"]] = {key: round_["html"].get(key) or known[key] for key in round_["keys"]}
         self._stream(frame)
 
     def _stream(self, frame: dict[str, Any]) -> None:
@@ -85,9 +85,7 @@ PLACES = st.integers(0, len(STORY) - 1)
 
 @examples(200)
 @given(st.sets(PLACES), st.sets(PLACES, max_size=3), PLACES)
-def test_whenever_frames_are_sent_and_whatever_is_missed_the_browser_shows_the_whole(
-    sent: set[int], lost: set[int], end: int
-) -> None:
+def test_browser_shows_the_whole_card_despite_lost_frames(sent: set[int], lost: set[int], end: int) -> None:
     card, browser = LiveCard(), Browser()
     is_lost = True
     for place, item in enumerate(STORY[:end]):
@@ -110,7 +108,7 @@ def test_whenever_frames_are_sent_and_whatever_is_missed_the_browser_shows_the_w
     assert browser.picture() == other.picture()
 
 
-def test_frames_alone_make_the_same_picture_as_the_whole() -> None:
+def test_frames_alone_build_the_whole_card() -> None:
     card, browser = LiveCard(), Browser()
     browser.take(card.whole())
     for item in STORY:
@@ -124,19 +122,19 @@ def test_frames_alone_make_the_same_picture_as_the_whole() -> None:
         browser.take(card.whole())
 
 
-def test_a_frame_holds_only_what_has_changed() -> None:
+def test_frame_contains_only_changes() -> None:
     card = LiveCard()
     frames = []
     for item in STORY:
         card.take(item)
         frames.append(card.frame())
     assert card.frame() is None
-    told = [(one["index"], key) for frame in frames if frame for one in frame["rounds"] for key in one["html"]]
+    told = [(round_["index"], key) for frame in frames if frame for round_ in frame["rounds"] for key in round_["html"]]
     assert told.count((0, "text")) == 1
     assert told.count((0, "call:0")) == 2  # running, then done
 
 
-def test_frames_do_not_grow_with_the_rounds_before_them() -> None:
+def test_frame_size_does_not_grow_with_earlier_rounds() -> None:
     card, sizes = LiveCard(), dict.fromkeys(range(61), 0)
     for item in items_of(
         *[[f"Now number {number + 10}.", ToolCall("add", {"a": number + 10})] for number in range(60)], "Done."
@@ -150,19 +148,19 @@ def test_frames_do_not_grow_with_the_rounds_before_them() -> None:
 
 
 @pytest.mark.req("R0.73")
-def test_a_call_is_shown_as_running_before_it_has_a_result() -> None:
+def test_call_is_shown_as_running_before_its_result() -> None:
     card = LiveCard()
     seen = []
     for item in STORY:
         card.take(item)
-        for one in (card.frame() or {"rounds": []})["rounds"]:
-            seen += [html for key, html in one["html"].items() if key == "call:0"]
+        for round_ in (card.frame() or {"rounds": []})["rounds"]:
+            seen += [html for key, html in round_["html"].items() if key == "call:0"]
     assert "running" in seen[0] and "add" in seen[0]
     assert "ok" in seen[1]
 
 
 @pytest.mark.req("R3.13", "R3.37")
-def test_the_chip_tells_each_change_of_state() -> None:
+def test_chip_shows_each_change_of_state() -> None:
     card, said = LiveCard(), []
     for item in STORY:
         card.take(item)
@@ -172,7 +170,7 @@ def test_the_chip_tells_each_change_of_state() -> None:
     assert said[-1].startswith("Stopped") or said[-1] == "Done, 1 call failed"
 
 
-def test_the_list_on_its_board_counts_before_the_run_has_read_it() -> None:
+def test_todos_of_the_board_are_shown_before_they_are_read() -> None:
     card = LiveCard()
     for item in STORY[:3]:
         card.take(item)
@@ -180,7 +178,7 @@ def test_the_list_on_its_board_counts_before_the_run_has_read_it() -> None:
     assert frame is not None and "Look at &lt;b&gt;this" in frame["slots"]["todos"]
 
 
-def test_what_is_clicked_is_offered_only_where_it_can_be_heard() -> None:
+def test_controls_are_offered_only_where_clicks_arrive() -> None:
     heard, unheard = LiveCard(), LiveCard(controls=False)
     for card in (heard, unheard):
         card.take(STORY[0])
@@ -189,7 +187,7 @@ def test_what_is_clicked_is_offered_only_where_it_can_be_heard() -> None:
 
 
 def in_the_middle(*, upto: type[Event] = ToolStarted) -> tuple[LiveCard, int]:
-    """A card that has come as far as its first event of that kind, and the place of what comes next."""
+    """Return a card just after its first event of this kind, and the next position."""
     card = LiveCard()
     place = next(place for place, item in enumerate(STORY) if isinstance(item, upto)) + 1
     for item in STORY[:place]:
@@ -207,7 +205,7 @@ def slot(card: LiveCard, name: str) -> str:
     return str(card.whole()["slots"][name])
 
 
-def test_a_pause_that_was_asked_for_is_told_until_the_run_pauses_and_can_be_taken_back() -> None:
+def test_requested_pause_is_shown_and_can_be_undone() -> None:
     card, _ = in_the_middle()
     card.asked("pause")
     frame = card.frame()
@@ -222,14 +220,14 @@ def test_a_pause_that_was_asked_for_is_told_until_the_run_pauses_and_can_be_take
     assert 'data-do="pause"' in slot(card, "controls") and "Pausing" not in slot(card, "controls")
 
 
-def test_a_pause_that_is_taken_back_before_it_was_read_is_told_no_more() -> None:
+def test_pause_undone_before_it_was_read_disappears() -> None:
     card, _ = in_the_middle()
     card.asked("pause")
     card.asked("resume")
     assert "Pausing" not in slot(card, "controls") and 'data-do="pause"' in slot(card, "controls")
 
 
-def test_what_was_said_stands_at_the_end_until_the_run_has_read_it() -> None:
+def test_sent_message_stays_at_the_end_until_it_is_read() -> None:
     card, _ = in_the_middle()
     card.asked("say", "Look at <b>Gentoo</b>")
     card.asked("say", "and hurry")
@@ -237,20 +235,20 @@ def test_what_was_said_stands_at_the_end_until_the_run_has_read_it() -> None:
     assert slot(card, "asked").count("read in the next round") == 2
     commanded(card, "say", "Look at <b>Gentoo</b>")
     assert "Gentoo" not in slot(card, "asked") and "and hurry" in slot(card, "asked")
-    said = [html for one in card.whole()["rounds"] for html in one["html"].values() if "Gentoo" in html]
+    said = [html for round_ in card.whole()["rounds"] for html in round_["html"].values() if "Gentoo" in html]
     assert len(said) == 1 and "read in the next round" not in said[0]
     commanded(card, "say", "and hurry")
     assert slot(card, "asked") == ""
 
 
-def test_what_another_cell_asks_for_takes_nothing_from_the_card() -> None:
+def test_commands_from_another_cell_keep_the_card_complete() -> None:
     card, _ = in_the_middle()
     card.asked("say", "of the card")
     commanded(card, "say", "of another cell")
     assert "of the card" in slot(card, "asked")
 
 
-def test_words_of_a_reply_that_is_not_whole_are_kept_as_they_came() -> None:
+def test_streamed_deltas_are_kept_until_the_reply_is_complete() -> None:
     card = LiveCard()
     first = next(place for place, item in enumerate(STORY) if not isinstance(item, Event))
     for item in STORY[: first + 1]:
@@ -264,7 +262,7 @@ def test_words_of_a_reply_that_is_not_whole_are_kept_as_they_came() -> None:
 MANY = items_of(["Many.", *[ToolCall("add", {"a": number}) for number in range(60)]], "Done.")
 
 
-def test_a_call_is_drawn_when_it_has_changed_and_not_with_each_event(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_is_redrawn_only_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
     texts: list[int] = []
     call_html, text_html = live_card.call_html, live_card.text_html
@@ -283,7 +281,7 @@ def test_a_call_is_drawn_when_it_has_changed_and_not_with_each_event(monkeypatch
     for item in MANY:
         card.take(item)
         card.frame()
-    assert {drawn.count(place) for place in range(60)} == {2}  # as it begins, and with its result
+    assert {drawn.count(place) for place in range(60)} == {2}  # as it starts, and with its result
     assert texts.count(0) == 1
 
 
@@ -291,7 +289,7 @@ AGAIN = items_of(*[[ToolCall("add", {"a": 1})] for _ in range(4)], "Done.")
 
 
 @pytest.mark.parametrize("story", [STORY, MANY, AGAIN])
-def test_what_is_kept_is_what_would_be_drawn_anew(story: list[AnyEvent | Delta]) -> None:
+def test_cached_html_equals_a_fresh_drawing(story: list[AnyEvent | Delta]) -> None:
     card, events, findings = LiveCard(), [], LiveFindings()
     for item in story:
         card.take(item)
@@ -300,13 +298,13 @@ def test_what_is_kept_is_what_would_be_drawn_anew(story: list[AnyEvent | Delta])
         events.append(item)
         findings.take(item, card.run)
         form = Form(live=True, effects=effects_of(card.run.tools), marks=findings.marks)
-        shown = {one["index"]: (one["keys"], one["html"]) for one in card.whole()["rounds"]}
-        for one in card.run.rounds:
-            anew = round_pieces(one, form, user_messages=UserMessages(events).during(one.index))
-            assert shown[one.index] == (list(anew), anew)
+        shown = {round_["index"]: (round_["keys"], round_["html"]) for round_ in card.whole()["rounds"]}
+        for round_ in card.run.rounds:
+            anew = round_pieces(round_, form, user_messages=UserMessages(events).during(round_.index))
+            assert shown[round_.index] == (list(anew), anew)
 
 
-def test_effects_of_tools_that_came_later_are_shown() -> None:
+def test_effects_of_tools_added_later_are_shown() -> None:
     story = RunBuilder().add(ToolsChanged, tools=(ToolSpec("send", effects=("network",)),), reason="mcp_servers")
     card = LiveCard()
     for event in story.extend(*a_round(0, called("send"))).run.events:

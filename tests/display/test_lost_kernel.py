@@ -1,4 +1,4 @@
-"""The frame of a card whose kernel died, and the styles for what the page fills in."""
+"""The frame of a card whose kernel died, and the styles of the parts that the page fills in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agentnb.display.card.lost_kernel import inline_styles, remains_html
 from agentnb.display.css import inline_css, rules
 
 
-def test_it_says_what_to_type_and_that_the_run_was_interrupted() -> None:
+def test_interrupted_card_says_what_to_type() -> None:
     stored, in_memory = remains_html("20260504-120000-1507efae801"), remains_html()
     assert "The kernel was restarted, or died. Define your tools again, and run: " in stored
     assert re.findall(r"<code [^>]*>(.*?)</code>", stored) == ["%load_ext agentnb", "%agent recover 7efae801"]
@@ -19,7 +19,7 @@ def test_it_says_what_to_type_and_that_the_run_was_interrupted() -> None:
         assert html.count("data-rounds") == 1 and "<button" not in html
 
 
-def test_what_the_page_fills_in_gets_the_styles_of_a_saved_run() -> None:
+def test_placeholders_get_the_styles_of_a_saved_run() -> None:
     styles = inline_styles()
     assert styles and set(styles) <= set(rules())
     for name in rules():

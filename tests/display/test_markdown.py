@@ -1,4 +1,4 @@
-"""Markdown of a model: rendered, harmless whatever it is, and bounded."""
+"""Markdown of a model: rendered, harmless and bounded."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def inside(text: str) -> str:
 
 
 @pytest.mark.slow("240 texts, two dozen of them huge")
-def test_nothing_hostile_becomes_markup_and_html_grows_with_the_text_only(subtests: pytest.Subtests) -> None:
+def test_hostile_text_never_becomes_markup_and_html_growth_is_bounded(subtests: pytest.Subtests) -> None:
     for place, one in enumerate(CORPUS):
         with subtests.test(one.name):
             html = markdown_html(one.text)
             check_is_harmless(html)
             if place % size(3, nightly=1) == 0:
                 check_is_harmless(inline_css(html))
-            assert [found for found in one.never if found in html] == []
-            # What the browser's form adds to a link is not the text's doing, and at most as much again for each.
+            assert [markup for markup in one.never if markup in html] == []
+            # Links get attributes in the browser's form, at most as long again for each.
             assert len(html) <= 3 * GROWTH * min(len(one.text), markdown.MAX_CHARACTERS) + 2_000
 
 
@@ -68,7 +68,7 @@ def test_markdown_is_rendered(subtests: pytest.Subtests) -> None:
             assert inside(text) == html
 
 
-def test_formulas_are_typeset_and_other_tex_stays_as_it_was_written(subtests: pytest.Subtests) -> None:
+def test_formulas_are_typeset_and_other_tex_stays_verbatim(subtests: pytest.Subtests) -> None:
     for text in ["$x_1$", "$a*b*c$", "\\(a_b\\)", "\\[\\frac{1}{2}\\,c\\]", "$$\na * b * c\n$$", "it is $5*x*y$."]:
         with subtests.test(text=text):
             assert fragment(text).count("<math ") == 1 and "$" not in fragment(text) and "\\" not in fragment(text)
@@ -77,7 +77,7 @@ def test_formulas_are_typeset_and_other_tex_stays_as_it_was_written(subtests: py
             assert fragment(text) == f"<p>{text}</p>\n"
 
 
-def test_a_dollar_alone_is_a_dollar(subtests: pytest.Subtests) -> None:
+def test_lone_dollar_is_a_dollar(subtests: pytest.Subtests) -> None:
     cases = [
         ("$5 *and* $10", "$5 <em>and</em> $10"),
         ("from $ 5 *and* $, so", "from $ 5 <em>and</em> $, so"),
@@ -92,7 +92,7 @@ def test_a_dollar_alone_is_a_dollar(subtests: pytest.Subtests) -> None:
             assert inside(text) == f"<p>{html}</p>"
 
 
-def test_a_table_keeps_its_alignment_without_style() -> None:
+def test_table_keeps_its_alignment_without_style() -> None:
     html = inside("|a|b|c|\n|:-|-:|-|\n|1|2|3|")
     assert (
         '<th class="agentnb-cell-left">a</th><th class="agentnb-cell-right">b</th><th class="agentnb-cell-left">c</th>' in html
@@ -103,7 +103,7 @@ def test_a_table_keeps_its_alignment_without_style() -> None:
     assert "style" not in html
 
 
-def test_a_heading_is_a_bold_paragraph_and_stays_out_of_the_notebooks_contents(subtests: pytest.Subtests) -> None:
+def test_heading_becomes_a_bold_paragraph_outside_the_notebook_contents(subtests: pytest.Subtests) -> None:
     for text in ["# A *b*", "###### A *b*", "A *b*\n===", "A *b*\n---"]:
         with subtests.test(text=text):
             assert inside(text) == "<p><strong>A <em>b</em></strong></p>"
@@ -127,14 +127,14 @@ def test_code_has_the_colours_of_its_language() -> None:
     assert "<span" not in fragment("```python\n" + "x = 1\n" * 4_000 + "```")
 
 
-def test_links_open_beside_the_notebook_and_tell_nothing() -> None:
+def test_links_open_beside_the_notebook_and_send_no_referrer() -> None:
     html = inside('[a](https://a.example/?x=1&y=2 "title") <me@a.example>')
     told = ' target="_blank" rel="noopener noreferrer nofollow"'
     assert f'<a href="https://a.example/?x=1&amp;y=2"{told}>a</a>' in html
     assert f'<a href="mailto:me@a.example"{told}>me@a.example</a>' in html
 
 
-def test_an_address_that_is_not_of_the_web_is_text(subtests: pytest.Subtests) -> None:
+def test_address_outside_the_web_is_text(subtests: pytest.Subtests) -> None:
     cases = [
         ("[data](../penguins.csv)", "data (../penguins.csv)"),
         ("[*x*](ftp://a.example)", "<em>x</em> (ftp://a.example)"),
@@ -149,7 +149,7 @@ def test_an_address_that_is_not_of_the_web_is_text(subtests: pytest.Subtests) ->
             assert inside(text) == f"<p>{shown}</p>"
 
 
-def test_a_picture_becomes_its_words_and_its_address(subtests: pytest.Subtests) -> None:
+def test_picture_becomes_its_words_and_its_address(subtests: pytest.Subtests) -> None:
     cases = [
         ("![a *b*\nc](https://a.example/x.png)", "a b c", "https://a.example/x.png"),
         ("![](https://a.example/x.png)", "https://a.example/x.png", "https://a.example/x.png"),
@@ -165,33 +165,33 @@ def test_a_picture_becomes_its_words_and_its_address(subtests: pytest.Subtests) 
             assert "<img" not in html
 
 
-def test_a_long_text_is_cut_and_says_so_outside_of_its_fences() -> None:
+def test_long_text_is_cut_with_a_note_outside_the_fence() -> None:
     html = markdown_html("```\n" + "x" * 200, most=104)
     assert f">{'x' * 100}</code></pre>" in html
     assert html.endswith('<p class="agentnb-md-left-out">… (100 more characters)</p></div>')
     assert "more characters" not in markdown_html("x" * 104, most=104)
 
 
-def test_what_nests_too_deep_stands_as_it_was_written(subtests: pytest.Subtests) -> None:
+def test_too_deep_nesting_stays_as_written(subtests: pytest.Subtests) -> None:
     for text in ["> " * 100 + "x", "- " * 100 + "x", "> - " * 40 + "x", "1. > " * 40 + "x"]:
         with subtests.test(text=text):
             assert fragment(text).startswith("<pre><code>")
             assert visible_text(fragment(text)) == text
 
 
-def test_emphasis_that_nests_too_deep_stands_as_it_was_written() -> None:
+def test_too_deep_emphasis_stays_as_written() -> None:
     text = "*a **b " * 200 + "c** d* " * 200
     assert inside(text) == f"<p>{text.strip()}</p>"
 
 
-def test_what_nests_as_people_write_is_rendered() -> None:
+def test_normal_nesting_is_rendered() -> None:
     html = fragment("\n".join("  " * depth + f"- {depth}" for depth in range(20)))
     assert html.count("<ul>") == 20
     assert visible_text(html) == " ".join(map(str, range(20)))
 
 
 @pytest.mark.slow("texts of 25,000 brackets, at night of 100,000")
-def test_brackets_do_not_look_at_the_rest_of_the_text_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parsing_brackets_takes_linear_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     from markdown_it.parser_inline import ParserInline
 
     steps = 0
@@ -208,7 +208,7 @@ def test_brackets_do_not_look_at_the_rest_of_the_text_again_and_again(monkeypatc
     assert steps < size(5_000_000, nightly=20_000_000)
 
 
-def test_a_failing_library_does_not_keep_the_text_from_the_person(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_shown_when_the_library_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
         def render(self, text: str) -> str:
             raise RecursionError(text)
@@ -217,33 +217,33 @@ def test_a_failing_library_does_not_keep_the_text_from_the_person(monkeypatch: p
     assert inside("a <b> *c*") == "<pre><code>a &lt;b&gt; *c*</code></pre>"
 
 
-def test_the_sanitiser_holds_where_the_parser_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Markup as if the parser had let it through."""
+def test_sanitizer_holds_where_the_parser_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uses markup as if the parser had let it through."""
 
     class Open:
         def render(self, text: str, env: object) -> str:
             return text
 
     monkeypatch.setattr(markdown, "parser", Open)
-    for one in CORPUS:
-        if len(one.text) < 20_000:
-            # The sanitiser closes what is open only inside of it: this is what keeps the card whole.
-            check_is_harmless(markdown_html(one.text))
+    for sample in CORPUS:
+        if len(sample.text) < 20_000:
+            # The sanitizer closes only its own open elements; this keeps the card whole.
+            check_is_harmless(markdown_html(sample.text))
     kept = fragment(
         '<p id="x" class="y" style="z" title="t" onclick="w">a<script>b</script><img src="https://a.example/x"></p>'
     )
     assert kept == "<p>a</p>"
 
 
-def test_directions_and_escapes_are_replaced_even_when_written_as_entities() -> None:
+def test_direction_and_escape_characters_are_replaced_even_as_entities() -> None:
     assert inside("a\x1b[31m &#x202e;b \u2066 &#27;") == "<p>a\ufffd[31m \ufffdb \ufffd \ufffd</p>"
 
 
-def test_halves_of_characters_are_joined_or_replaced() -> None:
+def test_surrogates_are_joined_or_replaced() -> None:
     assert visible_text(markdown_html("\ud83d\ude00 \ud83d")) == "😀 \ufffd"
 
 
-def test_tables_that_fill_up_their_rows_do_not_add_up() -> None:
+def test_tables_with_padded_rows_do_not_multiply() -> None:
     from agentnb.display.markdown.markdown_parser import MAX_TOKENS, top_blocks
 
     table = "|a" * 250 + "\n" + "|-" * 250 + "\n" + "a\n" * 250 + "\n---\n"

@@ -1,4 +1,4 @@
-"""Nested runs at the tool call that began them, and many runs in one line."""
+"""Nested runs at the tool call that started them, and many runs on one line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agentnb.tools.tool import ToolContext
 
 
 class Watching:
-    """Watches a run as a card does."""
+    """Watches a run like a card."""
 
     def __init__(self) -> None:
         self.card = LiveCard()
@@ -47,7 +47,7 @@ agent = partial(agent_of, guidance="off", todos=False)
 
 
 def run_with(count: int, depth: int = 1) -> tuple[Run, Watching, list[str]]:
-    """Return a run whose one call begins so many runs, each of which begins one if they are to be deeper; and its frames."""
+    """Return a run whose call starts this many nested runs, each with a child if deeper; and its frames."""
     frames: list[str] = []
     watching, go = Watching(), asyncio.Event()
 
@@ -81,7 +81,7 @@ def run_with(count: int, depth: int = 1) -> tuple[Run, Watching, list[str]]:
     return run, watching, frames
 
 
-def test_a_few_are_shown_one_by_one_live_and_saved_and_open_to_their_rounds() -> None:
+def test_few_nested_runs_are_listed_live_and_saved() -> None:
     run, watching, frames = run_with(2)
     assert "Done" not in frames[0] and "Done" in frames[-1]
     saved = run_html(run, nested=watching.card.nested.html)
@@ -89,11 +89,11 @@ def test_a_few_are_shown_one_by_one_live_and_saved_and_open_to_their_rounds() ->
         assert html.count("agentnb-nested-summary") == 2 and "helper-0" in html and "part 1" in html
         assert "<done>" not in html and "&lt;done&gt; at 0" in html
     assert "%agent load" not in saved
-    opened = watching.card.nested.html("c", {f"nested:{one.run_id}": True for one in watching.card.nested._few["c"]})
+    opened = watching.card.nested.html("c", {f"nested:{child.run_id}": True for child in watching.card.nested._few["c"]})
     assert opened.count(" open") == 2
 
 
-def test_agent_that_is_a_tool_is_shown_at_its_call_live_and_saved() -> None:
+def test_agent_as_a_tool_is_shown_at_its_call() -> None:
     frames, watching = list[str](), Watching()
 
     async def look() -> str:
@@ -113,29 +113,29 @@ def test_agent_that_is_a_tool_is_shown_at_its_call_live_and_saved() -> None:
     assert "Found it." not in frames[0] and "Found it." in saved
 
 
-def test_more_are_one_line_and_their_runs_are_let_go() -> None:
+def test_many_nested_runs_are_one_line_and_are_released() -> None:
     run, watching, frames = run_with(nested.MAX_CARDS + 1)
     saved = run_html(run, nested=watching.card.nested.html)
     assert "5 runs" in frames[-1] and "5 done" in saved and "agentnb-nested-summary" not in saved
     assert watching.card.nested._few["c"] == [] and watching.card.nested._many["c"]._live == {}
 
 
-def test_nested_runs_are_shown_within_nested_runs_up_to_a_depth() -> None:
+def test_nested_runs_are_shown_up_to_a_depth() -> None:
     _, watching, _ = run_with(1, depth=5)
     assert watching.card.nested.html("c", {}).count("agentnb-nested-summary") == nested.MAX_DEPTH
 
 
-def test_runs_from_the_log_of_a_call_are_listed_in_each_form(tmp_path: Path) -> None:
+def test_runs_logged_by_a_call_are_listed_in_each_form(tmp_path: Path) -> None:
     run, _, _ = run_with(60)
     begun = run.rounds[0].records[0].nested
-    assert len(begun) == 60 and {one.agent for one in begun} == {"helper-0"}
+    assert len(begun) == 60 and {child.agent for child in begun} == {"helper-0"}
     page = save_trace(run, tmp_path / "run.html").read_text(encoding="utf-8")
     for form, command in ((run_text(run), "run "), (str(run_html(run)), "%agent load "), (page, "%agent load ")):
         assert f"{command}{begun[-1].run_id}" in form and "helper-0" in form
         assert begun[0].run_id not in form and "earlier runs" in form
 
 
-def test_runs_of_inner_calls_are_listed_below_them_in_each_form(tmp_path: Path) -> None:
+def test_runs_of_inner_calls_are_listed_in_each_form(tmp_path: Path) -> None:
     frames, watching, go = list[str](), Watching(), asyncio.Event()
 
     async def hold() -> str:
@@ -173,7 +173,7 @@ def test_runs_of_inner_calls_are_listed_below_them_in_each_form(tmp_path: Path) 
     assert "agentnb-nested-summary" in saved and "%agent load" not in saved
 
 
-def test_runs_of_the_tools_of_steps_are_listed_in_each_form(tmp_path: Path) -> None:
+def test_runs_of_step_tools_are_listed_in_each_form(tmp_path: Path) -> None:
     async def begin(context: ToolContext) -> str:
         """Begin a run."""
         return str((await context.start_run(agent("Ended.", name="helper"), "part")).text)
@@ -194,7 +194,7 @@ def test_runs_of_the_tools_of_steps_are_listed_in_each_form(tmp_path: Path) -> N
     ]
 
 
-def test_a_call_that_begins_no_runs_shows_none() -> None:
+def test_call_without_runs_shows_none() -> None:
     assert NestedRuns().html("c", {}) == "" and NestedRuns().changes("c") == 0
 
 
@@ -209,7 +209,7 @@ def test_many_runs_are_counted_by_state_with_time_and_cost(snapshot: Snapshot) -
         many.add(name, run)
     for name in "ab":
         many.ended(name)
-        many.ended(name)  # told twice, counted once
+        many.ended(name)  # reported twice, counted once
     assert many.text == snapshot and not many.is_over
     assert 'value="2"' in many.html() and "agentnb-many-lines" not in many.html() and "agentnb-active" in many.html()
     for event in done.events:
@@ -220,7 +220,7 @@ def test_many_runs_are_counted_by_state_with_time_and_cost(snapshot: Snapshot) -
     assert html.index("fails here") < html.index("works") and "agentnb-bad" in html
 
 
-def test_the_list_of_many_runs_is_bounded_and_keeps_the_failed_ones() -> None:
+def test_long_list_of_runs_is_bounded_and_keeps_failures() -> None:
     done, failed, many = asyncio.run(agent("Done.").run("works")), failed_run(), ManyRuns()
     for n in range(MAX_LISTED + 20):
         many.add(f"d{n}", done)
@@ -231,7 +231,7 @@ def test_the_list_of_many_runs_is_bounded_and_keeps_the_failed_ones() -> None:
     assert html.count("works") == MAX_LISTED and "fails here" in html and "20 more" in html
 
 
-def test_many_runs_have_the_worst_tone_of_their_ends() -> None:
+def test_many_runs_have_their_worst_tone() -> None:
     many, passed = ManyRuns(), expectations_extension(["rounds == 1"])
     unchecked = asyncio.run(agent("Done.").run("works"))
     checked = asyncio.run(Agent(ScriptedModel(["Done."]), extensions=[passed]).run("works"))
@@ -241,14 +241,14 @@ def test_many_runs_have_the_worst_tone_of_their_ends() -> None:
         assert f"agentnb-chip agentnb-{tone}" in many.html()
 
 
-def test_the_watcher_of_a_nested_run_counts_events_only() -> None:
+def test_watcher_of_a_nested_run_counts_events_only() -> None:
     run, watching, _ = run_with(1)
     (one,) = watching.card.nested._few["c"]
     assert watching.changes == sum(isinstance(event, Event) for event in one.run.events)
     assert isinstance(one.run.events[-1], RunFinished) and one.is_over and run.status == "completed"
 
 
-def test_of_the_runs_of_very_many_calls_only_the_newest_are_kept_whole() -> None:
+def test_only_the_newest_nested_runs_are_kept_whole() -> None:
     runs = NestedRuns()
     for number in range(nested.MAX_KEPT + 50):
         run = RunBuilder(run_id=f"r-{number}").round("Done.").run

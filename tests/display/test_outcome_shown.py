@@ -1,4 +1,4 @@
-"""An outcome beside the state: in the card's head, in the lists of the trace browser, and at steps that used a substitute."""
+"""The outcome beside the status: in the card's header, in the trace browser, and at steps with a substitute."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentnb.store.summaries import summary
 
 
 def scored(score: float | None = None) -> Run:
-    """A run that completed, with this recorded reward."""
+    """Return a completed run with this recorded reward."""
     story = RunBuilder().round("Your order has been exchanged.")
     if score is not None:
         story.add(OutcomeGiven, assessment=Assessment(outcome_of(score), "trace", "reward", score))
@@ -28,12 +28,12 @@ def scored(score: float | None = None) -> Run:
 
 
 def marks(html: str) -> list[tuple[str, str]]:
-    """The tone and the words of each mark."""
-    found = re.findall(r'class="agentnb-chip agentnb-(\w+)"[^>]*>(.*?)</span>([^<]*)</span>', html, re.DOTALL)
-    return [(tone, words.strip()) for tone, _, words in found]
+    """Return the tone and the words of each mark."""
+    matches = re.findall(r'class="agentnb-chip agentnb-(\w+)"[^>]*>(.*?)</span>([^<]*)</span>', html, re.DOTALL)
+    return [(tone, words.strip()) for tone, _, words in matches]
 
 
-def test_outcome_is_a_second_mark_and_a_failed_task_is_not_green() -> None:
+def test_outcome_has_its_own_mark_and_failure_is_not_green() -> None:
     cases = {
         None: [("neutral", "Done, not checked")],
         0.0: [("neutral", "Done"), ("bad", "failed: reward 0")],
@@ -57,7 +57,7 @@ def test_trace_browser_shows_and_filters_outcomes() -> None:
     assert [listed.count(word) for word in ("✗", "reward")] == [2, 3]
 
 
-def test_lists_of_stored_runs_have_the_outcome_and_no_green_for_a_failed_task() -> None:
+def test_run_lists_show_the_outcome_and_failure_is_not_green() -> None:
     told = {}
     for score in (None, 0.0, 1.0):
         run = scored(score)
@@ -67,7 +67,7 @@ def test_lists_of_stored_runs_have_the_outcome_and_no_green_for_a_failed_task() 
     assert "✗</span> reward 0" in told[0.0]
 
 
-def test_step_that_used_a_substitute_is_marked_in_graph_list_and_head() -> None:
+def test_step_with_a_substitute_is_marked_everywhere() -> None:
     def weigh(crate: str) -> float:
         return {"small": 1.5}[crate]
 

@@ -1,4 +1,4 @@
-"""The page of a run: whole, of itself, and nothing in it that acts."""
+"""The page of a run: whole, self-contained and passive."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def plain_run() -> Run:
     return Agent(ScriptedModel(script), tools=[essay]).run_sync("What is\nit <i>?")
 
 
-def test_the_page_tells_all_of_the_run() -> None:
+def test_page_shows_the_whole_run() -> None:
     run = plain_run()
     page = page_html(run)
     words = visible_text(page)
-    for told in (
+    for expected in (
         "Asked: What is it <i>?",
         "It is 3 <b>.",
         "essay",
@@ -45,18 +45,18 @@ def test_the_page_tells_all_of_the_run() -> None:
         run.id,
         "• Done, not checked",
     ):
-        assert told in words, told
+        assert expected in words, expected
     assert f"{run.id} · {run.started_at:%Y-%m-%d %H:%M} UTC · {len(run.events)} events" in words
     assert words.count("what the model saw") + words.count("guidance") >= 2
-    assert words.count("line 2500 ") == 1  # the request of the next round shows it cut: it stands in full right above
+    assert words.count("line 2500 ") == 1  # the next request shows it cut; it is whole right above
 
 
 def marked(of: int) -> str:
-    """A text of about so many characters, with a mark in its middle."""
+    """Return a text of about this many characters with a mark in its middle."""
     return "x\n" * (of // 4) + "MIDDLE" + "y\n" * (of // 4)
 
 
-def test_what_a_page_leaves_out_it_says_and_where_that_is(subtests: pytest.Subtests) -> None:
+def test_page_says_what_it_leaves_out_and_where_that_is(subtests: pytest.Subtests) -> None:
     def choose(kind: str) -> str:
         """Chooses."""
         return kind
@@ -81,15 +81,15 @@ def test_what_a_page_leaves_out_it_says_and_where_that_is(subtests: pytest.Subte
         with subtests.test(name):
             prompt = settings.pop("prompt", "go")
             run = Agent(ScriptedModel(script), **{"tools": [long], **settings}).run_sync(prompt)
-            told = visible_text(page_html(run))
-            assert mark in told or (LEFT_OUT in told and f"{run.id}.jsonl" in told)
+            text = visible_text(page_html(run))
+            assert mark in text or (LEFT_OUT in text and f"{run.id}.jsonl" in text)
 
 
-def test_a_page_that_holds_all_says_nothing_of_what_it_leaves_out() -> None:
+def test_complete_page_has_no_note_of_omissions() -> None:
     assert LEFT_OUT not in visible_text(page_html(plain_run()))
 
 
-def test_the_page_needs_nothing_but_itself() -> None:
+def test_page_is_self_contained() -> None:
     page = page_html(plain_run())
     check_is_harmless(page, document=True)
     shown = re.sub(r'<a [^>]*href="https?://[^"]*"[^>]*>', "", page)
@@ -99,38 +99,38 @@ def test_the_page_needs_nothing_but_itself() -> None:
     assert "<script" not in page
 
 
-def test_the_policy_stands_before_anything_it_is_for() -> None:
+def test_security_policy_precedes_everything_it_covers() -> None:
     page = page_html(plain_run())
     assert page.index("Content-Security-Policy") < page.index("<title") < page.index("<style") < page.index("<body")
 
 
-def test_the_title_is_the_first_words_of_the_prompt() -> None:
+def test_title_is_the_first_words_of_the_prompt() -> None:
     assert "<title>What is it &lt;i&gt;? · agentnb</title>" in page_html(plain_run())
 
 
 @pytest.mark.parametrize("name", ["run.html", "run.HTML", "run.htm"])
-def test_a_name_of_a_page_makes_a_page(tmp_path: Path, name: str) -> None:
+def test_html_file_name_saves_a_page(tmp_path: Path, name: str) -> None:
     path = save_trace(plain_run(), tmp_path / name)
     assert path == tmp_path / name
     assert path.read_text("utf-8").startswith("<!doctype html>\n<html")
-    assert [one.name for one in tmp_path.iterdir()] == [name]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_any_other_name_makes_a_log_that_can_be_loaded(tmp_path: Path) -> None:
+def test_other_file_names_save_a_loadable_log(tmp_path: Path) -> None:
     run = plain_run()
     assert load_trace(save_trace(run, str(tmp_path / "run.jsonl"))) == run
 
 
 @pytest.mark.parametrize("name", ["run.html", "run.jsonl"])
-def test_what_cannot_be_written_says_so(tmp_path: Path, name: str) -> None:
+def test_unwritable_target_raises_a_clear_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / name).mkdir()
     for path in (tmp_path / "file" / name, tmp_path / name):
         with pytest.raises(StoreError, match="cannot be saved as"):
             save_trace(plain_run(), path)
-    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(["file", name])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["file", name])
 
 
-def test_halves_of_characters_do_not_keep_a_page_from_being_written(tmp_path: Path) -> None:
+def test_surrogates_do_not_break_writing_a_page(tmp_path: Path) -> None:
     run = Agent(ScriptedModel(["a\ud83d b"])).run_sync("c\udcff")
     assert "<html" in save_trace(run, tmp_path / "run.html").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Pictures that tools gave, in the card of a run."""
+"""Pictures from tools in the card of a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def picture(kind: str = "PNG", width: int = 40) -> bytes:
 
 
 def run_with(*results: Any) -> Run:
-    """A run of which each round got one of these."""
+    """Return a run in which each round got one of these results."""
     left = list(results)
 
     def look(number: int) -> Any:
@@ -46,7 +46,7 @@ def run_with(*results: Any) -> Run:
 
 
 class Images(HTMLParser):
-    """Gathers the attributes of the pictures, and the names of all tags."""
+    """Collects the attributes of pictures and the names of all tags."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def shown_bytes(image: dict[str, str]) -> bytes:
     return b64decode(image["src"].partition(";base64,")[2])
 
 
-def test_a_picture_stands_in_the_card_of_its_call_with_its_words(subtests: pytest.Subtests) -> None:
+def test_picture_is_in_the_card_of_its_call_with_words(subtests: pytest.Subtests) -> None:
     for kind in ["PNG", "JPEG", "GIF", "WEBP"]:
         with subtests.test(kind=kind):
             data = picture(kind)
@@ -79,16 +79,16 @@ def test_a_picture_stands_in_the_card_of_its_call_with_its_words(subtests: pytes
             assert set(image) == KEPT
 
 
-def test_each_picture_has_the_words_before_it() -> None:
+def test_each_picture_has_the_preceding_text() -> None:
     run = run_with([Text("Look:"), picture(width=10), "and", picture(width=20)])
     assert [image["alt"] for image in images_of(run)] == ["a picture of 10 x 30 pixels", "a picture of 20 x 30 pixels"]
 
 
-def test_text_tells_of_pictures_too() -> None:
+def test_text_form_mentions_pictures() -> None:
     assert "→ a picture of 40 x 30 pixels" in run_text(run_with(picture()))
 
 
-def test_bytes_that_are_no_picture_are_not_shown_whatever_they_are_called(subtests: pytest.Subtests) -> None:
+def test_bytes_that_are_not_a_picture_are_never_shown(subtests: pytest.Subtests) -> None:
     for data in [b"png", b"<svg onload=x>", b"<script>x</script>", b"", picture()[:60]]:
         with subtests.test(data=data):
             outcome = ToolOutcome(True, (Text("a picture"), Image('image/png"onerror="x', data)))
@@ -97,13 +97,13 @@ def test_bytes_that_are_no_picture_are_not_shown_whatever_they_are_called(subtes
             assert Images(shown).images == [] and "<script" not in shown and "<svg" not in shown
 
 
-def test_the_media_type_is_that_of_the_bytes() -> None:
+def test_media_type_comes_from_the_bytes() -> None:
     (image,) = images_of(run_with(ToolOutcome(True, (Image('text/html"onerror="x', picture()),))))
     assert image["src"].startswith("data:image/png;base64,") and set(image) == KEPT
 
 
 @pytest.mark.parametrize("hostile", ['" onload="x', "<script>x</script>", "'><img src=x>"])
-def test_hostile_words_of_a_picture_are_only_words(hostile: str) -> None:
+def test_hostile_alt_text_stays_text(hostile: str) -> None:
     saved = run_html(run_with(ToolOutcome(True, (Text(hostile), Image("image/png", picture())))))
     check_is_harmless(saved)
     shown = Images(saved)
@@ -111,18 +111,18 @@ def test_hostile_words_of_a_picture_are_only_words(hostile: str) -> None:
     assert image["alt"] == hostile and set(image) == KEPT and "script" not in shown.tags
 
 
-def test_pictures_are_shown_when_the_run_has_ended_and_not_each_time_it_is_drawn_before() -> None:
+def test_pictures_are_shown_only_after_the_run_has_ended() -> None:
     run = run_with(picture(width=10), picture(width=20))
     drawn: dict[int, Html] = {}
     growing = Run()
     for event in run.events:
         growing.apply(event)
         assert Images(running_html(growing, drawn=drawn)).images == []
-    assert not any("<img" in one for one in drawn.values()) and sorted(drawn) == [0, 1, 2]
+    assert not any("<img" in html for html in drawn.values()) and sorted(drawn) == [0, 1, 2]
     assert len(images_of(growing)) == 2 and run_html(growing) == run_html(run)
 
 
-def test_of_more_pictures_than_a_notebook_should_hold_the_last_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_last_pictures_within_the_size_limit_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     datas = [picture(width=width) for width in (10, 20, 30)]
     for module in (finished, transcript):
         monkeypatch.setattr(module, "MAX_OF_PICTURES", len(datas[1]) + len(datas[2]))

@@ -34,7 +34,7 @@ from agentnb.notebook.views import TerminalView
 
 
 def until(events: Sequence[AnyEvent], kind: type[Any], count: int = 1) -> list[AnyEvent]:
-    """The events up to the one that is the so-manieth of its kind."""
+    """Return the events up to the n-th of this kind."""
     places = [place for place, event in enumerate(events, 1) if isinstance(event, kind)]
     return [*events[: places[count - 1]]]
 
@@ -56,7 +56,7 @@ def test_each_plan_is_a_list_of_its_steps(run: Run, snapshot: Snapshot) -> None:
     assert "4 plans" in lines[0]
 
 
-def test_plan_that_aborts_says_what_was_not_run(snapshot: Snapshot) -> None:
+def test_aborted_plan_lists_steps_not_run(snapshot: Snapshot) -> None:
     text = run_text(blocked_run())
     assert text[text.index("✗ Plan 4") :].splitlines()[:6] == snapshot
 
@@ -72,7 +72,7 @@ def test_finished_card_lists_the_plans_and_hides_their_calls(run: Run) -> None:
     assert whole.count('The plan asked you Which day? Your function: {"day":"Monday"}') == 1
 
 
-def test_graph_is_the_loop_and_has_no_steps_of_plans(run: Run) -> None:
+def test_graph_shows_the_loop_without_plan_steps(run: Run) -> None:
     shown = words_in(str(workflow_html(run)))
     assert shown.startswith("✓ plan done task llm/core:plan 4 times") and "reply" not in shown
     assert "✓ exec done task llm/exec:run_plan 3 times 3 times leads to plan" in shown, "its last skip ends the loop"
@@ -85,7 +85,7 @@ def test_page_and_short_forms_show_the_plans_too(run: Run) -> None:
     before = until(run.events, StepAttempted)
     waiting = words_in(running_html(Run.from_events(before)))
     assert "○ 4 tides_fetch" in waiting and "1 attempt failed waits to retry" in waiting
-    assert "1 of 5 done, 1 dropped running" in waiting, "the mark of a plan says what goes on"
+    assert "1 of 5 done, 1 dropped running" in waiting, "the mark of a plan shows the current activity"
     again = Run.from_events(run.events[: len(before) + 1])
     assert "● 2 tides_fetch" in words_in(running_html(again)) and "no such <station>" in words_in(running_html(again))
 
@@ -97,7 +97,7 @@ def test_plans_follow_the_task_that_makes_them() -> None:
     assert shown.index("✓ plan ") < shown.index("Plan 1") < shown.index("✓ after ")
 
 
-def test_runs_of_a_path_are_those_of_the_step_that_is_open(run: Run) -> None:
+def test_nested_runs_of_a_path_belong_to_the_open_step(run: Run) -> None:
     def nested(path: str, folds: Mapping[str, bool]) -> Html:
         return Html(f"runs of {path}")
 
@@ -110,7 +110,7 @@ def test_live_card_sends_only_the_steps_that_changed(run: Run) -> None:
     card, sent = LiveCard(), []
     for event in until(run.events, PlanProposed, 2):
         card.take(event)
-        sent += [[*one["html"]] for one in (card.frame() or {"rounds": []})["rounds"]]
+        sent += [[*round_["html"]] for round_ in (card.frame() or {"rounds": []})["rounds"]]
     assert ["plan:1", *[f"plan:1:{n}" for n in range(5)]] in sent
     assert max(len(keys) for keys in sent[4:-4]) <= 4
     pieces = pieces_of(card)
@@ -118,7 +118,7 @@ def test_live_card_sends_only_the_steps_that_changed(run: Run) -> None:
     assert 'data-fold="plan:1">' in pieces["plan:1"], "earlier plans are folded"
 
 
-def test_frames_give_the_picture_of_the_whole(run: Run) -> None:
+def test_frames_build_the_whole_card(run: Run) -> None:
     events, fresh = until(run.events, StepFinished, 6), LiveCard()
     card, slots, pieces = LiveCard(), {}, {}
     for event in events:
@@ -126,8 +126,8 @@ def test_frames_give_the_picture_of_the_whole(run: Run) -> None:
         fresh.take(event)
         frame = card.frame() or {"slots": {}, "rounds": []}
         slots |= frame["slots"]
-        for one in frame["rounds"]:
-            pieces = {key: one["html"].get(key, pieces.get(key)) for key in one["keys"]}
+        for round_ in frame["rounds"]:
+            pieces = {key: round_["html"].get(key, pieces.get(key)) for key in round_["keys"]}
     assert pieces == pieces_of(card) == pieces_of(fresh) and slots == card.whole()["slots"]
 
 
@@ -139,12 +139,12 @@ def test_steps_that_a_limit_left_are_not_pending() -> None:
         assert "pending" not in shown and "not run" in shown
 
 
-def test_head_of_a_plan_without_a_planner_counts_no_task() -> None:
+def test_header_of_a_plan_without_planner_counts_no_task() -> None:
     run = Plan.read({"steps": [{"type": "tool", **fetch("brest")}]}).run_sync(tools=[tides_fetch], show=False)
     assert "1 plan" in words_in(compact_html(run)) and "2 steps" not in words_in(run_html(run))
 
 
-def test_question_of_a_step_stands_below_it(subtests: pytest.Subtests) -> None:
+def test_question_of_a_step_is_below_it(subtests: pytest.Subtests) -> None:
     before = {"of a step": ("plan:1:0", ASKING), "for arguments": ("plan:1:1", LACKING)}
     before["of the plan"] = ("plan:1", plan_of(fetch("brest"), elicitation=ASKED_DAY))
     for name, (key, reply) in before.items():
@@ -192,7 +192,7 @@ def test_no_text_of_a_plan_becomes_markup(subtests: pytest.Subtests) -> None:
                 )
 
 
-def test_progress_in_a_shell_tells_plans_and_tools(run: Run, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shell_progress_shows_plans_and_tools(run: Run, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress()
     for event in until(run.events, StepFinished, 7):
         progress(event)
@@ -200,14 +200,14 @@ def test_progress_in_a_shell_tells_plans_and_tools(run: Run, snapshot: Snapshot,
     assert [re.sub(r" in (under )?\d.*?s\b", "", line) for line in lines if not line.startswith("run ")] == snapshot
 
 
-def test_terminal_of_a_script_tells_plans_and_tools(run: Run, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> None:
+def test_script_terminal_shows_plans_and_tools(run: Run, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> None:
     view = TerminalView()
     for event in until(run.events, PlanProposed, 2):
         view(event)
     assert re.sub(r"  \d+ ms", "", capsys.readouterr().out).splitlines() == snapshot
 
 
-def test_what_a_tool_prints_is_below_its_step(run: Run) -> None:
+def test_prints_of_a_tool_are_below_its_step(run: Run) -> None:
     card = LiveCard()
     for event in until(run.events, ToolStarted):
         card.take(event)

@@ -1,4 +1,4 @@
-"""A plan as it is shown: each step, what it asks, and how it is run."""
+"""The view of a plan: each step, its question, and how it runs."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ CHAT: dict[str, Any] = {
 
 
 def test_plans_of_both_forms_are_shown_as_text(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
-    for name, given in {"planner": PLANNER, "chat": CHAT, "no steps": {"steps": []}}.items():
+    for name, plan in {"planner": PLANNER, "chat": CHAT, "no steps": {"steps": []}}.items():
         with subtests.test(name):
-            assert plan_text(Plan.read(given), "mine") == snapshot
+            assert plan_text(Plan.read(plan), "mine") == snapshot
 
 
-def test_html_says_what_the_text_says(subtests: pytest.Subtests) -> None:
-    for given in (PLANNER, CHAT):
-        html = words_in(plan_html(Plan.read(given), "mine"))
-        for line in plan_text(Plan.read(given), "mine").splitlines():
+def test_html_has_the_content_of_the_text(subtests: pytest.Subtests) -> None:
+    for plan in (PLANNER, CHAT):
+        html = words_in(plan_html(Plan.read(plan), "mine"))
+        for line in plan_text(Plan.read(plan), "mine").splitlines():
             with subtests.test(line):
                 assert " ".join(re.sub(r"^  (\d+ \w+)\((.*)\)", r"\1 \2 ", line).replace("·", "").split()) in html
 
 
-def test_text_of_a_plan_controls_no_page() -> None:
+def test_plan_text_does_not_control_the_page() -> None:
     hostile = "<script>\x1b[2J\u202e</script>\n# x"
     steps = [{"type": "tool", "name": "f", "args": {hostile: hostile}, "reason": hostile}, {"type": hostile, "name": hostile}]
     plan = Plan.read({"intention": hostile, "steps": steps, "elicitation": {"message": hostile, "requestedSchema": {}}})
@@ -61,8 +61,8 @@ def test_text_of_a_plan_controls_no_page() -> None:
 
 def test_known_keys_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
-    given = {"steps": [{"type": "tool", "name": "f", "args": {"key": "sk-test-0123456789abcdef"}}]}
-    for shown in (plan_html(Plan.read(given)), plan_text(Plan.read(given))):
+    plan = {"steps": [{"type": "tool", "name": "f", "args": {"key": "sk-test-0123456789abcdef"}}]}
+    for shown in (plan_html(Plan.read(plan)), plan_text(Plan.read(plan))):
         assert "0123456789abcdef" not in shown and "key=" in shown
 
 

@@ -1,4 +1,4 @@
-"""What tools print, as it is shown at their calls."""
+"""Prints of tools, shown at their calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DONE = ToolResult("c1", "read", (Text("found"),))
 FAILED = ToolResult("c1", "read", (Text("lost"),), True, "tool_error")
 
 
-def test_the_card_shows_prints_before_the_result_and_never_as_markup(subtests: pytest.Subtests) -> None:
+def test_card_shows_escaped_prints_before_the_result(subtests: pytest.Subtests) -> None:
     for result in (DONE, FAILED):
         with subtests.test(is_error=result.is_error):
             html = tool_card_html(CallRecord(CALL, result, printed="one\n<b>two</b>\x1b[31m\n"))
@@ -25,13 +25,13 @@ def test_the_card_shows_prints_before_the_result_and_never_as_markup(subtests: p
     assert "printed" not in tool_card_html(CallRecord(CALL, DONE))
 
 
-def test_a_line_parts_the_prints_from_what_is_above_them_only() -> None:
+def test_prints_are_separated_by_a_line_from_content_above() -> None:
     long = ToolCall("read", {"text": "many words " * 40}, "c1")
     for call, lines in ((CALL, 1), (long, 2)):
         assert tool_card_html(CallRecord(call, DONE, printed="one\n")).count("tool-apart") == lines
 
 
-def test_long_prints_are_cut_and_a_live_card_can_show_all_of_them() -> None:
+def test_long_prints_are_cut_and_a_live_card_shows_all() -> None:
     record = CallRecord(CALL, DONE, printed="x" * 20_000)
     assert "Show all 20,000 characters" in tool_card_html(record, live=True)
     assert len(tool_card_html(record)) < 10_000 < len(tool_card_html(record, whole=True))
@@ -39,7 +39,7 @@ def test_long_prints_are_cut_and_a_live_card_can_show_all_of_them() -> None:
     assert "run.rounds[0].records[0].printed" in where
 
 
-def test_the_text_has_the_last_lines() -> None:
+def test_text_form_has_the_last_printed_lines() -> None:
     record = CallRecord(CALL, DONE, printed="".join(f"line {n}\n" for n in range(10)))
     assert list(printed_lines(record)) == [
         f"       | {10 - MAX_PRINTED} earlier lines printed",
@@ -47,6 +47,6 @@ def test_the_text_has_the_last_lines() -> None:
     ]
 
 
-def test_the_live_card_redraws_the_one_call_that_has_printed_with_its_last_line() -> None:
+def test_live_card_redraws_only_the_call_that_printed() -> None:
     changed = changed_by(e.ToolPrinted("c1", "first\nlast <i>\n"), CALL)
     assert list(changed) == ["call:0"] and 'tool-printing">last &lt;i&gt;</div>' in changed["call:0"]

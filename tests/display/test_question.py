@@ -88,7 +88,7 @@ def test_few_choices_are_buttons() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_of_many_choices_one_is_selected_and_what_is_sent_is_read_as_it() -> None:
+def test_many_choices_are_a_select_field_with_readable_values() -> None:
     html = question_html(question({"enum": MANY}), Form(live=True))
     assert re.search('<form [^>]*data-do="answer" data-id="q1"><select [^>]*name="text"', html) and "<textarea" not in html
     options = re.findall('<option value="([^"]*)">(.*?)</option>', html, re.DOTALL)
@@ -194,7 +194,7 @@ def test_an_answer_replaces_the_question_in_the_live_card() -> None:
     assert "<textarea" not in changed["html"]["call:0"] and "You: Vienna" in words_in(changed["html"]["call:0"])
 
 
-def test_an_answer_to_a_question_of_an_earlier_round_is_drawn_there() -> None:
+def test_answer_to_an_earlier_question_is_drawn_in_its_round() -> None:
     ended = (e.RoundFinished, {"index": 0, "status": "success"})
     events = run_of(asked(), ended, (e.RoundStarted, {"index": 1, "reason": "said"}), answered("Vienna")).events
     card = LiveCard()
@@ -215,12 +215,12 @@ def test_neither_question_nor_answer_becomes_markup(subtests: pytest.Subtests) -
                 check_is_harmless(html)
 
 
-def test_a_question_cannot_pretend_to_have_an_answer_in_the_text() -> None:
+def test_question_text_cannot_fake_an_answer() -> None:
     run = run_of(asked("Delete it?\n       You: yes", {"type": "boolean"}), answered(False))
     assert run_text(run).count("\n       You: ") == 1
 
 
-def test_a_long_question_and_answer_are_cut_but_not_on_the_page() -> None:
+def test_long_question_and_answer_are_cut_except_on_the_page() -> None:
     run = run_of(asked("why " * 2_000 + "END1?"), answered("because " * 2_000 + "END2."))
     assert "END1?" not in run_html(run) and "END2." not in run_html(run)
     assert "END1?" in page_html(run) and "END2." in page_html(run)
@@ -249,7 +249,7 @@ TITLES = {
 }
 
 
-def test_each_kind_of_question_has_its_title_open_left_open_and_closed(subtests: pytest.Subtests) -> None:
+def test_question_title_depends_on_kind_and_state(subtests: pytest.Subtests) -> None:
     for kind, titles in TITLES.items():
         with subtests.test(kind):
             (waits,), (closed,) = run_of(asked(kind=kind)).questions, run_of(asked(kind=kind), answered("yes")).questions

@@ -14,19 +14,19 @@ PAUSE = (e.CommandReceived, {"command": "pause"})
 
 
 @pytest.mark.req("R3.13")
-def test_who_has_paused_a_run_and_who_is_asked_are_told_apart() -> None:
+def test_paused_run_differs_from_one_waiting_for_you() -> None:
     assert chip(run_of(PAUSE)) == "Paused"
     assert chip(run_of(asked())) == "Waiting for you"
     assert chip(run_of(asked(), PAUSE)) == "Waiting for you"
 
 
-def test_of_several_questions_each_has_its_id_and_the_command_names_the_first() -> None:
+def test_several_questions_show_ids_and_a_command_for_the_first() -> None:
     lines = run_text(run_of(asked(), asked("When?", id="q2"))).splitlines()
     assert lines[-3:] == ["q1: It asks: Which?", "q2: It asks: When?", "Answer it: %agent answer r-1 q1 TEXT"]
 
 
 @pytest.mark.req("KX.5")
-def test_the_text_of_a_run_that_waits_says_what_it_asks_and_how_to_answer() -> None:
+def test_text_of_a_waiting_run_shows_question_and_answer_command() -> None:
     assert run_text(run_of(asked())).splitlines()[-2:] == ["It asks: Which?", "Answer it: %agent answer r-1 TEXT"]
     assert "asks" not in run_text(run_of(asked(), (e.QuestionAnswered, {"question_id": "q1", "answer": "this"})))
 

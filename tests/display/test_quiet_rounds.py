@@ -1,4 +1,4 @@
-"""Routine is quiet, exceptions stand out: in the live card, in its saved form and on the page."""
+"""Routine is quiet and exceptions are prominent: in the live card, its saved form and the page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from agentnb.display.texts.round_notes import round_warnings
 
 
 def with_todos(*, work: int, updates: int) -> Run:
-    """A finished run of three rounds with so many calls of a tool and of the todo tool, of which the last failed."""
+    """Return a finished run of three rounds with this many calls of a tool and the todo tool; the last one failed."""
     calls = [called("look", f"c-{number}") for number in range(work)]
     listed = [called("todo_operations", f"t-{number}", operation="read") for number in range(updates)]
     built = RunBuilder().round(*calls, *listed[1:]) if calls or listed[1:] else RunBuilder()
@@ -36,7 +36,7 @@ def with_todos(*, work: int, updates: int) -> Run:
 
 
 def one(*followed: bool | None) -> WorkflowRound:
-    """A round with guidance, judged so."""
+    """Return a round with guidance and these verdicts."""
     built = RunBuilder().round("Well.", guidance=[guidance_of("todos_text") for _ in followed])
     return replace(built.run.rounds[0], followed=tuple([Followed(each, "no tool was called") for each in followed]))
 
@@ -46,7 +46,7 @@ def finished() -> Run:
     return built.add(e.RunFinished, status="completed", stop_reason="natural", seconds=1.0).run
 
 
-def test_guidance_that_was_followed_is_a_detail_and_what_was_not_stands_out() -> None:
+def test_followed_guidance_is_a_detail_and_ignored_guidance_stands_out() -> None:
     for form in (Form(), Form(live=True), Form(details=True)):
         ignored = round_pieces(one(True, False), form)["saw"]
         assert "agentnb-odd" in ignored and visible_text(ignored).startswith("Ignored guidance: no tool was called")
@@ -56,7 +56,7 @@ def test_guidance_that_was_followed_is_a_detail_and_what_was_not_stands_out() ->
     assert "saw" not in round_pieces(one(True), Form())
 
 
-def test_a_saved_card_has_the_guidance_in_its_details_or_with_them_on_in_its_rounds() -> None:
+def test_saved_card_shows_guidance_in_details_or_rounds() -> None:
     for details in (False, True):
         shown = visible_text(run_html(finished(), details=details))
         transcript, _, rest = shown.partition("Details")
@@ -65,12 +65,12 @@ def test_a_saved_card_has_the_guidance_in_its_details_or_with_them_on_in_its_rou
     assert "Round 1: guidance todos_tools" in visible_text(page_html(finished()))
 
 
-def test_the_details_have_the_id_the_date_and_the_model() -> None:
+def test_details_have_id_date_and_model() -> None:
     _, _, rest = visible_text(run_html(finished())).partition("Details")
     assert re.search(r"run: r-1 · started: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC · model: scripted:hand", rest)
 
 
-def test_todo_updates_that_went_well_fold_into_a_mark_beside_the_number(subtests: pytest.Subtests) -> None:
+def test_successful_todo_updates_fold_into_a_mark(subtests: pytest.Subtests) -> None:
     update = called("todo_operations", operation="update", todoUpdates=[{"id": 1, "status": "completed"}])
     for name, (parts, has_words) in {
         "beside a text": (("I look.", update), False),
@@ -83,13 +83,13 @@ def test_todo_updates_that_went_well_fold_into_a_mark_beside_the_number(subtests
             assert next(iter(pieces)) == "todos" and not re.match(r"<details[^>]* open", mark)
             assert "todos: update 1 completed" in mark.split("</summary>")[0] and "✓" not in visible_text(mark)
             assert ("agentnb-updates-line" in mark, "agentnb-updates-mark" in mark) == (has_words, not has_words)
-            assert mark.count("agentnb-tool agentnb-routine") == len([one for one in parts if "todo" in str(one)])
+            assert mark.count("agentnb-tool agentnb-routine") == len([part for part in parts if "todo" in str(part)])
             assert sum(key.startswith("call:") for key in pieces) == (name == "beside a call")
     opened = round_pieces(RunBuilder().round("I look.", update).run.rounds[0], Form(folds={"call:0:0": True}))
     assert re.match(r'<details[^>]* data-fold="todos:0" open', opened["todos"])
 
 
-def test_todo_updates_that_are_odd_keep_their_lines(subtests: pytest.Subtests) -> None:
+def test_unusual_todo_updates_keep_their_lines(subtests: pytest.Subtests) -> None:
     update = called("todo_operations", "c-1", operation="read")
     failed = RunBuilder().round(update, error_code="tool_error").run.rounds[0]
     refused = RunBuilder().round(update, blocked=["c-1"]).run.rounds[0]
@@ -105,7 +105,7 @@ def test_todo_updates_that_are_odd_keep_their_lines(subtests: pytest.Subtests) -
             assert "todos" not in pieces and f'class="agentnb-tool agentnb-{kind}"' in pieces["call:0"]
 
 
-def test_a_live_card_folds_a_todo_update_as_its_saved_form_does() -> None:
+def test_live_card_folds_todo_updates_like_the_saved_form() -> None:
     run = with_todos(work=2, updates=3)
     card = LiveCard()
     for event in run.events:
@@ -116,29 +116,29 @@ def test_a_live_card_folds_a_todo_update_as_its_saved_form_does() -> None:
 
 
 def calls_of(card: LiveCard, index: int) -> list[str]:
-    """The calls of a round of a live card that have lines of their own."""
+    """Return the calls of a live card's round that have their own lines."""
     rounds = card.whole()["rounds"][index : index + 1]
-    return [html for one in rounds for key, html in one["html"].items() if key.startswith("call:")]
+    return [html for round_ in rounds for key, html in round_["html"].items() if key.startswith("call:")]
 
 
-def test_calls_and_todo_updates_are_counted_apart_and_alike_everywhere(subtests: pytest.Subtests) -> None:
-    for (work, updates), told in {
+def test_calls_and_todo_updates_are_counted_separately_everywhere(subtests: pytest.Subtests) -> None:
+    for (work, updates), expected in {
         (4, 6): "4 calls and 6 todo updates",
         (1, 1): "1 call and 1 todo update",
         (2, 0): "2 calls",
         (0, 3): "3 todo updates",
     }.items():
-        with subtests.test(told):
+        with subtests.test(expected):
             run = with_todos(work=work, updates=updates)
             card, row = visible_text(run_html(run)), row_of(0, run)
             head, _, rest = card.partition("Transcript")
-            assert f"· {told} ·" in head and f"calls: {told}" in rest.partition("Details")[2]
-            assert f" · {told}" in visible_text(rows_html([row])) and f", {told}" in browser_text([row], 1, "One")
-            assert f", {told.replace('call', 'tool call')}" in head_line(run)
+            assert f"· {expected} ·" in head and f"calls: {expected}" in rest.partition("Details")[2]
+            assert f" · {expected}" in visible_text(rows_html([row])) and f", {expected}" in browser_text([row], 1, "One")
+            assert f", {expected.replace('call', 'tool call')}" in head_line(run)
             assert len(re.findall(r"\d+ (?:tool )?call", re.sub("failed call|1 call failed", "", card))) == (2 if work else 0)
 
 
-def test_a_transcript_opens_to_the_rounds_that_it_counts() -> None:
+def test_transcript_expands_to_the_rounds_it_counts() -> None:
     html = run_html(with_todos(work=1, updates=1))
     assert "Transcript, 3 rounds" in html and re.findall(r'data-round="(\d+)"', html) == ["0", "1", "2"]
     assert "Answer: shown above." in html and html.count("Done.") == 1
@@ -146,7 +146,7 @@ def test_a_transcript_opens_to_the_rounds_that_it_counts() -> None:
     assert "Transcript" not in alone and "Done." in alone
 
 
-def test_work_without_todo_in_progress_is_said_once(subtests: pytest.Subtests) -> None:
+def test_work_without_todo_in_progress_is_reported_once(subtests: pytest.Subtests) -> None:
     worked = replace(one(False), todo_violations=(TodoViolation(UNTRACKED_WORK, "c-1"),))
     ignored = replace(worked, followed=(Followed(False, SENTENCES["undisciplined"]),))
     for name, (shown, warnings) in {"guidance says so": (ignored, 0), "guidance says another thing": (worked, 1)}.items():

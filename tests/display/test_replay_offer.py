@@ -1,4 +1,4 @@
-"""The offer to replay a failed run under matrix, in cards, pages and texts."""
+"""The offer to replay a failed run under matrix, in cards, pages and text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def limited() -> Run:
 
 
 def offer(run: Run, commands: Commands = NOTEBOOK) -> str:
-    """The lines of the text that offer a replay."""
+    """Return the lines of the text that offer a replay."""
     return "\n".join(line for line in run_text(run, commands=commands).split("\n") if "Replay" in line)
 
 
@@ -69,7 +69,7 @@ def test_saved_offer_names_the_variable_of_the_run() -> None:
         assert typed in run_html(limited(), variable=variable)
 
 
-def test_drawing_a_failed_run_replays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentnb.rerun.replay.walk_rounds", None)  # called, it would raise
+def test_drawing_a_failed_run_does_not_replay_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentnb.rerun.replay.walk_rounds", None)  # it would raise if called
     for form in (run_html, page_html, run_text):
         assert TYPED in form(limited())  # type: ignore[operator]

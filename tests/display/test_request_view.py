@@ -1,4 +1,4 @@
-"""What the model saw, as HTML: each piece with a word for where it came from, exact, and never markup."""
+"""The request view as HTML: each piece names its origin, is exact and never becomes markup."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ALLOWED = {"div", "span", "b", "pre", "details", "summary"}
 
 
 class Read(HTMLParser):
-    """The elements of a piece of HTML, and its text as a browser would show it."""
+    """The elements of HTML, and its text as a browser would show it."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -92,24 +92,24 @@ def working() -> Run:
 # In words
 
 
-def test_the_first_line_says_how_much_it_is_and_how_much_is_as_before(snapshot: Snapshot) -> None:
-    told = [Usage(input=1_200, cache_read=0), Usage(input=2_100, cache_read=1_800), Usage(), Usage(cache_read=9)]
-    lines = [Reply(Message("assistant", (ToolCall("look", {"x": n}),)), usage=usage) for n, usage in enumerate(told)]
+def test_summary_shows_size_and_unchanged_part(snapshot: Snapshot) -> None:
+    usages = [Usage(input=1_200, cache_read=0), Usage(input=2_100, cache_read=1_800), Usage(), Usage(cache_read=9)]
+    lines = [Reply(Message("assistant", (ToolCall("look", {"x": n}),)), usage=usage) for n, usage in enumerate(usages)]
     bare = sights(run_of_script(*lines, "Done.", todos=False, guidance="off"))
     assert [summary(seen).replace(f"about {seen.tokens}", "about N") for seen in bare] == snapshot
 
 
-def test_a_message_that_lost_only_its_reminder_is_told_from_one_that_is_the_same_to_the_letter() -> None:
-    found = sights(working())
-    assert "1 differs only in the reminder" in summary(found[1])
-    assert "2 as in the round before, 1 more differs only in the reminder" in summary(found[2])
-    assert "= Message 1: stored, as in round 1 but for the reminder\n" in shown(found[1], whole=False).text
-    assert "= Messages 1 to 3: stored, as in round 2, the last but for the reminder\n" in shown(found[2], whole=False).text
+def test_changed_reminder_is_distinguished_from_an_identical_message() -> None:
+    requests = sights(working())
+    assert "1 differs only in the reminder" in summary(requests[1])
+    assert "2 as in the round before, 1 more differs only in the reminder" in summary(requests[2])
+    assert "= Message 1: stored, as in round 1 but for the reminder\n" in shown(requests[1], whole=False).text
+    assert "= Messages 1 to 3: stored, as in round 2, the last but for the reminder\n" in shown(requests[2], whole=False).text
 
 
 @pytest.mark.req("R0.20")
 @pytest.mark.parametrize("whole", [True, False])
-def test_every_origin_is_told_in_a_word_and_not_by_colour_alone(whole: bool) -> None:
+def test_every_origin_has_a_word_not_only_a_colour(whole: bool) -> None:
     policy = Matrix(workflow_mode=True, workflow_drops_text=True)
     run = run_of_script(ToolCall("look"), "At it.", "[WORKFLOW_COMPLETE]", todos=False, policy=policy)
     text = shown(sent_request(run, 2), whole=whole).text
@@ -121,7 +121,7 @@ def test_every_origin_is_told_in_a_word_and_not_by_colour_alone(whole: bool) -> 
     assert "2 · assistant · + new since round 1, stored" in new and "3 · tool · + new since round 1, stored" in new
 
 
-def test_after_a_summary_the_messages_that_stay_are_not_said_to_be_new_and_share_a_line() -> None:
+def test_messages_kept_after_a_summary_share_a_line() -> None:
     script = [*[[f"Look {n}.", ToolCall("look", {"x": n})] for n in range(5)], "Done."]
     seen = sent_request(run_of_script(*script, todos=False, history=SHORT, guidance="off"), 3)
     stored = "stored; some earlier messages of round 3 are not sent"
@@ -131,7 +131,7 @@ def test_after_a_summary_the_messages_that_stay_are_not_said_to_be_new_and_share
     for number in ("2 · assistant", "3 · tool", "4 · assistant", "5 · tool"):
         assert f"{number} · = {stored}\n" in whole and f"{number} · +" not in whole + cut
     same = sent_request(run_of_script(*script, todos=False, guidance="off"), 2)
-    longer = replace(same, kept=2, unchanged=2)  # text was added to the third message, and a reply came after it
+    longer = replace(same, kept=2, unchanged=2)  # the third message got more text, followed by a reply
     for one, words in ((same, "+ new since round 2, stored"), (longer, "3 · tool · + stored, and longer")):
         for whole in (False, True):
             text = shown(one, whole=whole).text
@@ -140,13 +140,13 @@ def test_after_a_summary_the_messages_that_stay_are_not_said_to_be_new_and_share
 
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.req("R0.20")
-def test_what_is_said_in_passing_stands_there_to_the_letter_in_every_round(whole: bool) -> None:
+def test_ephemeral_text_is_verbatim_in_every_round(whole: bool) -> None:
     for seen in sights(working()):
         assert seen.ephemeral in shown(seen, whole=whole).pres
         assert seen.ephemeral.startswith("<system-reminder>")
 
 
-def test_what_was_left_out_earlier_is_one_line_and_what_is_left_out_now_stands_in_full() -> None:
+def test_earlier_omissions_are_one_line_and_new_ones_shown_whole() -> None:
     policy = Matrix(workflow_mode=True, workflow_drops_text=True)
     run = run_of_script("First words.", ToolCall("look"), "Later words.", "[WORKFLOW_COMPLETE]", todos=False, policy=policy)
     cut, whole = (shown(sent_request(run, 3), whole=whole).text for whole in (False, True))
@@ -160,19 +160,19 @@ def test_what_was_left_out_earlier_is_one_line_and_what_is_left_out_now_stands_i
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_what_is_said_in_passing_stands_at_the_very_end_as_it_does_in_the_request(whole: bool) -> None:
+def test_ephemeral_text_is_last_as_in_the_request(whole: bool) -> None:
     policy = Matrix(workflow_mode=True, workflow_drops_text=True)
     run = run_of_script("First words.", "[WORKFLOW_COMPLETE]", todos=False, policy=policy)
     for seen in sights(run):
         assert shown(seen, whole=whole).pres[-1] == seen.ephemeral
 
 
-def test_an_empty_message_that_is_left_out_says_so() -> None:
+def test_omitted_empty_message_says_so() -> None:
     text = shown(sent_request(run_of_script("", "Done.", todos=False), 1), whole=False).text
     assert "assistant · ⊘ left out: it is empty\n" in text
 
 
-def test_messages_of_the_run_before_are_told_as_its_own() -> None:
+def test_messages_of_the_previous_run_are_labelled_as_its_own() -> None:
     first = working()
     second = Agent(ScriptedModel(["Fine."]), tools=[look]).run_sync("And now?", continue_from=first)
     (seen,) = sights(second)
@@ -182,10 +182,10 @@ def test_messages_of_the_run_before_are_told_as_its_own() -> None:
     assert "1 · user · = stored, of the run before\ngo" in shown(seen, whole=True).text
 
 
-# Whole, and cut
+# Whole and short
 
 
-def test_whole_it_has_every_word_that_was_sent() -> None:
+def test_whole_view_has_every_word_sent() -> None:
     def long_look() -> str:
         """Look long."""
         return f"begin {'x' * 50_000} end"
@@ -202,7 +202,7 @@ def test_whole_it_has_every_word_that_was_sent() -> None:
     assert seen.request.tools[0].input_schema in [json.loads(pre) for pre in read.pres if pre.startswith("{")]
 
 
-def test_cut_it_tells_system_and_tools_in_the_first_round_and_a_line_later() -> None:
+def test_short_view_shows_system_and_tools_in_first_round_only() -> None:
     first, second, *_ = (shown(seen, whole=False) for seen in sights(working()))
     system = working().system
     assert system in first.pres and "Look at one." in first.pres
@@ -211,7 +211,7 @@ def test_cut_it_tells_system_and_tools_in_the_first_round_and_a_line_later() -> 
     assert "1 tool: look\n" in first.text
 
 
-def test_cut_it_cuts_what_tools_gave_and_says_how_much_is_missing() -> None:
+def test_short_view_cuts_tool_results_and_says_how_much() -> None:
     def much() -> str:
         """Give much."""
         return "y" * 5_000
@@ -221,7 +221,7 @@ def test_cut_it_cuts_what_tools_gave_and_says_how_much_is_missing() -> None:
     assert "y" * 5_000 in shown(seen, whole=True).pres
 
 
-def test_over_the_rounds_of_a_long_run_it_grows_with_the_rounds_and_not_with_their_square() -> None:
+def test_view_size_grows_linearly_with_rounds() -> None:
     run = run_of_script(*[["Step.", ToolCall("look", {"x": n})] for n in range(120)], "Done.", todos=False, max_rounds=200)
     sizes = [len(request_view_html(seen, whole=False)) for seen in sights(run)]
     assert len(sizes) == 121
@@ -233,7 +233,7 @@ def test_over_the_rounds_of_a_long_run_it_grows_with_the_rounds_and_not_with_the
 
 
 def made_of(*parts: Any, role: Any = "user", **request: Any) -> SentRequest:
-    """The first request of a run, with these parts in its only message."""
+    """Return the first request of a run with these parts in its only message."""
     (seen,) = sights(run_of_script("Done.", guidance="off", todos=False))
     message = Message(role, parts)
     changed = msgspec.structs.replace(seen.request, messages=(message,), **request)
@@ -244,41 +244,41 @@ def told(*parts: Any) -> str:
     return shown(made_of(*parts), whole=False).text
 
 
-def test_calls_stand_there_with_name_id_and_arguments() -> None:
+def test_calls_show_name_id_and_arguments() -> None:
     assert 'call of look · c1\n{"x": 1, "y": ["a", null]}\n' in told(ToolCall("look", {"x": 1, "y": ["a", None]}, "c1"))
     assert 'call of look · c1\n"no object"\n' in told(ToolCall("look", "no object", "c1"))
 
 
-def test_results_stand_there_with_what_went_wrong() -> None:
+def test_results_show_errors() -> None:
     assert "result of look · c1\nfine\n" in told(ToolResult("c1", "look", (Text("fine"),)))
     assert "result of look · c1 · ✗ error timeout\n" in told(ToolResult("c1", "look", (Text("late"),), True, "timeout"))
     assert "result of look · c1\nnothing in it\n" in told(ToolResult("c1", "look"))
 
 
-def test_pictures_are_words() -> None:
+def test_pictures_are_described_in_words() -> None:
     picture = Image("image/png", b"\x89" * 12_300)
     assert "picture, 12 kB, image/png\n" in told(picture)
     assert "picture, 12 kB, image/png\n" in told(ToolResult("c1", "look", (picture,)))
     assert [size(count) for count in (0, 999, 12_345, 3_400_000)] == ["0 B", "999 B", "12 kB", "3.4 MB"]
 
 
-def test_what_is_opaque_and_what_is_blank_is_named() -> None:
+def test_opaque_and_blank_parts_are_named() -> None:
     assert "with data of the provider, 19 B: signature\n" in told(Thinking("", {"signature": "abc"}))
     assert "thinking, no text\n" in told(Thinking("", {"signature": "abc"}))
     assert "text, 2 blank characters\n" in told(Text(" \n", {"a": 1}))
 
 
-def test_a_text_that_begins_with_a_line_break_keeps_it() -> None:
+def test_text_with_a_leading_line_break_keeps_it() -> None:
     assert "<pre" in request_view_html(made_of(Text("\n\nwords")), whole=True)
     assert "\n\nwords" in shown(made_of(Text("\n\nwords")), whole=True).pres
 
 
-def test_without_system_and_tools_it_says_so_and_settings_are_shown() -> None:
+def test_view_without_system_and_tools_shows_settings() -> None:
     text = shown(made_of(Text("go"), system="", tools=(), settings={"max_tokens": 9}), whole=False).text
     assert "No system prompt\n" in text and "No tools\n" in text and '{"max_tokens": 9}' in text
 
 
-def test_what_a_request_does_not_have_takes_no_room_in_it() -> None:
+def test_absent_parts_of_a_request_take_no_space() -> None:
     text = shown(made_of(Text("go"), settings={}), whole=False).text
     assert "Settings" not in text and "ephemeral" not in text
 
@@ -294,7 +294,7 @@ HOSTILE = [
 ]
 
 
-def test_nothing_that_anybody_wrote_becomes_markup(subtests: pytest.Subtests) -> None:
+def test_hostile_text_never_becomes_markup(subtests: pytest.Subtests) -> None:
     for whole in [True, False]:
         for bad in HOSTILE:
             with subtests.test(whole=whole, bad=bad):
@@ -317,7 +317,7 @@ def test_nothing_that_anybody_wrote_becomes_markup(subtests: pytest.Subtests) ->
                 assert read.pres.count(clean(bad)) == 7 and clean(bad) in read.text
 
 
-def test_what_was_said_by_the_person_and_by_tools_of_a_run_does_not_become_markup_either() -> None:
+def test_text_of_person_and_tools_never_becomes_markup() -> None:
     def bad() -> str:
         """<b>Bad</b>."""
         return HOSTILE[1]
@@ -329,7 +329,7 @@ def test_what_was_said_by_the_person_and_by_tools_of_a_run_does_not_become_marku
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_every_class_it_uses_has_its_rule_and_every_rule_is_used(whole: bool) -> None:
+def test_every_used_class_has_a_rule_and_vice_versa(whole: bool) -> None:
     policy = Matrix(workflow_mode=True, workflow_drops_text=True)
     run = run_of_script(ToolCall("look"), "At it.", ToolCall("look"), "[WORKFLOW_COMPLETE]", todos=False, policy=policy)
     compacted = run_of_script(*[ToolCall("look", {"x": n}) for n in range(5)], "Done.", todos=False, history=SHORT)

@@ -1,4 +1,4 @@
-"""What a tool returned, as HTML."""
+"""The result of a tool as HTML."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ HOSTILE = [
 
 
 class Element:
-    """An element with what stands in it."""
+    """An element with its content."""
 
     def __init__(self, name: str, attributes: dict[str, str]) -> None:
         self.name, self.attributes, self.content = name, attributes, list[Any]()
 
     @property
     def text(self) -> str:
-        return "".join(one if isinstance(one, str) else one.text for one in self.content)
+        return "".join(part if isinstance(part, str) else part.text for part in self.content)
 
     def all(self, name: str) -> Iterator[Element]:
-        for one in self.content:
-            if isinstance(one, Element):
-                if one.name == name:
-                    yield one
-                yield from one.all(name)
+        for part in self.content:
+            if isinstance(part, Element):
+                if part.name == name:
+                    yield part
+                yield from part.all(name)
 
     def names(self) -> set[str]:
-        return {self.name}.union(*(one.names() for one in self.content if isinstance(one, Element)))
+        return {self.name}.union(*(part.names() for part in self.content if isinstance(part, Element)))
 
 
 class Tree(HTMLParser):
-    """The elements of a text, and that each is closed in its turn."""
+    """The elements of a text; checks that each is closed in order."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def tree(html: str) -> Element:
 
 
 def record(*parts: Text | Image | str, display: Table | None = None, traceback: str = "", **how: Any) -> CallRecord:
-    """A call that was answered with this."""
+    """Return a call with this result."""
     told = tuple(Text(part) if isinstance(part, str) else part for part in parts)
     result = ToolResult("call-1", "look", told, **how)
     return CallRecord(ToolCall("look", {}, "call-1"), result, display=display, traceback=traceback)
@@ -102,7 +102,7 @@ def picture(kind: str = "PNG", width: int = 40) -> bytes:
 
 
 @pytest.mark.req("R0.73")
-def test_a_table_is_shown_as_a_table_with_its_size_and_the_words_for_the_model_folded() -> None:
+def test_table_is_shown_with_its_size_and_folded_text() -> None:
     root = shown("DataFrame, 344 x 3\nthe words", display=TABLE)
     assert rows_of(root) == [
         ["row", "species", "mass", "n"],
@@ -116,24 +116,24 @@ def test_a_table_is_shown_as_a_table_with_its_size_and_the_words_for_the_model_f
     assert [element.name for element in next(root.all("table")).content] == ["thead", "tbody"]
 
 
-def test_numbers_and_labels_of_rows_are_told_apart_from_the_rest() -> None:
+def test_table_styles_numbers_and_row_labels() -> None:
     root = shown("words", display=TABLE)
     last = list(root.all("tr"))[-1].content
     kinds = [element.attributes["class"].replace("agentnb-data-", "") for element in last]
     assert kinds == ["cell number index", "cell", "cell number", "cell number gap"]
     assert [element.name for element in last] == ["th", "td", "td", "td"]
     heads = [element.attributes for element in next(root.all("thead")).all("th")]
-    assert ["number" in one["class"] for one in heads] == [True, False, True, True]
-    assert {one["scope"] for one in heads} == {"col"}
+    assert ["number" in head["class"] for head in heads] == [True, False, True, True]
+    assert {head["scope"] for head in heads} == {"col"}
 
 
-def test_a_whole_table_says_its_size_only() -> None:
+def test_complete_table_shows_only_its_size() -> None:
     assert "1 row, 1 column" in shown("x", display=Table(("a",), ((1,),), 1, 1)).text
     text = shown("x", display=Table(("a",), ((1,),), 1, 30)).text
     assert "1 row, 1 of 30 columns shown" in text
 
 
-def test_numbers_of_a_column_have_the_same_decimals(subtests: pytest.Subtests) -> None:
+def test_column_numbers_have_the_same_decimals(subtests: pytest.Subtests) -> None:
     cases = [
         ([1.5, 20.25], ["1.50", "20.25"]),
         ([1, 2007], ["1", "2007"]),
@@ -149,19 +149,19 @@ def test_numbers_of_a_column_have_the_same_decimals(subtests: pytest.Subtests) -
             assert [row[0] for row in rows_of(root)[1:]] == texts
 
 
-def test_a_table_with_too_few_or_no_cells_is_shown_as_far_as_it_goes() -> None:
+def test_table_with_missing_cells_is_shown_as_far_as_possible() -> None:
     assert rows_of(shown("x", display=Table((), (), 0, 0))) == []
     assert rows_of(shown("x", display=Table(("a", "b"), ((1, 2), (1,)), 2, 2))) == [["a"], ["1"], ["1"]]
 
 
-def test_a_list_of_flat_objects_with_the_same_keys_is_a_table() -> None:
+def test_list_of_uniform_flat_objects_is_a_table() -> None:
     data = [{"name": "a", "mass": 1.5}, {"name": "<b>", "mass": None}]
     root = shown(json.dumps(data))
     assert rows_of(root) == [["name", "mass"], ["a", "1.5"], ["<b>", "–"]]  # noqa: RUF001
     assert "2 rows, 2 columns" in root.text
 
 
-def test_other_data_is_laid_out_and_all_of_it_is_there(subtests: pytest.Subtests) -> None:
+def test_other_data_is_indented_and_complete(subtests: pytest.Subtests) -> None:
     cases = [
         [{"a": 1}],
         [{"a": 1}] * 31,
@@ -181,12 +181,12 @@ def test_other_data_is_laid_out_and_all_of_it_is_there(subtests: pytest.Subtests
             assert json.loads(block.text) == data
 
 
-def test_data_is_laid_out_on_lines_only_where_it_is_long() -> None:
+def test_only_long_data_is_spread_over_lines() -> None:
     assert shown('{"a":1}').text == '{"a": 1}'
     assert shown('{"a":"%s","b":[1]}' % ("x" * 80)).text.splitlines()[1:3] == [f'  "a": "{"x" * 80}",', '  "b": [']
 
 
-def test_text_that_is_no_data_or_odd_data_is_shown_as_it_can_be(subtests: pytest.Subtests) -> None:
+def test_malformed_data_is_shown_as_text(subtests: pytest.Subtests) -> None:
     for text in ["{not json", "[" * 5_000, '{"a": "\\ud800"}', "[1" + "0" * 5_000 + "]", "1.50", '"x"']:
         with subtests.test(text=text):
             html = result_html(record(text), whole=True)
@@ -195,27 +195,27 @@ def test_text_that_is_no_data_or_odd_data_is_shown_as_it_can_be(subtests: pytest
     assert [shown(text).text.strip() for text in ("1.50", "1e3", '"x"', "null")] == ["1.50", "1e3", '"x"', "null"]
 
 
-def test_where_rows_are_left_out_stands_between_rows_only() -> None:
+def test_omitted_rows_are_marked_between_rows_only() -> None:
     for gap, rows in {0: 3, 1: 4, 2: 3}.items():
         assert len(rows_of(shown("", display=replace(TABLE, gap=gap)))) == rows
 
 
-def test_text_keeps_its_lines_and_gaps_and_is_no_markdown() -> None:
+def test_text_keeps_its_whitespace_and_is_not_markdown() -> None:
     text = "# a  b\n**1**  <b>2</b>\n- [x](https://example.org)"
     root = shown(text)
     (block,) = root.all("pre")
     assert block.text == text and root.names() == {"", "pre"}
 
 
-def test_an_empty_text_is_said_to_be_empty() -> None:
+def test_empty_text_is_labelled_empty() -> None:
     assert shown("").text == shown().text == shown(" \n").text == "(an empty text)"
 
 
-def test_there_is_nothing_to_show_of_a_call_that_runs() -> None:
+def test_running_call_has_no_result_to_show() -> None:
     assert result_html(CallRecord(ToolCall("look"))) == ""
 
 
-def test_a_picture_is_shown_with_the_words_that_describe_it_as_its_caption(subtests: pytest.Subtests) -> None:
+def test_picture_has_its_description_as_caption(subtests: pytest.Subtests) -> None:
     for kind in ["PNG", "JPEG", "GIF", "WEBP"]:
         with subtests.test(kind=kind):
             data = picture(kind)
@@ -227,31 +227,31 @@ def test_a_picture_is_shown_with_the_words_that_describe_it_as_its_caption(subte
             assert [block.text for block in root.all("pre")] == ["Look:"]
 
 
-def test_words_of_its_own_stay_words_and_are_what_is_read_out() -> None:
+def test_other_text_stays_text_and_becomes_the_alt_text() -> None:
     root = shown("a map of the bay", Image("image/png", picture()))
     assert next(root.all("img")).attributes["alt"] == "a map of the bay"
     assert [block.text for block in root.all("pre")] == ["a map of the bay"] and "figcaption" not in root.names()
 
 
-def test_without_pictures_their_words_are_shown() -> None:
+def test_picture_is_replaced_by_its_words_when_pictures_are_off() -> None:
     html = result_html(record("a figure of 1 x 1 pixels", Image("image/png", picture())), pictures=False)
     assert "<img" not in html and tree(html).text == "a figure of 1 x 1 pixels"
 
 
-def test_bytes_that_are_no_picture_are_not_shown(subtests: pytest.Subtests) -> None:
+def test_bytes_that_are_not_a_picture_are_not_shown(subtests: pytest.Subtests) -> None:
     for data in [b"png", b"<svg onload=x>", b"", picture()[:60]]:
         with subtests.test(data=data):
             html = result_html(record("a picture", Image('image/png"onerror="x', data)))
             assert "<img" not in html and "onerror" not in html and "svg" not in html and "a picture" in html
 
 
-def test_a_table_and_a_picture_of_one_result_are_both_shown() -> None:
+def test_table_and_picture_of_one_result_are_both_shown() -> None:
     root = shown("DataFrame\na figure of 4 x 3 pixels", Image("image/png", picture()), display=TABLE)
     assert len(list(root.all("table"))) == len(list(root.all("img"))) == len(list(root.all("details"))) == 1
     assert [block.text for block in root.all("pre")] == ["DataFrame"]
 
 
-def test_of_what_failed_the_words_come_first_and_the_traceback_is_folded() -> None:
+def test_failure_shows_its_message_first_and_folds_the_traceback() -> None:
     root = shown("ValueError: boom", traceback='Traceback\n  File "x.py"', is_error=True, error_code="tool_error")
     assert [element.name for element in root.content] == ["pre", "details"]
     assert root.content[0].text == "ValueError: boom" and "tool-problem" in root.content[0].attributes["class"]
@@ -263,7 +263,7 @@ LONG = "\n".join(f"line {number:05}" for number in range(11_000))
 
 
 @pytest.mark.req("R0.73")
-def test_a_long_text_is_cut_in_its_middle_and_a_button_asks_for_all_of_it() -> None:
+def test_long_text_is_cut_in_the_middle_with_a_button() -> None:
     html = result_html(record(LONG), live=True, where=WHERE)
     first, last = [block.text for block in tree(html).all("pre")]
     assert LONG.startswith(first + "\n") and LONG.endswith("\n" + last)
@@ -275,30 +275,30 @@ def test_a_long_text_is_cut_in_its_middle_and_a_button_asks_for_all_of_it() -> N
     assert f"{len(LONG) - len(first) - len(last):,} characters left out" in html and WHERE not in html
 
 
-def test_where_there_are_no_buttons_it_is_said_where_all_of_it_is() -> None:
+def test_cut_text_without_buttons_says_where_the_whole_is() -> None:
     html = result_html(record(LONG), where=WHERE)
     assert "<button" not in html and f"{WHERE} has the full text" in tree(html).text
 
 
-def test_all_of_it_is_given_when_it_is_asked_for() -> None:
+def test_whole_text_is_returned_on_request() -> None:
     (block,) = tree(result_html(record(LONG), whole=True, live=True, where=WHERE)).all("pre")
     assert block.text == LONG
     most = result_html(record("x" * 2_100_000), whole=True, live=True, where=WHERE)
     assert len(most) < 2_001_000 and "100,000 characters left out" in most and "<button" not in most
 
 
-def test_a_long_line_is_cut_where_it_must_be() -> None:
+def test_long_line_is_cut_within_the_line() -> None:
     first, last = [block.text for block in shown("x" * 5_000).all("pre")]
     assert (len(first), len(last)) == (3_000, 1_000)
     assert len(list(shown("x" * 4_000).all("pre"))) == 1
 
 
-def test_a_long_traceback_is_cut_too_and_it_is_said_where_it_is() -> None:
+def test_long_traceback_is_cut_and_says_where_it_is() -> None:
     html = result_html(record("boom", traceback=LONG, is_error=True), where=WHERE)
     assert "run.rounds[3].records[0].traceback has the full text" in tree(html).text
 
 
-def test_hostile_words_are_only_words_wherever_they_stand(subtests: pytest.Subtests) -> None:
+def test_hostile_text_stays_text_everywhere(subtests: pytest.Subtests) -> None:
     for hostile in HOSTILE:
         with subtests.test(hostile=hostile):
             table = Table((hostile,), ((hostile, hostile),), 1, 1, (hostile,))
@@ -310,8 +310,8 @@ def test_hostile_words_are_only_words_wherever_they_stand(subtests: pytest.Subte
                 record(hostile, Image(hostile, picture())),
                 record(f"a picture of {hostile}", Image("image/png", picture())),
             ]
-            for one in results:
-                root = tree(result_html(one))
+            for result in results:
+                root = tree(result_html(result))
                 assert hostile in root.text or any(hostile in image.attributes["alt"] for image in root.all("img"))
                 assert root.names() <= {"", "pre", "details", "summary", "div", "table", "thead", "tbody", "tr", "th", "td"} | {
                     "figure",
@@ -322,13 +322,13 @@ def test_hostile_words_are_only_words_wherever_they_stand(subtests: pytest.Subte
             assert root.names() == {"", "div", "span", "code", "pre"} and hostile in root.text
 
 
-def test_control_characters_and_marks_of_direction_are_made_visible() -> None:
+def test_control_and_direction_characters_are_made_visible() -> None:
     html = result_html(record("a\x1b[31mb\u202ec", display=Table(("\x07",), (("\u2066",),), 1, 1)))
     assert not set("\x1b\u202e\x07\u2066") & set(html) and "\ufffd" in html
 
 
 @pytest.mark.req("R0.74")
-def test_arguments_are_shown_in_full_with_their_own_lines() -> None:
+def test_arguments_are_shown_whole_with_their_lines() -> None:
     code = "import pandas\n\nprint(1)\n"
     call = ToolCall("run", {"code": code, "path": "a.py", "options": {"x": 1}, "many": list(range(50))})
     root = tree(arguments_html(CallRecord(call)))
@@ -338,11 +338,11 @@ def test_arguments_are_shown_in_full_with_their_own_lines() -> None:
     assert [value.text for value in root.all("code")] == ["a.py", '{"x": 1}']
 
 
-def test_arguments_that_are_no_object_are_shown_too() -> None:
+def test_arguments_that_are_not_an_object_are_shown() -> None:
     assert tree(arguments_html(CallRecord(ToolCall("run", ["a"])))).text == 'arguments ["a"]'
 
 
-def test_long_arguments_are_cut_too_but_not_while_the_call_runs() -> None:
+def test_long_arguments_are_cut_only_after_the_call() -> None:
     running = CallRecord(ToolCall("write", {"text": LONG[:30_000]}, "call-1"))
     over = CallRecord(running.call, ToolResult("call-1", "write", (Text("ok"),)))
     assert "run.rounds[3].records[0].call.arguments has the full text" in tree(arguments_html(over, where=WHERE)).text
@@ -352,7 +352,7 @@ def test_long_arguments_are_cut_too_but_not_while_the_call_runs() -> None:
         assert block.text == LONG[:30_000]
 
 
-def test_long_words_of_a_picture_are_cut_where_they_are_read_out() -> None:
+def test_long_alt_text_is_cut() -> None:
     root = shown("words " * 1_000, Image("image/png", picture()))
     assert len(next(root.all("img")).attributes["alt"]) < 250
 
@@ -363,15 +363,13 @@ def deep(value: Any, levels: int) -> Any:
     return value
 
 
-def test_json_is_indented_in_one_step_and_deep_json_not_at_all(
-    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_json_is_indented_in_one_pass_unless_it_is_deep(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     with subtests.test("wide"):
         one_by_one: list[Any] = []
         encode = json.dumps
 
         def dumps(value: Any, **options: Any) -> str:
-            if "indent" in options:  # for this Python calls a function of its own for each value
+            if "indent" in options:  # with it, Python calls a function of its own for each value
                 one_by_one.append(value)
             return encode(value, **options)
 

@@ -15,9 +15,9 @@ DONE = RunSummary(
 )
 
 
-def test_a_row_has_status_time_rounds_cost_model_and_prompt() -> None:
+def test_row_has_status_time_rounds_cost_model_and_prompt() -> None:
     html = run_list_html([DONE])
-    for told in (
+    for expected in (
         'data-run="20261121-1"',
         ">•<",
         "Done, not checked",
@@ -26,25 +26,25 @@ def test_a_row_has_status_time_rounds_cost_model_and_prompt() -> None:
         ">Count<",
         'type="button"',
     ):
-        assert told in html
+        assert expected in html
 
 
-def test_each_status_has_its_word_and_not_only_a_colour(subtests: pytest.Subtests) -> None:
+def test_each_status_has_a_word_not_only_a_colour(subtests: pytest.Subtests) -> None:
     for status in sorted(STATES):
         with subtests.test(status=status):
             word = {"completed": "Done, not checked"}.get(status, STATES[status])
             assert f" {word}</b>" in run_list_html([DONE._replace(status=status, stop_reason="")])
 
 
-def test_what_still_grows_is_not_told_as_if_it_stood_still() -> None:
+def test_running_run_shows_no_final_figures() -> None:
     html = run_list_html([DONE._replace(status="running")])
     assert "Running" in html and "3 rounds" not in html and "$0.01" not in html
 
 
-def test_prompts_and_models_are_words_and_no_markup() -> None:
+def test_prompts_and_models_never_become_markup() -> None:
     html = run_list_html([DONE._replace(prompt="<img src=x onerror=alert(1)>", model="<b>m</b>", id='x" onclick="y')])
     assert "<img" not in html and "<b>m" not in html and 'onclick="y' not in html
 
 
-def test_an_empty_list_says_so() -> None:
+def test_empty_list_says_so() -> None:
     assert "No runs yet" in run_list_html([])

@@ -1,4 +1,4 @@
-"""MCP servers as a list and one by one: their words stay words, and few."""
+"""MCP servers as a list and one by one: their text stays text and is bounded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agentnb.tools.mcp.mcp_server import MCPServer, ServerTools
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
-    """A server that runs and one that could not be started; a third that is only configured, and one of code."""
+    """Return a running server, one that failed to start, a configured one, and one from code."""
     held = Servers()
     held.configuration.add(bench("hostile"))
     held.configuration.add(MCPServer("gone", "no-such-program"))
@@ -39,7 +39,7 @@ def servers() -> Iterator[Servers]:
 
 
 def plain(text: str) -> str:
-    """Return the text without what differs between machines and hours."""
+    """Return the text without what varies between machines and hours."""
     told = text.replace(sys.executable, "PYTHON").replace(PROGRAM, "PROGRAM")
     return re.sub(r"\d+ tools", "N tools", re.sub(r"since \d\d:\d\d", "since TIME", told))
 
@@ -78,13 +78,13 @@ def test_tools_that_cannot_be_used_are_shown_with_the_reason() -> None:
     (row,) = servers.list_rows(Path("/work"))
     html = server_html(row, catalogue, [])
     check_is_harmless(html)
-    for told in (server_text(row, catalogue, []), visible_text(html)):
-        assert "1 tool" in told and "1 unusable tool" in told
-        assert "rows" in told and "its schema does not describe an object" in told
+    for text in (server_text(row, catalogue, []), visible_text(html)):
+        assert "1 tool" in text and "1 unusable tool" in text
+        assert "rows" in text and "its schema does not describe an object" in text
     servers.close()
 
 
-def test_names_and_descriptions_of_strangers_are_bounded_lines_without_keys(servers: Servers) -> None:
+def test_foreign_names_and_descriptions_are_bounded_and_redacted(servers: Servers) -> None:
     secret = "a-value-that-is-a-secret-0123456789"
     Key("TEST_SETTING", secret, "this test")
     bad = f"{HOSTILE}\n{secret} {'long ' * 1_000}"
@@ -104,7 +104,7 @@ def test_names_and_descriptions_of_strangers_are_bounded_lines_without_keys(serv
     )
 
 
-def test_list_of_many_servers_is_counted() -> None:
+def test_long_server_list_is_counted() -> None:
     held = Servers()
     for number in range(MAX_SERVERS + 3):
         held.configuration.add(MCPServer(f"server{number:03}", "program"))
@@ -115,7 +115,7 @@ def test_list_of_many_servers_is_counted() -> None:
         assert "server102" not in text
 
 
-def test_arguments_are_told_by_name_and_type(subtests: pytest.Subtests) -> None:
+def test_arguments_show_name_and_type(subtests: pytest.Subtests) -> None:
     for schema, words in (
         ({"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a"]}, "a: integer, b?: string"),
         (
@@ -127,5 +127,5 @@ def test_arguments_are_told_by_name_and_type(subtests: pytest.Subtests) -> None:
         ({"properties": {str(number): {} for number in range(MAX_ARGUMENTS + 2)}}, ", 2 more"),
     ):
         with subtests.test(words):
-            told = argument_list(Tool(name="any", input_schema=schema).input_schema)
-            assert told.endswith(words) if words.startswith(",") else told == words
+            listed = argument_list(Tool(name="any", input_schema=schema).input_schema)
+            assert listed.endswith(words) if words.startswith(",") else listed == words

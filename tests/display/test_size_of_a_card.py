@@ -1,4 +1,4 @@
-"""How much of a run is saved in a notebook, and that the card says what is cut."""
+"""The part of a run that a notebook stores; the card says what is cut."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def run_of_rounds(count: int, result: str) -> Run:
     return built.add(e.RunFinished, status="completed", stop_reason="natural", seconds=1.0).run
 
 
-def test_a_run_of_sixty_rounds_has_room_in_a_notebook_whatever_its_tools_return() -> None:
+def test_sixty_rounds_fit_in_a_notebook_whatever_tools_return() -> None:
     for result in ("short", "word " * 200, "x <y> & " * 2_000):
         html = run_html(run_of_rounds(60, result))
         assert size(html) <= MOST
         assert html.count("data-round=") == 61
 
 
-def test_what_is_cut_stays_a_line_and_the_card_says_what_to_type() -> None:
+def test_cut_rounds_become_lines_and_the_card_names_the_command() -> None:
     run = run_of_rounds(60, "x <y> & " * 2_000)
     shown = visible_text(run_html(run))
     cut = re.search(r"(\d+) rounds cut to a line\. All of it is in the log: %agent load (\S+), then save_trace", shown)
@@ -42,5 +42,5 @@ def test_what_is_cut_stays_a_line_and_the_card_says_what_to_type() -> None:
     assert "cut to a line" not in visible_text(page_html(run))
 
 
-def test_of_a_short_run_nothing_is_cut() -> None:
+def test_short_run_is_not_cut() -> None:
     assert "cut to a line" not in visible_text(run_html(run_of_rounds(20, "short")))

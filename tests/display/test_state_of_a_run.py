@@ -1,4 +1,4 @@
-"""How a run stands: its chip, the tone of that, and whether what it did is open by itself."""
+"""The state of a run: its chip and tone, and which folds are open."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ def with_todos(*statuses: str, **fields: Any) -> RunBuilder:
 
 
 def open_calls(*names: str) -> RunBuilder:
-    """A round in which calls of these tools run, after one that has ended."""
+    """Return a round in which these tools run, after a call that has ended."""
     calls = [called(name, f"c{number}") for number, name in enumerate(("first", *names))]
     built = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", tuple(calls)))
     built.extend(*answered(calls[0]))
     return built.extend(*[(e.ToolStarted, {"call": call}) for call in calls[1:]])
 
 
-def test_a_run_that_ended_with_todos_open_says_so_and_warns() -> None:
+def test_ended_run_with_open_todos_warns() -> None:
     left, done = ended(with_todos("completed", "in-progress")), ended(with_todos("completed", "completed"))
     assert (chip(left), tone(left)) == ("Done, todos open", "warn")
     assert (chip(done), tone(done)) == ("Done, not checked", "neutral")
     assert f"{MARKS['warn']}</span> Done, todos open" in chip_html(left) and "agentnb-warn" in chip_html(left)
 
 
-def test_the_chip_names_all_tools_that_run_each_once() -> None:
+def test_chip_names_each_running_tool_once() -> None:
     assert chip(open_calls("look", "listen", "look").run) == "Running look, listen"
     assert chip(open_calls("look").run) == "Running look"
 
@@ -77,7 +77,7 @@ SWITCHES: list[tuple[list[Fact], str, str]] = [
 
 
 @pytest.mark.req("R3.37", "R3.13")
-def test_the_chip_switches_with_the_state_of_the_agent_also_in_a_live_card() -> None:
+def test_chip_follows_the_state_also_in_a_live_card() -> None:
     built, card = RunBuilder(), LiveCard()
     card.take(built.events[0])
     card.frame()
@@ -93,7 +93,7 @@ def test_the_chip_switches_with_the_state_of_the_agent_also_in_a_live_card() -> 
         before = word
 
 
-def test_while_the_call_for_a_summary_is_made_again_the_chip_says_that_and_not_that_it_sums_up() -> None:
+def test_chip_says_retrying_while_the_summary_call_is_retried() -> None:
     built = RunBuilder().extend(*begun(0)).add(e.CompactionStarted, why="messages", messages=4)
     assert chip(built.run) == "Summarizing 4 messages"
     built.add(e.RetryScheduled, attempt=1, seconds=2.0, reason="overloaded")
@@ -109,7 +109,7 @@ ENDS: dict[str, tuple[e.Status, str, str]] = {
 }
 
 
-def test_a_state_has_one_word_and_it_is_said_once(subtests: pytest.Subtests) -> None:
+def test_state_has_one_word_shown_once(subtests: pytest.Subtests) -> None:
     for name, (status, stop_reason, word) in ENDS.items():
         with subtests.test(name):
             run = ended(RunBuilder().round(called("look")).round("So far."), status, stop_reason)
@@ -122,26 +122,26 @@ def test_a_state_has_one_word_and_it_is_said_once(subtests: pytest.Subtests) -> 
     ("stop_reason", "words", "look"),
     [("natural", "Done, not checked", "neutral"), ("unchecked", "Ended, unchecked", "neutral")],
 )
-def test_an_end_that_nothing_checks_is_not_green(stop_reason: str, words: str, look: str) -> None:
+def test_unchecked_end_is_not_green(stop_reason: str, words: str, look: str) -> None:
     run = ended(RunBuilder().round("Well."), stop_reason=stop_reason)
     assert (chip(run), tone(run)) == (words, look)
     assert ("uncertain" in why(run)) is (stop_reason == "unchecked")
 
 
-def test_a_run_that_got_no_reply_is_not_said_to_have_made_a_round(subtests: pytest.Subtests) -> None:
+def test_run_without_a_reply_counts_no_round(subtests: pytest.Subtests) -> None:
     unanswered = ended(RunBuilder().extend(*begun(0)), "failed", "error")
     answered_once = ended(RunBuilder().round(called("look")).extend(*begun(1)), "failed", "error")
     cut_off = ended(RunBuilder().extend(*begun(0)), "cancelled", "cancelled")
     cases = [(unanswered, "no reply", "1 round"), (answered_once, "2 rounds", "no reply"), (cut_off, "no reply", "round")]
-    for run, told, never in cases:
-        with subtests.test(told=told, status=run.status):
+    for run, expected, never in cases:
+        with subtests.test(told=expected, status=run.status):
             head = run_text(run).partition("\n")[0]
-            assert told in head and never not in head
-            assert told in visible_text(meta_html(run, Totals(run.rounds))) and told in visible_text(compact_html(run))
+            assert expected in head and never not in head
+            assert expected in visible_text(meta_html(run, Totals(run.rounds))) and expected in visible_text(compact_html(run))
     assert "round 1" in visible_text(meta_html(RunBuilder().extend(*begun(0)).run, Totals()))
 
 
-def test_a_finished_run_is_folded_whatever_its_end(subtests: pytest.Subtests) -> None:
+def test_finished_run_is_folded_whatever_its_end(subtests: pytest.Subtests) -> None:
     for status, stop_reason, _ in ENDS.values():
         with subtests.test(stop_reason):
             failing = RunBuilder(todos=todos_of("not-started")).round(called("look"), error_code="tool_error").round("Done.")
@@ -150,7 +150,7 @@ def test_a_finished_run_is_folded_whatever_its_end(subtests: pytest.Subtests) ->
             assert "1 failed call: round 1" in visible_text(html) and "</>" not in html  # every element has a name
 
 
-def test_what_the_person_opened_in_the_live_card_stays_in_sight() -> None:
+def test_opened_folds_of_the_live_card_stay_open() -> None:
     run = ended(RunBuilder().round(called("look")).round("Done."))
     assert len(re.findall(r"<details[^>]* open", run_html(run, folds={"call:0:0": True}))) == 2
 
@@ -164,19 +164,19 @@ NEXT: dict[str, tuple[e.Status, str, str]] = {
 
 
 def typed_next(run: Run) -> str:
-    """The next step as a notebook shows it; empty if there is none."""
+    """Return the next step as a notebook shows it, or an empty text."""
     step = next_step(run)
     return "" if step is None else in_notebook([step])
 
 
-def test_every_end_but_a_good_one_says_what_to_type_next(subtests: pytest.Subtests) -> None:
+def test_every_unsuccessful_end_says_what_to_type_next(subtests: pytest.Subtests) -> None:
     for name, (status, stop_reason, step) in NEXT.items():
         with subtests.test(name):
             assert typed_next(ended(RunBuilder().round("So far."), status, stop_reason)) == step
     assert next_step(ended(RunBuilder(), "failed", "error")) is None  # there is nothing to continue
 
 
-def test_what_to_type_names_the_tools_again_and_opens_a_todo_that_would_stay_blocked(snapshot: Snapshot) -> None:
+def test_next_command_repeats_tools_and_reopens_blocked_todos(snapshot: Snapshot) -> None:
     tools = (ToolSpec("total", ""), ToolSpec("survey", ""))
     one = ended(with_todos("completed", "blocked", tools=tools), "stopped", "blocked")
     assert typed_next(one) == snapshot
@@ -189,7 +189,7 @@ def test_what_to_type_names_the_tools_again_and_opens_a_todo_that_would_stay_blo
         assert "<code" in run_html(run) and typed_next(run) in visible_text(run_html(run))
 
 
-def test_a_failed_run_says_in_sentences_what_to_type_unless_it_would_only_fail_again(snapshot: Snapshot) -> None:
+def test_failed_run_suggests_continuing_unless_it_would_fail_again(snapshot: Snapshot) -> None:
     def after(error: e.RunError) -> str:
         built = RunBuilder().round("So far.")
         built.add(e.ErrorRaised, error=error, where="model")
@@ -198,26 +198,26 @@ def test_a_failed_run_says_in_sentences_what_to_type_unless_it_would_only_fail_a
     unreachable = e.RunError("ProviderTrouble", "nothing answers", as_advice("Name another with url=URL"))
     assert after(unreachable) == snapshot
     assert after(e.RunError("ModelError", "no GPU")) == "no GPU. Continue: %%agent --continue"
-    said = e.RunError("ProviderTrouble", "it fails", (TryAgain(lead="Try again in a while"),))
-    assert after(said) == snapshot
+    error = e.RunError("ProviderTrouble", "it fails", (TryAgain(lead="Try again in a while"),))
+    assert after(error) == snapshot
     assert after(e.RunError("ScriptEnded", "The script ended", as_advice("Give it one more reply"))).endswith(
         "Give it one more reply"
     )
 
 
-def test_a_run_that_a_loop_ended_says_what_it_repeated(snapshot: Snapshot) -> None:
+def test_looping_run_says_what_it_repeated(snapshot: Snapshot) -> None:
     built = RunBuilder().round("Again.").round("Again.")
     built.add(e.LoopDetected, rule="already_said", first=0, last=1, sentence="the answer of round 2 is that of round 1.")
     assert why(ended(built, "stopped", "loop_detected")) == snapshot
     assert why(ended(built, "stopped", "refusal")) == "The model declined to answer."
 
 
-def test_the_text_of_a_run_has_its_todos_a_line_each(snapshot: Snapshot) -> None:
+def test_run_text_has_a_line_for_each_todo(snapshot: Snapshot) -> None:
     lines = run_text(ended(with_todos("completed", "in-progress"))).splitlines()
     assert [line for line in lines if "Write story" in line] == snapshot
 
 
-def test_of_a_long_list_the_todos_around_the_first_open_one_are_shown() -> None:
+def test_long_list_shows_todos_around_the_first_open_one() -> None:
     for done, before, after in [
         (0, 0, 2 * MAX_TODOS),
         (2 * MAX_TODOS, 2 * MAX_TODOS - MAX_TODOS // 2, MAX_TODOS // 2),
@@ -230,5 +230,5 @@ def test_of_a_long_list_the_todos_around_the_first_open_one_are_shown() -> None:
         assert shown.after == (f"{after} todos after" if after else "")
 
 
-def test_only_a_run_with_a_log_is_said_to_be_loadable() -> None:
+def test_only_a_run_with_a_log_offers_loading() -> None:
     assert "%agent load" in compact_html(ended(RunBuilder().round("Done."))) and "%agent load" not in compact_html(Run())

@@ -1,4 +1,4 @@
-"""Markdown that arrives bit by bit."""
+"""Markdown that arrives in pieces."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SMALL = [*"$`*_-+>|#=~1.) \n\ta", "\n", "\n\n", "```", "\n```", "\n\n- ", "\n\n 
 
 
 def streamed(text: str, size: int, *, settled_every: int = 1, most: int = MAX_CHARACTERS) -> tuple[list[str], str]:
-    """The blocks that were settled before the end, and what `markdown_box` makes of all."""
+    """Return the blocks settled before the end, and the whole `markdown_box`."""
     blocks = Blocks(most)
     settled = []
     for place, start in enumerate(range(0, len(text), size)):
@@ -68,29 +68,29 @@ def streamed(text: str, size: int, *, settled_every: int = 1, most: int = MAX_CH
     st.integers(1, 40),
     st.integers(1, 5),
 )
-def test_ordinary_text_is_the_same_streamed_and_whole(pieces: list[tuple[str, str]], size: int, every: int) -> None:
+def test_ordinary_text_is_equal_streamed_and_whole(pieces: list[tuple[str, str]], size: int, every: int) -> None:
     text = "".join(piece + between for piece, between in pieces)
     assert streamed(text, size, settled_every=every)[1] == markdown_html(text)
 
 
 @examples(600)
 @given(st.lists(st.sampled_from(SMALL), max_size=60).map("".join), st.integers(1, 10))
-def test_odd_text_is_the_same_streamed_and_whole(text: str, size: int) -> None:
+def test_odd_text_is_equal_streamed_and_whole(text: str, size: int) -> None:
     assert streamed(text, size)[1] == markdown_html(text)
 
 
 @pytest.mark.slow("240 texts, two dozen of them huge, in a hundred pieces each, at night three hundred")
-def test_nothing_hostile_becomes_markup_bit_by_bit(subtests: pytest.Subtests) -> None:
-    for one in CORPUS:
-        with subtests.test(one.name):
-            settled, html = streamed(one.text, max(1, len(one.text) // property_settings.size(100, nightly=300)))
+def test_hostile_stream_never_becomes_markup(subtests: pytest.Subtests) -> None:
+    for sample in CORPUS:
+        with subtests.test(sample.name):
+            settled, html = streamed(sample.text, max(1, len(sample.text) // property_settings.size(100, nightly=300)))
             for block in settled:
                 check_is_harmless(block)
             check_is_harmless(html)
-            assert [found for found in one.never if found in html] == []
+            assert [markup for markup in sample.never if markup in html] == []
 
 
-def test_a_block_settles_as_soon_as_nothing_can_change_it(subtests: pytest.Subtests) -> None:
+def test_block_settles_as_soon_as_it_cannot_change(subtests: pytest.Subtests) -> None:
     cases = [
         ("para\n", 0),
         ("para\n\n", 1),
@@ -116,20 +116,20 @@ def test_a_block_settles_as_soon_as_nothing_can_change_it(subtests: pytest.Subte
             assert len(streamed(text, 100)[0]) == settled
 
 
-def test_the_tail_is_what_is_not_settled_and_is_cleaned() -> None:
+def test_tail_is_the_unsettled_text_and_is_sanitized() -> None:
     blocks = Blocks()
     blocks.feed("one\r")
     assert (blocks.settle(), blocks.tail) == ([], "one")
     blocks.feed("\n\r\nt\x1bwo \ud83d")
-    assert [visible_text(one) for one in blocks.settle()] == ["one"]
+    assert [visible_text(block) for block in blocks.settle()] == ["one"]
     assert blocks.tail == "t\ufffdwo "
     blocks.feed("\ude00")
     assert blocks.tail == "t\ufffdwo 😀"
-    assert [visible_text(one) for one in blocks.finish()] == ["t\ufffdwo 😀"]
+    assert [visible_text(block) for block in blocks.finish()] == ["t\ufffdwo 😀"]
     assert (blocks.tail, blocks.finish()) == ("", [])
 
 
-def test_the_kind_of_the_tail_says_whether_it_is_code(subtests: pytest.Subtests) -> None:
+def test_tail_kind_says_whether_it_is_code(subtests: pytest.Subtests) -> None:
     cases = [
         ("", "text"),
         ("words", "text"),
@@ -156,17 +156,15 @@ def test_the_kind_of_the_tail_says_whether_it_is_code(subtests: pytest.Subtests)
                 assert blocks.tail_kind == kind
 
 
-def test_a_long_text_is_cut_where_the_whole_one_is() -> None:
+def test_long_text_is_cut_at_the_same_place_as_whole() -> None:
     text = "words and words\n\n" * 20
     assert visible_text(streamed(text, 7, most=100)[1]) == visible_text(markdown_html(text, 100))
     assert "(240 more characters)" in streamed(text, 7, most=100)[1]
 
 
 @pytest.mark.slow("long texts, fed piece by piece")
-def test_what_is_parsed_does_not_grow_with_the_square_of_the_text(
-    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Counted in characters given to the parser, so that no time is asserted."""
+def test_parsed_characters_do_not_grow_quadratically(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts characters given to the parser, so that no time is asserted."""
     cases = [
         "```py\n" + "x = 1\n\n" * 6_000,
         "one line " * 5_000,
@@ -208,7 +206,7 @@ def test_feeding_does_not_parse(monkeypatch: pytest.MonkeyPatch) -> None:
     assert blocks.settle() == []
 
 
-def test_deltas_of_any_size_give_the_same() -> None:
+def test_delta_size_does_not_change_the_result() -> None:
     text = "\n\n".join(ORDINARY)
     chance = random.Random(1)
     for _ in range(30):

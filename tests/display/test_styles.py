@@ -1,4 +1,4 @@
-"""The style sheet of the card: it styles what there is, and nothing else."""
+"""The style sheet of the card: every rule is used, and every class has a rule."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ CODE = "```python\n@f\nclass A:\n    def f(self): return 'x', 1  # why\n```"
 TABLE = "| a | b | c |\n|:--|:-:|--:|\n| 1 | 2 | 3 |"
 FORMULA = "$$\\boxed{\\begin{aligned} a &= b \\end{aligned}}$$"
 NO_STYLE = {"saw", "wrong", "todo-mark", "todo-not-started", "todo-blocked", "replay-head", "replay-told"}
-"""Names of parts that look as what is around them. They are there for whoever looks for such a part in a page."""
+"""Names of parts without a style of their own, for people who look for such a part in a page."""
 
 
 def picture() -> bytes:
@@ -90,7 +90,7 @@ def classes(html: str) -> set[str]:
 
 
 def runs() -> Iterator[str]:
-    """Runs with all that a hostile one has, in every form."""
+    """Return runs with every part of a hostile one, in every form."""
     for end in ("failed", "completed", "limited"):
         run = hostile_run("text", end, 4)
         yield from (run_html(run, prompt=True, details=True), page_html(run).partition("<body")[2], compact_html(run))
@@ -102,11 +102,11 @@ def runs() -> Iterator[str]:
             continue
         for frame in (card.frame() or {}, card.whole()):
             yield from frame.get("slots", {}).values()
-            yield from (html for one in frame.get("rounds", ()) for html in one["html"].values())
+            yield from (html for round_ in frame.get("rounds", ()) for html in round_["html"].values())
 
 
 def quiet_runs() -> Iterator[str]:
-    """A run that goes well, with a picture and much on its list; nested runs; lists of runs."""
+    """Return a successful run with a picture and many todos; nested runs; lists of runs."""
     todo, seen = called("todo_operations"), called("see", "c9")
     pictured = ToolResult("c9", "see", (Text("A map"), Image("image/png", picture())))
     built = RunBuilder(todos=todos_of(*["not-started"] * 60)).round(called("look")).round(todo)
@@ -124,7 +124,7 @@ def quiet_runs() -> Iterator[str]:
 
 
 def pieces() -> Iterator[str]:
-    """Pieces that a run seldom has."""
+    """Return pieces that are rare in runs."""
     yield from (markdown_html(text) for text in (CODE, TABLE, FORMULA, "x" * 200_000))
     yield tool_card_html(CallRecord(TOOL, progress=Progress(1, 2, "half")))
     yield run_html(Agent(ScriptedModel(["Done."]), extensions=[expectations_extension(["rounds == 1"])]).run_sync("Go."))
@@ -161,7 +161,7 @@ def pieces() -> Iterator[str]:
 
 
 def many() -> Iterator[str]:
-    """The trace browser, live and saved, two runs side by side, and replays."""
+    """Return the trace browser, live and saved, two compared runs, and replays."""
     shown = [load_trace("complex-fails"), load_trace("healthy"), hostile_run("text", "completed", 4)]
     rows = [row_of(place, run) for place, run in enumerate(shown)]
     yield rows_html(rows)
@@ -173,7 +173,7 @@ def many() -> Iterator[str]:
 
 
 def workflows() -> Iterator[str]:
-    """Workflows whose steps are in every state, and their runs."""
+    """Return workflows with steps in every state, and their runs."""
     for text in (BRANCH, NESTED, LOOP):
         spec = spec_of(text)
         for status in STEP_STATES:
@@ -194,23 +194,23 @@ def workflows() -> Iterator[str]:
 
 
 def experiments() -> Iterator[str]:
-    """Views of experiments, with a note, pairs that differ, runs that did not complete and an interval."""
+    """Return views of experiments: a note, differing pairs, incomplete runs and an interval."""
     results = results_of({"a": [1, 0] * 20, "b": [0, 1, 1, None] * 10}, notes=["extended"])
     yield comparison_html(compare(results, "a", "b")) + results_html(results)
     yield progress_html(ExperimentProgress("e", 3))
 
 
-def test_saved_styles_have_one_rule_a_class_and_nothing_else(subtests: pytest.Subtests) -> None:
+def test_saved_styles_have_one_rule_per_class(subtests: pytest.Subtests) -> None:
     seen: list[str] = []
-    for path in [one for one in sorted(STYLES.glob("*.css")) if one.name != LIVE]:
+    for path in [path for path in sorted(STYLES.glob("*.css")) if path.name != LIVE]:
         with subtests.test(path.name):
             text = re.sub(r"/\*.*?\*/", "", path.read_text("utf-8"), flags=re.DOTALL)
-            assert re.sub(r"\.agentnb-[\w-]+ \{[^{}]*\}", "", text).strip() == "", "what is inlined would hold always"
+            assert re.sub(r"\.agentnb-[\w-]+ \{[^{}]*\}", "", text).strip() == "", "inlined styles would always apply"
             seen += re.findall(r"\.(agentnb-[\w-]+) \{", text)
     assert [name for name, times in Counter(seen).items() if times > 1] == [], "two things with one name share their look"
 
 
-def test_every_rule_of_the_style_sheet_is_for_something_and_every_class_has_a_rule_or_a_script() -> None:
+def test_every_style_rule_is_used_and_every_class_defined() -> None:
     sheet = re.sub(r"/\*.*?\*/", "", style_sheet(), flags=re.DOTALL)
     styled, scripted = set(re.findall(r"\.(agentnb-[\w-]+)", sheet)), set(CLASS.findall(SCRIPTS))
     found = {

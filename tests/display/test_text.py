@@ -22,19 +22,19 @@ def add(a: int, b: int = 2) -> int:
 made = partial(play, tools=[add], prompt="Go.")
 
 
-def test_a_finished_run_says_how_it_ended_and_what_it_took() -> None:
+def test_finished_run_shows_its_end_and_usage() -> None:
     text = run_text(made(["Adding.", ToolCall("add", {"a": 1})], "It is 3."))
     assert text.startswith("Done, not checked: 2 rounds, 1 tool call, ")
     assert "add(a=1)" in text and "→ 3" in text and "It is 3." in text
 
 
-def test_a_limited_run_says_the_limit_and_what_to_type() -> None:
+def test_limited_run_says_the_limit_and_what_to_type() -> None:
     shown = run_text(made(ToolCall("add", {"a": 1}), "x", max_rounds=1))
     assert shown.startswith("Limit reached: 1 round · 1 round, ")
     assert "\nContinue: %%agent --continue -t add --max-rounds 2\n" in shown
 
 
-def test_a_long_run_that_goes_on_shows_its_last_rounds_only() -> None:
+def test_long_running_run_shows_its_last_rounds_only() -> None:
     run = made(*[ToolCall("add", {"a": n}) for n in range(40)], "Done.")
     growing = Run.from_events(run.events[:-3])
     assert growing.should_continue
@@ -42,7 +42,7 @@ def test_a_long_run_that_goes_on_shows_its_last_rounds_only() -> None:
     assert run_text(run).count("add(a=") == 40
 
 
-def test_calls_that_the_stop_ended_are_not_said_to_have_failed() -> None:
+def test_calls_ended_by_a_stop_are_not_called_failed() -> None:
     live = Agent(ScriptedModel([ToolCall("wait")]), tools=[wait]).start("Go.")
     while not live.run.rounds or not live.run.rounds[-1].records:
         pass

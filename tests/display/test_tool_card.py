@@ -60,10 +60,10 @@ ALL = {"running": RUNNING, "ok": OK, "failed": FAILED, "stopped": STOPPED, "bloc
 
 
 def summary(html: str) -> str:
-    """The words in the head of a card."""
-    found = re.search(r"<summary.*?</summary>", html, re.DOTALL)
-    assert found is not None
-    return unescape(re.sub(r"<[^>]+>", "", found.group(0)))
+    """Return the words in the header of a card."""
+    match = re.search(r"<summary.*?</summary>", html, re.DOTALL)
+    assert match is not None
+    return unescape(re.sub(r"<[^>]+>", "", match.group(0)))
 
 
 def body(html: str) -> str:
@@ -75,7 +75,7 @@ def is_open(html: str) -> bool:
 
 
 @pytest.mark.req("R0.74")
-def test_a_card_has_all_there_is_to_know_of_a_call() -> None:
+def test_card_has_all_fields_of_a_call() -> None:
     call = ToolCall("bash", {"command": "ls\n-l", "limit": 3}, "call-7", {"signature": "x"})
     record = answered(Text("no"), call=call, seconds=1.5, display=TABLE, is_error=True, error_code="timeout")
     assert tool_card(record, effects={"read", "execute"}, parent="plan") == ToolCard(
@@ -93,7 +93,7 @@ def test_a_card_has_all_there_is_to_know_of_a_call() -> None:
 
 
 @pytest.mark.req("R0.74")
-def test_the_category_is_planning_or_what_a_tool_does_to_the_world(subtests: pytest.Subtests) -> None:
+def test_category_is_planning_or_the_effect_of_the_tool(subtests: pytest.Subtests) -> None:
     cases = [
         ("todo_operations", None, "planning"),
         ("think", {"network"}, "planning"),
@@ -109,14 +109,14 @@ def test_the_category_is_planning_or_what_a_tool_does_to_the_world(subtests: pyt
 
 
 @pytest.mark.req("R0.73")
-def test_a_card_is_there_while_its_call_runs_with_an_empty_body() -> None:
+def test_running_call_has_a_card_with_an_empty_body() -> None:
     html = tool_card_html(RUNNING, live=True)
     assert summary(html) == 'load path="penguins.csv" … running'
     assert re.sub(r"<[^>]+>", "", body(html)) == "" and html.startswith("<details") and 'data-status="running"' in html
 
 
 @pytest.mark.req("R0.73")
-def test_its_title_is_the_name_of_the_tool_whatever_came_of_the_call(subtests: pytest.Subtests) -> None:
+def test_title_is_the_tool_name_whatever_the_outcome(subtests: pytest.Subtests) -> None:
     for live in [True, False]:
         for status, record in ALL.items():
             with subtests.test(live=live, status=status):
@@ -126,7 +126,7 @@ def test_its_title_is_the_name_of_the_tool_whatever_came_of_the_call(subtests: p
 
 
 @pytest.mark.req("R0.73")
-def test_its_state_stands_there_as_a_mark_and_in_words_with_the_time() -> None:
+def test_status_is_shown_by_mark_words_and_time() -> None:
     told = {status: summary(tool_card_html(record)).partition('csv" ')[2] for status, record in ALL.items()}
     assert told == {
         "running": "… running",
@@ -139,7 +139,7 @@ def test_its_state_stands_there_as_a_mark_and_in_words_with_the_time() -> None:
     assert outcome(NOT_RUN) == "⊘ not run: limit reached"
 
 
-def test_a_time_is_shown_from_a_tenth_of_a_second_on() -> None:
+def test_duration_is_shown_from_a_tenth_of_a_second() -> None:
     assert "ms" not in summary(tool_card_html(answered(Text("x"), seconds=0.099)))
     assert summary(tool_card_html(answered(Text("x"), seconds=0.1))).endswith("x 100 ms")
     assert "99 ms" not in call_line(answered(Text("x"), seconds=0.099)) and "100 ms" in call_line(
@@ -147,13 +147,13 @@ def test_a_time_is_shown_from_a_tenth_of_a_second_on() -> None:
     )
 
 
-def test_the_kind_of_a_failure_is_said_where_it_is_none_of_the_tools_own() -> None:
+def test_failure_kind_is_named_unless_the_tool_caused_it() -> None:
     assert outcome(answered(is_error=True, error_code="invalid_arguments")) == "✗ failed: invalid arguments"
     assert outcome(answered(is_error=True)) == "✗ failed"
     assert outcome(answered(Text("no"), is_error=True, error_code=DUPLICATE)) == "⊘ skipped: repeated call"
 
 
-def test_a_call_that_a_real_gate_blocked_says_why() -> None:
+def test_call_blocked_by_a_real_gate_says_why() -> None:
     def look() -> str:
         return "the same"
 
@@ -162,14 +162,14 @@ def test_a_call_that_a_real_gate_blocked_says_why() -> None:
     assert outcome(run.rounds[2].records[0]) == "⊘ skipped: repeated call"
 
 
-def test_every_rule_of_the_gates_is_told_in_words() -> None:
+def test_every_gate_rule_has_words() -> None:
     source = "".join(path.read_text("utf-8") for path in Path(gates.__file__).parent.glob("*.py"))
     rules = set(re.findall(r'return "(\w+)", f?"', source)) | set(re.findall(r'blocked_as_duplicate\(call, "(\w+)"', source))
     assert rules | {MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN} == set(WHY_SKIPPED)
 
 
 @pytest.mark.req("R0.74")
-def test_the_category_of_a_card_is_what_its_tool_said_that_it_does_to_the_world() -> None:
+def test_card_category_comes_from_the_declared_effects() -> None:
     @tool(effects=["write", "read"])
     def put() -> str:
         return "put"
@@ -184,7 +184,7 @@ def test_the_category_of_a_card_is_what_its_tool_said_that_it_does_to_the_world(
         assert re.search(f'<span [^>]*title="write"[^>]*>{ICONS["write"]}</span>', shown)
 
 
-def test_what_is_to_be_seen_at_once_is_open(subtests: pytest.Subtests) -> None:
+def test_immediate_content_is_unfolded(subtests: pytest.Subtests) -> None:
     cases = {
         "running": (RUNNING, False, False),
         "ok": (OK, False, False),
@@ -204,12 +204,12 @@ def test_what_is_to_be_seen_at_once_is_open(subtests: pytest.Subtests) -> None:
             assert not is_open(tool_card_html(record, is_open=False, live=True))
 
 
-def test_a_picture_that_is_not_shown_opens_nothing() -> None:
+def test_hidden_picture_unfolds_nothing() -> None:
     html = tool_card_html(answered(Text("a picture"), picture()), pictures=False, live=True)
     assert not is_open(html) and "<img" not in html
 
 
-def test_arguments_stand_in_the_body_only_if_the_head_has_no_room_for_them() -> None:
+def test_arguments_are_in_the_body_if_the_header_is_full() -> None:
     assert "penguins.csv" not in body(tool_card_html(OK))
     code = "import pandas\n" + "x = 1\n" * 30
     html = tool_card_html(answered(Text("ok"), call=ToolCall("run", {"code": code}, "c")))
@@ -218,13 +218,13 @@ def test_arguments_stand_in_the_body_only_if_the_head_has_no_room_for_them() -> 
     assert code in unescape(body(running)) and "result" not in body(running)
 
 
-def test_the_list_of_todos_that_was_written_stands_in_the_body() -> None:
+def test_written_todos_are_listed_in_the_body() -> None:
     call = ToolCall("todo_operations", {"operation": "write", "todoList": [{"id": 1, "title": "Load it"}]}, "c")
     html = tool_card_html(answered(Text("ok"), call=call))
     assert "write 1 todo" in summary(html) and "Load it" in body(html)
 
 
-def test_folds_and_the_place_of_the_result_have_names_that_a_browser_finds() -> None:
+def test_folds_and_result_slots_have_names_for_the_browser() -> None:
     record = CallRecord(CALL, FAILED.result, traceback="Traceback")
     html = tool_card_html(record, key="call:3:0", live=True)
     assert re.findall(r'data-fold="([^"]+)"', html) == ["call:3:0", "call:3:0:traceback"]
@@ -232,7 +232,7 @@ def test_folds_and_the_place_of_the_result_have_names_that_a_browser_finds() -> 
     assert "data-fill" not in tool_card_html(record, key="call:3:0") and "data-fold" not in tool_card_html(record)
 
 
-def test_what_a_button_brings_is_all_that_stands_in_the_card() -> None:
+def test_show_all_button_loads_the_whole_body() -> None:
     call = ToolCall("write", {"text": "x" * 9_000}, "c")
     record = answered(Text("y" * 9_000), call=call)
     html = tool_card_html(record, key="call:0:0", live=True)
@@ -242,7 +242,7 @@ def test_what_a_button_brings_is_all_that_stands_in_the_card() -> None:
     assert "data-fill" not in tool_card_html(CallRecord(call), live=True)
 
 
-def test_a_hostile_name_and_hostile_arguments_are_only_words() -> None:
+def test_hostile_name_and_arguments_stay_text() -> None:
     hostile = '"><script>alert(1)</script>'
     call = ToolCall(hostile, {hostile: hostile}, hostile)
     html = tool_card_html(answered(Text(hostile), call=call), key="call:0:0", live=True, where="run.rounds[0].results[0].text")
@@ -250,19 +250,19 @@ def test_a_hostile_name_and_hostile_arguments_are_only_words() -> None:
     assert len(summary(tool_card_html(CallRecord(ToolCall("x" * 10_000, {"a": "y" * 10_000}))))) < 500
 
 
-def test_cards_cost_no_more_than_what_they_show() -> None:
+def test_card_size_is_bounded_by_its_content() -> None:
     html = tool_card_html(answered(Text("x" * 1_000_000), call=ToolCall("f", {"a": "y" * 1_000_000}, "c")), live=False)
     assert len(html) < 20_000
 
 
-def test_the_head_says_what_came_of_a_call_in_a_few_words(subtests: pytest.Subtests) -> None:
+def test_header_summarizes_the_result_of_a_call(subtests: pytest.Subtests) -> None:
     cases = {
         "a table": (answered(Text("a\n1"), display=TABLE), "1 row, 1 column"),
         "a text": (answered(Text("344 rows\nand more")), "344 rows and more"),
         "a failure": (answered(Text("boom\nat line 1"), is_error=True, error_code="tool_error"), "boom"),
         "a picture": (answered(Text("Figure 1"), picture()), ""),
     }
-    for name, (record, told) in cases.items():
+    for name, (record, expected) in cases.items():
         with subtests.test(name):
-            found = re.search(r'<span class="agentnb-tool-(?:result|error)[^>]*>(.*?)</span>', tool_card_html(record))
-            assert unescape(found.group(1) if found else "") == told
+            match = re.search(r'<span class="agentnb-tool-(?:result|error)[^>]*>(.*?)</span>', tool_card_html(record))
+            assert unescape(match.group(1) if match else "") == expected

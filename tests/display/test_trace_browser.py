@@ -1,4 +1,4 @@
-"""The trace browser without a page: its rows, what is found and filtered, the opened run, and the saved form."""
+"""The trace browser without a page: rows, search, filters, the opened run and the saved form."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m</div>"
 
 
 def run_with_calls(prompt: str, *tools: str, ends: bool = True, origin: Origin | None = None) -> Run:
-    """A run of another product that calls these tools, the last of which fails."""
+    """Return a run of another product that calls these tools; the last call fails."""
     writer = RunWriter(origin or Origin("by_hand", "made.json"), model="m")
     writer.say(prompt)
     for place, tool in enumerate(tools):
@@ -48,7 +48,7 @@ RUNS = [run_with_calls("Unos", "dig", "look"), run_with_calls("Two", "dig", ends
 ROWS = [row_of(place, run) for place, run in enumerate(RUNS)]
 
 
-def test_a_row_counts_what_a_run_did() -> None:
+def test_row_counts_calls_and_rounds_of_a_run() -> None:
     row = ROWS[0]
     assert (row.rounds, row.calls, row.failed, row.format, row.tools) == (3, 2, 1, "by_hand", {"dig", "look"})
     assert ROWS[2].findings == ("already_said",) * 4 and ROWS[2].format == "sam"
@@ -57,7 +57,7 @@ def test_a_row_counts_what_a_run_did() -> None:
     assert "3 rounds · 2 calls · 1 failed" in rows_html(ROWS) and "$0.03" in rows_html(ROWS)
 
 
-def test_a_run_is_found_by_words_of_its_prompt_texts_tools_arguments_and_results(subtests: pytest.Subtests) -> None:
+def test_search_covers_prompt_texts_tools_arguments_and_results(subtests: pytest.Subtests) -> None:
     for words, places in {
         "unos": [0],
         "TWO": [1],
@@ -75,14 +75,14 @@ def test_a_run_is_found_by_words_of_its_prompt_texts_tools_arguments_and_results
             assert [row.place for row in matching(ROWS, Wanted(find=words))] == places
 
 
-def test_filters_combine_and_count_what_each_choice_would_show() -> None:
-    found = choices(ROWS, Wanted(status="completed"))
+def test_filters_combine_and_count_matches_of_each_choice() -> None:
+    offered = choices(ROWS, Wanted(status="completed"))
     states = [("Done", 1), ("Interrupted", 1), ("End not recorded", 1)]
-    assert [(one.label, one.runs) for one in found["status"]] == states
-    assert {one.value: one.runs for one in found["finding"]} == {NO_FINDING: 1}
-    found = choices(ROWS, Wanted(status="unknown"))
-    assert {one.value: one.runs for one in found["finding"]} == {"already_said": 1}
-    assert {one.value: one.runs for one in found["format"]} == {"sam": 1}
+    assert [(one.label, one.runs) for one in offered["status"]] == states
+    assert {one.value: one.runs for one in offered["finding"]} == {NO_FINDING: 1}
+    offered = choices(ROWS, Wanted(status="unknown"))
+    assert {one.value: one.runs for one in offered["finding"]} == {"already_said": 1}
+    assert {one.value: one.runs for one in offered["format"]} == {"sam": 1}
     for name in Wanted._fields[1:]:
         for one in choices(ROWS, Wanted())[name]:
             assert len(matching(ROWS, Wanted(**{name: one.value}))) == one.runs
@@ -91,19 +91,19 @@ def test_filters_combine_and_count_what_each_choice_would_show() -> None:
 
 @given(st.text(max_size=40))
 @examples(60)
-def test_what_is_typed_into_the_field_never_fails_and_only_narrows(text: str) -> None:
-    found = matching(ROWS, Wanted(find=text))
-    assert [row for row in ROWS if row in found] == found
+def test_search_input_never_fails_and_only_narrows(text: str) -> None:
+    matched = matching(ROWS, Wanted(find=text))
+    assert [row for row in ROWS if row in matched] == matched
     assert all(word == word.casefold() or word.casefold() for word in words_of(text))
 
 
-def test_a_list_says_which_part_of_it_is_shown() -> None:
+def test_list_says_which_part_is_shown() -> None:
     assert page_words(100, 100, 341, 2_000) == "101 to 200 of 341 runs, of 2,000"
     assert page_words(0, 3, 3, 3) == "3 runs" and page_words(0, 1, 1, 9) == "1 run, of 9"
     assert runs_title(["sam"]) == "1 run of sam" and runs_title("aab") == "3 runs: 2 a, 1 b"
 
 
-def test_findings_lead_to_their_rounds_and_the_rounds_back() -> None:
+def test_findings_and_rounds_link_to_each_other() -> None:
     html = opened_html(RUNS[2], "runs[2]")
     ids = re.findall(r'id="([^"]+)"', html)
     assert len(ids) == len({*ids})
@@ -112,7 +112,7 @@ def test_findings_lead_to_their_rounds_and_the_rounds_back() -> None:
     assert html.count("agentnb-to-finding") == 4 and "4 findings" in html and "more" not in html.split("Transcript")[0]
 
 
-def test_the_saved_form_holds_the_first_rows_and_the_opened_run_and_no_script() -> None:
+def test_saved_form_has_first_rows_and_opened_run_without_script() -> None:
     many = [row_of(place, RUNS[0]) for place in range(RUNS_IN_A_PAGE)]
     html = saved_html(saved_frame(many, 340, "340 runs of by_hand", "k" * 8), opened_html(RUNS[2], "runs[2]"))
     assert (
@@ -124,7 +124,7 @@ def test_the_saved_form_holds_the_first_rows_and_the_opened_run_and_no_script() 
     assert "<script" not in html and "<button" not in html and "%agent" not in html
 
 
-def test_no_text_of_a_trace_becomes_markup() -> None:
+def test_text_of_a_trace_never_becomes_markup() -> None:
     run = run_with_calls(HOSTILE, HOSTILE, origin=Origin(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE))
     row = row_of(0, run)
     shown = [rows_html([row]), saved_frame([row] * 20, 20, HOSTILE, "k"), opened_html(run, "runs[0]")]
@@ -132,7 +132,7 @@ def test_no_text_of_a_trace_becomes_markup() -> None:
     assert "\x1b" not in browser_text([row], 1, HOSTILE)
 
 
-def test_of_many_problems_a_few_are_named_and_the_others_counted(snapshot: Snapshot) -> None:
-    told = problem_lines([Problem(f"f{n}", "", f"f{n} is no trace.", names_file=True) for n in range(7)], 2)
-    assert told == snapshot
+def test_first_problems_are_named_and_the_others_counted(snapshot: Snapshot) -> None:
+    lines = problem_lines([Problem(f"f{n}", "", f"f{n} is no trace.", names_file=True) for n in range(7)], 2)
+    assert lines == snapshot
     assert problem_lines([], 2) == []

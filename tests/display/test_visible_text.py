@@ -1,4 +1,4 @@
-"""Blanks and invisible characters of what a person approves can be seen."""
+"""Blanks and invisible characters are visible in an approval."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ SEEN = {
 }
 
 
-def test_what_cannot_be_seen_is_shown_by_a_sign(subtests: pytest.Subtests) -> None:
+def test_invisible_characters_are_shown_as_signs(subtests: pytest.Subtests) -> None:
     for text, seen in SEEN.items():
         with subtests.test(ascii(text)):
             assert visible(text) == seen
 
 
-def test_no_character_without_a_shape_is_left() -> None:
+def test_no_character_without_a_shape_remains() -> None:
     shapeless = {"Cc", "Cf", "Zl", "Zp", "Zs"}
     every = (chr(number) for number in range(sys.maxunicode + 1) if number not in (ord(" "), ord("\n")))
     shown = visible("".join(char for char in every if unicodedata.category(char) in shapeless))
@@ -53,8 +53,8 @@ def about(arguments: object, message: str = "May shell run?") -> WaitingOnUser:
     return WaitingOnUser("approval", message, approval_schema(), "q1", "c1", call)
 
 
-def test_whole_call_is_told_by_argument(subtests: pytest.Subtests) -> None:
-    for arguments, told in {
+def test_whole_call_is_shown_by_argument(subtests: pytest.Subtests) -> None:
+    for arguments, expected in {
         '{"command":"ls","n":5}': "shell\n  command: ls\n  n: 5",
         '{"command":"ls\\nrm -rf /\\n  n: 5"}': "shell\n  command: \n    ls\n    rm -rf /\n    ··n: 5",
         '{"a\\u202eb":"c  d"}': 'shell\n  "a⟨U+202E⟩b": c··d',
@@ -64,7 +64,7 @@ def test_whole_call_is_told_by_argument(subtests: pytest.Subtests) -> None:
         "[1]": "shell: [1]",
     }.items():
         with subtests.test(arguments):
-            assert call_text(about(msgspec.json.decode(arguments))) == told
+            assert call_text(about(msgspec.json.decode(arguments))) == expected
     assert call_text(about({"a": 1}, 'May shell run with {"a":1}?')) == ""
     assert call_text(about({"a": object})).startswith("shell: ")
     forged = replace(about({"n": 5}), about=judged_call(ToolCall("ls\n  n: 1", {}), "approval"))
@@ -73,13 +73,13 @@ def test_whole_call_is_told_by_argument(subtests: pytest.Subtests) -> None:
     assert len(call_text(about(long, f"May shell run with {msgspec.json.encode(long).decode()}?"))) > 20_000
 
 
-def test_sentence_of_an_approval_shows_its_blanks() -> None:
+def test_approval_sentence_shows_whitespace() -> None:
     hidden = f"Run ls{' ' * 400}; rm?"
     assert question_text(about({}, hidden)) == "Run ls⟨400 spaces⟩; rm?"
     assert question_text(WaitingOnUser("elicitation", hidden, {}, "q1")) == hidden
 
 
-def test_question_about_a_log_lists_what_it_wants() -> None:
+def test_question_about_a_log_lists_its_fields() -> None:
     workflow = {"text": "workflow: [...]", "files": {"inner.yaml": "agents: {}\nworkflow: []"}}
     settings = {"approve": "auto", "gates": ["careful"], "workflow": workflow}
     first = RunBuilder(model="evil:x\n  gates          none", settings=settings)
@@ -104,4 +104,4 @@ def test_question_about_a_log_lists_what_it_wants() -> None:
     ):
         assert line in lines, lines
     assert not any("gone" in line for line in lines), "a grant that was taken back"
-    assert sum(line.startswith("  gates") for line in lines) == 1, "a name of a model is no other line"
+    assert sum(line.startswith("  gates") for line in lines) == 1, "a model name adds no line"

@@ -46,7 +46,7 @@ FAILED = (
 )
 
 
-def test_a_finished_run_shows_its_graph_its_answer_and_its_steps(snapshot: Snapshot) -> None:
+def test_finished_run_shows_graph_answer_and_steps(snapshot: Snapshot) -> None:
     facts = [*ONCE_AROUND, finished("draft"), started("print", agent="printer"), finished("print", output="The **end**.")]
     run = workflow_run(LOOP, facts, "completed")
     html = run_html(run)
@@ -56,7 +56,7 @@ def test_a_finished_run_shows_its_graph_its_answer_and_its_steps(snapshot: Snaps
     assert run_text(run).splitlines()[:4] == snapshot
 
 
-def test_a_failed_step_says_why_and_what_shows_its_run() -> None:
+def test_failed_step_says_why_and_what_shows_its_run() -> None:
     run = workflow_run(NESTED, FAILED, "failed")
     shown = words_in(run_html(run))
     assert "✗ researcher agent 3 attempts, 2 retries failed <no> model" in shown
@@ -65,7 +65,9 @@ def test_a_failed_step_says_why_and_what_shows_its_run() -> None:
     assert "%agent load run-of-generator shows its run, if that was stored" in shown
     assert "A bold claim." in shown
     summaries = re.findall(r"<summary.*?</summary>", run_html(run))
-    assert ["researcher" in one for one in summaries if "&lt;no&gt; model" in one] == [True], "blocks do not repeat it"
+    assert ["researcher" in summary for summary in summaries if "&lt;no&gt; model" in summary] == [True], (
+        "blocks do not repeat it"
+    )
     assert "          ✗ researcher  agent  failed  3 attempts, 2 retries  <no> model" in run_text(run).splitlines()
 
 
@@ -81,7 +83,7 @@ def test_failed_tool_step_has_the_traceback_of_its_tool_folded() -> None:
     assert "Traceback of your code" in words_in(fold) and 'return {"small": 1.5}[crate]' in unescape(words_in(fold))
 
 
-def test_a_run_whose_log_holds_no_workflow_shows_its_steps(subtests: Any) -> None:
+def test_run_without_workflow_in_its_log_shows_steps(subtests: Any) -> None:
     for name, text in {"none": "", "one that cannot be read": "workflow: ["}.items():
         with subtests.test(name):
             run = workflow_run(text, FAILED, "failed")
@@ -91,20 +93,20 @@ def test_a_run_whose_log_holds_no_workflow_shows_its_steps(subtests: Any) -> Non
             assert "✗ researcher" in words_in(compact_html(run))
 
 
-def test_a_page_has_the_steps_open_and_a_run_in_progress_shows_them_too() -> None:
+def test_page_has_open_steps_and_running_workflows_show_them() -> None:
     run = workflow_run(NESTED, FAILED, "failed")
     assert re.search(r'<details class="agentnb-part" data-fold="rounds" open>', page_html(run))
     assert "agentnb-graph-node" in running_html(workflow_run(NESTED, FAILED)) and "researcher" in page_html(run)
 
 
-def test_steps_of_a_block_are_listed_below_it_in_whatever_order_they_began() -> None:
+def test_block_steps_are_listed_below_it_in_any_order() -> None:
     paths = ["outer", "outer/a", "outer/inner", "outer/b", "outer/inner/c", "after"]
     run = workflow_run("", [started(path, parent=path.rpartition("/")[0]) for path in paths], "failed")
-    found = [row[0].id for row in step_rows(run) if not isinstance(row, str)]
-    assert found == ["outer", "outer/a", "outer/inner", "outer/inner/c", "outer/b", "after"]
+    step_ids = [row[0].id for row in step_rows(run) if not isinstance(row, str)]
+    assert step_ids == ["outer", "outer/a", "outer/inner", "outer/inner/c", "outer/b", "after"]
 
 
-def test_of_many_steps_the_first_the_last_and_the_failed_ones_are_listed() -> None:
+def test_long_list_keeps_first_last_and_failed_steps() -> None:
     facts = []
     for n in range(2_000):
         facts += [started(f"t{n}", "tool", agent="shift"), finished(f"t{n}", "failed" if n == 900 else "completed", output=n)]
@@ -117,7 +119,7 @@ def test_of_many_steps_the_first_the_last_and_the_failed_ones_are_listed() -> No
     assert len(run_text(run).splitlines()) < 80
 
 
-def test_no_text_of_a_step_controls_a_terminal() -> None:
+def test_text_of_a_step_does_not_control_a_terminal() -> None:
     hostile = "\x1b[2J\u202ex"
     facts = [started(hostile, agent=hostile, title=hostile), finished(hostile, "failed", error=hostile)]
     text = run_text(workflow_run("", facts, "failed"))
@@ -129,15 +131,15 @@ def frames(run: Run) -> tuple[LiveCard, list[dict[str, Any]]]:
     for event in run.events:
         card.take(event)
         found.append(card.frame())
-    return card, [one for one in found if one]
+    return card, [frame for frame in found if frame]
 
 
 @pytest.mark.req("R4.36")
-def test_a_live_card_colours_the_graph_and_sends_only_the_steps_that_changed() -> None:
+def test_live_card_colours_the_graph_and_sends_only_changed_steps() -> None:
     card, sent = frames(workflow_run(LOOP, ONCE_AROUND))
     assert "agentnb-graph-active" not in sent[0]["slots"]["graph"]
     assert "agentnb-graph-active" in sent[1]["slots"]["graph"]
-    assert [[*one["rounds"][0]["html"]] for one in sent if one["rounds"]] == [
+    assert [[*frame["rounds"][0]["html"]] for frame in sent if frame["rounds"]] == [
         ["step:draft"],
         ["step:draft"],
         ["step:enough"],
@@ -150,14 +152,14 @@ def test_a_live_card_colours_the_graph_and_sends_only_the_steps_that_changed() -
     assert "once" in card.whole()["slots"]["graph"]
 
 
-def test_frames_and_the_whole_give_the_same_picture() -> None:
+def test_frames_build_the_whole_card() -> None:
     card, sent = frames(workflow_run(NESTED, FAILED, "failed"))
     slots: dict[str, str] = {}
     pieces: dict[str, str] = {}
     keys: list[str] = []
-    for one in sent:
-        slots |= one["slots"]
-        for each in one["rounds"]:
+    for frame in sent:
+        slots |= frame["slots"]
+        for each in frame["rounds"]:
             pieces |= each["html"]
             keys = each["keys"]
     whole = card.whole()
@@ -165,7 +167,7 @@ def test_frames_and_the_whole_give_the_same_picture() -> None:
     assert whole["rounds"] == [{"index": 0, "keys": keys, "html": {key: pieces[key] for key in keys}}]
 
 
-def test_an_open_question_is_in_the_live_card_and_its_answer_stays_at_its_step() -> None:
+def test_open_question_is_live_and_its_answer_stays_visible() -> None:
     facts = [started("approve", "human"), (QuestionAsked, {"question": QUESTION})]
     card, _ = frames(workflow_run(BRANCH, facts))
     (round_,) = card.whole()["rounds"]
@@ -210,16 +212,16 @@ def test_runs_nested_in_a_step_are_folded_inside_it() -> None:
     text = "agents: {generator: {}, researcher: {}, summarizer: {}, publisher: {}}\n" + NESTED
     with use_host(Host(watch=lambda beginning: watching)):
         run = asyncio.run(Workflow(spec_of(text)).run("Go.", replies={**replies, "publisher": ["Four."]}))
-    (pieces,) = [one["html"] for one in card.whole()["rounds"]]
+    (pieces,) = [round_["html"] for round_ in card.whole()["rounds"]]
     assert re.search(r'data-fold="nested:.*researcher', pieces["step:outer/inner/researcher"])
-    while_it_runs = [one["rounds"][0]["html"].get("step:publisher", "") for one in drawn if one and one["rounds"]]
+    while_it_runs = [round_["rounds"][0]["html"].get("step:publisher", "") for round_ in drawn if round_ and round_["rounds"]]
     assert any("agentnb-step-state" in html and 'data-fold="nested:' in html for html in while_it_runs)
     html = run_html(run, nested=card.nested.html)
     assert html.count('data-fold="nested:') == 4 and "%agent load" not in html.partition("Details")[0].partition("nested:")[0]
 
 
 class Saying:
-    """Says two lines, bit by bit."""
+    """A model that streams two lines piece by piece."""
 
     name = "scripted:saying"
 
@@ -231,7 +233,7 @@ class Saying:
         yield Reply(Message("assistant", (Text(text),)))
 
 
-def test_what_the_agent_of_a_step_is_saying_is_a_line_below_it_and_a_small_message() -> None:
+def test_streamed_text_of_a_step_is_a_small_update() -> None:
     card, sent = LiveCard(), []
 
     def draw() -> None:
@@ -252,25 +254,25 @@ def test_what_the_agent_of_a_step_is_saying_is_a_line_below_it_and_a_small_messa
     workflow = Workflow(spec_of(text), {"writer": Agent(Saying(), name="writer", todos=False)})
     with use_host(Host(watch=lambda beginning: watching)), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(workflow.run("Go."))
-    lines = [one["html"] for one in sent if "last:step:write" in one["html"]]
+    lines = [frame["html"] for frame in sent if "last:step:write" in frame["html"]]
     assert [words_in(html["last:step:write"]) for html in lines][-1] == "A <b>second</b> one" and len(lines) >= 3
     assert all([*html] == ["last:step:write"] for html in lines)
-    assert "last:step:write" in [key for one in sent for key in one["keys"]] and sent[-1]["keys"] == ["step:write"]
+    assert "last:step:write" in [key for frame in sent for key in frame["keys"]] and sent[-1]["keys"] == ["step:write"]
 
 
-def test_ways_of_agents_that_log_steps_are_shown_as_before() -> None:
+def test_agents_that_log_steps_are_shown_as_before() -> None:
     run = run_of(started("a"), finished("a"), taken("a", "b"))
     assert "step a completed" in run_text(run) and "Steps" not in run_html(run)
 
 
-def test_the_state_names_the_open_steps() -> None:
+def test_state_names_the_open_steps() -> None:
     facts = [started("outer", "parallel"), *[started(f"outer/{name}", parent="outer") for name in ("a", "b", "c", "d")]]
     for count, words in {0: "Starting", 1: "Running outer", 3: "Running a, b", 5: "Running 4 steps"}.items():
         assert run_text(workflow_run(NESTED, facts[:count])).startswith(words)
     assert run_text(workflow_run("", [started("a"), finished("a")])).startswith("Running: 1 step")
 
 
-def test_a_page_says_when_an_output_is_longer_than_it_shows() -> None:
+def test_page_says_when_an_output_is_cut() -> None:
     for length, is_said in ((100_000, False), (100_001, True)):
         facts = [started("a"), finished("a", output="x" * length)]
         assert ("Parts of very long texts are left out" in page_html(workflow_run("", facts, "completed"))) is is_said

@@ -33,13 +33,13 @@ def test_every_state_has_a_mark_a_word_and_a_look() -> None:
         assert graph_text(spec_of(LOOP), {"draft": NodeState(status, 1)}).startswith(f"{MARKS[status]} draft  agent writer")
 
 
-def test_without_styles_it_reads_in_order_and_says_where_ways_lead(snapshot: Snapshot) -> None:
+def test_graph_without_styles_reads_in_order_with_targets(snapshot: Snapshot) -> None:
     spec = spec_of(LOOP)
     shown = words_in(graph_html(spec, node_states(drawing_of(spec), workflow_run(LOOP, ONCE_AROUND))))
     assert shown == snapshot
 
 
-def test_as_text_it_is_an_outline(subtests: pytest.Subtests) -> None:
+def test_graph_text_is_an_outline(subtests: pytest.Subtests) -> None:
     cases = {
         LOOP: [
             "○ draft  agent writer",
@@ -66,7 +66,7 @@ def test_as_text_it_is_an_outline(subtests: pytest.Subtests) -> None:
     assert "● each  map  running  9 of 12 done, 1 failed, 2 running" in graph_text(spec_of(BRANCH), states).splitlines()
 
 
-def test_what_a_notebook_that_is_not_trusted_would_drop_is_not_in_it() -> None:
+def test_graph_uses_only_html_allowed_in_untrusted_notebooks() -> None:
     html = graph_html(spec_of(BRANCH))
     assert set(re.findall(r"<(\w+)", html)) == {"div", "span"}
     assert not re.search(r"<svg|<img|<script|url\(|on\w+=", html)
@@ -74,22 +74,22 @@ def test_what_a_notebook_that_is_not_trusted_would_drop_is_not_in_it() -> None:
 
 @examples(300)
 @given(st.text(min_size=1), st.text(), st.text())
-def test_no_text_becomes_markup(name: str, condition: str, error: str) -> None:
+def test_hostile_text_never_becomes_markup(name: str, condition: str, error: str) -> None:
     steps = (AgentStep(id=name, path=name, agent=condition), ConditionStep(id="c", path="c", condition=condition))
     html = graph_html(WorkflowSpec(steps=steps), {name: NodeState("failed", error=error), "c": NodeState()})
     assert set(re.findall(r"<(\w+)", html)) == {"div", "span"}
-    assert all(re.fullmatch(r'(<\w+( [\w-]+="[^"]*")*|</\w+)', one) for one in re.findall(r"<[^>]*", html))
+    assert all(re.fullmatch(r'(<\w+( [\w-]+="[^"]*")*|</\w+)', match) for match in re.findall(r"<[^>]*", html))
     assert all(ord(letter) >= 32 for letter in html)
 
 
-def test_each_step_is_one_line_of_an_outline_and_nothing_in_it_controls_a_terminal() -> None:
+def test_each_step_is_one_outline_line_without_control_characters() -> None:
     odd = "odd\x1b[2J\r\nname"
     steps = (ToolStep(id=odd, path=odd, tool=odd), ConditionStep(id="c", path="c", condition=odd))
     lines = graph_text(WorkflowSpec(steps=steps), {odd: NodeState("failed", error="no\nluck\x07"), "c": NodeState()})
     assert len(lines.split("\n")) == 3 and lines.replace("\n", "").isprintable()
 
 
-def test_a_large_workflow_is_a_small_picture() -> None:
+def test_large_workflow_is_a_small_picture() -> None:
     spec = WorkflowSpec(steps=tuple(ToolStep(id=f"t{n}", path=f"t{n}", tool="x" * 50_000) for n in range(2_000)))
     assert len(graph_html(spec)) < 40_000
     assert len(graph_text(spec).splitlines()) < 40

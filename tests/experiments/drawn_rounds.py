@@ -1,4 +1,4 @@
-"""Drawn rounds: personas that heed what they are told with a known probability, and the sets that were drawn for them."""
+"""Drawn rounds: personas that heed guidance with a known probability, and the sets drawn for them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ PLACES = [InjectionKind(kind, trigger) for kind in ("tools", "text") for trigger
 
 
 class Persona(NamedTuple):
-    """Does by itself what it should in a share of rounds that differs by task, and heeds a set else."""
+    """Acts well unprompted in a share of rounds that differs by task, and otherwise heeds one set."""
 
     heeds: Mapping[str, float]
-    """By set the probability with which it does so because it was told."""
+    """Probability of heeding guidance, by set."""
     tired: float = 0.0
-    """Share by which being told makes it less likely to do so by itself in the next round: draws act on later rounds."""
+    """Share by which heeding lowers unprompted action in the next round: draws affect later rounds."""
 
 
 def draw_rounds(rng: Random, tasks: int, persona: Persona, propensities: Mapping[str, float]) -> Iterator[DrawnInjection]:
-    """Rounds of a task for each of two runs; in which cell a round is depends on what came before it."""
+    """Draw the rounds of two runs per task; the cell of a round depends on the rounds before it."""
     against = next(iter(propensities))
     for task in range(tasks):
         usual = min(max(rng.gauss(0.4, 0.2), 0.05), 0.75)

@@ -1,7 +1,7 @@
-"""Worlds with a known truth: runs drawn in two arms whose mean difference over tasks is the effect that was asked for.
+"""Worlds with a known truth: runs drawn in two arms whose mean difference over tasks is the requested effect.
 
-Drawing knows nothing of the package. `compared` alone hands the runs to `agentnb.compare`: as rows of an experiment, or as runs
-where a world is about recorded ones.
+Drawing is independent of the package. Only `compared` calls `agentnb.compare`: with rows of an experiment, or with runs for
+worlds of recorded ones.
 """
 
 from __future__ import annotations
@@ -28,53 +28,53 @@ from agentnb.experiments.statistics.paired import Difference
 
 
 class Drawn(NamedTuple):
-    """A run that was drawn."""
+    """A drawn run."""
 
     task: str
     arm: str
     value: float | bool | None
-    """None: its check has no value."""
+    """None if its check has no value."""
     repeat: int = 0
     model: str = "m"
     cluster: str = ""
     benchmark: str = ""
     ended: str = "completed"
-    """``limited``: a limit ended it; ``failed``: its provider did."""
+    """``limited``: ended by a limit; ``failed``: by its provider."""
     nested: int = 0
-    """Recorded runs below it, which have its value."""
+    """Recorded runs nested in it, with its value."""
 
     @property
     def key(self) -> str:
-        """The id of the run."""
+        """Return the id of the run."""
         return f"{self.arm}-{self.benchmark}-{self.task}-{self.model}-{self.repeat}"
 
 
 Draw: TypeAlias = Callable[[Random, int, int, float], Iterator[Drawn]]
-"""Draws the runs of so many tasks and repeats whose values are higher in the first arm, by this effect on average."""
+"""Draws runs of this many tasks and repeats, on average higher in the first arm by this effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A world, and its size by day."""
+    """A world, and its size in regular test runs."""
 
     draw: Draw
     tasks: int = 30
     repeats: int = 1
     effect: float = 0.2
-    """Its effect, if comparisons state none that they can detect; 0: it has none."""
+    """Its effect, where comparisons state no detectable one; 0: no effect."""
     limit: float = 0.6
     """The largest effect that can be drawn."""
     excuse: str = ""
-    """Why the error may be larger, if the comparison says so."""
+    """Reason for a larger error, if the comparison states it."""
     is_recorded: bool = False
     is_assumed: bool = False
-    """Whether the assumption of the stated effect holds: it is the same in all tasks."""
+    """The stated effect's assumption holds: it is equal in all tasks."""
     is_crossed: bool = True
-    """Whether it has other sizes at night."""
+    """It has other sizes at night."""
 
 
 def lifted(rate: float, effect: float, mean: float) -> float:
-    """The rate of a task in the first arm: over tasks whose mean rate is ``mean``, the mean of rates rises by the effect."""
+    """Draw the rate of a task in the first arm: over tasks of mean rate ``mean``, the mean rate rises by the effect."""
     return rate + effect * (1 - rate) / (1 - mean)
 
 
@@ -91,14 +91,14 @@ def draw_alike(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator
 
 
 def draw_uneven(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
-    """Tasks are easy or hard."""
+    """Draw easy and hard tasks."""
     for task in range(tasks):
         rate = rng.choice((0.05, 0.2, 0.4, 0.6, 0.75))
         yield from passes(rng, task, repeats, (lifted(rate, effect, 0.4), rate))
 
 
 def draw_few(rng: Random, tasks: int, repeats: int, effect: float, least: float = 0.2) -> Iterator[Drawn]:
-    """One task in five reacts, as often for better as for worse; an effect is more tasks that react, and all for better."""
+    """A fifth of the tasks reacts, in either direction; an effect is more reacting tasks, all of them improving."""
     for task in range(tasks):
         easy, share = rng.random() < 0.5, max(least, effect / 0.8)
         rates = (0.98, 0.98) if easy else (0.02, 0.02)
@@ -109,7 +109,7 @@ def draw_few(rng: Random, tasks: int, repeats: int, effect: float, least: float 
 
 
 def draw_weak(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
-    """One of two models passes seldom, and half of its runs in the second arm have no value."""
+    """The weaker of two models seldom passes, and half of its runs in the second arm have no value."""
     for task in range(tasks):
         for model, rate in (("strong", 0.6), ("weak", 0.05)):
             for one in passes(rng, task, repeats, (rate + effect, rate), model=model):
@@ -118,25 +118,25 @@ def draw_weak(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[
 
 
 def draw_failing(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
-    """The provider fails for one run in four of both arms, never for both of a pair: half of the pairs are left."""
+    """The provider fails for one run in four, never for both of a pair: half of the pairs are left."""
     failed = {
         (f"t{task}", arm, repeat)
         for repeat in range(repeats)
         for place, task in enumerate(rng.sample(range(tasks), tasks // 4 * 2))
         for arm in "ab"[place % 2]
     }
-    for one in draw_uneven(rng, tasks, repeats, effect):
-        yield one._replace(ended="failed") if (one.task, one.arm, one.repeat) in failed else one
+    for draw in draw_uneven(rng, tasks, repeats, effect):
+        yield draw._replace(ended="failed") if (draw.task, draw.arm, draw.repeat) in failed else draw
 
 
 def draw_silent(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
-    """In the first arm six in ten of the runs that did not pass have no value."""
-    for one in draw_uneven(rng, tasks, repeats, effect):
-        yield one._replace(value=None) if one.arm == "a" and not one.value and rng.random() < 0.6 else one
+    """In the first arm, six in ten failed runs have no value."""
+    for draw in draw_uneven(rng, tasks, repeats, effect):
+        yield draw._replace(value=None) if draw.arm == "a" and not draw.value and rng.random() < 0.6 else draw
 
 
 def draw_clusters(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
-    """Three clusters in four are one task, which gets worse, the others six, which get better: over tasks, the effect."""
+    """Three clusters in four are single, worsening tasks, the others six improving ones: over tasks, the effect."""
     task = 0
     for cluster in range(max(1, round(tasks / 2.25))):
         tasks_of_it, gain = rng.choice(((1, -0.2), (1, -0.2), (1, -0.2), (6, 0.1)))
@@ -150,7 +150,7 @@ def draw_clusters(rng: Random, tasks: int, repeats: int, effect: float) -> Itera
 
 
 def draw_errors(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
-    """Less is better: minus the errors of a run. A limit ends one run in four of the second arm."""
+    """Lower is better: minus the errors of a run. A limit ends one run in four of the second arm."""
     for task in range(tasks):
         level = rng.uniform(3, 9)
         for arm in "ab":
@@ -184,14 +184,14 @@ def draw_full(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[
 
 
 def draw_repeats(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
-    """From one repeat to all of them, the same number in both arms of a task."""
+    """Vary repeats from one to all, equally in both arms of a task."""
     for task in range(tasks):
         rate = rng.choice((0.05, 0.2, 0.4, 0.6, 0.75))
         yield from passes(rng, task, rng.randint(1, repeats), (lifted(rate, effect, 0.4), rate))
 
 
 def draw_models(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
-    """Two models find the same tasks hard, and react in opposite ways."""
+    """Two models find the same tasks hard, and react in opposite directions."""
     for task in range(tasks):
         level = rng.uniform(-0.15, 0.15)
         for model, rate, gain in (("one", 0.3 + level, 0.15), ("two", 0.5 + level, -0.15)):
@@ -199,13 +199,13 @@ def draw_models(rng: Random, tasks: int, repeats: int, effect: float) -> Iterato
 
 
 def draw_nested(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
-    """Recorded workflows, each with three runs nested in it, which have its outcome."""
-    for one in draw_uneven(rng, tasks, repeats, effect):
-        yield one._replace(nested=3)
+    """Recorded workflows with three nested runs each, which share its outcome."""
+    for draw in draw_uneven(rng, tasks, repeats, effect):
+        yield draw._replace(nested=3)
 
 
 def draw_benchmarks(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
-    """Recorded runs of two benchmarks that number their tasks alike; the second arm did not run most of the easy one."""
+    """Recorded runs of two benchmarks with equal task numbers; the second arm lacks most of the easy one."""
     for task in range(tasks):
         benchmark, rate = (("airline", 0.1), ("retail", 0.4))[task % 2]
         is_short = task % 2 == 1 and rng.random() < 0.75
@@ -239,11 +239,11 @@ WORLDS = {
 }
 
 
-# What the package is asked
+# Calls of the package
 
 
 def compared(drawn: list[Drawn], *, is_recorded: bool = False) -> Comparison:
-    """The comparison of drawn runs."""
+    """Compare drawn runs."""
     if is_recorded:
         arms = [[run for one in drawn if one.arm == arm for run in _recorded(one)] for arm in "ab"]
         return compare(*arms)
@@ -276,37 +276,37 @@ def _run(key: str, prompt: str, one: Drawn, parent_id: str | None = None, **fiel
     return Run.from_events([begun, *said, ended])
 
 
-# What it said
+# Its results
 
 
 class Measured(NamedTuple):
-    """How often comparisons were right in a world, of each kind so many."""
+    """Counts of right comparisons in a world, by kind."""
 
     errors: int
-    """Those without an effect that show one, and do not say why they may."""
+    """Comparisons without an effect that show one, without a stated excuse."""
     misses: int
-    """Those with an effect whose interval does not hold it, and that do not say why it may not."""
+    """Comparisons with an effect outside their interval, without a stated excuse."""
     hits: int
-    """Those with an effect that show it."""
+    """Comparisons with an effect that show it."""
     numbers: int
-    """Those with an effect that have a number: the stated power is theirs."""
+    """Comparisons with an effect that have a number: the stated power applies to them."""
     effect: float
-    """The one that comparisons without an effect state, if the world can have it; else its own."""
+    """The effect stated by comparisons without one, if the world can have it; otherwise the world's own."""
     stated: float | None
-    """None also of one that the world cannot have."""
+    """Missing also if the world cannot have the stated effect."""
     excused: int
-    """Those without an effect that say why they may show one."""
+    """Comparisons without an effect that excuse an error."""
     split: int
-    """Those whose p value and interval differ in whether there is a difference."""
+    """Comparisons whose p value and interval disagree."""
 
 
 def measure(name: str, draws: int, tasks: int = 0, repeats: int = 0, statements: int = 1) -> Measured:
-    """Make so many comparisons without an effect, and as many with the one that the usual of them state."""
+    """Make this many comparisons without an effect, and as many with the usual minimum effect."""
     world = WORLDS[name]
     size = (tasks or world.tasks, repeats or world.repeats)
 
     def asked(kind: str, effect: float) -> list[Comparison]:
-        """Seeds are fixed beforehand; a world and a kind have their own."""
+        """Make comparisons of one kind; seeds are fixed in advance, separate for each world and kind."""
         runs = [[*world.draw(Random(f"{name} {size} {kind} {number}"), *size, effect)] for number in range(draws)]
         return [compared(drawn, is_recorded=world.is_recorded) for drawn in runs]
 
@@ -319,35 +319,37 @@ def measure(name: str, draws: int, tasks: int = 0, repeats: int = 0, statements:
     effect = world.effect and (stated or world.effect)
     found = asked("with", effect) if effect else nulls
     return Measured(
-        errors=sum(shows(one) and not excused(one) for one in nulls),
+        errors=sum(shows(comparison) and not excused(comparison) for comparison in nulls),
         misses=sum(misses(one, effect) and not excused(one) for one in found),
         hits=sum(map(shows, found)),
         numbers=sum(one.p_value is not None for one in found),
         effect=effect,
         stated=stated,
         excused=sum(map(excused, nulls)),
-        split=sum(one.interval is not None and shows(one) != misses(one, 0.0) for one in (*nulls, *found)),
+        split=sum(
+            comparison.interval is not None and shows(comparison) != misses(comparison, 0.0) for comparison in (*nulls, *found)
+        ),
     )
 
 
 def typical(found: list[Comparison], count: int) -> list[Comparison]:
-    """So many comparisons from the one with the narrowest interval to the one with the widest: of one, that in the middle."""
+    """Return this many comparisons, spread evenly over the interval widths; a single one is the median."""
     known = sorted((one for one in found if one.interval is not None), key=lambda one: one.interval[1] - one.interval[0])
     return [known[(2 * place + 1) * len(known) // (2 * count)] for place in range(count)] if known else found[:count]
 
 
 def shows(one: Comparison) -> bool:
-    """Whether it shows a difference."""
+    """Return True if it shows a difference."""
     return one.p_value is not None and one.p_value < 0.05
 
 
 def misses(one: Comparison, effect: float) -> bool:
-    """Whether its interval does not hold the effect; without an interval it claims nothing."""
+    """Return True if its interval excludes the effect; no interval claims nothing."""
     return one.interval is not None and not one.interval[0] <= effect <= one.interval[1]
 
 
 def excuses(one: Comparison) -> set[str]:
-    """The reasons by which the comparison itself says that its error may be larger."""
+    """Return the comparison's own reasons for a larger error."""
     shares = {states["scored"] / sum(states.values()) for states in one.counts.values()}
     is_skewed = isinstance(one.analysis, Difference) and one.analysis.is_skewed is not False
     return {*(["missing"] if one.could_turn or len(shares) > 1 else []), *(["heavy tails"] if is_skewed else [])}

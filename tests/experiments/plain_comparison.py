@@ -1,4 +1,4 @@
-"""A comparison computed a second time, from drawn runs, in plain Python that shares no code with the package."""
+"""A second computation of comparisons from drawn runs, in plain Python without code of the package."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ class Plain(NamedTuple):
     """A comparison."""
 
     pairs: list[tuple[Task, str, int | None, float, float]]
-    """Task, model, repeat and both values; without a repeat where the arms have no seed in common."""
+    """Task, model, repeat and both values; without a repeat where the arms share no seed."""
     unpaired: int
-    """Tasks under a model, or repeats of them, that lack a value in an arm."""
+    """Tasks under a model, or their repeats, that lack a value in an arm."""
     counts: dict[str, dict[str, int]]
-    """How many runs of each arm are scored, unknown and failed."""
+    """Scored, unknown and failed runs of each arm."""
     differences: dict[Task, float]
     means: dict[str, float]
-    """By arm, over the tasks that have a difference."""
+    """By arm, over the tasks with a difference."""
     difference: float
     """Mean over tasks."""
     flips: list[tuple[str, str, float, float]]
-    """Runs and values of pairs of runs whose values differ."""
+    """Runs and values of pairs with different values."""
 
 
 def value_of(one: Drawn, *, is_recorded: bool) -> float | None:
-    """A recorded outcome counts whatever the state; else a run that a limit ended has not passed, and other values are lost."""
+    """Return a recorded outcome in any state; otherwise limited runs have not passed, and other values are missing."""
     if one.value is None or not isfinite(one.value) or (one.ended == "failed" and not is_recorded):
         return None
     if one.ended == "limited" and not is_recorded:
@@ -46,7 +46,7 @@ def mean(values: Iterable[float]) -> float:
 
 
 def compute(drawn: Sequence[Drawn], *, is_recorded: bool) -> Plain:
-    """Compare the arms. Repeats of the same number have the same seed in both, unless they were recorded."""
+    """Compare the arms. Equal repeats share a seed in both, unless they were recorded."""
     have: dict[tuple[Task, str], dict[str, set[int]]] = defaultdict(lambda: {"a": set(), "b": set()})
     for one in drawn:
         have[(one.benchmark, one.task), one.model][one.arm].add(one.repeat)
@@ -81,9 +81,9 @@ def compute(drawn: Sequence[Drawn], *, is_recorded: bool) -> Plain:
 
 
 def cluster_robust(differences: Sequence[float], clusters: Sequence[str]) -> tuple[float, float]:
-    """The standard error of a mean by CR2, and its degrees of freedom by Satterthwaite (Bell and McCaffrey 2002).
+    """Return the standard error of a mean by CR2, and its degrees of freedom by Satterthwaite (Bell and McCaffrey 2002).
 
-    Of a mean alone, the adjustment of a cluster with a share of s of all tasks divides the sum of its residuals by sqrt(1 - s).
+    For a mean, the adjustment of a cluster with a share s of all tasks divides the sum of its residuals by sqrt(1 - s).
     """
     centre, of = mean(differences), len(differences)
     sums, sizes = defaultdict[str, float](float), Counter(clusters)

@@ -1,4 +1,4 @@
-"""Experiments that draw guidance sets by round: their arm, what is frozen, what is refused, and their lift."""
+"""Experiments that draw guidance sets by round: their arm, frozen and refused settings, and their lift."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def sets_of(results: Any, run_id: str) -> list[str]:
 
 
 def test_lift_of_results_takes_the_planned_outcome_and_clusters() -> None:
-    """Personas that heed every word that asks for a call, and no other."""
+    """Personas that heed every request for a call, and nothing else."""
     tasks = [{**row, "cluster": f"c{place % 12}"} for place, row in enumerate(rows(48))]
     sets = {"off": "off", "asks": GuidanceSet("asks", ASKS)}
     heeding = {"models": ["simulated:chatty?p=0.7&heed=1"], "near_outcome": "call_worked"}
@@ -76,7 +76,7 @@ def test_results_of_draws_compare_no_runs(tmp_path: Path) -> None:
         lift(by_round(folder=tmp_path / "exp").extend(repeats=1).results())
 
 
-def test_assignments_that_cannot_be_are_refused(subtests: pytest.Subtests) -> None:
+def test_impossible_assignments_are_refused(subtests: pytest.Subtests) -> None:
     brief, same = GuidanceSet("brief", {}), GuidanceSet("same", {})
     cases: dict[str, dict[str, Any]] = {
         'Variant w is Workflow: assign="round" draws guidance sets alone': {"variants": {"w": Workflow("agents: {}")}},

@@ -1,4 +1,4 @@
-"""Lift in drawn worlds: intervals cover a known effect, and Holm holds its level where there is none."""
+"""Lift in drawn worlds: intervals cover a known effect, and Holm holds its level without one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRIED = [*DESIGNS] if AT_NIGHT else ["uneven", "few tasks"]
 
 
 def true_effects(persona: Persona, propensities: dict[str, float]) -> dict[tuple[str, str, str], float]:
-    """By set, kind and trigger: the effect in as many rounds that no error is left, weighted by plain code."""
+    """Return the effect by set, kind and trigger, from enough rounds to neglect errors, weighted in plain code."""
     values: dict[tuple[str, str, str], list[list[float]]] = {}
     for one in draw_rounds(Random("many"), size(4_000, nightly=20_000), persona, propensities):
         draw = one.injection
@@ -28,7 +28,7 @@ def true_effects(persona: Persona, propensities: dict[str, float]) -> dict[tuple
 
 
 @pytest.mark.parametrize("name", TRIED)
-def test_intervals_cover_the_effect_of_personas_that_heed(name: str) -> None:
+def test_intervals_cover_the_effect_of_heeding_personas(name: str) -> None:
     propensities, tasks = DESIGNS[name]
     persona = Persona({"matrix": 0.5, "brief": 0.2}, tired=0.5)
     effects = true_effects(persona, propensities)
@@ -45,7 +45,7 @@ def test_intervals_cover_the_effect_of_personas_that_heed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRIED)
-def test_holm_holds_its_level_where_nothing_is_heeded(name: str) -> None:
+def test_holm_holds_its_level_without_an_effect(name: str) -> None:
     propensities, tasks = DESIGNS[name]
     tables = [rows_of(Random(f"{name} null {number}"), tasks, Persona({}), propensities) for number in range(2 * DRAWS)]
     least = [min(one for row in rows if (one := row["p_adjusted"]) is not None) for rows in tables if _has_p(rows)]

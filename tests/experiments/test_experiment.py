@@ -1,4 +1,4 @@
-"""Experiments as a whole: run to the end whatever fails, resumed where they stopped, and honest about how they were run."""
+"""Whole experiments: completed despite failures, resumed where they stopped, and honest about how they were run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BUT_FOR_TIMES = ["seconds", "at", "run_id", "redone"]
 
 
 def table(results: Any) -> pd.DataFrame:
-    """The rows of a table in one order, without what differs from run to run."""
+    """Sort the rows of a table, without the values that differ between runs."""
     columns = results.table().drop(columns=BUT_FOR_TIMES)
     return columns.sort_values(["task", "variant", "repeat"]).reset_index(drop=True)
 
@@ -44,7 +44,7 @@ def test_each_task_meets_each_variant_once_per_repeat() -> None:
 
 
 def test_folder_holds_one_log_per_cell_and_reads_as_any(tmp_path: Path) -> None:
-    settings = {"agent": {"tools": [check_line], "max_rounds": 4}, "primary": "answered"}  # a policy that survey knows
+    settings = {"agent": {"tools": [check_line], "max_rounds": 4}, "primary": "answered"}  # a policy known to survey
     results = small(3, folder=tmp_path / "exp", **settings).run_sync(show=False)
     runs = load_traces(tmp_path / "exp")
     assert len(runs) == 6 and {run.id for run in runs} == set(results.table().run_id)
@@ -56,7 +56,7 @@ def test_folder_holds_one_log_per_cell_and_reads_as_any(tmp_path: Path) -> None:
     assert [*survey(tmp_path / "exp").failures.unique()] == [sum(read.outcome == "failed")]
 
 
-def test_second_run_makes_nothing_again(tmp_path: Path) -> None:
+def test_second_run_repeats_nothing(tmp_path: Path) -> None:
     first = small(3, folder=tmp_path / "exp").run_sync(show=False)
     second = small(3, folder=tmp_path / "exp").run_sync(show=False)
     assert [*first.table().run_id] == [*second.table().run_id]
@@ -81,7 +81,7 @@ small(6, folder=sys.argv[1], agent={{"tools": [check_line], "policy": TwoRounds(
 
 
 @pytest.mark.slow("two processes that are killed")
-def test_killed_experiment_goes_on_to_the_same_table(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_killed_experiment_continues_to_the_same_table(tmp_path: Path, subtests: pytest.Subtests) -> None:
     paths = [str(Path(__file__).parents[1] / "support")]
     for where in ("tool", "between") if AT_NIGHT else ("tool",):
         with subtests.test(where):
@@ -91,7 +91,7 @@ def test_killed_experiment_goes_on_to_the_same_table(tmp_path: Path, subtests: p
             assert done.returncode == 9, done.stderr
             begun = len([*folder.glob("*.jsonl")])
             assert begun > 0
-            # The tool of the script is another function, so that the experiment is the script's: it is run there again.
+            # The script defines another function, so that the experiment is the script's: it is rerun there.
             done = subprocess.run([sys.executable, "-c", script, str(folder), "-1", where], capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
             from agentnb.experiments.results.experiment_folder import ExperimentFolder
@@ -108,7 +108,7 @@ def test_killed_experiment_goes_on_to_the_same_table(tmp_path: Path, subtests: p
             assert len([*folder.glob("cut/*")]) == redone.count("again")
 
 
-def test_cells_of_failed_limited_and_broken_runs_are_rows_with_reasons() -> None:
+def test_failed_limited_and_broken_cells_are_rows_with_reasons() -> None:
     class Breaks:
         name = "own:breaks"
 
@@ -162,7 +162,7 @@ def test_check_that_raises_is_missing_and_counted() -> None:
     assert any("a check raised for 6 runs" in note for note in results.notes)
 
 
-def test_nothing_begins_at_the_budget_and_a_run_of_unknown_cost_is_alone() -> None:
+def test_nothing_begins_at_the_budget_and_unknown_costs_run_alone() -> None:
     price = "simulated:disciplined?price=3000/3000"
     experiment = small(10, models=[price], budget=0.0001, places=2, primary="answered", agent={"tools": [check_line]})
     results = experiment.run_sync(show=False)
@@ -171,7 +171,7 @@ def test_nothing_begins_at_the_budget_and_a_run_of_unknown_cost_is_alone() -> No
     assert "the budget of $0.0001 was reached after 1 of 20 runs" in results.notes
 
 
-def test_budget_counts_what_earlier_processes_spent(tmp_path: Path) -> None:
+def test_budget_counts_spending_of_earlier_processes(tmp_path: Path) -> None:
     settings = {"models": ["simulated:disciplined?price=3000/3000"], "primary": "answered", "agent": {"tools": [check_line]}}
     first = small(4, folder=tmp_path / "exp", budget=0.0001, places=1, **settings).run_sync(show=False)
     again = small(4, folder=tmp_path / "exp", budget=0.0001, places=1, **settings).run_sync(show=False)
@@ -179,11 +179,11 @@ def test_budget_counts_what_earlier_processes_spent(tmp_path: Path) -> None:
 
 
 def started(experiment: Experiment, at: int, act: Callable[[LiveExperiment], None], seen: list[Progress]) -> LiveExperiment:
-    """A live experiment that is acted on once when so many cells are done."""
+    """Act once on a live experiment when this many cells are done."""
     here, acted = threading.Event(), list[Progress]()
 
     def watch(progress: Progress) -> None:
-        here.wait()  # on another thread, which may come before the handle
+        here.wait()  # on another thread, possibly before the handle exists
         seen.append(progress)
         if progress.done == at and not acted:
             acted.append(progress)
@@ -194,7 +194,7 @@ def started(experiment: Experiment, at: int, act: Callable[[LiveExperiment], Non
     return live
 
 
-def test_stop_leaves_the_rest_for_the_next_run(tmp_path: Path) -> None:
+def test_stop_leaves_the_remaining_cells_for_the_next_run(tmp_path: Path) -> None:
     seen: list[Progress] = []
     part = started(small(6, folder=tmp_path / "exp", places=1), 3, LiveExperiment.stop, seen).result(LONG)
     assert part.missing == 9 and seen[-1].state == "stopped"
@@ -328,7 +328,7 @@ def test_looks_at_the_logs_before_the_end_are_noted(tmp_path: Path, subtests: py
     assert not cover.exists()
 
 
-def test_full_disk_ends_an_experiment_which_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_experiment_continues_after_a_full_disk_has_space(tmp_path: Path) -> None:
     full = [True]
     write = os.write
 
@@ -348,7 +348,7 @@ def test_full_disk_ends_an_experiment_which_goes_on_when_there_is_room(tmp_path:
     assert not experiment.results().failures
 
 
-def test_look_at_a_run_in_memory_is_noted_before_the_end() -> None:
+def test_look_at_a_run_in_memory_is_noted_early() -> None:
     experiment = small(3, places=1)
     part = started(experiment, 2, LiveExperiment.stop, []).result(LONG)
     part.run(part.rows[0].run_id)
@@ -357,7 +357,7 @@ def test_look_at_a_run_in_memory_is_noted_before_the_end() -> None:
     assert experiment.results().notes == whole.notes == ("looked at after 2 of 6 runs",)
 
 
-def test_look_while_it_runs_is_noted(tmp_path: Path) -> None:
+def test_look_during_the_run_is_noted(tmp_path: Path) -> None:
     def look(progress: Progress) -> None:
         if progress.done == 1:
             tables.runs(tmp_path / "exp")
@@ -366,7 +366,7 @@ def test_look_while_it_runs_is_noted(tmp_path: Path) -> None:
     assert results.notes == ("looked at after 1 of 4 runs",) and not results.is_covered
 
 
-def test_experiment_that_goes_on_reads_its_own_logs_without_a_look(tmp_path: Path) -> None:
+def test_continued_experiment_reads_its_own_logs_without_a_look(tmp_path: Path) -> None:
     experiment = small(2, folder=tmp_path / "exp", places=1)
     experiment.run_sync(show=False)
     path = tmp_path / "exp" / "experiment.rows"
@@ -376,7 +376,7 @@ def test_experiment_that_goes_on_reads_its_own_logs_without_a_look(tmp_path: Pat
 
 
 def _leave_out(folder: Path, count: int) -> None:
-    """Take the last rows out of the folder, as if the process had died before."""
+    """Remove the last rows from the folder, as if the process had died before."""
     path = folder / "experiment.rows"
     lines = path.read_bytes().splitlines(keepends=True)
     left = lines[-count:]
@@ -420,7 +420,7 @@ def test_recorded_runs_are_forked_at_a_round(tmp_path: Path) -> None:
     assert {run.settings["guidance"]["set"] for run in runs} == {"off", "matrix"}
 
 
-def test_one_seed_for_all_tasks_would_make_them_one_task() -> None:
+def test_one_seed_for_all_tasks_makes_them_alike() -> None:
     results = small(12, {"off": "off"}).run_sync(show=False)
     assert results.table().was_called.nunique() == 2
 

@@ -1,4 +1,4 @@
-"""What an attack found: odd tasks, checks, models and hands on one experiment."""
+"""Odd tasks, checks, models and concurrent users of one experiment, from an attack."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def at_most(count: int) -> Any:
     return few
 
 
-def test_odd_settings_are_refused_in_words(subtests: pytest.Subtests, snapshot: Any) -> None:
+def test_odd_settings_are_refused_with_a_message(subtests: pytest.Subtests, snapshot: Any) -> None:
     def status(run: Any) -> bool:
         return True
 
@@ -63,12 +63,12 @@ def test_odd_calls_are_refused(subtests: pytest.Subtests) -> None:
             call()
 
 
-def test_second_start_leaves_the_first_alone(tmp_path: Path) -> None:
+def test_second_start_does_not_disturb_the_first(tmp_path: Path) -> None:
     for folder in (tmp_path / "exp", False):
         experiment, seen = small(6, folder=folder), list[Any]()
         first = experiment.start(show=False, watch=seen.append)
         first.pause()
-        wait_until(lambda seen=seen: len(seen) >= 2)  # it was paused, and has begun
+        wait_until(lambda seen=seen: len(seen) >= 2)  # it was paused after it had begun
         for _ in range(5):
             with pytest.raises(SettingsError, match="runs already"):
                 experiment.start(show=False).result(60)
@@ -77,21 +77,21 @@ def test_second_start_leaves_the_first_alone(tmp_path: Path) -> None:
         assert results.missing == 0 and len(results.rows) == 12
 
 
-def test_clusters_count_whatever_their_names() -> None:
+def test_clusters_count_with_any_names() -> None:
     def units(clusters: list[Any]) -> int:
         tasks = [{**row, "cluster": cluster} for row, cluster in zip(rows(len(clusters)), clusters, strict=True)]
         results = Experiment(
             tasks, {"a": "off", "b": "matrix"}, models=[CHATTY], agent={"tools": [check_line]}, folder=False
         ).run_sync(show=False)
-        found = compare(results, "a", "b")
-        assert found.discordant is None and found.ratios["tokens"].tasks == found.tasks
-        return len(found.analysis.sizes)  # type: ignore[union-attr]
+        comparison = compare(results, "a", "b")
+        assert comparison.discordant is None and comparison.ratios["tokens"].tasks == comparison.tasks
+        return len(comparison.analysis.sizes)  # type: ignore[union-attr]
 
     assert units([place // 2 for place in range(12)]) == units([f"c{place // 2}" for place in range(12)]) == 6
     assert units([*["t11"] * 6, *[math.nan] * 6]) == 7
 
 
-def test_checks_that_close_over_other_values_are_other_checks(tmp_path: Path) -> None:
+def test_checks_closing_over_other_values_are_different(tmp_path: Path) -> None:
     small(2, primary=at_most(0), folder=tmp_path / "exp").run_sync(show=False)
     with pytest.raises(ExperimentProblems, match="has changed"):
         small(2, primary=at_most(99), folder=tmp_path / "exp").check()
@@ -104,7 +104,7 @@ def test_checks_that_close_over_other_values_are_other_checks(tmp_path: Path) ->
     assert len(hashes) == 2 and small(2, checks=[one])._frozen_hash != small(2, checks=[other])._frozen_hash
 
 
-def test_agents_as_tools_count_by_what_they_do(subtests: pytest.Subtests) -> None:
+def test_agents_as_tools_count_by_their_behaviour(subtests: pytest.Subtests) -> None:
     def other_check(name: str) -> str:
         return name
 
@@ -133,7 +133,7 @@ def test_agents_as_tools_count_by_what_they_do(subtests: pytest.Subtests) -> Non
     assert hash_of(again) != hash_of(boss())
 
 
-def test_whatever_a_check_raises_its_value_is_unknown(subtests: pytest.Subtests) -> None:
+def test_value_of_a_raising_check_is_unknown(subtests: pytest.Subtests) -> None:
     for error in (asyncio.CancelledError, SystemExit, ZeroDivisionError):
 
         def raises(run: Any, error: type[BaseException] = error) -> bool:
@@ -155,7 +155,7 @@ def test_task_function_without_a_later_prompt_is_a_failed_row() -> None:
     assert [(row.status, "no prompt" in row.error) for row in results.rows] == [("failed", True)]
 
 
-def test_each_extension_is_noted_once_and_none_before_the_first_run(tmp_path: Path) -> None:
+def test_extensions_are_noted_once_after_the_first_run(tmp_path: Path) -> None:
     experiment = small(2, folder=tmp_path / "exp")
     experiment.run_sync(show=False)
     more = experiment.extend(repeats=1)
@@ -194,5 +194,5 @@ def test_generators_odd_texts_and_comparisons_of_experiments_work() -> None:
 
 def test_measure_that_differs_between_equal_runs_is_compared() -> None:
     results = small(8, {"a": "off", "b": "off"}, aa=True, primary="seconds").run_sync(show=False)
-    found = compare(results, "a", "b")
-    assert not found.is_identical and found.interval is not None
+    comparison = compare(results, "a", "b")
+    assert not comparison.is_identical and comparison.interval is not None

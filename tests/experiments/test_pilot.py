@@ -1,4 +1,4 @@
-"""Pilots and designs: what is expected before anything runs, and what a few runs add."""
+"""Pilots and designs: expectations before anything runs, and estimates from a few runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentnb.errors import ExperimentProblems, SettingsError
 from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of_passes
 
 
-def test_design_counts_cells_and_says_what_is_unknown() -> None:
+def test_design_counts_cells_and_names_unknowns() -> None:
     design = small(30, models=[CHATTY, "simulated:disciplined"], repeats=2, primary="answered").design()
     assert (design.tasks, design.cells, design.cost, design.seconds) == (30, 240, 0.0, None)
     assert design.assumption == "any_rate" and design.clusters == 30
@@ -26,7 +26,7 @@ def test_design_counts_cells_and_says_what_is_unknown() -> None:
 
 
 def clustered(tasks: int, clusters: int, variants: Any = None, **settings: Any) -> Experiment:
-    """An experiment whose tasks are in so many clusters."""
+    """Build an experiment whose tasks are in this many clusters."""
     experiment = small(tasks, variants, **{"primary": "answered", **settings})
     return replace(experiment, tasks=[{**row, "cluster": f"c{place % clusters}"} for place, row in enumerate(experiment.tasks)])
 
@@ -44,7 +44,7 @@ def test_design_counts_clusters_models_and_repeats_as_the_test_does() -> None:
     assert two == effect(24, repeats=2) == plan_minimum_effect_of_passes([1] * 24, 2, 0.4) < once
 
 
-def test_clusters_that_are_too_few_for_a_comparison_are_refused_before_any_run(snapshot: Snapshot, tmp_path: Path) -> None:
+def test_too_few_clusters_are_refused_before_any_run(snapshot: Snapshot, tmp_path: Path) -> None:
     experiment = clustered(30, 4, folder=tmp_path / "exp")
     with pytest.raises(ExperimentProblems, check=snapshot.worded):
         experiment.design()
@@ -53,14 +53,14 @@ def test_clusters_that_are_too_few_for_a_comparison_are_refused_before_any_run(s
     assert not (tmp_path / "exp").exists() and clustered(30, 4, {"a": "off"}).design().clusters == 4
 
 
-def test_too_few_tasks_for_a_comparison_are_refused_in_a_design_and_may_be_run(snapshot: Snapshot) -> None:
+def test_too_few_tasks_are_refused_in_a_design_but_run(snapshot: Snapshot) -> None:
     with pytest.raises(ExperimentProblems, check=snapshot.worded):
         small(5).design()
     assert small(6).design().tasks == 6 and small(5, {"a": "off"}).design().tasks == 5
     assert len(small(1).run_sync(show=False).rows) == 2
 
 
-def test_pass_rate_that_is_no_share_is_refused() -> None:
+def test_pass_rate_outside_0_to_1_is_refused() -> None:
     with pytest.raises(SettingsError, match="is not a share of runs"):
         small(6).design(pass_rate=60)
 
@@ -75,7 +75,7 @@ def test_models_without_a_seed_are_named() -> None:
     assert small(models=[CHATTY, Own()]).design().unseeded == ("own:model",)
 
 
-def test_pilot_estimates_what_the_design_lacked_and_stays_apart(tmp_path: Path) -> None:
+def test_pilot_estimates_what_the_design_lacked(tmp_path: Path) -> None:
     experiment = small(12, folder=tmp_path / "exp")
     pilot = asyncio.run(experiment.pilot(6, show=False))
     assert (pilot.runs, pilot.tasks) == (6 * 2 * 2, 6)
@@ -94,7 +94,7 @@ def test_pilot_shows_no_means_of_variants() -> None:
     assert "off" not in repr(pilot) and "matrix" not in repr(pilot) and not hasattr(pilot, "rows")
 
 
-def test_more_repeats_lower_the_deviation_that_a_pilot_expects() -> None:
+def test_more_repeats_lower_the_expected_deviation() -> None:
     pilot = asyncio.run(small(12, seeds="independent").pilot(12, show=False))
     assert pilot.components is not None and pilot.components.within > 0
     assert pilot.deviation(4) < pilot.deviation(1)  # type: ignore[operator]

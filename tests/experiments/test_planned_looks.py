@@ -1,4 +1,4 @@
-"""Planned looks: runs end at each, whose level is lowered, and no world without an effect alarms more often than one test."""
+"""Planned looks: runs end at each, levels are lowered, and worlds without an effect alarm no more than one test."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ STAGES = [range(24), range(24, 36), range(36, 48), range(48, 60)]
 
 
 def looked_at(drawn: list[Drawn], look: Look | None, tasks: int) -> Comparison:
-    """The comparison of the first tasks at a planned look, or at one that was not planned."""
+    """Compare the first tasks at a planned or unplanned look."""
     done = [one for one in drawn if int(one.task[1:]) < tasks]
     return replace(compared(done), look=look)
 
 
 @pytest.mark.slow("the test of 300 experiments at four looks")
-def test_all_looks_together_alarm_no_more_often_than_one_test() -> None:
+def test_all_looks_alarm_no_more_often_than_one_test() -> None:
     looks = looks_of(STAGES)
     alarms = unplanned = 0
     for draw in range(DRAWS):
@@ -48,18 +48,18 @@ def test_all_looks_together_alarm_no_more_often_than_one_test() -> None:
 
 
 def p_value_of(a: list[list[float]], b: list[list[float]]) -> float:
-    """The p value of the test that every comparison makes."""
+    """Return the p value of the test that every comparison makes."""
     differences = compute_differences(a, b)
     assert isinstance(differences, ClusterDifferences)
     return make_test(differences).p_value()
 
 
 def shown(one: Comparison) -> bool:
-    """Whether it says that it shows a difference."""
+    """Return True if it claims to show a difference."""
     return isinstance(one.analysis, Difference) and one.analysis.p_value < one.level
 
 
-def test_p_below_the_level_shows_what_the_interval_says() -> None:
+def test_p_below_the_level_agrees_with_the_interval() -> None:
     look = looks_of(STAGES)[0]
     for effect in (0.0, 0.3, 0.4, 0.5):
         one = looked_at([*WORLDS["equal effect"].draw(Random(effect), TASKS, 1, effect)], look, look.tasks)
@@ -73,7 +73,7 @@ def test_p_below_the_level_shows_what_the_interval_says() -> None:
         assert one.mde is None and fixed.mde is not None
 
 
-def test_run_ends_at_each_look_and_goes_on(tmp_path: Path) -> None:
+def test_run_ends_at_each_look_and_continues(tmp_path: Path) -> None:
     experiment = small(24, looks=2, repeats=2, folder=tmp_path / "exp")
     first = experiment.run_sync(show=False)
     first.run(first.rows[0].run_id)  # at a planned look, logs are open too
@@ -91,7 +91,7 @@ def test_run_ends_at_each_look_and_goes_on(tmp_path: Path) -> None:
     assert compare(last, "matrix", "off").mde is not None
 
 
-def test_look_between_planned_ones_stays_a_noted_peek() -> None:
+def test_unplanned_look_is_a_noted_peek() -> None:
     experiment = small(24, looks=2, places=1)
     at_look = experiment.run_sync(show=False)
     at_look.run(at_look.rows[0].run_id)  # as planned: no peek
@@ -122,7 +122,7 @@ def test_design_and_comparison_say_levels_and_their_price(snapshot: Snapshot) ->
     design = experiment.design()
     assert design.price == pytest.approx(1.005, abs=0.002) and design.looks[0].tasks == 12
     assert f"{describe_looks(design)}; {describe_price(design.price)}" == snapshot and describe_looks(design) in repr(design)
-    one = compare(experiment.run_sync(show=False), "matrix", "off")
-    (fact,) = [each for each in facts(one) if each.name == "Planned look"]
-    assert one.price is not None and f"{one.price - 1:.1%}" in fact.meaning and "0.0031" in fact.value
-    assert verdict(one) == snapshot
+    comparison = compare(experiment.run_sync(show=False), "matrix", "off")
+    (fact,) = [each for each in facts(comparison) if each.name == "Planned look"]
+    assert comparison.price is not None and f"{comparison.price - 1:.1%}" in fact.meaning and "0.0031" in fact.value
+    assert verdict(comparison) == snapshot

@@ -1,4 +1,4 @@
-"""Comparisons of any runs equal a second computation from the runs themselves, p and intervals that of scipy."""
+"""Comparisons of any runs equal a second computation from the runs, p and intervals equal scipy's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXPERIMENTS = size(40, nightly=1_000)
 
 
 def draw_any(rng: Random, *, is_recorded: bool) -> list[Drawn]:
-    """Runs of one or two models and up to three repeats, some lost in each way, in any order."""
+    """Draw runs of one or two models and up to three repeats, some lost in each way, in any order."""
     is_binary, models = is_recorded or rng.random() < 0.5, rng.choice((["one"], ["one", "two"]))
     benchmarks = rng.choice((["airline"], ["airline", "retail"])) if is_recorded else [""]
     clusters = 0 if is_recorded else rng.choice((0, 0, 7, 9))
@@ -52,9 +52,9 @@ def test_comparisons_equal_a_second_computation(subtests: pytest.Subtests) -> No
             assert len(found.left_out) == plain.unpaired
             counts = {arm: {state: count for state, count in of.items() if count} for arm, of in found.counts.items()}
             assert counts == plain.counts
-            pairs = [(one.model, one.repeat, mean(one.a), mean(one.b)) for one in found.units if one.is_paired]
+            pairs = [(unit.model, unit.repeat, mean(unit.a), mean(unit.b)) for unit in found.units if unit.is_paired]
             assert sorted(pairs, key=str) == sorted([pair[1:] for pair in plain.pairs], key=str)
-            flips = [(one.run_a, one.run_b, one.a, one.b) for one in found.flips.itertuples(index=False)]
+            flips = [(row.run_a, row.run_b, row.a, row.b) for row in found.flips.itertuples(index=False)]
             assert sorted(flips) == plain.flips
             of_clusters = [clusters[task] if not is_recorded else f"{benchmark}{task}" for benchmark, task in plain.differences]
             assert (found.difference is None) == (len({*of_clusters}) < 6)
@@ -68,7 +68,7 @@ def test_comparisons_equal_a_second_computation(subtests: pytest.Subtests) -> No
 
 
 def extremes(drawn: list[Drawn], *, is_recorded: bool) -> list[float]:
-    """The least and the greatest difference, with each missing value at the least or greatest seen; none if none is missing."""
+    """Return the extreme differences, with missing values at the least or greatest seen, or None for complete data."""
     values = [value_of(one, is_recorded=is_recorded) for one in drawn]
     seen = [one for one in values if one is not None]
     low, high = (0, 1) if {*seen} <= {0, 1} else (min(seen), max(seen))
@@ -83,21 +83,21 @@ def extremes(drawn: list[Drawn], *, is_recorded: bool) -> list[float]:
 
 
 class MeanTest(NamedTuple):
-    """Two tests of a mean over tasks: it is rejected where both reject it."""
+    """Test a mean over tasks twice: both tests must reject it."""
 
     differences: list[float]
     clusters: list[str]
     is_binary: bool
 
     def p_value(self, theta: float = 0.0) -> float:
-        """The larger p value of flipped signs of whole clusters and of t."""
+        """Return the larger p value of cluster sign flips and of t."""
         of_cluster: dict[str, float] = defaultdict(float)
         for difference, cluster in zip(self.differences, self.clusters, strict=True):
             of_cluster[cluster] += difference - theta
         how = {"permutation_type": "samples", "vectorized": True, "n_resamples": 2**15}
         flipped = stats.permutation_test(([*of_cluster.values()],), np.sum, **how, rng=np.random.default_rng(1)).pvalue
         differences, clusters = self.differences, self.clusters
-        if self.is_binary:  # t has one more task for either arm, with a difference of the usual size (Bonett and Price 2012)
+        if self.is_binary:  # for t, each arm has one more task with a typical difference (Bonett and Price 2012)
             usual = float(np.sqrt(np.mean([one**2 for one in differences if one])))
             differences, clusters = [*differences, usual, -usual], [*clusters, "one more", "another"]
         error, freedom = cluster_robust(differences, clusters)
@@ -105,7 +105,7 @@ class MeanTest(NamedTuple):
 
 
 def check_interval(test: MeanTest, interval: tuple[float, float], p_value: float) -> None:
-    """P is that of the test, and the limits are where it is .05. Of more than 15 clusters flips are drawn."""
+    """P equals that of the test, and is .05 at the limits. Beyond 15 clusters, flips are drawn."""
     count = len({*test.clusters})
     assert p_value == approx(test.p_value(), abs=1e-9 if count <= 15 else 0.02)
     for limit, outwards in zip(interval, (-1e-6, 1e-6), strict=True) if count <= 12 else ():

@@ -13,14 +13,14 @@ from agentnb import GuidanceSet, compare
 from agentnb.experiments.results.comparison import Comparison
 
 EFFECT = 0.25
-"""P times H of `CHATTY`: how much more often the step is called under a set that asks for a call."""
+"""P times H of `CHATTY`: the increase in calls of the step under a set that asks for one."""
 ALIKE = {
     "asks": GuidanceSet("asks", ASKS),
     "pleads": GuidanceSet("pleads", {**ASKS, "todos_tools": "Please call the tool now."}),
 }
 EXPERIMENTS, TASKS = size(60, nightly=1_000), size(12, nightly=30)
 SEEDS = range(1_000, 1_000 + EXPERIMENTS)
-"""Seeds fixed beforehand."""
+"""Seeds fixed in advance."""
 
 
 def compared(a: str, b: str, variants: Any, seed: int, **settings: Any) -> Comparison:
@@ -36,7 +36,7 @@ def alarms(one: Comparison) -> bool:
 
 
 @pytest.mark.slow("sixty experiments of three arms, whose runs are really made")
-def test_intervals_cover_the_known_difference_and_alike_sets_seldom_differ() -> None:
+def test_intervals_cover_a_known_difference_and_equal_sets_seldom_differ() -> None:
     found = [small(TASKS, {**ALIKE, "off": "off"}, seed=seed, seeds="independent").run_sync(show=False) for seed in SEEDS]
     covered = sum(covers(compare(results, "asks", "off")) for results in found)
     assert covered >= at_least(0.95, EXPERIMENTS), f"{covered} of {EXPERIMENTS} intervals cover {EFFECT}"
@@ -51,7 +51,7 @@ def test_intervals_with_shared_seeds_cover_the_known_difference() -> None:
     assert covered >= at_least(0.95, EXPERIMENTS), f"{covered} of {EXPERIMENTS} intervals cover {EFFECT}"
 
 
-def test_shared_seeds_make_alike_sets_identical() -> None:
-    found = compared("asks", "pleads", ALIKE, 1)
-    assert found.is_identical and found.interval is None and found.p_value is None
-    assert found.missing.endswith("They differ in tokens")
+def test_shared_seeds_make_equal_sets_identical() -> None:
+    comparison = compared("asks", "pleads", ALIKE, 1)
+    assert comparison.is_identical and comparison.interval is None and comparison.p_value is None
+    assert comparison.missing.endswith("They differ in tokens")

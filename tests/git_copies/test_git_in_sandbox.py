@@ -1,4 +1,4 @@
-"""What git does in the sandbox, beside what it does outside, and what comes of commands at the same time."""
+"""Git in the sandbox behaves as outside, also with concurrent commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.tool import ToolContext
 
-NOW = f"{int(time.time())} +0000"  # else git would drop old lines of its logs
+NOW = f"{int(time.time())} +0000"  # otherwise git would drop old reflog lines
 DATES = {"GIT_AUTHOR_DATE": NOW, "GIT_COMMITTER_DATE": NOW}
 SHELL = Shell(sandbox="bwrap", env=DATES, timeout=120)
 SETUP = """
@@ -69,7 +69,7 @@ def sandbox() -> None:
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository in the home of the person."""
+    """A repository in the user's home."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n")
     (tmp_path / "project").mkdir()
@@ -88,7 +88,7 @@ def bash(folder: Path, command: str) -> str:
 
 
 @pytest.mark.slow("26 repositories, each once in the sandbox and once outside")
-def test_git_leaves_what_it_leaves_outside(work: Path, subtests: pytest.Subtests) -> None:
+def test_sandboxed_git_leaves_the_same_as_outside(work: Path, subtests: pytest.Subtests) -> None:
     for case, command in SEQUENCES.items():
         with subtests.test(case):
             inside, outside = work.parent / "in" / "project", work.parent / "out" / "project"
@@ -102,7 +102,7 @@ def test_git_leaves_what_it_leaves_outside(work: Path, subtests: pytest.Subtests
             assert added <= {"ORIG_HEAD"}
 
 
-def test_repositories_inside_and_linked_worktrees_are_committed_to(work: Path, subtests: pytest.Subtests) -> None:
+def test_commits_work_in_nested_repositories_and_linked_worktrees(work: Path, subtests: pytest.Subtests) -> None:
     host(work, "git worktree add -q ../tree -b tree; git worktree add -q inner -b inner; git init -q own")
     source = work.parent / "source"
     source.mkdir()
@@ -120,7 +120,7 @@ def test_repositories_inside_and_linked_worktrees_are_committed_to(work: Path, s
             assert host(folder / place, "git log -1 --format=%s; git status --porcelain") == "from inside\n"
 
 
-def test_work_of_the_person_that_was_under_way_stays(work: Path, subtests: pytest.Subtests) -> None:
+def test_work_in_progress_of_the_user_is_kept(work: Path, subtests: pytest.Subtests) -> None:
     host(work, "git switch -q side; echo other > c; git add c; git commit -qm other")
     for case, begin, command in (
         ("rebase", "git rebase -q main", "git rebase --abort; git rebase --continue; rm -rf .git/rebase-merge"),
@@ -137,7 +137,7 @@ def test_work_of_the_person_that_was_under_way_stays(work: Path, subtests: pytes
             assert [host(folder, f"cat .git/{state} .git/{state}/*") for state in states] == before
 
 
-def test_commits_that_a_command_loses_are_kept(work: Path, subtests: pytest.Subtests) -> None:
+def test_commits_lost_by_a_command_are_kept(work: Path, subtests: pytest.Subtests) -> None:
     host(work, "git switch -qc topic; git commit -q --allow-empty -m topic; git switch -q main; echo s >> a; git stash -q")
     host(work, "git reflog expire --expire=now --expire-unreachable=now HEAD main topic side")
     tips = host(work, "git rev-parse main side topic v1 stash").split()
@@ -153,14 +153,14 @@ def test_commits_that_a_command_loses_are_kept(work: Path, subtests: pytest.Subt
             folder = work.parent / case / "project"
             shutil.copytree(work, folder)
             bash(folder, command)
-            known = host(
+            commits = host(
                 folder, "git gc -q --prune=now; git for-each-ref --format='%(objectname)'; git rev-list --all --reflog"
             )
-            assert set(tips) <= set(known.split())
+            assert set(tips) <= set(commits.split())
             assert host(folder, "git fsck --no-dangling 2>&1") == ""
 
 
-def test_changes_of_the_person_meanwhile_win(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_changes_of_the_user_win(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     give_back = way_back.transfer_changes
 
     def after_the_person(*arguments: object) -> way_back.Returned:
@@ -180,7 +180,7 @@ def test_changes_of_the_person_meanwhile_win(work: Path, monkeypatch: pytest.Mon
 FINISHED = "git commit -q --allow-empty -m done; touch .git/index.lock; echo finished > fifo; sleep 999"
 
 
-def test_stopped_commands_give_back_what_they_had_finished(work: Path) -> None:
+def test_stopped_commands_return_their_finished_work(work: Path) -> None:
     os.mkfifo(work / "fifo")
 
     async def stopped() -> None:
@@ -195,7 +195,7 @@ def test_stopped_commands_give_back_what_they_had_finished(work: Path) -> None:
     assert host(work, "git log -1 --format=%s; git commit -q --allow-empty -m mine") == "done\n"
 
 
-def test_a_kernel_that_dies_leaves_git_as_it_was(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_kernel_leaves_git_unchanged(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (work.parent / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(work.parent / "temporary"))
     os.mkfifo(work / "fifo")

@@ -1,4 +1,4 @@
-"""Traps that a command in the sandbox lays in `.git`, and the person's own git after it."""
+"""Traps that a sandboxed command sets in `.git` do not affect the user's git."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def sandbox() -> None:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home of the person, with a repository to copy."""
+    """The user's home, with a repository to copy."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GIT_EDITOR", "true")
     (tmp_path / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n")
@@ -137,7 +137,7 @@ def untouched(home: Path) -> list[str]:
 
 
 @pytest.mark.slow("seventy traps, and after each twenty commands of git")
-def test_no_trap_in_git_catches_the_person(home: Path, subtests: pytest.Subtests) -> None:
+def test_no_git_trap_reaches_the_user(home: Path, subtests: pytest.Subtests) -> None:
     before = untouched(home)
     for case, command in TRAPS.items():
         with subtests.test(case):
@@ -158,7 +158,7 @@ def test_no_trap_in_git_catches_the_person(home: Path, subtests: pytest.Subtests
             assert untouched(home) == before, (text, seen)
 
 
-def test_a_submodule_that_is_not_there_stays_so(home: Path, subtests: pytest.Subtests) -> None:
+def test_missing_submodule_stays_missing(home: Path, subtests: pytest.Subtests) -> None:
     work = home / "work" / "project"
     shutil.copytree(home / "template", work)
     host(work, f"git -c protocol.file.allow=always submodule add -q {home}/template sub; git commit -qm sub")
@@ -179,7 +179,7 @@ def test_a_submodule_that_is_not_there_stays_so(home: Path, subtests: pytest.Sub
             assert not (home / "ran").exists()
 
 
-def test_folders_that_git_is_led_to_cannot_be_moved_away(home: Path, subtests: pytest.Subtests) -> None:
+def test_folders_that_git_refers_to_cannot_be_moved(home: Path, subtests: pytest.Subtests) -> None:
     for case, setup in {
         "a setting": "mkdir -p tools/hooks; git config core.hooksPath tools/hooks",
         "a setting to nothing": "git config core.hooksPath tools/hooks",

@@ -1,4 +1,4 @@
-"""What is said after a round in which a tool failed: at first, later, and where it goes on and on."""
+"""Guidance after failed tools: first failure, later ones, failure loops."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def reads(path: str) -> str:
 
 
 def failing(*rounds: str | tuple[str, ...], error_code: str = "tool_error") -> list[Fact]:
-    """Rounds in which these tools fail, each call with arguments of its own; "" is a round of words alone."""
+    """Return rounds in which these tools fail, with distinct arguments; "" is a round of text alone."""
     facts: list[Fact] = []
     for index, names in enumerate(rounds):
         calls = [ToolCall(name, {"number": index}) for name in ([names] if isinstance(names, str) else names) if name]
@@ -39,26 +39,26 @@ def after(*rounds: str | tuple[str, ...], words: GuidanceSet = MATRIX) -> Guidan
 
 
 def told(run: Run) -> list[list[tuple[str, int]]]:
-    """What was said about failures in each round."""
-    return [[(cell, level) for cell, level in said if cell in FAILURES] for said in cells(run)]
+    """Return the failure guidance of each round."""
+    return [[(cell, level) for cell, level in guidance if cell in FAILURES] for guidance in cells(run)]
 
 
 @pytest.mark.req("R0.75")
-def test_the_first_failure_of_a_run_is_told_with_what_to_do_about_it() -> None:
+def test_first_failure_of_a_run_comes_with_advice() -> None:
     text = MATRIX.parts["tool_failed"].replace("{{ failed_tools }}", "work")
     assert after("work") == Guidance("matrix", "tool_failed", text, 1, "work failed for the first time", MATRIX.version)
 
 
 @pytest.mark.req("R0.75")
 @pytest.mark.parametrize("later", [("work", "work"), ("work", "think"), ("work", "", "", "think")])
-def test_later_failures_are_told_in_brief_whatever_tool_it_is(later: tuple[str, ...]) -> None:
+def test_later_failures_are_brief_for_any_tool(later: tuple[str, ...]) -> None:
     text = MATRIX.parts["tool_failed_again"].replace("{{ failed_tools }}", later[-1])
     assert after(*later) == Guidance("matrix", "tool_failed", text, 1, f"{later[-1]} failed again", MATRIX.version)
 
 
 @pytest.mark.req("R0.75")
 @pytest.mark.parametrize("rounds", [3, 4, 7])
-def test_a_tool_that_failed_in_three_rounds_in_a_row_or_more_is_in_a_failure_loop(rounds: int) -> None:
+def test_three_failed_rounds_in_a_row_are_a_failure_loop(rounds: int) -> None:
     text = MATRIX.parts["failure_loop"].replace("{{ failed_tools }}", "work").replace("{{ failed_rounds }}", str(rounds))
     trigger = f"work failed in {rounds} rounds in a row"
     assert after(*["work"] * rounds) == Guidance("matrix", "failure_loop", text, 3, trigger, MATRIX.version, about=("work",))
@@ -68,21 +68,21 @@ def test_a_tool_that_failed_in_three_rounds_in_a_row_or_more_is_in_a_failure_loo
 @pytest.mark.parametrize(
     "rounds", [("work", "think", "work", "think"), ("work", "work", "", "work"), ("work", "work", "think")]
 )
-def test_rounds_that_are_not_in_a_row_or_of_several_tools_are_no_loop(rounds: tuple[str, ...]) -> None:
-    found = after(*rounds)
-    assert found is not None and found.cell == "tool_failed"
+def test_interrupted_or_mixed_failures_are_not_a_loop(rounds: tuple[str, ...]) -> None:
+    guidance = after(*rounds)
+    assert guidance is not None and guidance.cell == "tool_failed"
 
 
 @pytest.mark.req("R0.75")
-def test_a_loop_names_the_tools_that_are_in_it_and_no_others(snapshot: Snapshot) -> None:
-    found = after("work", "work", ("think", "work"))
-    assert found is not None and found.trigger == "work failed in 3 rounds in a row"
-    found = after("work", ("think", "work"), ("think", "work"), ("think", "work"))
-    assert found is not None and found.trigger == snapshot
+def test_loop_names_exactly_its_tools(snapshot: Snapshot) -> None:
+    guidance = after("work", "work", ("think", "work"))
+    assert guidance is not None and guidance.trigger == "work failed in 3 rounds in a row"
+    guidance = after("work", ("think", "work"), ("think", "work"), ("think", "work"))
+    assert guidance is not None and guidance.trigger == snapshot
 
 
 @pytest.mark.req("R0.75")
-def test_nothing_is_said_in_the_first_round_nor_after_one_without_a_failure() -> None:
+def test_no_guidance_in_the_first_round_or_after_success() -> None:
     assert FailedTools()(tool_run(*begun(0))) is None
     assert FailedTools()(tool_run(*a_round(0, ToolCall("work")), *begun(1))) is None
     assert FailedTools()(tool_run(*failing("work"), *a_round(1, ToolCall("work")), *begun(2))) is None
@@ -91,12 +91,12 @@ def test_nothing_is_said_in_the_first_round_nor_after_one_without_a_failure() ->
 
 @pytest.mark.req("R0.75")
 @pytest.mark.parametrize("code", ["cancelled", "duplicate_call_blocked", "declined"])
-def test_nothing_is_said_of_calls_that_did_not_fail_by_themselves(code: str) -> None:
+def test_calls_that_did_not_fail_themselves_bring_no_guidance(code: str) -> None:
     assert FailedTools()(tool_run(*failing("work", error_code=code), *begun(1))) is None
 
 
 @pytest.mark.req("R0.75", "KX.8")
-def test_after_a_word_of_the_person_the_next_failure_is_the_first() -> None:
+def test_next_failure_after_a_user_message_is_the_first() -> None:
     between = FailedTools()(tool_run(*failing("work", "work", "work"), said("Well?"), *begun(3)))
     assert between is not None and between.trigger == "work failed for the first time"
     later = FailedTools()(
@@ -105,12 +105,12 @@ def test_after_a_word_of_the_person_the_next_failure_is_the_first() -> None:
     assert later is not None and later.trigger == "work failed for the first time"
 
 
-def test_a_model_without_tools_is_not_told_to_use_others() -> None:
+def test_model_without_tools_is_not_referred_to_others() -> None:
     assert FailedTools()(tool_run(*failing("work"), *begun(1), tools=())) is None
 
 
 @pytest.mark.req("R0.75")
-def test_an_empty_part_says_nothing_and_off_says_nothing_at_all() -> None:
+def test_empty_parts_and_the_off_set_add_no_text() -> None:
     for part, rounds in (("tool_failed", 1), ("tool_failed_again", 2), ("failure_loop", 3)):
         names = ["work"] * rounds
         assert after(*names, words=own_set(**{part: ""})) is None
@@ -119,7 +119,7 @@ def test_an_empty_part_says_nothing_and_off_says_nothing_at_all() -> None:
 
 
 @pytest.mark.req("R0.75")
-def test_the_words_can_name_the_tools_and_the_rounds() -> None:
+def test_text_can_name_the_tools_and_the_rounds() -> None:
     template = "{{ failed_tools }}: {{ failed_rounds }}"
     assert render(template, tool_run()) == "(no tool failed): 0"
     assert render(template, tool_run(*failing("work"))) == "work: 1"
@@ -128,7 +128,7 @@ def test_the_words_can_name_the_tools_and_the_rounds() -> None:
     assert render(template, tool_run(*failing(tuple("abcdefg")))) == "a, b, c, d, e and 2 more: 1"
 
 
-def test_a_name_that_the_model_made_up_stays_on_its_line_and_short() -> None:
+def test_invented_tool_name_is_one_short_line() -> None:
     def name(text: str) -> str:
         return render("{{ failed_tools }}", tool_run(*failing(text)))
 
@@ -137,11 +137,11 @@ def test_a_name_that_the_model_made_up_stays_on_its_line_and_short() -> None:
     assert name("\x1b") == "a tool without a name"
 
 
-# As the model sees it
+# Whole runs
 
 
 @pytest.mark.req("R0.75", "R0.20", "R0.53")
-def test_a_run_is_told_once_in_full_then_in_brief_then_strongly_and_none_of_it_is_kept() -> None:
+def test_failures_escalate_from_full_to_brief_to_strong() -> None:
     calls = [ToolCall("reads", {"path": name}) for name in ("a", "b", "c", "d")]
     run, model = scripted(*calls, ToolCall("reads", {"path": "/e"}), "Done.", tools=[reads])
     assert told(run) == [
@@ -152,20 +152,20 @@ def test_a_run_is_told_once_in_full_then_in_brief_then_strongly_and_none_of_it_i
         [("failure_loop", 3)],
         [],
     ]
-    said = [reminder(request) for request in model.requests]
-    assert ["TOOL FAILED: reads did not do" in text for text in said] == [False, True, False, False, False, False]
-    assert ["reads failed again." in text for text in said] == [False, False, True, False, False, False]
-    assert ["FAILURE LOOP: reads failed in 3 rounds" in text for text in said] == [False] * 3 + [True, False, False]
-    assert "FAILURE LOOP: reads failed in 4 rounds" in said[4]
+    reminders = [reminder(request) for request in model.requests]
+    assert ["TOOL FAILED: reads did not do" in text for text in reminders] == [False, True, False, False, False, False]
+    assert ["reads failed again." in text for text in reminders] == [False, False, True, False, False, False]
+    assert ["FAILURE LOOP: reads failed in 3 rounds" in text for text in reminders] == [False] * 3 + [True, False, False]
+    assert "FAILURE LOOP: reads failed in 4 rounds" in reminders[4]
     assert TAG not in stored_text(run) and "FAILURE LOOP" not in stored_text(run)
-    assert [one.cell for one in run.rounds[1].guidance] == ["tool_failed", "tools"]  # before the text of the cell
+    assert [guidance.cell for guidance in run.rounds[1].guidance] == ["tool_failed", "tools"]  # before the cell's text
     assert told(scripted(*calls[:3], "Done.", tools=[reads], guidance="off")[0]) == [[]] * 4
 
 
 @pytest.mark.req("R0.75")
-def test_unknown_tools_and_refused_arguments_are_failures_and_calls_that_were_blocked_are_not() -> None:
+def test_unknown_tools_and_invalid_arguments_are_failures_blocked_calls_not() -> None:
     run, _ = scripted(ToolCall("no_such"), ToolCall("work", {"item": "x"}), do(1), do(1), do(1), "Done.")
-    assert [result.error_code for one in run.rounds for result in one.results] == [
+    assert [result.error_code for round in run.rounds for result in round.results] == [
         "unknown_tool",
         "invalid_arguments",
         None,
@@ -176,7 +176,7 @@ def test_unknown_tools_and_refused_arguments_are_failures_and_calls_that_were_bl
 
 
 @pytest.mark.req("R0.75")
-def test_one_failure_beside_calls_of_the_tool_that_went_well_is_told() -> None:
+def test_single_failure_beside_successful_calls_is_reported() -> None:
     both = [ToolCall("reads", {"path": "/a"}), ToolCall("reads", {"path": "b"})]
     run, model = scripted(both, "The second is missing.", tools=[reads])
     assert told(run) == [[], [("tool_failed", 1)]]

@@ -1,4 +1,4 @@
-"""Guides: what is said before a round, alone on a run by hand and as the model sees it."""
+"""Guides: guidance before a round, on constructed runs and as sent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIX = [f"Story {number} is about the sea." for number in range(6)]
 
 
 def ignored(times: int, cell: str = "todos_text", words: GuidanceSet = MATRIX) -> Run:
-    """A run in a new round, in which guidance of this cell was not followed so many times in a row."""
+    """Return a run in a new round after ignoring this cell's guidance this many times."""
     facts = [*a_round(0, "A."), *(fact for n in range(1, times + 1) for fact in a_round(n, "B.", guidance=[guidance_of(cell)]))]
     return tool_run(*facts, *begun(times + 1, "open_todos"), todos=OPEN, words=words)
 
@@ -39,7 +39,7 @@ def ignored(times: int, cell: str = "todos_text", words: GuidanceSet = MATRIX) -
 
 
 @pytest.mark.req("R0.14", "R0.23")
-def test_the_cell_is_chosen_by_open_todos_and_the_tools_of_the_round_before(subtests: pytest.Subtests) -> None:
+def test_cell_depends_on_open_todos_and_previous_tools(subtests: pytest.Subtests) -> None:
     for todos, calls, cell in [
         (OPEN, True, "todos_tools"),
         (OPEN, False, "todos_text"),
@@ -50,24 +50,24 @@ def test_the_cell_is_chosen_by_open_todos_and_the_tools_of_the_round_before(subt
         with subtests.test(todos=todos, calls=calls, cell=cell):
             run = tool_run(*a_round(0, *(["I look.", LOOK] if calls else ["Hm."])), *begun(1), todos=todos)
             assert cell_of(run) == cell
-            said = FourCells()(run)
-            assert said == Guidance("matrix", cell, MATRIX.parts[cell], 1, "tool_results", MATRIX.version)
+            guidance = FourCells()(run)
+            assert guidance == Guidance("matrix", cell, MATRIX.parts[cell], 1, "tool_results", MATRIX.version)
 
 
 @pytest.mark.req("R0.23")
-def test_only_the_round_before_counts_for_the_cell() -> None:
+def test_only_the_previous_round_decides_the_cell() -> None:
     assert cell_of(tool_run(*a_round(0, LOOK), *a_round(1, "Hm."), *begun(2))) == "text"
     assert cell_of(tool_run(*a_round(0, "Hm."), *a_round(1, LOOK), *begun(2))) == "tools"
 
 
 @pytest.mark.req("R0.19", "K0.8")
-def test_blocked_todos_are_open_and_an_odd_spelling_of_completed_is_not() -> None:
+def test_blocked_todos_are_open_and_misspelled_completed_is_not() -> None:
     assert cell_of(tool_run(*a_round(0, "Hm."), *begun(1), todos=todos_of("blocked"))) == "todos_text"
     assert cell_of(tool_run(*a_round(0, "Hm."), *begun(1), todos=todos_of("Completed"))) == "text"  # type: ignore[arg-type]
 
 
 @pytest.mark.req("K0.4", "R0.22")
-def test_nothing_is_said_in_the_first_round() -> None:
+def test_first_round_has_no_guidance() -> None:
     assert FourCells()(tool_run(*begun(0), todos=OPEN)) is None
     run, model = scripted(write("Write a story"), start(1), do(1), complete(1), "Done.")
     assert run.rounds[0].guidance == ()
@@ -75,9 +75,9 @@ def test_nothing_is_said_in_the_first_round() -> None:
 
 
 @pytest.mark.req("R0.22")
-def test_something_is_said_in_every_later_round_while_todos_are_open() -> None:
+def test_every_later_round_with_open_todos_has_guidance() -> None:
     run, _ = scripted(write("One", "Two"), start(1), do(1), complete(1), "Hm.", start(2), do(2), complete(2), "Done.")
-    assert [[cell for cell, _ in said if cell in CELLS] for said in cells(run)] == [
+    assert [[cell for cell, _ in guidance if cell in CELLS] for guidance in cells(run)] == [
         [],
         ["todos_tools"],
         ["todos_tools"],
@@ -90,13 +90,13 @@ def test_something_is_said_in_every_later_round_while_todos_are_open() -> None:
     ]
 
 
-def test_a_model_without_tools_is_not_told_to_use_them() -> None:
+def test_model_without_tools_is_not_told_to_use_them() -> None:
     assert FourCells()(tool_run(*a_round(0, "Hm."), *begun(1), tools=())) is None
     run, _ = scripted("[CONTINUE]", "Done.", tools=[])
     assert cells(run) == [[], []]
 
 
-def test_a_cell_without_words_says_nothing(subtests: pytest.Subtests) -> None:
+def test_cell_without_words_adds_nothing(subtests: pytest.Subtests) -> None:
     for cell in CELLS:
         with subtests.test(cell=cell):
             facts = [*a_round(0, *(["x", LOOK] if "tools" in cell else ["Hm."])), *begun(1)]
@@ -105,41 +105,41 @@ def test_a_cell_without_words_says_nothing(subtests: pytest.Subtests) -> None:
             assert FourCells()(run) is None
 
 
-def test_the_trigger_is_why_the_round_was_begun() -> None:
-    said = FourCells()(tool_run(*a_round(0, "Hm."), *begun(1, "open_todos"), todos=OPEN))
-    assert said is not None and said.trigger == "open_todos"
+def test_trigger_is_the_reason_of_the_round() -> None:
+    guidance = FourCells()(tool_run(*a_round(0, "Hm."), *begun(1, "open_todos"), todos=OPEN))
+    assert guidance is not None and guidance.trigger == "open_todos"
 
 
-# Strength
+# Levels
 
 
 @pytest.mark.req("R0.79")
-def test_two_in_a_row_not_followed_make_it_stronger_to_three_at_most(subtests: pytest.Subtests) -> None:
+def test_every_two_ignored_messages_raise_the_level_to_three(subtests: pytest.Subtests) -> None:
     for times, level in [(0, 1), (1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 3), (9, 3)]:
         with subtests.test(times=times, level=level):
-            said = FourCells()(ignored(times))
-            assert said is not None and said.level == level
+            guidance = FourCells()(ignored(times))
+            assert guidance is not None and guidance.level == level
             prefix = {1: "", 2: "stronger", 3: "strongest"}[level]
-            assert said.text.endswith(MATRIX.parts["todos_text"])
-            assert (said.text == MATRIX.parts["todos_text"]) == (level == 1)
+            assert guidance.text.endswith(MATRIX.parts["todos_text"])
+            assert (guidance.text == MATRIX.parts["todos_text"]) == (level == 1)
             if prefix:
-                assert said.text.startswith(MATRIX.parts[prefix].replace("{{ ignored }}", str(times)))
+                assert guidance.text.startswith(MATRIX.parts[prefix].replace("{{ ignored }}", str(times)))
 
 
 @pytest.mark.req("R0.79")
-def test_followed_guidance_makes_it_weak_again() -> None:
+def test_followed_guidance_resets_the_level() -> None:
     facts = [
         *a_round(0, "A."),
         *a_round(1, "B.", guidance=[guidance_of("text")]),
         *a_round(2, "C.", guidance=[guidance_of("text")]),
     ]
     facts += a_round(3, LOOK, guidance=[guidance_of("text")])
-    said = FourCells()(tool_run(*facts, *begun(4)))
-    assert said is not None and (said.cell, said.level) == ("tools", 1)
+    guidance = FourCells()(tool_run(*facts, *begun(4)))
+    assert guidance is not None and (guidance.cell, guidance.level) == ("tools", 1)
 
 
 @pytest.mark.req("R0.79")
-def test_guidance_of_other_kinds_and_what_was_not_judged_leave_the_strength_as_it_is() -> None:
+def test_other_and_unjudged_guidance_keeps_the_level() -> None:
     facts = [*a_round(0, "A."), *a_round(1, "B.", guidance=[guidance_of("text")])]
     facts += a_round(2, "C.", guidance=[guidance_of("intervention"), guidance_of("workflow"), guidance_of("already_said")])
     assert FourCells()(tool_run(*facts, *begun(3))).level == 1  # type: ignore[union-attr]
@@ -147,7 +147,7 @@ def test_guidance_of_other_kinds_and_what_was_not_judged_leave_the_strength_as_i
 
 
 @pytest.mark.req("R0.79")
-def test_a_word_of_the_person_makes_it_weak_again() -> None:
+def test_user_message_resets_the_level() -> None:
     facts = [
         *a_round(0, "A."),
         *a_round(1, "B.", guidance=[guidance_of("text")]),
@@ -157,69 +157,69 @@ def test_a_word_of_the_person_makes_it_weak_again() -> None:
 
 
 @pytest.mark.req("R0.79")
-def test_a_set_may_grow_stronger_without_words_for_it() -> None:
-    said = FourCells()(ignored(2, words=own_set(stronger="")))
-    assert said is not None
-    assert (said.level, said.text) == (2, MATRIX.parts["todos_text"])
+def test_set_may_escalate_without_words() -> None:
+    guidance = FourCells()(ignored(2, words=own_set(stronger="")))
+    assert guidance is not None
+    assert (guidance.level, guidance.text) == (2, MATRIX.parts["todos_text"])
 
 
 @pytest.mark.req("R0.79")
-def test_the_strength_rises_and_falls_in_a_whole_run() -> None:
+def test_level_rises_and_falls_over_a_run() -> None:
     run, model = scripted(
         *["[CONTINUE]"] * 7, do(1), "[CONTINUE]", "Done.", policy=Matrix(workflow_cap=9), guidance=own_set(tools="")
     )
-    assert [[level for _, level in said] for said in cells(run)] == [[], [1], [1], [2], [2], [3], [3], [3], [], [1]]
+    assert [[level for _, level in guidance] for guidance in cells(run)] == [[], [1], [1], [2], [2], [3], [3], [3], [], [1]]
     assert MATRIX.parts["stronger"].replace("{{ ignored }}", "2") in reminder(model.requests[3])
     assert MATRIX.parts["strongest"].replace("{{ ignored }}", "4") in reminder(model.requests[5])
     assert "in a row" not in reminder(model.requests[9])
 
 
-# Already said
+# Repeated answers
 
 
 @pytest.mark.req("R0.81")
-def test_a_repeated_answer_is_told_where_it_was_said_first() -> None:
+def test_repeated_answer_names_its_first_round() -> None:
     run = tool_run(*a_round(0, LONG_ANSWER), *a_round(1, LONG_ANSWER.replace("three", "four")), *begun(2))
-    said = AlreadySaid()(run)
-    assert said == Guidance("matrix", "already_said", MATRIX.parts["already_said"], 1, "repeats rounds[0]", MATRIX.version)
+    guidance = AlreadySaid()(run)
+    assert guidance == Guidance("matrix", "already_said", MATRIX.parts["already_said"], 1, "repeats rounds[0]", MATRIX.version)
 
 
 @pytest.mark.req("R0.81")
 @pytest.mark.parametrize("second", ["Another answer, about something else, that nobody gave before.", LONG_ANSWER[:39]])
-def test_a_new_or_a_short_answer_is_not(second: str) -> None:
+def test_new_or_short_answer_is_not_a_repeat(second: str) -> None:
     assert AlreadySaid()(tool_run(*a_round(0, second[:39]), *a_round(1, second), *begun(2))) is None
     assert AlreadySaid()(tool_run(*a_round(0, LONG_ANSWER), *a_round(1, second), *begun(2))) is None
 
 
 @pytest.mark.req("R0.81")
-def test_it_is_said_once_for_a_repeat_and_not_with_the_first_round() -> None:
+def test_repeat_is_reported_once_and_not_in_round_one() -> None:
     assert AlreadySaid()(tool_run(*begun(0))) is None
     facts = [*a_round(0, LONG_ANSWER), *a_round(1, LONG_ANSWER), *a_round(2, LOOK)]
     assert AlreadySaid()(tool_run(*facts, *begun(3))) is None
 
 
 @pytest.mark.req("R0.81")
-def test_the_same_words_beside_a_call_are_no_repeated_answer() -> None:
+def test_equal_words_beside_a_call_are_not_a_repeat() -> None:
     assert AlreadySaid()(tool_run(*a_round(0, LONG_ANSWER, LOOK), *a_round(1, LONG_ANSWER, LOOK), *begun(2))) is None
 
 
-def test_without_words_for_it_nothing_is_said_of_a_repeat() -> None:
+def test_repeat_without_words_adds_nothing() -> None:
     facts = [*a_round(0, LONG_ANSWER), *a_round(1, LONG_ANSWER), *begun(2)]
     assert AlreadySaid()(tool_run(*facts, words=own_set(already_said=""))) is None
 
 
-# The list, where others have changed it
+# Outside changes of the list
 
 
 @pytest.mark.req("R0.44")
-def test_a_list_that_others_hung_or_changed_is_shown_until_the_model_has_been_sent_it() -> None:
+def test_outside_list_is_shown_until_it_was_sent() -> None:
     changed = (TodosChanged, {"todos": todos_of("completed"), "by": "outside"})
     news = TodoNews()
     hung = tool_run(*begun(0), todos=OPEN)
-    said = news(hung)
-    assert said is not None
-    assert (said.cell, said.level, said.trigger) == ("todo_list", 1, "there at the start")
-    assert "2. [in-progress] Write story 2" in said.text
+    guidance = news(hung)
+    assert guidance is not None
+    assert (guidance.cell, guidance.level, guidance.trigger) == ("todo_list", 1, "there at the start")
+    assert "2. [in-progress] Write story 2" in guidance.text
     assert news(tool_run(*begun(0))) is None
     assert news(tool_run(*a_round(0, "Hm."), *begun(1), todos=OPEN)) is None
     assert news(tool_run(*a_round(0, "Hm."), changed, *begun(1))) is not None
@@ -228,15 +228,15 @@ def test_a_list_that_others_hung_or_changed_is_shown_until_the_model_has_been_se
 
 
 @pytest.mark.req("R0.44")
-def test_what_the_model_changes_itself_is_no_news_to_it() -> None:
+def test_change_by_the_model_is_not_news() -> None:
     assert TodoNews()(tool_run(*a_round(0, start(1), after=OPEN), *begun(1))) is None
     run, _ = scripted(write("One"), start(1), complete(1), "Done.")
-    assert not any(cell == "todo_list" for said in cells(run) for cell, _ in said)
+    assert not any(cell == "todo_list" for guidance in cells(run) for cell, _ in guidance)
 
 
 @pytest.mark.req("R0.44", "R0.82")
 @pytest.mark.parametrize("policy", ["matrix", "minimal"])
-def test_news_of_the_list_come_with_the_next_request_and_ask_for_nothing(policy: str) -> None:
+def test_list_news_come_with_the_next_request_unjudged(policy: str) -> None:
     board = TodoBoard(["One"])
 
     def adding(request: Request) -> ToolCall:
@@ -244,9 +244,9 @@ def test_news_of_the_list_come_with_the_next_request_and_ask_for_nothing(policy:
         return do(1)
 
     run, model = scripted(adding, [start(1), complete(1), start(2), complete(2)], "Done.", todos=board, policy=policy)
-    assert ["todo_list" in [cell for cell, _ in said] for said in cells(run)] == [True, True, False]
+    assert ["todo_list" in [cell for cell, _ in guidance] for guidance in cells(run)] == [True, True, False]
     assert "1. [not-started] One\n2. [not-started] Two" in reminder(model.requests[1])
-    assert [one.followed[0].followed for one in run.rounds[:2]] == [None, None]
+    assert [round.followed[0].followed for round in run.rounds[:2]] == [None, None]
     assert run.rounds[0].guidance[0].cell == run.rounds[1].guidance[0].cell == "todo_list"
 
 
@@ -254,22 +254,27 @@ def test_news_of_the_list_come_with_the_next_request_and_ask_for_nothing(policy:
 
 
 @pytest.mark.req("R0.47", "K0.10")
-def test_an_intervention_of_a_level_says_the_words_of_that_level(subtests: pytest.Subtests) -> None:
+def test_intervention_of_a_level_uses_its_text(subtests: pytest.Subtests) -> None:
     for level, part in [(1, "reminder"), (2, "warning"), (3, "final_warning"), (4, "final_warning")]:
         with subtests.test(level=level, part=part):
-            (said,) = intervention(tool_run(*a_round(0, "Hm."), todos=OPEN), "open_todos", level)
-            assert (said.cell, said.level, said.trigger, said.set) == ("intervention", min(level, 3), "open_todos", "matrix")
-            assert said.text.startswith(MATRIX.parts[part].split("{{")[0])
-            assert 'todo 2, "Write story 2"' in said.text
+            (guidance,) = intervention(tool_run(*a_round(0, "Hm."), todos=OPEN), "open_todos", level)
+            assert (guidance.cell, guidance.level, guidance.trigger, guidance.set) == (
+                "intervention",
+                min(level, 3),
+                "open_todos",
+                "matrix",
+            )
+            assert guidance.text.startswith(MATRIX.parts[part].split("{{")[0])
+            assert 'todo 2, "Write story 2"' in guidance.text
 
 
 @pytest.mark.req("R0.37")
-def test_workflow_mode_is_said_in_the_words_of_the_set() -> None:
-    (said,) = workflow_reminder(tool_run(*a_round(0, "Hm.")))
-    assert (said.cell, said.text, said.trigger) == ("workflow", MATRIX.parts["workflow"], "workflow_mode")
+def test_workflow_mode_uses_the_text_of_the_set() -> None:
+    (guidance,) = workflow_reminder(tool_run(*a_round(0, "Hm.")))
+    assert (guidance.cell, guidance.text, guidance.trigger) == ("workflow", MATRIX.parts["workflow"], "workflow_mode")
 
 
-def test_a_set_without_words_intervenes_in_silence() -> None:
+def test_set_without_words_intervenes_silently() -> None:
     without_warning = tool_run(*a_round(0, "Hm."), todos=OPEN, words=own_set(warning=""))
     assert intervention(without_warning, "open_todos", 2) == ()
     silent = tool_run(*a_round(0, "Hm."), todos=OPEN, words=OFF)
@@ -277,21 +282,21 @@ def test_a_set_without_words_intervenes_in_silence() -> None:
     assert where_it_stands(silent) == ""
 
 
-# As the model sees it
+# Whole runs
 
 
 @pytest.mark.req("R0.20", "R0.24", "R0.50", "K0.6")
-def test_each_request_holds_one_reminder_the_messages_none_and_the_order_is_fixed() -> None:
+def test_each_request_has_one_reminder_in_fixed_order() -> None:
     run, model = scripted(
         write("One"), LONG_ANSWER, LONG_ANSWER, start(1), do(1), complete(1), "That is all.", policy=Matrix(workflow_mode=False)
     )
     said = [reminder(request) for request in model.requests]
     assert [text.splitlines()[-1] for text in said] == [f"Round {number} of 50." for number in range(1, 8)]
     assert cells(run)[3] == [("intervention", 2), ("already_said", 1), ("todos_text", 2)]
-    in_order = [said[3].index(one.text) for one in run.rounds[3].guidance]
+    in_order = [said[3].index(guidance.text) for guidance in run.rounds[3].guidance]
     assert in_order == sorted(in_order)
     assert [said[n] for n in range(7)] == [
-        "\n\n".join([*(one.text for one in a_round.guidance), a_round.note]) for a_round in run.rounds
+        "\n\n".join([*(guidance.text for guidance in a_round.guidance), a_round.note]) for a_round in run.rounds
     ]
     assert TAG not in stored_text(run)
     assert "GUIDANCE" not in stored_text(run)
@@ -299,7 +304,7 @@ def test_each_request_holds_one_reminder_the_messages_none_and_the_order_is_fixe
 
 
 @pytest.mark.req("R0.20")
-def test_what_was_said_in_passing_stands_in_no_later_request_and_stays_in_the_one_it_was_sent_with() -> None:
+def test_ephemeral_text_is_only_in_its_own_request() -> None:
     seen: list[list[str]] = []
 
     def looked(request: Request) -> str:
@@ -313,7 +318,7 @@ def test_what_was_said_in_passing_stands_in_no_later_request_and_stays_in_the_on
 
 
 @pytest.mark.req("R0.20")
-def test_the_conversation_is_the_same_with_and_without_guidance() -> None:
+def test_conversation_is_the_same_with_and_without_guidance() -> None:
     replies = (write("One"), "Hm.", start(1), do(1), complete(1), "Done.")
     spoken, _ = scripted(*replies)
     silent, _ = scripted(*replies, guidance="off")
@@ -322,7 +327,7 @@ def test_the_conversation_is_the_same_with_and_without_guidance() -> None:
 
 
 @pytest.mark.req("R0.36", "R0.53")
-def test_off_says_nothing_and_the_policies_still_decide() -> None:
+def test_off_adds_no_text_and_policies_still_decide() -> None:
     run, model = scripted(write("One"), *SIX, guidance="off")
     assert all(TAG not in repr(request.messages) for request in model.requests)
     assert cells(run) == [[]] * 7
@@ -338,13 +343,13 @@ def test_no_request_forces_a_tool_call() -> None:
 
 
 @pytest.mark.req("R0.21")
-def test_the_reminder_is_never_part_of_an_assistant_message() -> None:
+def test_reminder_is_never_part_of_an_assistant_message() -> None:
     _, model = scripted("[CONTINUE]", "Hm.\n[CONTINUE]", mark(9, "completed"), "Done.")
     assert [request.messages[-1].role for request in model.requests] == ["user", "user", "user", "tool"]
 
 
 @pytest.mark.req("R0.24")
-def test_the_first_request_shown_beforehand_is_the_one_that_is_sent() -> None:
+def test_first_request_preview_equals_the_request_sent() -> None:
     model = ScriptedModel(["Done."])
     agent = Agent(model, tools=[work], max_rounds=7)
     shown = agent.first_request("go")
@@ -354,10 +359,10 @@ def test_the_first_request_shown_beforehand_is_the_one_that_is_sent() -> None:
 
 
 @pytest.mark.parametrize("reason", ["max_tokens", "pause_turn"])
-def test_where_the_model_goes_on_in_the_middle_of_a_sentence_no_cell_speaks(reason: str) -> None:
+def test_continued_reply_gets_no_cell(reason: str) -> None:
     cut = Reply(Message("assistant", (Text("It is half a sen"),)), stop_reason=reason)
     model = ScriptedModel([ToolCall("look"), cut, "tence."])
 
     run = Agent(model, tools=[look]).run_sync("go")
-    assert [one.reason for one in run.rounds][-1] in ("reply_cut", "pause_turn")
+    assert [round.reason for round in run.rounds][-1] in ("reply_cut", "pause_turn")
     assert [guidance.cell for guidance in run.rounds[1].guidance] == ["tools"] and run.rounds[2].guidance == ()

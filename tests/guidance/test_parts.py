@@ -17,12 +17,12 @@ def test_there_are_four_cells() -> None:
 
 
 @pytest.mark.req("R0.75")
-def test_failures_have_parts_of_their_own_that_may_be_headings() -> None:
+def test_failure_parts_may_be_headings() -> None:
     body = "# Tool failed\nA.\n# tool failed again\nB.\n# Failure loop\nC."
     assert read_parts(body) == {"tool_failed": "A.", "tool_failed_again": "B.", "failure_loop": "C."}
 
 
-def test_a_heading_names_a_part_however_it_is_spelled(subtests: pytest.Subtests) -> None:
+def test_heading_names_a_part_in_any_spelling(subtests: pytest.Subtests) -> None:
     for part in PARTS:
         with subtests.test(part=part):
             words = part.replace("_", " ")
@@ -42,38 +42,38 @@ def test_each_heading_begins_a_part() -> None:
     assert read_parts(body) == {"todos_tools": "First.\n\nSecond.", "warning": "Third.", "text": ""}
 
 
-def test_headings_may_be_of_any_level_and_the_deeper_ones_are_text() -> None:
+def test_part_headings_have_any_level_and_deeper_are_text() -> None:
     body = "## tools\n\n### How\n\nLook.\n\n## text\n\nTalk."
     assert read_parts(body) == {"tools": "### How\n\nLook.", "text": "Talk."}
 
 
-def test_a_number_sign_in_code_is_no_heading() -> None:
+def test_number_sign_in_code_is_not_a_heading() -> None:
     body = "# tools\n\n```\n# text\n```\n"
     assert read_parts(body) == {"tools": "```\n# text\n```"}
 
 
-def test_headings_may_be_underlined_and_lines_may_end_as_on_windows() -> None:
+def test_headings_may_be_underlined_and_lines_end_with_crlf() -> None:
     assert read_parts("tools\r\n=====\r\n\r\nLook.\r\nAgain.\r\n") == {"tools": "Look.\nAgain."}
 
 
-def test_a_body_without_headings_stands_for_the_cells() -> None:
+def test_body_without_headings_applies_to_the_cells() -> None:
     assert read_parts(" Call a tool. ") == dict.fromkeys(CELLS, "Call a tool.")
 
 
 @pytest.mark.parametrize("body", ["", " \n\t\n"])
-def test_a_blank_body_is_refused(body: str) -> None:
+def test_blank_body_is_refused(body: str) -> None:
     with pytest.raises(SettingsError, match="blank"):
         read_parts(body)
 
 
-def test_a_heading_that_names_nothing_is_refused_with_those_most_like_it(snapshot: Snapshot) -> None:
+def test_unknown_heading_is_refused_with_similar_ones(snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, check=snapshot.worded):
         read_parts("# Final warnin\n\nWords.")
     with pytest.raises(SettingsError, match="Available: todos_tools, todos_text"):
         read_parts("# Zzz\n\nWords.")
 
 
-def test_a_part_that_stands_there_twice_is_refused_also_under_its_other_name() -> None:
+def test_duplicate_part_is_refused_under_either_name() -> None:
     with pytest.raises(SettingsError, match="warning appears twice"):
         read_parts("# warning\n\nA.\n\n# Level 2\n\nB.")
 
@@ -83,7 +83,7 @@ def test_text_above_the_first_heading_is_refused() -> None:
         read_parts("Some words.\n\n# text\n\nWords.")
 
 
-def test_a_heading_without_its_space_is_refused() -> None:
+def test_heading_without_its_space_is_refused() -> None:
     with pytest.raises(SettingsError, match="Write a space: # warning"):
         read_parts("# todos_text\nAct.\n#warning\nNow.")
     assert read_parts("# text\nUse #hashtags freely.\n#tag")["text"] == "Use #hashtags freely.\n#tag"

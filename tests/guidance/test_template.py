@@ -1,4 +1,4 @@
-"""Variables in the text of guidance."""
+"""Variables in guidance texts."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ HOSTILE = "Read {{ max_rounds }} and {{ no_such }} and {x}"
 
 
 @pytest.mark.req("R0.24")
-def test_rounds_are_counted_from_one_before_and_while_they_go_on() -> None:
+def test_rounds_are_counted_from_one() -> None:
     assert render("{{ round }} of {{ max_rounds }}", tool_run()) == "1 of 9"
     assert render("{{ round }} of {{ max_rounds }}", tool_run(*begun(0))) == "1 of 9"
     assert render("{{ round }} of {{ max_rounds }}", tool_run(*a_round(0, "A."))) == "2 of 9"
     assert render("{{ round }} of {{ max_rounds }}", tool_run(*a_round(0, "A."), *begun(1))) == "2 of 9"
 
 
-def test_a_limit_that_is_not_known_is_a_question_mark() -> None:
+def test_unknown_limit_is_a_question_mark() -> None:
     assert render("{{ max_rounds }}", tool_run(settings={})) == "?"
 
 
 @pytest.mark.req("R0.51")
-def test_next_is_the_first_in_progress_else_the_first_not_started() -> None:
+def test_next_todo_is_in_progress_or_the_first_not_started() -> None:
     def next_of(*todos: Todo) -> str:
         return render("{{ next_todo }}", tool_run(todos=todos))
 
@@ -45,7 +45,7 @@ def test_next_is_the_first_in_progress_else_the_first_not_started() -> None:
 
 
 @pytest.mark.req("R0.51", "K0.11")
-def test_the_completing_call_closes_that_todo_when_it_is_made() -> None:
+def test_completing_call_closes_that_todo() -> None:
     board = TodoBoard([todo(4, "completed"), todo(6, "in-progress"), todo(7)])
     name, _, arguments = render("{{ completing_call }}", tool_run(todos=tuple(board))).partition(" ")
     assert name == TODO_TOOL
@@ -54,20 +54,20 @@ def test_the_completing_call_closes_that_todo_when_it_is_made() -> None:
     assert render("{{ completing_call }}", run) == NO_TODO
 
 
-def test_open_todos_are_all_that_are_not_completed_with_their_status_one_a_line(snapshot: Snapshot) -> None:
+def test_open_todos_are_listed_one_a_line_with_status(snapshot: Snapshot) -> None:
     todos = (todo(1, "completed"), todo(2, "in-progress"), todo(3), todo(4, "blocked", blocked_reason="no key"))
     assert render("{{ open_todos }}", tool_run(todos=todos)).splitlines() == snapshot
     assert render("{{ open_todos }}", tool_run(todos=todos_of("completed"))) == NO_TODO
 
 
-def test_todos_are_all_of_them_under_a_heading_with_their_count(snapshot: Snapshot) -> None:
+def test_todos_are_all_listed_under_a_counting_heading(snapshot: Snapshot) -> None:
     todos = (todo(1, "completed"), todo(2, "in-progress"))
     assert render("{{ todos }}", tool_run(todos=todos)).splitlines() == snapshot
     assert render("{{ todos }}", tool_run()) == NO_TODO
 
 
 @pytest.mark.req("R0.79")
-def test_ignored_counts_what_was_not_followed_in_a_row() -> None:
+def test_ignored_counts_unfollowed_guidance_in_a_row() -> None:
     facts = [
         *a_round(0, "A."),
         *a_round(1, "B.", guidance=[guidance_of("text")]),
@@ -76,7 +76,7 @@ def test_ignored_counts_what_was_not_followed_in_a_row() -> None:
     assert render("{{ ignored }}", tool_run(*facts)) == "2"
 
 
-def test_every_variable_may_stand_in_a_set(subtests: pytest.Subtests) -> None:
+def test_every_variable_may_be_used_in_a_set(subtests: pytest.Subtests) -> None:
     for name in VARIABLES:
         with subtests.test(name=name):
             field = f"{{{{ {name} }}}}"
@@ -84,35 +84,35 @@ def test_every_variable_may_stand_in_a_set(subtests: pytest.Subtests) -> None:
             assert render(f"<{field}>", tool_run()) not in (f"<{field}>", "<>")
 
 
-def test_one_there_is_not_is_refused_with_those_most_like_it(snapshot: Snapshot) -> None:
+def test_unknown_variable_is_refused_with_similar_ones(snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, check=snapshot.worded):
         check_variables("Close {{ round }} and {{ open_todo }}.")
     with pytest.raises(SettingsError, match="Available: round, max_rounds"):
         check_variables("{{ zzz }}")
 
 
-def test_everything_else_stays_as_it_is(subtests: pytest.Subtests) -> None:
+def test_other_text_is_unchanged(subtests: pytest.Subtests) -> None:
     for text in ["", "{x}", "{ round }", '{"a": {"b": 1}}', "{{ 3 }}", "{{ a.b }}", "$x$ {{}}", "100 %s {0}"]:
         with subtests.test(text=text):
             check_variables(text)
             assert render(text, tool_run()) == text
 
 
-def test_what_was_put_in_is_not_looked_at_again() -> None:
+def test_substituted_text_is_not_expanded_again() -> None:
     todos = (todo(1, title=HOSTILE, description="{{ round }}"),)
     assert render("{{ next_todo }}|{{ round }}", tool_run(todos=todos)) == f'todo 1, "{HOSTILE}": {{{{ round }}}}|1'
     assert render("{{ open_todos }}", tool_run(todos=todos)) == f"1. [not-started] {HOSTILE}: {{{{ round }}}}"
 
 
-def test_a_title_with_braces_reaches_the_model_as_the_person_wrote_it() -> None:
+def test_title_with_braces_is_sent_unchanged() -> None:
     replies: list[Line] = ["A.", "B.", start(1), complete(1), "C."]
     _, model = scripted(*replies, todos=TodoBoard([HOSTILE]), guidance=own_set(stronger="{{ next_todo }}"))
-    said = "\n".join(reminder(request) for request in model.requests)
-    assert HOSTILE in said
-    assert said.count("{{") == said.count(HOSTILE) * 2
+    text = "\n".join(reminder(request) for request in model.requests)
+    assert HOSTILE in text
+    assert text.count("{{") == text.count(HOSTILE) * 2
 
 
-def test_a_variable_that_is_nearly_written_is_refused_with_how_to_write_it(subtests: pytest.Subtests) -> None:
+def test_malformed_variable_is_refused_with_the_correct_form(subtests: pytest.Subtests) -> None:
     for written in ["{{ next_todo }", "{{next_todo}}", "{{  next_todo }}", "{{ next_todo"]:
         with subtests.test(written=written):
             with pytest.raises(SettingsError, match=r"Write \{\{ next_todo \}\}, exactly so"):

@@ -1,4 +1,4 @@
-"""Runs of files, copied into a store: what happens where an id is there already is the person's choice."""
+"""Import of runs into a store: the user chooses how existing ids are treated."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ID = "5D1F0B0E-7C2A-4E51-9B3D-0000000000A1"
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """A store with the first seven of the nine messages."""
+    """Return a store with the first seven of the nine messages."""
     whole = json.loads(FILE.read_text("utf-8"))
     whole["conversation"]["messages"] = whole["conversation"]["messages"][:7]
     part = tmp_path / "part.json"
     part.write_text(json.dumps(whole), encoding="utf-8")
     store = Store(tmp_path / "runs")
-    assert [one.what for one in import_traces(part, store)] == ["added"]
+    assert [imported.what for imported in import_traces(part, store)] == ["added"]
     return store
 
 
@@ -34,7 +34,7 @@ def messages(store: Store, run_id: str = ID) -> int:
     return len(store.load(run_id).settings["recorded"]["messages"])
 
 
-def test_import_into_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_into_an_impossible_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("no folder")
     store, run = Store(tmp_path / "runs"), load_trace(FILE)
     store.prepare()
@@ -51,7 +51,7 @@ def test_import_into_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, mon
 
 
 @pytest.mark.req("R0.83")
-def test_without_a_choice_it_asks_for_one_and_stores_nothing(store: Store, snapshot: Snapshot) -> None:
+def test_import_without_a_choice_asks_and_stores_nothing(store: Store, snapshot: Snapshot) -> None:
     before = store.path(ID).read_bytes()
     with pytest.raises(SettingsError, check=snapshot.worded):
         import_traces(FILE, store)
@@ -61,7 +61,7 @@ def test_without_a_choice_it_asks_for_one_and_stores_nothing(store: Store, snaps
 
 
 @pytest.mark.req("R0.83")
-def test_each_choice_does_what_it_says(store: Store, subtests: pytest.Subtests) -> None:
+def test_import_choices_skip_merge_replace_or_add(store: Store, subtests: pytest.Subtests) -> None:
     expected: dict[Any, tuple[str, int, int]] = {
         "skip": ("skipped", 1, 7),
         "merge": ("merged", 1, 9),
@@ -79,7 +79,7 @@ def test_each_choice_does_what_it_says(store: Store, subtests: pytest.Subtests) 
                 assert store.load(done.run_id).settings["recorded"]["conversation"]["title"] == "Sleeping gulls (Imported)"
 
 
-def test_a_merge_keeps_what_only_the_store_has(store: Store, tmp_path: Path) -> None:
+def test_merge_keeps_runs_only_the_store_has(store: Store, tmp_path: Path) -> None:
     whole = json.loads(FILE.read_text("utf-8"))
     whole["conversation"]["messages"] = whole["conversation"]["messages"][5:]
     path = tmp_path / "late.json"
@@ -88,10 +88,10 @@ def test_a_merge_keeps_what_only_the_store_has(store: Store, tmp_path: Path) -> 
     assert messages(store) == 9 and store.load(ID).rounds == run_of(json.loads(FILE.read_text("utf-8"))).rounds
 
 
-def test_a_run_without_ids_of_messages_cannot_be_merged(tmp_path: Path) -> None:
+def test_run_without_message_ids_cannot_be_merged(tmp_path: Path) -> None:
     first, second = Store(tmp_path / "a"), Store(tmp_path / "b")
     run = Agent(ScriptedModel(["Done."])).run_sync("Go", store=first)
-    assert [one.what for one in import_traces(first, second)] == ["added"]
+    assert [imported.what for imported in import_traces(first, second)] == ["added"]
     assert second.load(run.id) == load_trace(first.path(run.id))
     with pytest.raises(SettingsError, match="cannot be merged: its messages have no ids"):
         import_traces(first, second, "merge")

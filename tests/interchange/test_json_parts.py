@@ -1,4 +1,4 @@
-"""Large JSON documents are read part by part."""
+"""Large JSON documents are read in parts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ documents = st.one_of(st.dictionaries(words, values, max_size=4), st.lists(value
 
 
 def put_together(data: bytes, most: int = 1_000_000) -> Any:
-    """The document that the parts make."""
+    """Assemble the document from its parts."""
     members: dict[str, Any] = {}
     items: list[Any] = []
     for part in parts_of(io.BytesIO(data), most, decode_json):
@@ -41,7 +41,7 @@ def put_together(data: bytes, most: int = 1_000_000) -> Any:
 
 @examples(300)
 @given(documents, st.sampled_from([None, 1]), st.integers(1, 30), st.booleans())
-def test_the_parts_of_a_document_make_it(document: Any, indent: int | None, block: int, plain: bool) -> None:
+def test_document_parts_add_up_to_the_document(document: Any, indent: int | None, block: int, plain: bool) -> None:
     data = json.dumps(document, indent=indent, ensure_ascii=plain).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_parts, "BLOCK_BYTES", block)
@@ -50,7 +50,7 @@ def test_the_parts_of_a_document_make_it(document: Any, indent: int | None, bloc
 
 @examples(200)
 @given(documents, st.integers(1, 9), st.data())
-def test_a_document_that_was_cut_off_is_no_json(document: Any, block: int, data: st.DataObject) -> None:
+def test_truncated_document_is_invalid_json(document: Any, block: int, data: st.DataObject) -> None:
     whole = json.dumps(document).encode()
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Malformed):
@@ -58,7 +58,7 @@ def test_a_document_that_was_cut_off_is_no_json(document: Any, block: int, data:
         put_together(cut)
 
 
-def test_a_part_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_part_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_parts, "BLOCK_BYTES", 100)
     document = {"small": [1, 2], "large": ["x" * 5_000]}
     assert put_together(json.dumps(document).encode(), 6_000) == document

@@ -1,4 +1,4 @@
-"""Labels by hand decide the outcome of runs that are read: those beside the files, and those that are given."""
+"""Labels by hand decide the outcome of runs: those beside the files, and those given."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def outcomes(runs: list[Run]) -> dict[str, tuple[str, str | None]]:
     return {run.id: (run.outcome, run.outcome_from) for run in runs}
 
 
-def test_labels_beside_a_file_or_in_the_folder_that_was_named_count(tmp_path: Path) -> None:
+def test_labels_beside_a_file_or_in_its_folder_count(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     saved(tmp_path / "inner" / "a.jsonl", "a", REWARD)
     saved(tmp_path / "b.jsonl", "b", REWARD)
@@ -39,12 +39,12 @@ def test_labels_beside_a_file_or_in_the_folder_that_was_named_count(tmp_path: Pa
     both = {"a": ("passed", "label"), "b": ("passed", "label")}
     assert outcomes(load_traces(tmp_path)) == both
     assert outcomes(load_traces(tmp_path / "b.jsonl")) == {"b": ("passed", "label")}
-    assert outcomes(load_traces(tmp_path / "inner")) == {"a": ("failed", "trace")}  # the one around it was not named
+    assert outcomes(load_traces(tmp_path / "inner")) == {"a": ("failed", "trace")}  # the outer folder was not named
     append_label(tmp_path / "inner" / "labels.csv", Label("a", "failed", None, AT))
-    assert outcomes(load_traces(tmp_path)) == both | {"a": ("failed", "label")}  # the nearer one
+    assert outcomes(load_traces(tmp_path)) == both | {"a": ("failed", "label")}  # the nearer label
 
 
-def test_labels_that_are_given_replace_those_beside_the_files(tmp_path: Path) -> None:
+def test_given_labels_replace_those_beside_the_files(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     saved(folder / "a.jsonl", "a", REWARD)
     append_label(folder / "labels.csv", Label("a", "failed", None, AT))
@@ -59,14 +59,14 @@ def test_labels_that_are_given_replace_those_beside_the_files(tmp_path: Path) ->
         load_traces(folder, labels=tmp_path / "none.csv")
 
 
-def test_a_threshold_of_the_person_decides_scores(tmp_path: Path) -> None:
+def test_threshold_of_the_user_decides_scores(tmp_path: Path) -> None:
     saved(tmp_path / "a.jsonl", "a", Assessment("unknown", "trace", "reward", 0.5))
     assert [run.outcome for run in load_traces(tmp_path)] == ["unknown"]
     assert [run.outcome for run in load_traces(tmp_path, threshold=0.5)] == ["passed"]
     assert [run.outcome for run in load_traces(tmp_path, threshold=0.6)] == ["failed"]
 
 
-def test_tables_and_lists_have_the_label_of_now_also_where_they_are_kept(tmp_path: Path) -> None:
+def test_cached_tables_and_lists_have_the_current_label(tmp_path: Path) -> None:
     store = Store(tmp_path)
     saved(tmp_path / "a.jsonl", "a", REWARD)
     saved(tmp_path / "b.jsonl", "b")
@@ -81,14 +81,14 @@ def test_tables_and_lists_have_the_label_of_now_also_where_they_are_kept(tmp_pat
     for source in (store, tmp_path):
         assert rows(source) == [["a", "passed", "label"], ["b", "unknown", ""]]
     assert tables.runs(store, cache=True).score.isna().all()
-    assert {one.id: one.outcome for one in store.summaries()} == {"a": "passed", "b": "unknown"}
+    assert {summary.id: summary.outcome for summary in store.summaries()} == {"a": "passed", "b": "unknown"}
     assert store.load("a").outcome == "passed"
     append_label(tmp_path / "labels.csv", Label("a", None, None, AT))
     assert rows(store)[0] == ["a", "failed", "trace"]
-    assert {one.id: one.outcome for one in store.summaries()} == {"a": "failed", "b": "unknown"}
+    assert {summary.id: summary.outcome for summary in store.summaries()} == {"a": "failed", "b": "unknown"}
 
 
-def test_the_widget_labels_the_runs_that_it_shows_beside_their_files(tmp_path: Path) -> None:
+def test_widget_labels_the_shown_runs_beside_their_files(tmp_path: Path) -> None:
     saved(tmp_path / "a.jsonl", "a", REWARD)
     bench = label(tmp_path)
     bench.judge(1)
@@ -97,9 +97,9 @@ def test_the_widget_labels_the_runs_that_it_shows_beside_their_files(tmp_path: P
     bench.judge(2)
     assert bench.subjects[0].run.outcome == "failed"
     bench.undo()
-    assert outcomes([*[one.run for one in bench.subjects], *load_traces(tmp_path)]) == {"a": ("passed", "label")}
+    assert outcomes([*[subject.run for subject in bench.subjects], *load_traces(tmp_path)]) == {"a": ("passed", "label")}
     bench.undo()
-    assert outcomes([*[one.run for one in bench.subjects], *load_traces(tmp_path)]) == {"a": ("failed", "trace")}
+    assert outcomes([*[subject.run for subject in bench.subjects], *load_traces(tmp_path)]) == {"a": ("failed", "trace")}
     other = label(load_traces(tmp_path), labels={"fine": 0, "loop": 1}, who="bob")
     other.judge(2)
     assert other.path == Path("labels.csv") and other.subjects[0].run.outcome_from == "trace"

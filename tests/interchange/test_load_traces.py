@@ -1,4 +1,4 @@
-"""Files of other products: found in folders and archives, read within bounds, and refused with what they lack."""
+"""Files of other products: found in folders and archives, read within bounds, and refused with a reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAID = [{"role": "user", "content": "Find it."}, {"role": "assistant", "content"
 
 
 def chat_file(path: Path, *conversations: Any) -> Path:
-    """A file of chat messages: JSON Lines if there are several conversations."""
+    """Write a file of chat messages; several conversations become JSON Lines."""
     lines = [json.dumps({"model": "openai:x", "messages": one}) for one in conversations or (SAID,)]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -34,7 +34,7 @@ def said(runs: list[Run]) -> list[str]:
     return [run.text for run in runs]
 
 
-def test_a_trace_of_another_product_is_a_run_with_its_origin(tmp_path: Path) -> None:
+def test_foreign_trace_is_a_run_with_its_origin(tmp_path: Path) -> None:
     path = chat_file(tmp_path / "chat.json")
     run = load_trace(path)
     assert (run.text, run.status, run.stop_reason, run.model) == ("It is here.", "unknown", None, "openai:x")
@@ -48,7 +48,7 @@ def test_a_trace_of_another_product_is_a_run_with_its_origin(tmp_path: Path) -> 
     assert (row["origin_format"], row["text"]) == ("openai_chat", "It is here.") and row["seconds"] != 0
 
 
-def test_runs_of_the_same_prompt_in_files_of_the_same_name_have_ids_of_their_own(tmp_path: Path) -> None:
+def test_equal_prompts_in_equally_named_files_have_different_ids(tmp_path: Path) -> None:
     other = [SAID[0], {"role": "assistant", "content": "It is gone."}]
     ids = [
         load_trace(chat_file(tmp_path / name / "chat.json", one)).id for name, one in (("a", SAID), ("b", other), ("c", SAID))
@@ -56,11 +56,11 @@ def test_runs_of_the_same_prompt_in_files_of_the_same_name_have_ids_of_their_own
     assert ids[0] == ids[2] != ids[1]
 
 
-def test_several_runs_of_a_file_are_told_apart_by_their_places_and_tasks(tmp_path: Path) -> None:
+def test_runs_of_a_file_are_separated_by_place_and_task(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text(json.dumps([{**record, "reward": 0.0, "trial": 2} for record in CHAT]), encoding="utf-8")
     origins = [run.origin for run in load_traces(path)]
-    assert [(one.position, one.task, one.trial) for one in origins if one] == [("0", "4", "2"), ("1", "5", "2")]
+    assert [(origin.position, origin.task, origin.trial) for origin in origins if origin] == [("0", "4", "2"), ("1", "5", "2")]
     with pytest.raises(TraceError, match=r"results\.json holds 2 runs\. Load all of them: load_traces\("):
         load_trace(path)
 
@@ -75,14 +75,14 @@ def test_files_are_found_in_folders_subfolders_archives_and_compressed(tmp_path:
         names.writestr("inside/six.jsonl", plain)
         names.writestr(".hidden.json", plain)
     Agent(ScriptedModel(["Mine."])).run_sync("Go", store=Store(tmp_path / "runs"))
-    found = load_traces(tmp_path)
-    assert sorted(said(found)) == ["It is here."] * 7 + ["Mine."] and found.problems == []
-    places = {run.origin.file.removeprefix(f"{tmp_path}/") for run in found if run.origin}
+    runs = load_traces(tmp_path)
+    assert sorted(said(runs)) == ["It is here."] * 7 + ["Mine."] and runs.problems == []
+    places = {run.origin.file.removeprefix(f"{tmp_path}/") for run in runs if run.origin}
     assert places == {"deep/below/one.json", "three.jsonl", "four.jsonl.gz", "five.zip/inside/six.jsonl"}
     assert said(load_traces(tmp_path / "five.zip")) == said(load_traces(tmp_path / "four.jsonl.gz")) == ["It is here."] * 2
 
 
-def test_an_unknown_file_is_refused_with_every_format_and_what_it_lacked(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_unknown_file_is_refused_with_every_format_tried(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, data in {
         "a.json": b'{"a": 1}',
         "b.jsonl": b'{"a": 1}\n{"a": 2}\n',
@@ -94,24 +94,26 @@ def test_an_unknown_file_is_refused_with_every_format_and_what_it_lacked(tmp_pat
             (tmp_path / name).write_bytes(data)
             with pytest.raises(TraceError, match=rf"{name} is of no format that agentnb reads\. Tried ") as caught:
                 load_trace(tmp_path / name)
-            assert all(f"{one.NAME}: " in str(caught.value) for one in FORMATS)
+            assert all(f"{format_.NAME}: " in str(caught.value) for format_ in FORMATS)
 
 
-def test_what_is_damaged_stops_a_strict_reader_and_is_listed_by_another(tmp_path: Path) -> None:
+def test_damage_stops_strict_readers_and_is_listed_by_others(tmp_path: Path) -> None:
     path = chat_file(tmp_path / "chat.jsonl", SAID, SAID, SAID)
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text(lines[0] + "{broken\n" + '{"messages": 7}\n' + lines[2] + lines[1][:40], encoding="utf-8")
     with pytest.raises(TraceError, match=r"chat\.jsonl, line 2: It is not JSON.*strict=False"):
         load_traces(path)
-    found = load_traces(path, strict=False)
-    assert said(found) == ["It is here."] * 2
-    assert [(one.file, one.position) for one in found.problems] == [(str(path), f"line {line}") for line in (2, 3, 5)]
-    assert "cut off" in found.problems[-1].message
+    runs = load_traces(path, strict=False)
+    assert said(runs) == ["It is here."] * 2
+    assert [(problem.file, problem.position) for problem in runs.problems] == [
+        (str(path), f"line {line}") for line in (2, 3, 5)
+    ]
+    assert "cut off" in runs.problems[-1].message
     with pytest.warns(UserWarning, match=r"Left out: .*chat\.jsonl, line 2"):
         assert said(load_traces(tmp_path)) == ["It is here."]
 
 
-def test_files_that_are_no_traces_are_counted_in_one_line(tmp_path: Path) -> None:
+def test_files_without_traces_are_counted_in_one_line(tmp_path: Path) -> None:
     for number in range(files.MAX_WARNINGS + 3):
         (tmp_path / f"{number:02}.txt").write_text("Permission is granted, free of charge", encoding="utf-8")
     with pytest.warns(UserWarning) as told:
@@ -121,7 +123,7 @@ def test_files_that_are_no_traces_are_counted_in_one_line(tmp_path: Path) -> Non
     assert len(load_traces(tmp_path, strict=False).problems) == files.MAX_WARNINGS + 3
 
 
-def test_many_damaged_files_are_counted_not_named_one_by_one(tmp_path: Path) -> None:
+def test_many_damaged_files_are_counted_and_not_named(tmp_path: Path) -> None:
     for number in range(files.MAX_WARNINGS + 3):
         path = chat_file(tmp_path / f"{number:02}.jsonl", SAID)
         path.write_text(path.read_text(encoding="utf-8") + "{broken\n", encoding="utf-8")
@@ -131,9 +133,7 @@ def test_many_damaged_files_are_counted_not_named_one_by_one(tmp_path: Path) -> 
     assert len(told) == files.MAX_WARNINGS + 1 and "4 more" in str(told[-1].message)
 
 
-def test_what_expands_without_end_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
-) -> None:
+def test_endless_expansion_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     monkeypatch.setattr(bounds, "MIN_EXPANDED_BYTES", 100_000)
     monkeypatch.setattr(bounds, "MAX_EXPANSION", 2)
     data = chat_file(tmp_path / "x.jsonl", *[SAID] * 2000).read_bytes()
@@ -158,7 +158,7 @@ def test_damaged_archives_are_errors_with_their_names(tmp_path: Path, subtests: 
             load_traces(tmp_path / name)
 
 
-def test_runs_of_a_large_file_are_read_one_after_the_other(tmp_path: Path) -> None:
+def test_runs_of_a_large_file_are_read_in_turn(tmp_path: Path) -> None:
     path = chat_file(tmp_path / "chat.jsonl", *[SAID] * 3)
     with path.open("ab") as file:
         file.write(b"{broken\n")
@@ -168,7 +168,7 @@ def test_runs_of_a_large_file_are_read_one_after_the_other(tmp_path: Path) -> No
         next(runs)
 
 
-def test_what_python_writes_as_json_is_read_also_half_characters_and_what_is_no_number(tmp_path: Path) -> None:
+def test_python_json_with_surrogates_and_nan_is_read(tmp_path: Path) -> None:
     path = tmp_path / "chat.json"
     path.write_text(
         '{"score": NaN, "messages": [{"role": "user", "content": "a \\ud83d"}, {"role": "assistant", "content": "b"}]}'
@@ -176,12 +176,12 @@ def test_what_python_writes_as_json_is_read_also_half_characters_and_what_is_no_
     assert load_trace(path).prompt == "a \ufffd"
 
 
-def test_a_glob_that_matches_folders_reads_what_is_in_them_once(tmp_path: Path) -> None:
+def test_glob_of_folders_reads_their_contents_once(tmp_path: Path) -> None:
     for name in ("one/a.json", "one/deep/b.json", "two/c.json", "d.json"):
         chat_file(tmp_path / name, [SAID[0], {"role": "assistant", "content": name}])
     for pattern in ("*", "**", "**/*"):
-        found = load_traces(str(tmp_path / pattern))
-        assert sorted(said(found)) == ["d.json", "one/a.json", "one/deep/b.json", "two/c.json"] and found.problems == []
+        runs = load_traces(str(tmp_path / pattern))
+        assert sorted(said(runs)) == ["d.json", "one/a.json", "one/deep/b.json", "two/c.json"] and runs.problems == []
     assert said(load_traces(str(tmp_path / "t*"))) == ["two/c.json"]
     (tmp_path / "linked").symlink_to(tmp_path / "two")
     assert sorted(said(load_traces(str(tmp_path / "*")))) == ["d.json", "one/a.json", "one/deep/b.json", "two/c.json"]

@@ -1,4 +1,4 @@
-"""Runs of other products: what their sub-agents used is part of what they used, and counts once in a sum."""
+"""Usage of sub-agents in runs of other products: included in the run, and counted once in a sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies among the logs and is none: pipes, devices, folders, broken links, files that are too large or not ours to read.
+"""Other files among the logs: pipes, devices, folders, broken links, oversized and unreadable files.
 
 Each is left out by its name.
 """
@@ -40,7 +40,7 @@ def link_to_folder(path: Path) -> None:
 
 def listening(path: Path) -> None:
     here = Path.cwd()
-    os.chdir(path.parent)  # the name of a socket is short
+    os.chdir(path.parent)  # socket names must be short
     try:
         with socket.socket(socket.AF_UNIX) as made:
             made.bind(path.name)
@@ -66,7 +66,7 @@ def huge(path: Path) -> None:
 
 
 FORBIDDEN = "forbidden"
-"""A file that may not be opened; the tests may run as root, who may open any."""
+"""An unreadable file; the tests may run as root, who can open any."""
 ODD: dict[str, tuple[Callable[[Path], None], str]] = {
     "a-pipe": (pipe, "is a pipe, not a file"),
     "endless": (endless, "is a device, not a file"),
@@ -83,7 +83,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system h
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store with one run, and all of these beside its log."""
+    """Create a store with one run, and all of these files beside its log."""
     plain = os.open
 
     def checked(path: str | Path, *args: int, **options: int) -> int:
@@ -99,17 +99,17 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return store
 
 
-def test_each_is_refused_with_its_name_and_what_it_is(store: Store, subtests: pytest.Subtests) -> None:
+def test_odd_file_is_refused_with_its_name_and_kind(store: Store, subtests: pytest.Subtests) -> None:
     for name, (_, said) in ODD.items():
         path = store.path(name)
         for load in (load_trace, load_traces, lambda path: store.load(path.stem), lambda path: store.reopen(path.stem)):
             if load is load_traces and path.is_dir():
-                continue  # it may hold runs
+                continue  # may contain runs
             with subtests.test(name), pytest.raises((TraceError, StoreError), match=rf"{name}\.jsonl {said}"):
                 load(path)
 
 
-def test_in_a_folder_they_are_left_out_by_name_and_all_else_is_read(store: Store) -> None:
+def test_odd_files_in_a_folder_are_left_out_by_name(store: Store) -> None:
     for source in (store, store.folder, str(store.folder / "*.jsonl")):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
@@ -135,7 +135,7 @@ def test_tables_and_surveys_leave_bad_files_out_with_one_warning(store: Store, s
             assert max(len(str(one.message)) for one in told) < 400
 
 
-def test_the_list_of_runs_goes_past_them_and_names_them(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_of_runs_skips_and_names_odd_files(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     left_out: list[str] = []
     assert len(list(store.each_summary(left_out))) == len(store.summaries()) == 1
     assert sorted(left_out) == sorted(f"{name}.jsonl" for name in ODD)
@@ -144,7 +144,7 @@ def test_the_list_of_runs_goes_past_them_and_names_them(store: Store, capsys: py
     assert "are not run logs: " in told and all(f"{name}.jsonl" in told for name in ODD)
 
 
-def test_a_file_that_becomes_another_while_it_is_opened_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_changes_kind_while_opened_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     path = store.path(store.summaries()[0].id)
     plain = os.open
 
@@ -157,6 +157,6 @@ def test_a_file_that_becomes_another_while_it_is_opened_is_refused(store: Store,
         load_trace(path)
 
 
-def test_what_is_not_there_is_still_said_so(tmp_path: Path) -> None:
+def test_missing_file_is_reported_as_missing(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be read"):
         load_trace(tmp_path / "gone.jsonl")

@@ -1,4 +1,4 @@
-"""Random runs come back from the forms that hold the most."""
+"""Random runs round-trip through the richest forms."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def test_random_runs_come_back_from_every_form(plan: Plan) -> None:
         for run in really_run(plan, Store(Path(folder) / "runs")):
             for form in ("otel", "openinference"):
                 back = load_trace(save_trace(run, Path(folder) / "run", form))
-                check(run, back, HOLDS[form] - {"followed"})  # judged by the status of rounds too
+                check(run, back, HOLDS[form] - {"followed"})  # round statuses are judged too
             assert load_trace(save_trace(run, Path(folder) / "run.parquet")) == run

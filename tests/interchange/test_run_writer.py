@@ -1,4 +1,4 @@
-"""Runs made of what other products recorded: what a trace lacks is filled and said, and what it makes is a run."""
+"""Runs made from foreign records: gaps are filled and reported, and the result is a valid run."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def writer(**about: Any) -> RunWriter:
 
 
 def calls_of(run: Run) -> list[tuple[str, Any, str, str]]:
-    """Each call: its id, its arguments, and the text and error code of its result."""
+    """Return id, arguments, result text and error code of each call."""
     return [
         (record.call.id, record.call.arguments, record.result.text, record.result.error_code or "")
-        for one in run.rounds
-        for record in one.records
+        for round_ in run.rounds
+        for record in round_.records
         if record.result is not None
     ]
 
 
-def test_a_trace_that_lacks_nothing_is_a_run_without_a_warning() -> None:
+def test_complete_trace_is_a_run_without_a_warning() -> None:
     made = writer(agent="retail", tags=("tau",), run_id="r-7", parent_id="r-6")
     made.system("Be kind.")
     made.say("Look.", at=NOON)
@@ -71,7 +71,10 @@ def test_a_trace_that_lacks_nothing_is_a_run_without_a_warning() -> None:
         ORIGIN,
     )
     assert (run.status, run.stop_reason, run.text, run.seconds, run.started_at) == ("completed", "natural", "A hat.", 5.0, NOON)
-    assert [(one.reason, one.status) for one in run.rounds] == [("prompt", "success"), ("tool_results", "natural_completion")]
+    assert [(round_.reason, round_.status) for round_ in run.rounds] == [
+        ("prompt", "success"),
+        ("tool_results", "natural_completion"),
+    ]
     assert [message.role for message in run.messages] == ["user", "assistant", "tool", "assistant"]
     first = run.rounds[0]
     assert (first.usage, first.model_seconds, first.records[0].seconds, first.seconds) == (
@@ -160,7 +163,7 @@ GAPS: dict[str, tuple[list[Step], list[tuple[str, Any, str, str]], str]] = {
 }
 
 
-def test_what_a_trace_lacks_is_filled_and_said(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_gaps_of_a_trace_are_filled_and_reported(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for name, (steps, calls, said) in GAPS.items():
         with subtests.test(name):
             made = writer()
@@ -170,20 +173,20 @@ def test_what_a_trace_lacks_is_filled_and_said(subtests: pytest.Subtests, tmp_pa
             assert calls_of(run) == calls and made.filled == ([said] if said else [])
             assert list(run.warnings) == ([f"Filled in what the trace lacks. {said}"] if said else [])
             assert load_trace(save_trace(run, tmp_path / "r.jsonl")) == run
-            assert all(len(one.calls) == len(one.results) for one in run.rounds)
+            assert all(len(round_.calls) == len(round_.results) for round_ in run.rounds)
 
 
-def test_a_trace_of_a_reply_alone_gets_a_prompt_a_model_and_tools() -> None:
-    made = RunWriter(e.Origin("by_hand"))
-    made.reply("Hello.", [ToolCall("", {}, "c1")])
-    run = made.finish(None)
+def test_lone_reply_gets_a_prompt_a_model_and_tools() -> None:
+    writer = RunWriter(e.Origin("by_hand"))
+    writer.reply("Hello.", [ToolCall("", {}, "c1")])
+    run = writer.finish(None)
     assert (run.prompt, run.model, run.status, [tool.name for tool in run.tools]) == (
         NO_PROMPT,
         UNNAMED,
         "interrupted",
         [UNNAMED],
     )
-    assert [sentence.split(":")[0] for sentence in made.filled] == [
+    assert [sentence.split(":")[0] for sentence in writer.filled] == [
         "The model has no name",
         "There is no prompt",
         "The tools are not described",
@@ -192,23 +195,23 @@ def test_a_trace_of_a_reply_alone_gets_a_prompt_a_model_and_tools() -> None:
     ]
 
 
-def test_a_run_has_the_same_id_whenever_it_is_read_and_others_have_others() -> None:
+def test_run_id_is_stable_across_reads() -> None:
     def made(position: str, prompt: str = "Go.") -> str:
-        one = RunWriter(e.Origin("by_hand", "runs.json", position))
-        one.say(prompt)
-        return one.finish().id
+        writer = RunWriter(e.Origin("by_hand", "runs.json", position))
+        writer.say(prompt)
+        return writer.finish().id
 
     assert made("1") == made("1") and len({made("1"), made("2"), made("1", "Stop.")}) == 3
 
 
-def test_unknown_times_stay_unknown_and_those_without_a_zone_are_utc(snapshot: Snapshot) -> None:
+def test_unknown_times_stay_unknown_and_zoneless_times_are_utc(snapshot: Snapshot) -> None:
     made = writer()
     made.say("Go.")
     made.reply("One.", at=datetime(2026, 5, 1, 12))
     made.reply("Two.", at=datetime(9999, 1, 1, tzinfo=UTC))
     run = made.finish()
     assert (run.started_at, run.ended_at, run.seconds) == (None, None, None)
-    assert [one.ended_at for one in run.rounds] == [NOON, None] and [one.reason for one in run.rounds] == [
+    assert [round_.ended_at for round_ in run.rounds] == [NOON, None] and [round_.reason for round_ in run.rounds] == [
         "prompt",
         "continued",
     ]
@@ -225,11 +228,11 @@ def test_pictures_thinking_and_authors_are_kept() -> None:
     run = made.finish()
     assert [message.author for message in run.messages] == ["Anna", "Seer", "Bert", "Seer"]
     assert [len(message.parts) for message in run.messages] == [2, 2, 2, 1]
-    assert [one.reason for one in run.rounds] == ["prompt", "said"]
+    assert [round_.reason for round_ in run.rounds] == ["prompt", "said"]
     assert "Bert: Sure?" in page_html(run).replace("</b>", "").replace("<b>", "")
 
 
-def test_other_events_stand_where_they_came(snapshot: Snapshot) -> None:
+def test_other_events_keep_their_position(snapshot: Snapshot) -> None:
     made = writer()
     made.say("Go.")
     made.event(w.StepStarted, step="a", at=NOON)
@@ -247,7 +250,7 @@ def test_other_events_stand_where_they_came(snapshot: Snapshot) -> None:
         odd.finish()
 
 
-def test_guidance_and_todos_stand_in_the_round_that_they_belong_to() -> None:
+def test_guidance_and_todos_are_in_their_round() -> None:
     made, once = writer(), Guidance("mine", "text", "Go.")
     made.say("Go.")
     made.event(e.GuidanceGiven, guidance=once)
@@ -257,11 +260,11 @@ def test_guidance_and_todos_stand_in_the_round_that_they_belong_to() -> None:
     made.event(e.GuidanceGiven, guidance=once)
     made.reply("Done.")
     run = made.finish()
-    assert [one.guidance for one in run.rounds] == [(once,), (once,)]
+    assert [round_.guidance for round_ in run.rounds] == [(once,), (once,)]
     assert (run.rounds[0].completed, run.rounds[0].signals) == ((1,), ("continue",))
 
 
-def test_lists_of_other_products_are_known_by_their_names() -> None:
+def test_todo_lists_of_other_products_are_known_by_name() -> None:
     names = ["TodoWrite", "write_todos", "update_plan", "todo_operations", "Bash", "think"]
     assert [role_of(name) for name in names] == ["list"] * 4 + ["work", "planning"]
 
@@ -283,24 +286,24 @@ steps = st.one_of(
 
 @examples(300)
 @given(st.lists(steps, max_size=12), st.sampled_from(["completed", "failed", None]))
-def test_whatever_is_taken_makes_a_run_that_can_be_saved_shown_and_continued(taken: list[Step], status: Any) -> None:
-    made = RunWriter(ORIGIN)
+def test_any_trace_makes_a_run_that_saves_and_continues(taken: list[Step], status: Any) -> None:
+    writer = RunWriter(ORIGIN)
     for step, values, more in taken:
-        getattr(made, step)(*values, **more)
-    run = made.finish(status)
+        getattr(writer, step)(*values, **more)
+    run = writer.finish(status)
     again = Run.from_events(run.events)
     again.mark_interrupted()  # unless it has an end
     assert again.messages == run.messages
     assert page_html(run) and run_text(run) and len(tables.tool_calls(run)) == len(calls_of(run))
-    assert len({one[0] for one in calls_of(run)}) == len(calls_of(run))
+    assert len({call[0] for call in calls_of(run)}) == len(calls_of(run))
     for _, seen in sent_requests(run):
-        roles = [one.role == "assistant" for one in seen.request.messages]
+        roles = [message.role == "assistant" for message in seen.request.messages]
         assert roles == [bool(place % 2) for place in range(len(roles))]
     model = ScriptedModel(["Well."])
     assert Agent(model).run_sync("And?", continue_from=run).text == "Well."
 
 
-def test_a_summary_is_sent_in_place_of_what_is_before_it_but_for_what_is_kept() -> None:
+def test_summary_replaces_earlier_messages_except_the_kept() -> None:
     made = writer()
     made.say("Look.")
     for number in range(3):
@@ -321,11 +324,11 @@ def test_a_summary_is_sent_in_place_of_what_is_before_it_but_for_what_is_kept() 
         ("assistant", "I look 2."),
         ("tool", "And?"),
     ]
-    assert [(one.author, one.text) for one in run.messages][-2:] == [("", "Thanks."), ("summary", "All was said.")]
+    assert [(message.author, message.text) for message in run.messages][-2:] == [("", "Thanks."), ("summary", "All was said.")]
     assert Run.from_events(run.events).messages == run.messages and page_html(run) and run_text(run)
 
 
-def test_system_messages_before_the_conversation_are_one_system_prompt_and_later_ones_messages() -> None:
+def test_leading_system_messages_join_and_later_ones_stay_messages() -> None:
     made = writer()
     for text in ("Be kind.", "Be brief."):
         made.system(text)
@@ -334,13 +337,17 @@ def test_system_messages_before_the_conversation_are_one_system_prompt_and_later
     made.reply("I look.")
     run = made.finish()
     assert (run.system, run.prompt) == ("Be kind.\n\nBe brief.", "Look.")
-    assert [(one.author, one.text) for one in run.messages] == [("", "Look."), ("system", "Be brave."), ("", "I look.")]
+    assert [(message.author, message.text) for message in run.messages] == [
+        ("", "Look."),
+        ("system", "Be brave."),
+        ("", "I look."),
+    ]
 
 
 # Two formats, read with it
 
 
-def test_a_chat_log_with_ids_used_again_and_contents_that_are_null(tmp_path: Path) -> None:
+def test_chat_log_with_reused_ids_and_null_contents_is_read(tmp_path: Path) -> None:
     runs = [chat_run(record, str(place)) for place, record in enumerate(CHAT)]
     first = runs[0]
     assert (first.prompt, first.system, first.text) == ("Cancel my order.", "# Policy", "It is cancelled.")
@@ -348,13 +355,13 @@ def test_a_chat_log_with_ids_used_again_and_contents_that_are_null(tmp_path: Pat
         ("call_a", {"order": "W1"}, "pending", ""),
         ("call_a-2", {"order": "W1"}, "cancelled", ""),
     ]
-    assert [one.text for one in first.rounds] == ["", "Shall I?", "", "It is cancelled."]
+    assert [round_.text for round_ in first.rounds] == ["", "Shall I?", "", "It is cancelled."]
     assert first.origin == e.Origin("openai_chat", "chat.json", "0") and first.rounds[2].reason == "said"
     assert runs[1].status == "interrupted" and runs[1].rounds[-1].records[0].result.error_code == "lost"  # type: ignore[union-attr]
     assert list(tables.runs(runs).origin_position) == ["0", "1"] and tables.rounds(runs).seconds.isna().all()
 
 
-def test_a_conversation_of_several_agents_keeps_who_said_what() -> None:
+def test_conversation_of_several_agents_keeps_its_speakers() -> None:
     run = team_run(TEAM)
     assert [(message.role, message.author) for message in run.messages] == [
         ("user", "human"),
@@ -362,7 +369,7 @@ def test_a_conversation_of_several_agents_keeps_who_said_what() -> None:
         ("assistant", "WebSurfer"),
         ("assistant", "Orchestrator"),
     ]
-    assert [one.reason for one in run.rounds] == ["prompt", "said", "said"]
+    assert [round_.reason for round_ in run.rounds] == ["prompt", "said", "said"]
     assert "WebSurfer: I opened the page." in run_text(run)
 
 
@@ -387,7 +394,7 @@ PLACES: dict[str, Callable[[RunWriter, Any], object]] = {
 }
 
 
-def test_whatever_a_trace_has_in_a_place_is_a_run_that_can_be_read_again_or_that_error(subtests: pytest.Subtests) -> None:
+def test_odd_trace_values_give_a_readable_run_or_trace_error(subtests: pytest.Subtests) -> None:
     for name, put in PLACES.items():
         with subtests.test(name):
             for odd in ODD:

@@ -1,4 +1,4 @@
-"""Files larger than memory are read one run after the other."""
+"""Files larger than memory are read run by run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXT = "x" * 100_000
 
 
 def lines(path: Path) -> Path:
-    """JSON Lines of 20 MB: a conversation a line."""
+    """Write JSON Lines of 20 MB with a conversation per line."""
     with path.open("w") as file:
         for number in range(COUNT):
             messages = [{"role": "user", "content": f"{number} {TEXT}"}, {"role": "assistant", "content": "Yes."}]
@@ -64,7 +64,7 @@ HEADS = {
     "tau_bench": "[",
     "sharegpt": "[",
 }
-"""How documents begin whose records are read one at a time."""
+"""Beginnings of documents that are read by record."""
 
 
 def record(name: str, number: int) -> dict[str, Any]:
@@ -79,9 +79,7 @@ def record(name: str, number: int) -> dict[str, Any]:
 
 @pytest.mark.nightly("by day a large file streams in bounded memory")
 @pytest.mark.slow("tracing the memory of documents of 20 MB each")
-def test_a_large_document_is_read_a_record_at_a_time(
-    tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_document_is_read_by_record(tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_file, "LARGE_BYTES", 1_000_000)
     monkeypatch.setattr(trace_file, "MAX_RECORD_BYTES", 1_000_000)
     for name, head in HEADS.items():

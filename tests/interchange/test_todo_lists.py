@@ -1,4 +1,4 @@
-"""The todo lists of foreign traces are followed by the calls of their tools."""
+"""Todo lists of foreign traces follow from their tool calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def lists(*calls: tuple[str, Any], is_error: bool = False, **about: Any) -> list[list[tuple[int, str, str]]]:
-    """Return the list after each call that changed it."""
+    """Return the list after each changing call."""
     writer = RunWriter(Origin("test"), **about)
     writer.say("Go")
     for index, (name, arguments) in enumerate(calls):
@@ -27,7 +27,7 @@ def lists(*calls: tuple[str, Any], is_error: bool = False, **about: Any) -> list
     return [[(todo.id, todo.title, todo.status) for todo in event.todos] for event in changes]
 
 
-def test_each_product_s_tool_writes_the_list(subtests: pytest.Subtests) -> None:
+def test_tool_of_each_product_writes_the_list(subtests: pytest.Subtests) -> None:
     expected = [[(1, "Look", "completed"), (2, "Fix", "in-progress"), (3, "Test", "not-started")]]
     statuses = ("completed", "in_progress", "pending")
     for name, key, title in (
@@ -44,7 +44,7 @@ def test_each_product_s_tool_writes_the_list(subtests: pytest.Subtests) -> None:
         assert lists(("todo_operations", {"operation": "write", "todoList": written})) == expected
 
 
-def test_a_title_keeps_its_id_when_the_list_is_written_anew() -> None:
+def test_title_keeps_its_id_when_the_list_is_rewritten() -> None:
     first = {"todos": [{"content": "Look", "status": "completed"}, {"content": "Fix", "status": "pending"}]}
     anew = {"todos": [{"content": "Plan", "status": "completed"}, *first["todos"], {"content": "Fix", "status": "cancelled"}]}
     assert lists(("TodoWrite", first), ("TodoWrite", first), ("TodoWrite", anew)) == [
@@ -64,7 +64,7 @@ def test_updates_and_additions_change_the_list_that_a_run_continues() -> None:
     ]
 
 
-def test_a_call_that_failed_or_makes_no_sense_changes_nothing(subtests: pytest.Subtests) -> None:
+def test_failed_or_senseless_call_changes_no_todo(subtests: pytest.Subtests) -> None:
     written = {"todos": [{"content": "Look", "status": "pending"}]}
     assert lists(("TodoWrite", written), is_error=True) == []
     for arguments in ({}, {"todos": 7}, {"todos": [7]}, {"todos": None}, "no JSON", [1], {"operation": "update"}):
@@ -72,7 +72,7 @@ def test_a_call_that_failed_or_makes_no_sense_changes_nothing(subtests: pytest.S
             assert lists(("TodoWrite", arguments), ("todo_operations", arguments), ("update_plan", arguments)) == []
 
 
-def test_a_trace_that_tells_its_changes_is_taken_at_its_word() -> None:
+def test_recorded_todo_changes_are_taken_as_recorded() -> None:
     writer = RunWriter(Origin("test"))
     writer.say("Go")
     writer.reply(None, [ToolCall("TodoWrite", {"todos": [{"content": "Look"}]}, "t")])

@@ -1,4 +1,4 @@
-"""Runs from files and into files."""
+"""Saving and loading of runs."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def three(store: Store) -> list[Run]:
     return sorted((do(store, f"Answer {number}") for number in range(3)), key=lambda run: run.id)
 
 
-def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+def test_saved_run_is_loaded_equal(tmp_path: Path) -> None:
     run = do()
     path = save_trace(run, tmp_path / "new" / "folder" / "run.jsonl")
     assert path == tmp_path / "new" / "folder" / "run.jsonl" and load_trace(path) == load_trace(str(path)) == run
 
 
-def test_a_saved_run_is_the_same_file_as_its_log(store: Store, tmp_path: Path) -> None:
+def test_saved_run_is_the_same_file_as_its_log(store: Store, tmp_path: Path) -> None:
     run = do(store)
-    log = re.sub(rb',"_mark":"[^"]*"}\n', b"}\n", store.path(run.id).read_bytes())  # whose it is does not go with a copy
+    log = re.sub(rb',"_mark":"[^"]*"}\n', b"}\n", store.path(run.id).read_bytes())  # a copy does not keep the owner
     assert save_trace(run, tmp_path / "x.jsonl").read_bytes() == log
 
 
-def test_saving_replaces_a_file_and_leaves_nothing_else(tmp_path: Path) -> None:
+def test_saving_replaces_a_file_and_leaves_no_others(tmp_path: Path) -> None:
     path = tmp_path / "only" / "run.jsonl"
     save_trace(do(text="one"), path)
     run = do(text="two")
@@ -75,14 +75,14 @@ def test_a_run_is_saved_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
     assert load_trace(path) == run and list(path.parent.iterdir()) == [path]
 
 
-def test_a_place_that_cannot_be_written_is_an_error_in_one_line(tmp_path: Path) -> None:
+def test_unwritable_place_is_an_error_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="The run cannot be saved as"):
         save_trace(do(), tmp_path / "file" / "run.jsonl")
 
 
 @pytest.mark.parametrize("name", ["run.html", "run.HTM"])
-def test_a_name_of_a_page_makes_a_page_that_is_loaded_again(tmp_path: Path, name: str) -> None:
+def test_page_name_saves_a_page_that_loads_again(tmp_path: Path, name: str) -> None:
     run = do(text="Done. </template><script>alert(1)</script> ✓")
     page = save_trace(run, tmp_path / name)
     assert list(tmp_path.iterdir()) == [page]
@@ -91,7 +91,7 @@ def test_a_name_of_a_page_makes_a_page_that_is_loaded_again(tmp_path: Path, name
     assert load_trace(page) == run and load_traces(tmp_path) == [run]
 
 
-def test_a_page_whose_log_is_damaged_or_missing_says_so(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_page_with_damaged_or_missing_log_says_so(tmp_path: Path, subtests: pytest.Subtests) -> None:
     text = save_trace(do(), tmp_path / "run.html").read_text("utf-8")
     start = text.index('<template id="agentnb-log">') + 27
     damaged = {
@@ -109,7 +109,7 @@ def test_a_page_whose_log_is_damaged_or_missing_says_so(tmp_path: Path, subtests
             load_trace(tmp_path / f"{name}.html")
 
 
-def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_path_may_begin_with_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     run = do()
@@ -117,7 +117,7 @@ def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert load_trace("~/run.jsonl") == load_traces("~/run.jsonl")[0] == run
 
 
-def test_a_log_cut_anywhere_gives_an_interrupted_run_of_what_is_whole(tmp_path: Path) -> None:
+def test_log_cut_anywhere_is_an_interrupted_run(tmp_path: Path) -> None:
     """At each end of an event, and at every seventh byte; `tests/core/test_wire.py` has every byte."""
     run = do()
     data = save_trace(run, tmp_path / "whole.jsonl").read_bytes()
@@ -136,7 +136,7 @@ def test_a_log_cut_anywhere_gives_an_interrupted_run_of_what_is_whole(tmp_path: 
         assert loaded == run if cut >= len(data) - 1 else loaded.status == loaded.stop_reason == "interrupted"
 
 
-def test_a_log_with_a_missing_line_is_no_run(tmp_path: Path) -> None:
+def test_log_with_a_missing_line_is_refused(tmp_path: Path) -> None:
     run = do()
     path = tmp_path / "run.jsonl"
     path.write_bytes(b"".join(encode(event) for event in run.events if event.seq != 2))
@@ -144,19 +144,19 @@ def test_a_log_with_a_missing_line_is_no_run(tmp_path: Path) -> None:
         load_trace(path)
 
 
-def test_a_folder_is_no_trace_but_holds_several(three: list[Run], store: Store) -> None:
+def test_folder_is_not_one_trace_but_holds_several(three: list[Run], store: Store) -> None:
     with pytest.raises(TraceError, match=r"is a folder. Load all runs in it: load_traces\("):
         load_trace(store.folder)
     assert load_traces(store.folder) == three
 
 
-def test_a_file_there_is_not_is_an_error_with_its_name(tmp_path: Path) -> None:
+def test_missing_file_is_an_error_with_its_name(tmp_path: Path) -> None:
     for load in (load_trace, load_traces):
         with pytest.raises(StoreError, match=r"gone\.jsonl cannot be read: No such file"):
             load(tmp_path / "gone.jsonl")
 
 
-def test_a_folder_that_is_not_there_yet_and_an_id_in_its_place_say_where_logs_are(tmp_path: Path) -> None:
+def test_missing_folder_and_mistaken_id_say_where_logs_are(tmp_path: Path) -> None:
     for load in (load_trace, load_traces):
         with pytest.raises(StoreError, match=r"Logs are in \.agentnb/runs, beside the notebook") as caught:
             load(tmp_path / "runs")
@@ -165,12 +165,12 @@ def test_a_folder_that_is_not_there_yet_and_an_id_in_its_place_say_where_logs_ar
             load("20261122-202337-5588b9deb93")
 
 
-def test_a_pattern_that_matches_nothing_says_so(tmp_path: Path) -> None:
+def test_pattern_without_matches_says_so(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"No file matches .*\*\.jsonl"):
         load_traces(str(tmp_path / "*.jsonl"))
 
 
-def test_runs_come_from_runs_paths_folders_patterns_stores_and_several_of_these(three: list[Run], store: Store) -> None:
+def test_runs_come_from_runs_paths_folders_patterns_and_stores(three: list[Run], store: Store) -> None:
     folder, one = store.folder, three[0]
     sources: list[Any] = [folder, str(folder), f"{folder}/*.jsonl", f"{folder.parent}/**/*.jsonl", store, three, iter(three)]
     for source in sources:
@@ -187,12 +187,12 @@ def test_relative_paths_begin_at_the_current_folder(three: list[Run], store: Sto
     assert [file.name for file in files_of(".")] == [f"{run.id}.jsonl" for run in three]
 
 
-def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path: Path) -> None:
+def test_file_named_like_a_pattern_is_read_as_a_file(tmp_path: Path) -> None:
     run = do()
     assert load_traces(save_trace(run, tmp_path / "run[1].jsonl")) == [run]
 
 
-def test_a_foreign_file_in_a_folder_is_left_out_with_a_warning_and_refused_when_it_is_named(tmp_path: Path) -> None:
+def test_foreign_file_warns_in_a_folder_and_fails_when_named(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = Agent(ScriptedModel(["Done."])).run_sync("Go", store=store)
     (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
@@ -203,7 +203,7 @@ def test_a_foreign_file_in_a_folder_is_left_out_with_a_warning_and_refused_when_
         load_traces(tmp_path / "other.jsonl")
 
 
-def test_what_is_no_file_is_not_replaced_and_a_link_stays_one(tmp_path: Path) -> None:
+def test_save_replaces_only_files_and_keeps_links(tmp_path: Path) -> None:
     run = do()
     os.mkfifo(tmp_path / "pipe.jsonl")
     with pytest.raises(StoreError, match=r"cannot be saved as .* it is there already, and is not a file"):
@@ -214,14 +214,14 @@ def test_what_is_no_file_is_not_replaced_and_a_link_stays_one(tmp_path: Path) ->
     assert (tmp_path / "link.jsonl").is_symlink() and load_trace(tmp_path / "real.jsonl") == run
 
 
-def test_a_name_that_no_file_can_have_is_refused(subtests: pytest.Subtests) -> None:
+def test_impossible_file_name_is_refused(subtests: pytest.Subtests) -> None:
     for name in ["a\0b.jsonl", "a\ud800.jsonl", "a\0b.html", "~nobody-of-this-name/x.html"]:
         with subtests.test(name=name):
             with pytest.raises(StoreError, match="The run cannot be saved as"):
                 save_trace(do(), name)
 
 
-def test_a_problem_names_its_place_once_and_advises_in_the_words_of_each_surface(snapshot: Snapshot) -> None:
+def test_problem_names_its_place_once_with_advice_per_surface(snapshot: Snapshot) -> None:
     problem = Problem("f.jsonl", "line 2", "It is no event", (ReadLoosely(lead="Read the rest"),))
     assert str(problem) == snapshot
     assert problem.worded(SHELL) == snapshot

@@ -1,4 +1,4 @@
-"""YAML is read as plain data: nothing in it is executed, and what aliases expand to is bounded."""
+"""YAML is read as plain data: nothing is executed, and the expansion of aliases is bounded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_plain_data_and_aliases_are_read() -> None:
     assert load_yaml(b"a: 1\n---\nb: 2\n", "a.yaml") == {"a": 1} and load_yaml(b"", "a.yaml") is None
 
 
-def test_what_is_no_plain_data_or_has_no_bound_is_refused(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yaml_beyond_plain_data_or_bounds_is_refused(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yaml_text, "MAX_VALUES", 10_000)
     monkeypatch.setattr(yaml_text, "MAX_YAML_BYTES", 10_000)
     bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 30))

@@ -1,4 +1,4 @@
-"""For all tests of models."""
+"""Fixtures for all model tests."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from agentnb.models.transport.connections import current_limits
 
 @pytest.fixture(autouse=True)
 def limiters_of_its_own() -> Iterator[None]:
-    """No test waits for what a server of another test, on the same port, has asked for."""
+    """Give each test its own limiters: earlier servers on the same port have no effect."""
     current_limits.get().begin_anew()
     yield
     current_limits.get().begin_anew()
 
 
 class Cases:
-    """The cases of one test, each reported under its name and each with limiters of its own."""
+    """Subtests of a test, each with its own limiters."""
 
     def __init__(self, subtests: pytest.Subtests) -> None:
         self._subtests = subtests
 
     @contextmanager
     def test(self, name: str | None = None, **named: Any) -> Iterator[None]:
-        """Run one case, as ``subtests.test`` does, without what the server of another case, on the same port, has asked for."""
+        """Run a case like ``subtests.test``, without limits set by another case's server on the same port."""
         __tracebackhide__ = True
         with self._subtests.test(name, **named):
             current_limits.get().begin_anew()
@@ -37,11 +37,11 @@ class Cases:
 
 @pytest.fixture
 def subtests(subtests: pytest.Subtests) -> Cases:
-    """The usual fixture, for tests in which a case must not wait for what the server of another case has asked for."""
+    """The usual fixture, with separate limiters for each case."""
     return Cases(subtests)
 
 
 @pytest.fixture
 def skipped_silence(monkeypatch: pytest.MonkeyPatch) -> SkippedSilence:
-    """The silences of servers take no time; see `fake_time`."""
+    """Skip the silences of servers; see `fake_time`."""
     return SkippedSilence(monkeypatch)

@@ -1,4 +1,4 @@
-"""Every kind of model, made to say the same."""
+"""Every kind of model, with the same script."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.testing import Answer, LoopbackServer
 
 
 class End(NamedTuple):
-    """A reply that ends in another way than usual: ``cut`` or ``refused``."""
+    """A reply with an unusual ending: ``cut`` or ``refused``."""
 
     parts: Sequence[Any]
     how: str
@@ -21,7 +21,7 @@ class End(NamedTuple):
 
 REASONS = {"cut": "max_tokens", "refused": "refusal"}
 PROMPT = "Please:\n\n- add `add(1, 2)` and `add(a=3, b=4)`\n- fail `fail('because')`\n"
-"""The plan that the simulated model follows, and the prompt of all."""
+"""The plan of the simulated model, and the prompt for all models."""
 
 
 class Whole:
@@ -38,7 +38,7 @@ class Whole:
 
 
 class Overheard:
-    """Another model, of which all is kept that it is sent and that it yields."""
+    """Wraps a model and records its requests and output."""
 
     def __init__(self, model: Model) -> None:
         self.name = model.name
@@ -56,7 +56,7 @@ class Overheard:
 
 
 class Kind:
-    """One way to have a model; it makes models that give these replies."""
+    """A kind of model; creates models with the given replies."""
 
     follows_scripts = True
     streams = True
@@ -110,7 +110,7 @@ KINDS: dict[str, tuple[type[Kind], dict[str, Any]]] = {
 
 @contextmanager
 def kind_of(name: str) -> Iterator[Kind]:
-    """The kind of this name; what it opened is closed at the end."""
+    """Yield the kind with this name, and close its resources afterwards."""
     make, settings = KINDS[name]
     kind = make(**settings)
     try:

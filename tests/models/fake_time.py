@@ -1,4 +1,4 @@
-"""Clocks for tests: one jumps to the next moment at which there is something to do, one goes on while a server is silent."""
+"""Clocks for tests: a loop clock that jumps to the next timer, and a clock that skips server silences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentnb.models.transport import limiter, retry
 from agentnb.testing import listener as loopback
 
 LIMIT = 5.0
-"""Seconds of silence that a test allows whose silences are skipped: what does come has so long, on a busy machine too."""
+"""Silence timeout in tests with skipped silences: long enough for real replies on a busy machine."""
 
 
 class Clock:
@@ -33,7 +33,7 @@ class Clock:
 
 
 class _Selector(selectors.DefaultSelector):
-    """Waits by putting the clock forward."""
+    """Waits by advancing the clock."""
 
     clock: Clock
 
@@ -44,7 +44,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 def run_at_once(clock: Clock, main: Awaitable[Any]) -> Any:
-    """Run it to its end on a loop of which every wait takes no time."""
+    """Run a coroutine on a loop whose waits take no time."""
     selector = _Selector()
     selector.clock = clock
     loop = asyncio.SelectorEventLoop(selector)
@@ -54,10 +54,10 @@ def run_at_once(clock: Clock, main: Awaitable[Any]) -> Any:
 
 
 class SkippedSilence:
-    """Puts the clocks of all event loops forward, by 2 s a look, whenever a server of `agentnb.testing` is silent.
+    """Advances the clocks of all event loops by 2 s per poll while a server of `agentnb.testing` is silent.
 
-    So the limit of a silence is met without waiting for it, and by nothing but a silence. Each step waits until the client has
-    read what came before it, and a sign of life, if the server gives any, comes after each.
+    A timeout for silence passes without waiting, and only during a silence. Each step waits until the client has
+    read all earlier data; a keepalive, if the server sends any, follows each step.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ class SkippedSilence:
 
 
 def fake_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of limiters and retries, in this test."""
+    """Return a fake clock for limiters and retries."""
     clock = Clock()
     for module in (limiter, retry):
         monkeypatch.setattr(module, "monotonic", clock)

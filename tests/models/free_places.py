@@ -1,4 +1,4 @@
-"""How many calls a limiter lets in."""
+"""Counting the free slots of a limiter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.models.transport.limiter import Limiter
 
 
 async def free_places(limiter: Limiter) -> int:
-    """How many can come in at once now; all leave again."""
+    """Return the number of slots that can be taken now; all are released again."""
     entered: list[Any] = []
     while len(entered) <= MAX_AT_ONCE:
         place = limiter.place()

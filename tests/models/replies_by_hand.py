@@ -29,14 +29,14 @@ def do(model: str | SimulatedModel, prompt: str = PROMPT, **settings: Any) -> Ru
 
 @cache
 def conversation(rounds: int, *, todos: bool = True) -> tuple[tuple[Message, ...], tuple[ToolSpec, ...]]:
-    """What a model without faults has before it after so many rounds, and the tools."""
+    """Return the conversation of a model without faults after so many rounds, and the tools."""
     run = do("simulated:disciplined", todos=todos)
     tools = Agent("simulated:disciplined", tools=[add], todos=todos).first_request(PROMPT).tools
     return tuple(run.messages[: 1 + 2 * rounds]), tools
 
 
 def reply(model: SimulatedModel, rounds: int = 2, reminder: str = "", *, todos: bool = True, tools: Any = ()) -> Reply:
-    """The reply after so many rounds without faults: the list, step 1, step 2, step 3, the last mark, the answer."""
+    """Return the reply after so many rounds without faults: the list, step 1, step 2, step 3, the last mark, the answer."""
     messages, given = conversation(rounds, todos=todos)
     if reminder:
         told = Text(f"<system-reminder>\n{reminder}\n</system-reminder>")
@@ -48,14 +48,14 @@ def ask(model: SimulatedModel, *messages: Message, tools: tuple[ToolSpec, ...] =
     async def answer() -> Any:
         return [item async for item in model.stream(Request("", messages, tools))][-1]
 
-    # It never waits, so it needs no event loop; there are thousands of replies here.
+    # The model never waits and needs no event loop; there are thousands of replies here.
     with pytest.raises(StopIteration) as ended:
         answer().send(None)
     return ended.value.value
 
 
 def updates(one: Reply) -> list[tuple[int, str]]:
-    """What it marks, in order."""
+    """Return the todo updates of a reply, in order."""
     calls = [call.arguments for call in one.message.calls if call.name == TODO_TOOL]
     return [(entry["id"], entry.get("status", "")) for arguments in calls for entry in arguments.get("todoUpdates", [])]
 

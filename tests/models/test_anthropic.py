@@ -60,7 +60,7 @@ def test_the_smallest_request() -> None:
     }
 
 
-def test_system_and_tools_stand_before_the_messages() -> None:
+def test_system_and_tools_precede_the_messages() -> None:
     body = wire(system="Be.", tools=(ADD, NOW), cache="no")
     assert list(body) == ["model", "max_tokens", "stream", "tools", "system", "messages"]
     assert body["system"] == [{"type": "text", "text": "Be."}]
@@ -69,7 +69,7 @@ def test_system_and_tools_stand_before_the_messages() -> None:
 
 
 @pytest.mark.req("R0.31")
-def test_all_results_of_a_round_stand_first_in_one_message_of_the_user() -> None:
+def test_all_results_of_a_round_start_one_user_message() -> None:
     messages = (
         user("Go"),
         assistant(call(1), call(2)),
@@ -86,7 +86,7 @@ def test_all_results_of_a_round_stand_first_in_one_message_of_the_user() -> None
     ]
 
 
-def test_what_is_said_in_passing_stands_at_the_very_end() -> None:
+def test_ephemeral_text_comes_last() -> None:
     for request in requests_of_a_run():
         last = sent(ANTHROPIC, *request.messages)["messages"][-1]["content"]
         assert last[-1]["text"].startswith("<system-reminder>")
@@ -103,7 +103,7 @@ def test_text_calls_and_thinking_of_a_reply_keep_their_order() -> None:
     ]
 
 
-def test_thinking_and_blocks_of_unknown_kinds_go_back_as_they_came(subtests: pytest.Subtests) -> None:
+def test_thinking_and_unknown_blocks_are_sent_back_unchanged(subtests: pytest.Subtests) -> None:
     cases = [THOUGHT, {**THOUGHT, "thinking": ""}, REDACTED, SEARCH, {"type": "new", "x": [{"y": None}]}]
     for block in cases:
         with subtests.test(block=block):
@@ -112,8 +112,8 @@ def test_thinking_and_blocks_of_unknown_kinds_go_back_as_they_came(subtests: pyt
             assert contents(user("Hi"), said, user("On"))[1] == [block, {"type": "text", "text": "So."}]
 
 
-def test_a_reply_that_ends_with_thinking_goes_back_without_that_end(subtests: pytest.Subtests) -> None:
-    """The API refuses it; it comes so when a reply was cut off, or is nothing but thinking."""
+def test_trailing_thinking_of_a_reply_is_not_sent_back(subtests: pytest.Subtests) -> None:
+    """The API refuses it; replies that were cut off or hold only thinking end like this."""
     for last, blank in product([THOUGHT, REDACTED], [(), ("  ",)]):
         with subtests.test(last=last, blank=blank):
             thought = Thinking("", {"anthropic": last})
@@ -135,20 +135,20 @@ def test_thinking_of_another_provider_is_not_sent_here(subtests: pytest.Subtests
             assert content[1][0]["id"] == content[2][0]["tool_use_id"] != "functions.web:0"
 
 
-def test_arguments_that_were_no_object_are_sent_as_one(subtests: pytest.Subtests) -> None:
+def test_non_object_arguments_are_sent_as_an_object(subtests: pytest.Subtests) -> None:
     for arguments in ["{", [1], None, 5]:
         with subtests.test(arguments=arguments):
             content = contents(user("Go"), assistant(ToolCall("add", arguments, "1")), results(ToolResult("1", "add")))
             assert content[1][0]["input"] == {"arguments": arguments}
 
 
-def test_what_a_call_came_with_goes_back_with_it() -> None:
+def test_call_metadata_is_sent_back() -> None:
     block = {"type": "tool_use", "id": "t1", "name": "add", "input": {"a": 1}, "caller": {"type": "direct"}}
     said = reply(ANTHROPIC, *as_stream({"content": [block], "stop_reason": "tool_use"})).message
     assert contents(user("Go"), said, results(ToolResult("t1", "add")))[1] == [block]
 
 
-def test_pictures_stand_in_prompts_and_in_results() -> None:
+def test_pictures_are_sent_in_prompts_and_results() -> None:
     block = {
         "type": "image",
         "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(PNG.data).decode()},
@@ -162,14 +162,14 @@ def test_pictures_stand_in_prompts_and_in_results() -> None:
     assert blind[0][1] == told and blind[2][0]["content"][1] == told and blind[2][1] == told
 
 
-def test_pictures_of_an_error_are_told_in_words() -> None:
+def test_pictures_of_an_error_are_described() -> None:
     answer = contents(user("Go"), assistant(call(1)), results(result(1, "no", PNG, error=True)))[2][0]
     assert answer["content"][1] == {"type": "text", "text": words_for(PNG, "errors are sent without pictures")}
     blind = contents(user("Go"), assistant(call(1)), results(result(1, PNG, error=True)), images=False)[2][0]
     assert blind["content"] == [{"type": "text", "text": words_for(PNG)}]
 
 
-def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests) -> None:
+def test_unsupported_picture_is_sent_as_text(subtests: pytest.Subtests) -> None:
     for name, picture in {"tiff": TIFF, "empty": NO_DATA}.items():
         with subtests.test(name):
             told = {"type": "text", "text": replacement_text(picture, sees=True)}
@@ -178,19 +178,19 @@ def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests)
                 assert content[0] == [told] and content[2][0]["content"] == [told] and content[2][1] == told
 
 
-def test_a_result_in_which_there_is_nothing_says_so(subtests: pytest.Subtests) -> None:
+def test_empty_result_says_so(subtests: pytest.Subtests) -> None:
     for parts in [(), ("",), ("  \n",)]:
         with subtests.test(parts=parts):
             answer = contents(user("Go"), assistant(call(1)), results(result(1, *parts, error=True)))[2][0]
             assert answer == {"type": "tool_result", "tool_use_id": "call_1", "content": "(no value)", "is_error": True}
 
 
-def test_blank_text_is_not_sent_and_neither_is_a_message_of_nothing_else() -> None:
+def test_blank_text_and_messages_of_only_blanks_are_omitted() -> None:
     content = contents(user("Go", " "), assistant("", Thinking("hm")), user("On"))
     assert content == [[{"type": "text", "text": "Go"}], [{"type": "text", "text": "On"}]]
 
 
-def test_odd_text_arrives_as_it_is() -> None:
+def test_odd_text_arrives_unchanged() -> None:
     messages = (user(ODD), assistant(ODD, call(1, **{ODD: ODD})), results(result(1, ODD)))
     body = wire(*messages, system=ODD, cache="no")
     assert body["system"][0]["text"] == body["messages"][0]["content"][0]["text"] == ODD
@@ -257,7 +257,7 @@ def end(reason: str | None = "end_turn", **fields: Any) -> dict[str, Any]:
 
 
 def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
-    deltas, one = read(
+    deltas, answer = read(
         ANTHROPIC,
         [
             START,
@@ -285,16 +285,16 @@ def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
     )
     assert deltas == [ThinkingDelta("h"), ThinkingDelta("m"), TextDelta("So"), TextDelta(" it is")]
     thought = Thinking("hm", {"anthropic": {"type": "thinking", "thinking": "hm", "signature": "sig"}})
-    assert one.message == Message(
+    assert answer.message == Message(
         "assistant", (thought, Text("So it is"), ToolCall("add", {"a": 1}, "t1"), ToolCall("now", {}, "t2"))
     )
-    assert one.stop_reason == "tool_use"
-    assert one.metadata == {"id": "msg_1", "model": "claude-x"}
-    assert one.usage == Usage(input=3, output=5)
+    assert answer.stop_reason == "tool_use"
+    assert answer.metadata == {"id": "msg_1", "model": "claude-x"}
+    assert answer.usage == Usage(input=3, output=5)
 
 
-def test_a_block_that_comes_whole_is_shown_at_once() -> None:
-    deltas, one = read(
+def test_whole_block_is_shown_at_once() -> None:
+    deltas, answer = read(
         ANTHROPIC,
         [
             begin(0, type="thinking", thinking="hm", signature="s"),
@@ -305,24 +305,24 @@ def test_a_block_that_comes_whole_is_shown_at_once() -> None:
         ],
     )
     assert deltas == [ThinkingDelta("hm"), TextDelta("All"), TextDelta(" of it")]
-    assert one.message.text == "All of it" and one.message.calls == (ToolCall("add", {"a": 1}, "t"),)
+    assert answer.message.text == "All of it" and answer.message.calls == (ToolCall("add", {"a": 1}, "t"),)
 
 
-def test_kinds_that_are_not_known_are_passed_over() -> None:
+def test_unknown_kinds_are_ignored() -> None:
     chunks = [
         *(START, {"type": "new_event", "x": 1}, {}, {"type": None}, begin(0, type="text", text=""), text(0, "a")),
         *(piece(0, "new_delta", x=1), {"type": "content_block_delta", "index": 9, "delta": {}}, end("brand_new_reason")),
     ]
-    one = reply(ANTHROPIC, *chunks)
-    assert one.message == assistant("a") and one.stop_reason == "brand_new_reason"
+    answer = reply(ANTHROPIC, *chunks)
+    assert answer.message == assistant("a") and answer.stop_reason == "brand_new_reason"
 
 
-def test_the_streamed_input_of_a_tool_of_the_provider_goes_back_with_it() -> None:
+def test_streamed_input_of_a_provider_tool_is_sent_back() -> None:
     for kind in ("server_tool_use", "mcp_tool_use", "some_new_tool_use"):
         block = begin(0, type=kind, id="s", name="web_search", input={})
-        one = reply(ANTHROPIC, START, block, part_of_input(0, '{"q": '), part_of_input(0, '"x"}'), end())
+        answer = reply(ANTHROPIC, START, block, part_of_input(0, '{"q": '), part_of_input(0, '"x"}'), end())
         own = {"type": kind, "id": "s", "name": "web_search", "input": {"q": "x"}}
-        assert one.message.parts == (Text("", {"anthropic": own}),)
+        assert answer.message.parts == (Text("", {"anthropic": own}),)
 
 
 def test_an_empty_reply_has_no_parts() -> None:
@@ -330,14 +330,14 @@ def test_an_empty_reply_has_no_parts() -> None:
     assert reply(ANTHROPIC, START, end()).message.parts == ()
 
 
-def test_arguments_that_are_no_json_are_kept_as_text(subtests: pytest.Subtests) -> None:
+def test_invalid_json_arguments_are_kept_as_text(subtests: pytest.Subtests) -> None:
     for broken in ['{"a": ', "add(1)", "[1, 2"]:
         with subtests.test(broken):
             chunks = (START, begin(0, type="tool_use", id="t", name="add", input={}), part_of_input(0, broken), end("tool_use"))
             assert reply(ANTHROPIC, *chunks).message.calls == (ToolCall("add", broken, "t"),)
 
 
-def test_a_call_in_which_the_reply_was_cut_off_is_dropped_and_named(subtests: pytest.Subtests) -> None:
+def test_incomplete_call_of_a_cut_reply_is_dropped_and_named(subtests: pytest.Subtests) -> None:
     for reason, came in product(["max_tokens", "model_context_window_exceeded"], ['{"a": ', "", None]):
         with subtests.test(reason=reason, came=came):
             fragment = [] if came is None else [part_of_input(1, came)]
@@ -347,31 +347,31 @@ def test_a_call_in_which_the_reply_was_cut_off_is_dropped_and_named(subtests: py
                 begin(1, type="tool_use", id="t", name="add", input={}),
                 *fragment,
             ]
-            one = reply(ANTHROPIC, *chunks, end(reason))
-            assert one.message == assistant("So")
-            assert one.metadata["cut_call"] == "add"
+            answer = reply(ANTHROPIC, *chunks, end(reason))
+            assert answer.message == assistant("So")
+            assert answer.metadata["cut_call"] == "add"
 
 
-def test_whole_calls_of_a_reply_that_was_cut_off_are_kept() -> None:
+def test_complete_calls_of_a_cut_reply_are_kept() -> None:
     whole = [begin(0, type="tool_use", id="t", name="add", input={}), part_of_input(0, '{"a": 1}')]
     for rest in ([], [begin(1, type="tool_use", id="u", name="add", input={}), part_of_input(1, "{")]):
-        one = reply(ANTHROPIC, START, *whole, *rest, end("max_tokens"))
-        assert one.message.calls == (ToolCall("add", {"a": 1}, "t"), *([ToolCall("add", "{", "u")] if rest else []))
-        assert ("cut_call" in one.metadata) == bool(rest)
+        answer = reply(ANTHROPIC, START, *whole, *rest, end("max_tokens"))
+        assert answer.message.calls == (ToolCall("add", {"a": 1}, "t"), *([ToolCall("add", "{", "u")] if rest else []))
+        assert ("cut_call" in answer.metadata) == bool(rest)
 
 
-def test_why_it_refused_is_kept() -> None:
+def test_refusal_reason_is_kept() -> None:
     details = {"category": "cyber", "explanation": "no"}
-    one = reply(ANTHROPIC, START, end("refusal", stop_details=details, stop_sequence=None))
-    assert one.stop_reason == "refusal"
-    assert one.metadata == {"id": "msg_1", "model": "claude-x", "stop_details": details}
+    answer = reply(ANTHROPIC, START, end("refusal", stop_details=details, stop_sequence=None))
+    assert answer.stop_reason == "refusal"
+    assert answer.metadata == {"id": "msg_1", "model": "claude-x", "stop_details": details}
 
 
-def test_the_words_at_which_it_stopped_are_kept() -> None:
+def test_stop_sequence_is_kept() -> None:
     assert reply(ANTHROPIC, START, end("stop_sequence", stop_sequence="END")).metadata["stop_sequence"] == "END"
 
 
-def test_a_reply_that_was_paused_goes_back_as_it_came() -> None:
+def test_paused_reply_is_sent_back_unchanged() -> None:
     said = reply(ANTHROPIC, *as_stream({"content": [THOUGHT, SEARCH], "stop_reason": "pause_turn"}))
     assert said.stop_reason == "pause_turn"
     assert contents(user("Go"), said.message)[1] == [THOUGHT, SEARCH]
@@ -400,7 +400,7 @@ COUNTS = [
 ]
 
 
-def test_tokens_are_counted_and_what_is_not_told_is_unknown(subtests: pytest.Subtests) -> None:
+def test_reported_tokens_are_counted_and_others_unknown(subtests: pytest.Subtests) -> None:
     for said, usage in COUNTS:
         with subtests.test(said=said):
             chunks = [{"type": "message_start", "message": {"usage": said[0]}}, {**end(), "usage": said[1]}]
@@ -424,26 +424,26 @@ def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
         *(begin(5, type="text", text=""), text(5, "Then")),
         {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": usage},
     ]
-    (deltas, one), (deltas_of_whole, one_of_whole) = read(ANTHROPIC, streamed), read(ANTHROPIC, as_stream(whole))
-    assert one == one_of_whole
+    (deltas, answer), (deltas_of_whole, one_of_whole) = read(ANTHROPIC, streamed), read(ANTHROPIC, as_stream(whole))
+    assert answer == one_of_whole
     assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD + "Then", "hm")
 
 
-def test_a_conversation_with_calls_has_tools_also_where_none_may_be_called() -> None:
+def test_conversation_with_calls_has_tools_although_none_is_allowed() -> None:
     body = sent(ANTHROPIC, user("Hi"), assistant(call(1), call(2, "now")), results(result(1, "3"), result(2, "noon")))
     assert [tool["name"] for tool in body["tools"]] == ["add", "now"] and body["tool_choice"] == {"type": "none"}
     assert "tools" not in sent(ANTHROPIC, user("Hi"), assistant("Ho"), user("Hi"))
 
 
-def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(subtests: pytest.Subtests) -> None:
+def test_invalid_count_is_unknown_and_the_reply_is_kept(subtests: pytest.Subtests) -> None:
     for value in NO_COUNTS:
         with subtests.test(value=value):
 
             def usage_of(**usage: Any) -> Usage:
                 chunks = ({"type": "message_start", "message": {}}, begin(0, type="text", text="So"), {**end(), "usage": usage})
-                one = reply(ANTHROPIC, *chunks)
-                assert one.message == assistant("So")
-                return one.usage
+                answer = reply(ANTHROPIC, *chunks)
+                assert answer.message == assistant("So")
+                return answer.usage
 
             assert usage_of(input_tokens=value, output_tokens=5) == Usage(output=5)
             counts = {"input_tokens": 3, "cache_read_input_tokens": value, "cache_creation_input_tokens": value}
@@ -453,25 +453,25 @@ def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(subtests: pyte
 
 def test_text_and_thinking_need_no_beginning() -> None:
     thought = (piece(0, "thinking_delta", thinking="hm"), piece(0, "signature_delta", signature="sig"))
-    deltas, one = read(ANTHROPIC, [START, *thought, text(1, "So"), text(1, " it is"), end()])
+    deltas, answer = read(ANTHROPIC, [START, *thought, text(1, "So"), text(1, " it is"), end()])
     assert joined(deltas) == ("So it is", "hm")
     own = {"type": "thinking", "thinking": "hm", "signature": "sig"}
-    assert one.message == assistant(Thinking("hm", {"anthropic": own}), "So it is")
+    assert answer.message == assistant(Thinking("hm", {"anthropic": own}), "So it is")
 
 
-def test_arguments_of_nobody_are_no_reply() -> None:
+def test_arguments_without_a_call_are_not_a_reply() -> None:
     with pytest.raises(KeyError):
         read(ANTHROPIC, [START, part_of_input(0, "{}"), end()])
 
 
-def test_a_signature_may_begin_as_nothing() -> None:
+def test_signature_may_start_empty() -> None:
     chunks = [begin(0, type="thinking", thinking="hm", signature=None), piece(0, "signature_delta", signature="sig")]
     assert reply(ANTHROPIC, START, *chunks, end()).message.parts[0].provider_metadata["anthropic"]["signature"] == "sig"
 
 
-def test_a_call_without_arguments_is_kept_in_a_reply_that_was_cut_off_if_its_end_came(subtests: pytest.Subtests) -> None:
+def test_ended_call_without_arguments_is_kept_in_a_cut_reply(subtests: pytest.Subtests) -> None:
     cases = {"empty": [part_of_input(0, "{}")], "stop": [{"type": "content_block_stop", "index": 0}]}
     for name, rest in cases.items():
         with subtests.test(name):
-            one = reply(ANTHROPIC, START, begin(0, type="tool_use", id="t", name="now", input={}), *rest, end("max_tokens"))
-            assert one.message.calls == (ToolCall("now", {}, "t"),) and "cut_call" not in one.metadata
+            answer = reply(ANTHROPIC, START, begin(0, type="tool_use", id="t", name="now", input={}), *rest, end("max_tokens"))
+            assert answer.message.calls == (ToolCall("now", {}, "t"),) and "cut_call" not in answer.metadata

@@ -1,4 +1,4 @@
-"""``anthropic:`` marks the beginning of a conversation that stays the same, so that the provider reads it from its cache."""
+"""``anthropic:`` marks the stable beginning of a conversation for the provider's prompt cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARK = {"type": "ephemeral"}
 
 
 def marks(body: Any) -> list[tuple[Any, ...]]:
-    """Where marks stand: in the tools, in the system prompt, or at (message, block)."""
+    """Return the positions of cache marks: tools, system prompt, or (message, block)."""
     found: list[tuple[Any, ...]] = [("tools", i) for i, tool in enumerate(body.get("tools", [])) if "cache_control" in tool]
     found += [("system", i) for i, block in enumerate(body.get("system", [])) if "cache_control" in block]
     for at, message in enumerate(body["messages"]):
@@ -30,7 +30,7 @@ def wire_of(request: Request, **options: Any) -> Any:
     return json.loads(ANTHROPIC.body("m", request, Options(**options)))
 
 
-def test_marks_stand_on_the_system_prompt_and_on_the_last_block_that_lasts() -> None:
+def test_cache_marks_are_on_system_prompt_and_last_lasting_block() -> None:
     for number, request in enumerate(requests_of_a_run()):
         body = wire_of(request)
         last = len(body["messages"]) - 1
@@ -38,16 +38,16 @@ def test_marks_stand_on_the_system_prompt_and_on_the_last_block_that_lasts() -> 
         assert marks(body) == [("system", 0), *before, (last, len(body["messages"][last]["content"]) - 2)]
 
 
-def test_where_a_request_has_its_last_mark_the_next_has_one_too() -> None:
-    """What a request has written into the cache is what the next one looks for."""
+def test_each_request_marks_the_last_mark_of_its_predecessor() -> None:
+    """The next request looks up the cache entry of its predecessor."""
     bodies = [wire_of(request) for request in requests_of_a_run(8)]
     for before, after in pairwise(bodies):
         assert marks(before)[-1] in marks(after)
     assert all(len(marks(body)) <= 4 for body in bodies)
 
 
-def test_each_request_reads_all_that_the_one_before_has_written(subtests: pytest.Subtests) -> None:
-    """Also where a reply asks for more calls at once than the provider looks back blocks."""
+def test_each_request_reads_the_cache_of_its_predecessor(subtests: pytest.Subtests) -> None:
+    """Also for a reply with more calls than the provider's lookback of blocks."""
     for rounds in [3, 30]:
         with subtests.test(rounds=rounds):
             cache = PromptCache()
@@ -70,11 +70,11 @@ def test_a_reply_of_the_model_is_never_marked() -> None:
     assert marks(body) == [("system", 0), (2, 0)]
 
 
-def test_a_blank_end_is_not_marked_but_what_stands_before_it() -> None:
+def test_blank_last_block_is_skipped_by_the_mark() -> None:
     assert marks(sent(ANTHROPIC, user("Go", PNG, " "))) == [(0, 1)]
 
 
-def test_results_that_are_moved_to_the_front_do_not_move_the_mark() -> None:
+def test_results_moved_to_the_front_do_not_move_the_mark() -> None:
     items = [user("Go"), assistant(call(1)), results("Said", result(1, "1"))]
     transient = Message("tool", (*items[-1].parts, Text("In passing")))
     body = wire_of(Request("", Sent(items, 3, transient, {})))
@@ -82,7 +82,7 @@ def test_results_that_are_moved_to_the_front_do_not_move_the_mark() -> None:
     assert marks(body)[-1] == (2, 1)
 
 
-def test_all_marks_last_as_long_as_was_asked(subtests: pytest.Subtests) -> None:
+def test_all_marks_have_the_requested_lifetime(subtests: pytest.Subtests) -> None:
     for cache, mark in [("5m", MARK), ("1h", {**MARK, "ttl": "1h"})]:
         with subtests.test(cache):
             body = sent(ANTHROPIC, user("Go"), assistant("1"), user("On"), system="Be.", cache=cache)
@@ -94,7 +94,7 @@ def test_without_a_cache_there_are_no_marks() -> None:
     assert [marks(wire_of(request, cache="no")) for request in requests_of_a_run()] == [[]] * 6
 
 
-def test_a_reply_that_goes_on_keeps_the_marks_where_they_were(subtests: pytest.Subtests) -> None:
+def test_continued_reply_keeps_the_marks(subtests: pytest.Subtests) -> None:
     for pauses in [1, 2, 5]:
         with subtests.test(pauses=pauses):
             for request in requests_of_a_run():

@@ -1,4 +1,4 @@
-"""A server that sends a line, or a body, without an end: it is given up while there is still memory."""
+"""Endless lines and bodies of a server: abandoned before memory runs out."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ UNENDING = {
 
 
 @pytest.mark.slow("loads the libraries of the providers, where it is the first to")
-def test_a_piece_without_an_end_is_given_up_and_not_asked_for_again(
-    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endless_chunk_is_abandoned_and_not_requested_again(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_limit, "MAX_PIECE", 300_000)
     for wire in FORMATS:
         for name, unending in UNENDING.items():
@@ -54,7 +52,7 @@ class Large(Misbehaviour):
 
     size: int
     level: int | None = None
-    """How much it is compressed."""
+    """Compression ratio."""
     status: int = 200
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
@@ -68,7 +66,7 @@ class Large(Misbehaviour):
 _LARGE = (Large(200_000), Large(200_000, level=0), Large(200_000, level=9), Large(200_000, status=400))
 
 
-def test_a_body_that_came_whole_is_bounded_as_a_whole(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_body_is_bounded(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_limit, "MAX_PIECE", 100_000)
     for wire in FORMATS:
         for stream in ("yes", "no"):

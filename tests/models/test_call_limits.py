@@ -1,4 +1,4 @@
-"""The limiters of accounts may be of another making, such as those that several processes share."""
+"""Custom account limiters, such as limiters shared by several processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.testing import LoopbackServer
 
 
 class Noting:
-    """A limiter that only notes what it is told."""
+    """A limiter that only records its calls."""
 
     def __init__(self, account: Account) -> None:
         self.name = account.provider
@@ -50,14 +50,14 @@ def made() -> Iterator[list[Noting]]:
         yield found
 
 
-def test_the_calls_of_an_account_ask_the_limiter_that_was_made_for_it(made: list[Noting]) -> None:
+def test_calls_of_an_account_use_its_limiter(made: list[Noting]) -> None:
     with LoopbackServer(["Hello.", "Hello."]) as server:
         ask(server, "compatible")
         ask(server, "compatible")
-    assert [one.told for one in made] == [["comes", "leaves", "went well"] * 2]
+    assert [item.told for item in made] == [["comes", "leaves", "went well"] * 2]
 
 
-def test_it_is_made_once_for_an_account_and_never_told_the_key(made: list[Noting]) -> None:
+def test_limiter_is_created_once_per_account_without_its_key(made: list[Noting]) -> None:
     endpoint = Endpoint("openai", None, Key("MY_KEY", "sk-one-of-those-long-keys", "this kernel"), "MY_KEY")
     assert limiter_of(endpoint) is limiter_of(endpoint) is made[0]
     assert made[0].account == Account("openai", "MY_KEY", None)

@@ -1,4 +1,4 @@
-"""What is known of a model besides its replies: whether it can be asked for a summary, its window, its price."""
+"""Model capabilities: summaries, context window, price."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ class Own:
 
 
 @pytest.mark.req("R2.36")
-def test_a_model_object_may_say_it_of_itself() -> None:
+def test_model_object_may_report_its_capabilities() -> None:
     said = Capabilities(language_model=False, context_window=5_000, has_price=True)
     assert capabilities_of(Own(said)) is said
 
 
 @pytest.mark.req("R2.36")
-def test_of_one_that_does_not_nothing_is_known_but_that_it_can_be_asked(subtests: pytest.Subtests) -> None:
+def test_model_object_without_capabilities_counts_as_a_language_model(subtests: pytest.Subtests) -> None:
     cases = [object(), Own(None), Own({"context_window": 5}), type("Odd", (), {"traits": 7})()]
     for model in cases:
         with subtests.test(model=model):
             assert capabilities_of(model) == Capabilities(language_model=True, context_window=None, has_price=False)
 
 
-def test_scripts_and_simulations_write_no_summaries_and_cost_what_they_say() -> None:
+def test_scripts_and_simulations_have_stated_costs_and_no_summaries() -> None:
     for model in (ScriptedModel([]), SimulatedModel()):
         assert capabilities_of(model) == Capabilities(language_model=False, has_price=True)
 
 
 @pytest.mark.req("R2.36")
-def test_the_window_and_the_price_of_a_providers_model_are_those_of_the_table(subtests: pytest.Subtests) -> None:
+def test_provider_models_have_window_and_price_of_the_table(subtests: pytest.Subtests) -> None:
     cases = ["anthropic:claude-sonnet-4-5", "openai:gpt-4o", "openai-responses:gpt-4o"]
     for name in cases:
         with subtests.test(name), pytest.MonkeyPatch.context() as monkeypatch:
@@ -60,7 +60,7 @@ def test_the_window_and_the_price_of_a_providers_model_are_those_of_the_table(su
 
 
 @pytest.mark.req("R2.36")
-def test_of_a_server_of_ones_own_neither_is_known_unless_the_price_is_given() -> None:
+def test_own_server_has_unknown_window_and_only_a_given_price() -> None:
     prices.load()
     with LoopbackServer([]) as server:
         assert capabilities_of(make_model(server.model("openai"))) == Capabilities()
@@ -77,7 +77,7 @@ def test_the_table_is_not_read_just_to_know(monkeypatch: pytest.MonkeyPatch) -> 
     assert capabilities_of(make_model("anthropic:claude-sonnet-4-5?price=3/15")) == Capabilities(has_price=True)
 
 
-# What a reply that broke off has used
+# Usage of an interrupted reply
 
 REQUEST = Request("You count.", (user("Count to a thousand, please."),))
 HEARD = Message("assistant", (Text("One, two, three, " * 40),))
@@ -97,13 +97,13 @@ class Reckons:
 
 
 @pytest.mark.req("KX.9")
-def test_a_model_object_may_say_what_a_reply_that_broke_off_has_used() -> None:
+def test_model_object_may_report_usage_of_an_interrupted_reply() -> None:
     said = Usage(10, 20, cost=0.5, estimated=True)
     assert used_until_cut(Reckons(said), REQUEST, HEARD) == said
     assert used_until_cut(Reckons(replace(said, estimated=False)), REQUEST, HEARD) == said
 
 
-def test_what_is_no_number_of_tokens_or_dollars_is_unknown(subtests: pytest.Subtests) -> None:
+def test_invalid_token_or_dollar_numbers_are_unknown(subtests: pytest.Subtests) -> None:
     cases = [
         (Usage(2**63, 2), Usage(None, 2, estimated=True)),
         (Usage(1.5, 2), Usage(None, 2, estimated=True)),  # type: ignore[arg-type]
@@ -119,14 +119,14 @@ def test_what_is_no_number_of_tokens_or_dollars_is_unknown(subtests: pytest.Subt
             assert used_until_cut(Reckons(odd), REQUEST, HEARD) == kept
 
 
-def test_else_it_is_unknown_and_no_failure(subtests: pytest.Subtests) -> None:
+def test_missing_usage_report_is_unknown_without_failure(subtests: pytest.Subtests) -> None:
     cases = [object(), Reckons(None), Reckons(3), Reckons(ValueError("no idea")), ScriptedModel([])]
     for model in cases:
         with subtests.test(model=model):
             assert used_until_cut(model, REQUEST, HEARD) == UNKNOWN
 
 
-def test_a_providers_model_says_about_how_much_and_what_that_costs_where_there_is_a_price() -> None:
+def test_interrupted_provider_model_estimates_usage_and_cost_with_a_price() -> None:
     guess = about(REQUEST, HEARD)
     assert guess.input and guess.output and guess.estimated and guess.cost is None
     with LoopbackServer([]) as server:
@@ -136,5 +136,5 @@ def test_a_providers_model_says_about_how_much_and_what_that_costs_where_there_i
         assert used_until_cut(make_model(server.model("openai")), REQUEST, HEARD) == guess
 
 
-def test_a_simulated_model_counts_what_it_was_stopped_in_the_middle_of() -> None:
+def test_interrupted_simulated_model_counts_its_tokens() -> None:
     assert used_until_cut(make_model("simulated:disciplined?price=1000/2000"), REQUEST, HEARD).cost

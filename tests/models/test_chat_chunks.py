@@ -1,4 +1,4 @@
-"""The reader of chat chunks: calls whose fragments are marked oddly, arguments that are no plain JSON, thinking in tags."""
+"""The reader of chat chunks: oddly marked call fragments, arguments in invalid JSON, thinking in tags."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def test_a_call_without_any_mark_may_repeat_its_name() -> None:
     assert calls_of(*pieces) == (ToolCall("add", {"a": 1}),)
 
 
-def test_fragments_of_one_call_stay_one_whatever_their_marks(subtests: pytest.Subtests) -> None:
+def test_fragments_of_one_call_are_joined_for_any_marks(subtests: pytest.Subtests) -> None:
     for name, fragments in ONE.items():
         with subtests.test(name):
             assert calls_of(*fragments) == (ToolCall("add", {"a": 1}, "a"),)
 
 
-def test_fragments_without_a_mark_go_to_the_first_call_that_was_left_open(subtests: pytest.Subtests) -> None:
+def test_unmarked_fragments_belong_to_the_first_open_call(subtests: pytest.Subtests) -> None:
     begun = [fragment(None, "a", "add", '{"a":'), fragment(None, "b", "add", '{"a":')]
     rest = [fragment(None, None, None, piece) for piece in ("1", "}", "2}")]
     assert calls_of(*begun, *rest) == (ToolCall("add", {"a": 1}, "a"), ToolCall("add", {"a": 2}, "b"))
@@ -102,8 +102,8 @@ def test_fragments_without_a_mark_go_to_the_first_call_that_was_left_open(subtes
 
 def test_a_call_in_the_former_field_is_a_call() -> None:
     pieces = [{"name": "add", "arguments": '{"a"'}, {"arguments": ":1}"}]
-    _, one = read(*(chunk(function_call=piece) for piece in pieces), chunk("function_call"))
-    assert one.message.calls == (ToolCall("add", {"a": 1}),)
+    _, answer = read(*(chunk(function_call=piece) for piece in pieces), chunk("function_call"))
+    assert answer.message.calls == (ToolCall("add", {"a": 1}),)
 
 
 # Arguments
@@ -149,12 +149,12 @@ KEPT = [
 ]
 
 
-def test_arguments_that_can_be_read_in_one_way_are_read_so_and_the_reply_tells(subtests: pytest.Subtests) -> None:
+def test_arguments_with_one_reading_are_repaired_and_the_repair_recorded(subtests: pytest.Subtests) -> None:
     for name, text in MENDED.items():
         with subtests.test(name):
-            _, one = read(*calls(fragment(0, "a", "add", text)), chunk("tool_calls"))
-            assert one.message.calls == (ToolCall("add", {"a": 1}, "a"),)
-            (told,) = one.metadata[ARGUMENTS_MENDED]
+            _, answer = read(*calls(fragment(0, "a", "add", text)), chunk("tool_calls"))
+            assert answer.message.calls == (ToolCall("add", {"a": 1}, "a"),)
+            (told,) = answer.metadata[ARGUMENTS_MENDED]
             assert told.startswith("add: ") and len(told) > len("add: ")
     with subtests.test("a line break in a text"):
         assert calls_of(fragment(0, "a", "add", '{"a": "x\ny"}'))[0].arguments == {"a": "x\ny"}
@@ -171,11 +171,11 @@ def test_arguments_that_can_be_read_in_one_way_are_read_so_and_the_reply_tells(s
             assert calls_of(fragment(0, "a", "add", nothing))[0].arguments == {}
 
 
-def test_arguments_that_can_be_read_in_no_way_or_in_several_are_kept_to_be_refused(subtests: pytest.Subtests) -> None:
+def test_unreadable_or_ambiguous_arguments_are_kept_to_be_refused(subtests: pytest.Subtests) -> None:
     for text in KEPT:
         with subtests.test(text=text[:30]):
-            _, one = read(*calls(fragment(0, "a", "add", text)), chunk("tool_calls"))
-            assert not isinstance(one.message.calls[0].arguments, dict) and ARGUMENTS_MENDED not in one.metadata
+            _, answer = read(*calls(fragment(0, "a", "add", text)), chunk("tool_calls"))
+            assert not isinstance(answer.message.calls[0].arguments, dict) and ARGUMENTS_MENDED not in answer.metadata
 
 
 # Thinking in tags
@@ -200,15 +200,15 @@ TAGGED = {
 }
 
 
-def test_tags_at_the_start_are_thinking_if_asked_for_however_the_text_is_cut(subtests: pytest.Subtests) -> None:
+def test_leading_tags_are_thinking_on_request_however_split(subtests: pytest.Subtests) -> None:
     for text, (thought, said) in TAGGED.items():
         with subtests.test(text=text[:40]):
             cuts = [(), *combinations(range(1, len(text)), 2)] if len(text) < 30 else [(7,), tuple(range(1, len(text)))]
             for cut in cuts:
                 pieces = [text[start:end] for start, end in zip((0, *cut), (*cut, len(text)), strict=True)]
-                deltas, one = read(*(chunk(content=piece) for piece in pieces), chunk("stop"), tags=True)
+                deltas, answer = read(*(chunk(content=piece) for piece in pieces), chunk("stop"), tags=True)
                 parts = [Thinking(thought)] * bool(thought) + [Text(said)] * bool(said)
-                assert one.message == Message("assistant", tuple(parts))
+                assert answer.message == Message("assistant", tuple(parts))
                 assert "".join(delta.text for delta in deltas if isinstance(delta, ThinkingDelta)) == thought
                 assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == said
             assert read(chunk(content=text), chunk("stop"))[1].message.text == text
@@ -225,11 +225,11 @@ ENDED = {
 }
 
 
-def test_text_before_the_end_of_thinking_is_thinking_where_the_prompt_has_its_beginning(subtests: pytest.Subtests) -> None:
+def test_text_before_closing_tag_is_thinking_after_a_prompted_opening(subtests: pytest.Subtests) -> None:
     for text, (thought, said) in ENDED.items():
         with subtests.test(text):
-            _, one = read(*(chunk(content=letter) for letter in text), chunk("stop"), tags=True)
-            assert one.message.parts == (*[Thinking(thought)] * bool(thought), *[Text(said)] * bool(said))
+            _, answer = read(*(chunk(content=letter) for letter in text), chunk("stop"), tags=True)
+            assert answer.message.parts == (*[Thinking(thought)] * bool(thought), *[Text(said)] * bool(said))
             assert read(chunk(content=text), chunk("stop"))[1].message.text == text
 
 
@@ -244,19 +244,19 @@ THOUGHTS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_thinking_is_shown_in_whatever_form_it_comes(subtests: pytest.Subtests) -> None:
+def test_thinking_is_shown_in_any_form(subtests: pytest.Subtests) -> None:
     for name, delta in THOUGHTS.items():
         with subtests.test(name):
-            deltas, one = read(chunk(**delta), chunk(content=[{"type": "output_text", "text": "So"}]), chunk("stop"))
+            deltas, answer = read(chunk(**delta), chunk(content=[{"type": "output_text", "text": "So"}]), chunk("stop"))
             assert deltas == [ThinkingDelta("hm"), TextDelta("So")]
-            assert [part.text for part in one.message.parts if isinstance(part, Thinking | Text)] == ["hm", "So"]
+            assert [part.text for part in answer.message.parts if isinstance(part, Thinking | Text)] == ["hm", "So"]
 
 
-def test_pieces_of_a_block_of_thinking_are_joined_up_to_its_signature() -> None:
+def test_thinking_fragments_are_joined_up_to_their_signature() -> None:
     pieces = [{"thinking": "h"}, {"thinking": "m"}, {"thinking": "", "signature": "s"}, {"thinking": "So"}]
     blocks = [{"type": "thinking", **piece} for piece in pieces]
-    _, one = read(*(chunk(thinking_blocks=[block]) for block in blocks), chunk(content="So"), chunk("stop"))
-    (thinking, _) = one.message.parts
+    _, answer = read(*(chunk(thinking_blocks=[block]) for block in blocks), chunk(content="So"), chunk("stop"))
+    (thinking, _) = answer.message.parts
     kept = [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "thinking", "thinking": "So"}]
     assert thinking == Thinking("hmSo", {"compatible": {"thinking_blocks": kept}})
 
@@ -284,7 +284,7 @@ ERRORS: dict[str, tuple[Any, int | None]] = {
 }
 
 
-def test_an_error_keeps_its_words_wherever_it_stands(subtests: pytest.Subtests) -> None:
+def test_error_keeps_its_message_at_any_position(subtests: pytest.Subtests) -> None:
     for name, (sent, status) in ERRORS.items():
         with subtests.test(name):
             with pytest.raises(Refused) as refused:
@@ -295,7 +295,7 @@ def test_an_error_keeps_its_words_wherever_it_stands(subtests: pytest.Subtests) 
             assert found.status == status and found.transient is (status != 400)
 
 
-def test_a_reply_that_the_server_could_not_finish_is_no_reply() -> None:
+def test_unfinished_reply_of_the_server_is_an_error() -> None:
     for finish, status in {"error": None, "insufficient_system_resource": 503}.items():
         with pytest.raises(Refused) as refused:
             read(chunk(content="So"), chunk(finish))
@@ -334,13 +334,13 @@ USAGES: dict[str, tuple[list[Any], Usage]] = {
 }
 
 
-def test_usage_counts_wherever_it_stands(subtests: pytest.Subtests) -> None:
+def test_usage_counts_at_any_position(subtests: pytest.Subtests) -> None:
     for name, (chunks, usage) in USAGES.items():
         with subtests.test(name):
             assert read(*chunks)[1].usage == usage
 
 
-# Cuttings and faults
+# Splits and faults
 
 
 WHOLE = {
@@ -365,13 +365,13 @@ WHOLE = {
 
 
 def cut(draw: random.Random, text: str) -> list[str]:
-    """The text in random pieces."""
+    """Return the text in random pieces."""
     cuts = sorted(draw.randrange(len(text) + 1) for _ in range(draw.randrange(6)))
     return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
 
 def cuttings(draw: random.Random) -> Iterator[Any]:
-    """The chunks of `WHOLE`, cut at random: calls come one after the other or in turn, and are marked in one of four ways."""
+    """Return the chunks of `WHOLE`, split at random: calls sequential or interleaved, marked in one of four ways."""
     message = WHOLE["choices"][0]["message"]  # type: ignore[index]
     yield from (chunk(content=piece) for piece in cut(draw, message["content"]))
     marks = draw.choice(["index", "index and id", "id", "id once"])
@@ -397,14 +397,14 @@ def cuttings(draw: random.Random) -> Iterator[Any]:
     yield {"choices": [], "usage": COUNTS}
 
 
-def test_a_reply_is_the_same_however_it_was_cut() -> None:
+def test_reply_is_the_same_for_any_split() -> None:
     draw = random.Random(51)
     _, expected = read(*as_stream(WHOLE), tags=True)
     assert [call.id for call in expected.message.calls] == ["a", "b", "c"] and expected.message.text == "I add: 1 < 2."
     for _ in range(size(1_000, nightly=20_000)):
         chunks = list(cuttings(draw))
-        deltas, one = read(*chunks, tags=True)
-        assert (one.message, one.usage, one.stop_reason) == (expected.message, expected.usage, "tool_calls"), chunks
+        deltas, answer = read(*chunks, tags=True)
+        assert (answer.message, answer.usage, answer.stop_reason) == (expected.message, expected.usage, "tool_calls"), chunks
         assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == expected.message.text
 
 
@@ -423,7 +423,7 @@ END = len(b"".join(EVENTS[:-1])) - len(b"\n\n")
 
 
 class Broken(httpx2.AsyncByteStream):
-    """The first bytes of a stream; then the connection breaks, or closes in order."""
+    """Sends the first bytes of a stream; then the connection breaks, or closes normally."""
 
     def __init__(self, *data: bytes, breaks: bool) -> None:
         self._data, self._breaks = data, breaks
@@ -436,9 +436,7 @@ class Broken(httpx2.AsyncByteStream):
 
 
 @pytest.mark.parametrize("breaks", [True, False])
-def test_a_stream_cut_at_any_byte_is_the_whole_reply_or_an_error_that_is_tried_again(
-    breaks: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stream_cut_at_any_byte_is_whole_or_retried(breaks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[int] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -462,7 +460,7 @@ def test_a_stream_cut_at_any_byte_is_the_whole_reply_or_an_error_that_is_tried_a
     asyncio.run(ask_all())
 
 
-def test_a_message_that_came_whole_needs_no_reason_of_its_end() -> None:
+def test_whole_message_needs_no_stop_reason() -> None:
     message = {"role": "assistant", "content": "So"}
     for choice in ({"message": message}, {"message": message, "finish_reason": None}):
         assert read(*as_stream({"choices": [choice]}))[1].stop_reason == "stop"
@@ -470,7 +468,7 @@ def test_a_message_that_came_whole_needs_no_reason_of_its_end() -> None:
         read(*as_stream({"choices": [{"message": {"role": "assistant", "content": None}}]}))
 
 
-def test_a_stream_with_its_mark_of_the_end_needs_no_reason_if_all_can_be_read(subtests: pytest.Subtests) -> None:
+def test_stream_with_end_marker_needs_no_stop_reason_if_readable(subtests: pytest.Subtests) -> None:
     add = fragment(0, "a", "add", '{"a":1}')
     text = chunk(content="So")
     for name, chunks in {"text": [text], "a call": calls(add), "both": [text, *calls(add)]}.items():
@@ -490,7 +488,7 @@ def test_a_stream_with_its_mark_of_the_end_needs_no_reason_if_all_can_be_read(su
 
 @pytest.fixture
 def answer_with(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Reply]:
-    """Return the reply that a body of a stream is read as; it ends in order, or with ``breaks`` the connection breaks."""
+    """Return the reply read from a stream body that ends normally or, with ``breaks``, with a broken connection."""
     sent: list[Broken] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -546,7 +544,7 @@ FAILED_STREAMS = {
 }
 
 
-def test_an_error_in_a_stream_keeps_its_words_in_any_form(answer_with: Callable[..., Reply], subtests: pytest.Subtests) -> None:
+def test_error_in_a_stream_keeps_its_message_in_any_form(answer_with: Callable[..., Reply], subtests: pytest.Subtests) -> None:
     for (name, text), before in product(FAILED_STREAMS.items(), (b"", EVENTS[0])):
         with subtests.test(name, before=before), pytest.raises(ProviderTrouble, match="the model broke"):
             answer_with(before, text.encode())
@@ -559,7 +557,7 @@ def test_a_stream_without_its_end_is_cut_off(answer_with: Callable[..., Reply]) 
         answer_with(EVENTS[0][:40], breaks=True)
 
 
-def test_a_reply_that_ends_while_its_stream_stays_open_is_waited_for_no_longer() -> None:
+def test_finished_reply_does_not_wait_for_its_open_stream() -> None:
     async def chunks() -> AsyncGenerator[Any]:
         yield chunk("stop", content="So")
         yield {"choices": [], "usage": COUNTS}
@@ -577,7 +575,7 @@ def test_a_reply_that_ends_while_its_stream_stays_open_is_waited_for_no_longer()
     assert clock.now - Clock().now == AFTER_THE_END and reading.reply().usage == Usage(100, 10)
 
 
-def test_a_stream_without_an_event_is_read_as_the_json_that_it_is(answer_with: Callable[..., Reply]) -> None:
+def test_stream_without_events_is_read_as_json(answer_with: Callable[..., Reply]) -> None:
     whole = {"choices": [{"message": {"content": "So"}, "finish_reason": "stop"}], "usage": COUNTS}
     assert answer_with(json.dumps(whole, indent=1).encode()).message.text == "So"
     with pytest.raises(ProviderTrouble, match="slots are busy"):

@@ -1,4 +1,4 @@
-"""What a name that a file holds may choose, and what the person's word is."""
+"""Destinations chosen by a model name from a file, and the person's permission."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAR = "https://far.example"
 
 @pytest.fixture(autouse=True)
 def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A person who has three keys and has allowed nothing; their own folder."""
+    """Folder of a person with three keys and no permissions yet."""
     monkeypatch.setattr(allowed_urls, "_allowed_here", set())
     for variable in ("AGENTNB_ALLOW_URLS", *settings.URL_VARIABLES.values()):
         monkeypatch.delenv(variable, raising=False)
@@ -36,7 +36,7 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def goes_to(name: str) -> tuple[str | None, str]:
-    """Where the calls of a model go that a file names, and the variable whose key goes with them."""
+    """Return the URL and key variable of a model named by a file."""
     model = make_model(FileModelName(name))
     assert isinstance(model, RemoteModel)
     endpoint = model._endpoint
@@ -44,10 +44,10 @@ def goes_to(name: str) -> tuple[str | None, str]:
 
 
 def refused(name: str) -> list[str]:
-    """What the person would have to allow for a model that a file names."""
+    """Return the permission required for a model named by a file."""
     with pytest.raises(UrlNotAllowed) as caught:
         make_model(FileModelName(name))
-    return [str(one) for one in caught.value.destinations]
+    return [str(destination) for destination in caught.value.destinations]
 
 
 def test_file_may_name_usual_servers_and_keyless_local_ones(subtests: pytest.Subtests) -> None:
@@ -81,7 +81,7 @@ def test_file_may_name_no_other_address_and_no_key(subtests: pytest.Subtests) ->
         with subtests.test(name):
             settings._held.asked_for.clear()
             assert refused(name) == [missing]
-            assert not settings._held.asked_for, "no key is searched for before the person has spoken"
+            assert not settings._held.asked_for, "no key is looked up before the person allows it"
 
 
 def test_ambiguous_address_is_refused_only_from_a_file() -> None:
@@ -101,9 +101,7 @@ def test_the_urls_of_the_environment_are_the_persons_word(monkeypatch: pytest.Mo
     assert refused(f"anthropic:m?url={FAR}") == [f"{FAR}&key=ANTHROPIC_API_KEY"]
 
 
-def test_each_word_of_the_person_allows_that_pair_only(
-    person: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
-) -> None:
+def test_each_permission_allows_its_pair_only(person: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     def in_environment(text: str) -> None:
         monkeypatch.setenv("AGENTNB_ALLOW_URLS", f"https://other.example,nonsense\n{text}")
 
@@ -125,7 +123,7 @@ def test_each_word_of_the_person_allows_that_pair_only(
         (person / FILE).unlink(missing_ok=True)
 
 
-def test_key_goes_to_this_machine_if_the_person_allowed() -> None:
+def test_key_is_sent_to_this_machine_if_allowed() -> None:
     allow_urls(["http://localhost:4000&key=ANTHROPIC_API_KEY"])
     assert goes_to("anthropic:m?url=http://localhost:4000") == ("http://localhost:4000", "ANTHROPIC_API_KEY")
     assert goes_to("anthropic:m?url=http://localhost:4001") == ("http://localhost:4001", "")
@@ -160,13 +158,13 @@ def test_answer_is_kept_in_a_private_file_of_the_person(person: Path) -> None:
     with_consent(lambda: check_destinations(names), None)
     assert (person / FILE).read_text("utf-8").split() == [f"{FAR}&key=MY_KEY", "https://b.example"]
     assert asked == [question(read_destination(f"{FAR}&key=MY_KEY")), question(read_destination("https://b.example"))]
-    assert [one.name for one in person.iterdir()] == [FILE]
+    assert [path.name for path in person.iterdir()] == [FILE]
     if os.name == "posix":
         assert stat.S_IMODE((person / FILE).stat().st_mode) == 0o600
         assert stat.S_IMODE(person.stat().st_mode) == 0o700
 
 
-def test_who_declines_or_is_not_there_gets_the_error(person: Path) -> None:
+def test_declined_or_unanswered_question_raises_the_error(person: Path) -> None:
     name = FileModelName(f"compatible:m?url={FAR}")
     for ask in (None, lambda question: "no\n", lambda question: ""):
         with pytest.raises(UrlNotAllowed):

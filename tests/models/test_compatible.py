@@ -1,4 +1,4 @@
-"""``compatible:`` and ``ollama:``: only the fields that all servers know, and patience with what they answer."""
+"""``compatible:`` and ``ollama:``: only universal fields in requests, and tolerance for replies."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ FIELDS = {
     "stop",
     "response_format",
 }
-"""That Ollama, vLLM and llama.cpp know."""
+"""Fields known to Ollama, vLLM and llama.cpp."""
 ROLES = {"system", "user", "assistant", "tool"}
 
 
 # The request
 
 
-def test_only_fields_are_sent_that_all_servers_know(subtests: pytest.Subtests) -> None:
+def test_only_universally_known_fields_are_sent(subtests: pytest.Subtests) -> None:
     for name, provider in {"compatible": COMPATIBLE, "ollama": OLLAMA}.items():
         with subtests.test(name):
             everything = {
@@ -70,7 +70,7 @@ def test_only_fields_are_sent_that_all_servers_know(subtests: pytest.Subtests) -
             assert set(wire(provider, stream=False)) == {"model", "messages"}
 
 
-def test_what_a_run_sends_is_taken_by_a_server_that_knows_little(subtests: pytest.Subtests) -> None:
+def test_minimal_server_accepts_the_requests_of_a_run(subtests: pytest.Subtests) -> None:
     for name, provider in {"compatible": COMPATIBLE, "ollama": OLLAMA}.items():
         with subtests.test(name):
             for request in requests_of_a_run():
@@ -80,18 +80,18 @@ def test_what_a_run_sends_is_taken_by_a_server_that_knows_little(subtests: pytes
                 assert all(isinstance(message["content"], str | None) for message in body["messages"])
 
 
-def test_what_only_some_servers_know_is_sent_only_if_it_is_asked_for() -> None:
+def test_optional_fields_are_sent_only_on_request() -> None:
     asked = wire(COMPATIBLE, tools=(ADD,), effort="low", settings={"tool_choice": "required"})
     assert set(asked) - FIELDS == {"reasoning_effort", "tool_choice"}
 
 
-def test_a_reply_without_calls_is_asked_for_without_tools_for_not_every_server_knows_that_choice() -> None:
+def test_reply_without_calls_is_requested_without_tools() -> None:
     asked = wire(COMPATIBLE, tools=(ADD,), settings={"tool_choice": "none"})
     assert not {"tools", "tool_choice"} & set(asked)
     assert wire(OPENAI, tools=(ADD,), settings={"tool_choice": "none"})["tool_choice"] == "none"
 
 
-def test_thinking_goes_back_in_its_field_beside_calls_and_elsewhere_if_asked(subtests: pytest.Subtests) -> None:
+def test_thinking_returns_in_its_field_beside_calls_or_on_request(subtests: pytest.Subtests) -> None:
     for field in ["reasoning", "reasoning_content"]:
         with subtests.test(field):
             said = reply(COMPATIBLE, chunk(**{field: "hm"}), chunk("stop", content="So.")).message
@@ -104,7 +104,7 @@ def test_thinking_goes_back_in_its_field_beside_calls_and_elsewhere_if_asked(sub
             assert field not in wire(COMPATIBLE, *called, echo=False)["messages"][1]
 
 
-def test_what_a_server_adds_to_a_call_goes_back_to_such_a_server_and_to_no_other() -> None:
+def test_server_additions_to_a_call_return_only_to_such_servers() -> None:
     given = {**fragment(0, "a", "add", '{"a":1}'), "extra_content": {"google": {"thought_signature": "s"}}, "type": "function"}
     said = reply(COMPATIBLE, *calls(given), chunk("tool_calls")).message
     conversation = (user("Go"), said, results(result(1, "1")))
@@ -112,7 +112,7 @@ def test_what_a_server_adds_to_a_call_goes_back_to_such_a_server_and_to_no_other
     assert "extra_content" not in wire(OPENAI, *conversation)["messages"][1]["tool_calls"][0]
 
 
-def test_a_model_that_sees_gets_pictures() -> None:
+def test_vision_model_gets_pictures() -> None:
     body = wire(COMPATIBLE, user("See", PNG), assistant(call(1)), results(result(1, PNG)), images=True)
     assert body["messages"][0]["content"][1]["type"] == body["messages"][3]["content"][1]["type"] == "image_url"
     assert not COMPATIBLE.sees and not OLLAMA.sees
@@ -151,15 +151,15 @@ FRAGMENTS = {
 }
 
 
-def test_calls_are_told_apart_by_index_and_id(subtests: pytest.Subtests) -> None:
+def test_calls_are_distinguished_by_index_and_id(subtests: pytest.Subtests) -> None:
     for (name, fragments), together in product(FRAGMENTS.items(), [False, True]):
         with subtests.test(name, together=together):
             chunks = [chunk(tool_calls=fragments)] if together else calls(*fragments)
-            one = reply(COMPATIBLE, *chunks, chunk("tool_calls"))
-            assert one.message.calls == (ToolCall("add", {"a": 1}, "a"), ToolCall("add", {"a": 2}, "b"))
+            answer = reply(COMPATIBLE, *chunks, chunk("tool_calls"))
+            assert answer.message.calls == (ToolCall("add", {"a": 1}, "a"), ToolCall("add", {"a": 2}, "b"))
 
 
-def test_calls_without_ids_are_told_apart_by_their_names_and_ends(subtests: pytest.Subtests) -> None:
+def test_calls_without_ids_are_separated_by_names_and_ends(subtests: pytest.Subtests) -> None:
     cases = {
         "whole": [fragment(None, None, "add", '{"a":1}'), fragment(None, None, "add", '{"a":2}')],
         "objects": [fragment(None, None, "add", {"a": 1}), fragment(None, None, "add", {"a": 2})],
@@ -176,17 +176,17 @@ def test_calls_without_ids_are_told_apart_by_their_names_and_ends(subtests: pyte
     }
     for name, fragments in cases.items():
         with subtests.test(name):
-            one = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
-            assert one.message.calls == (ToolCall("add", {"a": 1}), ToolCall("add", {"a": 2})), "the loop gives the ids"
+            answer = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
+            assert answer.message.calls == (ToolCall("add", {"a": 1}), ToolCall("add", {"a": 2})), "the loop gives the ids"
 
 
-def test_a_name_begins_a_call_where_there_is_neither_index_nor_id() -> None:
+def test_name_starts_a_call_without_index_and_id() -> None:
     named = calls(fragment(name="now"), fragment(name="now"), fragment(name="add", arguments='{"a":1}'))
-    one = reply(COMPATIBLE, *named, chunk("stop"))
-    assert one.message.calls == (ToolCall("now"), ToolCall("now"), ToolCall("add", {"a": 1}))
+    answer = reply(COMPATIBLE, *named, chunk("stop"))
+    assert answer.message.calls == (ToolCall("now"), ToolCall("now"), ToolCall("add", {"a": 1}))
 
 
-def test_calls_that_were_given_one_id_stay_two() -> None:
+def test_calls_sharing_an_id_stay_two() -> None:
     function = {"name": "add", "arguments": '{"a":1}'}
     whole = {"choices": [{"message": {"tool_calls": [{"id": "x", "function": function}] * 2}, "finish_reason": "stop"}]}
     for chunks in (
@@ -196,17 +196,17 @@ def test_calls_that_were_given_one_id_stay_two() -> None:
         assert reply(COMPATIBLE, *chunks).message.calls == (ToolCall("add", {"a": 1}, "x"),) * 2
 
 
-def test_an_end_of_a_call_that_repeats_its_name_begins_none() -> None:
+def test_call_end_repeating_its_name_starts_no_call() -> None:
     chunks = calls(fragment(0, "a", "add", '{"a":1}'), fragment(0, None, "add", ""), fragment(0, None, "add"))
     assert reply(COMPATIBLE, *chunks, chunk("stop")).message.calls == (ToolCall("add", {"a": 1}, "a"),)
 
 
-def test_a_call_without_a_name_or_a_function_is_kept_for_the_loop_to_refuse() -> None:
-    one = reply(COMPATIBLE, *calls({"index": 0, "id": "a"}), chunk("tool_calls"))
-    assert one.message.calls == (ToolCall("", {}, "a"),)
+def test_call_without_name_or_function_is_left_to_the_loop() -> None:
+    answer = reply(COMPATIBLE, *calls({"index": 0, "id": "a"}), chunk("tool_calls"))
+    assert answer.message.calls == (ToolCall("", {}, "a"),)
 
 
-def test_a_stream_that_does_not_say_why_it_ends_was_cut_off(subtests: pytest.Subtests) -> None:
+def test_stream_without_a_stop_reason_was_cut_off(subtests: pytest.Subtests) -> None:
     cases = [
         [],
         [chunk(role="assistant")],
@@ -221,10 +221,10 @@ def test_a_stream_that_does_not_say_why_it_ends_was_cut_off(subtests: pytest.Sub
                 read(provider, chunks)
 
 
-def test_thinking_that_comes_under_both_names_counts_once() -> None:
-    deltas, one = read(COMPATIBLE, [chunk(reasoning="hm", reasoning_content="hm"), chunk(content="a"), chunk("stop")])
+def test_thinking_under_both_names_counts_once() -> None:
+    deltas, answer = read(COMPATIBLE, [chunk(reasoning="hm", reasoning_content="hm"), chunk(content="a"), chunk("stop")])
     assert deltas == [ThinkingDelta("hm"), TextDelta("a")]
-    assert one.message.parts[0] == Thinking("hm", {"compatible": {"reasoning_content": None}})
+    assert answer.message.parts[0] == Thinking("hm", {"compatible": {"reasoning_content": None}})
 
 
 def test_text_may_come_as_a_list_of_parts() -> None:
@@ -233,17 +233,17 @@ def test_text_may_come_as_a_list_of_parts() -> None:
 
 
 def test_another_name_begins_another_call() -> None:
-    """With one index for all and no ids, the first would be run with the arguments of the second."""
+    """With one shared index and no ids, the first call would run with the arguments of the second."""
     given = [fragment(0, None, "delete_old", ""), fragment(0, None, "list_new", '{"days": 365}')]
     for fragments in (given, [given[0], fragment(0, None, "list_new", ""), fragment(0, None, None, '{"days": 365}')]):
-        one = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
-        assert one.message.calls == (ToolCall("delete_old"), ToolCall("list_new", {"days": 365}))
+        answer = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
+        assert answer.message.calls == (ToolCall("delete_old"), ToolCall("list_new", {"days": 365}))
 
 
-def test_a_name_that_comes_with_each_piece_begins_no_call() -> None:
+def test_name_repeated_in_each_fragment_starts_no_call() -> None:
     for pieces in (['{"a":', ' {"b": 1}', "}", " "], ['{"a":', "{", '"b": 1}', "}", ""], ['{"a": "x}', '{y"', "}"]):
-        one = reply(COMPATIBLE, *calls(*(fragment(0, None, "add", piece) for piece in pieces)), chunk("tool_calls"))
-        assert one.message.calls == (ToolCall("add", json.loads("".join(pieces))),)
+        answer = reply(COMPATIBLE, *calls(*(fragment(0, None, "add", piece) for piece in pieces)), chunk("tool_calls"))
+        assert answer.message.calls == (ToolCall("add", json.loads("".join(pieces))),)
 
 
 def test_pieces_are_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,6 +257,6 @@ def test_pieces_are_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) ->
     for piece in ("x", "{", "}", "}{"):
         looked.clear()
         fragments = [fragment(0, "a", "add", text) for text in ('{"a": "', *list(piece) * 500, '"}')]
-        one = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
-        assert one.message.calls == (ToolCall("add", {"a": piece * 500}, "a"),)
+        answer = reply(COMPATIBLE, *calls(*fragments), chunk("tool_calls"))
+        assert answer.message.calls == (ToolCall("add", {"a": piece * 500}, "a"),)
         assert len(looked) <= MAX_LOOKS + 1

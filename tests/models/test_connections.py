@@ -1,4 +1,4 @@
-"""The connections to providers: whose they are, and when they end."""
+"""Connections to providers: ownership and lifetime."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Client:
 
 
 class Library:
-    """Hands out clients and remembers them."""
+    """Creates clients and records them."""
 
     def __init__(self) -> None:
         self.clients: list[Client] = []
@@ -64,7 +64,7 @@ class Library:
 
 
 async def clients(library: Library, *endpoints: Endpoint) -> list[Client]:
-    return [await client_of(one, library) for one in endpoints]
+    return [await client_of(endpoint, library) for endpoint in endpoints]
 
 
 def test_a_loop_has_one_client_for_each_place_and_key() -> None:
@@ -108,7 +108,7 @@ def test_calls_that_begin_at_once_share_one_client() -> None:
     assert len(asyncio.run(at_once())) == 1
 
 
-def test_a_loop_that_has_ended_is_forgotten() -> None:
+def test_ended_loop_is_forgotten() -> None:
     async def loop_of() -> weakref.ref[asyncio.AbstractEventLoop]:
         await client_of(HERE, Library())
         return weakref.ref(asyncio.get_running_loop())
@@ -118,7 +118,7 @@ def test_a_loop_that_has_ended_is_forgotten() -> None:
     assert known() is None
 
 
-def test_a_loop_that_did_not_end_in_order_is_forgotten() -> None:
+def test_abnormally_ended_loop_is_forgotten() -> None:
     library = Library()
     loop = asyncio.new_event_loop()
     loop.run_until_complete(client_of(HERE, library))
@@ -137,7 +137,7 @@ def test_an_account_has_one_limiter() -> None:
     assert limiter_of(HERE) is not limiter_of(Endpoint("anthropic", HERE.url, None))
 
 
-# What a client sends, and what not
+# Headers and secrets of a client
 
 SECRET = "own-never-to-be-seen-0123456789"
 KEY = Key("MY_KEY", SECRET, "here")
@@ -153,13 +153,13 @@ FOR_THE_PROVIDER = {
 
 
 def headers_of(provider: str, url: str | None) -> dict[str, str]:
-    """What a client for this place sends with each request, by names in small letters."""
+    """Return the headers of each request of a client, by lower-case name."""
     client = REMOTE[provider].sdk.client(url, KEY, 1.0)
     options = (anthropic if provider == "anthropic" else openai)._models.FinalRequestOptions
     return dict(client._build_request(options.construct(method="post", url="/x")).headers.items())
 
 
-def test_what_the_environment_has_for_the_provider_is_not_sent_to_others(subtests: pytest.Subtests) -> None:
+def test_provider_environment_settings_are_not_sent_to_other_servers(subtests: pytest.Subtests) -> None:
     for provider in FORMATS:
         with subtests.test(provider), pytest.MonkeyPatch.context() as monkeypatch:
             for variable, text in FOR_THE_PROVIDER.items():
@@ -179,13 +179,13 @@ def test_what_the_environment_has_for_the_provider_is_not_sent_to_others(subtest
                 assert not [one for one in (*mine, "Bearer of-the-boss") if one in sent]
 
 
-def test_servers_of_others_get_the_key_of_anthropic_in_the_old_header_too() -> None:
+def test_foreign_servers_get_the_anthropic_key_in_both_headers() -> None:
     others, own = headers_of("anthropic", OTHERS_URL), headers_of("anthropic", None)
     assert others["x-api-key"] == SECRET and others["authorization"] == own["authorization"] == f"Bearer {SECRET}"
     assert "x-api-key" not in own and "x-api-key" not in headers_of("anthropic", "https://api.anthropic.com/")
 
 
-def test_servers_on_this_machine_are_asked_without_the_proxy(subtests: pytest.Subtests) -> None:
+def test_local_servers_bypass_the_proxy(subtests: pytest.Subtests) -> None:
     for wire in FORMATS:
         with subtests.test(wire), pytest.MonkeyPatch.context() as monkeypatch:
             for variable in PROXIES:
@@ -193,13 +193,15 @@ def test_servers_on_this_machine_are_asked_without_the_proxy(subtests: pytest.Su
             with LoopbackServer(["Here."]) as server:
                 assert asyncio.run(reply_of(quick(server.model(wire)))).message.text == "Here."
             other = REMOTE[wire].sdk.client(OTHERS_URL, KEY, 1.0)
-            assert any(one is not None for one in other._client._mounts.values())  # others are asked through it
+            assert any(
+                transport is not None for transport in other._client._mounts.values()
+            )  # other servers are reached through it
 
 
-# What cannot be made
+# Impossible clients
 
 
-def test_an_environment_that_lets_no_client_be_made_is_said_once_without_a_secret(subtests: pytest.Subtests) -> None:
+def test_environment_preventing_a_client_is_reported_once_without_secrets(subtests: pytest.Subtests) -> None:
     cases = [
         ("ALL_PROXY", "socks5://me:never@127.0.0.1:9", "socksio"),
         ("HTTPS_PROXY", "gopher://me:never@127.0.0.1:9", "proxy"),
@@ -263,7 +265,7 @@ async def ten_at_once(model: RemoteModel) -> list[str]:
     return [reply.message.text for reply in replies]
 
 
-def test_calls_of_one_loop_use_a_connection_again(subtests: pytest.Subtests) -> None:
+def test_calls_of_one_loop_reuse_a_connection(subtests: pytest.Subtests) -> None:
     for wire in FORMATS:
         with subtests.test(wire):
             threads: list[int] = []
@@ -273,7 +275,7 @@ def test_calls_of_one_loop_use_a_connection_again(subtests: pytest.Subtests) -> 
 
 
 def answered_by(threads: list[int]) -> Callable[[Any], str]:
-    """A line that notes the thread in which it is said: each connection has one of its own."""
+    """Return a line that records its thread: each connection has its own."""
     return lambda body: threads.append(threading.get_ident()) or "Here."
 
 
@@ -283,7 +285,7 @@ async def five_in_turn(model: RemoteModel) -> None:
 
 
 async def streamed(agent: Agent, until: str = "") -> None:
-    """Listens to a run, up to the first event of this name if one is given."""
+    """Stream a run, optionally only up to the first event of this name."""
     async for event in agent.stream("go"):
         if type(event).__name__ == until:
             break
@@ -296,10 +298,10 @@ WAYS: dict[str, Callable[[Agent], Any]] = {
     "stream": lambda agent: asyncio.run(streamed(agent)),
     "left early": lambda agent: asyncio.run(streamed(agent, "RoundFinished")),
 }
-"""How an agent is set to work, and the text of the run where there is one."""
+"""Ways to start an agent; each returns the text of the run, if any."""
 
 
-def test_no_connection_stays_open_whichever_way_an_agent_is_set_to_work(subtests: pytest.Subtests) -> None:
+def test_no_connection_stays_open_after_any_kind_of_run(subtests: pytest.Subtests) -> None:
     for wire, how in product(FORMATS, WAYS):
         with subtests.test(wire=wire, how=how):
             before = set(threading.enumerate())
@@ -307,13 +309,13 @@ def test_no_connection_stays_open_whichever_way_an_agent_is_set_to_work(subtests
             with LoopbackServer(script) as server:
                 text = WAYS[how](Agent(server.model(wire), tools=[add], todos=False))
                 assert text == (None if how in ("stream", "left early") else "It is 3.")
-                wait_until(lambda before=before: [one.name for one in threads_since(before)] == [LISTENS])
+                wait_until(lambda before=before: [thread.name for thread in threads_since(before)] == [LISTENS])
             gc.collect()  # a connection that is still open would warn now, and warnings are errors
 
 
 def threads_since(before: set[threading.Thread]) -> list[threading.Thread]:
-    """Threads of ours: one in which a run's loop runs, one in which the server listens, and one for each connection."""
-    return [one for one in set(threading.enumerate()) - before if one.name in ("agentnb", LISTENS)]
+    """Return our new threads: the loop of a run, the server listener, and each connection."""
+    return [thread for thread in set(threading.enumerate()) - before if thread.name in ("agentnb", LISTENS)]
 
 
 SCRIPT = """
@@ -335,10 +337,10 @@ for wire in WIRES:
 @pytest.mark.nightly("by day connections are closed with their loop")
 @pytest.mark.slow("a script in a Python of its own, with the libraries of the providers")
 def test_a_script_ends_without_a_word_of_warning() -> None:
-    """Takes over 2 s: in a Python of its own, which imports the libraries of all providers."""
+    """Takes over 2 s: a separate Python imports the libraries of all providers."""
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", SCRIPT.replace("WIRES", repr(FORMATS))]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    # Of steps that took long asyncio tells in this mode: importing a library on a busy machine is one.
+    # In this mode asyncio reports slow steps, such as importing a library on a busy machine.
     told = [line for line in done.stderr.splitlines() if not line.startswith("Executing <Task")]
     assert (done.stdout.split(), told, done.returncode) == (list(FORMATS), [], 0)
 

@@ -1,4 +1,4 @@
-"""``AGENT_MAX_TOKENS``: how long a reply may be where the name of the model does not say it."""
+"""``AGENT_MAX_TOKENS``: the default reply limit for model names without one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIELD = {
     **dict.fromkeys(("vllm", "lmstudio", "llamacpp", "mlx"), "max_tokens"),
     **dict.fromkeys(("groq", "azure"), "max_completion_tokens"),
 }
-"""What each wire calls it."""
+"""The name of the limit on each wire."""
 
 HELLO = Request("", (user("Hello."),))
 
@@ -50,7 +50,7 @@ def test_each_provider_has_its_field() -> None:
 
 
 @pytest.mark.req("R2.15")
-def test_the_variable_counts_where_the_name_says_nothing(subtests: pytest.Subtests) -> None:
+def test_variable_applies_if_the_name_sets_no_limit(subtests: pytest.Subtests) -> None:
     for provider in REMOTE:
         with subtests.test(provider), pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setenv("AGENT_MAX_TOKENS", "4096")
@@ -61,7 +61,7 @@ def test_the_variable_counts_where_the_name_says_nothing(subtests: pytest.Subtes
 
 
 @pytest.mark.req("R2.15", "R2.16")
-def test_without_it_or_with_a_bad_one_all_stays_as_the_model_has_it(subtests: pytest.Subtests) -> None:
+def test_missing_or_invalid_default_leaves_the_model_limit(subtests: pytest.Subtests) -> None:
     for provider, said in product(REMOTE, [None, "", "many", "0", "-1", "2000000"]):
         with subtests.test(provider=provider, said=said), pytest.MonkeyPatch.context() as monkeypatch:
             if said is not None:
@@ -72,7 +72,7 @@ def test_without_it_or_with_a_bad_one_all_stays_as_the_model_has_it(subtests: py
 
 
 @pytest.mark.req("R2.15")
-def test_what_may_be_thought_comes_on_top(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thinking_tokens_are_added_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_MAX_TOKENS", "4096")
     body = sent("anthropic:m-1?thinking=8000")
     assert body["max_tokens"] == 12_096 > body["thinking"]["budget_tokens"] == 8000
@@ -80,7 +80,7 @@ def test_what_may_be_thought_comes_on_top(monkeypatch: pytest.MonkeyPatch) -> No
     assert sent("anthropic:m-1?thinking=8000&max_tokens=9000")["max_tokens"] == 9000
 
 
-def test_a_model_that_was_made_keeps_its_limit_and_tells_it_in_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_created_model_keeps_its_limit_and_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_MAX_TOKENS", "4096")
     model = remote_model("openai:m-1")
     monkeypatch.setenv("AGENT_MAX_TOKENS", "50")
@@ -89,13 +89,13 @@ def test_a_model_that_was_made_keeps_its_limit_and_tells_it_in_its_name(monkeypa
     assert make_model(model.name).name == model.name
 
 
-def test_what_would_be_sent_is_shown_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wire_form_includes_the_default_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_MAX_TOKENS", "4096")
     shown = wire_form("anthropic:m-1", HELLO)
     assert shown is not None and json.loads(shown)["max_tokens"] == 4096
 
 
-def test_it_is_nothing_to_models_that_are_no_providers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_without_a_provider_ignore_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_MAX_TOKENS", "4096")
     check_model("simulated:disciplined")
     assert make_model("simulated:disciplined").name == "simulated:disciplined"

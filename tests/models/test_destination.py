@@ -1,4 +1,4 @@
-"""Destinations: which addresses are of this machine, and which are read at all."""
+"""Destinations: local addresses, and valid ones."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ELSEWHERE = {
 }
 
 
-def test_only_loopback_as_it_is_written_is_of_this_machine(subtests: pytest.Subtests) -> None:
+def test_only_literal_loopback_addresses_are_local(subtests: pytest.Subtests) -> None:
     for url in OF_THIS_MACHINE:
         with subtests.test(url):
             assert is_local(url)
@@ -73,7 +73,7 @@ def test_only_loopback_as_it_is_written_is_of_this_machine(subtests: pytest.Subt
             assert not is_local(other)
 
 
-def test_urls_that_libraries_may_read_differently_are_refused(subtests: pytest.Subtests) -> None:
+def test_ambiguous_urls_are_refused(subtests: pytest.Subtests) -> None:
     tricks = ("user", "user and password", "backslash", "fragment", "query", "percent", "blank", "newline", "empty port")
     for name in (*tricks, "full-width letters", "full-width dot", "Kelvin sign", "other scheme", "no scheme", "nothing"):
         with subtests.test(name), pytest.raises(SettingsError, match="ambiguous"):
@@ -92,7 +92,7 @@ def test_scheme_host_port_and_variable_make_the_destination() -> None:
     assert not destination_of("https://a.example").covers(own)
 
 
-def test_a_destination_is_written_as_it_is_read(subtests: pytest.Subtests) -> None:
+def test_destination_is_written_as_read(subtests: pytest.Subtests) -> None:
     for text in ("http://a.example", "https://a.example:8443&key=MY_KEY", "http://[::1]:1&key=A_B", "http://a.example&key=K_1"):
         with subtests.test(text):
             assert str(read_destination(text)) == text
@@ -108,7 +108,7 @@ def test_text_that_is_not_a_url_is_refused_unrepeated(subtests: pytest.Subtests)
 
 @examples(200)
 @given(st.text("htps:/@\\.#?&[]%:0127abcLO \n\t\u212a\uff0e", min_size=1, max_size=14), st.booleans())
-def test_the_client_calls_the_host_that_was_read(text: str, secure: bool) -> None:
+def test_client_calls_the_parsed_host(text: str, secure: bool) -> None:
     url = f"http{'s' if secure else ''}://{text}"
     try:
         destination = destination_of(url)
@@ -123,6 +123,6 @@ def test_the_client_calls_the_host_that_was_read(text: str, secure: bool) -> Non
     assert (called.scheme, host, called.port or PORTS[called.scheme]) == destination[:3]
 
 
-def test_a_name_of_a_file_stays_one_in_another_process() -> None:
+def test_name_from_a_file_stays_so_in_another_process() -> None:
     name = FileModelName("compatible:m?url=http://a.example")
     assert type(pickle.loads(pickle.dumps(name))) is FileModelName and name == str(name)

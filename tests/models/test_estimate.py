@@ -1,4 +1,4 @@
-"""Token counts where nobody has counted."""
+"""Estimated token counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_an_english_text_is_about_four_characters_a_token() -> None:
     assert len(text) / 5 < tokens_of_text(text) < len(text) / 3
 
 
-def test_nothing_is_no_token() -> None:
+def test_empty_text_has_no_tokens() -> None:
     assert (tokens_of_text(""), tokens_of_tools(())) == (0, 0)
 
 
@@ -32,7 +32,7 @@ def test_a_request_is_the_sum_of_its_parts() -> None:
     assert tokens_of_tools((replace(tools[0], effects=("network", "write")),)) == tokens_of_tools(tools)  # they are not sent
 
 
-def test_a_picture_in_a_result_counts_the_same_however_many_bytes_it_has() -> None:
+def test_picture_in_a_result_counts_the_same_at_any_size() -> None:
     small, large = (
         Message("tool", (ToolResult("c", "look", (Text("see"), Image("image/png", b"x" * size))),)) for size in (10, 100_000)
     )

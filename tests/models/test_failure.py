@@ -1,4 +1,4 @@
-"""What the errors of providers, and of the way to them, mean."""
+"""The meaning of provider and connection errors."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ MEANT: dict[int, type[ModelError]] = {
     504: ProviderTimedOut,
     505: RequestRefused,
 }
-"""What a status means; others below 500 are refusals, and those from 500 on trouble."""
+"""Errors by status; other statuses below 500 are refusals, from 500 on trouble."""
 TRANSIENT = {408, 429, *range(500, 600)} - {501, 505}
 SDKS = {"anthropic": anthropic, "openai": openai}
 
@@ -94,14 +94,14 @@ def kinds_of(kind: type) -> Iterator[type]:
 
 
 def load_all(package: Any) -> None:
-    """Import what declares errors: some of them hide in modules that nobody has imported yet."""
+    """Import all modules that declare errors."""
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if found.name.rpartition(".")[2].endswith(("_error", "_errors", "_exceptions")):
             import_module(found.name)
 
 
 def library_error(kind: type, status: int) -> Any:
-    """An exception of this class, as the library would raise it."""
+    """Return an exception of this class, as raised by the library."""
     answer = httpx2.Response(status, request=ASKED)
     for how in (
         lambda: kind("No.", response=answer, body={"error": {"type": "some_error", "message": "No."}}),
@@ -125,7 +125,7 @@ def library_error(kind: type, status: int) -> Any:
 
 @cache
 def status_kinds() -> list[tuple[str, Any]]:
-    """The classes of the errors with a status, each with its provider."""
+    """Return the error classes with a status, each with its provider."""
     for package in SDKS.values():
         load_all(package)
     return [(name, kind) for name, sdk in SDKS.items() for kind in dict.fromkeys(kinds_of(sdk.APIStatusError))]
@@ -133,14 +133,14 @@ def status_kinds() -> list[tuple[str, Any]]:
 
 @cache
 def other_kinds() -> list[tuple[str, Any]]:
-    """The same of all others."""
+    """Return all other error classes, each with its provider."""
     known = status_kinds()
     every = [(name, kind) for name, sdk in SDKS.items() for kind in dict.fromkeys(kinds_of(sdk.APIError))]
     return [one for one in every if one not in known]
 
 
 @pytest.mark.req("R2.40")
-def test_every_error_of_a_status_that_a_library_has_is_mapped(subtests: pytest.Subtests) -> None:
+def test_every_status_error_of_a_library_is_mapped(subtests: pytest.Subtests) -> None:
     for provider, kind in status_kinds():
         with subtests.test(provider=provider, kind=kind):
             own = getattr(kind, "status_code", None)
@@ -150,7 +150,7 @@ def test_every_error_of_a_status_that_a_library_has_is_mapped(subtests: pytest.S
                 assert found.transient is (status in TRANSIENT)
 
 
-def test_every_other_error_of_an_api_that_a_library_has_is_mapped(subtests: pytest.Subtests) -> None:
+def test_every_other_api_error_of_a_library_is_mapped(subtests: pytest.Subtests) -> None:
     for provider, kind in other_kinds():
         with subtests.test(provider=provider, kind=kind):
             found = of(library_error(kind, 200), provider)
@@ -159,7 +159,7 @@ def test_every_other_error_of_an_api_that_a_library_has_is_mapped(subtests: pyte
             assert found.transient
 
 
-def test_the_libraries_have_many_errors_so_that_these_tests_are_about_something() -> None:
+def test_libraries_have_enough_errors_for_these_tests() -> None:
     assert len(status_kinds()) > 30 and len(other_kinds()) >= 8
     assert {kind.__name__ for _, kind in other_kinds()} >= {"APIError", "APIConnectionError", "APITimeoutError"}
 
@@ -186,7 +186,7 @@ def caused_by(cause: Exception, error: Exception) -> Exception:
     return error
 
 
-def test_what_else_breaks_a_connection_may_pass_too(subtests: pytest.Subtests) -> None:
+def test_other_connection_failures_are_transient(subtests: pytest.Subtests) -> None:
     cases = [
         ConnectionResetError("gone"),
         TimeoutError(),
@@ -203,7 +203,7 @@ def test_what_else_breaks_a_connection_may_pass_too(subtests: pytest.Subtests) -
             assert isinstance(found.error, ProviderTrouble) and found.transient and told in found.error.what
 
 
-def test_what_cannot_be_read_is_a_broken_reply_and_may_pass(subtests: pytest.Subtests) -> None:
+def test_unreadable_reply_is_broken_and_transient(subtests: pytest.Subtests) -> None:
     cases = [ValueError("no JSON"), TypeError("None"), KeyError("choices"), AttributeError("get")]
     for error in cases:
         with subtests.test(error=error):
@@ -212,7 +212,7 @@ def test_what_cannot_be_read_is_a_broken_reply_and_may_pass(subtests: pytest.Sub
             assert f"{type(error).__name__}: " in found.error.what and found.error.hint
 
 
-def test_a_url_that_the_library_does_not_take_is_refused_and_does_not_pass() -> None:
+def test_url_rejected_by_the_library_is_a_permanent_failure() -> None:
     found = of(httpx2.InvalidURL("Invalid port: 'x'"))
     assert isinstance(found.error, RequestRefused) and not found.transient and "url=" in found.error.hint
 
@@ -282,7 +282,7 @@ def test_an_error_inside_a_stream_is_known_by_its_name(subtests: pytest.Subtests
             assert found.transient is (status is None or status in TRANSIENT)
 
 
-def test_an_account_without_credit_is_not_asked_again(subtests: pytest.Subtests) -> None:
+def test_account_without_credit_is_not_retried(subtests: pytest.Subtests) -> None:
     cases = ["insufficient_quota", "billing_hard_limit_reached", "billing_error"]
     for name in cases:
         with subtests.test(name):
@@ -291,7 +291,7 @@ def test_an_account_without_credit_is_not_asked_again(subtests: pytest.Subtests)
 
 
 @pytest.mark.req("R2.40")
-def test_a_provider_that_says_not_to_try_again_is_obeyed_and_one_that_says_to_is_not() -> None:
+def test_retry_prohibitions_are_obeyed_and_permissions_only_if_retryable() -> None:
     assert not said(429, headers={"x-should-retry": "false"}).transient
     assert not said(500, headers={"x-should-retry": "false"}).transient
     assert said(500, headers={"x-should-retry": "true"}).transient
@@ -378,7 +378,7 @@ def has_words_of(kind: str, server: str, message: str) -> bool:
     return any(row["server"] == server and re.search(row["words"], message, re.IGNORECASE) for row in rows)
 
 
-def test_a_conversation_that_is_too_long_is_known_by_the_words_of_each_server_and_not_sent_again(
+def test_overlong_conversation_is_recognized_on_each_server_and_not_resent(
     subtests: pytest.Subtests,
 ) -> None:
     for server, status, message in OVERFLOW_WORDS:
@@ -390,7 +390,7 @@ def test_a_conversation_that_is_too_long_is_known_by_the_words_of_each_server_an
     assert {row["server"] for row in words_of_servers()["overflow"]} == {server for server, *_ in OVERFLOW_WORDS}
 
 
-def test_a_quota_that_lasts_a_day_is_known_by_the_words_of_each_server_and_not_waited_for(subtests: pytest.Subtests) -> None:
+def test_daily_quota_is_recognized_on_each_server_and_not_awaited(subtests: pytest.Subtests) -> None:
     for server, status, message in QUOTA_WORDS:
         with subtests.test(server, message=message):
             found = said(status, message=message)
@@ -399,7 +399,7 @@ def test_a_quota_that_lasts_a_day_is_known_by_the_words_of_each_server_and_not_w
     assert {row["server"] for row in words_of_servers()["quota"]} == {server for server, *_ in QUOTA_WORDS}
 
 
-def test_the_bare_words_of_an_error_in_a_stream_are_told(subtests: pytest.Subtests) -> None:
+def test_bare_error_text_in_a_stream_is_reported(subtests: pytest.Subtests) -> None:
     for sent, told in {"CUDA out of memory": "JSON: CUDA out of memory", '{"choices": [': "JSON"}.items():
         with subtests.test(sent):
             found = of(json.JSONDecodeError("Expecting value", sent, 0))
@@ -423,16 +423,16 @@ def test_the_quotas_that_google_names_are_among_its_words() -> None:
     assert not said(429, message=words_of(body)).transient
 
 
-def test_the_words_of_an_overflow_under_another_status_are_none(subtests: pytest.Subtests) -> None:
+def test_overflow_text_with_another_status_is_no_overflow(subtests: pytest.Subtests) -> None:
     for status in [401, 403, 404, 429, 503]:
         with subtests.test(status=status):
             assert not isinstance(said(status, message="context window").error, ContextOverflow)
 
 
-# What a person reads
+# Messages
 
 
-def test_a_message_says_who_what_and_what_to_type_on_one_line(subtests: pytest.Subtests) -> None:
+def test_message_is_one_line_with_provider_problem_and_command(subtests: pytest.Subtests) -> None:
     for status, provider in product([None, *range(400, 432), 500, 503, 529], REMOTE):
         with subtests.test(status=status, provider=provider):
             found = said(status, "some_error", "It was refused.", provider=provider, key_name=KEY_VARIABLES.get(provider, ""))
@@ -443,7 +443,7 @@ def test_a_message_says_who_what_and_what_to_type_on_one_line(subtests: pytest.S
             assert any(word in typed for word in ("%agent", "url=", "cell", "options")), typed
 
 
-def test_a_refused_key_is_told_with_the_command_that_gives_another() -> None:
+def test_refused_key_error_has_the_command_to_replace_it() -> None:
     assert in_notebook(said(401).error.advice) == "Type in another: %agent key anthropic"
     assert in_notebook(said(401, key_name="MY_KEY").error.advice) == "Type in another: %agent key MY_KEY"
     assert in_notebook(said(403, provider="compatible", key_name="MY_KEY").error.advice).endswith("%agent key MY_KEY")
@@ -452,11 +452,11 @@ def test_a_refused_key_is_told_with_the_command_that_gives_another() -> None:
     assert "wants a key" in without.what and "key=MY_KEY" in typed and "%agent key MY_KEY" in typed
 
 
-def test_an_unknown_model_is_told_with_the_command_that_lists_them(snapshot: Snapshot) -> None:
+def test_unknown_model_error_has_the_command_to_list_models(snapshot: Snapshot) -> None:
     assert "there is no m-1" in said(404).error.what and in_notebook(said(404).error.advice) == snapshot
 
 
-def test_the_status_is_told_once() -> None:
+def test_status_is_reported_once() -> None:
     assert said(None, "429").error.what == "anthropic: too many requests (429): No."
     assert said(500, message="").error.what == "anthropic: fails (500)"
 
@@ -464,7 +464,7 @@ def test_the_status_is_told_once() -> None:
 @pytest.mark.parametrize("where", ["message", "name"])
 @examples(100)
 @given(st.text(st.characters(), max_size=700))
-def test_whatever_a_provider_says_is_one_short_readable_line(where: str, words: str) -> None:
+def test_any_provider_message_becomes_one_short_line(where: str, words: str) -> None:
     what = said(500, **{where: f"\x1b[31m{words}\x00\u202e"}).error.what  # type: ignore[arg-type]
     assert what.isprintable() and len(what) < MAX_OF_A_MESSAGE + 100
     what.encode()
@@ -479,7 +479,7 @@ def test_a_long_message_is_cut_with_a_mark() -> None:
     assert what.endswith("word …") and len(what) < MAX_OF_A_MESSAGE + 100
 
 
-def test_braces_in_what_was_said_and_in_names_stay_as_they_are() -> None:
+def test_braces_in_messages_and_names_are_kept() -> None:
     found = said(404, "{name}", 'no {model}: {"a": 1}', model="{x}")
     assert "there is no {x} (404, {name}): no {model}: {" in found.error.what
 
@@ -487,7 +487,7 @@ def test_braces_in_what_was_said_and_in_names_stay_as_they_are() -> None:
 # This machine
 
 
-def test_a_server_on_this_machine_that_is_not_there_is_said_so_and_not_waited_for(subtests: pytest.Subtests) -> None:
+def test_missing_local_server_is_reported_and_not_awaited(subtests: pytest.Subtests) -> None:
     cases = ["http://localhost:11434/v1", "http://127.0.0.1:8000", "http://[::1]:8000/v1"]
     for url in cases:
         with subtests.test(url):
@@ -505,12 +505,12 @@ def test_a_server_elsewhere_may_come_back(subtests: pytest.Subtests) -> None:
             assert of(httpx2.ConnectError("refused"), url=url).transient
 
 
-def test_an_error_inside_the_reading_of_a_stream_is_what_the_provider_said() -> None:
+def test_error_while_reading_a_stream_is_a_provider_failure() -> None:
     found = of(Refused(ProviderError(None, "rate_limit_exceeded", "Slow down.", {})), "openai-responses")
     assert (type(found.error), found.status, found.transient) == (RateLimited, 429, True)
 
 
-# How long to wait
+# Retry times
 
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -539,7 +539,7 @@ RETRY_HEADERS = [
 
 
 @pytest.mark.req("R2.40")
-def test_the_time_to_wait_is_read_in_seconds_milliseconds_or_as_a_date(subtests: pytest.Subtests) -> None:
+def test_retry_time_is_read_as_seconds_milliseconds_or_date(subtests: pytest.Subtests) -> None:
     for headers, seconds in RETRY_HEADERS:
         with subtests.test(headers=headers, seconds=seconds):
             assert retry_after(headers, NOW) == seconds
@@ -561,7 +561,7 @@ WAITS = {
 }
 
 
-def test_the_time_to_wait_may_be_in_the_words_of_a_refusal(subtests: pytest.Subtests) -> None:
+def test_retry_time_may_be_in_the_refusal_text(subtests: pytest.Subtests) -> None:
     for words, seconds in WAITS.items():
         with subtests.test(words):
             assert said(429, "", words).retry_after == pytest.approx(seconds)
@@ -571,7 +571,7 @@ def test_the_time_to_wait_may_be_in_the_words_of_a_refusal(subtests: pytest.Subt
 
 @examples(300)
 @given(st.text(max_size=40) | st.from_regex(r"\A\w{3}, \d{1,3} \w{3} \d{1,9} \d\d:\d\d:\d\d( [A-Z+-]\w{2,5})?\Z"))
-def test_whatever_stands_there_it_is_a_time_to_wait_or_nothing(text: str) -> None:
+def test_any_retry_header_is_a_time_or_nothing(text: str) -> None:
     for name in ("retry-after", "retry-after-ms"):
         seconds = retry_after({name: text}, NOW)
         assert seconds is None or (seconds >= 0 and math.isfinite(seconds))
@@ -581,7 +581,7 @@ def test_all_of_these_errors_are_for_a_person() -> None:
     assert all(issubclass(kind, AgentnbError) for kind in {*MEANT.values(), ContextOverflow, BrokenReply})
 
 
-def test_where_a_provider_says_what_to_do_the_hint_says_it_in_our_words(subtests: pytest.Subtests) -> None:
+def test_provider_advice_is_given_in_our_words(subtests: pytest.Subtests) -> None:
     cases = [
         ("Encrypted content is not supported with this model.", "thinking=off"),
         ("Function tools with reasoning_effort are not supported, use /v1/responses", "-m openai-responses:m"),
@@ -611,7 +611,7 @@ def test_server_without_the_responses_api_is_recommended_for_chat() -> None:
         assert "-m compatible:m?url=http://127.0.0.1:1/v1" in in_notebook(error.advice), message
 
 
-def test_what_is_not_found_at_another_url_may_be_the_url() -> None:
+def test_not_found_at_a_custom_url_may_be_the_url() -> None:
     error = failure(Refusal("compatible", "m", 404, "", "Not Found", url="http://10.0.0.1:8000")).error
     assert "there is no m at http://10.0.0.1:8000" in error.what
     assert "the URL is right" in in_notebook(
@@ -620,17 +620,17 @@ def test_what_is_not_found_at_another_url_may_be_the_url() -> None:
     assert "%agent models openai" in in_notebook(failure(Refusal("openai", "m", 404, "", "Not Found")).error.advice)
 
 
-def test_a_spent_budget_is_no_rate_limit_although_it_comes_with_the_same_status() -> None:
+def test_spent_budget_with_rate_limit_status_is_permanent() -> None:
     details = {"error_code": "enforced_spend_limit_reached"}
     assert read_error({"type": "rate_limit_error", "details": details}).name == "enforced_spend_limit_reached"
     assert read_error({"type": "rate_limit_error", "details": {"error_code": "other"}}).name == "rate_limit_error"
     assert not failure(Refusal("anthropic", "m", 429, "enforced_spend_limit_reached", "No.")).transient
 
 
-# The way there
+# Connection failures
 
 
-def test_what_fails_of_tls_is_said_and_passes_only_where_it_may(subtests: pytest.Subtests) -> None:
+def test_tls_failure_is_explained_and_rarely_transient(subtests: pytest.Subtests) -> None:
     cases = [
         ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate", "is not trusted", False),
         ("“localhost” certificate is not trusted", "is not trusted", False),
@@ -646,7 +646,7 @@ def test_what_fails_of_tls_is_said_and_passes_only_where_it_may(subtests: pytest
                 assert told in str(found.error) and words in found.error.what and "nothing answers" not in found.error.what
 
 
-def test_a_redirect_is_a_refusal_that_names_the_other_place_without_what_may_be_secret(subtests: pytest.Subtests) -> None:
+def test_redirect_is_a_refusal_naming_its_target_without_secrets(subtests: pytest.Subtests) -> None:
     for status in [300, 301, 302, 303, 307, 308, 399]:
         with subtests.test(status=status):
             headers = {"location": "https://me:word@other.example/v1/x?key=abc#d"}
@@ -687,13 +687,13 @@ ERROR_BODIES = [
 ]
 
 
-def test_the_words_of_an_error_are_found_in_whatever_form_they_come(subtests: pytest.Subtests) -> None:
+def test_error_text_is_found_in_any_form(subtests: pytest.Subtests) -> None:
     for body, told in ERROR_BODIES:
         with subtests.test(body=body):
             assert readable(words_of(body)) == told
 
 
-def test_a_key_that_a_server_repeats_is_in_no_failure(subtests: pytest.Subtests) -> None:
+def test_key_repeated_by_a_server_is_redacted_in_failures(subtests: pytest.Subtests) -> None:
     for provider in ["anthropic", "openai", "openai-responses", "compatible"]:
         with subtests.test(provider):
             secret = "own-never-to-be-seen-0123456789"

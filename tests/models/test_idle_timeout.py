@@ -1,4 +1,4 @@
-"""A reply that does not come on although its connection is open: silence, or signs of life and nothing else."""
+"""A reply that stalls on an open connection: silence, or keepalives only."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ CALL = ToolCall("add", {"a": "a long argument", "b": "and another one"})
 
 
 def in_the_middle(wire: str) -> int:
-    """Events of a reply of some words after which the first words have come, and not the last."""
+    """Event positions between the first and the last words of a reply."""
     return {"anthropic": 5, "openai-responses": 6}.get(wire, 3)
 
 
 def limits(pings: str) -> dict[str, Any]:
-    """Where there are signs of life only the limit of a stall may end the call, else only that of silence."""
+    """Return the options: with keepalives only the stall limit may end the call, otherwise only the silence timeout."""
     return {"timeout": 60, "stall": LIMIT} if pings else {"timeout": LIMIT, "stall": 60}
 
 
 @pytest.mark.req("R2.40")
 @pytest.mark.usefixtures("skipped_silence")
-def test_a_reply_that_stops_in_the_middle_of_its_words_is_given_up_and_what_came_was_told(subtests: pytest.Subtests) -> None:
+def test_reply_stopping_within_its_text_is_abandoned_after_streaming_it(subtests: pytest.Subtests) -> None:
     for wire, pings in product(FORMATS, ["", "comments", "events"]):
         with subtests.test(wire=wire, pings=pings):
             with LoopbackServer([Stall(600, in_the_middle(wire), WORDS, pings)]) as server:
-                *told, error = ask(server, wire, NEVER, **limits(pings))
-            heard = "".join(item.text for item in told)
+                *items, error = ask(server, wire, NEVER, **limits(pings))
+            heard = "".join(item.text for item in items)
             assert heard and WORDS.startswith(heard) and heard != WORDS
             assert isinstance(error, ProviderTrouble) and error.what.startswith((f"{wire}: nothing ", f"{wire}: no part "))
             assert ("stall=SECONDS" if pings else "timeout=SECONDS") in error.hint and "--continue" in in_notebook(error.advice)
@@ -50,36 +50,36 @@ def test_a_reply_that_stops_in_the_middle_of_its_words_is_given_up_and_what_came
 
 @pytest.mark.req("R2.40")
 @pytest.mark.usefixtures("skipped_silence")
-def test_a_reply_that_stops_in_the_middle_of_a_call_is_given_up(subtests: pytest.Subtests) -> None:
+def test_reply_stopping_within_a_call_is_abandoned(subtests: pytest.Subtests) -> None:
     for wire, pings in product(FORMATS, ["", "comments", "events"]):
         with subtests.test(wire=wire, pings=pings):
             with LoopbackServer([Stall(600, in_the_middle(wire) + 1, CALL, pings), "Never mind."]) as server:
-                told = ask(server, wire, **limits(pings))
-            assert [type(item) for item in told[:1]] == [Retry] and isinstance(told[-1], Reply)
-            assert not told[-1].message.calls
-            assert told[-1].message.text == "Never mind." and len(server.requests) == 2
+                items = ask(server, wire, **limits(pings))
+            assert [type(item) for item in items[:1]] == [Retry] and isinstance(items[-1], Reply)
+            assert not items[-1].message.calls
+            assert items[-1].message.text == "Never mind." and len(server.requests) == 2
 
 
 @pytest.mark.req("R2.40")
 @pytest.mark.usefixtures("skipped_silence")
-def test_signs_of_life_alone_are_no_reply_whether_it_was_to_stream_or_not(subtests: pytest.Subtests) -> None:
+def test_keepalives_alone_are_no_reply_with_or_without_streaming(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with LoopbackServer([Stall(600, 0, WORDS, "comments"), "Here."]) as server:
-                told = ask(server, wire, timeout=60, stall=LIMIT, stream=stream)
-            retry = told[0]
+                items = ask(server, wire, timeout=60, stall=LIMIT, stream=stream)
+            retry = items[0]
             told_of = f"no part of the reply came for {LIMIT:g} s, although the connection is open"
             assert isinstance(retry, Retry) and retry.reason.endswith(told_of)
-            assert told[-1].message.text == "Here."
+            assert items[-1].message.text == "Here."
 
 
 @pytest.mark.slow("loads the libraries of the providers, where it is the first to")
-def test_a_reply_that_comes_on_after_signs_of_life_is_whole(subtests: pytest.Subtests) -> None:
+def test_reply_continuing_after_keepalives_is_whole(subtests: pytest.Subtests) -> None:
     for wire, pings in product(FORMATS, ["comments", "events"]):
         with subtests.test(wire=wire, pings=pings):
             with LoopbackServer([Stall(0.2, in_the_middle(wire), WORDS, pings)]) as server:
-                told = ask(server, wire, NEVER, timeout=60, stall=60)
-            assert told[-1].message.text == WORDS and not [item for item in told if isinstance(item, Retry)]
+                items = ask(server, wire, NEVER, timeout=60, stall=60)
+            assert items[-1].message.text == WORDS and not [item for item in items if isinstance(item, Retry)]
 
 
 @pytest.mark.usefixtures("skipped_silence")
@@ -92,16 +92,16 @@ def test_the_connection_of_a_stalled_reply_is_closed(subtests: pytest.Subtests) 
             assert not server.requests[1].hung_up
 
 
-def test_without_a_limit_of_its_own_a_stall_may_last_twice_the_longest_silence() -> None:
+def test_stall_limit_defaults_to_twice_the_timeout() -> None:
     assert Options().longest_stall == 600 == 2 * Options().timeout
     assert Options(timeout=7.0).longest_stall == 14 and Options(stall=3.0).longest_stall == 3
 
 
-# What counts as the reply
+# Content and keepalives
 
 
 class Slow:
-    """Chunks of which each takes so many seconds of a clock."""
+    """Chunks that each take so many seconds of a clock."""
 
     def __init__(self, *chunks: Any, each: float) -> None:
         self._chunks, self._each, self.clock, self.closed = chunks, each, Clock(), False
@@ -123,7 +123,7 @@ ARGUMENTS = {"type": "content_block_delta", "index": 0, "delta": {"type": "input
 
 
 def heard_of(slow: Slow, seconds: float) -> list[Any]:
-    """The chunks that come before the stall."""
+    """Return the chunks before the stall."""
     heard: list[Any] = []
 
     async def listen() -> None:
@@ -168,13 +168,13 @@ SAID_AGAIN = [
 ]
 
 
-def test_what_is_only_said_again_does_not_begin_the_wait_anew(subtests: pytest.Subtests) -> None:
+def test_repeated_content_does_not_restart_the_timeout(subtests: pytest.Subtests) -> None:
     for chunk in SAID_AGAIN:
         with subtests.test(chunk=chunk):
             assert len(heard_of(Slow(WORD, *[chunk] * 9, each=0.2), 0.5)) < 6
 
 
-def test_a_part_that_follows_another_begins_the_wait_anew(subtests: pytest.Subtests) -> None:
+def test_each_part_restarts_the_timeout(subtests: pytest.Subtests) -> None:
     blocks = [{"type": "content_block_start", "index": index, "content_block": {}} for index in range(9)]
     items = [{"type": "response.output_item.added", "output_index": index, "item": {}} for index in range(9)]
     calls = [{"choices": [{"index": 0, "delta": {"tool_calls": [{"index": index, "id": f"c{index}"}]}}]} for index in range(9)]
@@ -189,7 +189,7 @@ def test_the_same_words_again_and_again_are_words(subtests: pytest.Subtests) -> 
             assert len(heard_of(Slow(*[{"choices": [{"index": 0, "delta": delta}]}] * 9, each=0.2), 0.3)) == 9
 
 
-def test_what_is_done_with_a_chunk_does_not_count_as_waiting() -> None:
+def test_processing_a_chunk_does_not_count_as_waiting() -> None:
     async def chunks() -> AsyncGenerator[Any]:
         for _ in range(3):
             await asyncio.sleep(0)
@@ -263,17 +263,17 @@ def test_this_is_of_the_reply(subtests: pytest.Subtests) -> None:
             assert Progress().is_made_by(chunk)
 
 
-def test_this_says_only_that_the_server_is_there(subtests: pytest.Subtests) -> None:
+def test_keepalives_make_no_progress(subtests: pytest.Subtests) -> None:
     for chunk in ONLY_SIGNS:
         with subtests.test(chunk=chunk):
             assert not Progress().is_made_by(chunk)
 
 
-def test_thinking_and_arguments_are_told_as_they_come_and_end_no_call(subtests: pytest.Subtests) -> None:
+def test_thinking_and_arguments_are_streamed_and_end_no_call(subtests: pytest.Subtests) -> None:
     for wire in FORMATS:
         with subtests.test(wire):
             with LoopbackServer([[Thinking("Let me see now"), CALL]]) as server:
-                told = ask(server, wire, timeout=60, stall=60)
-            assert [call.name for call in told[-1].message.calls] == ["add"]
-            assert not any(isinstance(item, TextDelta) for item in told)
-            assert {type(item) for item in told[:-1]} <= {ThinkingDelta}
+                items = ask(server, wire, timeout=60, stall=60)
+            assert [call.name for call in items[-1].message.calls] == ["add"]
+            assert not any(isinstance(item, TextDelta) for item in items)
+            assert {type(item) for item in items[:-1]} <= {ThinkingDelta}

@@ -1,4 +1,4 @@
-"""How many calls go to a provider at once."""
+"""The limit of parallel calls to a provider."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from agentnb.settings import Key
 
 
 class Place:
-    """Counts who is inside, from all threads, and remembers the order of coming in."""
+    """Counts holders of slots in all threads, and records their order."""
 
     def __init__(self, limiter: Limiter) -> None:
         self.limiter = limiter
@@ -51,7 +51,7 @@ class Place:
 
 
 def run(make: Callable[[], Awaitable[Any]]) -> Any:
-    """On a loop of its own; a test that hangs fails."""
+    """Run a coroutine on a new loop, with a timeout."""
 
     async def patiently() -> Any:
         async with asyncio.timeout(PATIENCE):
@@ -62,7 +62,7 @@ def run(make: Callable[[], Awaitable[Any]]) -> Any:
 
 @pytest.mark.req("R2.40")
 @pytest.mark.parametrize("most", [1, 3, 32])
-def test_a_hundred_calls_from_several_threads_never_are_more_at_once_than_allowed(most: int) -> None:
+def test_hundred_calls_from_several_threads_stay_within_the_limit(most: int) -> None:
     place = Place(Limiter(most))
 
     async def some() -> None:
@@ -90,7 +90,7 @@ def test_as_many_as_allowed_go_at_once() -> None:
     run(fill)
 
 
-def test_who_comes_first_goes_first() -> None:
+def test_waiters_are_served_in_order() -> None:
     place = Place(Limiter(2))
 
     async def queue() -> None:
@@ -106,7 +106,7 @@ def test_who_comes_first_goes_first() -> None:
     assert place.order == ["holder", "holder", *range(10)]
 
 
-def test_who_comes_while_others_wait_does_not_push_in() -> None:
+def test_newcomer_does_not_overtake_waiters() -> None:
     place = Place(Limiter(1))
 
     async def queue() -> None:
@@ -123,7 +123,7 @@ def test_who_comes_while_others_wait_does_not_push_in() -> None:
 
 
 @pytest.mark.req("R2.40")
-def test_after_a_refusal_half_as_many_go_and_each_success_lets_one_more_in() -> None:
+def test_refusal_halves_the_limit_and_each_success_raises_it() -> None:
     limiter = Limiter(8)
     seen = [limiter.allowed]
     for _ in range(5):
@@ -138,7 +138,7 @@ def test_after_a_refusal_half_as_many_go_and_each_success_lets_one_more_in() -> 
     assert run(lambda: free_places(limiter)) == 8
 
 
-def test_a_success_wakes_one_that_waits() -> None:
+def test_success_wakes_a_waiter() -> None:
     place = Place(Limiter(2))
     place.limiter.was_refused(0.0)
 
@@ -157,7 +157,7 @@ def test_a_success_wakes_one_that_waits() -> None:
 
 
 @pytest.mark.req("R2.40")
-def test_after_a_refusal_none_goes_before_the_time_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_call_starts_before_the_requested_time_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, place = fake_clock(monkeypatch), Place(Limiter(8))
     opens = clock.now + 15
     entered: list[float] = []
@@ -175,7 +175,7 @@ def test_after_a_refusal_none_goes_before_the_time_that_was_asked_for(monkeypatc
 
 
 @pytest.mark.req("R2.40")
-def test_when_it_opens_no_more_go_than_are_allowed_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reopening_admits_only_the_limit_lowered_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, place = fake_clock(monkeypatch), Place(Limiter(8))
 
     async def closed() -> None:
@@ -190,7 +190,7 @@ def test_when_it_opens_no_more_go_than_are_allowed_by_then(monkeypatch: pytest.M
     assert len(place.order) == 8 and place.most == 1
 
 
-def test_a_place_that_was_left_while_it_was_closed_can_be_had_when_it_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slot_freed_during_closure_is_available_on_reopening(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, place = fake_clock(monkeypatch), Place(Limiter(1))
 
     async def closed() -> None:
@@ -207,7 +207,7 @@ def test_a_place_that_was_left_while_it_was_closed_can_be_had_when_it_opens(monk
     assert sorted(map(str, place.order)) == ["0", "1", "2", "3", "holder"]
 
 
-def test_one_that_looks_again_goes_before_those_that_came_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_earlier_waiter_precedes_later_ones_after_rechecking(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, place = fake_clock(monkeypatch), Place(Limiter(1))
 
     async def queue() -> None:
@@ -222,7 +222,7 @@ def test_one_that_looks_again_goes_before_those_that_came_later(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("why", ["full", "closed"])
-def test_a_wait_for_a_place_is_cancelled_at_once_and_keeps_nothing(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_for_a_slot_is_cancelled_at_once_without_traces(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, limiter = fake_clock(monkeypatch), Limiter(1)
 
     async def cancel() -> None:
@@ -247,7 +247,7 @@ def test_a_wait_for_a_place_is_cancelled_at_once_and_keeps_nothing(why: str, mon
     assert run(lambda: free_places(limiter)) == 1
 
 
-def test_one_that_is_let_in_at_the_moment_it_goes_away_hands_the_place_on() -> None:
+def test_waiter_cancelled_at_admission_passes_its_slot_on() -> None:
     place = Place(Limiter(1))
 
     async def race() -> None:
@@ -257,7 +257,7 @@ def test_one_that_is_let_in_at_the_moment_it_goes_away_hands_the_place_on() -> N
         leaver, next_one = asyncio.ensure_future(place.stay("leaver")), asyncio.ensure_future(place.stay("next"))
         await turns()
         go.set()
-        holder.add_done_callback(lambda _: leaver.cancel())  # in the very turn in which it was let in
+        holder.add_done_callback(lambda _: leaver.cancel())  # in the same loop turn as the admission
         await asyncio.wait([holder, leaver, next_one])
         assert leaver.cancelled()
 
@@ -267,7 +267,7 @@ def test_one_that_is_let_in_at_the_moment_it_goes_away_hands_the_place_on() -> N
 
 
 def abandoned_waiter(limiter: Limiter) -> tuple[asyncio.AbstractEventLoop, list[Any]]:
-    """One that waits on a loop which then is closed without a word to it."""
+    """Start a waiter on a loop that is then closed without cancelling it."""
     loop = asyncio.new_event_loop()
     coming = limiter.place().__aenter__()
     tasks = [loop.create_task(coming)]
@@ -279,7 +279,7 @@ def abandoned_waiter(limiter: Limiter) -> tuple[asyncio.AbstractEventLoop, list[
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("when", ["kept", "swept away before", "swept away after"])
-def test_one_whose_loop_was_closed_holds_nobody_up_and_gives_back_nothing_that_it_had_not(when: str) -> None:
+def test_waiter_of_a_closed_loop_neither_blocks_nor_returns_slots(when: str) -> None:
     limiter = Limiter(1)
     logged: list[Any] = []
 
@@ -287,7 +287,7 @@ def test_one_whose_loop_was_closed_holds_nobody_up_and_gives_back_nothing_that_i
         async with limiter.place():
             kept = [await asyncio.to_thread(abandoned_waiter, limiter) for _ in range(3)]
             for loop, _ in kept:
-                loop.set_exception_handler(lambda *about: logged.append(about))  # it says that a task was destroyed
+                loop.set_exception_handler(lambda *about: logged.append(about))  # asyncio reports a destroyed task
             if when == "swept away before":
                 kept.clear()
                 gc.collect()
@@ -307,7 +307,7 @@ def test_one_whose_loop_was_closed_holds_nobody_up_and_gives_back_nothing_that_i
 
 
 @pytest.mark.slow("generated crowds of calls")
-def test_whatever_is_cancelled_refused_and_let_in_no_place_is_lost_or_doubled(subtests: pytest.Subtests) -> None:
+def test_slots_stay_exact_through_cancellations_refusals_and_admissions(subtests: pytest.Subtests) -> None:
     for seed in range(40):
         with subtests.test(seed=seed):
             chance = random.Random(seed)
@@ -320,7 +320,7 @@ def test_whatever_is_cancelled_refused_and_let_in_no_place_is_lost_or_doubled(su
 
 
 async def storm(place: Place, chance: random.Random) -> None:
-    """Sixty that come one after the other, while some are cancelled, some refused and some let in."""
+    """Sixty sequential arrivals; some are cancelled, some refused and some admitted."""
     tasks: list[asyncio.Task[None]] = []
     for _ in range(60):
         stay = chance.choice([0.0, 0.0, 0.0005])
@@ -336,11 +336,11 @@ async def storm(place: Place, chance: random.Random) -> None:
     await asyncio.wait(tasks)
 
 
-# Loops that end without a word
+# Loops that end without cleanup
 
 
 def left_behind(place: Place, count: int = 40) -> asyncio.AbstractEventLoop:
-    """A loop on which calls took places and waited for more; it does not run any more."""
+    """Return a stopped loop whose calls hold slots and wait for more."""
     loop = asyncio.new_event_loop()
     tasks = [loop.create_task(place.stay(until=lambda: asyncio.sleep(1000))) for _ in range(count)]
     loop.run_until_complete(turns())
@@ -353,7 +353,7 @@ def left_behind(place: Place, count: int = 40) -> asyncio.AbstractEventLoop:
 @pytest.mark.req("K0.12")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("how", ["closed", "stopped"])
-def test_the_places_of_a_loop_that_has_ended_with_calls_in_flight_are_had_by_others(how: str) -> None:
+def test_slots_of_a_loop_ended_during_calls_are_reused(how: str) -> None:
     place = Place(Limiter())
     loops = [left_behind(place) for _ in range(3)]
     known = [weakref.ref(loop) for loop in loops]
@@ -366,14 +366,14 @@ def test_the_places_of_a_loop_that_has_ended_with_calls_in_flight_are_had_by_oth
         loop.close()
     loops.clear()
     del loop
-    gc.collect()  # what was swept away gives nothing back a second time
+    gc.collect()  # collected waiters return no slot twice
     assert run(lambda: free_places(place.limiter)) == MAX_AT_ONCE
     gc.collect()
-    assert not any(ref() for ref in known), "a limiter keeps no loop that was closed"
+    assert not any(ref() for ref in known), "a limiter keeps no closed loop"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_one_that_waits_already_when_a_loop_ends_gets_a_place_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_earlier_waiter_gets_the_slot_of_an_ended_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limiter_module, "LOOK_AGAIN", 0.01)
     limiter, ready, go = Limiter(1), threading.Event(), threading.Event()
 
@@ -416,11 +416,11 @@ def test_a_place_is_not_had_by_two_when_looking_again(monkeypatch: pytest.Monkey
     assert all(abs(turn - number) <= 4 for turn, number in enumerate(place.order))  # none lost its turn
 
 
-# How long is waited
+# Waiting times
 
 
 @pytest.mark.req("K0.12")
-def test_a_place_that_would_take_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlong_wait_for_a_slot_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, limiter = fake_clock(monkeypatch), Limiter(4)
 
     async def main() -> None:
@@ -442,7 +442,7 @@ def test_a_place_that_would_take_too_long_is_not_waited_for(monkeypatch: pytest.
 
 
 @pytest.mark.req("R2.40")
-def test_calls_that_were_refused_together_close_it_once_but_what_the_provider_asks_for_always_counts(
+def test_joint_refusals_close_once_but_every_provider_wait_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, limiter = fake_clock(monkeypatch), Limiter()
@@ -460,11 +460,11 @@ def test_calls_that_were_refused_together_close_it_once_but_what_the_provider_as
     assert limiter.closed_for == LONGEST_CLOSED
 
 
-# Whose it is
+# Ownership
 
 
 @pytest.mark.req("R2.40")
-def test_each_key_at_a_provider_has_its_limiter_whichever_way_it_is_called() -> None:
+def test_each_provider_key_has_one_limiter_for_every_use() -> None:
     def of(provider: str, text: str, url: str | None = None) -> Limiter:
         return limiter_of(Endpoint(provider, url, Key("OPENAI_API_KEY", text, "here"), "OPENAI_API_KEY"))
 
@@ -522,7 +522,7 @@ def test_after_a_fork_limiters_and_clients_begin_anew() -> None:
     assert (done.stdout, done.stderr) == ("done\n", "")
 
 
-def test_a_wait_for_places_that_are_all_taken_is_not_counted_as_being_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_taken_slots_is_not_counted_as_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, limiter = fake_clock(monkeypatch), Limiter(1)
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""What holds for every model, scripted, simulated or of a provider: one suite over all of them."""
+"""The contract of every model, scripted, simulated or remote."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def kind(request: pytest.FixtureRequest) -> Iterator[Kind]:
 
 @pytest.fixture(params=[name for name in KINDS if "simulated" not in name])
 def scriptable(request: pytest.FixtureRequest) -> Iterator[Kind]:
-    """The kinds that say what a test wants; the simulated model says what it wants."""
+    """The kinds that follow a script; the simulated model does not."""
     with kind_of(request.param) as made:
         yield made
 
@@ -67,8 +67,8 @@ def do(model: Model, prompt: str | Message = PROMPT, **where: Any) -> Run:
 
 
 def shape(run: Run) -> list[Any]:
-    """Rounds and messages without what differs from run to run: times, and the ids that calls and replies were given."""
-    order = {record.call.id: str(number) for number, record in enumerate(r for one in run.rounds for r in one.records)}
+    """Return rounds and messages without times and ids."""
+    order = {record.call.id: str(number) for number, record in enumerate(r for round_ in run.rounds for r in round_.records)}
 
     def plain(part: Any) -> Any:
         if isinstance(part, ToolCall):
@@ -80,17 +80,17 @@ def shape(run: Run) -> list[Any]:
     messages = [Message(message.role, tuple(map(plain, message.parts))) for message in run.messages]
     rounds = [
         [
-            *(one.index, one.reason, one.status, one.text, one.stop_reason, one.usage),
-            {key: value for key, value in one.metadata.items() if key != "id"},
-            *((plain(record.call), plain(record.result)) for record in one.records),
+            *(round_.index, round_.reason, round_.status, round_.text, round_.stop_reason, round_.usage),
+            {key: value for key, value in round_.metadata.items() if key != "id"},
+            *((plain(record.call), plain(record.result)) for record in round_.records),
         ]
-        for one in run.rounds
+        for round_ in run.rounds
     ]
     return [messages, rounds, run.status, run.stop_reason, run.text, run.usage]
 
 
 def refusals(kind: Kind) -> list[str]:
-    """What the strict server had to say against our requests."""
+    """Return the problems that the strict server found in our requests."""
     return [problem for server in kind.servers for received in server.requests for problem in received.problems]
 
 
@@ -100,7 +100,7 @@ def test_a_model_has_a_name_and_a_stream(kind: Kind) -> None:
     assert model.name.partition(":")[0] and model.name.partition(":")[2]
 
 
-def test_the_last_that_a_stream_yields_is_its_only_reply(kind: Kind) -> None:
+def test_last_item_of_a_stream_is_its_only_reply(kind: Kind) -> None:
     model = Overheard(kind.model(SCRIPT))
     do(model)
     assert len(model.streams) >= 3
@@ -121,7 +121,7 @@ def test_the_deltas_joined_are_the_text_of_the_reply(kind: Kind) -> None:
             assert "".join(item.text for item in items if isinstance(item, e.ThinkingDelta)) == thought
 
 
-def test_a_reply_is_a_message_of_the_assistant_and_says_why_it_ended(kind: Kind) -> None:
+def test_reply_is_an_assistant_message_with_a_stop_reason(kind: Kind) -> None:
     model = Overheard(kind.model(SCRIPT))
     do(model)
     for items in model.streams:
@@ -130,17 +130,17 @@ def test_a_reply_is_a_message_of_the_assistant_and_says_why_it_ended(kind: Kind)
 
 
 @pytest.mark.req("R0.10")
-def test_text_thinking_and_several_calls_arrive_as_they_were_said(scriptable: Kind) -> None:
+def test_text_thinking_and_calls_arrive_unchanged(scriptable: Kind) -> None:
     run = do(scriptable.model(SCRIPT))
     assert refusals(scriptable) == []
-    assert [one.text for one in run.rounds] == [SCRIPT[0][1], "", "Hm. ", SCRIPT[3]]
+    assert [round_.text for round_ in run.rounds] == [SCRIPT[0][1], "", "Hm. ", SCRIPT[3]]
     assert [(call.name, call.arguments) for call in run.rounds[0].calls] == [
         ("add", {"a": 1, "b": 2}),
         ("add", {"a": 3, "b": 4}),
     ]
     assert [result.text for result in run.rounds[0].results] == ["3", "7"]
     assert [part.text for part in run.rounds[0].reply.parts if isinstance(part, Thinking)] == ["hm, hm"]
-    assert [one.records[0].result.error_code for one in run.rounds[1:3]] == ["tool_error", "unknown_tool"]
+    assert [round_.records[0].result.error_code for round_ in run.rounds[1:3]] == ["tool_error", "unknown_tool"]
     assert run.status == "completed" and run.text == SCRIPT[3]
 
 
@@ -148,12 +148,12 @@ def test_text_thinking_and_several_calls_arrive_as_they_were_said(scriptable: Ki
 def test_streamed_and_whole_give_the_same_rounds_and_messages(kind: Kind) -> None:
     streamed, whole = do(kind.model(SCRIPT)), do(Whole(kind.model(SCRIPT)))
     assert shape(streamed) == shape(whole)
-    # Its script has a call that fails: a model that keeps a list says that this step is blocked.
+    # The script has a failing call: a model with a todo list marks this step as blocked.
     assert streamed.status == ("completed" if kind.follows_scripts else "stopped") and len(streamed.rounds) >= 3
 
 
 @pytest.mark.req("R0.11", "R0.10")
-def test_a_reply_that_comes_whole_is_the_one_that_streams(subtests: pytest.Subtests) -> None:
+def test_whole_and_streamed_replies_are_equal(subtests: pytest.Subtests) -> None:
     for name in [name for name in KINDS if f"{name}, whole" in KINDS]:
         with subtests.test(name):
             with kind_of(name) as streaming, kind_of(f"{name}, whole") as whole:
@@ -161,25 +161,25 @@ def test_a_reply_that_comes_whole_is_the_one_that_streams(subtests: pytest.Subte
 
 
 @pytest.mark.req("R0.10")
-def test_every_model_that_follows_a_script_makes_the_same_run_of_it() -> None:
+def test_every_scriptable_model_makes_the_same_run() -> None:
     shapes = {}
     for name in KINDS:
         with kind_of(name) as kind:
             if kind.follows_scripts:
                 run = do(kind.model(SCRIPT))
-                calls = [(r.call.name, r.call.arguments, r.result.text) for one in run.rounds for r in one.records]
-                shapes[name] = [run.text, run.status, run.stop_reason, calls, [one.text for one in run.rounds]]
+                calls = [(r.call.name, r.call.arguments, r.result.text) for round_ in run.rounds for r in round_.records]
+                shapes[name] = [run.text, run.status, run.stop_reason, calls, [round_.text for round_ in run.rounds]]
     assert len(shapes) == 12
     assert all(shape == shapes["scripted"] for shape in shapes.values())
 
 
-def test_a_run_of_any_model_is_the_one_its_log_tells(kind: Kind, tmp_path: Path) -> None:
+def test_log_of_any_model_recreates_its_run(kind: Kind, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     run = do(kind.model(SCRIPT), store=store)
     assert store.load(run.id) == run == Run.from_events(run.events)
 
 
-def test_a_model_can_be_asked_by_many_runs_at_once(kind: Kind) -> None:
+def test_model_serves_many_runs_at_once(kind: Kind) -> None:
     async def several() -> list[Run]:
         return await asyncio.gather(*(Agent(kind.model(SCRIPT), tools=[add, fail]).run(PROMPT) for _ in range(8)))
 
@@ -187,7 +187,7 @@ def test_a_model_can_be_asked_by_many_runs_at_once(kind: Kind) -> None:
     assert all(shape(run) == shape(runs[0]) for run in runs) and len({run.id for run in runs}) == 8
 
 
-def test_a_stream_that_is_left_early_leaves_nothing_behind(kind: Kind) -> None:
+def test_abandoned_stream_leaves_nothing_behind(kind: Kind) -> None:
     async def first_item() -> Any:
         request = Request("", [user(PROMPT)], ())
         stream = kind.model(SCRIPT).stream(request)
@@ -219,7 +219,7 @@ def test_an_empty_answer_has_no_parts(scriptable: Kind) -> None:
 
 
 @pytest.mark.req("K2.1")
-def test_an_answer_that_is_cut_off_by_length_is_taken_up_once(scriptable: Kind) -> None:
+def test_answer_cut_off_by_length_is_continued_once(scriptable: Kind) -> None:
     run = do(scriptable.model([End(["It is half a sen"], "cut"), "tence."]))
     assert refusals(scriptable) == []
     assert run.rounds[0].stop_reason in ("max_tokens", "length", "max_output_tokens")
@@ -227,19 +227,19 @@ def test_an_answer_that_is_cut_off_by_length_is_taken_up_once(scriptable: Kind) 
 
 
 @pytest.mark.req("K2.1")
-def test_an_answer_that_is_refused_stops_the_run_and_says_so(scriptable: Kind) -> None:
+def test_refused_answer_stops_the_run_with_a_message(scriptable: Kind) -> None:
     run = do(scriptable.model([End(["I would rather not."], "refused")]))
     assert (run.status, run.stop_reason, len(run.rounds)) == ("stopped", "refusal", 1)
 
 
 @cache
 def first_run(name: str) -> Run:
-    """A run of this kind of model, with which others go on; nothing changes it."""
+    """Return a run of this kind of model that other runs continue, unchanged."""
     with kind_of(name) as kind:
         return do(kind.model(SCRIPT))
 
 
-def test_a_conversation_goes_on_with_any_other_model(scriptable: Kind, subtests: pytest.Subtests) -> None:
+def test_conversation_continues_with_any_other_model(scriptable: Kind, subtests: pytest.Subtests) -> None:
     for name in KINDS:
         with subtests.test(name):
             again = Agent(scriptable.model(["And that was all."]), tools=[add, fail, look])

@@ -1,4 +1,4 @@
-"""Each value of a reply, one after the other, is something that it should not be: it is read, or refused in words."""
+"""Replies with one invalid value at each place: read, or refused with a message."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def nested(depth: int) -> Any:
 
 
 ODD = [("half a character", "x \ud83d"), ("nested", nested(600))]
-"""By day the places take turns with them."""
+"""By day the places alternate between these values."""
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where there is a value that is no object and no list."""
+    """Return the paths of all leaf values."""
     if isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             yield from places(inner, (*path, key))
@@ -53,7 +53,7 @@ def put(into: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Odd(Misbehaviour):
-    """A good reply with this value at one of its places."""
+    """A valid reply with this value at one of its places."""
 
     value: Any
     place: tuple[Any, ...]
@@ -74,7 +74,7 @@ class Odd(Misbehaviour):
 
 
 def spots(wire: str, stream: str) -> list[tuple[Any, ...]]:
-    """The places of a reply: one of each kind."""
+    """Return the places of a reply, one of each kind."""
     seen: list[tuple[Any, Asked, Wire]] = []
 
     @dataclass(frozen=True)
@@ -108,15 +108,15 @@ def run_of(server: LoopbackServer, wire: str, stream: str) -> Run:
 
 @pytest.mark.slow("every second value of a reply of each wire is something else, at night each twice")
 @pytest.mark.parametrize("wire", FORMATS)
-def test_whatever_stands_in_a_reply_is_read_or_refused_in_words(wire: str, subtests: pytest.Subtests) -> None:
+def test_any_odd_reply_is_read_or_refused_with_a_message(wire: str, subtests: pytest.Subtests) -> None:
     for stream in ("yes", "no"):
-        every = size(2, nightly=1)  # by day the two forms take turns
+        every = size(2, nightly=1)  # by day the two forms alternate
         for index, place in [*enumerate(spots(wire, stream))][0 if stream == "yes" else every - 1 :: every]:
             for name, value in ODD if AT_NIGHT else [ODD[index % len(ODD)]]:
                 with subtests.test(name, place=place, stream=stream), LoopbackServer([Odd(value, place), "Done."]) as server:
                     try:
                         run: Any = run_of(server, wire, stream)
                     except (ModelError, RunFailed) as error:
-                        assert type(error) is not ModelError, error  # some exception that nobody has named
+                        assert type(error) is not ModelError, error  # an exception without a class of ours
                         run = error.run
                     assert Run.from_events(run.events) == run and all(map(encode, run.events))

@@ -56,12 +56,12 @@ def test_system_and_tools_are_sent() -> None:
     assert body["tools"][1]["function"]["parameters"] == {"type": "object", "properties": {}}
 
 
-def test_the_count_of_tokens_is_asked_for_in_streams() -> None:
+def test_streams_request_token_counts() -> None:
     body = sent(OPENAI, stream=True)
     assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
 
 
-def test_each_result_is_a_message_of_its_own_and_what_was_said_follows_them() -> None:
+def test_each_result_is_a_message_followed_by_the_text() -> None:
     round_trip = (assistant("So.", call(1, a=1), call(2)), results("Said", result(1, "3"), result(2, "x", "y"), "and more"))
     assert messages(user("Go"), *round_trip)[1:] == [
         {
@@ -78,7 +78,7 @@ def test_each_result_is_a_message_of_its_own_and_what_was_said_follows_them() ->
     ]
 
 
-def test_what_is_said_in_passing_stands_at_the_very_end() -> None:
+def test_ephemeral_text_comes_last() -> None:
     for request in requests_of_a_run():
         *others, last = messages(*request.messages)
         assert last["role"] == "user" and "<system-reminder>" in last["content"]
@@ -100,11 +100,11 @@ def test_thinking_and_blocks_of_other_providers_are_not_sent(subtests: pytest.Su
             assert made[1]["tool_calls"][0]["id"] == made[2]["tool_call_id"] != "functions.web:0"
 
 
-def test_a_reply_of_which_nothing_is_sent_is_left_out() -> None:
+def test_empty_reply_is_omitted() -> None:
     assert [one["role"] for one in messages(user("Go"), assistant(Thinking("hm"), " "), user("On"))] == ["user", "user"]
 
 
-def test_arguments_that_were_no_object_are_sent_as_one(subtests: pytest.Subtests) -> None:
+def test_non_object_arguments_are_sent_as_an_object(subtests: pytest.Subtests) -> None:
     cases = [("{", '{"arguments":"{"}'), ([1], '{"arguments":[1]}'), ({}, "{}")]
     for given, arguments in cases:
         with subtests.test(given=given):
@@ -117,7 +117,7 @@ def test_pictures_of_results_follow_in_a_message_of_the_user() -> None:
     both = (assistant(call(1), call(2)), results(result(1, "plot", PNG), result(2, PNG), "Well?"))
     made = messages(user("See", PNG), *both)
     assert made[0]["content"] == [{"type": "text", "text": "See"}, picture]
-    assert [one["content"] for one in made[2:4]] == ["plot", "(shown below)"]
+    assert [item["content"] for item in made[2:4]] == ["plot", "(shown below)"]
     assert made[4]["content"] == [
         *({"type": "text", "text": "What add returned for call_1:"}, picture),
         *({"type": "text", "text": "What add returned for call_2:"}, picture),
@@ -125,19 +125,19 @@ def test_pictures_of_results_follow_in_a_message_of_the_user() -> None:
     ]
     blind = messages(user("See", PNG), *both, images=False)
     assert blind[0]["content"] == f"See\n\n{words_for(PNG)}"
-    assert [one["content"] for one in blind[2:]] == [f"plot\n{words_for(PNG)}", words_for(PNG), "Well?"]
+    assert [item["content"] for item in blind[2:]] == [f"plot\n{words_for(PNG)}", words_for(PNG), "Well?"]
 
 
-def test_a_result_in_which_there_is_nothing_says_so() -> None:
+def test_empty_result_says_so() -> None:
     for images in (None, False):
         made = messages(user("Go"), assistant(call(1), call(2)), results(result(1), result(2, "", error=True)), images=images)
         assert made[2]["content"] == "(no value)"
         assert made[3]["content"]
 
 
-def test_odd_text_arrives_as_it_is() -> None:
+def test_odd_text_arrives_unchanged() -> None:
     made = messages(user(ODD), assistant(ODD, call(1, **{ODD: ODD})), results(result(1, ODD)), system=ODD)
-    assert [one["content"] for one in made] == [ODD] * 4
+    assert [item["content"] for item in made] == [ODD] * 4
     assert json.loads(made[2]["tool_calls"][0]["function"]["arguments"]) == {ODD: ODD}
 
 
@@ -187,11 +187,11 @@ def fragment(index: int | None = None, call_id: str | None = None, name: str | N
 
 
 def calls(*fragments: Any) -> list[Any]:
-    return [chunk(tool_calls=[one]) for one in fragments]
+    return [chunk(tool_calls=[piece]) for piece in fragments]
 
 
 def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
-    deltas, one = read(
+    deltas, answer = read(
         OPENAI,
         [
             {"id": "c1", "choices": [], "prompt_filter_results": []},
@@ -208,52 +208,52 @@ def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
         ],
     )
     assert deltas == [ThinkingDelta("h"), ThinkingDelta("m"), TextDelta("So"), TextDelta(" it is")]
-    assert one.message.parts == (
+    assert answer.message.parts == (
         *(Thinking("hm", {"openai": {"reasoning_content": None}}), Text("So it is")),
         *(ToolCall("add", {"a": 1}, "a"), ToolCall("now", {}, "b")),
     )
-    assert (one.stop_reason, one.usage) == ("tool_calls", Usage(input=3, output=5))
-    assert one.metadata["id"] == "c1"
+    assert (answer.stop_reason, answer.usage) == ("tool_calls", Usage(input=3, output=5))
+    assert answer.metadata["id"] == "c1"
 
 
-def test_fields_that_are_not_known_are_passed_over() -> None:
+def test_unknown_fields_are_ignored() -> None:
     strange = {"id": "c1", "choices": [{"delta": {"content": "a", "new": 1, "annotations": []}, "logprobs": {}}], "new": 1}
     assert reply(OPENAI, strange, {}, {"choices": None}, {"choices": [{}]}, chunk("brand_new")).message == assistant("a")
     assert reply(OPENAI, chunk("brand_new")).stop_reason == "brand_new"
 
 
 def test_a_refusal_is_text_and_the_reason_of_the_end() -> None:
-    deltas, one = read(OPENAI, [chunk(refusal="I can"), chunk(refusal="not"), chunk("stop")])
-    assert joined(deltas) == ("I cannot", "") and one.message == assistant("I cannot")
-    assert one.stop_reason == "refusal"
+    deltas, answer = read(OPENAI, [chunk(refusal="I can"), chunk(refusal="not"), chunk("stop")])
+    assert joined(deltas) == ("I cannot", "") and answer.message == assistant("I cannot")
+    assert answer.stop_reason == "refusal"
 
 
-def test_the_reason_of_the_end_is_kept_in_the_words_of_the_api() -> None:
+def test_stop_reason_is_kept_in_the_words_of_the_api() -> None:
     for reason in ("stop", "content_filter", "length", "function_call"):
         assert reply(OPENAI, chunk(content="a"), chunk(reason), chunk()).stop_reason == reason
 
 
-def test_arguments_that_are_no_json_are_kept_as_text(subtests: pytest.Subtests) -> None:
+def test_invalid_json_arguments_are_kept_as_text(subtests: pytest.Subtests) -> None:
     for broken in ['{"a": ', "add(1)"]:
         with subtests.test(broken):
             chunks = (*calls(fragment(0, "a", "add", broken)), chunk("tool_calls"))
             assert reply(OPENAI, *chunks).message.calls == (ToolCall("add", broken, "a"),)
 
 
-def test_a_call_in_which_the_reply_was_cut_off_is_named_and_not_whole(subtests: pytest.Subtests) -> None:
+def test_incomplete_call_of_a_cut_reply_is_named(subtests: pytest.Subtests) -> None:
     for came in ['{"a": ', ""]:
         with subtests.test(came):
             half = fragment(1, "b", "now", came)
-            one = reply(OPENAI, chunk(content="So"), *calls(fragment(0, "a", "add", '{"a": 1}'), half), chunk("length"))
-            assert one.message == assistant("So", ToolCall("add", {"a": 1}, "a"), ToolCall("now", came, "b"))
-            assert one.metadata["cut_call"] == "now"
+            answer = reply(OPENAI, chunk(content="So"), *calls(fragment(0, "a", "add", '{"a": 1}'), half), chunk("length"))
+            assert answer.message == assistant("So", ToolCall("add", {"a": 1}, "a"), ToolCall("now", came, "b"))
+            assert answer.metadata["cut_call"] == "now"
             alone = reply(OPENAI, chunk(content="So"), *calls(fragment(0, "b", "now", came)), chunk("length"))
             assert alone.message == assistant("So") and alone.metadata["cut_call"] == "now"
 
 
-def test_whole_calls_of_a_reply_that_was_cut_off_are_kept() -> None:
-    one = reply(OPENAI, *calls(fragment(0, "a", "add", '{"a": 1}')), chunk("length"))
-    assert one.message.calls == (ToolCall("add", {"a": 1}, "a"),) and "cut_call" not in one.metadata
+def test_complete_calls_of_a_cut_reply_are_kept() -> None:
+    answer = reply(OPENAI, *calls(fragment(0, "a", "add", '{"a": 1}')), chunk("length"))
+    assert answer.message.calls == (ToolCall("add", {"a": 1}, "a"),) and "cut_call" not in answer.metadata
 
 
 def test_a_stream_without_an_end_was_cut_off(subtests: pytest.Subtests) -> None:
@@ -268,7 +268,7 @@ def test_an_empty_reply_has_no_parts() -> None:
     assert reply(OPENAI, chunk(content="", reasoning_content="", tool_calls=[]), chunk("stop")).message.parts == ()
 
 
-def test_an_error_in_the_place_of_a_reply_is_a_refusal_in_its_words(subtests: pytest.Subtests) -> None:
+def test_error_in_place_of_a_reply_is_a_refusal(subtests: pytest.Subtests) -> None:
     cases = [
         ({"code": 429, "message": "slow down"}, "429", "slow down"),
         ({"type": "overloaded", "message": "busy", "code": None}, "overloaded", "busy"),
@@ -299,7 +299,7 @@ COUNTS = [
 ]
 
 
-def test_tokens_are_counted_and_what_is_not_told_is_unknown(subtests: pytest.Subtests) -> None:
+def test_reported_tokens_are_counted_and_others_unknown(subtests: pytest.Subtests) -> None:
     for said, usage in COUNTS:
         with subtests.test(said=said, usage=usage):
             assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": said}).usage == usage
@@ -320,23 +320,23 @@ def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
         *calls(fragment(0, "a", "add", '{"a"'), fragment(1, "b", "add"), fragment(0, None, None, ":1}")),
         *(*calls(fragment(1, arguments='{"a":1}')), chunk("tool_calls"), {"choices": [], "usage": usage}),
     ]
-    (deltas, one), (deltas_of_whole, one_of_whole) = read(OPENAI, streamed), read(OPENAI, as_stream(whole))
-    assert one == one_of_whole
+    (deltas, answer), (deltas_of_whole, one_of_whole) = read(OPENAI, streamed), read(OPENAI, as_stream(whole))
+    assert answer == one_of_whole
     assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD, "hm")
 
 
-def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(subtests: pytest.Subtests) -> None:
+def test_invalid_count_is_unknown_and_the_reply_is_kept(subtests: pytest.Subtests) -> None:
     for value in NO_COUNTS:
         with subtests.test(value=value):
             usage = {"prompt_tokens": value, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": value}}
-            one = reply(OPENAI, chunk("stop", content="So"), {"choices": [], "usage": usage})
-            assert one.message == assistant("So") and one.usage == Usage(output=5)
+            answer = reply(OPENAI, chunk("stop", content="So"), {"choices": [], "usage": usage})
+            assert answer.message == assistant("So") and answer.usage == Usage(output=5)
             usage = {"prompt_tokens": 3, "prompt_tokens_details": value, "completion_tokens_details": [value]}
             assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": usage}).usage == Usage(input=3)
             assert reply(OPENAI, chunk("stop"), {"choices": [], "usage": value}).usage == Usage()
 
 
-def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests) -> None:
+def test_unsupported_picture_is_sent_as_text(subtests: pytest.Subtests) -> None:
     for name, picture in {"tiff": TIFF, "empty": NO_DATA}.items():
         with subtests.test(name):
             told = replacement_text(picture, sees=True)
@@ -344,8 +344,8 @@ def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests)
                 user("See", picture), assistant(call(1), call(2)), results(result(1, "plot", picture), result(2, PNG))
             )
             assert made[0]["content"] == f"See\n\n{told}"
-            assert [one["content"] for one in made[2:4]] == [f"plot\n{told}", "(shown below)"]
-            assert [one["type"] for one in made[4]["content"]] == ["text", "image_url"]
+            assert [item["content"] for item in made[2:4]] == [f"plot\n{told}", "(shown below)"]
+            assert [item["type"] for item in made[4]["content"]] == ["text", "image_url"]
 
 
 def test_the_text_of_broken_pieces_is_read_with_patience() -> None:
@@ -354,8 +354,8 @@ def test_the_text_of_broken_pieces_is_read_with_patience() -> None:
         chunk(content=[None, {"type": "text", "text": None}, {"type": "text"}, {"type": "text", "text": "it is"}]),
         chunk("stop", tool_calls=[None, "x"]),
     ]
-    deltas, one = read(OPENAI, strange)
-    assert joined(deltas) == ("So it is", "") and one.message == assistant("So it is")
+    deltas, answer = read(OPENAI, strange)
+    assert joined(deltas) == ("So it is", "") and answer.message == assistant("So it is")
 
 
 def test_of_several_replies_the_first_counts() -> None:
@@ -364,19 +364,19 @@ def test_of_several_replies_the_first_counts() -> None:
         return {"choices": [zero, {"index": 1, "delta": {"content": second}, "finish_reason": "length"}]}
 
     other = {"choices": [{"index": 1, "delta": {"content": "X"}, "finish_reason": "length"}]}
-    one = reply(OPENAI, both("a", "x"), other, both("b", "y"), other, chunk("stop"), other)
-    assert one.message == assistant("ab") and one.stop_reason == "stop"
+    answer = reply(OPENAI, both("a", "x"), other, both("b", "y"), other, chunk("stop"), other)
+    assert answer.message == assistant("ab") and answer.stop_reason == "stop"
     whole = {"choices": [None, *({"index": n, "message": {"content": str(n)}, "finish_reason": "stop"} for n in (0, 1))]}
     assert reply(OPENAI, *as_stream(whole)).message == assistant("0")
 
 
-def test_an_id_that_is_a_number_is_one() -> None:
+def test_numeric_id_is_accepted() -> None:
     fragments = calls(
         {"index": 0, "id": 0, "function": {"name": "add", "arguments": "{"}}, {"index": 0, "id": 0}, fragment(0, arguments="}")
     )
     assert reply(OPENAI, *fragments, chunk("tool_calls")).message.calls == (ToolCall("add", {}, "0"),)
 
 
-def test_a_call_without_arguments_is_kept_in_a_reply_that_was_cut_off_if_they_came() -> None:
-    one = reply(OPENAI, *calls(fragment(0, "a", "now", "{"), fragment(0, arguments="} ")), chunk("length"))
-    assert one.message.calls == (ToolCall("now", {}, "a"),) and "cut_call" not in one.metadata
+def test_call_with_empty_arguments_is_kept_in_a_cut_reply() -> None:
+    answer = reply(OPENAI, *calls(fragment(0, "a", "now", "{"), fragment(0, arguments="} ")), chunk("length"))
+    assert answer.message.calls == (ToolCall("now", {}, "a"),) and "cut_call" not in answer.metadata

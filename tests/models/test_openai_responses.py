@@ -87,7 +87,7 @@ def test_system_and_tools_are_sent() -> None:
     assert body["tools"][1]["parameters"] == {"type": "object", "properties": {}}
 
 
-def test_calls_and_results_are_items_and_what_was_said_follows_them() -> None:
+def test_calls_and_results_are_items_followed_by_the_text() -> None:
     round_trip = (assistant("So.", call(1, a=1), call(2)), results("Said", result(1, "3"), result(2, "x", "y"), "more"))
     assert items(user("Go"), *round_trip)[1:] == [
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "So."}]},
@@ -102,14 +102,14 @@ def test_calls_and_results_are_items_and_what_was_said_follows_them() -> None:
     ]
 
 
-def test_what_is_said_in_passing_stands_at_the_very_end() -> None:
+def test_ephemeral_text_comes_last() -> None:
     for request in requests_of_a_run():
         *others, last = items(*request.messages)
         assert last["role"] == "user" and "<system-reminder>" in last["content"][-1]["text"]
         assert not any("<system-reminder>" in str(other) for other in [*others, *last["content"][:-1]])
 
 
-def test_reasoning_goes_back_as_it_came_before_what_it_led_to() -> None:
+def test_reasoning_returns_unchanged_before_its_items() -> None:
     came = {**REASONING, "status": None, "content": None}
     for item in (came, {**came, "summary": [], "status": "completed"}):
         said = reply(RESPONSES, end(item, message("So."), function("{}"))).message
@@ -118,14 +118,14 @@ def test_reasoning_goes_back_as_it_came_before_what_it_led_to() -> None:
         assert [one["type"] for one in echoed[2:4]] == ["message", "function_call"]
 
 
-def test_reasoning_that_the_api_could_not_find_again_is_not_sent() -> None:
+def test_reasoning_without_encrypted_content_is_not_sent() -> None:
     said = reply(RESPONSES, end({**REASONING, "encrypted_content": None}, message("So."))).message
     assert said.parts[0] == Thinking("hm")
-    assert [one["type"] for one in items(user("Go"), said, user("On"))] == ["message"] * 3
+    assert [item["type"] for item in items(user("Go"), said, user("On"))] == ["message"] * 3
 
 
-def test_reasoning_after_which_nothing_came_is_not_sent() -> None:
-    """The API refuses it without the item that it led to; it comes so when a reply was cut off."""
+def test_trailing_reasoning_is_not_sent() -> None:
+    """The API refuses reasoning without its following item; replies that were cut off end like this."""
     thought = Thinking("hm", {"openai-responses": REASONING})
     assert len(items(user("Go"), assistant(thought), user("On"))) == 2
     assert items(user("Go"), assistant(thought, "So", thought, " "), user("On"))[1:3] == [
@@ -134,7 +134,7 @@ def test_reasoning_after_which_nothing_came_is_not_sent() -> None:
     ]
 
 
-def test_items_of_unknown_kinds_go_back_as_they_came() -> None:
+def test_unknown_items_are_sent_back_unchanged() -> None:
     for item in (SEARCH, {"type": "mcp_call", "id": "mcp_1", "output": None, "name": "x"}, {"type": "new", "content": "text"}):
         said = reply(RESPONSES, end(item, message("So."))).message
         assert items(user("Go"), said)[1] == {key: value for key, value in item.items() if value is not None}
@@ -149,19 +149,19 @@ def test_thinking_and_blocks_of_other_providers_are_not_sent(subtests: pytest.Su
             )
             answered = results(ToolResult("functions.web:0", "web.search"))
             made = items(user("Go"), assistant(Thinking("hm", metadata), Text("", metadata), other), answered)
-            assert [one["type"] for one in made] == ["message", "function_call", "function_call_output"]
+            assert [item["type"] for item in made] == ["message", "function_call", "function_call_output"]
             assert set(made[1]) == {"type", "call_id", "name", "arguments"} and made[1]["name"] == "web_search"
             assert made[1]["call_id"] == made[2]["call_id"] != "functions.web:0"
 
 
-def test_arguments_that_were_no_object_are_sent_as_one(subtests: pytest.Subtests) -> None:
+def test_non_object_arguments_are_sent_as_an_object(subtests: pytest.Subtests) -> None:
     cases = [("{", '{"arguments":"{"}'), ([1], '{"arguments":[1]}'), ({}, "{}")]
     for given, arguments in cases:
         with subtests.test(given=given):
             assert items(user("Go"), assistant(ToolCall("add", given, "1")))[1]["arguments"] == arguments
 
 
-def test_pictures_stand_in_prompts_and_in_results() -> None:
+def test_pictures_are_sent_in_prompts_and_results() -> None:
     picture = {"type": "input_image", "image_url": URL, "detail": "auto"}
     conversation = (user("See", PNG), assistant(call(1), call(2)), results(result(1, "plot", PNG), result(2, "x"), PNG))
     made = items(*conversation)
@@ -173,7 +173,7 @@ def test_pictures_stand_in_prompts_and_in_results() -> None:
     assert blind[3]["output"] == f"plot\n{words_for(PNG)}"
 
 
-def test_a_result_in_which_there_is_nothing_says_so() -> None:
+def test_empty_result_says_so() -> None:
     for images in (None, False):
         made = items(user("Go"), assistant(call(1)), results(result(1, error=True)), images=images)
         assert made[2] == {"type": "function_call_output", "call_id": "call_1", "output": "(no value)"}
@@ -184,10 +184,10 @@ def test_blank_text_is_not_sent() -> None:
     assert len(items(user("Go", " "))[0]["content"]) == 1
 
 
-def test_odd_text_arrives_as_it_is() -> None:
+def test_odd_text_arrives_unchanged() -> None:
     body = sent(RESPONSES, user(ODD), assistant(ODD), results(result(1, ODD)), system=ODD)
     assert body["instructions"] == ODD
-    assert [one["content"][0]["text"] for one in body["input"][:2]] == [ODD, ODD] and body["input"][2]["output"] == ODD
+    assert [item["content"][0]["text"] for item in body["input"][:2]] == [ODD, ODD] and body["input"][2]["output"] == ODD
 
 
 SETTINGS = [
@@ -217,7 +217,7 @@ def test_settings_are_sent_in_the_words_of_the_api(subtests: pytest.Subtests) ->
             assert sent(RESPONSES, **{"stream": False, **given}) == usual | fields
 
 
-def test_a_model_that_does_not_think_is_not_asked_for_its_thoughts() -> None:
+def test_model_without_reasoning_is_not_asked_for_it() -> None:
     assert set(sent(RESPONSES, thinking="off", stream=False)) == {"model", "store", "input"}
 
 
@@ -226,7 +226,7 @@ def test_a_model_that_does_not_think_is_not_asked_for_its_thoughts() -> None:
 
 def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
     reasoning = {**REASONING, "summary": [{"type": "summary_text", "text": "h"}, {"type": "summary_text", "text": "m"}]}
-    deltas, one = read(
+    deltas, answer = read(
         RESPONSES,
         [
             {"type": "response.created", "response": response(status="in_progress")},
@@ -255,18 +255,18 @@ def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
         *(TextDelta("So"), TextDelta(" it is")),
     ]
     thought = Thinking("h\n\nm", {"openai-responses": reasoning})
-    assert one.message.parts == (thought, Text("So it is"), ToolCall("add", {"a": 1}, "c1"))
-    assert (one.stop_reason, one.usage) == ("completed", Usage(input=3, output=5))
-    assert one.metadata == {"id": "resp_1", "model": "gpt-x"}
+    assert answer.message.parts == (thought, Text("So it is"), ToolCall("add", {"a": 1}, "c1"))
+    assert (answer.stop_reason, answer.usage) == ("completed", Usage(input=3, output=5))
+    assert answer.metadata == {"id": "resp_1", "model": "gpt-x"}
 
 
 def test_reasoning_in_the_clear_is_thinking() -> None:
     item = {"type": "reasoning", "id": "rs", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]}
-    deltas, one = read(RESPONSES, [{"type": "response.reasoning_text.delta", "delta": "hm"}, end(item, message("4"))])
-    assert deltas == [ThinkingDelta("hm")] and one.message == assistant(Thinking("hm"), "4")
+    deltas, answer = read(RESPONSES, [{"type": "response.reasoning_text.delta", "delta": "hm"}, end(item, message("4"))])
+    assert deltas == [ThinkingDelta("hm")] and answer.message == assistant(Thinking("hm"), "4")
 
 
-def test_items_that_the_last_event_leaves_out_are_taken_from_those_before() -> None:
+def test_items_missing_in_the_last_event_come_from_earlier_events() -> None:
     done = [
         {"type": "response.output_item.done", "output_index": index, "item": item}
         for index, item in ((1, function('{"a":1}')), (0, message("So")))
@@ -275,45 +275,45 @@ def test_items_that_the_last_event_leaves_out_are_taken_from_those_before() -> N
         assert reply(RESPONSES, *done, last).message == assistant("So", ToolCall("add", {"a": 1}, "c1"))
 
 
-def test_items_without_an_index_stand_in_the_order_in_which_they_came() -> None:
+def test_items_without_an_index_keep_their_order() -> None:
     done = [{"type": "response.output_item.done", "item": item} for item in (message("So"), function('{"a":1}'))]
     assert reply(RESPONSES, *done, end()).message == assistant("So", ToolCall("add", {"a": 1}, "c1"))
 
 
 def test_a_refusal_is_text_and_the_reason_of_the_end() -> None:
-    deltas, one = read(
+    deltas, answer = read(
         RESPONSES, [{"type": "response.refusal.delta", "delta": "I cannot"}, end(message("I cannot", kind="refusal"))]
     )
-    assert deltas == [TextDelta("I cannot")] and one.message == assistant("I cannot")
-    assert one.stop_reason == "refusal"
+    assert deltas == [TextDelta("I cannot")] and answer.message == assistant("I cannot")
+    assert answer.stop_reason == "refusal"
 
 
-def test_arguments_that_are_no_json_are_kept_as_text(subtests: pytest.Subtests) -> None:
+def test_invalid_json_arguments_are_kept_as_text(subtests: pytest.Subtests) -> None:
     for broken in ['{"a": ', "add(1)"]:
         with subtests.test(broken):
             assert reply(RESPONSES, end(function(broken))).message.calls == (ToolCall("add", broken, "c1"),)
 
 
-def test_a_call_in_which_the_reply_was_cut_off_is_named_and_not_whole(subtests: pytest.Subtests) -> None:
+def test_incomplete_call_of_a_cut_reply_is_named(subtests: pytest.Subtests) -> None:
     for reason, came in product(["max_output_tokens", "content_filter"], ['{"a": ', ""]):
         with subtests.test(reason=reason, came=came):
             output = (message("So"), function('{"a":1}', "c0"), function(came))
-            one = reply(RESPONSES, end(*output, status="incomplete", incomplete_details={"reason": reason}))
-            assert one.message == assistant("So", ToolCall("add", {"a": 1}, "c0"), ToolCall("add", came, "c1"))
-            assert one.stop_reason == reason and one.metadata["cut_call"] == "add"
+            answer = reply(RESPONSES, end(*output, status="incomplete", incomplete_details={"reason": reason}))
+            assert answer.message == assistant("So", ToolCall("add", {"a": 1}, "c0"), ToolCall("add", came, "c1"))
+            assert answer.stop_reason == reason and answer.metadata["cut_call"] == "add"
 
 
-def test_whole_calls_of_a_reply_that_was_cut_off_are_kept() -> None:
-    one = reply(RESPONSES, end(function('{"a":1}'), status="incomplete", incomplete_details={"reason": "max_output_tokens"}))
-    assert one.message.calls == (ToolCall("add", {"a": 1}, "c1"),) and "cut_call" not in one.metadata
+def test_complete_calls_of_a_cut_reply_are_kept() -> None:
+    answer = reply(RESPONSES, end(function('{"a":1}'), status="incomplete", incomplete_details={"reason": "max_output_tokens"}))
+    assert answer.message.calls == (ToolCall("add", {"a": 1}, "c1"),) and "cut_call" not in answer.metadata
 
 
-def test_an_end_of_another_kind_is_kept_in_the_words_of_the_api() -> None:
+def test_unknown_stop_reason_is_kept_unchanged() -> None:
     assert reply(RESPONSES, *as_stream(response(message("a"), status="cancelled"))).stop_reason == "cancelled"
     assert reply(RESPONSES, end(message("a"), status="incomplete")).stop_reason == "incomplete"
 
 
-def test_a_failure_inside_the_stream_is_a_refusal_in_its_words(subtests: pytest.Subtests) -> None:
+def test_failure_inside_the_stream_is_a_refusal_with_its_message(subtests: pytest.Subtests) -> None:
     cases = [
         (end(status="failed", error={"code": "server_error", "message": "oops"}), "server_error", "oops"),
         *[(end(status="failed", error=None), "", "the reply failed"), ({"type": "response.failed"}, "", "the reply failed")],
@@ -327,7 +327,7 @@ def test_a_failure_inside_the_stream_is_a_refusal_in_its_words(subtests: pytest.
             assert refused.value.details[:3] == (None, name, words)
 
 
-def test_a_whole_reply_that_failed_is_a_refusal_too() -> None:
+def test_failed_whole_reply_is_a_refusal() -> None:
     with pytest.raises(Refused, match="oops"):
         read(RESPONSES, as_stream(response(status="failed", error={"code": "server_error", "message": "oops"})))
 
@@ -357,7 +357,7 @@ COUNTS = [
 ]
 
 
-def test_tokens_are_counted_and_what_is_not_told_is_unknown(subtests: pytest.Subtests) -> None:
+def test_reported_tokens_are_counted_and_others_unknown(subtests: pytest.Subtests) -> None:
     for said, usage in COUNTS:
         with subtests.test(said=said, usage=usage):
             assert reply(RESPONSES, end(usage=said)).usage == usage
@@ -377,22 +377,22 @@ def test_a_whole_reply_gives_the_same_as_its_stream() -> None:
         *({"type": "response.output_text.delta", "delta": text} for text in ("Über ", ODD[:3], ODD[3:], "Then")),
         {"type": "response.completed", "response": whole},
     ]
-    (deltas, one), (deltas_of_whole, one_of_whole) = read(RESPONSES, streamed), read(RESPONSES, as_stream(whole))
-    assert one == one_of_whole
+    (deltas, answer), (deltas_of_whole, one_of_whole) = read(RESPONSES, streamed), read(RESPONSES, as_stream(whole))
+    assert answer == one_of_whole
     assert joined(deltas) == joined(deltas_of_whole) == ("Über " + ODD + "Then", "h\n\nm")
 
 
-def test_a_count_that_is_none_is_unknown_and_the_reply_is_as_good(subtests: pytest.Subtests) -> None:
+def test_invalid_count_is_unknown_and_the_reply_is_kept(subtests: pytest.Subtests) -> None:
     for value in NO_COUNTS:
         with subtests.test(value=value):
-            one = reply(
+            answer = reply(
                 RESPONSES,
                 end(message("So"), usage={"input_tokens": value, "output_tokens": 5, "input_tokens_details": [value]}),
             )
-            assert one.message == assistant("So") and one.usage == Usage(output=5)
+            assert answer.message == assistant("So") and answer.usage == Usage(output=5)
 
 
-def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests) -> None:
+def test_unsupported_picture_is_sent_as_text(subtests: pytest.Subtests) -> None:
     for name, picture in {"tiff": TIFF, "empty": NO_DATA}.items():
         with subtests.test(name):
             told = replacement_text(picture, sees=True)
@@ -401,29 +401,29 @@ def test_a_picture_that_no_api_takes_is_sent_as_words(subtests: pytest.Subtests)
             )
             assert made[0]["content"] == [{"type": "input_text", "text": told}]
             assert made[3]["output"] == f"plot\n{told}"
-            assert [one["type"] for one in made[4]["output"]] == ["input_image", "input_text"]
+            assert [item["type"] for item in made[4]["output"]] == ["input_image", "input_text"]
 
 
-def test_text_that_was_shown_is_the_text_of_a_reply_without_items() -> None:
+def test_streamed_text_is_the_text_of_a_reply_without_items() -> None:
     told = [{"type": "response.output_text.delta", "delta": text} for text in ("So", "", " it is")]
     last = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": None}}
-    deltas, one = read(RESPONSES, [*told, last])
-    assert joined(deltas) == ("So it is", "") and one.message == assistant("So it is")
+    deltas, answer = read(RESPONSES, [*told, last])
+    assert joined(deltas) == ("So it is", "") and answer.message == assistant("So it is")
 
 
-def test_a_null_among_the_contents_of_a_message_is_passed_over() -> None:
+def test_null_among_message_contents_is_ignored() -> None:
     item = {"type": "message", "content": [None, {"type": "output_text", "text": "So"}]}
     assert reply(RESPONSES, end(item)).message == assistant("So")
 
 
-def test_a_call_without_arguments_is_kept_in_a_reply_that_was_cut_off_if_its_end_came() -> None:
+def test_ended_call_without_arguments_is_kept_in_a_cut_reply() -> None:
     cut = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     bare = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": ""}
     done = {"type": "response.output_item.done", "output_index": 0, "item": bare}
     last = end(**cut)
     for chunks in ([done, last], [end({**bare, "status": "completed"}, **cut)], [end({**bare, "arguments": "{}"}, **cut)]):
-        one = reply(RESPONSES, *chunks)
-        assert one.message.calls == (ToolCall("now", {}, "c1"),) and "cut_call" not in one.metadata
+        answer = reply(RESPONSES, *chunks)
+        assert answer.message.calls == (ToolCall("now", {}, "c1"),) and "cut_call" not in answer.metadata
     half = {**bare, "status": "incomplete"}
     for chunks in ([end(half, **cut)], [{**done, "item": half}, last]):
         assert reply(RESPONSES, *chunks).metadata["cut_call"] == "now"

@@ -1,4 +1,4 @@
-"""What stands behind ``?`` in the name of a model."""
+"""Options after ``?`` in the name of a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALL = sorted({option for provider in REMOTE.values() for option in provider.opti
 
 
 def options(given: str, provider: str = "anthropic") -> Options:
-    """The options of a model with this behind the ``?``, on this machine so that it needs no key."""
+    """Return the options of a local model, which needs no key, with this text after ``?``."""
     model = make_model(f"{provider}:m-1?{given}" + ("" if "url=" in given else f"&{HERE}"))
     assert isinstance(model, RemoteModel)
     return model.options
@@ -70,7 +70,7 @@ READ: list[tuple[str, str, str, Any]] = [
 ]
 
 
-def test_an_option_is_read_and_stands_in_the_name_again(subtests: pytest.Subtests) -> None:
+def test_option_is_read_and_written_into_the_name(subtests: pytest.Subtests) -> None:
     for provider, written, name, value in READ:
         with subtests.test(f"{provider} {written}"), pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setenv("MY_KEY", SECRET)
@@ -86,7 +86,7 @@ def test_every_option_of_every_provider_was_tried() -> None:
     assert {name for _, _, name, _ in READ} == set(ALL)
 
 
-def test_what_is_as_usual_does_not_stand_in_the_name() -> None:
+def test_default_options_are_omitted_from_the_name() -> None:
     assert format_options(Options()) == "" == format_options(Options(output_schema={"type": "object"}))
     assert format_options(Options(cache="5m", stream=True, timeout=300)) == ""
     assert format_options(Options(stream=False, max_tokens=9, timeout=60.0)) == "?max_tokens=9&stream=no&timeout=60"
@@ -155,7 +155,7 @@ REFUSALS = [
 ]
 
 
-def test_what_cannot_be_is_said_with_what_can(subtests: pytest.Subtests) -> None:
+def test_invalid_option_error_names_valid_values(subtests: pytest.Subtests) -> None:
     for written, told in REFUSALS:
         with subtests.test(written):
             assert told in refusal(written)
@@ -166,7 +166,7 @@ def test_a_temperature_is_a_number_of_0_or_more() -> None:
         assert "temperature=" in refusal(f"temperature={wrong}", "openai")
 
 
-def test_no_error_repeats_what_may_be_a_key(subtests: pytest.Subtests) -> None:
+def test_no_error_repeats_a_possible_key(subtests: pytest.Subtests) -> None:
     for option in [*ALL, SECRET, "api_key"]:
         with subtests.test(option):
             for provider in REMOTE:
@@ -184,7 +184,7 @@ def test_no_error_repeats_what_may_be_a_key(subtests: pytest.Subtests) -> None:
                     assert "never-to-be-seen" not in told
 
 
-def test_a_url_with_a_password_is_refused_with_the_other_way() -> None:
+def test_url_with_a_password_is_refused_with_an_alternative() -> None:
     told = refusal("url=https://me:secret@example.org/v1")
     assert "must not hold a password" in told and 'os.environ["MY_KEY"]' in told and "secret" not in told
     assert "must not hold a password" in refusal("url=https://me@example.org/v1")
@@ -202,7 +202,7 @@ def test_each_provider_knows_its_options_and_no_others(subtests: pytest.Subtests
                 assert f"has no option '{option}'" in refusal(f"{option}=1", provider)
 
 
-def test_a_url_of_the_environment_with_a_secret_in_it_is_refused_and_not_repeated(subtests: pytest.Subtests) -> None:
+def test_environment_url_with_a_secret_is_refused_without_repeating_it(subtests: pytest.Subtests) -> None:
     cases = [
         ("anthropic", "ANTHROPIC_BASE_URL"),
         ("openai", "OPENAI_BASE_URL"),

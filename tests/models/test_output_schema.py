@@ -1,4 +1,4 @@
-"""The schema of a run's answers in the requests to providers: sent where the provider's own server takes it."""
+"""Output schemas in provider requests: sent if the provider's own server accepts them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ FITS = '{"birds": 12}'
 
 
 def sends(provider: str, schema: dict[str, Any], url: str = "") -> bool:
-    """Whether the wire form of a run's request holds the schema in a field of its own, besides the system prompt."""
+    """Return True if the wire form of a request has the schema in a field of its own."""
     request = Agent("simulated:disciplined", output=schema).first_request("go")
     name = f"{provider}:m" + (f"?url={url}" if url else "")
     body = json.loads(wire_form(name, request) or b"")
     return any(field in body for field in ("response_format", "text", "output_config"))
 
 
-def test_a_providers_own_server_is_sent_the_schema_that_it_takes(subtests: pytest.Subtests) -> None:
+def test_provider_server_is_sent_only_schemas_it_accepts(subtests: pytest.Subtests) -> None:
     for provider, taken in {
         "anthropic": [CLOSED, LIST],
         "openai": [CLOSED, OPEN],
@@ -66,7 +66,7 @@ def test_every_provider_is_held_to_the_output(subtests: pytest.Subtests) -> None
             assert [received.problems for received in server.requests] == [(), ()]
 
 
-def test_a_schema_that_the_model_was_made_with_is_still_sent() -> None:
+def test_schema_given_at_model_creation_is_sent() -> None:
     with LoopbackServer([FITS]) as server:
         model = make_model(server.model("openai"), output_schema=OPEN)
         assert Agent(model, output=Output(CLOSED)).run_sync("go").output == {"birds": 12}

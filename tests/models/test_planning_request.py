@@ -1,4 +1,4 @@
-"""A planner's request: what the simulated model reads of it is not sent to any provider."""
+"""A planner's request: fields for the simulated model are not sent to providers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.models.registry import REMOTE, wire_form
 TOOLS = (ToolSpec("fetch", "Fetch a table.", {"type": "object", "properties": {}}),)
 
 
-def test_providers_are_sent_the_same_as_without_it(subtests: pytest.Subtests) -> None:
+def test_providers_receive_unchanged_requests(subtests: pytest.Subtests) -> None:
     planning = {"query": "a planned query", "results": [{"name": "a secret result"}]}
     for provider in REMOTE:
         with subtests.test(provider):

@@ -1,4 +1,4 @@
-"""What a call costs: the same as the price table says, and unknown where it is unknown."""
+"""The cost of a call: as in the price table, or unknown."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SIZES = (0, 1, 99_999, 100_000, 100_001, 199_999, 200_000, 200_001, 272_000, 272
 
 
 def table_cost(usage: Usage, model: str, at: datetime = NOW, **where: Any) -> float:
-    """What the table itself makes of it, in its own slow way."""
+    """Return the cost computed by the price library itself."""
     given = {
         "input_tokens": usage.input,
         "output_tokens": usage.output,
@@ -51,7 +51,7 @@ def cost(usage: Usage, provider: str, model: str, at: datetime = NOW, **how: Any
 
 
 @pytest.mark.req("R2.14")
-def test_a_cost_is_what_the_table_says_for_inputs_of_every_size(subtests: pytest.Subtests) -> None:
+def test_cost_matches_the_table_for_inputs_of_any_size(subtests: pytest.Subtests) -> None:
     cases = [
         ("anthropic", "claude-sonnet-4-5"),
         ("anthropic", "claude-sonnet-4-5-20250929"),
@@ -73,7 +73,7 @@ def test_a_cost_is_what_the_table_says_for_inputs_of_every_size(subtests: pytest
                 assert cost(usage, provider, model) == table_cost(usage, model, provider_id=provider)
 
 
-def test_a_cost_is_what_the_table_says_for_every_model_of_a_provider_that_is_paid_by_tokens(subtests: pytest.Subtests) -> None:
+def test_cost_matches_the_table_for_every_token_priced_model(subtests: pytest.Subtests) -> None:
     for provider in ["anthropic", "openai"]:
         with subtests.test(provider):
             compared = 0
@@ -89,7 +89,7 @@ def test_openai_has_the_same_prices_through_both_of_its_interfaces() -> None:
     assert cost(USUAL, "openai-responses", "o3") == cost(USUAL, "openai", "o3") is not None
 
 
-def test_a_price_is_that_of_the_day_of_the_call() -> None:
+def test_price_is_of_the_day_of_the_call() -> None:
     change = datetime(2025, 6, 10, tzinfo=UTC)
     days = [change - timedelta(seconds=1), change]
     before, after = [cost(USUAL, "openai", "o3", day) for day in days]
@@ -97,7 +97,7 @@ def test_a_price_is_that_of_the_day_of_the_call() -> None:
     assert before is not None and after is not None and before > after
 
 
-def test_models_of_other_providers_are_known_by_the_url_of_their_server(subtests: pytest.Subtests) -> None:
+def test_models_of_other_providers_are_priced_by_server_url(subtests: pytest.Subtests) -> None:
     cases = [
         ("https://api.groq.com/openai/v1", "openai/gpt-oss-120b"),
         ("https://openrouter.ai/api/v1", "anthropic/claude-sonnet-4.5"),
@@ -110,7 +110,7 @@ def test_models_of_other_providers_are_known_by_the_url_of_their_server(subtests
             assert cost(USUAL, "compatible", model, url=url) == table_cost(USUAL, model, provider_api_url=url) > 0
 
 
-def test_whose_price_it_is_the_url_tells_where_there_is_one(subtests: pytest.Subtests) -> None:
+def test_url_decides_the_provider_of_a_price(subtests: pytest.Subtests) -> None:
     cases = [
         ("openai", "gpt-4o", "https://api.openai.com/v1", "https://openrouter.ai/api/v1"),
         ("anthropic", "claude-sonnet-4-5", "https://api.anthropic.com", "https://api.deepseek.com/anthropic"),
@@ -125,13 +125,13 @@ def test_whose_price_it_is_the_url_tells_where_there_is_one(subtests: pytest.Sub
             assert cost(USUAL, provider, model, url=other) is None
 
 
-def test_what_is_thought_has_its_own_price_where_the_table_has_one() -> None:
+def test_thinking_has_its_own_price_where_listed() -> None:
     usages = [Usage(10, 1_000), Usage(10, 1_000, reasoning=1_000)]
     said, thought = (cost(usage, "compatible", "sonar-deep-research", url="https://api.perplexity.ai") for usage in usages)
     assert said is not None and thought is not None and said > thought
 
 
-def test_writing_to_a_cache_that_lasts_an_hour_has_its_own_price() -> None:
+def test_hour_long_cache_writes_have_their_own_price() -> None:
     usage = Usage(1_000, 10, cache_write=800)
     counts = {"input_tokens": 1_000, "output_tokens": 10, "cache_write_tokens": 800, "cache_write_1h_tokens": 800}
     expected = calc_price(TableUsage(**counts), "claude-opus-5-5", provider_id="anthropic", genai_request_timestamp=NOW)
@@ -158,14 +158,14 @@ UNKNOWN_PRICES = [
 
 
 @pytest.mark.req("R2.14")
-def test_the_cost_of_a_model_whose_price_nobody_knows_is_unknown(subtests: pytest.Subtests) -> None:
+def test_cost_of_an_unpriced_model_is_unknown(subtests: pytest.Subtests) -> None:
     for provider, model, url in UNKNOWN_PRICES:
         with subtests.test(provider=provider, model=model, url=url):
             assert cost(USUAL, provider, model, url=url) is None
 
 
 @pytest.mark.req("R2.14")
-def test_a_cost_is_unknown_if_the_tokens_are_or_cannot_be(subtests: pytest.Subtests) -> None:
+def test_cost_is_unknown_for_unknown_or_impossible_token_counts(subtests: pytest.Subtests) -> None:
     cases = [
         Usage(),
         Usage(input=10),
@@ -179,7 +179,7 @@ def test_a_cost_is_unknown_if_the_tokens_are_or_cannot_be(subtests: pytest.Subte
             assert add_cost(usage, "anthropic", "claude-opus-5-5", NOW, price).cost is None
 
 
-def test_only_the_cost_is_set_and_one_that_was_there_is_replaced() -> None:
+def test_only_the_cost_is_set_or_replaced() -> None:
     before = Usage(30, 7, 20, 1, 3, cost=99.0, estimated=True)
     after = add_cost(before, "anthropic", "never-heard-of", NOW, None)
     assert after == Usage(30, 7, 20, 1, 3, cost=None, estimated=True)
@@ -187,7 +187,7 @@ def test_only_the_cost_is_set_and_one_that_was_there_is_replaced() -> None:
 
 
 @pytest.mark.req("R2.14")
-def test_a_price_that_the_person_gave_goes_before_the_table(subtests: pytest.Subtests) -> None:
+def test_price_given_by_the_person_overrides_the_table(subtests: pytest.Subtests) -> None:
     cases = [
         ("3/15", Usage(1_000_000, 0), 3.0),
         ("3/15", Usage(0, 1_000_000), 15.0),
@@ -202,7 +202,7 @@ def test_a_price_that_the_person_gave_goes_before_the_table(subtests: pytest.Sub
             assert add_cost(usage, "anthropic", "claude-opus-5-5", NOW, Price.parse(text)).cost == pytest.approx(dollars)
 
 
-def test_what_is_free_costs_nothing_whatever_was_used(subtests: pytest.Subtests) -> None:
+def test_free_model_costs_nothing_for_any_usage(subtests: pytest.Subtests) -> None:
     for usage, text in product([Usage(), Usage(input=3), Usage(3, 4, 9)], ["0", "0/0", "0.0", "0/0/0/0"]):
         with subtests.test(usage=usage, text=text):
             assert add_cost(usage, "ollama", "qwen", NOW, Price.parse(text)).cost == 0.0
@@ -227,7 +227,7 @@ NO_PRICES = [
 ]
 
 
-def test_what_is_no_price_is_refused_with_how_to_write_one(subtests: pytest.Subtests) -> None:
+def test_invalid_price_is_refused_with_its_syntax(subtests: pytest.Subtests) -> None:
     for text in NO_PRICES:
         with subtests.test(text):
             with pytest.raises(SettingsError) as caught:
@@ -240,7 +240,7 @@ numbers = st.decimals(0, 999_999_999, places=4)
 
 
 @given(st.tuples(numbers, numbers) | st.tuples(numbers, numbers, numbers, numbers))
-def test_a_price_is_written_as_it_is_read(given: tuple[Decimal, ...]) -> None:
+def test_price_is_written_as_read(given: tuple[Decimal, ...]) -> None:
     price = Price(*given)
     again = Price.parse(str(price))
     assert again == price or (again.is_free and price.is_free)
@@ -259,7 +259,7 @@ def python(code: str) -> str:
     return done.stdout
 
 
-def test_the_table_is_read_only_when_it_is_needed() -> None:
+def test_price_table_is_read_only_when_needed() -> None:
     code = (
         "import sys\n"
         "from datetime import UTC, datetime\n"
@@ -313,7 +313,7 @@ def test_a_model_is_looked_up_once() -> None:
     assert prices._model.cache_info().misses == 2
 
 
-def test_price_that_a_file_states_never_lowers_a_known_cost(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_price_in_a_file_never_lowers_known_costs(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test-0123456789")
     load()
     request = Request("", (Message("user", (Text("long " * 40_000),)),), ())

@@ -29,7 +29,7 @@ def events(name: str) -> list[Any]:
     return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
 
 
-def test_a_licence_and_its_source_stand_beside_the_recordings() -> None:
+def test_recordings_have_a_licence_and_its_source() -> None:
     assert "Permission is hereby granted" in (RECORDED / "LICENSE-pydantic-ai.txt").read_text("utf-8")
     told = (RECORDED / "README.md").read_text("utf-8")
     assert "4fda38988f2939fa6ea9cdefcf120693e10ef491" in told
@@ -54,7 +54,7 @@ def test_a_stream_of_anthropic_is_read() -> None:
     assert reply.usage == Usage(input=3042, output=354, cache_read=0, cache_write=0)
 
 
-def test_all_that_anthropic_sent_goes_back_to_it_as_it_came() -> None:
+def test_anthropic_content_is_sent_back_unchanged() -> None:
     chunks = events("anthropic.response.sse")
     started = [chunk["content_block"] for chunk in chunks if chunk["type"] == "content_block_start"]
     pieces = [chunk["delta"] for chunk in chunks if chunk["type"] == "content_block_delta"]
@@ -73,16 +73,16 @@ def test_all_that_anthropic_sent_goes_back_to_it_as_it_came() -> None:
     assert use["type"] == "mcp_tool_use" and found["type"] == "mcp_tool_result"
 
 
-def test_what_anthropic_sent_is_not_sent_to_others_but_the_words() -> None:
+def test_other_providers_get_only_the_text_of_anthropic_content() -> None:
     said = read(ANTHROPIC, events("anthropic.response.sse"))[1].message
     assert sent(OPENAI, user("Hi"), said, user("On"))["messages"][1] == {"role": "assistant", "content": said.text}
     content = [{"type": "output_text", "text": said.text}]
     assert sent(RESPONSES, user("Hi"), said, user("On"))["input"][1]["content"] == content
 
 
-def test_our_request_to_anthropic_is_the_recorded_one_but_for_its_tools() -> None:
+def test_anthropic_request_equals_the_recording_except_its_tools() -> None:
     request = recorded("anthropic.request.json")
-    del request["mcp_servers"]  # tools that run at the provider are none of ours
+    del request["mcp_servers"]  # tools that run at the provider are not ours
     model = request.pop("model")
     made = sent(ANTHROPIC, user(PROMPT), max_tokens=4096, thinking="3000", cache="no")
     assert made.pop("model") == "m" and model == "claude-sonnet-4-5"
@@ -103,7 +103,7 @@ TOOL = ToolSpec(
 
 
 def conversation(provider: Any) -> list[Any]:
-    """The recorded conversation in our messages, with the reply to it as we read it."""
+    """Return the recorded conversation as our messages, with its reply."""
     earlier = ToolCall("get_capital", {"country": "France"}, "pyd_ai_504f8147f83f44f3a5f14d87bfd01bda")
     messages = [
         user("What is the capital of France?"),
@@ -135,8 +135,8 @@ def test_our_requests_to_openai_are_the_recorded_ones(subtests: pytest.Subtests)
             request = recorded(f"openai.{number}.request.json")
             messages = conversation(provider)[:length]
             made = sent(provider, *messages, tools=(TOOL,), settings={"tool_choice": "auto"}, stream=False)
-            # We shorten no id that the API gave or accepts, and write the null that others leave out.
-            made["messages"] = [{key: value for key, value in one.items() if value is not None} for one in made["messages"]]
+            # We keep valid ids of the API, and write the null that others omit.
+            made["messages"] = [{key: value for key, value in item.items() if value is not None} for item in made["messages"]]
             assert made == {key: value for key, value in request.items() if key not in ("model", "n", "stream")} | {
                 "model": "m"
             }
@@ -155,7 +155,7 @@ def test_whole_replies_of_the_responses_api_are_read() -> None:
     assert reply.usage == Usage(input=1207, output=535, cache_read=0, reasoning=320)
 
 
-def test_all_that_the_responses_api_sent_goes_back_to_it_as_it_came() -> None:
+def test_responses_content_is_sent_back_unchanged() -> None:
     output = recorded("openai-responses.1.response.json")["output"]
     said = read(RESPONSES, RESPONSES.as_stream(recorded("openai-responses.1.response.json")))[1].message
     made = sent(RESPONSES, user(PROMPT), said, user(AFTERWARDS), system="You are a helpful assistant.")
@@ -164,12 +164,12 @@ def test_all_that_the_responses_api_sent_goes_back_to_it_as_it_came() -> None:
     assert words["content"] == [{"type": "output_text", "text": output[-1]["content"][0]["text"]}]
 
 
-def test_our_request_to_the_responses_api_is_like_the_recorded_one() -> None:
+def test_responses_request_resembles_the_recording() -> None:
     request = recorded("openai-responses.2.request.json")
     said = read(RESPONSES, RESPONSES.as_stream(recorded("openai-responses.1.response.json")))[1].message
     made = sent(RESPONSES, user(PROMPT), said, user(AFTERWARDS), system="You are a helpful assistant.")
     assert (made["include"], made["instructions"]) == (request["include"], request["instructions"])
-    assert [one.get("type", "message") for one in made["input"]] == [one.get("type", "message") for one in request["input"]]
+    assert [item.get("type", "message") for item in made["input"]] == [item.get("type", "message") for item in request["input"]]
     for ours, theirs in zip(made["input"], request["input"], strict=True):
         if theirs.get("type") == "reasoning":
             assert ours == theirs

@@ -1,4 +1,4 @@
-"""From a name to a model."""
+"""Creating models from names."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def test_the_default_needs_no_key() -> None:
     assert isinstance(model, SimulatedModel) and model.name == DEFAULT
 
 
-def test_options_stand_behind_a_question_mark() -> None:
+def test_options_follow_a_question_mark() -> None:
     model = make_model("simulated:disciplined?delay=0.5")
     assert isinstance(model, SimulatedModel) and model.delay == 0.5
     assert make_model(model.name).name == model.name
 
 
-def test_a_model_object_is_handed_back_as_it_is() -> None:
+def test_model_object_is_returned_unchanged() -> None:
     model = ScriptedModel([])
     assert make_model(model) is model
 
 
-def test_what_is_no_model_is_said_with_what_to_type(subtests: pytest.Subtests) -> None:
+def test_invalid_model_error_has_a_command(subtests: pytest.Subtests) -> None:
     cases = [
         ("simulatd:disciplined", "There is no model 'simulatd:disciplined'. Did you mean simulated:disciplined"),
         ("anthropik:claude", "Did you mean anthropic:"),
@@ -70,12 +70,12 @@ def test_what_is_no_model_is_said_with_what_to_type(subtests: pytest.Subtests) -
             assert said in str(caught.value)
 
 
-def test_an_unknown_name_without_a_near_match_is_told_how_names_are_written(snapshot: Snapshot) -> None:
+def test_unknown_name_without_a_near_match_explains_the_syntax(snapshot: Snapshot) -> None:
     with pytest.raises(UnknownModel, check=snapshot.worded):
         make_model("zzzzzz")
 
 
-def test_a_missing_key_is_one_line_with_the_variable_and_the_command_to_type(subtests: pytest.Subtests) -> None:
+def test_missing_key_is_one_line_with_variable_and_command(subtests: pytest.Subtests) -> None:
     for provider, variable in WITH_KEY.items():
         with subtests.test(provider=provider, variable=variable):
             with pytest.raises(MissingKey) as caught:
@@ -89,7 +89,7 @@ def test_a_missing_key_is_one_line_with_the_variable_and_the_command_to_type(sub
             assert error_in_notebook(caught.value) == told
 
 
-def test_a_blank_key_is_a_missing_one(subtests: pytest.Subtests) -> None:
+def test_blank_key_counts_as_missing(subtests: pytest.Subtests) -> None:
     for blank in ["", "  "]:
         with subtests.test(blank), pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setenv("ANTHROPIC_API_KEY", blank)
@@ -97,7 +97,7 @@ def test_a_blank_key_is_a_missing_one(subtests: pytest.Subtests) -> None:
                 make_model("anthropic:some-model")
 
 
-def test_a_key_is_wanted_when_the_model_is_made_and_not_when_an_agent_is(subtests: pytest.Subtests) -> None:
+def test_key_is_required_for_a_model_and_not_an_agent(subtests: pytest.Subtests) -> None:
     for provider in WITH_KEY:
         with subtests.test(provider):
             agent = Agent(f"{provider}:some-model")
@@ -112,7 +112,7 @@ def test_a_server_on_this_machine_needs_no_key(subtests: pytest.Subtests) -> Non
             assert isinstance(model, RemoteModel) and model._endpoint.key is None
 
 
-def test_a_server_elsewhere_needs_one(subtests: pytest.Subtests) -> None:
+def test_remote_server_requires_a_key(subtests: pytest.Subtests) -> None:
     for provider in WITH_KEY:
         with subtests.test(provider):
             with pytest.raises(MissingKey):
@@ -125,7 +125,7 @@ def test_compatible_servers_need_a_key_only_if_one_is_named(snapshot: Snapshot) 
         make_model("compatible:m?url=https://models.example.org/v1&key=MY_KEY")
 
 
-def test_a_compatible_server_must_be_said_where_it_is(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_compatible_server_requires_a_url(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, check=snapshot.worded):
         make_model("compatible:m")
     monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1/")
@@ -138,7 +138,7 @@ def endpoint(name: str) -> Endpoint:
     return model._endpoint
 
 
-def test_where_a_model_is_the_name_says_first_then_the_environment_then_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_location_comes_from_name_then_environment_then_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     assert endpoint("ollama:m").url == "http://127.0.0.1:11434/v1"
     monkeypatch.setenv("OLLAMA_HOST", "10.0.0.7")
     assert endpoint("ollama:m").url == "http://10.0.0.7:11434/v1"
@@ -147,7 +147,7 @@ def test_where_a_model_is_the_name_says_first_then_the_environment_then_the_prov
     assert endpoint("anthropic:m").url is None
 
 
-def test_which_key_is_sent_the_name_says_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_choice_in_the_name_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("MY_KEY", "sk-of-my-own-0123456789")
     for provider in ("openai", "openai-responses"):
@@ -166,7 +166,7 @@ NAMES = [
 ]
 
 
-def test_a_name_may_hold_colons_slashes_and_whatever_else(subtests: pytest.Subtests) -> None:
+def test_name_may_contain_colons_slashes_and_more(subtests: pytest.Subtests) -> None:
     for name in NAMES:
         with subtests.test(name), pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1")
@@ -184,7 +184,7 @@ def test_a_name_may_hold_colons_slashes_and_whatever_else(subtests: pytest.Subte
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 
 
-def test_the_form_of_the_answers_is_sent_along(subtests: pytest.Subtests) -> None:
+def test_output_schema_is_sent(subtests: pytest.Subtests) -> None:
     for provider in REMOTE:
         with subtests.test(provider):
             with LoopbackServer(['{"a": 1}']) as server:
@@ -195,7 +195,7 @@ def test_the_form_of_the_answers_is_sent_along(subtests: pytest.Subtests) -> Non
             assert '"required": ["a"]' in json.dumps(server.requests[0].body)
 
 
-def test_the_form_of_the_answers_goes_with_the_name_of_a_language_model(snapshot: Snapshot) -> None:
+def test_output_schema_requires_the_name_of_a_language_model(snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, match="simulated: models do not support output_schema"):
         make_model(DEFAULT, output_schema=SCHEMA)
     with pytest.raises(SettingsError, check=snapshot.worded):
@@ -204,13 +204,13 @@ def test_the_form_of_the_answers_goes_with_the_name_of_a_language_model(snapshot
         make_model("nobody:m", output_schema=SCHEMA)
 
 
-def test_a_recorded_model_needs_a_file_or_folder_that_is_there(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_recorded_model_requires_an_existing_file_or_folder(tmp_path: Path, snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, check=snapshot.worded):
         make_model("recorded:some-run")
     assert make_model(f"recorded:{tmp_path}").name == f"recorded:{tmp_path}"
 
 
-def test_what_is_no_model_is_told_without_what_may_be_a_key() -> None:
+def test_invalid_model_error_contains_no_possible_key() -> None:
     for name in (f"anthropik:x?key={SECRET}", f"anthropic:?key={SECRET}", f"?{SECRET}", SECRET):
         with pytest.raises(UnknownModel) as caught:
             make_model(name)
@@ -237,11 +237,11 @@ def test_a_key_is_in_no_message_and_in_no_log(monkeypatch: pytest.MonkeyPatch, t
             with pytest.raises(ModelError) as caught:
                 agent.run_sync("hello", store=store)
             said += [str(caught.value), repr(caught.value), repr(caught.value.__cause__)]
-    said += [run.text, repr(run), *(store.path(one).read_text(encoding="utf-8") for one in store.ids())]
+    said += [run.text, repr(run), *(store.path(run_id).read_text(encoding="utf-8") for run_id in store.ids())]
     assert run.text == "Here." and not any(SECRET in words for words in said) and len(said) > len(PROVIDERS)
 
 
-def test_what_is_neither_a_name_nor_a_model_is_refused(subtests: pytest.Subtests) -> None:
+def test_value_neither_name_nor_model_is_refused(subtests: pytest.Subtests) -> None:
     class Nameless:
         async def stream(self, request: Any) -> Any:
             yield
@@ -264,7 +264,7 @@ def test_what_is_neither_a_name_nor_a_model_is_refused(subtests: pytest.Subtests
             assert str(caught.value).endswith(f"is not a model. {lacks} Or give a name such as simulated:disciplined")
 
 
-def test_any_object_with_a_name_and_a_stream_is_a_model() -> None:
+def test_object_with_name_and_stream_is_a_model() -> None:
     class Mine:
         name = "mine:own"
 
@@ -275,23 +275,23 @@ def test_any_object_with_a_name_and_a_stream_is_a_model() -> None:
     assert make_model(model) is model
 
 
-def test_an_agent_refuses_an_unknown_model_when_it_is_made() -> None:
+def test_agent_refuses_an_unknown_model_at_creation() -> None:
     with pytest.raises(UnknownModel, match="Did you mean simulated:disciplined"):
         Agent("simulatd:disciplined")
 
 
-def test_names_that_can_be_completed_make_models() -> None:
+def test_offered_names_make_models() -> None:
     assert names() == [f"simulated:{persona}" for persona in PERSONAS] and names()[0] == DEFAULT
     assert [make_model(name).name for name in names()] == names()
 
 
-def test_a_number_of_tokens_to_think_with_is_refused_where_nobody_would_be_told_it() -> None:
+def test_thinking_budget_is_refused_where_it_would_not_be_sent() -> None:
     check_model("anthropic:m?thinking=2000")
     with pytest.raises(SettingsError, match="effort=high"):
         check_model("openai-responses:m?thinking=2000")
 
 
-def test_a_name_can_be_checked_and_an_agent_made_without_a_key() -> None:
+def test_name_can_be_checked_and_agent_made_without_a_key() -> None:
     check_model("anthropic:m")
     agent = Agent("openai:m")
     assert agent.first_request("Hi").messages[0].text.startswith("Hi")
@@ -301,19 +301,19 @@ def test_a_name_can_be_checked_and_an_agent_made_without_a_key() -> None:
         agent.start("Hi")
 
 
-def test_a_url_of_the_environment_must_not_hold_a_password_either(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_url_from_the_environment_must_not_contain_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:secret-word@localhost:1/v1")
     with pytest.raises(SettingsError) as caught:
         make_model("openai:m")
     assert "password" in str(caught.value) and "secret-word" not in str(caught.value)
 
 
-def test_a_key_that_was_named_must_be_there_on_this_machine_too() -> None:
+def test_named_key_must_exist_for_local_servers_too() -> None:
     with pytest.raises(MissingKey, match="MY_KEY"):
         make_model("compatible:m?url=http://localhost:1/v1&key=MY_KEY")
 
 
-def test_the_path_of_the_api_may_stand_in_the_url() -> None:
+def test_url_may_include_the_api_path() -> None:
     compatible = Options(url="http://h:1/v1/chat/completions/")
     assert endpoint_of(REMOTE["compatible"], compatible, by_person=True).url == "http://h:1/v1"
     assert (
@@ -321,7 +321,7 @@ def test_the_path_of_the_api_may_stand_in_the_url() -> None:
     )
 
 
-def test_a_name_that_is_none_is_told_with_how_to_write_it(subtests: pytest.Subtests) -> None:
+def test_malformed_name_error_explains_the_syntax(subtests: pytest.Subtests) -> None:
     cases = [
         ("claude-something", "Name its provider: anthropic:claude-something"),
         ("http://localhost:8000/v1", "compatible:NAME?url=http://localhost:8000/v1"),
@@ -339,7 +339,7 @@ def test_a_name_that_is_none_is_told_with_how_to_write_it(subtests: pytest.Subte
             assert hint in str(caught.value)
 
 
-def test_what_a_key_looks_like_is_no_name_of_a_model() -> None:
+def test_key_like_text_is_not_a_model_name() -> None:
     for name in (
         "sk-ant-api03-secretsecret",
         "anthropic:sk-ant-api03-secretsecret",
@@ -351,12 +351,12 @@ def test_what_a_key_looks_like_is_no_name_of_a_model() -> None:
         assert "secret" not in str(caught.value) and "0123" not in str(caught.value)
 
 
-def test_the_wire_form_of_a_request_needs_no_key_and_is_what_would_be_sent() -> None:
+def test_wire_form_equals_the_sent_request_and_needs_no_key() -> None:
     request = Agent("openai:m?effort=low").first_request("Hi")
     assert json.loads(wire_form("openai:m?effort=low", request) or b"")["reasoning_effort"] == "low"
     assert wire_form("simulated:chatty", request) is None and wire_form(ScriptedModel([]), request) is None
 
 
-def test_a_schema_that_is_none_is_refused_at_once() -> None:
+def test_invalid_schema_is_refused_at_once() -> None:
     with pytest.raises(SettingsError, match="model_json_schema"):
         make_model("ollama:m", output_schema=int)  # type: ignore[arg-type]

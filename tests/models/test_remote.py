@@ -1,4 +1,4 @@
-"""A model behind a provider's API, on the wire: what is tried again, what is told, and how it is stopped."""
+"""Provider models on the wire: retries, errors and stops."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ from agentnb.testing import (
 from agentnb.testing.replies.reply_format import Asked, Delivery, Wire
 
 CARELESS = ("openai", "compatible", "ollama")
-"""Those of whose servers some report no usage."""
+"""Wires with servers that report no usage."""
 
 
 def retries_of(told: list[Any]) -> list[Retry]:
     return [item for item in told if isinstance(item, Retry)]
 
 
-# What is tried again
+# Retries
 
 
 @pytest.mark.req("R0.10", "R2.40", "KX.3")
@@ -73,26 +73,26 @@ def test_the_server_sees_one_request_for_each_attempt(subtests: pytest.Subtests)
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with LoopbackServer([Status(500), Status(429), Status(529), "Here."]) as server:
-                told = ask(server, wire, stream=stream)
-            assert told[-1].message.text == "Here."
-            assert [(one.attempt, one.status) for one in retries_of(told)] == [(1, 500), (2, 429), (3, 529)]
-            assert [one.answered for one in server.requests] == [500, 429, 529, 200]
-            assert len({one.raw for one in server.requests}) == 1
+                items = ask(server, wire, stream=stream)
+            assert items[-1].message.text == "Here."
+            assert [(retry.attempt, retry.status) for retry in retries_of(items)] == [(1, 500), (2, 429), (3, 529)]
+            assert [request.answered for request in server.requests] == [500, 429, 529, 200]
+            assert len({request.raw for request in server.requests}) == 1
 
 
 @pytest.mark.req("KX.3", "K0.12")
-def test_without_retries_of_ours_there_are_none(subtests: pytest.Subtests) -> None:
+def test_no_retries_without_ours(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             statuses = [408, 409, 429, 500, 503, 529]
             with LoopbackServer([Status(status) for status in statuses] + ["never"]) as server:
                 errors = refusals(server, wire, stream, NEVER, len(statuses))
-            assert [one.answered for one in server.requests] == statuses
+            assert [request.answered for request in server.requests] == statuses
             assert [f"({status}" in error.what for status, error in zip(statuses, errors, strict=True)] == [True] * 6
 
 
 def refusals(server: LoopbackServer, wire: str, stream: str, retries: RetryPolicy, count: int) -> list[ModelError]:
-    """The errors of so many calls, one after the other."""
+    """Return the errors of so many sequential calls."""
 
     async def some() -> list[ModelError]:
         model = quick(server.model(wire, stream=stream), retries)
@@ -111,33 +111,33 @@ def test_a_call_ends_after_so_many_attempts(subtests: pytest.Subtests) -> None:
     for wire, (status, attempts, kind) in product(WIRES, [(429, 6, RateLimited), (503, 5, ProviderTrouble)]):
         with subtests.test(wire=wire, status=status):
             with LoopbackServer([Status(status)] * 20) as server:
-                told = ask(server, wire)
-            assert len(server.requests) == attempts == len(told)
-            assert isinstance(told[-1], kind) and f"({status}, " in told[-1].what.replace(f"({status})", f"({status}, ")
+                items = ask(server, wire)
+            assert len(server.requests) == attempts == len(items)
+            assert isinstance(items[-1], kind) and f"({status}, " in items[-1].what.replace(f"({status})", f"({status}, ")
 
 
 @pytest.mark.req("R2.40")
-def test_what_the_provider_would_refuse_again_is_sent_once(subtests: pytest.Subtests) -> None:
+def test_permanent_refusal_is_sent_once(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             statuses = [400, 401, 402, 403, 404, 413, 422]
             with LoopbackServer([Status(status) for status in statuses] + ["never"]) as server:
                 errors = refusals(server, wire, stream, QUICK, len(statuses))
-            assert [one.answered for one in server.requests] == statuses
+            assert [request.answered for request in server.requests] == statuses
             assert [f"({status}" in error.what for status, error in zip(statuses, errors, strict=True)] == [True] * 7
 
 
-def test_an_account_without_credit_is_asked_once(subtests: pytest.Subtests) -> None:
+def test_account_without_credit_gets_one_request(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer([Status(429, type="insufficient_quota")] * 3) as server:
-                told = ask(server, wire)
-            assert len(server.requests) == 1 and "no credit left" in told[0].what
+                items = ask(server, wire)
+            assert len(server.requests) == 1 and "no credit left" in items[0].what
 
 
 @dataclass(frozen=True)
 class Gone(Misbehaviour):
-    """A reply that begins, and then these bytes."""
+    """The start of a reply, followed by these bytes."""
 
     end: bytes
 
@@ -146,7 +146,7 @@ class Gone(Misbehaviour):
         return with_changes(good, chunks=[*good.chunks[:2], self.end])
 
 
-def test_words_of_an_error_between_events_are_kept_on_each_wire(subtests: pytest.Subtests) -> None:
+def test_text_of_an_error_between_events_is_kept(subtests: pytest.Subtests) -> None:
     ends = [
         b"upstream is gone\n",
         b"event: error\ndata: upstream is gone\n\n",
@@ -155,12 +155,12 @@ def test_words_of_an_error_between_events_are_kept_on_each_wire(subtests: pytest
     ]
     for wire, end in product(FORMATS, ends):
         with subtests.test(wire=wire, end=end), LoopbackServer([Gone(end), "Here."]) as server:
-            told = ask(server, wire)
-            assert [retry.reason.endswith("upstream is gone") for retry in retries_of(told)] == [True]
+            items = ask(server, wire)
+            assert [retry.reason.endswith("upstream is gone") for retry in retries_of(items)] == [True]
 
 
 @pytest.mark.req("R2.40")
-def test_a_provider_that_says_not_to_try_again_is_obeyed(subtests: pytest.Subtests) -> None:
+def test_retry_prohibition_of_the_provider_is_obeyed(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer([Status(500, headers={"x-should-retry": "false"})] * 3) as server:
@@ -169,7 +169,7 @@ def test_a_provider_that_says_not_to_try_again_is_obeyed(subtests: pytest.Subtes
 
 @pytest.mark.slow("loads the libraries of the providers, where it is the first to")
 @pytest.mark.req("R2.40")
-def test_the_time_that_the_provider_asks_for_is_waited(subtests: pytest.Subtests) -> None:
+def test_requested_retry_time_is_waited(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             at: list[float] = []
@@ -180,17 +180,17 @@ def test_the_time_that_the_provider_asks_for_is_waited(subtests: pytest.Subtests
 
 
 def noted(at: list[float], line: Any) -> Any:
-    """The line, of which is noted when it was asked for."""
+    """Return the line as a function that records its request times."""
     return lambda body: at.append(time.monotonic()) or line
 
 
 @pytest.mark.req("R2.40", "K0.12")
-def test_a_provider_that_asks_for_too_long_a_wait_ends_the_call_at_once(subtests: pytest.Subtests) -> None:
+def test_overlong_provider_wait_ends_the_call_at_once(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer([Status(429, retry_after=3600)] * 3) as server:
-                told = ask(server, wire)
-            assert len(server.requests) == 1 and isinstance(told[0], RateLimited)
+                items = ask(server, wire)
+            assert len(server.requests) == 1 and isinstance(items[0], RateLimited)
 
 
 BROKEN = {
@@ -209,72 +209,72 @@ BROKEN = {
 @pytest.mark.slow("many ways to break a reply, on each wire")
 @pytest.mark.req("R2.40")
 @pytest.mark.usefixtures("skipped_silence")
-def test_whatever_breaks_a_reply_is_tried_again_and_then_is_a_clear_error(subtests: pytest.Subtests) -> None:
+def test_broken_reply_is_retried_and_then_a_clear_error(subtests: pytest.Subtests) -> None:
     for wire, stream, broken in product(FORMATS, ["yes", "no"], BROKEN):
         with subtests.test(wire=wire, stream=stream, broken=broken):
             make, kind = BROKEN[broken]
             options = {"stream": stream, "timeout": LIMIT} if "silence" in broken else {"stream": stream}
             with LoopbackServer([make(), "Here and whole."]) as server:
-                told = ask(server, wire, **options)
-            (retry,) = retries_of(told)
-            assert told[-1].message.text == "Here and whole." and len(server.requests) == 2
+                items = ask(server, wire, **options)
+            (retry,) = retries_of(items)
+            assert items[-1].message.text == "Here and whole." and len(server.requests) == 2
             assert retry.reason.startswith(f"{wire}: ")
-            begun = told[told.index(retry) + 1 : -1]
+            begun = items[items.index(retry) + 1 : -1]
             assert "".join(item.text for item in begun) == "Here and whole."
             with LoopbackServer([make()] * 2) as server:
-                told = ask(server, wire, NEVER, **options)
-            assert isinstance(told[-1], kind) and not retries_of(told)
-            assert told[-1].what == retry.reason and told[-1].hint and "\n" not in str(told[-1])
+                items = ask(server, wire, NEVER, **options)
+            assert isinstance(items[-1], kind) and not retries_of(items)
+            assert items[-1].what == retry.reason and items[-1].hint and "\n" not in str(items[-1])
 
 
-def test_a_reply_that_ends_in_order_before_its_end_is_cut_off(subtests: pytest.Subtests) -> None:
+def test_reply_ending_normally_before_its_end_marker_is_cut_off(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer([EndEarly(1, "One two three"), EndEarly(1, "One two three")]) as server:
-                told = ask(server, wire, NEVER)
-            assert isinstance(told[-1], ProviderTrouble) and "ended before the reply did" in told[-1].what
+                items = ask(server, wire, NEVER)
+            assert isinstance(items[-1], ProviderTrouble) and "ended before the reply did" in items[-1].what
 
 
 def test_a_page_with_status_200_is_no_reply(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with LoopbackServer([NotJson(200)] * 2) as server:
-                told = ask(server, wire, NEVER, stream=stream)
-            assert isinstance(told[-1], ProviderTrouble | BrokenReply) and told[-1].hint
+                items = ask(server, wire, NEVER, stream=stream)
+            assert isinstance(items[-1], ProviderTrouble | BrokenReply) and items[-1].hint
 
 
-def test_a_conversation_that_is_too_long_is_sent_once(subtests: pytest.Subtests) -> None:
+def test_overlong_conversation_is_sent_once(subtests: pytest.Subtests) -> None:
     servers = [*product(FORMATS, [False]), *product(["ollama", "compatible"], [True])]
     for (wire, minimal), stream in product(servers, ["yes", "no"]):
         with subtests.test(wire=wire, minimal=minimal, stream=stream):
             with LoopbackServer([overflow()] * 2, minimal=minimal) as server:
-                told = ask(server, wire, stream=stream)
-            assert len(server.requests) == 1 and isinstance(told[0], ContextOverflow)
+                items = ask(server, wire, stream=stream)
+            assert len(server.requests) == 1 and isinstance(items[0], ContextOverflow)
 
 
 def test_an_overflow_inside_a_stream_is_not_sent_again(subtests: pytest.Subtests) -> None:
     for failed, stream in product([False, True], ["yes", "no"]):
         with subtests.test(failed=failed, stream=stream):
             with LoopbackServer([ErrorInStream("context_length_exceeded", 1, failed=failed)] * 2) as server:
-                told = ask(server, "openai-responses", stream=stream)
+                items = ask(server, "openai-responses", stream=stream)
             if stream == "yes":
-                assert len(server.requests) == 1 and isinstance(told[-1], ContextOverflow)
+                assert len(server.requests) == 1 and isinstance(items[-1], ContextOverflow)
 
 
-def test_a_refused_key_is_told_without_it(subtests: pytest.Subtests) -> None:
+def test_refused_key_error_does_not_contain_the_key(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire), pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setenv("MY_KEY", "sk-wrong-0123456789")
             with LoopbackServer(["Here."], key="sk-right-0123456789") as server:
-                told = ask(server, wire, key="MY_KEY")
-            assert isinstance(told[0], KeyRefused) and in_notebook(told[0].advice) == "Type in another: %agent key MY_KEY"
-            assert "0123456789" not in str(told[0]) and len(server.requests) == 1
+                items = ask(server, wire, key="MY_KEY")
+            assert isinstance(items[0], KeyRefused) and in_notebook(items[0].advice) == "Type in another: %agent key MY_KEY"
+            assert "0123456789" not in str(items[0]) and len(server.requests) == 1
             monkeypatch.setenv("MY_KEY", "sk-right-0123456789")
             with LoopbackServer(["Here."], key="sk-right-0123456789") as server:
                 assert ask(server, wire, key="MY_KEY")[-1].message.text == "Here."
 
 
-def test_a_server_on_this_machine_that_is_not_running_is_said_so_at_once(subtests: pytest.Subtests) -> None:
+def test_missing_local_server_is_reported_at_once(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer() as server:
@@ -314,12 +314,12 @@ def without_ids(reply: Reply) -> list[Any]:
     return [replace(part, id="") if isinstance(part, ToolCall) else part for part in reply.message.parts]
 
 
-# What is no stream, although one was asked for
+# Bodies that are not streams
 
 
 @contextmanager
 def serving(status: int, body: bytes = b"", kind: str = "", **headers: str) -> Iterator[tuple[str, list[Any]]]:
-    """A server that answers everything alike: its URL, and the headers of what it was asked."""
+    """Run a server with one answer for everything; yield its URL and the request headers."""
     asked: list[Any] = []
 
     class Alike(Handler):
@@ -335,7 +335,7 @@ def serving(status: int, body: bytes = b"", kind: str = "", **headers: str) -> I
 
 
 def ask_at(url: str, wire: str, stream: str = "yes") -> Any:
-    """What comes last of one call."""
+    """Return the last item of a call."""
     told: list[Any] = []
     try:
         told += asyncio.run(items_of(quick(f"{wire}:m?url={url}&stream={stream}")))
@@ -368,7 +368,7 @@ INSTEAD: dict[str, tuple[int, bytes, str, str]] = {
 
 
 @pytest.mark.slow("loads the libraries of the providers, where it is the first to")
-def test_what_is_neither_a_stream_nor_a_reply_is_told_at_once(subtests: pytest.Subtests) -> None:
+def test_body_neither_stream_nor_reply_fails_at_once(subtests: pytest.Subtests) -> None:
     for wire, stream, sent in product(FORMATS, ["yes", "no"], INSTEAD):
         with subtests.test(wire=wire, stream=stream, sent=sent):
             status, body, kind, told = INSTEAD[sent]
@@ -378,7 +378,7 @@ def test_what_is_neither_a_stream_nor_a_reply_is_told_at_once(subtests: pytest.S
             assert len(asked) == 1
 
 
-def test_an_error_that_comes_as_a_reply_is_told_in_its_words(subtests: pytest.Subtests) -> None:
+def test_error_in_place_of_a_reply_keeps_its_message(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with serving(200, b'{"error": {"type": "invalid_request_error", "message": "No such thing."}}', JSON) as (
@@ -392,7 +392,7 @@ def test_an_error_that_comes_as_a_reply_is_told_in_its_words(subtests: pytest.Su
 
 
 @pytest.mark.slow("many forms of errors, on each wire")
-def test_an_error_is_told_in_its_words_whatever_its_form(subtests: pytest.Subtests) -> None:
+def test_error_keeps_its_message_in_any_form(subtests: pytest.Subtests) -> None:
     cases = [b'{"error": "Boom."}', b'{"detail": "Boom."}', b"Boom.", b"<p>Boom.</p>"]
     for wire, stream, body in product(FORMATS, ["yes", "no"], cases):
         with subtests.test(wire=wire, stream=stream, body=body):
@@ -414,7 +414,7 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def test_a_server_that_sends_the_reply_whole_although_asked_to_stream_is_understood(subtests: pytest.Subtests) -> None:
+def test_whole_reply_to_a_streaming_request_is_accepted(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             body = json.dumps(WHOLE.get(wire, WHOLE["openai"])).encode()
@@ -429,7 +429,7 @@ def test_a_stream_under_the_wrong_name_is_read() -> None:
             assert ask_at(url, "compatible").message.text == "Hi."
 
 
-def test_a_key_that_the_server_repeats_is_in_no_word_of_ours(subtests: pytest.Subtests) -> None:
+def test_key_repeated_by_the_server_is_redacted(subtests: pytest.Subtests) -> None:
     for wire in FORMATS:
         with subtests.test(wire), pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setenv("MY_KEY", "own-never-to-be-seen-0123456789")
@@ -456,24 +456,24 @@ REST = Answer(["second half."], usage=Usage(200, 20))
 
 
 @pytest.mark.req("K2.1")
-def test_a_reply_that_was_paused_goes_on_and_is_one(subtests: pytest.Subtests) -> None:
+def test_paused_reply_is_continued_into_one(subtests: pytest.Subtests) -> None:
     for stream in ["yes", "no"]:
         with subtests.test(stream):
             with LoopbackServer([PAUSED, PAUSED, REST]) as server:
-                told = ask(server, "anthropic", stream=stream)
-            reply = told[-1]
-            assert [type(item) for item in told].count(Reply) == 1
+                items = ask(server, "anthropic", stream=stream)
+            reply = items[-1]
+            assert [type(item) for item in items].count(Reply) == 1
             assert reply.message.text == "First half, First half, second half." and reply.stop_reason == "end_turn"
             assert (reply.usage.input, reply.usage.output) == (400, 40)
             assert reply.metadata[CONTEXT_TOKENS] == 220  # of the last turn alone: the others are in it
-            assert "".join(item.text for item in told if isinstance(item, TextDelta)) == reply.message.text
-            sent = [[message["role"] for message in one.body["messages"]] for one in server.requests]
+            assert "".join(item.text for item in items if isinstance(item, TextDelta)) == reply.message.text
+            sent = [[message["role"] for message in request.body["messages"]] for request in server.requests]
             assert sent == [["user"], ["user", "assistant"], ["user", "assistant", "assistant"]]
             assert server.requests[1].body["messages"][1]["content"][0]["text"] == "First "
 
 
 @pytest.mark.req("K2.1")
-def test_a_reply_that_was_paused_with_calls_is_the_reply_for_they_must_be_answered() -> None:
+def test_paused_reply_with_calls_is_returned_to_be_answered() -> None:
     paused = Answer(["So", ToolCall("add", {"a": 1}, "t1")], "pause_turn", Usage(100, 10))
     with LoopbackServer([paused, REST]) as server:
         reply = ask(server, "anthropic")[-1]
@@ -482,7 +482,7 @@ def test_a_reply_that_was_paused_with_calls_is_the_reply_for_they_must_be_answer
 
 
 @pytest.mark.req("K2.1")
-def test_a_reply_that_is_paused_for_ever_ends() -> None:
+def test_endlessly_paused_reply_ends() -> None:
     with LoopbackServer([PAUSED], repeat=True) as server:
         reply = ask(server, "anthropic")[-1]
     assert len(server.requests) == MAX_TURNS and reply.stop_reason == "pause_turn"
@@ -490,24 +490,24 @@ def test_a_reply_that_is_paused_for_ever_ends() -> None:
 
 
 @pytest.mark.req("K2.1", "R2.40")
-def test_a_turn_that_is_tried_again_does_not_lose_what_came_before() -> None:
+def test_retried_continuation_keeps_the_earlier_text() -> None:
     with LoopbackServer([PAUSED, Cut(line="second quarter", after=4), REST]) as server:
-        told = ask(server, "anthropic")
-    (retry,) = retries_of(told)
-    begun = told[told.index(retry) + 1 : -1]
-    assert "".join(item.text for item in begun) == told[-1].message.text == "First half, second half."
+        items = ask(server, "anthropic")
+    (retry,) = retries_of(items)
+    begun = items[items.index(retry) + 1 : -1]
+    assert "".join(item.text for item in begun) == items[-1].message.text == "First half, second half."
 
 
-# What it needs
+# Requirements
 
 
-def test_its_name_says_how_it_is_called_and_makes_it_again() -> None:
+def test_model_name_recreates_the_model() -> None:
     name = "compatible:hf.co/some/model:Q4#main?max_tokens=9&stop=%26&url=http://localhost:8000/v1"
     model = quick(name)
     assert (model.name, model.model) == (name, "hf.co/some/model:Q4#main")
 
 
-def test_the_name_of_the_model_is_sent_as_it_was_written(subtests: pytest.Subtests) -> None:
+def test_model_name_is_sent_unchanged(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer(["Here."]) as server:
@@ -516,11 +516,11 @@ def test_the_name_of_the_model_is_sent_as_it_was_written(subtests: pytest.Subtes
             assert server.requests[0].body["model"] == "hf.co/some/model:Q4#main"
 
 
-# What it costs where the server counts nothing
+# Costs without server counts
 
 
 @pytest.mark.req("KX.2", "KX.9")
-def test_where_a_server_counts_nothing_a_price_makes_the_cost_about_right_and_says_that_it_is_a_guess(
+def test_price_and_uncounted_tokens_give_an_estimated_cost(
     subtests: pytest.Subtests,
 ) -> None:
     for wire, stream in product(CARELESS, ["yes", "no"]):
@@ -534,7 +534,7 @@ def test_where_a_server_counts_nothing_a_price_makes_the_cost_about_right_and_sa
             assert used.cost == pytest.approx((used.input * 1_000 + used.output * 2_000) / 1e6)
 
 
-def test_without_a_price_what_nobody_counted_stays_unknown(subtests: pytest.Subtests) -> None:
+def test_uncounted_cost_without_a_price_is_unknown(subtests: pytest.Subtests) -> None:
     for wire, stream in product(CARELESS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with LoopbackServer([Sloppy("x" * 3_500)]) as server:
@@ -543,7 +543,7 @@ def test_without_a_price_what_nobody_counted_stays_unknown(subtests: pytest.Subt
             assert used.cost is None
 
 
-def test_what_the_server_counted_is_not_guessed_though_there_is_a_price(subtests: pytest.Subtests) -> None:
+def test_counted_usage_is_not_estimated_despite_a_price(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer([Answer(["Here."], usage=Usage(700, 30))]) as server:
@@ -553,7 +553,7 @@ def test_what_the_server_counted_is_not_guessed_though_there_is_a_price(subtests
 
 
 @pytest.mark.req("KX.2")
-def test_a_budget_holds_with_a_price_though_the_server_counts_nothing(subtests: pytest.Subtests) -> None:
+def test_budget_with_a_price_holds_without_server_counts(subtests: pytest.Subtests) -> None:
     for wire in CARELESS:
         with subtests.test(wire):
 
@@ -566,7 +566,9 @@ def test_a_budget_holds_with_a_price_though_the_server_counts_nothing(subtests: 
                 assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", "budget", 3)
                 assert len(server.requests) == 3
                 assert (
-                    run.cost is not None and 2.5 <= run.cost < 4 and all(one.usage.estimated for one in run.rounds if one.usage)
+                    run.cost is not None
+                    and 2.5 <= run.cost < 4
+                    and all(round_.usage.estimated for round_ in run.rounds if round_.usage)
                 )
                 with pytest.raises(SettingsError, match="budget cannot be enforced"):
                     Agent(server.model(wire), tools=[look], budget=2.5).run_sync("Go.")

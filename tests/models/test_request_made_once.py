@@ -1,4 +1,4 @@
-"""What is sent is made once in a conversation: a request costs what is new in it, however long the history is."""
+"""Incremental encoding: a request encodes only its new messages, however long the history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLOSING = b'"]}'
 
 
 class Maker:
-    """Makes something of a message, and knows of which it did."""
+    """Encodes messages and records which."""
 
     def __init__(self) -> None:
         self.of: list[Message] = []
@@ -34,7 +34,7 @@ class Maker:
 
 
 def unchanged(before: bytes, after: bytes) -> int:
-    """How many bytes both begin with."""
+    """Return the length of the common prefix."""
     return next((at for at, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
 
 
@@ -50,7 +50,7 @@ def test_of_each_message_something_is_made_once_in_a_conversation() -> None:
     assert make.of == items[:8]
 
 
-def test_of_the_last_message_nothing_is_kept_for_it_may_still_change() -> None:
+def test_last_message_is_not_cached_because_it_may_change() -> None:
     items, kept, make = conversation(3), {}, Maker()
     assert Sent(items, 3, None, kept).map_messages("form", make, 3) == ["0", "1"]
     items[2] = user("changed")
@@ -58,7 +58,7 @@ def test_of_the_last_message_nothing_is_kept_for_it_may_still_change() -> None:
     assert Sent(items, 5, None, kept).map_messages("form", make, 4) == ["0", "1", "changed", "3"]
 
 
-def test_an_older_request_is_made_of_what_was_sent_then() -> None:
+def test_older_request_is_rebuilt_from_its_content() -> None:
     items, kept, make = conversation(9), {}, Maker()
     old = Sent(items, 5, None, kept)
     Sent(items, 9, None, kept).map_messages("form", make, 8)
@@ -72,14 +72,14 @@ def test_each_form_is_kept_apart() -> None:
     assert sent.map_messages("role", lambda message: message.role, 2) == ["user", "assistant"]
 
 
-def test_the_lasting_message_is_the_last_without_what_is_said_in_passing() -> None:
+def test_lasting_message_is_the_last_without_ephemeral_text() -> None:
     items = conversation(3)
     sent = Sent(items, 3, user("2", "in passing"), {})
     assert sent[-1].parts != items[2].parts and sent.lasting is items[2]
     assert Sent(items, 3, None, {}).lasting is items[2]
 
 
-def test_what_stands_before_the_messages_is_made_again_only_if_it_changed() -> None:
+def test_request_head_is_encoded_again_only_if_changed() -> None:
     sent, made = Sent(conversation(1), 1, None, {}), []
 
     def head(name: str) -> Any:
@@ -92,7 +92,7 @@ def test_what_stands_before_the_messages_is_made_again_only_if_it_changed() -> N
     assert made == ["a", "d"]
 
 
-def test_the_options_of_the_model_are_heeded_also_later_in_a_conversation(subtests: pytest.Subtests) -> None:
+def test_model_options_are_respected_later_in_a_conversation(subtests: pytest.Subtests) -> None:
     for name, provider in PROVIDERS.items():
         with subtests.test(name):
             first, second = requests_of_a_run()[:2]
@@ -105,8 +105,8 @@ def test_the_options_of_the_model_are_heeded_also_later_in_a_conversation(subtes
             assert 7 in bodies[1].values()
 
 
-def test_a_request_of_a_conversation_is_the_same_as_one_that_stands_alone(subtests: pytest.Subtests) -> None:
-    """What is kept must not show. (Marks for a cache stand on what lasts, which a request alone does not know.)"""
+def test_request_in_a_conversation_equals_a_standalone_one(subtests: pytest.Subtests) -> None:
+    """Caching must not show. (Cache marks are excluded: a standalone request does not know its lasting part.)"""
     for name, provider in PROVIDERS.items():
         with subtests.test(name):
             for request in requests_of_a_run():
@@ -115,8 +115,8 @@ def test_a_request_of_a_conversation_is_the_same_as_one_that_stands_alone(subtes
                     assert provider.body("m", request, options) == provider.body("m", alone, options)
 
 
-def test_all_that_lasts_of_a_request_is_the_unchanged_beginning_of_the_next(subtests: pytest.Subtests) -> None:
-    """Providers keep beginnings of requests: one changed byte, and all behind it is paid for again."""
+def test_lasting_part_of_a_request_starts_the_next_unchanged(subtests: pytest.Subtests) -> None:
+    """Providers cache prefixes of requests: after one changed byte everything is paid again."""
     for name, provider in PROVIDERS.items():
         with subtests.test(name):
             requests = requests_of_a_run(8)
@@ -127,7 +127,7 @@ def test_all_that_lasts_of_a_request_is_the_unchanged_beginning_of_the_next(subt
                 assert unchanged(first, second) >= len(first.rstrip(CLOSING))
 
 
-def test_what_is_encoded_in_a_round_does_not_grow_with_the_history(subtests: pytest.Subtests) -> None:
+def test_encoding_work_per_round_does_not_grow_with_history(subtests: pytest.Subtests) -> None:
     for name in FORMATS:
         with subtests.test(name), pytest.MonkeyPatch.context() as monkeypatch:
             module = import_module(f"agentnb.models.providers.{name.replace('compatible', 'openai').replace('-', '_')}")
@@ -138,7 +138,7 @@ def test_what_is_encoded_in_a_round_does_not_grow_with_the_history(subtests: pyt
 
 
 def counting(encode: Callable[[Any], bytes], sizes: list[int]) -> Callable[[Any], bytes]:
-    """The function, of which the sizes of what it makes are noted."""
+    """Wrap the function and record the sizes of its results."""
 
     def counted(value: Any) -> bytes:
         made = encode(value)
@@ -149,7 +149,7 @@ def counting(encode: Callable[[Any], bytes], sizes: list[int]) -> Callable[[Any]
 
 
 def sizes_of_rounds(provider: Provider, sizes: list[int]) -> Iterator[int]:
-    """What is encoded in each round of a conversation."""
+    """Return the encoded sizes of each round of a conversation."""
     items: list[Message] = [user("0" * 100)]
     kept: dict[Any, Any] = {}
     options, tools, settings = Options(), (), {}
@@ -160,7 +160,7 @@ def sizes_of_rounds(provider: Provider, sizes: list[int]) -> Iterator[int]:
         items += [assistant("1" * 100), user("2" * 100)]
 
 
-def test_a_reply_that_goes_on_makes_nothing_again_and_leaves_the_conversation_as_it_was() -> None:
+def test_continued_reply_encodes_nothing_again_and_leaves_conversation_unchanged() -> None:
     items, kept, make = conversation(5), {}, Maker()
     sent = Sent(items, 5, user("4", "in passing"), kept)
     sent.map_messages("form", make, 4)
@@ -174,13 +174,13 @@ def test_a_reply_that_goes_on_makes_nothing_again_and_leaves_the_conversation_as
     assert Sent(items, 7, None, kept).map_messages("form", make, 6) == ["0", "1", "2", "3", "4", "answer"]
 
 
-def test_a_request_that_stands_alone_can_go_on_too() -> None:
+def test_standalone_request_can_be_continued() -> None:
     request = Request("s", (user("Go"),), (), {"max_tokens": 5}).and_then(assistant("So"))
     assert request == Request("s", (user("Go"), assistant("So")), (), {"max_tokens": 5})
 
 
-def test_the_tools_that_were_called_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent without tools goes on from a conversation with calls: the API wants to know the tools."""
+def test_called_tools_are_collected_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent without tools continues a conversation with calls: the API requires their tools."""
     looked: list[str] = []
     monkeypatch.setattr("agentnb.models.providers.anthropic.safe_name", lambda name: looked.append(name) or name)
     items, kept = [user("Go")], {}

@@ -1,4 +1,4 @@
-"""What is tried again, when, and how often."""
+"""Retries: conditions, times and limits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def asked(seconds: float, status: int = 429) -> Failure:
 
 
 def waits(failure: Failure, draw: float = 0.5, policy: RetryPolicy = POLICY) -> list[float]:
-    """The waits of a call of which every attempt fails like this."""
+    """Return the waits of a call whose attempts all fail like this."""
     told: list[float] = []
     while (seconds := policy.wait(failure, len(told) + 1, sum(told), draw)) is not None:
         told.append(seconds)
@@ -46,14 +46,14 @@ def waits(failure: Failure, draw: float = 0.5, policy: RetryPolicy = POLICY) -> 
 
 
 @pytest.mark.req("R0.78", "K0.12")
-def test_a_rate_limit_is_tried_again_five_times_after_4_8_16_32_and_64_seconds() -> None:
+def test_rate_limit_is_retried_five_times_with_doubling_waits() -> None:
     assert waits(LIMITED) == [4, 8, 16, 32, 64]
     assert waits(LIMITED, draw=0.0) == [2, 4, 8, 16, 32]
     assert waits(LIMITED, draw=1.0) == [6, 12, 24, 48, 96]
 
 
 @pytest.mark.req("R2.40")
-def test_other_trouble_has_five_attempts_in_all_with_2_4_8_and_16_seconds_between(subtests: pytest.Subtests) -> None:
+def test_other_trouble_has_five_attempts_with_doubling_waits(subtests: pytest.Subtests) -> None:
     for name, failure in {"529": TROUBLE, "network": CUT_OFF}.items():
         with subtests.test(name):
             assert waits(failure) == [2, 4, 8, 16]
@@ -62,14 +62,14 @@ def test_other_trouble_has_five_attempts_in_all_with_2_4_8_and_16_seconds_betwee
 
 
 @pytest.mark.req("R2.40")
-def test_what_does_not_pass_is_not_tried_again() -> None:
+def test_permanent_failure_is_not_retried() -> None:
     assert waits(REFUSED) == []
     quota = Failure(RateLimited("no credit"), transient=False, status=429, retry_after=1.0)
     assert waits(quota) == []
 
 
 @pytest.mark.req("R2.40")
-def test_what_the_provider_asks_to_wait_goes_before_our_own_and_is_never_cut_short(subtests: pytest.Subtests) -> None:
+def test_provider_wait_overrides_ours_and_is_never_shortened(subtests: pytest.Subtests) -> None:
     for seconds, draw in product([0.0, 0.25, 7.0, 120.0], [0.0, 0.5, 1.0]):
         with subtests.test(seconds=seconds, draw=draw):
             for status in (429, 503):
@@ -78,19 +78,19 @@ def test_what_the_provider_asks_to_wait_goes_before_our_own_and_is_never_cut_sho
 
 
 @pytest.mark.req("R2.40", "K0.12")
-def test_a_call_whose_provider_asks_for_more_than_the_cap_fails_at_once() -> None:
+def test_provider_wait_above_the_cap_fails_at_once() -> None:
     assert waits(asked(120.1)) == [] == waits(asked(1e300)) == waits(asked(math.inf))
     assert waits(asked(11), policy=RetryPolicy(longest_wait=10)) == []
 
 
 @pytest.mark.req("R2.40", "K0.12")
-def test_a_call_fails_when_its_waits_would_come_to_more_than_the_total() -> None:
+def test_call_fails_when_its_waits_would_exceed_the_total() -> None:
     assert waits(asked(100), draw=0.0) == [100, 100, 100]
     assert POLICY.wait(LIMITED, 5, 236.0, 0.5) == 64
     assert POLICY.wait(LIMITED, 5, 236.1, 0.5) is None
 
 
-def test_two_calls_that_failed_together_do_not_come_back_together() -> None:
+def test_calls_failing_together_retry_at_different_times() -> None:
     assert POLICY.wait(LIMITED, 1, 0.0, 0.1) != POLICY.wait(LIMITED, 1, 0.0, 0.2)
     assert POLICY.wait(asked(8), 1, 0.0, 0.1) != POLICY.wait(asked(8), 1, 0.0, 0.2)
 
@@ -123,11 +123,11 @@ def test_whatever_fails_attempts_and_waits_are_bounded(policy: RetryPolicy, told
     assert waited <= policy.most_waiting
 
 
-# What becomes of it
+# Outcomes
 
 
 class Attempts:
-    """Attempts that fail like this, one after the other, each after a word; then one that goes well."""
+    """Attempts that fail like this, each after some text; then a successful one."""
 
     def __init__(self, *failures: Failure) -> None:
         self.failures = list(failures)
@@ -146,7 +146,7 @@ class Attempts:
 
 
 def heard(attempts: Attempts, policy: RetryPolicy, limiter: Limiter | None = None, clock: Clock | None = None) -> list[object]:
-    """What a call yields, the error last if it ends with one; by this clock, if one is given."""
+    """Return the items of a call, with a final error last; optionally by this clock."""
     told: list[object] = []
 
     async def listen() -> None:
@@ -162,38 +162,38 @@ def heard(attempts: Attempts, policy: RetryPolicy, limiter: Limiter | None = Non
 
 
 @pytest.mark.req("R2.40")
-def test_each_failed_attempt_that_is_followed_by_another_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_retried_attempt_is_reported_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry.random, "random", lambda: 0.5)
     policy = RetryPolicy(rate_limit_first=0.002, trouble_first=0.001)
-    told = heard(Attempts(LIMITED, TROUBLE, CUT_OFF), policy)
-    assert [item for item in told if isinstance(item, Retry)] == [
+    items = heard(Attempts(LIMITED, TROUBLE, CUT_OFF), policy)
+    assert [item for item in items if isinstance(item, Retry)] == [
         Retry(1, 0.002, "too many", 429),
         Retry(2, 0.002, "overloaded", 529),
         Retry(3, 0.004, "cut off", None),
     ]
-    assert [item.text for item in told if isinstance(item, TextDelta)] == ["word 1", "word 2", "word 3", "word 4"]
-    assert told[-1] == DONE
+    assert [item.text for item in items if isinstance(item, TextDelta)] == ["word 1", "word 2", "word 3", "word 4"]
+    assert items[-1] == DONE
 
 
 @pytest.mark.req("K0.12", "KX.3")
-def test_the_last_failure_is_raised_and_no_retry_is_told_before_it() -> None:
+def test_last_failure_is_raised_without_a_retry_event() -> None:
     attempts, limiter = Attempts(*[LIMITED] * 9), Limiter()
-    told = heard(attempts, RetryPolicy(rate_limit_first=0.0001, rate_limit_retries=2), limiter)
+    items = heard(attempts, RetryPolicy(rate_limit_first=0.0001, rate_limit_retries=2), limiter)
     assert (attempts.made, attempts.closed) == (3, 3)
-    assert [type(item) for item in told] == [TextDelta, Retry, TextDelta, Retry, TextDelta, RateLimited]
-    assert told[-1] is LIMITED.error
+    assert [type(item) for item in items] == [TextDelta, Retry, TextDelta, Retry, TextDelta, RateLimited]
+    assert items[-1] is LIMITED.error
 
 
 @pytest.mark.req("K0.12")
-def test_what_was_really_waited_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_actual_waiting_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = Attempts(*[LIMITED] * 99)
     policy = RetryPolicy(rate_limit_first=4, rate_limit_retries=99, longest_wait=2, most_waiting=10)
-    told = heard(attempts, policy, clock=fake_clock(monkeypatch))
-    assert 2 <= attempts.made <= 6 and isinstance(told[-1], RateLimited)
+    items = heard(attempts, policy, clock=fake_clock(monkeypatch))
+    assert 2 <= attempts.made <= 6 and isinstance(items[-1], RateLimited)
 
 
 @pytest.mark.req("R0.78")
-def test_a_wait_for_a_retry_is_cancelled_at_once_and_keeps_no_place() -> None:
+def test_retry_wait_is_cancelled_at_once_and_holds_no_slot() -> None:
     limiter = Limiter(1)
 
     async def stopped() -> None:
@@ -203,7 +203,7 @@ def test_a_wait_for_a_retry_is_cancelled_at_once_and_keeps_no_place() -> None:
         waiting = asyncio.ensure_future(anext(stream))
         await asyncio.sleep(0.01)
         assert not waiting.done()
-        async with limiter.place():  # another call goes meanwhile
+        async with limiter.place():  # another call runs meanwhile
             waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
@@ -218,7 +218,7 @@ def test_a_wait_for_a_retry_is_cancelled_at_once_and_keeps_no_place() -> None:
     asyncio.run(patiently())
 
 
-def test_a_stream_that_is_left_early_closes_its_attempt_and_gives_its_place_back() -> None:
+def test_abandoned_stream_closes_its_attempt_and_returns_its_slot() -> None:
     attempts, limiter = Attempts(), Limiter(1)
 
     async def leave() -> None:
@@ -232,7 +232,7 @@ def test_a_stream_that_is_left_early_closes_its_attempt_and_gives_its_place_back
     asyncio.run(leave())
 
 
-def test_what_is_no_failure_of_a_provider_is_raised_as_it_is() -> None:
+def test_exception_that_is_not_a_provider_failure_passes_unchanged() -> None:
     async def broken() -> AsyncIterator[object]:
         raise ZeroDivisionError
         yield
@@ -246,7 +246,7 @@ def test_rate_limits_and_nothing_else_close_the_limiter() -> None:
     heard(Attempts(TROUBLE, CUT_OFF), RetryPolicy(trouble_first=0.0001), limiter)
     assert limiter.allowed == 8
     heard(Attempts(LIMITED), RetryPolicy(rate_limit_first=0.0001), limiter)
-    assert limiter.allowed == 5  # half as many, and one more for the attempt that went well
+    assert limiter.allowed == 5  # half as many, plus one for the successful attempt
 
 
 # Many calls of one provider that refuses
@@ -268,7 +268,7 @@ class Refusing:
 
 
 class Ended(NamedTuple):
-    """How a call ended."""
+    """The outcome of a call."""
 
     error: RateLimited | None
     after: float
@@ -294,7 +294,7 @@ TINY = RetryPolicy(0.04, 5, 0.02, 4, longest_wait=1.2, most_waiting=3.0, most_se
 
 @pytest.mark.slow("hundreds of refused calls")
 @pytest.mark.req("K0.12", "R2.40")
-def test_many_calls_that_are_always_refused_all_end_and_none_waits_for_more_than_the_cap(subtests: pytest.Subtests) -> None:
+def test_many_refused_calls_all_end_within_the_wait_cap(subtests: pytest.Subtests) -> None:
     count = size(20, nightly=50)
     for (name, policy), asks, takes in product(
         {"tiny": TINY, "usual": POLICY}.items(), [None, 0.5, 1.0] if AT_NIGHT else [None, 1.0], [0.0, 0.1]
@@ -306,7 +306,7 @@ def test_many_calls_that_are_always_refused_all_end_and_none_waits_for_more_than
             found = run_at_once(clock, crowd(attempt, policy, limiter, count))
             assert len(found) == count and all(one.error is not None for one in found)
             for one in found:
-                # What it did not wait is its attempts, and the look in which the first was refused.
+                # The rest is its attempts, and the turn of the first refusal.
                 assert one.after <= policy.most_waiting + 6 * takes + LOOK_AGAIN
                 assert sum(retry.seconds for retry in one.retries) <= policy.most_waiting
             assert len(attempt.asked_at) <= count * 6
@@ -315,13 +315,13 @@ def test_many_calls_that_are_always_refused_all_end_and_none_waits_for_more_than
 
 
 @pytest.mark.req("K0.12")
-def test_a_call_that_others_hold_up_says_why_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_delayed_by_others_fails_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = fake_clock(monkeypatch)
     limiter = Limiter(2, "anthropic")
     limiter.was_refused(0.0)
 
     async def late() -> Ended:
-        async with limiter.place():  # the one that is allowed, and does not end
+        async with limiter.place():  # the only allowed one, which does not end
             return await ended(Refusing(clock, LIMITED), POLICY, limiter)
 
     one = run_at_once(clock, late())
@@ -330,7 +330,7 @@ def test_a_call_that_others_hold_up_says_why_it_fails(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.req("K0.12")
-def test_waiting_for_a_place_while_nobody_was_refused_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_slot_without_refusals_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = fake_clock(monkeypatch)
     attempt = Refusing(clock, None, takes=500.0)  # type: ignore[arg-type]
     found = run_at_once(clock, crowd(attempt, POLICY, Limiter(5), 20))
@@ -339,7 +339,7 @@ def test_waiting_for_a_place_while_nobody_was_refused_does_not_count(monkeypatch
 
 
 @pytest.mark.req("K0.12", "R2.40")
-def test_when_the_provider_asks_for_too_long_a_wait_who_comes_meanwhile_fails_at_once_unasked(
+def test_new_calls_during_an_overlong_provider_wait_fail_unsent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = fake_clock(monkeypatch)
@@ -363,7 +363,7 @@ def test_when_the_provider_asks_for_too_long_a_wait_who_comes_meanwhile_fails_at
 
 
 @pytest.mark.req("K0.12")
-def test_a_call_on_its_way_that_finds_the_provider_closed_for_long_fails_with_what_it_heard_last(
+def test_running_call_meeting_a_long_closure_fails_with_its_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, limiter = fake_clock(monkeypatch), Limiter()
@@ -380,7 +380,7 @@ def test_a_call_on_its_way_that_finds_the_provider_closed_for_long_fails_with_wh
 
 
 @pytest.mark.req("R2.40", "KX.3")
-def test_a_wait_for_others_before_the_first_attempt_is_told_if_it_is_long(subtests: pytest.Subtests) -> None:
+def test_long_wait_before_the_first_attempt_is_reported(subtests: pytest.Subtests) -> None:
     for closed, told in [(8.0, [8.0]), (0.5, [])]:
         with subtests.test(closed=closed), pytest.MonkeyPatch.context() as monkeypatch:
             clock, limiter = fake_clock(monkeypatch), Limiter(name="anthropic")
@@ -391,7 +391,7 @@ def test_a_wait_for_others_before_the_first_attempt_is_told_if_it_is_long(subtes
 
 
 @pytest.mark.req("K0.12")
-def test_what_others_held_it_up_counts_with_its_own_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delays_by_others_count_with_own_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, limiter = fake_clock(monkeypatch), Limiter()
     limiter.was_refused(0.0, asked=100.0)
     one = run_at_once(clock, ended(Refusing(clock, asked(90)), POLICY, limiter))
@@ -399,7 +399,7 @@ def test_what_others_held_it_up_counts_with_its_own_waits(monkeypatch: pytest.Mo
 
 
 @pytest.mark.req("K0.12")
-def test_no_attempt_begins_later_after_the_first_than_the_policy_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_attempt_starts_after_the_time_limit_of_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert POLICY.wait(LIMITED, 1, 0.0, 0.5, elapsed=596.0) == 4
     assert POLICY.wait(LIMITED, 1, 0.0, 0.5, elapsed=596.1) is None
     clock = fake_clock(monkeypatch)

@@ -1,4 +1,4 @@
-"""A guess at the tokens of a conversation that grows: the same as all at once, and what is settled is counted once."""
+"""Token estimates of a growing conversation: equal to a full count, with settled messages counted once."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from agentnb.models.estimate import RunningEstimate, tokens_of_message, tokens_o
 
 @pytest.mark.req("R2.36")
 @given(st.lists(st.text(max_size=40), max_size=12), st.lists(st.integers(0, 12), max_size=6))
-def test_it_is_the_sum_of_all_messages_however_often_it_is_asked(texts: list[str], asked: list[int]) -> None:
+def test_estimate_is_the_message_sum_however_often_requested(texts: list[str], asked: list[int]) -> None:
     messages = [user(text) for text in texts]
     running = RunningEstimate("a system prompt of many words", ())
     before = tokens_of_text("a system prompt of many words")
-    for count in sorted(min(one, len(messages)) for one in asked):
+    for count in sorted(min(question, len(messages)) for question in asked):
         assert running.of(messages[:count]) == before + sum(map(tokens_of_message, messages[:count]))
 
 
 @pytest.mark.req("R2.36")
-def test_the_last_message_may_still_change_and_so_may_those_that_are_not_kept() -> None:
+def test_last_and_unkept_messages_may_still_change() -> None:
     running = RunningEstimate("", ())
     assert running.of([user("a" * 70)]) < running.of([user("a" * 700)])
     long, short = user("a" * 700), user("a")
@@ -34,7 +34,7 @@ def test_the_last_message_may_still_change_and_so_may_those_that_are_not_kept() 
 
 
 @pytest.mark.req("R2.36")
-def test_a_message_behind_which_another_stands_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_followed_by_another_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[str] = []
 
     def count(message: Message) -> int:

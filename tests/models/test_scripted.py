@@ -1,4 +1,4 @@
-"""A model that says what it was told to say."""
+"""The scripted model."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def reply_to(line: Any) -> Reply:
     return asyncio.run(ask())
 
 
-def test_replies_are_given_one_a_call() -> None:
+def test_each_call_gets_the_next_reply() -> None:
     run = do(["One.", CALL], ["Two.", CALL], "Three.")
-    assert [one.text for one in run.rounds] == ["One.", "Two.", "Three."]
+    assert [round_.text for round_ in run.rounds] == ["One.", "Two.", "Three."]
 
 
-def test_a_list_is_one_reply_with_words_and_several_calls() -> None:
+def test_list_is_one_reply_with_text_and_calls() -> None:
     run = do(["Both.", CALL, ToolCall("add", {"a": 3, "b": 4})], "Done.")
     assert [result.text for result in run.rounds[0].results] == ["3", "7"]
 
@@ -58,12 +58,12 @@ def test_a_script_holds_words_parts_lists_and_functions(subtests: pytest.Subtest
             assert reply_to(line).message == Message("assistant", parts)
 
 
-def test_a_whole_reply_is_given_as_it_is() -> None:
+def test_whole_reply_is_returned_unchanged() -> None:
     reply = Reply(Message("assistant", (Text("hi"),)), Usage(3, 4), "length", {"seed": 1})
     assert reply_to(reply) is reply
 
 
-def test_a_reply_says_whether_it_asks_for_tools() -> None:
+def test_reply_stop_reason_depends_on_calls() -> None:
     assert (reply_to(CALL).stop_reason, reply_to("hi").stop_reason) == ("tool_use", "end_turn")
 
 
@@ -78,7 +78,7 @@ def test_a_function_sees_the_request() -> None:
     assert [spec.name for spec in seen[0].tools] == ["add"]
 
 
-def test_requests_are_kept_as_they_were_sent() -> None:
+def test_requests_are_recorded_as_sent() -> None:
     model = ScriptedModel([["One.", CALL], ["Two.", CALL], "Three."])
     run = asyncio.run(Agent(model, tools=[add], guidance="off").run("Go"))
     assert [len(request.messages) for request in model.requests] == [1, 3, 5]
@@ -101,38 +101,38 @@ def test_a_request_does_not_change_after_it_was_sent() -> None:
     assert [list(request.messages) for request in model.requests] == sent
 
 
-def test_the_model_of_an_agent_is_the_object_that_was_given() -> None:
+def test_agent_keeps_the_given_model_object() -> None:
     model = ScriptedModel(["hi"])
     agent = Agent(model)
     asyncio.run(agent.run("Go"))
     assert agent.model is model and len(model.requests) == 1
 
 
-def test_a_script_that_has_run_out_says_so(snapshot: Snapshot) -> None:
+def test_exhausted_script_is_an_error(snapshot: Snapshot) -> None:
     with pytest.raises(ScriptEnded, check=snapshot.worded) as caught:
         do()
     assert isinstance(caught.value, ModelError)
 
 
-def test_a_script_that_runs_out_later_ends_the_run_as_failed() -> None:
+def test_exhausted_script_fails_a_later_run() -> None:
     run = do(["One.", CALL])
     assert run.status == "failed" and run.error is not None
     assert run.error.type == "ScriptEnded" and "has 1 reply and was asked for number 2" in run.error.message
 
 
-def test_an_exception_in_a_script_is_raised_where_it_stands() -> None:
+def test_exception_in_a_script_is_raised_at_its_place() -> None:
     with pytest.raises(ModelError, match="RuntimeError: boom"):
         do(RuntimeError("boom"))
     run = do(CALL, RuntimeError("boom"), "never")
     assert (run.status, len(run.rounds)) == ("failed", 2)
 
 
-def test_what_a_script_cannot_hold_is_named(snapshot: Snapshot) -> None:
+def test_invalid_script_item_is_named(snapshot: Snapshot) -> None:
     with pytest.raises(ModelError, check=snapshot.worded):
         do(5)
 
 
-def test_arguments_that_cannot_be_sent_cannot_be_scripted() -> None:
+def test_unserializable_arguments_cannot_be_scripted() -> None:
     with pytest.raises(ModelError, match="TypeError"):
         do(ToolCall("add", {"a": object()}))
     assert reply_to(ToolCall("add", {"a": (1, 2)})).message.calls[0].arguments == {"a": [1, 2]}
@@ -142,7 +142,7 @@ def test_a_scripted_model_may_have_a_name_of_its_own() -> None:
     assert (ScriptedModel([]).name, ScriptedModel([], name="scripted:x").name) == ("scripted:script", "scripted:x")
 
 
-def test_a_script_that_earlier_runs_used_up_says_so_and_may_repeat(snapshot: Snapshot) -> None:
+def test_script_exhausted_by_earlier_runs_says_so_and_may_repeat(snapshot: Snapshot) -> None:
     once = ScriptedModel(["One.", "Two."])
     agent = Agent(once, todos=False)
     assert [agent.run_sync("Go.", show=False).text for _ in range(2)] == ["One.", "Two."]

@@ -39,32 +39,32 @@ from agentnb.models.providers.serialization import (
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
 
 
-def test_a_name_that_all_accept_stays_as_it_is(subtests: pytest.Subtests) -> None:
+def test_universally_valid_name_is_kept(subtests: pytest.Subtests) -> None:
     for name in ["add", "a-b_C9", "x" * 64]:
         with subtests.test(name):
             assert safe_name(name) == name
 
 
-def test_any_other_name_of_a_tool_becomes_one(subtests: pytest.Subtests) -> None:
+def test_invalid_tool_name_becomes_valid(subtests: pytest.Subtests) -> None:
     cases = [("web.search", "web_search"), ("größe", "gr__e"), ("x" * 80, "x" * 64), ("", "_"), ("a\n", "a_")]
     for name, made in cases:
         with subtests.test(name):
             assert safe_name(name) == made
 
 
-def test_an_id_that_all_accept_stays_as_it_is(subtests: pytest.Subtests) -> None:
+def test_universally_valid_id_is_kept(subtests: pytest.Subtests) -> None:
     for call_id in ["call_1", "toolu_01A-b", "x" * 40]:
         with subtests.test(call_id):
             assert safe_id(call_id) == call_id
 
 
 @given(TEXTS, TEXTS)
-def test_ids_become_acceptable_and_different_ones_stay_different(one: str, other: str) -> None:
+def test_ids_become_valid_and_stay_distinct(one: str, other: str) -> None:
     assert SAFE_ID.fullmatch(safe_id(one)) and SAFE_NAME.fullmatch(safe_name(one))
     assert (safe_id(one) == safe_id(other)) == (one == other)
 
 
-def test_long_ids_that_begin_alike_and_ids_of_signs_stay_different() -> None:
+def test_long_ids_with_equal_beginnings_and_symbol_ids_stay_different() -> None:
     given = ["chatcmpl-tool-" + "0" * 32 + str(number) for number in range(9)] + ["a.1", "a:1", "a 1", "", "_"]
     assert len({safe_id(one) for one in given}) == len(given)
 
@@ -76,7 +76,7 @@ def test_arguments_are_always_sent_as_an_object(subtests: pytest.Subtests) -> No
             assert arguments_of(ToolCall("f", arguments)) == sent
 
 
-def test_arguments_that_are_no_json_stay_the_text_that_came(subtests: pytest.Subtests) -> None:
+def test_invalid_json_arguments_stay_unchanged_text(subtests: pytest.Subtests) -> None:
     cases = [
         *[('{"a": [1, null]}', {"a": [1, None]}), ("", {}), (" \n", {}), ("[1]", [1]), ("null", None)],
         *[('{"a": 1', '{"a": 1'), ("{'a': 1}", "{'a': 1}"), ("{} {}", "{} {}"), ('"\\ud800"', '"\\ud800"')],
@@ -87,30 +87,30 @@ def test_arguments_that_are_no_json_stay_the_text_that_came(subtests: pytest.Sub
             assert read_arguments(text) == read
 
 
-def test_texts_in_texts_that_were_cut_off_stay_the_text_that_came(subtests: pytest.Subtests) -> None:
+def test_cut_off_nested_quotes_are_kept_unchanged_quickly(subtests: pytest.Subtests) -> None:
     for cut_off in ('\\"', "'", '"\\', "\\'"):
         with subtests.test(cut_off):
             text = '{"html": "' + cut_off * 45_000
-            assert repair_arguments(text) == (text, "")  # in no time, where each quote might begin a text
+            assert repair_arguments(text) == (text, "")  # quickly, although each quote might start a string
 
 
 def test_arguments_of_any_depth_are_read_or_kept_as_text() -> None:
     assert read_arguments("[" * 100_000) == "[" * 100_000
 
 
-def test_a_schema_always_says_that_it_is_an_object_and_which_properties_it_has() -> None:
+def test_schema_always_has_object_type_and_properties() -> None:
     assert parameters(ToolSpec("now", "", {})) == {"type": "object", "properties": {}}
     assert parameters(ADD) == ADD.input_schema
 
 
-def test_what_should_be_text_and_is_not_is_refused() -> None:
+def test_non_text_value_is_refused() -> None:
     assert words(ODD) == ODD
     for value in (None, 1, ["a"], {"a": 1}, b"a"):
         with pytest.raises(TypeError, match="a text was expected"):
             words(value)
 
 
-def test_a_picture_is_sent_as_a_url_or_told_in_words() -> None:
+def test_picture_is_sent_as_a_url_or_described() -> None:
     assert data_url(PNG) == URL
     assert words_for(PNG) == "[image/png, 15 bytes: left out, this model is sent no pictures]"
     assert in_words([Text("a"), PNG, Text(""), Thinking("x"), Text("b")]) == f"a\n{words_for(PNG)}\nb"
@@ -124,24 +124,24 @@ def test_pictures_of_four_kinds_are_sent(subtests: pytest.Subtests) -> None:
             assert replacement_text(Image(kind, b"x"), sees=False) == words_for(Image(kind, b"x"))
 
 
-def test_a_picture_that_no_api_takes_is_told_in_words_with_the_reason() -> None:
+def test_unsupported_picture_is_described_with_the_reason() -> None:
     assert replacement_text(TIFF, sees=True) == "[image/tiff, 3 bytes: left out, models take no pictures of this kind]"
     assert replacement_text(NO_DATA, sees=True) == "[image/png, 0 bytes: left out, there is nothing in it]"
 
 
-def test_what_is_no_count_is_unknown(subtests: pytest.Subtests) -> None:
+def test_invalid_count_is_unknown(subtests: pytest.Subtests) -> None:
     for value in NO_COUNTS:
         with subtests.test(value=value):
             assert count(value) is None
             assert [count(0), count(7), count(10**9)] == [0, 7, 10**9]
 
 
-def test_what_should_be_an_object_and_is_not_has_no_fields() -> None:
+def test_value_that_should_be_an_object_has_no_fields() -> None:
     assert object_of({"a": 1}) == {"a": 1}
     assert [object_of(value) for value in (None, [1], "a", 5)] == [{}] * 4
 
 
-def test_only_the_last_call_of_a_cut_reply_is_left_out_and_only_if_it_may_be_half() -> None:
+def test_only_an_incomplete_last_call_of_cut_replies_is_omitted() -> None:
     whole, half, bare = ToolCall("f", {"a": 1}, "1"), ToolCall("g", '{"a', "2"), ToolCall("h", {}, "3")
     for ended in (False, True):
         assert without_half_call([Text("a"), whole], ended=ended) == ((Text("a"), whole), {})
@@ -159,7 +159,7 @@ def test_thoughts_at_the_end_are_left_out_and_no_others() -> None:
     assert without_last_thoughts([thought], ("thinking",)) == []
 
 
-def test_a_reply_with_something_else_where_a_name_or_a_number_should_be_is_refused(subtests: pytest.Subtests) -> None:
+def test_reply_with_invalid_name_or_number_types_is_refused(subtests: pytest.Subtests) -> None:
     cases = [
         Reply(Message("assistant", (ToolCall(None, {}),))),  # type: ignore[arg-type]
         Reply(Message("assistant", (ToolCall("f", {}, 7),))),  # type: ignore[arg-type]
@@ -172,22 +172,22 @@ def test_a_reply_with_something_else_where_a_name_or_a_number_should_be_is_refus
                 sanitize_reply(reply)
 
 
-def test_a_good_reply_is_the_same_after_it_was_checked() -> None:
+def test_valid_reply_is_unchanged_by_checking() -> None:
     parts = (Thinking("t", {"x": {"y": [1]}}), Text(ODD), ToolCall("f", "{", "1"), ToolCall("g", {"a": [None, 1.5]}))
     reply = Reply(Message("assistant", parts), Usage(input=1), "stop", {"id": "x"})
     assert sanitize_reply(reply) == reply
 
 
-def test_messages_of_which_nothing_is_sent_leave_no_comma() -> None:
+def test_omitted_messages_leave_no_comma() -> None:
     assert join_fragments([b"", b"1", b"", b"2", b""]) == b"1,2"
 
 
 @given(TEXTS)
-def test_any_text_is_the_same_after_it_was_json(text: str) -> None:
+def test_any_text_survives_json(text: str) -> None:
     assert json.loads(encode(text)) == text
 
 
-def test_beside_whole_calls_the_half_one_stays_to_be_refused() -> None:
+def test_incomplete_call_beside_complete_ones_is_kept_for_refusal() -> None:
     whole, half, bare = ToolCall("f", {"a": 1}, "1"), ToolCall("g", '{"a', "2"), ToolCall("h", {}, "3")
     assert without_half_call([whole, half], ended=False) == ((whole, half), {"cut_call": "g"})
     assert without_half_call([whole, bare], ended=False) == ((whole, ToolCall("h", "", "3")), {"cut_call": "h"})

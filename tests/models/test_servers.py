@@ -1,4 +1,4 @@
-"""Servers by name: each one's particular wire is kept to, or learnt from its first refusal."""
+"""Named servers: their wire variants are known, or learnt from a first refusal."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def add(a: int, b: int) -> int:
 
 
 def run_at(server: LoopbackServer, provider: str = "", **options: Any) -> Run:
-    """A run with a tool and a reminder behind its result."""
+    """Return a run with a tool and a reminder after its result."""
     return Agent(server.model(provider, **options), tools=[add]).run_sync("What is 1 + 2?")
 
 
 def bodies(server: LoopbackServer) -> list[dict[str, Any]]:
-    return [one.body for one in server.requests if one.answered == 200]
+    return [request.body for request in server.requests if request.answered == 200]
 
 
-def test_each_server_takes_what_is_sent_under_its_name(subtests: pytest.Subtests) -> None:
+def test_each_server_accepts_the_requests_under_its_name(subtests: pytest.Subtests) -> None:
     for name in LIKE:
         for stream in ("yes", "no"):
             with subtests.test(name, stream=stream), LoopbackServer(SCRIPT, like=name) as server:
@@ -60,7 +60,7 @@ def test_each_server_takes_what_is_sent_under_its_name(subtests: pytest.Subtests
                 assert {key for body in bodies(server) for key in body} <= MINIMAL | {most}
 
 
-def test_a_refused_form_is_sent_again_in_the_other_and_remembered(subtests: pytest.Subtests) -> None:
+def test_refused_form_is_resent_in_the_other_and_remembered(subtests: pytest.Subtests) -> None:
     for name in LIKE:
         with subtests.test(name), LoopbackServer(SCRIPT, like=name, repeat=True) as server:
             first = run_at(server, "compatible", max_tokens=50)
@@ -72,7 +72,7 @@ def test_a_refused_form_is_sent_again_in_the_other_and_remembered(subtests: pyte
             assert learned[0] == learned[1] and len(learned[0]) == refused
 
 
-def test_a_refusal_is_in_the_log_with_the_option_that_avoids_it() -> None:
+def test_refusal_is_logged_with_the_option_that_avoids_it() -> None:
     with LoopbackServer([SCRIPT[0][1], "Three."], like="mistral") as server:
         run = run_at(server, "compatible", stream_options="no")
         assert [problem.endswith("after role 'tool'") for problem in server.problems] == [True]
@@ -83,13 +83,13 @@ def test_a_refusal_is_in_the_log_with_the_option_that_avoids_it() -> None:
         assert not run.rounds[1].retries
 
 
-def test_a_form_that_the_person_chose_is_not_changed() -> None:
+def test_form_chosen_by_the_person_is_kept() -> None:
     with LoopbackServer([SCRIPT[0][1], "Never."], like="mistral") as server:
         run = run_at(server, "compatible", stream_options="no", alternating="no")
         assert run.status == "failed" and run.error.type == "RequestRefused" and len(server.problems) == 1
 
 
-def test_the_thinking_that_a_person_has_sent_back_is_not_changed() -> None:
+def test_thinking_echo_set_by_the_person_is_not_changed() -> None:
     with LoopbackServer(SCRIPT, like="groq") as server:
         run = run_at(server, "compatible", echo="yes", length_limit="max_completion_tokens")
         assert run.status == "failed" and len(server.problems) == 1
@@ -108,7 +108,7 @@ def test_runs_that_share_a_model_learn_at_once() -> None:
         assert {run.status for run in runs} == {"completed"} and len(server.problems) <= 8
 
 
-def test_a_trait_is_tried_once_where_the_refusal_stays() -> None:
+def test_trait_is_tried_once_if_the_refusal_persists() -> None:
     refusal = Status(400, "Unexpected role 'user' after role 'tool'")
     with LoopbackServer([SCRIPT[0], refusal, refusal, "Never."], minimal=True) as server:
         run = run_at(server, "compatible")
@@ -168,7 +168,7 @@ def test_each_words_of_a_refusal_name_their_trait(subtests: pytest.Subtests) -> 
             assert traits.named_in(words) == named
 
 
-def test_fields_of_thinking_go_back_to_their_server_and_model_only() -> None:
+def test_thinking_fields_return_to_their_server_and_model_only() -> None:
     with LoopbackServer([*SCRIPT, "So."], like="deepseek") as server, LoopbackServer(["So."], like="deepseek") as other:
         run = run_at(server)
         assert [message.get("reasoning_content") for message in bodies(server)[1]["messages"]][2] == "I should add."
@@ -196,8 +196,8 @@ def test_a_compaction_keeps_fields_of_thinking_beside_open_calls() -> None:
     with LoopbackServer(line, like="deepseek") as server:
         history = History(compact_above=6, keep_recent=2)
         run = Agent(server.model(), tools=[add], history=history, max_rounds=8, guidance="off").run_sync("Add often.")
-        assert sum(len(one.compactions) for one in run.rounds) >= 2 and server.problems == []
-        last = next(one.body for one in reversed(server.requests) if "tools" in one.body)
+        assert sum(len(round_.compactions) for round_ in run.rounds) >= 2 and server.problems == []
+        last = next(request.body for request in reversed(server.requests) if "tools" in request.body)
         assert "Conversation Summary" in json.dumps(last)
         called = [message for message in last["messages"] if message.get("tool_calls")]
         assert called and all(message["reasoning_content"] == "I should add." for message in called)
@@ -210,7 +210,7 @@ def test_pieces_of_a_detail_of_thinking_are_joined() -> None:
         assert kept == [{"type": "reasoning.text", "text": "I should add.", "format": "unknown", "index": 0}]
 
 
-def test_a_message_after_a_stopped_call_follows_one_of_the_assistant() -> None:
+def test_message_after_a_stopped_call_follows_an_assistant_message() -> None:
     async def wait() -> str:
         """Wait."""
         await asyncio.sleep(60)
@@ -225,7 +225,7 @@ def test_a_message_after_a_stopped_call_follows_one_of_the_assistant() -> None:
         assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
 
 
-def test_calls_of_another_server_get_ids_that_mistral_takes() -> None:
+def test_calls_of_other_servers_get_ids_valid_for_mistral() -> None:
     with LoopbackServer(SCRIPT) as first, LoopbackServer(["So.", "So."], like="mistral") as server:
         run = run_at(first, "openai")
         for provider in ("mistral", "compatible"):
@@ -234,7 +234,7 @@ def test_calls_of_another_server_get_ids_that_mistral_takes() -> None:
         assert server.requests[0].problems == ()
 
 
-def test_tags_around_thinking_stay_in_the_text_only_if_asked() -> None:
+def test_thinking_tags_stay_in_the_text_only_on_request() -> None:
     with LoopbackServer(["<think>\nHm.\n</think>\n\nSo."] * 2, minimal=True) as server:
         assert run_at(server, "compatible").text == "So."
         assert run_at(server, "compatible", think_tags="no").text.startswith("<think>")
@@ -247,7 +247,7 @@ def test_a_system_prompt_can_begin_the_first_message() -> None:
         assert message["role"] == "user" and message["content"].startswith("Be brief.") and message["content"].endswith("Hello")
 
 
-def test_content_beside_calls_is_a_text_where_the_server_wants_one() -> None:
+def test_content_beside_calls_becomes_text_after_a_refusal() -> None:
     def line(body: dict[str, Any]) -> Any:
         if any(message["content"] is None for message in body["messages"]):
             return Status(400, "Invalid 'content': 'content' field must be a string or an array of objects.")
@@ -255,17 +255,17 @@ def test_content_beside_calls_is_a_text_where_the_server_wants_one() -> None:
 
     with LoopbackServer(line, minimal=True, lenient=True) as server:
         run = run_at(server, "compatible")
-        assert run.text == "Three." and [one.answered for one in server.requests] == [200, 400, 200]
+        assert run.text == "Three." and [request.answered for request in server.requests] == [200, 400, 200]
         assert "text_content=yes" in str(run.warnings[0])
 
 
-def test_no_tools_are_sent_where_the_template_takes_none() -> None:
+def test_no_tools_are_sent_to_templates_without_tools() -> None:
     with LoopbackServer(["Yes."], minimal=True) as server:
         assert run_at(server, "compatible", tools="no").text == "Yes."
         assert "tools" not in server.requests[0].body
 
 
-def test_a_model_that_takes_no_tools_is_called_so() -> None:
+def test_model_without_tools_is_reported() -> None:
     with LoopbackServer([Status(400, "registry.ollama.ai/library/gemma3:4b does not support tools")], like="ollama") as server:
         with pytest.raises(RequestRefused, match=r"takes no tools"):
             run_at(server)
@@ -288,7 +288,7 @@ def test_the_address_of_azure_comes_from_its_variable(monkeypatch: pytest.Monkey
         assert endpoint_of(REMOTE["azure"], Options(), by_person=True).url == "https://mine.openai.azure.com/openai/v1"
 
 
-def test_the_models_of_a_server_are_listed_in_each_form_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_of_a_server_are_listed_from_any_list_form(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -304,6 +304,6 @@ def test_the_models_of_a_server_are_listed_in_each_form_of_a_list(monkeypatch: p
     assert asked == ["https://models.github.ai/catalog/models", "http://127.0.0.1:9/v1/models"]
 
 
-def test_a_name_that_cannot_be_used_says_why_and_what_can() -> None:
+def test_unusable_name_error_has_reason_and_alternatives() -> None:
     with pytest.raises(UnknownModel, match=r"its own clients only.*github:openai/NAME"):
         make_model("copilot:gpt-5")

@@ -1,4 +1,4 @@
-"""Calls of a provider that are stopped, at any moment, and many at once."""
+"""Provider calls stopped at any moment, and many at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from agentnb.testing import Cut, LoopbackServer, Stall, Status
 
 @contextmanager
 def full_port() -> Iterator[int]:
-    """A port at which connections are not taken any more, so that one more has to wait."""
+    """Yield a port with a full backlog, where another connection has to wait."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -45,7 +45,7 @@ def full_port() -> Iterator[int]:
 
 
 async def stopped(name: str, retries: RetryPolicy, when: Callable[[list[Any]], bool], **around: Any) -> list[Any]:
-    """What was told until ``when``, after which the call is stopped, within patience."""
+    """Stop a call once ``when`` holds, and return its items."""
     told: list[Any] = []
 
     with counted_limiters() as limiters:
@@ -69,17 +69,17 @@ def assert_all_are_free(limiters: list[CountedLimiter]) -> None:
 
 
 def has_told(kind: type) -> Callable[[list[Any]], bool]:
-    """Whether something of this kind was told."""
+    """Return a condition: an item of this kind has arrived."""
     return lambda told: any(isinstance(item, kind) for item in told)
 
 
 def has_asked(server: LoopbackServer) -> Callable[[list[Any]], bool]:
-    """Whether the server was asked."""
+    """Return a condition: the server has a request."""
     return lambda _: bool(server.requests)
 
 
 @pytest.mark.req("R0.13")
-def test_a_call_that_waits_to_try_again_is_stopped_at_once(subtests: pytest.Subtests) -> None:
+def test_call_waiting_to_retry_is_stopped_at_once(subtests: pytest.Subtests) -> None:
     for wire in FORMATS:
         with subtests.test(wire):
             with LoopbackServer([Status(529)]) as server:
@@ -88,7 +88,7 @@ def test_a_call_that_waits_to_try_again_is_stopped_at_once(subtests: pytest.Subt
 
 
 @pytest.mark.req("R0.13")
-def test_a_call_that_hears_nothing_yet_is_stopped_at_once(subtests: pytest.Subtests) -> None:
+def test_call_without_a_response_is_stopped_at_once(subtests: pytest.Subtests) -> None:
     for wire, stream in product(FORMATS, ["yes", "no"]):
         with subtests.test(wire=wire, stream=stream):
             with LoopbackServer([Stall(100, after=0)]) as server:
@@ -97,7 +97,7 @@ def test_a_call_that_hears_nothing_yet_is_stopped_at_once(subtests: pytest.Subte
 
 
 @pytest.mark.req("R0.13")
-def test_a_stream_that_has_fallen_silent_is_stopped_at_once(subtests: pytest.Subtests) -> None:
+def test_silent_stream_is_stopped_at_once(subtests: pytest.Subtests) -> None:
     for wire in FORMATS:
         with subtests.test(wire):
             with LoopbackServer([Stall(100, after=6)]) as server:
@@ -107,13 +107,13 @@ def test_a_stream_that_has_fallen_silent_is_stopped_at_once(subtests: pytest.Sub
 
 
 @pytest.mark.req("R0.13")
-def test_a_call_that_finds_no_connection_yet_is_stopped_at_once() -> None:
+def test_call_still_connecting_is_stopped_at_once() -> None:
     with full_port() as port:
         asyncio.run(stopped(f"openai:m?url=http://127.0.0.1:{port}/v1", LONG, lambda _: True))
 
 
 @pytest.mark.slow("calls of each wire, stopped at many moments")
-def test_calls_that_are_stopped_at_any_moment_leave_nothing_behind(subtests: pytest.Subtests) -> None:
+def test_calls_stopped_at_any_moment_leave_nothing_behind(subtests: pytest.Subtests) -> None:
     for seed in range(size(6, nightly=15)):
         with subtests.test(seed=seed):
             chance = random.Random(seed)
@@ -124,7 +124,7 @@ def test_calls_that_are_stopped_at_any_moment_leave_nothing_behind(subtests: pyt
 
 
 async def eight_stopped(server: LoopbackServer, chance: random.Random) -> None:
-    """Calls at once, each stopped a moment after the one before."""
+    """Run parallel calls, each stopped a moment after the previous."""
     model = quick(server.model(chance.choice(WIRES)), RetryPolicy(rate_limit_first=0.01, trouble_first=0.01))
     with counted_limiters() as limiters:
         async with asyncio.timeout(PATIENCE):
@@ -141,7 +141,7 @@ async def eight_stopped(server: LoopbackServer, chance: random.Random) -> None:
 
 
 class Crowd:
-    """Counts the requests that a server is at, and may refuse the first."""
+    """Counts the active requests of a server, and may refuse the first."""
 
     def __init__(self, refused: int = 0, seconds: float = 0.02) -> None:
         self.now = self.most = self.count = 0
@@ -156,7 +156,7 @@ class Crowd:
             refused = self.count <= self._refused
             if self.now > 1:
                 self._two_at_once.set()
-        self._two_at_once.wait(PATIENCE)  # on a busy machine the second may be long in coming
+        self._two_at_once.wait(PATIENCE)  # on a busy machine the second may be slow
         time.sleep(self._seconds)
         with self._lock:
             self.now -= 1
@@ -164,7 +164,7 @@ class Crowd:
 
 
 @pytest.mark.req("R2.40")
-def test_a_hundred_calls_at_once_go_to_the_server_a_few_at_a_time() -> None:
+def test_hundred_parallel_calls_reach_the_server_a_few_at_once() -> None:
     crowd = Crowd()
 
     async def many(name: str) -> list[Reply]:
@@ -184,7 +184,7 @@ def test_a_hundred_calls_at_once_go_to_the_server_a_few_at_a_time() -> None:
 
 
 @pytest.mark.req("R2.40", "K0.12")
-def test_many_calls_that_are_refused_at_once_all_end_well_and_with_few_requests() -> None:
+def test_many_calls_refused_together_succeed_with_few_requests() -> None:
     crowd = Crowd(refused=20, seconds=0.001)
 
     async def many(name: str) -> list[Reply]:
@@ -194,4 +194,4 @@ def test_many_calls_that_are_refused_at_once_all_end_well_and_with_few_requests(
 
     with LoopbackServer(crowd) as server:
         assert len(asyncio.run(many(server.model("anthropic")))) == 50
-    assert crowd.count == 70  # each refusal is tried again once or so, and not by all at once
+    assert crowd.count == 70  # each refusal causes about one retry, not one for each call

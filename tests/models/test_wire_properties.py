@@ -1,4 +1,4 @@
-"""What holds for any conversation, any reply and any nonsense, on every wire."""
+"""Properties of every wire for any conversation, reply and nonsense."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentnb.testing.requests import rules_chat, rules_messages, rules_responses
 
 every_wire = pytest.mark.parametrize("provider", [ANTHROPIC, OPENAI, RESPONSES, COMPATIBLE], ids=lambda provider: provider.name)
 MAPPED = (KeyError, TypeError, AttributeError, ValueError, IndexError, Refused, CutOff)
-"""What `remote.failure_of` makes a failure of the model of; anything else would be a bug of ours."""
+"""Exceptions that `remote.failure_of` turns into model failures; others would be bugs of ours."""
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 JSON: Any = st.recursive(
@@ -57,7 +57,7 @@ def _spoken(draw: st.DrawFn, calls: Any) -> Message:
 
 
 def problems(provider: Any, body: Any) -> list[str]:
-    """What a strict server would have against it."""
+    """Return the problems that a strict server would find."""
     if provider is ANTHROPIC:
         return rules_messages.problems(body, Memory(), "2026-10-21")
     if provider is RESPONSES:
@@ -68,9 +68,7 @@ def problems(provider: Any, body: Any) -> list[str]:
 @every_wire
 @examples(60)
 @given(messages=conversations(), system=TEXTS, tools=st.sampled_from([(), (ADD,), (ADD, NOW)]), images=st.booleans())
-def test_any_conversation_is_one_that_the_api_takes(
-    provider: Any, messages: list[Message], system: str, tools: Any, images: bool
-) -> None:
+def test_api_accepts_any_conversation(provider: Any, messages: list[Message], system: str, tools: Any, images: bool) -> None:
     body = provider.body("m", Request(system.strip(), messages, tools), Options(images=images))
     assert problems(provider, json.loads(body)) == []
 
@@ -87,13 +85,13 @@ REPLIES = st.builds(
 
 
 def pieces(draw: st.DrawFn, text: str) -> list[str]:
-    """The text in pieces, some of them empty."""
+    """Return the text in pieces, some of them empty."""
     cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=4)))
     return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
 
 def mixed(draw: st.DrawFn, *streams: list[Any]) -> Iterator[Any]:
-    """The streams as one, each in its order."""
+    """Merge the streams, each in its order."""
     order = draw(st.permutations([number for number, stream in enumerate(streams) for _ in stream]))
     rest = [iter(stream) for stream in streams]
     return (next(rest[number]) for number in order)
@@ -134,7 +132,7 @@ def as_chat(draw: st.DrawFn, message: Message) -> Iterator[Any]:
         else:
             field = "content" if isinstance(part, Text) else draw(st.sampled_from(["reasoning", "reasoning_content"]))
             streams.append([{field: piece} for piece in pieces(draw, part.text)])
-    # Calls begin in their order, whatever comes between their pieces.
+    # Calls start in order, whatever their fragments are mixed with.
     begun = [stream.pop(0) for stream in streams]
     for delta in (*begun, *mixed(draw, *streams)):
         yield {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
@@ -167,14 +165,14 @@ def written(provider: Any, draw: st.DrawFn, message: Message) -> list[Any]:
 
 
 def plain(message: Message) -> Message:
-    """Without what the provider wants back with its thinking."""
+    """Return the message without provider metadata of thinking."""
     return Message("assistant", tuple(Thinking(p.text) if isinstance(p, Thinking) else p for p in message.parts))
 
 
 @every_wire
 @examples(100)
 @given(data=st.data(), message=REPLIES)
-def test_a_reply_reads_back_the_same_however_it_was_cut_into_pieces(provider: Any, data: Any, message: Message) -> None:
+def test_reply_reads_the_same_however_it_was_split(provider: Any, data: Any, message: Message) -> None:
     deltas, reply = read(provider, [*written(provider, data.draw, message), {}])
     assert plain(reply.message) == message
     thought = "".join(part.text for part in message.parts if isinstance(part, Thinking))
@@ -206,7 +204,7 @@ NONSENSE: Any = st.recursive(
 
 @st.composite
 def spoiled(draw: st.DrawFn, provider: Any) -> list[Any]:
-    """The pieces of a good reply, in some of which something stands that does not belong there."""
+    """Return the pieces of a valid reply, some with invalid values."""
     chunks = written(provider, draw, draw(REPLIES))
     for _ in range(draw(st.integers(1, 3))):
         here = chunks[draw(st.integers(0, len(chunks) - 1))]
@@ -220,7 +218,7 @@ def spoiled(draw: st.DrawFn, provider: Any) -> list[Any]:
 
 
 def take_all(provider: Any, chunks: list[Any]) -> None:
-    """Reads them; what comes of it is a reply as it should be, or an error that is foreseen."""
+    """Read the pieces; the result must be a valid reply or a foreseen error."""
     try:
         deltas, reply = read(provider, chunks)
     except MAPPED:
@@ -240,7 +238,7 @@ ILL_MADE = {
 }
 
 
-def test_a_reply_that_is_not_made_of_names_and_numbers_is_refused_as_a_whole(subtests: pytest.Subtests) -> None:
+def test_reply_without_proper_names_and_numbers_is_refused(subtests: pytest.Subtests) -> None:
     for provider in [ANTHROPIC, OPENAI, RESPONSES]:
         with subtests.test(provider.name):
             with pytest.raises(ValueError, match="Expected `str`, got `int`"):
@@ -257,7 +255,7 @@ def test_nonsense_is_a_foreseen_error(provider: Any, chunks: list[Any]) -> None:
 @every_wire
 @examples(150)
 @given(data=st.data())
-def test_a_reply_with_nonsense_in_it_is_a_foreseen_error_or_a_reply(provider: Any, data: Any) -> None:
+def test_nonsense_in_a_reply_gives_a_foreseen_error_or_reply(provider: Any, data: Any) -> None:
     take_all(provider, data.draw(spoiled(provider)))
 
 

@@ -23,14 +23,14 @@ PNG = Image("image/png", b"\x89PNG not really")
 TIFF = Image("image/tiff", b"II*")
 NO_DATA = Image("image/png", b"")
 NO_COUNTS = ["five", "-5", "5" * 5000, 1.5, float("nan"), float("inf"), -1, 10**30, True, None, [3], {"a": 3}]
-"""What servers send where a number of tokens should be."""
+"""Values that servers send in place of token counts."""
 URL = "data:image/png;base64,iVBORyBub3QgcmVhbGx5"
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 ADD = ToolSpec("add", "Adds.", SCHEMA, ("network", "read"))
-"""With effects, which no wire is to carry."""
+"""With effects, which no wire sends."""
 NOW = ToolSpec("now", "Says the time.", {})
 ODD = 'émoji 👀 עברית \u202e \x00 \x07 \\ " </x> {{ y }} \u2028'
-"""A text with all that is easily broken on its way."""
+"""A text with characters that are easily corrupted."""
 
 
 def user(*parts: str | AnyPart) -> Message:
@@ -55,7 +55,7 @@ def results(*parts: str | AnyPart) -> Message:
 
 
 def sent(provider: Provider, *messages: Message, **given: Any) -> Any:
-    """What the provider sends: ``system``, ``tools`` and ``settings`` of the request, and options of the model."""
+    """Return the wire form of a request with this ``system``, ``tools``, ``settings`` and model options."""
     request = Request(given.pop("system", ""), messages or (user("Hi"),), given.pop("tools", ()), given.pop("settings", {}))
     return json.loads(provider.body("m", request, Options(**given)))
 
@@ -71,13 +71,13 @@ def reply(provider: Provider, *chunks: Any) -> Reply:
 
 
 def joined(deltas: Sequence[Delta]) -> tuple[str, str]:
-    """The text of the deltas, and the thinking."""
-    told = {kind: "".join(one.text for one in deltas if type(one) is kind) for kind in (TextDelta, ThinkingDelta)}
+    """Return the text and the thinking of the deltas."""
+    told = {kind: "".join(delta.text for delta in deltas if type(delta) is kind) for kind in (TextDelta, ThinkingDelta)}
     return told[TextDelta], told[ThinkingDelta]
 
 
 def requests_of_a_run(rounds: int = 5, **settings: Any) -> list[Request]:
-    """The requests of a real run with guidance in each: rounds of one call, then of two, and so on, then an answer."""
+    """Return the requests of a real run with guidance: rounds of one call, two calls, and so on, then an answer."""
     script: list[Any] = [
         [f"Now {number}.", *(ToolCall("add", {"a": a}) for a in range(number + 1))] for number in range(rounds)
     ]

@@ -12,14 +12,14 @@ from real_kernel import TOOLS, Kernel
 
 @pytest.fixture(scope="module", autouse=True)
 def kernels_are_forks() -> Iterator[None]:
-    """Fork every kernel that these tests start, also those in which nbclient executes notebooks."""
+    """Fork every kernel that these tests start, including those that nbclient uses."""
     with patch("jupyter_client.provisioning.local_provisioner.launch_kernel", forked_kernels.launch):
         yield
 
 
 @pytest.fixture(scope="module")
 def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    """A kernel with the extension, three tools and the module's ``SETUP``, for all tests of a file."""
+    """Return a kernel with the extension, three tools and the module's ``SETUP``, shared by all tests of a file."""
     kernel = Kernel(tmp_path_factory.mktemp("kernel"))
     for cell in (TOOLS, getattr(request.module, "SETUP", "")):
         made = kernel.run(cell)

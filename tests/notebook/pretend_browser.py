@@ -1,4 +1,4 @@
-"""What a browser does with a live card, without one: it hears the widgets of a kernel, and tells them what was clicked."""
+"""A simulated browser for live cards: it receives widgets from a kernel and sends clicks."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ LEFT = "__import__('ipywidgets').widget._instances"
 
 
 class Browser:
-    """A page with a way to the kernel of its own, which is heard while a cell runs, where the kernel can do that at all."""
+    """A page with its own channel to the kernel, heard during a cell where the kernel supports that."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.client = BlockingKernelClient()  # with a session of its own: two of the same name would get each other's replies
+        self.client = BlockingKernelClient()  # with its own session: two with the same name would get each other's replies
         self.client.load_connection_info(kernel.manager.get_connection_info(session=False))
         self.client.start_channels()
         self.client.wait_for_ready(timeout=PATIENCE)
         self.cards: list[str] = []
-        """The widgets of cards that were opened, oldest first."""
+        """Widgets of opened cards, oldest first."""
         self.closed: list[str] = []
         self.said: list[dict[str, Any]] = []
-        """What the newest card was told."""
+        """Messages to the newest card."""
         self.shown: list[dict[str, Any]] = []
-        """What displays showed."""
+        """Displayed bundles."""
         self.ended: list[str] = []
         """Cells that have ended, by their requests."""
         self.printed = ""
@@ -47,23 +47,23 @@ class Browser:
                 return str(answer["content"]["subshell_id"])
 
     def close(self) -> None:
-        """End what still runs, and go."""
+        """Stop live runs and disconnect."""
         if set(self._begun) - set(self.ended):
             self.kernel.manager.interrupt_kernel()
         self.client.stop_channels()
 
     def start(self, code: str) -> str:
-        """Run a cell, and do not wait for it; its request."""
+        """Start a cell without waiting and return its request."""
         self._begun.append(self.client.execute(code))
         return self._begun[-1]
 
     def run(self, code: str) -> None:
-        """Run a cell and wait until it has ended."""
+        """Run a cell and wait for its end."""
         request = self.start(code)
         self.until(lambda: request in self.ended)
 
     def run_beside(self, code: str) -> None:
-        """Run code while a cell keeps the kernel busy, and wait until it has ended."""
+        """Run code beside a busy cell and wait for its end."""
         asked = {"code": code, "silent": True, "store_history": False, "user_expressions": {}, "allow_stdin": False}
         message = self.client.session.msg("execute_request", asked)
         message["header"]["subshell_id"] = self._subshell
@@ -71,15 +71,15 @@ class Browser:
         self.until(lambda: message["header"]["msg_id"] in self.ended)
 
     def start_card(self, code: str) -> str:
-        """Run a cell, and wait until it shows a card; its request."""
-        known = len(self.cards)
+        """Run a cell, wait until it shows a card, and return its request."""
+        count = len(self.cards)
         self.said.clear()
         request = self.start(code)
-        self.until(lambda: len(self.cards) > known)
+        self.until(lambda: len(self.cards) > count)
         return request
 
     def send(self, content: Any) -> None:
-        """Tell the newest card something."""
+        """Send a message to the newest card."""
         data = {"comm_id": self.cards[-1], "data": {"method": "custom", "content": content}}
         message = self.client.session.msg("comm_msg", data)
         if self._subshell is not None:
@@ -87,31 +87,31 @@ class Browser:
         self.client.shell_channel.send(message)
 
     def greet(self, page: str = "page") -> dict[str, Any]:
-        """Say that the card is shown here, until it tells all there is to show."""
+        """Report the card as shown and wait for its whole content."""
         known, latest = len(self.said), time.monotonic() + PATIENCE
-        while not any(one.get("whole") or one["kind"] == "ended" for one in self.said[known:]):
+        while not any(message.get("whole") or message["kind"] == "ended" for message in self.said[known:]):
             assert time.monotonic() < latest, self.printed
-            self.send({"do": "hello", "page": page})  # again: the first may go to the shell that the cell keeps busy
+            self.send({"do": "hello", "page": page})  # again: the first message may go to the busy shell
             self.listen(0.2)
-        return next(one for one in reversed(self.said) if one.get("whole") or one["kind"] == "ended")
+        return next(message for message in reversed(self.said) if message.get("whole") or message["kind"] == "ended")
 
     def ask(self, **message: Any) -> str:
-        """Do what a click does, and wait until it is heard; what was wrong, if anything."""
+        """Send a click, wait for the acknowledgement, and return its error, if any."""
         self._count += 1
         number = f"click {self._count}"
         self.send({**message, "id": number})
         self.until(lambda: any(one.get("id") == number for one in self.said))
-        return str(next(one for one in self.said if one.get("id") == number)["error"])
+        return str(next(message for message in self.said if message.get("id") == number)["error"])
 
     def until(self, true: Callable[[], bool], patience: float = 20) -> None:
-        """Listen until that is so."""
+        """Listen until the condition holds."""
         latest = time.monotonic() + patience
         while not true():
             assert time.monotonic() < latest, (self.said[-3:], self.printed)
             self._listen()
 
     def listen(self, seconds: float) -> None:
-        """Listen that long."""
+        """Listen for this many seconds."""
         latest = time.monotonic() + seconds
         while time.monotonic() < latest:
             self._listen()

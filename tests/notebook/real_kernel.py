@@ -13,7 +13,7 @@ from typing import Any
 from jupyter_client.manager import KernelManager
 
 PATIENCE = 60.0
-"""Seconds after which a cell that does not end fails its test."""
+"""Seconds after which a running cell fails its test."""
 
 TOOLS = '''
 %load_ext agentnb
@@ -41,33 +41,33 @@ def broken(x: int) -> int:
 
 @dataclass
 class Cell:
-    """What a cell showed and how it ended."""
+    """The displays and the end of a cell."""
 
     outputs: list[dict[str, Any]] = field(default_factory=list)
     status: str = ""
     error: str = ""
     asked: str = ""
-    """What it asked with ``input``."""
+    """The prompt of its ``input``."""
     seconds_after_interrupt: float = 0.0
 
     @property
     def printed(self) -> str:
-        return "".join(one["text"] for one in self.outputs if one["type"] == "stream")
+        return "".join(output["text"] for output in self.outputs if output["type"] == "stream")
 
     @property
     def result(self) -> dict[str, Any]:
-        return next((one["data"] for one in self.outputs if one["type"] == "execute_result"), {})
+        return next((output["data"] for output in self.outputs if output["type"] == "execute_result"), {})
 
     @property
     def displays(self) -> list[dict[str, Any]]:
-        """The bundles of the run's display, oldest first; a figure that a tool drew is not one of them."""
-        bundles = [one["data"] for one in self.outputs if one["type"] in ("display_data", "update_display_data")]
+        """Bundles of the run's display, oldest first, without figures that tools drew."""
+        bundles = [output["data"] for output in self.outputs if output["type"] in ("display_data", "update_display_data")]
         return [bundle for bundle in bundles if "agentnb-run" in bundle.get("text/html", "")]
 
     @property
     def listing(self) -> dict[str, Any]:
         """The list of runs, as ``%agent history`` displays it."""
-        bundles = [one["data"] for one in self.outputs if one["type"] == "display_data"]
+        bundles = [output["data"] for output in self.outputs if output["type"] == "display_data"]
         return next(bundle for bundle in bundles if "agentnb-history" in bundle.get("text/html", ""))
 
     @property
@@ -77,7 +77,7 @@ class Cell:
 
 
 class Kernel:
-    """Runs cells in a kernel process and gathers what they show."""
+    """Runs cells in a kernel process and collects their displays."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -99,9 +99,9 @@ class Kernel:
         attended: bool = False,
         reply: str | None = None,
     ) -> Cell:
-        """``attended``: somebody could be asked, as in a notebook that is open; then a run has its live card.
+        """``attended``: a person can be asked, as in an open notebook; then a run has its live card.
 
-        ``reply``: what they type when the cell asks with ``input``.
+        ``reply``: the text typed at a prompt of ``input``.
         """
         request = self.client.execute(code, allow_stdin=attended)
         cell, started, interrupted = Cell(), time.monotonic(), 0.0
@@ -133,7 +133,7 @@ class Kernel:
         return cell
 
     def value(self, expression: str) -> str:
-        """What the expression (or the tuple of several) prints as."""
+        """Return the printed form of the expression (or tuple)."""
         cell = self.run(f"print(({expression}))")
         assert cell.status == "ok", cell.error
         return cell.printed.strip()

@@ -12,16 +12,16 @@ from package_paths import OWN_FRAMES
 PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
 
 
-def test_the_cell_blocks_until_the_run_ends_and_gives_run_and_answer(kernel: Any) -> None:
+def test_cell_blocks_until_the_end_and_sets_run_and_answer(kernel: Any) -> None:
     cell = kernel.run(f"%%agent -t add\n{PLAN}")
     assert cell.status == "ok"
-    assert cell.result == {} and "2 steps, 2 tool calls" in cell.shown  # the card has the answer, and nothing stands below it
+    assert cell.result == {} and "2 steps, 2 tool calls" in cell.shown  # the card has the answer; nothing else is shown
     assert "2 steps, 2 tool calls" in kernel.run("_").result["text/plain"]
     assert kernel.value("run.status, run.stop_reason, len(run.rounds)") == "('completed', 'natural', 5)"
     assert kernel.value("Out[max(Out)] == run.text, type(run).__name__") == "(True, 'Run')"
 
 
-def test_without_model_and_key_one_line_says_once_what_answers(kernel: Any) -> None:
+def test_stand_in_model_is_announced_once(kernel: Any) -> None:
     kernel.run("%reload_ext agentnb")
     first, second = kernel.run("%%agent\nhello"), kernel.run("%%agent\nhello")
     assert "Using simulated:disciplined" in first.printed and "%agent key anthropic" in first.printed
@@ -29,14 +29,14 @@ def test_without_model_and_key_one_line_says_once_what_answers(kernel: Any) -> N
     assert second.printed == ""
 
 
-def test_the_run_is_shown_in_one_display_that_is_updated(kernel: Any) -> None:
+def test_run_is_shown_in_one_display_that_is_updated(kernel: Any) -> None:
     cell = kernel.run(f"%%agent -t add -m simulated:disciplined?delay=0.02\n{PLAN}")
-    kinds = [one["type"] for one in cell.outputs if one["type"] in ("display_data", "update_display_data")]
+    kinds = [output["type"] for output in cell.outputs if output["type"] in ("display_data", "update_display_data")]
     assert kinds[0] == "display_data" and set(kinds[1:]) == {"update_display_data"}
     names = {
-        one["transient"]["display_id"]
-        for one in cell.outputs
-        if "data" in one and "agentnb-run" in one["data"].get("text/html", "")
+        output["transient"]["display_id"]
+        for output in cell.outputs
+        if "data" in output and "agentnb-run" in output["data"].get("text/html", "")
     }
     assert len(names) == 1
     assert any("Step 1" in bundle["text/html"] and "Thinking" in bundle["text/html"] for bundle in cell.displays[:-1])
@@ -52,13 +52,13 @@ def test_many_small_deltas_become_few_updates(kernel: Any) -> None:
     assert kernel.value("run.text.count('word')") == "3000"
 
 
-def test_out_names_the_variable(kernel: Any) -> None:
+def test_out_option_names_the_variable(kernel: Any) -> None:
     kernel.run("run = 'mine'")
     kernel.run("%%agent -o other\nhello")
     assert kernel.value("run, other.status") == "('mine', 'completed')"
 
 
-def test_a_blank_cell_is_an_error_that_ends_run_all_and_calls_nobody(kernel: Any) -> None:
+def test_blank_cell_is_an_error_and_calls_no_model(kernel: Any) -> None:
     for body in ("", "\n", "\n   \n"):
         kernel.run("run = 'mine'")
         cell = kernel.run(f"%%agent -t add{body}")
@@ -67,7 +67,7 @@ def test_a_blank_cell_is_an_error_that_ends_run_all_and_calls_nobody(kernel: Any
         assert kernel.value("run") == "mine"
 
 
-def test_continue_goes_on_with_the_conversation(kernel: Any) -> None:
+def test_continue_extends_the_conversation(kernel: Any) -> None:
     kernel.run(f"%%agent -t add --max-rounds 1\n{PLAN}")
     assert kernel.value("run.status, run.stop_reason") == "('limited', 'max_rounds')"
     cell = kernel.run("%%agent -t add --continue\nGo on.")
@@ -76,7 +76,7 @@ def test_continue_goes_on_with_the_conversation(kernel: Any) -> None:
     assert "add: 7" in kernel.value("run.text")
 
 
-def test_a_limit_is_no_error_and_says_how_to_go_on(kernel: Any) -> None:
+def test_limit_is_no_error_and_says_how_to_continue(kernel: Any) -> None:
     cell = kernel.run(f"%%agent -t add --max-rounds 1\n{PLAN}")
     assert cell.status == "ok"
     assert "Limit reached: 1 round" in cell.shown and "--continue" in cell.shown
@@ -91,19 +91,19 @@ def test_dry_shows_the_request_and_sends_nothing(kernel: Any) -> None:
     assert kernel.value("run") == "mine"
 
 
-def test_raw_sends_the_text_as_it_is(kernel: Any) -> None:
+def test_raw_sends_the_text_verbatim(kernel: Any) -> None:
     kernel.run("%%agent --raw\nLook at {{ nothing }}.")
     assert kernel.value("run.prompt") == "Look at {{ nothing }}."
 
 
-def test_context_names_the_kind_of_task_of_the_run(kernel: Any) -> None:
+def test_context_option_names_the_kind_of_task(kernel: Any) -> None:
     kernel.run("%%agent --context project\nLook.")
     assert kernel.value("run.context_type") == "project"
     kernel.run("%%agent\nLook.")
     assert kernel.value("run.context_type") == ""
 
 
-def test_a_mistake_raises_one_line_that_says_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_mistake_raises_one_line_with_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell, says in [
         ("%%agent -m simulatd:disciplined\nhi", "Did you mean simulated:disciplined"),
         ("%%agent -m simulated:forgetfull\nhi", "no persona 'forgetfull'"),
@@ -141,7 +141,7 @@ def test_a_mistake_raises_one_line_that_says_what_to_type(kernel: Any, subtests:
             assert "\n" not in done.error and "Traceback" not in done.error
 
 
-def test_a_key_without_a_model_asks_for_a_model_and_never_shows_the_key(kernel: Any) -> None:
+def test_key_without_a_model_suggests_one_and_stays_hidden(kernel: Any) -> None:
     kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'sk-secret-123'")
     cell = kernel.run("%%agent\nhello")
     kernel.run("del os.environ['OPENAI_API_KEY']")
@@ -149,20 +149,20 @@ def test_a_key_without_a_model_asks_for_a_model_and_never_shows_the_key(kernel: 
     assert "secret" not in json.dumps(cell.outputs)
 
 
-def test_a_failing_model_raises_and_the_run_is_kept(kernel: Any, snapshot: Snapshot) -> None:
+def test_failing_model_raises_and_the_run_is_kept(kernel: Any, snapshot: Snapshot) -> None:
     kernel.run("from agentnb.models import ScriptedModel\nfrom agentnb import ToolCall")
     kernel.run("failing = ScriptedModel([ToolCall('add', {'a': 1}), RuntimeError('boom')])")
     cell = kernel.run("%%agent -m failing -t add\nGo.")
     assert cell.status == "error"
-    # The line is all that nbconvert prints; the card says it too.
+    # nbconvert prints only this line; the card has it too.
     assert cell.error == snapshot
     assert cell.shown.count("boom") == 1
-    reasons = [one["evalue"] for one in cell.outputs if one["type"] == "error"]
+    reasons = [output["evalue"] for output in cell.outputs if output["type"] == "error"]
     assert ["boom" in reason for reason in reasons] == [True], "programs that run notebooks report it in full"
     assert kernel.value("run.status, run.rounds[0].results[0].text") == "('failed', '3')"
 
 
-def test_a_tools_exception_is_told_to_the_model_and_its_traceback_is_the_users_own(kernel: Any) -> None:
+def test_tool_exception_reaches_the_model_with_a_user_traceback(kernel: Any) -> None:
     cell = kernel.run("%%agent -t broken add\n- fail `broken(1)`\n- go on `add(1)`")
     assert cell.status == "ok"
     work = "[result for one in run.rounds for result in one.results if result.name != 'todo_operations']"
@@ -173,7 +173,7 @@ def test_a_tools_exception_is_told_to_the_model_and_its_traceback_is_the_users_o
 
 
 @pytest.mark.parametrize("what", ["a sync tool", "a streaming reply", "an async tool"])
-def test_an_interrupt_ends_the_run_cleanly(kernel: Any, what: str) -> None:
+def test_interrupt_ends_the_run_cleanly(kernel: Any, what: str) -> None:
     kernel.run(
         "import asyncio\nasync def wait(seconds: float) -> str:\n"
         "    'Wait.'\n    await asyncio.sleep(seconds)\n    return 'waited'"
@@ -198,7 +198,7 @@ def test_an_interrupt_ends_the_run_cleanly(kernel: Any, what: str) -> None:
     assert following.status == "ok" and "add: 3" in following.shown
 
 
-def test_sync_tools_run_on_the_main_thread_with_the_notebooks_variables(kernel: Any) -> None:
+def test_sync_tools_run_on_the_main_thread_with_notebook_variables(kernel: Any) -> None:
     kernel.run(
         "import threading\nseen = []\ndef look() -> str:\n    'Look.'\n"
         "    seen.append(threading.current_thread() is threading.main_thread())\n    globals()['made'] = 1\n    return 'ok'"
@@ -207,7 +207,7 @@ def test_sync_tools_run_on_the_main_thread_with_the_notebooks_variables(kernel: 
     assert kernel.value("seen, made") == "([True], 1)"
 
 
-def test_figures_and_displays_of_tools_land_in_the_cell_and_prints_at_their_calls(kernel: Any) -> None:
+def test_tool_displays_are_in_the_cell_and_prints_at_calls(kernel: Any) -> None:
     kernel.run(
         "def draw(n: int) -> str:\n    'Draw.'\n    import matplotlib.pyplot as plt\n    plt.plot(range(n))\n    plt.show()\n"
         "    display('a display')\n    print('a print')\n    return 'drawn'\n"
@@ -215,12 +215,12 @@ def test_figures_and_displays_of_tools_land_in_the_cell_and_prints_at_their_call
         "    'Tell.'\n    print('told', i)\n    return 'told'"
     )
     cell = kernel.run("%%agent -t draw tell\n- `draw(3)`\n- `tell(1)` and `tell(2)`")
-    assert any("image/png" in one.get("data", {}) for one in cell.outputs)
-    assert any("a display" in one.get("data", {}).get("text/plain", "") for one in cell.outputs)
+    assert any("image/png" in output.get("data", {}) for output in cell.outputs)
+    assert any("a display" in output.get("data", {}).get("text/plain", "") for output in cell.outputs)
     assert cell.printed == "" and all(f"| {text}" in cell.shown for text in ("a print", "told 1", "told 2"))
 
 
-def test_a_figure_that_a_tool_returns_is_shown_once_and_one_of_the_cell_stays(kernel: Any) -> None:
+def test_returned_figure_is_shown_once(kernel: Any) -> None:
     kernel.run(
         "%matplotlib inline\nimport matplotlib.pyplot as plt\nfrom agentnb import Agent, ToolCall\n"
         "from agentnb.models import ScriptedModel\ndef draw() -> plt.Figure:\n    'Draw.'\n    figure, axes = plt.subplots()\n"
@@ -228,12 +228,12 @@ def test_a_figure_that_a_tool_returns_is_shown_once_and_one_of_the_cell_stays(ke
     )
     cell = kernel.run("%%agent -t draw\n- `draw()`")
     assert "data:image/png" in cell.displays[-1]["text/html"]
-    assert [one for one in cell.outputs if "image/png" in one.get("data", {})] == []
+    assert [output for output in cell.outputs if "image/png" in output.get("data", {})] == []
     own = "plt.plot([1, 2])\nawait Agent(ScriptedModel([ToolCall('draw', {}), 'Drawn.']), [draw]).run('Draw.')\nNone"
-    assert len([one for one in kernel.run(own).outputs if "image/png" in one.get("data", {})]) == 1
+    assert len([output for output in kernel.run(own).outputs if "image/png" in output.get("data", {})]) == 1
 
 
-def test_braces_that_insert_nothing_are_pointed_out_before_the_run(kernel: Any, snapshot: Snapshot) -> None:
+def test_unreplaced_braces_are_reported_before_the_run(kernel: Any, snapshot: Snapshot) -> None:
     cell = kernel.run("%%agent\nLook at {{data}} and {{ their_template.thing }}.")
     assert cell.status == "ok" and kernel.value("run.prompt") == snapshot
     assert cell.printed.splitlines()[0] == snapshot
@@ -241,7 +241,7 @@ def test_braces_that_insert_nothing_are_pointed_out_before_the_run(kernel: Any, 
     assert kernel.run("%%agent --raw\nLook at {{data}}.").printed == ""
 
 
-def test_a_background_run_returns_at_once_and_can_be_steered(kernel: Any) -> None:
+def test_background_run_returns_at_once_and_can_be_steered(kernel: Any) -> None:
     cell = kernel.run(f"%%agent --background -t add -m simulated:disciplined?delay=0.05\n{PLAN}")
     assert cell.status == "ok" and cell.printed == ""
     assert kernel.run("%agent status").printed.strip() != ""
@@ -256,7 +256,7 @@ def test_a_background_run_returns_at_once_and_can_be_steered(kernel: Any) -> Non
 
 
 def test_run_all_stops_at_a_failing_cell(kernel: Any) -> None:
-    """The reply says error, which is what nbclient and papermill look at."""
+    """The reply has the status error, which nbclient and papermill check."""
     assert kernel.run("%%agent -t nothing\nhi").status == "error"
 
 
@@ -273,7 +273,7 @@ def test_hostile_text_never_becomes_markup(kernel: Any) -> None:
             assert "\x1b" not in text and "\u202e" not in text
 
 
-def test_history_lists_the_runs_and_load_brings_one_back(kernel: Any) -> None:
+def test_history_lists_runs_and_load_restores_one(kernel: Any) -> None:
     kernel.run("%%agent -o known\nhello there")
     listing = kernel.run("%agent history").listing["text/plain"]
     assert kernel.value("known.id") in listing and "hello there" in listing and "Done" in listing
@@ -284,14 +284,14 @@ def test_history_lists_the_runs_and_load_brings_one_back(kernel: Any) -> None:
     assert kernel.value("run.continued_from == known.id") == "True"
 
 
-def test_shown_run_names_its_own_variable_in_commands(kernel: Any) -> None:
+def test_shown_run_names_its_variable_in_commands(kernel: Any) -> None:
     kernel.run("from agentnb import Agent, ToolCall\nfrom agentnb.models import ScriptedModel")
     kernel.run("mine = Agent(ScriptedModel([ToolCall('x', {}), 'y']), max_rounds=1).run_sync('Go.', show=False)")
     assert "%replay mine -g matrix" in kernel.run("mine").result["text/html"]
     assert "%replay run -g matrix" in kernel.run("run = mine\nrun").result["text/html"]
 
 
-def test_tools_shows_the_schema_and_what_the_docstring_lacks(kernel: Any) -> None:
+def test_tools_command_shows_schema_and_docstring_gaps(kernel: Any) -> None:
     printed = kernel.run("%agent tools add").printed
     assert '"description": "the first"' in printed and "Missing: b is not described in the docstring" in printed
     assert {"add", "nap", "broken"} <= set(kernel.run("%agent tools").printed.split())
@@ -304,14 +304,14 @@ def test_defaults_are_shown_and_set(kernel: Any) -> None:
     kernel.run("%agent defaults max-rounds=50")
 
 
-def test_the_environment_names_the_model(kernel: Any) -> None:
+def test_environment_names_the_model(kernel: Any) -> None:
     kernel.run("os.environ['AGENTNB_MODEL'] = 'simulated:disciplined?delay=0.001'")
     kernel.run("%%agent\nhello")
     kernel.run("del os.environ['AGENTNB_MODEL']")
     assert kernel.value("run.model") == "simulated:disciplined?delay=0.001"
 
 
-def test_dry_shows_what_stands_beside_the_messages_on_the_wire_and_needs_no_key(kernel: Any) -> None:
+def test_dry_shows_request_options_and_needs_no_key(kernel: Any) -> None:
     printed = kernel.run("%%agent --dry -t add -m anthropic:m?effort=low&max_tokens=99\nHi").printed
     besides = printed.partition("--- besides ---")[2].split()
     assert {"max_tokens=99", "stream=true", 'output_config={"effort":"low"}'} <= set(besides)
@@ -319,22 +319,22 @@ def test_dry_shows_what_stands_beside_the_messages_on_the_wire_and_needs_no_key(
     assert "--- besides ---" not in kernel.run("%%agent --dry -m simulated:chatty\nHi").printed
 
 
-def test_quotation_marks_around_a_model_s_name_are_taken_off(kernel: Any) -> None:
+def test_quotation_marks_around_a_model_name_are_removed(kernel: Any) -> None:
     assert kernel.run('%%agent -m "simulated:chatty"\nHi').status == "ok"
     assert kernel.value("run.model") == "simulated:chatty"
 
 
-def test_a_key_on_the_line_is_repeated_nowhere(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_key_on_the_line_is_repeated_nowhere(kernel: Any, subtests: pytest.Subtests) -> None:
     for line in ["-m anthropic:m --key {}", "-k {}", "{}", "ANTHROPIC_API_KEY={}", "-m anthropic:{}", "-m {}"]:
         with subtests.test(line):
             secret = "sk-ant-" + "api03-Really-Secret12"
             cell = kernel.run(f"%%agent {line.format(secret)}\nHi")
             assert cell.status == "error"
-            shown = [one for one in cell.outputs if one["type"] != "execute_input"]
+            shown = [output for output in cell.outputs if output["type"] != "execute_input"]
             assert "Secret12" not in str(shown) and "Secret12" not in cell.error
 
 
-def test_a_variable_that_is_no_model_is_told_with_those_that_are(kernel: Any) -> None:
+def test_variable_without_a_model_is_refused_with_suggestions(kernel: Any) -> None:
     kernel.run("from agentnb.models import ScriptedModel\nquick = ScriptedModel([])\nnumber = 5")
     assert "Did you mean quick?" in kernel.run("%%agent -m quickk\nHi").error
     assert "The variable number is of type int, not a model" in kernel.run("%%agent -m number\nHi").error

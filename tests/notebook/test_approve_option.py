@@ -24,7 +24,7 @@ def ready(kernel: Any) -> None:
     assert kernel.run(SETUP).status == "ok"
 
 
-def test_in_the_mode_ask_a_cell_in_the_background_is_answered_from_another(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_background_cell_in_ask_mode_is_answered_from_another_cell(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell, done in {AGENT: "['a', 'b']", WORKFLOW: "['a']"}.items():
         with subtests.test(cell):
             kernel.run("done.clear()")
@@ -37,7 +37,7 @@ def test_in_the_mode_ask_a_cell_in_the_background_is_answered_from_another(kerne
             assert kernel.value("done") == done and kernel.value("len(run.questions)") == "1"
 
 
-def test_a_cell_may_only_read_and_an_unknown_mode_is_refused_with_the_modes(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_read_only_cell_only_reads_and_unknown_modes_are_refused(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell in (AGENT, WORKFLOW):
         with subtests.test(cell):
             kernel.run("done.clear()")

@@ -1,4 +1,4 @@
-"""Runs that the Python code of a cell begins: shown below it, known to the session, stopped by it."""
+"""Runs that Python code in a cell starts: displayed below it, known to the session, stopped by it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ async def rest() -> str:
 """
 
 
-def test_an_awaited_run_is_shown_once_and_keeps_no_log_without_a_store(kernel: Kernel) -> None:
+def test_awaited_run_is_shown_once_and_keeps_no_log(kernel: Kernel) -> None:
     cell = kernel.run("from pathlib import Path\nawait made('Four <b>.').run('Two and two?')")
     assert cell.status == "ok" and "Four &lt;b&gt;" in cell.displays[-1]["text/html"]
     assert "shown above" in cell.result["text/html"] and "Four" not in cell.result["text/html"]
     assert "%agent load" not in cell.displays[0]["text/html"]
     assert kernel.run("print(Path('.agentnb/runs').exists())").printed == "False\n"
-    told = kernel.run("%agent status").printed
-    assert "No %%agent cell has run yet" in told and "Nothing has run" not in told
+    printed = kernel.run("%agent status").printed
+    assert "No %%agent cell has run yet" in printed and "Nothing has run" not in printed
     refused = kernel.run("%agent todos").error
     assert "no %%agent cell has run yet" in refused and "run.todos" in refused and "no tools" not in refused
     again = kernel.run("run = await made('Four.').run('Two and two?')\nNone")
@@ -54,7 +54,7 @@ def test_an_awaited_run_is_shown_once_and_keeps_no_log_without_a_store(kernel: K
     )
 
 
-def test_each_way_to_run_shows_a_card_and_show_false_none(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_each_way_to_run_shows_a_card_unless_disabled(kernel: Kernel, subtests: pytest.Subtests) -> None:
     ways = {
         "run": "run = await made('Four.').run('Two?'{})",
         "run_sync": "run = made('Four.').run_sync('Two?'{})",
@@ -69,7 +69,7 @@ def test_each_way_to_run_shows_a_card_and_show_false_none(kernel: Kernel, subtes
                 assert (hidden.status, hidden.displays) == ("ok", []) and kernel.run("print(run.text)").printed == "Four.\n"
 
 
-def test_a_handle_shows_its_run_in_a_later_cell_and_one_line_below_its_card(kernel: Kernel) -> None:
+def test_handle_shows_its_run_in_later_cells(kernel: Kernel) -> None:
     kernel.run("from agentnb.core.log.events import ToolStarted")
     waits = "while not any(isinstance(one, ToolStarted) for one in live.run.events): await asyncio.sleep(0.01)"
     begun = kernel.run(f"live = made(ToolCall('rest', {{}}), tools=[rest]).start('Rest.')\n{waits}\nlive")
@@ -81,7 +81,7 @@ def test_a_handle_shows_its_run_in_a_later_cell_and_one_line_below_its_card(kern
     assert "Transcript" in ended and "As it was" not in ended
 
 
-def test_a_run_in_the_background_counts_in_status_and_is_stopped(kernel: Kernel) -> None:
+def test_background_run_is_counted_in_status_and_can_be_stopped(kernel: Kernel) -> None:
     begun = kernel.run("live = made(ToolCall('rest', {}), tools=[rest]).start('Rest.')\nlive.run_id")
     assert begun.status == "ok"
     kernel.run("while not live.run.rounds: await asyncio.sleep(0.01)")
@@ -90,17 +90,17 @@ def test_a_run_in_the_background_counts_in_status_and_is_stopped(kernel: Kernel)
     assert kernel.run("print((await live).status)").printed == "cancelled\n"
 
 
-def test_more_than_four_runs_of_a_cell_are_one_line(kernel: Kernel) -> None:
+def test_five_or_more_runs_of_a_cell_are_one_line(kernel: Kernel) -> None:
     at_once = "await asyncio.gather(*[made('Done.').run(f'part {n}') for n in range(9)])\nNone"
     cell = kernel.run(at_once)
     assert cell.displays[-1]["text/plain"].startswith("9 runs: 9 done · ")
-    assert len([one for one in cell.outputs if one["type"] == "display_data"]) == 1
+    assert len([output for output in cell.outputs if output["type"] == "display_data"]) == 1
     in_turn = kernel.run("for n in range(7):\n    await made('Done.').run(f'part {n}')\n    await asyncio.sleep(0.1)")
-    shown = [one["data"]["text/plain"] for one in in_turn.outputs if one["type"] == "display_data"]
+    shown = [output["data"]["text/plain"] for output in in_turn.outputs if output["type"] == "display_data"]
     assert len(shown) == 5 and in_turn.displays[-1]["text/plain"].startswith("3 runs: 3 done · ")
 
 
-def test_nested_runs_are_in_the_saved_form_of_their_parent_and_in_its_store(kernel: Kernel) -> None:
+def test_nested_runs_are_saved_and_stored_with_their_parent(kernel: Kernel) -> None:
     kernel.run("outer = ScriptedModel([ToolCall('delegate', {'count': 2}), ToolCall('delegate', {'count': 6}), 'Done.'])")
     cell = kernel.run("%%agent -m outer -t delegate\nAsk them.")
     kept = cell.displays[-1]["text/html"]
@@ -111,23 +111,23 @@ def test_nested_runs_are_in_the_saved_form_of_their_parent_and_in_its_store(kern
     assert "8 nested" in listed and "part 1" not in listed
 
 
-def test_agent_in_a_variable_is_a_tool_of_a_cell_with_its_card_at_the_call(kernel: Kernel) -> None:
+def test_agent_variable_is_a_tool_with_a_nested_card(kernel: Kernel) -> None:
     kernel.run("researcher = made('Found it.', system='You look things up. Be brief.')")
     kernel.run("boss = ScriptedModel([ToolCall('researcher', {'prompt': 'Find it.'}), 'Done.'])")
     kept = kernel.run("%%agent -m boss -t researcher\nAsk it.").displays[-1]["text/html"]
     assert kept.count("agentnb-nested-summary") == 1 and "Found it." in kept
     assert kernel.run("print(run.own_tools)").printed == "['researcher']\n"
-    told = kernel.run("%agent tools researcher").printed
-    assert "You look things up." in told and "docstring" not in told and "Be brief" not in told
+    printed = kernel.run("%agent tools researcher").printed
+    assert "You look things up." in printed and "docstring" not in printed and "Be brief" not in printed
     assert "researcher" in kernel.run("%agent tools").printed.split()
 
 
-def test_nested_runs_that_begin_at_once_are_shown_too(kernel: Kernel) -> None:
+def test_nested_runs_that_start_at_once_are_shown(kernel: Kernel) -> None:
     cell = kernel.run("run = await made(ToolCall('delegate', {'count': 2}), 'Done.', tools=[delegate]).run('Ask them.')")
     assert cell.displays[-1]["text/html"].count("agentnb-nested-summary") == 2
 
 
-def test_a_fork_is_shown_with_the_rounds_that_it_repeats(kernel: Kernel) -> None:
+def test_fork_is_shown_with_its_repeated_rounds(kernel: Kernel) -> None:
     for code in (
         "forked = await fork(old, 4, model=ScriptedModel(['Here.']))",
         "forked = fork_sync(old, 4, model=ScriptedModel(['Here.']))",
@@ -144,7 +144,7 @@ def test_without_the_extension_nothing_is_shown(kernel: Kernel) -> None:
     assert kernel.run("%load_ext agentnb\nrun = await made('Four.').run('Two and two?')").displays
 
 
-def test_in_a_terminal_the_lines_of_two_runs_are_not_mixed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_does_not_mix_lines_of_two_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def rest() -> str:
         """Let others work."""
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The trace browser in the kernel: what it answers to the messages of a page."""
+"""The trace browser in the kernel: its answers to messages of a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.notebook.browser import Browser
 
 
 class Page:
-    """Stands for the widget: it keeps the last message of each kind."""
+    """Replaces the widget and keeps the last message of each kind."""
 
     key = "k"
 
@@ -25,9 +25,9 @@ class Page:
 
 @pytest.fixture
 def browser() -> Browser:
-    made = Browser(Runs([load_trace("complex-fails"), load_trace("healthy"), load_trace("simple-fail")]))
-    made._widget = Page()
-    return made
+    trace_browser = Browser(Runs([load_trace("complex-fails"), load_trace("healthy"), load_trace("simple-fail")]))
+    trace_browser._widget = Page()
+    return trace_browser
 
 
 def filtered(browser: Browser, **wanted: str) -> dict[str, dict[str, Any]]:
@@ -37,17 +37,17 @@ def filtered(browser: Browser, **wanted: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def test_a_filter_never_leaves_a_run_open_that_is_not_in_the_list(browser: Browser) -> None:
+def test_filter_never_leaves_an_unlisted_run_open(browser: Browser) -> None:
     browser._do(browser._open, {"id": "1", "place": 2})
     assert browser.run is browser.runs[2]
     sent = filtered(browser, finding="already_said")
     assert 'data-place="2"' not in sent["list"]["html"]
     place = sent["opened"]["place"]
     assert f'data-place="{place}"' in sent["list"]["html"] and browser.run is browser.runs[place]
-    assert filtered(browser)["opened"]["place"] != 2, "what is read now stays"
+    assert filtered(browser)["opened"]["place"] != 2, "the open run stays"
 
 
-def test_a_find_without_hits_says_so_and_shows_no_run(browser: Browser) -> None:
+def test_search_without_hits_says_so_and_shows_no_run(browser: Browser) -> None:
     browser._do(browser._open, {"id": "1", "place": 1})
     sent = filtered(browser, find="<b>nowhere")
     assert "No run has “&lt;b&gt;nowhere”." in sent["list"]["html"] and sent["list"]["told"] == "0 runs, of 3"

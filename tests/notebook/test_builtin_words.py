@@ -8,13 +8,13 @@ CELL = "%%agent -m simulated:disciplined -t {tools} -o out\n- read it `{call}`"
 RESULTS = "[result.text for each in out.rounds for result in each.results if result.name != 'todo_operations']"
 
 
-def test_a_cell_names_built_in_tools_beside_functions(kernel: Any) -> None:
+def test_cell_names_builtin_tools_beside_functions(kernel: Any) -> None:
     kernel.run("open('notes.txt', 'w').write('low water')\nfiles = ['a.csv', 'b.csv']")
     assert kernel.run(CELL.format(tools="files ask_person think", call='read_file("notes.txt")')).status == "ok"
     assert kernel.value(RESULTS) == "['low water']"
 
 
-def test_a_variable_that_holds_a_tool_wins_over_a_word(kernel: Any) -> None:
+def test_variable_with_a_tool_overrides_a_builtin_name(kernel: Any) -> None:
     kernel.run("def read_file(path: str) -> str:\n    '''Mine.'''\n    return 'mine'\nweb = [read_file]")
     for word in ("read_file", "web"):
         assert kernel.run(CELL.format(tools=word, call='read_file("notes.txt")')).status == "ok"
@@ -24,7 +24,7 @@ def test_a_variable_that_holds_a_tool_wins_over_a_word(kernel: Any) -> None:
     kernel.run("del read_file, web")
 
 
-def test_an_unknown_word_names_words_like_it(kernel: Any) -> None:
+def test_unknown_name_suggests_similar_ones(kernel: Any) -> None:
     refused = kernel.run(CELL.format(tools="fils", call='read_file("notes.txt")'))
     assert refused.status == "error" and "files" in refused.error
 
@@ -47,7 +47,7 @@ def test_defaults_set_the_sandbox_and_the_repository(kernel: Any) -> None:
     assert kernel.value("session.tool_groups()") == "{}"
 
 
-def test_workflows_name_built_in_tools(kernel: Any) -> None:
+def test_workflows_name_builtin_tools(kernel: Any) -> None:
     kernel.run("open('notes.txt', 'w').write('low water')")
     cell = "%%workflow -o out\nworkflow:\n  - {type: tool, name: read_file, args: {path: notes.txt}}"
     assert kernel.run(cell).status == "ok"

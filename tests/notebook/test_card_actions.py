@@ -1,4 +1,4 @@
-"""What is clicked or typed in a card reaches the run."""
+"""Clicks and typed text in a card reach the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agentnb.runtime.questions.question_forms import FieldsRefused
         ("decline", {"key": "q2"}, ("decline", "q2")),
     ],
 )
-def test_an_answer_is_for_the_question_it_was_typed_below(
+def test_answer_belongs_to_the_question_it_was_typed_below(
     name: str, message: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
     calls: list[tuple[Any, ...]] = []
@@ -41,13 +41,13 @@ FORM = {"type": "object", "properties": {"n": {"type": "integer"}, "a": {"type":
 
 
 def live_with(question: WaitingOnUser) -> tuple[Any, list[Any]]:
-    """A run that waits for this answer, and the answers it was given."""
+    """Return a run that waits for this answer, and the answers it received."""
     answers: list[Any] = []
     run = SimpleNamespace(waiting=[question])
     return SimpleNamespace(run=run, answer=lambda value, key: answers.append((value, key))), answers
 
 
-def test_filled_form_is_the_answer_or_says_what_is_wrong_at_each_field() -> None:
+def test_form_gives_the_answer_or_an_error_at_each_field() -> None:
     live, answers = live_with(WaitingOnUser("elicitation", "Which?", FORM, "q1"))
     ACTIONS["form"](live, {"key": "q1", "fields": [["0", "7"]]})
     with pytest.raises(FieldsRefused) as refused:
@@ -55,7 +55,7 @@ def test_filled_form_is_the_answer_or_says_what_is_wrong_at_each_field() -> None
     assert refused.value.problems == {"0": "Enter a whole number"} and answers == [({"n": 7}, "q1")]
 
 
-def test_form_of_a_call_changes_its_arguments_and_is_drawn_when_it_is_opened() -> None:
+def test_edit_form_changes_arguments_and_is_drawn_on_opening() -> None:
     about = JudgedCall("count", '{"n": 1, "b": [2]}', "ask")
     live, answers = live_with(WaitingOnUser("approval", "May it?", approval_schema((), FORM), "a/q1", "c1", about))
     drawn = ACTIONS["edit_form"](live, {"key": "edit_form:a/q1"})

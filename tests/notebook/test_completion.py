@@ -1,4 +1,4 @@
-"""Tab and ``?``, asked as a frontend asks."""
+"""Tab and ``?``, as a frontend requests them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: 
             assert offered in complete(kernel, code)
 
 
-def test_a_cell_is_offered_only_what_it_takes(kernel: Any) -> None:
+def test_cell_completes_only_its_own_options(kernel: Any) -> None:
     assert complete(kernel, "%%agent --gate fin") == [] and "add" in complete(kernel, "%%agent --gate ad")
     assert complete(kernel, "%%workflow --work") == [] and complete(kernel, "%%agent --stri") == []
 
@@ -75,7 +75,7 @@ def test_completion_elsewhere_is_left_alone(kernel: Any) -> None:
     assert "add" in complete(kernel, "ad")
 
 
-def test_the_magic_explains_itself(kernel: Any) -> None:
+def test_magic_explains_itself(kernel: Any) -> None:
     cell = kernel.run("%%agent?")
     help_text = str([one for one in cell.outputs if one["type"] != "status"]) + str(cell.result)
     reply = kernel.client.execute("%%agent?", reply=True, timeout=30)
@@ -84,9 +84,9 @@ def test_the_magic_explains_itself(kernel: Any) -> None:
     assert "--max-rounds" in payload + help_text and "Let an agent work on the text of this cell" in payload + help_text
 
 
-def test_the_magic_for_workflows_explains_itself(kernel: Any) -> None:
+def test_magic_for_workflows_explains_itself(kernel: Any) -> None:
     reply = kernel.client.execute("%%workflow?", reply=True, timeout=30)
-    told = "".join(one.get("data", {}).get("text/plain", "") for one in reply["content"]["payload"])
+    text = "".join(item.get("data", {}).get("text/plain", "") for item in reply["content"]["payload"])
     for words in (
         "Run the workflow that this cell declares",
         "--prompt TEXT",
@@ -96,4 +96,4 @@ def test_the_magic_for_workflows_explains_itself(kernel: Any) -> None:
         "--approve MODE",
         "would be asked about is denied",
     ):
-        assert words in told, told
+        assert words in text, text

@@ -35,7 +35,7 @@ load: station_text
 """
 
 
-def test_a_cell_writes_a_context_and_others_use_it(kernel: Any) -> None:
+def test_cell_writes_a_context_and_others_use_it(kernel: Any) -> None:
     written = kernel.run(STATION)
     assert written.status == "ok" and "%%agent --context station" in written.printed and "delete_*" in written.printed
     kernel.run("talker = ScriptedModel(['Two gauges.'])")
@@ -49,12 +49,12 @@ def test_a_cell_writes_a_context_and_others_use_it(kernel: Any) -> None:
     assert kernel.value("station.name, run.settings['profile']") == "('station', 'quality')"
 
 
-def test_the_cell_wins_over_the_context_and_the_context_over_the_defaults(kernel: Any) -> None:
+def test_cell_options_override_the_context_and_the_context_defaults(kernel: Any) -> None:
     kernel.run("talker = ScriptedModel(['a', 'b', 'c']); deep = ScriptedModel(['Deep.'])")
     options = "--max-seconds none --max-tool-calls-per-turn 3 -p minimal --on-limit stop"
     kernel.run(f"%%agent --context station -m talker {options}\nHello")
-    found = kernel.value("run.settings['policy']['name'], run.settings.get('max_seconds'), run.settings.get('on_limit')")
-    assert found == "('minimal', None, None)"
+    value = kernel.value("run.settings['policy']['name'], run.settings.get('max_seconds'), run.settings.get('on_limit')")
+    assert value == "('minimal', None, None)"
     assert kernel.value("run.settings['max_tool_calls_per_turn']") == "3"
     kernel.run("%agent defaults model=talker")
     told = [kernel.run("%%agent --context station\nHello").printed for _ in range(2)]
@@ -65,16 +65,16 @@ def test_the_cell_wins_over_the_context_and_the_context_over_the_defaults(kernel
     assert kernel.value("run.text, run.settings['max_seconds']") == "('Deep.', 12.0)"
 
 
-def test_the_policy_chat_is_an_option_and_profiles_are_names_of_models(kernel: Any) -> None:
+def test_chat_policy_is_an_option_and_profiles_name_models(kernel: Any) -> None:
     kernel.run("talker = ScriptedModel(['a'])")
     kernel.run("%%agent -p chat -m talker\nHello")
-    found = kernel.value("[run.settings[key] for key in ('max_seconds', 'max_tool_calls_per_turn', 'on_limit')]")
-    assert found == "[90, 8, 'final_answer']" and kernel.value("run.context_type, run.profile") == "('', '')"
+    value = kernel.value("[run.settings[key] for key in ('max_seconds', 'max_tool_calls_per_turn', 'on_limit')]")
+    assert value == "[90, 8, 'final_answer']" and kernel.value("run.context_type, run.profile") == "('', '')"
     wrong = kernel.run("%agent defaults quality=nobody:none")
     assert wrong.status == "error" and "nobody" in wrong.error
 
 
-def test_a_conversation_goes_on_in_the_context_that_it_shifted_to(kernel: Any) -> None:
+def test_conversation_continues_in_the_context_it_shifted_to(kernel: Any) -> None:
     kernel.run("talker = ScriptedModel([[ToolCall('open_station', {'name': 'Cork'}, 'c1')], 'Open.', 'Still Cork.'])")
     kernel.run("%%agent --context general -m talker -t open_station\nOpen Cork")
     assert kernel.value("run.contexts, run.entity, run.settings.get('max_seconds')") == "(('global', 'station'), 'Cork', 90)"
@@ -85,14 +85,14 @@ def test_a_conversation_goes_on_in_the_context_that_it_shifted_to(kernel: Any) -
     )
 
 
-def test_a_context_that_a_cell_names_counts_in_a_conversation_that_has_shifted(kernel: Any) -> None:
+def test_named_context_overrides_a_shifted_conversation(kernel: Any) -> None:
     kernel.run("talker = ScriptedModel([[ToolCall('open_station', {'name': 'Cork'}, 'c1')], 'Open.', 'Back.'])")
     kernel.run("%%agent --context general -m talker -t open_station\nOpen Cork")
     kernel.run("%%agent --context general --continue run -m talker -t open_station\nNow something else")
     assert kernel.value("run.contexts, run.entity") == "(('global',), '')"
 
 
-def test_words_that_name_no_context_are_kept_unless_one_is_nearly_so_called(kernel: Any) -> None:
+def test_unknown_context_is_kept_unless_it_resembles_one(kernel: Any) -> None:
     kernel.run("talker = ScriptedModel(['a', 'b'])")
     kept = kernel.run("%%agent --context onboarding -m talker\nHello")
     again = kernel.run("%%agent --context onboarding -m talker\nHello")
@@ -102,7 +102,7 @@ def test_words_that_name_no_context_are_kept_unless_one_is_nearly_so_called(kern
     assert near.status == "error" and "project" in near.error and "%agent contexts" in near.error
 
 
-def test_a_blank_message_in_a_context_gets_a_question_back_and_calls_nobody(kernel: Any) -> None:
+def test_blank_message_in_a_context_calls_no_model(kernel: Any) -> None:
     kernel.run("talker = ScriptedModel(['One.'])")
     cell = kernel.run("%%agent --context global -m talker\n  \n")
     assert cell.status == "ok", cell.error
@@ -114,7 +114,7 @@ def test_a_blank_message_in_a_context_gets_a_question_back_and_calls_nobody(kern
     assert without.status == "error"
 
 
-def test_contexts_are_listed_and_shown_as_the_cells_that_write_them(kernel: Any) -> None:
+def test_contexts_are_listed_and_shown_as_cells(kernel: Any) -> None:
     kernel.run(STATION)
     listed = kernel.run("%agent contexts").printed
     for name in ("project_create", "project", "task", "project_audit", "global", "station"):
@@ -126,6 +126,6 @@ def test_contexts_are_listed_and_shown_as_the_cells_that_write_them(kernel: Any)
     assert kernel.run("%agent contexts station").printed == shown
 
 
-def test_what_is_wrong_in_a_context_is_said_with_its_line(kernel: Any) -> None:
+def test_context_error_names_its_line(kernel: Any) -> None:
     bad = kernel.run("%%context odd\nintent: x\nbehaviors: [y]\nload: station_tex\n")
     assert bad.status == "error" and "line 2" in bad.error and "behaviours" in bad.error and "station_text" in bad.error

@@ -1,4 +1,4 @@
-"""``%%agent --continue``: which run it continues."""
+"""``%%agent --continue``: the choice of the run to continue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 
-def test_continue_takes_the_run_of_its_variable_or_the_run_it_names(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_continue_takes_the_run_of_its_variable_or_id(kernel: Any, subtests: pytest.Subtests) -> None:
     for name in ("a", "b"):
         kernel.run(f"%%agent -o {name}\nTask of {name}.")
     first = kernel.value("a.id")
@@ -33,19 +33,19 @@ def test_continue_takes_the_run_of_its_variable_or_the_run_it_names(kernel: Any,
 def test_continue_without_a_name_says_which_run_it_continues(kernel: Any) -> None:
     kernel.run("%%agent -o mine\nCount   the\nboats.")
     run_id = kernel.value("mine.id")[-8:]
-    told = kernel.run("%%agent --continue -o mine\nAnd now?").printed
-    assert told == f"Continuing run {run_id} (in mine): Count the boats.\n"
+    printed = kernel.run("%%agent --continue -o mine\nAnd now?").printed
+    assert printed == f"Continuing run {run_id} (in mine): Count the boats.\n"
     last = kernel.value("mine.id")[-8:]
     assert kernel.run("%%agent --continue -o new\nAnd now?").printed == f"Continuing run {last} (the last): And now?\n"
     assert kernel.run("%%agent --continue mine -o new\nAnd now?").printed == ""
 
 
-def test_continue_refuses_what_cannot_be_continued(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_continue_refuses_invalid_runs(kernel: Any, subtests: pytest.Subtests) -> None:
     kernel.run("%%agent -o finished\nhello\n")
     kernel.run("number = 5")
     kernel.run("%%agent -o going -t nap --background\n- sleep `nap(60)`")
     kernel.run("%%workflow -o steps -t add\nworkflow: [{id: one, type: tool, name: add, args: {a: 1}}]")
-    for options, told in {
+    for options, expected in {
         "--continue finishd": "neither a variable with a run nor a run of this name or id. Did you mean finished?",
         "--continue number": "--continue number: the variable holds a int, not a run. %agent history lists the runs",
         "--continue going": "is still running. Wait for it, or end it: %agent stop ",
@@ -54,5 +54,5 @@ def test_continue_refuses_what_cannot_be_continued(kernel: Any, subtests: pytest
     }.items():
         with subtests.test(options):
             cell = kernel.run(f"%%agent {options}\nGo on.")
-            assert cell.status == "error" and told in cell.error and "\n" not in cell.error
+            assert cell.status == "error" and expected in cell.error and "\n" not in cell.error
     kernel.run("%agent stop")

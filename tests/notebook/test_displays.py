@@ -1,4 +1,4 @@
-"""How a run is shown as it goes on, without a live card; and its answer."""
+"""Displays of a run without a live card, and its answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agentnb.workflow.workflow import Workflow
 made = partial(play, tools=[add], prompt="Go.")
 
 
-def test_an_answer_is_its_text_and_shows_itself_as_words() -> None:
+def test_answer_is_text_and_displays_as_words() -> None:
     from IPython.lib.pretty import pretty
 
     answer = Answer("It's <3>")
@@ -33,7 +33,7 @@ def test_an_answer_is_its_text_and_shows_itself_as_words() -> None:
     assert "&lt;3&gt;" in answer._repr_html_()
 
 
-def test_a_terminal_gets_lines_as_they_come(capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_prints_lines_as_they_arrive(capsys: pytest.CaptureFixture[str]) -> None:
     model = ScriptedModel([["Adding.", ToolCall("add", {"a": 1})], "It is 2."])
     asyncio.run(Agent(model, tools=[add]).run("Go.", watch=TerminalView()))
     lines = capsys.readouterr().out.splitlines()
@@ -41,21 +41,21 @@ def test_a_terminal_gets_lines_as_they_come(capsys: pytest.CaptureFixture[str]) 
     assert lines[3].startswith("Done, not checked: 2 rounds")
 
 
-def test_a_terminal_gets_the_whole_reason_of_a_run_that_failed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_prints_the_whole_reason_of_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     reason = f"The provider refused the key (401): {'it said much, ' * 50}and this at the end"
     with pytest.raises(ModelError):
         asyncio.run(Agent(ScriptedModel([RuntimeError(reason)])).run("Go.", watch=TerminalView()))
     state, why, *rest = capsys.readouterr().out.splitlines()
     assert state.startswith("Failed: no reply, ") and why.endswith(f"{reason}. Continue: %%agent --continue") and rest == []
     model = ScriptedModel([ToolCall("add", {"a": 1}), RuntimeError(reason)])
-    asyncio.run(Agent(model, tools=[add]).run("Go.", watch=TerminalView()))  # it has work to show: it is not raised
+    asyncio.run(Agent(model, tools=[add]).run("Go.", watch=TerminalView()))  # it has work to show, so it does not raise
     *_, state, why = capsys.readouterr().out.splitlines()
     assert state.startswith("Failed: 2 rounds, 1 tool call, ") and why.endswith(
         f"{reason}. Continue: %%agent --continue -t add"
     )
 
 
-def test_a_view_shows_the_same_run_that_the_log_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_view_shows_the_run_that_the_log_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[dict[str, str]] = []
 
     class Handle:
@@ -74,7 +74,7 @@ def test_a_view_shows_the_same_run_that_the_log_holds(monkeypatch: pytest.Monkey
     assert shown[-1]["text/plain"] == run_text(run)
 
 
-def test_a_terminal_gets_each_retry_and_compaction_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_prints_each_retry_and_compaction_once(capsys: pytest.CaptureFixture[str]) -> None:
     story = Story().begun().retried(1.0, 2.0).add(e.CompactionStarted, why="share", messages=4)
     story.add(e.ContextCompacted, why="share", compacted=Compacted(1, 5, 4, "Sum.")).retried(1.0).replied(Text("Done."))
     view = TerminalView()
@@ -84,12 +84,12 @@ def test_a_terminal_gets_each_retry_and_compaction_once(capsys: pytest.CaptureFi
     assert [line.split()[0] for line in lines] == ["attempt", "attempt", "summarizing,", "4", "attempt", "Done."]
 
 
-def test_a_terminal_gets_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_prints_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(Agent(ScriptedModel(["a\x1b[2Jb"])).run("Go.", watch=TerminalView()))
     assert "\x1b" not in capsys.readouterr().out
 
 
-def test_a_view_shows_also_how_a_run_ended_whose_log_could_not_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_view_shows_the_end_of_an_unloggable_run(monkeypatch: pytest.MonkeyPatch) -> None:
     class Full:
         """Has room for four events."""
 
@@ -115,7 +115,7 @@ def test_a_view_shows_also_how_a_run_ended_whose_log_could_not_be_written(monkey
     assert shown[-1].startswith("Failed: 1 round, 1 tool call") and "could not be written" in shown[-1]
 
 
-def test_a_terminal_gets_a_line_for_each_step_of_a_workflow_and_its_last_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_prints_workflow_steps_and_the_last_output(capsys: pytest.CaptureFixture[str]) -> None:
     text = (
         "agents: {a: {}, b: {}}\nworkflow: [{type: agent, name: a}, {type: parallel, id: p, steps: [{type: agent, name: b}]}]"
     )
@@ -125,7 +125,7 @@ def test_a_terminal_gets_a_line_for_each_step_of_a_workflow_and_its_last_output(
     assert lines[4].startswith("Done, not checked: 3 steps")
 
 
-def test_a_workflow_shows_itself_as_its_graph() -> None:
+def test_workflow_displays_as_its_graph() -> None:
     from IPython.core.interactiveshell import InteractiveShell
 
     from agentnb.notebook import ipython_extension

@@ -1,4 +1,4 @@
-"""What is clicked in the table of a draft changes the draft that waits, or says why it cannot be."""
+"""Clicks in the table of a draft change the waiting draft or explain why not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RULE = {"tools": ["tides_fetch"], "required": True, "most": 3}
 
 @pytest.fixture
 def live() -> Iterator[LiveRun]:
-    """A run whose draft waits, in a context that wants three calls at most; a rule asks about each."""
+    """Return a run with a waiting draft, in a context with at most three calls; a rule asks about each."""
     model = ScriptedModel([DRAFT, PLAN, "Shall it run?", "They are high."])
     context = ContextType("harbours", intent="Compare tides.", plan_rules=[RULE])
     agent = Agent(model, tools=[tides_fetch], extensions=[Plans()], todos=True, instructions=False, permissions=ASK)
@@ -47,14 +47,14 @@ def live() -> Iterator[LiveRun]:
 
 
 def do(live: LiveRun, action: str, **message: Any) -> list[str]:
-    """Do an action on the draft; return its steps when it has changed."""
+    """Carry out an action on the draft and return its changed steps."""
     plan_id, asked = next(iter(live.run.plans)), live.run.waiting[0]
     ACTIONS[action](live, {"key": plan_id, **message})
     wait_until(lambda: live.run.waiting and live.run.waiting[0] != asked)
-    return [one["description"] for one in live.run.plans[plan_id].plan["steps"]]
+    return [step["description"] for step in live.run.plans[plan_id].plan["steps"]]
 
 
-def test_steps_of_a_draft_that_waits_are_moved_removed_added_and_written(live: LiveRun) -> None:
+def test_steps_of_a_waiting_draft_can_be_edited(live: LiveRun) -> None:
     assert do(live, "draft", op="down", place=0) == ["Fetch cork", "Fetch brest", "Fetch galway"]
     assert do(live, "draft", op="up", place=2) == ["Fetch cork", "Fetch galway", "Fetch brest"]
     assert do(live, "draft", op="remove", place=1) == ["Fetch cork", "Fetch brest"]
@@ -64,7 +64,7 @@ def test_steps_of_a_draft_that_waits_are_moved_removed_added_and_written(live: L
     plan_id = next(iter(live.run.plans))
     for question_id in (f"{plan_id}/q1", f"{plan_id}/q2"):
         wait_until(lambda: any(one.id == question_id for one in live.run.waiting) or live.done)  # noqa: B023  # called at once
-        with pytest.raises(SettingsError, match="not wait"):  # the question about its call is no draft
+        with pytest.raises(SettingsError, match="not wait"):  # the question about its call is not a draft
             ACTIONS["draft"](live, {"key": plan_id, "op": "add", "place": 0})
         live.answer("approve", question_id)
     run = live.result(PATIENCE)
@@ -72,7 +72,7 @@ def test_steps_of_a_draft_that_waits_are_moved_removed_added_and_written(live: L
     assert [one["description"] for one in record.output["plan"]["steps"]] == ["Fetch cork", "Fetch brest", "Compare them"]
 
 
-def test_a_change_that_cannot_be_is_told_and_changes_nothing(live: LiveRun, subtests: pytest.Subtests) -> None:
+def test_impossible_edit_is_reported_and_changes_nothing(live: LiveRun, subtests: pytest.Subtests) -> None:
     plan_id, before = next(iter(live.run.plans)), live.run.waiting
     four = [["0", "Fetch more"], ["1", '["agent_create_plan"]']]
     cases: dict[str, tuple[str, dict[str, Any], type[Exception], str]] = {
@@ -81,8 +81,8 @@ def test_a_change_that_cannot_be_is_told_and_changes_nothing(live: LiveRun, subt
         "a tool that makes plans": ("step", {"place": 0, "fields": four}, FieldsRefused, "Choose"),
         "a draft that does not wait": ("draft", {"op": "add", "place": 3, "key": "plan-70"}, SettingsError, "not wait"),
     }
-    for name, (action, message, error, told) in cases.items():
-        with subtests.test(name), pytest.raises(error, match=told):
+    for name, (action, message, error, expected) in cases.items():
+        with subtests.test(name), pytest.raises(error, match=expected):
             ACTIONS[action](live, {"key": plan_id, **message})
     do(live, "draft", op="add", place=3)
     with pytest.raises(SettingsError, match="tides_fetch"):

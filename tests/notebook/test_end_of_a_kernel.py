@@ -1,4 +1,4 @@
-"""Runs of a kernel that is restarted or shut down: the commands that their cards name take them up."""
+"""Runs of a kernel that is restarted or shut down: the commands on their cards resume them."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ ADD, WORK = "- add `add(1)`", "- work `work()`"
 
 
 def begun(kernel: Kernel, cell: str) -> str:
-    """Begin a run in a notebook that a person has open; return its id when it asks, or works."""
+    """Start a run in an attended notebook; return its id when it asks or works."""
     store = Store(kernel.folder / ".agentnb" / "runs")
     before, again = set(store.ids()), kernel.folder / "again"
     again.unlink(missing_ok=True)
-    kernel.client.execute(cell, allow_stdin=True, stop_on_error=False)  # else its end may abort the next
+    kernel.client.execute(cell, allow_stdin=True, stop_on_error=False)  # otherwise its end may abort the next
 
     def waits(run_id: str) -> bool:
-        with suppress(TraceError):  # its log has just begun
+        with suppress(TraceError):  # its log has just been created
             return bool(store.load(run_id).waiting)
         return False
 
@@ -61,7 +61,7 @@ def restart(kernel: Kernel) -> None:
     assert kernel.run(SETUP).status == "ok"
 
 
-def test_a_run_is_taken_up_after_a_restart_as_after_the_death_of_its_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_is_recovered_after_restart_or_death_of_its_kernel(tmp_path: Path, subtests: pytest.Subtests) -> None:
     kernel = Kernel(tmp_path)
     cases = {
         "it asks in its cell": (f"%%agent -t add --gate asks\n{ADD}", "waiting_on_user"),

@@ -1,4 +1,4 @@
-"""``%%agent --expect``: what must hold when the run has ended."""
+"""``%%agent --expect``: conditions on a finished run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Counted(ScriptedModel):
 """
 
 
-def test_a_cell_checks_its_expectations_before_the_run_and_raises_behind_its_card(kernel: Kernel) -> None:
+def test_expectations_are_checked_first_and_raise_below_the_card(kernel: Kernel) -> None:
     assert kernel.run(MODEL + "model = Counted(['One.', 'Two.', 'Three.'])").status == "ok"
     refused = kernel.run('%%agent -m model --expect "rounds == 1" --expect "lops == 0"\nGo')
     assert refused.status == "error" and "there is no lops. Did you mean loops?" in refused.error
@@ -43,7 +43,7 @@ def test_a_cell_checks_its_expectations_before_the_run_and_raises_behind_its_car
     assert kernel.run("print(broken.text, len(calls))").printed.split() == ["Two.", "2"]
 
 
-def test_a_failed_expectation_is_told_without_a_traceback(kernel: Kernel) -> None:
+def test_failed_expectation_has_no_traceback(kernel: Kernel) -> None:
     told = kernel.run("from agentnb import expect\nexpect('complex-fails', 'loops == 0')").error
     assert "ExpectationFailed: Run " in told and "loops is 4, broken in round 4" in told and "See round 4" in told
     assert "Traceback" not in told and "expect.py" not in told

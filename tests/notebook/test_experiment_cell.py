@@ -1,4 +1,4 @@
-"""``%%experiment`` in a real kernel: its bodies, its table, and how it is steered."""
+"""``%%experiment`` in a real kernel: its bodies, its table and its commands."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ HELD = YAML.replace("[note]", "[held]").replace("tasks: rows", "tasks: held_rows
 
 
 def tables(cell: Any) -> list[dict[str, str]]:
-    """The states of the experiment's table, oldest first."""
+    """Return the states of the experiment's table, oldest first."""
     bundles = [one["data"] for one in cell.outputs if one["type"] in ("display_data", "update_display_data")]
     return [one for one in bundles if "agentnb-exp" in one.get("text/html", "")]
 
 
 def wait_for(kernel: Any, line: str, told: str) -> str:
-    """Run a line until it prints this, and return what it printed."""
+    """Run a line until it prints this; return its output."""
     found: list[str] = []
     wait_until(lambda: found.append(kernel.run(line).printed) is None and told in found[-1])
     return found[-1]
@@ -78,20 +78,20 @@ def background(kernel: Any, name: str = "found") -> None:
     assert cell.status == "ok", cell.error
 
 
-def test_yaml_cell_runs_names_of_the_notebook_and_keeps_results(kernel: Any, snapshot: Snapshot) -> None:
+def test_yaml_cell_uses_notebook_names_and_keeps_results(kernel: Any, snapshot: Snapshot) -> None:
     cell = kernel.run(f"%%experiment -o found --as exp\n{YAML}")
     assert cell.status == "ok", cell.error
     assert kernel.value("type(found).__name__, len(found.rows), type(exp).__name__") == "('Results', 12, 'Experiment')"
-    found = kernel.value("exp.id")
-    assert cell.result["text/plain"] == snapshot(ID=found)
-    assert kernel.run("%agent status").printed.startswith(f"Experiment {found}: done: 12 of 12 runs, $0\n")
+    experiment_id = kernel.value("exp.id")
+    assert cell.result["text/plain"] == snapshot(ID=experiment_id)
+    assert kernel.run("%agent status").printed.startswith(f"Experiment {experiment_id}: done: 12 of 12 runs, $0\n")
     assert "agentnb-exp" in cell.result["text/html"]
 
 
-def test_table_fills_in_and_no_run_has_a_card(kernel: Any, snapshot: Snapshot) -> None:
+def test_progress_table_replaces_cards_of_single_runs(kernel: Any, snapshot: Snapshot) -> None:
     cell = kernel.run(f"%%experiment\n{YAML}", attended=True)
     states = tables(cell)
-    assert len([one for one in cell.outputs if one["type"] == "display_data"]) == 1 and len(states) >= 2
+    assert len([output for output in cell.outputs if output["type"] == "display_data"]) == 1 and len(states) >= 2
     assert states[0]["text/plain"] == snapshot("first", ID=kernel.value("results.plan.id"))
     assert states[-1]["text/plain"] == snapshot("last", ID=kernel.value("results.plan.id"))
     assert cell.displays == [] and "Done" in states[-1]["text/html"] and "<progress" in states[-1]["text/html"]
@@ -111,7 +111,7 @@ Experiment(rows, {"off": "off", "matrix": "matrix"}, "simulated:disciplined", pr
     assert kernel.value("seen, results.primary, len(results.rows)") == "('from the cell', 'in_cell', 12)"
 
 
-def test_bodies_without_an_experiment_are_refused(kernel: Any, snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_body_without_an_experiment_is_refused(kernel: Any, snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     cases = {
         "empty": "",
         "a value": "3 + 4",
@@ -135,7 +135,7 @@ def test_guidance_cell_writes_a_set_for_a_variant(kernel: Any) -> None:
     assert kernel.value("exp.variants['with'].name") == "short"
 
 
-def test_design_shows_and_runs_nothing(kernel: Any) -> None:
+def test_design_is_shown_and_nothing_runs(kernel: Any) -> None:
     cell = kernel.run(f"%%experiment -o untouched --design\n{YAML}")
     assert cell.result["text/plain"].startswith("Design · 6 tasks x 2 variants = 12 runs")
     assert tables(cell) == [] and kernel.value("'untouched' in globals()") == "False"
@@ -143,16 +143,16 @@ def test_design_shows_and_runs_nothing(kernel: Any) -> None:
 
 def test_background_is_paused_resumed_and_stopped_from_other_cells(kernel: Any, snapshot: Snapshot) -> None:
     background(kernel)
-    found = kernel.value("found.id")
-    assert wait_for(kernel, "%agent status", "8 running").splitlines()[0] == snapshot("status", ID=found)
-    assert kernel.run("%agent pause").printed == snapshot("pause", ID=found)
+    experiment_id = kernel.value("found.id")
+    assert wait_for(kernel, "%agent status", "8 running").splitlines()[0] == snapshot("status", ID=experiment_id)
+    assert kernel.run("%agent pause").printed == snapshot("pause", ID=experiment_id)
     assert "paused: 0 of 12 runs" in kernel.run("%agent status").printed
-    assert kernel.run("%agent resume").printed == snapshot("resume", ID=found)
-    assert kernel.run(f"%agent stop {found[:5]}").printed == snapshot("stop", ID=found)
+    assert kernel.run("%agent resume").printed == snapshot("resume", ID=experiment_id)
+    assert kernel.run(f"%agent stop {experiment_id[:5]}").printed == snapshot("stop", ID=experiment_id)
     kernel.run("go.set()")
     wait_until(lambda: kernel.value("type(found).__name__") == "Results")
     assert kernel.value("found.missing > 0, found.is_covered") == "(True, True)"
-    assert "No live runs match" in kernel.run(f"%agent stop {found}").error
+    assert "No live runs match" in kernel.run(f"%agent stop {experiment_id}").error
 
 
 def test_stop_all_reaches_experiments_and_runs(kernel: Any) -> None:
@@ -165,7 +165,7 @@ def test_stop_all_reaches_experiments_and_runs(kernel: Any) -> None:
     assert "Nothing is running" in kernel.run("%agent stop --all").error
 
 
-def test_stop_without_an_id_reaches_the_newest_and_names_the_rest(kernel: Any) -> None:
+def test_stop_without_id_stops_the_newest_and_names_others(kernel: Any) -> None:
     background(kernel, "first")
     background(kernel, "second")
     first = kernel.value("first.id")
@@ -177,7 +177,7 @@ def test_stop_without_an_id_reaches_the_newest_and_names_the_rest(kernel: Any) -
 
 
 @pytest.mark.slow("two ways to wait, each interrupted and run again")
-def test_interrupt_stops_it_and_the_next_cell_goes_on(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_interrupt_stops_the_experiment_and_the_next_cell_continues(kernel: Any, subtests: pytest.Subtests) -> None:
     text = HELD.replace("folder: false", "folder: NAME")
     cells = {
         "the magic": "%%experiment --as exp\n" + text.replace("NAME", "one"),
@@ -224,6 +224,6 @@ def test_views_are_shown_of_each_kind(kernel: Any) -> None:
         "exp.design()": "Design",
         "await exp.pilot(2)": "Pilot",
     }
-    for expression, told in kinds.items():
+    for expression, expected in kinds.items():
         result = kernel.run(expression).result
-        assert result["text/plain"].startswith(told) and "agentnb-exp" in result["text/html"], expression
+        assert result["text/plain"].startswith(expected) and "agentnb-exp" in result["text/html"], expression

@@ -1,4 +1,4 @@
-"""The options of a cell that extend its agent: a row of a table each."""
+"""Options of a cell that add extensions to its agent: a table row each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def make_extension(settings: Any) -> Extension:
     return Extension(name="two-plans", settings={"most": 3, **settings})
 
 
-def test_a_row_is_an_option_and_recovery_makes_the_extension_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registered_option_makes_an_extension_also_on_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(extension_options.OPTIONS, "two-plans", ExtensionOption("let it plan", make_extension))
 
     @magic_arguments("agent")
@@ -27,15 +27,15 @@ def test_a_row_is_an_option_and_recovery_makes_the_extension_again(monkeypatch: 
     def cell(line: str) -> None:
         """A cell."""
 
-    assert [one.name for one in chosen_extensions(parse_argstring(cell, "--two-plans"))] == ["two-plans"]
+    assert [extension.name for extension in chosen_extensions(parse_argstring(cell, "--two-plans"))] == ["two-plans"]
     assert chosen_extensions(parse_argstring(cell, "")) == ()
     run = Agent(ScriptedModel(["Done."]), extensions=[make_extension({"most": 5})]).run_sync("go")
-    assert [one.settings for one in extensions_again(run)] == [{"most": 5}]
+    assert [extension.settings for extension in extensions_again(run)] == [{"most": 5}]
     monkeypatch.delitem(extension_options.OPTIONS, "two-plans")
     assert extensions_again(run) == ()
 
 
-def test_detect_names_the_detectors_of_a_cell_and_of_its_recovery() -> None:
+def test_detect_option_names_detectors_also_on_recovery() -> None:
     @magic_arguments("agent")
     @extension_options.extension_options
     def cell(line: str) -> None:
@@ -44,6 +44,6 @@ def test_detect_names_the_detectors_of_a_cell_and_of_its_recovery() -> None:
     (extension,) = chosen_extensions(parse_argstring(cell, "--detect openhands"))
     assert (extension.name, extension.settings) == ("detect", {"preset": "openhands"})
     run = Agent(ScriptedModel(["Done."]), detect="openhands").run_sync("go")
-    assert [one.settings for one in extensions_again(run)] == [{"preset": "openhands"}]
+    assert [extension.settings for extension in extensions_again(run)] == [{"preset": "openhands"}]
     with pytest.raises(SettingsError, match="openhands"):
         chosen_extensions(parse_argstring(cell, "--detect openhand"))

@@ -1,4 +1,4 @@
-"""Where there is no JupyterLab: plain IPython, nbconvert, papermill's way of running notebooks."""
+"""Frontends other than JupyterLab: plain IPython, nbconvert, papermill."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_plain_ipython_gets_lines(tmp_path: Path) -> None:
     assert "<div" not in done.stdout and "\x1b" not in done.stdout.replace("\x1b[22;0t", "").replace("\x1b]0;", "")
 
 
-def test_an_executed_notebook_holds_the_run_as_text_and_html(tmp_path: Path) -> None:
+def test_executed_notebook_has_the_run_as_text_and_html(tmp_path: Path) -> None:
     notebook = executed(tmp_path, "%load_ext agentnb", TOOL, CELL)
     (shown,) = notebook.cells[2].outputs  # the answer is in it, and not displayed a second time
     assert shown.output_type == "display_data"
@@ -48,7 +48,7 @@ def test_an_executed_notebook_holds_the_run_as_text_and_html(tmp_path: Path) -> 
     assert not any("widget" in mime for output in notebook.cells[2].outputs for mime in output.get("data", {}))
 
 
-def test_running_all_cells_stops_at_the_one_that_fails(tmp_path: Path) -> None:
+def test_run_all_stops_at_a_failing_cell(tmp_path: Path) -> None:
     with pytest.raises(CellExecutionError) as caught:
         executed(tmp_path, "%load_ext agentnb", "%%agent -t nothing\nDo it.", "open('reached', 'w')")
     assert "UnknownTool: There is no tool 'nothing'" in str(caught.value)

@@ -8,7 +8,7 @@ from agentnb.notebook.cells.interpolation import interpolate, near_misses
 VARIABLES = {"name": "Ada", "row": {"a": 1, "b": [10, 20]}, "table": [[1, 2], [3, 4]]}
 
 
-def test_a_name_in_double_braces_with_spaces_is_replaced(subtests: pytest.Subtests) -> None:
+def test_spaced_name_in_double_braces_is_replaced(subtests: pytest.Subtests) -> None:
     for text, becomes in [
         ("{{ name }}", "Ada"),
         ("{{ row[\"a\"] }} {{ row['a'] }}", "1 1"),
@@ -19,7 +19,7 @@ def test_a_name_in_double_braces_with_spaces_is_replaced(subtests: pytest.Subtes
             assert interpolate(text, VARIABLES) == becomes
 
 
-def test_everything_else_passes_untouched(subtests: pytest.Subtests) -> None:
+def test_other_text_is_unchanged(subtests: pytest.Subtests) -> None:
     for text in [
         "{name}",
         "{{name}}",
@@ -35,11 +35,11 @@ def test_everything_else_passes_untouched(subtests: pytest.Subtests) -> None:
             assert interpolate(text, VARIABLES) == text
 
 
-def test_what_was_put_in_is_not_looked_at_again() -> None:
+def test_inserted_text_is_not_interpolated_again() -> None:
     assert interpolate("{{ a }}", {"a": "{{ b }}", "b": "no"}) == "{{ b }}"
 
 
-def test_what_is_not_there_is_an_error_that_names_it(subtests: pytest.Subtests) -> None:
+def test_missing_name_is_an_error_that_names_it(subtests: pytest.Subtests) -> None:
     for text in ["{{ nam }}", '{{ row["c"] }}', "{{ table[9] }}", '{{ name["x"] }}']:
         with subtests.test(text):
             with pytest.raises(InterpolationError) as caught:
@@ -47,12 +47,12 @@ def test_what_is_not_there_is_an_error_that_names_it(subtests: pytest.Subtests) 
             assert text in str(caught.value) and "--raw" in str(caught.value)
 
 
-def test_a_near_name_is_offered() -> None:
+def test_similar_name_is_suggested() -> None:
     with pytest.raises(InterpolationError, match=r"Did you mean name\?"):
         interpolate("{{ nam }}", VARIABLES)
 
 
-def test_double_braces_around_a_variable_that_are_not_replaced_are_pointed_out(subtests: pytest.Subtests) -> None:
+def test_unreplaced_braces_around_a_variable_are_reported(subtests: pytest.Subtests) -> None:
     for text, advice in {
         "{{name}}": "write {{ name }},",
         "{{ name}}": "write {{ name }},",
@@ -63,16 +63,16 @@ def test_double_braces_around_a_variable_that_are_not_replaced_are_pointed_out(s
         "{{ table | first }}": "only {{ table }} and items",
     }.items():
         with subtests.test(text):
-            told = near_misses(f"Look at {text} now", VARIABLES)
-            assert told.startswith(f"{text}: sent as typed") and advice in told and "\n" not in told
+            hint = near_misses(f"Look at {text} now", VARIABLES)
+            assert hint.startswith(f"{text}: sent as typed") and advice in hint and "\n" not in hint
 
 
-def test_several_are_pointed_out_in_one_line() -> None:
-    told = near_misses("{{name}} {{row}} {{table}} {{ name.x }} {{name}}", VARIABLES)
-    assert told.startswith("{{name}}, {{row}}, {{table}} and 1 more: sent as typed")
+def test_several_unreplaced_braces_are_reported_in_one_line() -> None:
+    hint = near_misses("{{name}} {{row}} {{table}} {{ name.x }} {{name}}", VARIABLES)
+    assert hint.startswith("{{name}}, {{row}}, {{table}} and 1 more: sent as typed")
 
 
-def test_templates_of_other_systems_and_what_is_replaced_are_not_pointed_out(subtests: pytest.Subtests) -> None:
+def test_foreign_templates_and_replaced_braces_are_not_reported(subtests: pytest.Subtests) -> None:
     for text in [
         "{{user}}",
         "{{ user.name }}",
@@ -90,7 +90,7 @@ def test_templates_of_other_systems_and_what_is_replaced_are_not_pointed_out(sub
     assert near_misses("{{_i}} {{ _.x }}", {"_i": 1, "_": 2}) == ""
 
 
-def test_a_missing_name_is_not_taken_for_a_function_of_the_notebook() -> None:
+def test_missing_name_does_not_match_a_notebook_function() -> None:
     with pytest.raises(InterpolationError) as raised:
         interpolate("{{ nope }}", {"open": open, "row": 1})
     assert "Did you mean" not in str(raised.value) and "Define it first" in str(raised.value)

@@ -1,4 +1,4 @@
-"""What a kernel loads before a run shows its first frame or asks its first question: nothing that holds it up."""
+"""Imports of a kernel before the first frame or the first question: only fast ones."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY
 
 HEAVY = frozenset(
     {
-        # The package `jsonschema`, and what it imports to check formats, all of which a front end's packages bring.
+        # The package `jsonschema` and its imports for format checks, installed with frontends.
         *("jsonschema", "rfc3987_syntax", "rfc3987", "lark", "fqdn", "isoduration", "arrow", "jsonpointer", "uri_template"),
         *("pandas", "numpy", "matplotlib", "pyarrow"),
         *("anthropic", "openai", "httpx2", "genai_prices", "mcp", "pydantic"),
     }
 )
-"""Modules that take 100 ms and more to import, or belong to one that does. What was asked for by name may load them."""
+"""Modules that take 100 ms or more to import, and their parts. Features requested by name may load them."""
 
 CELLS = r'''
 import json, sys
@@ -68,7 +68,7 @@ print("\n" + json.dumps([run.status, run.output, len(run.rounds), loaded]))
 '''
 
 
-def test_nothing_heavy_is_loaded_by_questions_tool_calls_and_outputs() -> None:
+def test_questions_calls_and_outputs_load_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", CELLS], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     status, output, rounds, loaded = json.loads(done.stdout.splitlines()[-1])
@@ -99,7 +99,7 @@ model = ScriptedModel([["I look at the **pier**.", ToolCall("seen", {"place": "p
 
 
 @pytest.mark.skipif(not HEARS_WHILE_BUSY, reason="ipykernel 6 hears no widget while a cell runs")
-def test_nothing_heavy_is_loaded_until_the_live_card_shows_its_first_frame_or_until_its_end(tmp_path: Path) -> None:
+def test_live_card_loads_nothing_heavy_until_first_frame_or_end(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path)
     browser = Browser(kernel)
     try:

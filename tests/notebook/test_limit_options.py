@@ -1,4 +1,4 @@
-"""The options of a cell that limit its run, and those of the session, in a real kernel."""
+"""Options of a cell that limit its run, and defaults of the session, in a real kernel."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def options(line: str) -> dict[str, Any]:
     return typed_settings(found)
 
 
-def test_what_is_not_given_says_nothing_and_what_is_has_the_agents_names() -> None:
+def test_omitted_options_are_absent_and_given_ones_are_settings() -> None:
     assert options("-t add") == {}
     line = (
         "--max-rounds 7 --max-tool-calls 9 --max-tool-calls-per-turn 8 --max-seconds 1.5 --max-tokens 1000 --budget $0.5 "
@@ -61,11 +61,11 @@ def test_what_is_not_given_says_nothing_and_what_is_has_the_agents_names() -> No
     }
 
 
-def test_cells_and_defaults_have_the_same_names() -> None:
+def test_cells_and_defaults_use_the_same_names() -> None:
     assert {name.removeprefix("--").removeprefix("no-") for name in OPTIONS} == {*LIMIT_KEYS, *OTHERS} - {SESSION_BUDGET}
 
 
-def test_a_cell_comes_before_the_defaults_and_none_takes_their_limit_back() -> None:
+def test_cell_overrides_defaults_and_none_removes_a_limit() -> None:
     session, variables = Session(), {"model": ScriptedModel([]), "brief": History(compact_above=8, keep_recent=3)}
     for key, value in (("max-seconds", "60"), ("budget", "2"), ("max-tokens", "99"), ("history", "documented")):
         session.set_default(key, value)
@@ -77,8 +77,8 @@ def test_a_cell_comes_before_the_defaults_and_none_takes_their_limit_back() -> N
     assert agent.sends == FULL and agent.budget == 2
 
 
-def test_a_value_that_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
-    for line, told in [
+def test_invalid_value_is_refused(subtests: pytest.Subtests) -> None:
+    for line, expected in [
         ("--budget cheap", "Argument --budget: must be a positive amount in US dollars, got 'cheap'"),
         ("--budget 0", "Argument --budget: must be a positive amount in US dollars, got '0'"),
         ("--max-seconds soon", "Argument --max-seconds: must be a positive number of seconds, got 'soon'"),
@@ -90,10 +90,10 @@ def test_a_value_that_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
         with subtests.test(line):
             with pytest.raises(SettingsError) as refused:
                 options(line)
-            assert told in str(refused.value)
+            assert expected in str(refused.value)
 
 
-def test_options_may_be_written_with_underscores_and_values_stay_as_they_are() -> None:
+def test_options_accept_underscores_and_leave_values_unchanged() -> None:
     line = "--max_rounds 7 --max_tool_calls_per_turn=3 --no_instructions --on-limit final_answer --tag=--max_rounds -o my_run"
     found = parse_options(AgentMagics.agent_cell, line)
     assert typed_settings(found) == {
@@ -107,7 +107,7 @@ def test_options_may_be_written_with_underscores_and_values_stay_as_they_are() -
         options("--max_round 7")
 
 
-def test_a_history_that_is_not_there_is_refused_with_those_that_are() -> None:
+def test_unknown_history_is_refused_with_available_ones() -> None:
     variables = {"model": ScriptedModel([]), "brief": History(), "number": 3}
     for name in ("breif", "number"):
         with pytest.raises(SettingsError, match=rf"There is no history '{name}'.*History\(\.\.\.\)"):
@@ -121,7 +121,7 @@ def test_a_history_that_is_not_there_is_refused_with_those_that_are() -> None:
 
 @pytest.fixture
 def clean(kernel: Any) -> Iterator[Any]:
-    """The kernel, and afterwards its defaults as they were."""
+    """Return the kernel, and restore its defaults afterwards."""
     kernel.run(PRICED)
     yield kernel
     limits = " ".join(f"{key}=" for key in filter(may_be_empty, LIMIT_KEYS))
@@ -131,9 +131,7 @@ def clean(kernel: Any) -> Iterator[Any]:
 
 
 @pytest.mark.req("KX.2")
-def test_a_limit_ends_the_run_under_its_own_name_and_the_cell_shows_its_card_and_nothing_else(
-    clean: Any, subtests: pytest.Subtests
-) -> None:
+def test_reached_limit_is_the_stop_reason_and_shows_a_card(clean: Any, subtests: pytest.Subtests) -> None:
     for option, reason in [
         ("--max-rounds 1", "max_rounds"),
         ("--max-tool-calls 1", "max_tool_calls"),
@@ -147,7 +145,7 @@ def test_a_limit_ends_the_run_under_its_own_name_and_the_cell_shows_its_card_and
             assert cell.printed == "" and cell.result == {} and "--continue" in cell.shown
 
 
-def test_a_budget_may_be_written_with_the_sign_or_be_in_a_variable(clean: Any) -> None:
+def test_budget_may_have_a_sign_or_be_a_variable(clean: Any) -> None:
     clean.run("most = 0.2")
     for written in ("0.2", "$0.2", "{most}", "$most"):
         clean.run("model = ScriptedModel([[ToolCall('add', {'a': 1})]] + [paid()])")
@@ -156,14 +154,14 @@ def test_a_budget_may_be_written_with_the_sign_or_be_in_a_variable(clean: Any) -
         assert clean.value("run.settings['budget']") == "0.2", written
 
 
-def test_time_is_up_also_in_a_plain_tool(clean: Any) -> None:
+def test_time_limit_interrupts_a_plain_tool(clean: Any) -> None:
     cell = clean.run("%%agent -t nap --max-seconds 0.3\n- sleep `nap(50)`")
     assert cell.status == "ok", cell.error
     assert clean.value("run.status, run.stop_reason") == "('limited', 'max_seconds')"
 
 
 @pytest.mark.req("K2.2")
-def test_a_limit_that_is_to_raise_is_one_line_and_the_run_is_kept(clean: Any, snapshot: Snapshot) -> None:
+def test_raising_limit_is_one_line_and_keeps_the_run(clean: Any, snapshot: Snapshot) -> None:
     cell = clean.run(f"%%agent -t add --max-rounds 1 --on-limit raise -o mine\n{PLAN}")
     assert cell.status == "error"
     assert cell.error == snapshot
@@ -173,7 +171,7 @@ def test_a_limit_that_is_to_raise_is_one_line_and_the_run_is_kept(clean: Any, sn
 
 
 @pytest.mark.req("K2.2")
-def test_at_a_limit_the_model_may_answer_once_more_and_that_is_the_result_of_the_cell(clean: Any, snapshot: Snapshot) -> None:
+def test_final_answer_at_a_limit_is_the_result(clean: Any, snapshot: Snapshot) -> None:
     clean.run("model = ScriptedModel([ToolCall('add', {'a': 1}), 'As far as I came: 3.'])")
     cell = clean.run("%%agent -m model -t add --max-rounds 1 --on-limit final_answer\nAdd.")
     assert cell.status == "ok" and cell.printed == ""
@@ -183,7 +181,7 @@ def test_at_a_limit_the_model_may_answer_once_more_and_that_is_the_result_of_the
     assert "then answered with its results so far" in cell.shown and cell.shown.count("As far as I came") == 1
 
 
-def test_a_budget_is_refused_where_nobody_knows_the_price_unless_told_otherwise(clean: Any) -> None:
+def test_budget_without_a_known_price_is_refused_unless_allowed(clean: Any) -> None:
     cell = clean.run("%%agent -m unpriced --budget 1 -o never\nGo.")
     assert cell.status == "error" and "\n" not in cell.error
     assert "What mine:unpriced costs is not known" in cell.error and "--unpriced" in cell.error
@@ -193,7 +191,7 @@ def test_a_budget_is_refused_where_nobody_knows_the_price_unless_told_otherwise(
     assert clean.run("%%agent -m unpriced\nGo.").status == "ok"
 
 
-def test_all_cells_and_background_runs_are_paid_from_the_sessions_budget(clean: Any) -> None:
+def test_cells_and_background_runs_share_the_session_budget(clean: Any) -> None:
     spent = float(clean.value("get_ipython()._agentnb_session.budget.spent"))
     shown = clean.run(f"%agent defaults session-budget={spent + 0.5}").printed
     assert f"session-budget={spent + 0.5} (" in shown and "$0.5000 left)" in shown
@@ -209,7 +207,7 @@ def test_all_cells_and_background_runs_are_paid_from_the_sessions_budget(clean: 
     assert clean.value("'never' in globals()") == "False"
 
 
-def test_repository_instructions_can_be_left_out(clean: Any) -> None:
+def test_repository_instructions_can_be_omitted(clean: Any) -> None:
     clean.run("from pathlib import Path\nPath('.git').mkdir()\nPath('AGENTS.md').write_text('Count in octal.')")
     try:
         assert "Count in octal." in clean.run("%%agent --dry\nHi").printed
@@ -220,16 +218,16 @@ def test_repository_instructions_can_be_left_out(clean: Any) -> None:
         clean.run("Path('AGENTS.md').unlink()\nPath('.git').rmdir()")
 
 
-def test_dry_tells_of_limits_that_were_set_and_else_of_none(clean: Any) -> None:
+def test_dry_shows_only_the_limits_that_were_set(clean: Any) -> None:
     assert "Limits" not in clean.run("%%agent --dry -t add\nHi").printed
     clean.run("%agent defaults max-seconds=60")
     printed = clean.run("%%agent --dry --budget 0.5 --max-rounds 7 --on-limit raise\nHi").printed
     assert "Limits of the run: max-rounds 7, max-seconds 60, budget $0.5, on-limit raise\n" in printed
 
 
-def test_the_help_names_each_option(clean: Any) -> None:
-    told = AgentMagics.agent_cell.__doc__ or ""
-    assert [name for name in OPTIONS if name not in told] == []
+def test_help_names_each_option(clean: Any) -> None:
+    help_text = AgentMagics.agent_cell.__doc__ or ""
+    assert [name for name in OPTIONS if name not in help_text] == []
 
 
 LAST_WORDS = """
@@ -242,7 +240,7 @@ cut, talks = ScriptedModel([['I add.', *adds], 'Never.']), ScriptedModel([adds, 
 
 
 @pytest.mark.req("K2.2")
-def test_what_was_cut_short_at_a_limit_is_no_result(clean: Any, subtests: pytest.Subtests) -> None:
+def test_text_cut_at_a_limit_is_not_a_result(clean: Any, subtests: pytest.Subtests) -> None:
     for model, on_limit in [("cut", "stop"), ("blank", "final_answer"), ("talks", "final_answer")]:
         with subtests.test(model):
             assert clean.run(LAST_WORDS).status == "ok"

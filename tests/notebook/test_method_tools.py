@@ -1,4 +1,4 @@
-"""Methods and functions of libraries as tools of cells and commands, and never of files."""
+"""Methods and library functions as tools of cells and commands, but not of files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CALLS = (
 )
 
 
-def test_cell_calls_methods_and_functions_of_libraries_unasked(kernel: Any) -> None:
+def test_cell_calls_methods_and_library_functions_unasked(kernel: Any) -> None:
     kernel.run(CALLS)
     cell = kernel.run("%%agent -m model -t sales.describe pd.read_csv -p minimal -g off\nGo.")
     assert cell.status == "ok", cell.error
@@ -37,7 +37,7 @@ def test_cell_calls_methods_and_functions_of_libraries_unasked(kernel: Any) -> N
     assert "mean" in kernel.value("results(run)[0][1]") and "7" in kernel.value("results(run)[1][1]")
 
 
-def test_tools_command_shows_what_a_library_is_not_offered_with(kernel: Any) -> None:
+def test_tools_command_shows_why_library_parameters_are_missing(kernel: Any) -> None:
     printed = kernel.run("%agent tools sales.describe pd.read_csv").printed
     assert "Missing: include has no type hint: any value passes" in printed
     assert "Missing: converters is not offered to the model" in printed
@@ -63,12 +63,12 @@ def test_recovery_names_the_methods_as_they_were_typed(kernel: Any, snapshot: Sn
     assert cell.status == "ok", cell.error
     assert kernel.value("dead.status") == "completed"
     kernel.run("model = ScriptedModel(['More.'])")
-    told = kernel.run("%%agent -m model --continue dead\nMore.").printed
-    assert "-t sales.describe pd.read_csv" in told
+    printed = kernel.run("%%agent -m model --continue dead\nMore.").printed
+    assert "-t sales.describe pd.read_csv" in printed
 
 
-def test_files_and_texts_of_workflows_take_no_dotted_names(kernel: Any, subtests: pytest.Subtests) -> None:
-    for name, (cell, told) in {
+def test_workflow_files_and_texts_reject_dotted_names(kernel: Any, subtests: pytest.Subtests) -> None:
+    for name, (cell, expected) in {
         "tool step": (
             "%%workflow -t sales.describe\nworkflow:\n  - {id: a, type: tool, name: sales.describe}",
             "there is no tool sales_describe. Did you mean describe?",
@@ -88,4 +88,4 @@ def test_files_and_texts_of_workflows_take_no_dotted_names(kernel: Any, subtests
     }.items():
         with subtests.test(name):
             done = kernel.run(cell)
-            assert done.status == "error" and told in done.error
+            assert done.status == "error" and expected in done.error

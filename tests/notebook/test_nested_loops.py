@@ -1,4 +1,4 @@
-"""Tools of a cell that run an event loop of their own, or that of the cell with the extra `nest`."""
+"""Tools of a cell that run their own event loop, or the cell's loop with the extra `nest`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CELL = "%%agent -t by_run by_loop other waits -m model --max-seconds 60 -p minim
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Kernel]:
-    """A kernel of the test's own: the extra changes asyncio for good."""
+    """Return an unshared kernel: the extra changes asyncio permanently."""
     kernel = Kernel(tmp_path)
     assert kernel.run(SETUP).status == "ok"
     yield kernel
@@ -49,7 +49,7 @@ def own(tmp_path: Path) -> Iterator[Kernel]:
 
 
 def results(kernel: Kernel) -> dict[str, str]:
-    """Return the results of the tools, each called in a round of its own."""
+    """Return the results of the tools, each called in its own round."""
     names = ("by_run", "by_loop", "other", "waits")
     kernel.run(f"model = ScriptedModel([*[ToolCall(name, {{}}) for name in {names}], 'Done.'])")
     cell = kernel.run(CELL)
@@ -57,18 +57,18 @@ def results(kernel: Kernel) -> dict[str, str]:
     return {name: kernel.value(f"run.rounds[{place}].results[0].text") for place, name in enumerate(names)}
 
 
-def test_tool_of_a_cell_runs_a_loop_and_names_the_extra_for_that_of_the_cell(own: Kernel) -> None:
+def test_tool_runs_an_event_loop_or_names_the_extra(own: Kernel) -> None:
     for _ in range(2):
-        told = results(own)
-        assert {name for name, text in told.items() if "from inside" in text} == {"by_run", "waits"}
-        assert {name for name, text in told.items() if INSTALL in text} == {"by_loop"}
+        texts = results(own)
+        assert {name for name, text in texts.items() if "from inside" in text} == {"by_run", "waits"}
+        assert {name for name, text in texts.items() if INSTALL in text} == {"by_loop"}
     code = "asyncio.current_task().get_loop() is asyncio.get_event_loop() is asyncio.get_running_loop()"
-    assert own.value(code) == "True", "the loop of the cell goes on"
+    assert own.value(code) == "True", "the loop of the cell still runs"
 
 
-def test_tool_of_a_cell_runs_the_loop_of_the_cell_with_the_extra(own: Kernel) -> None:
+def test_tool_runs_the_loop_of_the_cell_with_the_extra(own: Kernel) -> None:
     own.run("import nest_asyncio; nest_asyncio.apply()")
-    told = results(own)
-    assert {name for name, text in told.items() if "from inside" in text} == {"by_run", "by_loop", "waits"}
-    assert INSTALL not in str(told)
+    texts = results(own)
+    assert {name for name, text in texts.items() if "from inside" in text} == {"by_run", "by_loop", "waits"}
+    assert INSTALL not in str(texts)
     assert own.value("run.status") == "completed"

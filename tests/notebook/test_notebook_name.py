@@ -1,4 +1,4 @@
-"""Which notebook a kernel belongs to, as its server or VS Code tells it."""
+"""The notebook of a kernel, as reported by its server or VS Code."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from agentnb.notebook.ipython_extension import notebook_name
 HERE = Path("/notebooks/project")
 
 
-def test_the_notebook_is_named_relative_to_the_folder_in_which_the_kernel_began(subtests: pytest.Subtests) -> None:
+def test_notebook_name_is_relative_to_the_folder_of_the_kernel(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[dict[str, Any], str]] = {
         "Jupyter's server": ({"__session__": "/notebooks/project/a.ipynb"}, "a.ipynb"),
         "VS Code": ({"__vsc_ipynb_file__": "/notebooks/project/sub/a.ipynb"}, "sub/a.ipynb"),
@@ -20,6 +20,6 @@ def test_the_notebook_is_named_relative_to_the_folder_in_which_the_kernel_began(
         "nothing known": ({}, ""),
         "a variable of the person": ({"__session__": 3}, ""),
     }
-    for name, (variables, found) in cases.items():
+    for name, (variables, expected) in cases.items():
         with subtests.test(name):
-            assert notebook_name(variables, HERE) == found
+            assert notebook_name(variables, HERE) == expected

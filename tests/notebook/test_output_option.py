@@ -1,4 +1,4 @@
-"""``%%agent --output NAME``: the form of the answer, from a variable of the notebook."""
+"""``%%agent --output NAME``: the form of the answer, from a notebook variable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Count:
     birds: int
 
 
-Count.__module__ = "__main__"  # as if written in a cell
+Count.__module__ = "__main__"  # as if defined in a cell
 VARIABLES: dict[str, Any] = {
     "Count": Count,
     "schema": SCHEMA,
@@ -37,7 +37,7 @@ VARIABLES: dict[str, Any] = {
 }
 
 
-def test_a_variable_with_a_type_or_a_schema_is_the_output_of_the_agent(subtests: pytest.Subtests) -> None:
+def test_variable_with_type_or_schema_is_the_output(subtests: pytest.Subtests) -> None:
     for name in ("Count", "schema", "patient", "counts"):
         with subtests.test(name):
             chosen = AgentOptions("model", output=name)
@@ -45,8 +45,8 @@ def test_a_variable_with_a_type_or_a_schema_is_the_output_of_the_agent(subtests:
             assert agent.output is VARIABLES[name] and agent.output_form is not None
 
 
-def test_anything_else_is_refused_with_what_could_be_named(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
-    for name, told in {
+def test_other_output_is_refused_with_available_names(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+    for name, words in {
         "Cuont": "--output Cuont: There is no variable 'Cuont'. Did you mean Count?",
         "number": "--output number: The variable number holds a int. Available: Count, schema, patient.",
         "add": "The variable add holds a function",
@@ -54,16 +54,16 @@ def test_anything_else_is_refused_with_what_could_be_named(subtests: pytest.Subt
     }.items():
         with subtests.test(name), pytest.raises(SettingsError) as refused:
             find_output(name, VARIABLES)
-        assert told in str(refused.value) and "a dataclass, another type, or a dict with a JSON Schema" in str(refused.value)
+        assert words in str(refused.value) and "a dataclass, another type, or a dict with a JSON Schema" in str(refused.value)
     with pytest.raises(SettingsError, check=snapshot.worded):
         find_output("Count", {})
 
 
-def test_types_written_here_schemas_and_outputs_are_offered() -> None:
+def test_own_types_schemas_and_outputs_are_completed() -> None:
     assert output_names(VARIABLES) == ["Count", "schema", "patient"]
 
 
-def test_a_cell_gives_the_answer_in_its_form(kernel: Any) -> None:
+def test_cell_returns_the_answer_in_its_form(kernel: Any) -> None:
     kernel.run(
         "from dataclasses import dataclass\nfrom datetime import date\nfrom agentnb.models import ScriptedModel\n"
         "@dataclass\nclass Count:\n    birds: int\n    on: date\n"

@@ -1,4 +1,4 @@
-"""What a card says to type next can be pasted: each command is run in a kernel in the state in which it was given."""
+"""Suggested commands can be pasted: each runs in a kernel in the state that suggested it."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ agents: {writer: {instruction: "Write of {{ $inputs.station }}."}}
 
 
 def told(kernel: Any, variable: str) -> list[str]:
-    """The commands that the card of the run in this variable shows."""
+    """Return the commands on the card of the run in this variable."""
     printed = kernel.run(f"told({variable})").printed
     found: list[str] = json.loads(printed)
     return found
 
 
 def paste(kernel: Any, commands: list[str], body: str = "Go on.") -> Any:
-    """Run each command as a cell, those of cells with this body; return the last."""
+    """Run each command as a cell, cell magics with this body; return the last cell."""
     for command in commands:
         cell = kernel.run(f"{command}\n{body}" if command.startswith("%%") else command)
         assert cell.status == "ok", f"{command}: {cell.error}"
     return cell
 
 
-def test_a_conversation_is_continued_by_its_hint(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_pasted_hint_continues_a_conversation(kernel: Any, subtests: pytest.Subtests) -> None:
     scripted = "ScriptedModel([ToolCall('add', {'a': 1}), ToolCall('add', {'a': 2}), 'Done.'])"
     cases = {
         "a limit": ("%%agent -t add -o kept --max-rounds 1", ["%%agent --continue -t add -o kept --max-rounds 2"]),
@@ -79,14 +79,14 @@ def test_a_conversation_is_continued_by_its_hint(kernel: Any, subtests: pytest.S
             kernel.run(f"scripted, several = {scripted}, [add, nap]")
             assert kernel.run(f"{line}\n- one `add(1)`\n- two `add(2)`").status == "ok"
             before = kernel.value(f"{out}.id")
-            if out == "kept":  # else the last run is the one that is meant
+            if out == "kept":  # otherwise the command means the last run
                 kernel.run("%%agent -o another\nSomething else.")
             assert told(kernel, out) == commands
             paste(kernel, commands)
             assert kernel.value(f"{out}.continued_from, bool({out}.own_tools)") == f"('{before}', True)"
 
 
-def test_a_stopped_cell_says_how_to_continue_it(kernel: Any, snapshot: Snapshot) -> None:
+def test_stopped_cell_says_how_to_continue_it(kernel: Any, snapshot: Snapshot) -> None:
     kernel.run("import signal\ndef interrupt() -> str:\n    'Interrupts.'\n    signal.raise_signal(signal.SIGINT)")
     cell = kernel.run("%%agent -t interrupt -o stopped\n- go `interrupt()`")
     command = cell.error.rpartition("Continue with ")[2]
@@ -96,7 +96,7 @@ def test_a_stopped_cell_says_how_to_continue_it(kernel: Any, snapshot: Snapshot)
     assert kernel.value("stopped.continued_from") == before
 
 
-def test_a_failed_run_says_how_to_try_again(kernel: Any, snapshot: Snapshot) -> None:
+def test_failed_run_says_how_to_try_again(kernel: Any, snapshot: Snapshot) -> None:
     kernel.run("from agentnb.advice import TryAgain\nfrom agentnb.errors import ProviderTrouble")
     kernel.run("trouble = ProviderTrouble('It fails', TryAgain(lead='Try again'))")
     kernel.run("failing = ScriptedModel([ToolCall('add', {'a': 1}), trouble, 'Done.'])")
@@ -106,7 +106,7 @@ def test_a_failed_run_says_how_to_try_again(kernel: Any, snapshot: Snapshot) -> 
     assert kernel.value("failed.text") == "Done."
 
 
-def test_a_workflow_is_rerun_by_its_hint(kernel: Any) -> None:
+def test_pasted_hint_reruns_a_workflow(kernel: Any) -> None:
     for inputs, again in {"-i places": "-i places", '-i \'{"station": "brest"}\'': '-i \'{"station": "brest"}\''}.items():
         kernel.run("mended = False")
         line = f"%%workflow -t add flaky -m simulated:disciplined -o flow --gate ask_first {inputs}"
@@ -120,7 +120,7 @@ def test_a_workflow_is_rerun_by_its_hint(kernel: Any) -> None:
         assert kernel.value("flow.status, flow.steps['server']['output']") == "('completed', 'it answered')"
 
 
-def test_a_run_whose_kernel_died_is_recovered_into_its_variable_by_what_the_page_says(tmp_path: Path) -> None:
+def test_pasted_hint_recovers_a_dead_run_into_its_variable(tmp_path: Path) -> None:
     first = Kernel(tmp_path)
     try:
         first.run(TOOLS + SETUP)

@@ -27,7 +27,7 @@ WRONG = "steps:\n- {name: tides.fetsch}\n- {name: tides_fetch, args: {station: 7
 
 
 @pytest.mark.req("R1.51")
-def test_plan_in_either_text_is_shown_kept_and_run(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_plan_in_either_format_is_shown_kept_and_run(kernel: Kernel, subtests: pytest.Subtests) -> None:
     for name in ("plan.yaml", "plan.json"):
         with subtests.test(name):
             body = (PLANS / name).read_text(encoding="utf-8")
@@ -49,7 +49,7 @@ def test_plan_in_either_text_is_shown_kept_and_run(kernel: Kernel, subtests: pyt
 
 
 @pytest.mark.req("R1.51")
-def test_problems_have_the_lines_of_the_cell_and_the_variable_stays(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_problems_name_cell_lines_and_keep_the_variable(kernel: Kernel, subtests: pytest.Subtests) -> None:
     kernel.run(f"%%plan -o kept\n{SIMPLE}")
     before = kernel.value("id(kept), agentnb.Plan.read(kept.to_dict()) == kept")
     for options, lines in (("-t tides_fetch", [3, 4, 5]), ("", [5])):
@@ -57,12 +57,12 @@ def test_problems_have_the_lines_of_the_cell_and_the_variable_stays(kernel: Kern
             with subtests.test(options + repr(blank)):
                 cell = kernel.run(f"%%plan -o kept {options}\n{blank}{WRONG}")
                 assert cell.status == "error" and "Traceback" not in cell.error
-                found = [int(one) for one in re.findall(r"line (\d+): ", cell.error)]
-                assert found == [line + len(blank) for line in lines], cell.error
+                line_numbers = [int(match) for match in re.findall(r"line (\d+): ", cell.error)]
+                assert line_numbers == [line + len(blank) for line in lines], cell.error
     assert kernel.value("id(kept), agentnb.Plan.read(kept.to_dict()) == kept") == before
 
 
-def test_what_a_cell_cannot_use_is_told_in_a_line(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_unusable_plan_is_refused_in_one_line(kernel: Kernel, subtests: pytest.Subtests) -> None:
     for cell, says in {
         "%%plan": "This cell has no plan",
         "%%plan -o mine\n \n": "This cell has no plan",
@@ -80,7 +80,7 @@ def test_what_a_cell_cannot_use_is_told_in_a_line(kernel: Kernel, subtests: pyte
             assert done.status == "error" and says in done.error and "Traceback" not in done.error
 
 
-def test_tools_of_a_plan_are_those_that_are_named(kernel: Kernel) -> None:
+def test_plan_uses_the_named_tools(kernel: Kernel) -> None:
     text = "steps: [{name: read_file, args: {path: 7}}]\n"
     assert kernel.run(f"%%plan\n{text}").status == "ok"
     for tools in ("tides_fetch", "files", "read_file"):

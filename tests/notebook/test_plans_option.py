@@ -1,4 +1,4 @@
-"""``%%agent --plans`` in a real kernel: a draft, which a message of the person lets run."""
+"""``%%agent --plans`` in a real kernel: a draft that a message of the person approves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def drafted():
 """
 
 
-def test_a_draft_waits_for_a_message_of_the_person_and_then_runs_once(kernel: Any) -> None:
+def test_draft_waits_for_a_message_and_runs_once(kernel: Any) -> None:
     kernel.run("talker = ScriptedModel([plan(execution_mode='draft_only'), PLAN, 'Shall it run?'])")
     cell = kernel.run("%%agent --plans --context project:p-1 -m talker -t tides_fetch\nDraft it")
     assert cell.status == "ok", cell.error
@@ -43,7 +43,7 @@ HIGH = "talker = ScriptedModel(['It is high at 05:10.'])"
 
 
 @pytest.mark.req("R3.38")
-def test_a_draft_is_approved_by_a_command_also_by_the_id_of_its_plan_or_run(kernel: Any) -> None:
+def test_draft_is_approved_by_command_plan_id_or_run_id(kernel: Any) -> None:
     for named in ("", "{drafted()} ", "{run.id} "):
         kernel.run(DRAFTED)
         assert kernel.run(CELL).status == "ok"
@@ -52,11 +52,11 @@ def test_a_draft_is_approved_by_a_command_also_by_the_id_of_its_plan_or_run(kern
         line = kernel.value(f"f'%agent approve {named}-m talker'").strip("'")
         approved = kernel.run(line)
         assert approved.status == "ok", approved.error
-        told = kernel.value("run.text, run.status, [one.status for one in run.step_records.values()]")
-        assert told == "('It is high at 05:10.', 'completed', ['completed'])"
+        value = kernel.value("run.text, run.status, [one.status for one in run.step_records.values()]")
+        assert value == "('It is high at 05:10.', 'completed', ['completed'])"
 
 
-def test_what_waits_for_no_approval_is_not_approved_and_of_several_one_is_named(kernel: Any) -> None:
+def test_approval_without_a_draft_is_refused_and_several_need_ids(kernel: Any) -> None:
     nothing = kernel.run("%agent approve")
     assert "Nothing waits for your approval" in nothing.error
     ids = []
@@ -65,7 +65,7 @@ def test_what_waits_for_no_approval_is_not_approved_and_of_several_one_is_named(
         kernel.run(CELL)
         ids.append(kernel.value("drafted()").strip("'"))
     several = kernel.run("%agent approve")
-    assert all(one in several.error for one in ids)
+    assert all(run_id in several.error for run_id in ids)
     unknown = kernel.run("%agent approve plan-70")
     assert "plan-70" in unknown.error
     kernel.run(HIGH)
@@ -75,7 +75,7 @@ def test_what_waits_for_no_approval_is_not_approved_and_of_several_one_is_named(
     assert kernel.value("[*run.plans]") == f"['{ids[1]}']"
 
 
-def test_the_next_cell_goes_on_with_a_draft_in_words_and_ends_the_run_that_waits(kernel: Any) -> None:
+def test_next_cell_approves_a_draft_and_ends_its_run(kernel: Any) -> None:
     kernel.run(DRAFTED)
     kernel.run(CELL)
     kernel.run("first = run; talker = ScriptedModel([plan(plan_id=drafted()), 'It is high at 05:10.'])")

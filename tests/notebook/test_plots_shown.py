@@ -1,4 +1,4 @@
-"""A plot in a notebook: shown once, whatever the person has done with matplotlib."""
+"""A plot in a notebook: shown once, whatever the state of matplotlib."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ RUN = (
 
 
 def pictures(cell: Cell) -> list[tuple[str, dict[str, Any]]]:
-    """The pictures that the cell shows, each with the kind of its output and all its forms."""
+    """Return the pictures of a cell, each with its output type and all its forms."""
     assert cell.status == "ok", cell.error
-    return [(one["type"], one["data"]) for one in cell.outputs if "image/png" in one.get("data", {})]
+    return [(output["type"], output["data"]) for output in cell.outputs if "image/png" in output.get("data", {})]
 
 
 @pytest.mark.slow("runs cells in a kernel")
-def test_a_plot_is_shown_once_before_and_after_pyplot_is_loaded(kernel: Kernel, subtests: pytest.Subtests) -> None:
-    made = kernel.run(RUN)
-    assert made.status == "ok" and made.printed.strip() == "False", made.error
+def test_plot_is_shown_once_with_and_without_pyplot(kernel: Kernel, subtests: pytest.Subtests) -> None:
+    cell = kernel.run(RUN)
+    assert cell.status == "ok" and cell.printed.strip() == "False", cell.error
     for when, code in {
         "without pyplot": "plots.timeline(run)",
         "as it is displayed": "display(plots.timeline(run))",
@@ -42,6 +42,6 @@ def test_a_plot_is_shown_once_before_and_after_pyplot_is_loaded(kernel: Kernel, 
 
 
 @pytest.mark.slow("runs cells in a kernel")
-def test_a_plot_has_an_alternative_text_and_its_width_on_the_page(kernel: Kernel, snapshot: Snapshot) -> None:
+def test_plot_has_alternative_text_and_page_width(kernel: Kernel, snapshot: Snapshot) -> None:
     code = "from agentnb import plots\nprint(plots.todos([])._repr_png_()[1])"
     assert kernel.run(code).printed == snapshot

@@ -1,4 +1,4 @@
-"""What tools print: kept with their calls and shown there, and nowhere else."""
+"""Prints of tools: kept with their calls and shown only there."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ EXPECTED = {
 }
 
 
-def test_what_a_tool_prints_is_kept_and_shown_at_its_call(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_prints_of_a_tool_are_shown_at_its_call(kernel: Kernel, subtests: pytest.Subtests) -> None:
     ways = {
         "awaited": "run = await {agent}.run('go')",
         "blocking": "run = {agent}.run_sync('go')",
@@ -71,7 +71,7 @@ def test_what_a_tool_prints_is_kept_and_shown_at_its_call(kernel: Kernel, subtes
                 assert kernel.run("print(printed(run))").printed == f"{expected}\n"
 
 
-def test_other_prints_go_where_they_went(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_other_prints_are_not_redirected(kernel: Kernel, subtests: pytest.Subtests) -> None:
     run = "run = await made(*calls('plain')[:1], 'Done.', tools=[plain]).run('go'{})"
     cases = {
         "no call": ("print('here')", "here\n"),
@@ -94,7 +94,7 @@ def test_other_prints_go_where_they_went(kernel: Kernel, subtests: pytest.Subtes
             assert cell.status == "ok" and sorted(cell.printed.splitlines()) == sorted(expected.splitlines())
 
 
-def test_prints_of_inner_calls_and_nested_runs_are_at_their_calls(kernel: Kernel) -> None:
+def test_prints_of_inner_calls_and_nested_runs_are_separate(kernel: Kernel) -> None:
     kernel.run(
         "async def outer(context: ToolContext) -> str:\n    'Use others.'\n    print('before')\n"
         "    await context.call('plain', {'n': 1})\n"
@@ -102,11 +102,11 @@ def test_prints_of_inner_calls_and_nested_runs_are_at_their_calls(kernel: Kernel
     )
     cell = kernel.run("run = await made(ToolCall('outer', {}), 'Done.', tools=[outer, plain]).run('go')")
     assert (cell.status, cell.printed) == ("ok", "")
-    told = kernel.run("(record,) = run.rounds[0].records\nprint([record.printed, record.inner[0].printed])").printed
-    assert told == str(["before\nplain 2\nerror 2\n", "plain 1\nerror 1\n"]) + "\n"
+    printed = kernel.run("(record,) = run.rounds[0].records\nprint([record.printed, record.inner[0].printed])").printed
+    assert printed == str(["before\nplain 2\nerror 2\n", "plain 1\nerror 1\n"]) + "\n"
 
 
-def test_a_stopped_call_keeps_its_prints_and_unloading_puts_the_streams_back(kernel: Kernel) -> None:
+def test_stopped_call_keeps_prints_and_unloading_restores_the_streams(kernel: Kernel) -> None:
     kernel.run("async def rest() -> None:\n    'Rest.'\n    print('resting')\n    begun.set()\n    await asyncio.sleep(50)")
     begin = "begun = threading.Event()\nlive = made(ToolCall('rest', {}), tools=[rest]).start('go')\nbegun.wait(30)"
     cell = kernel.run(f"{begin}\nlive.stop()\nrun = await live\nrun.status")

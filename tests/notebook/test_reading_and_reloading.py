@@ -1,4 +1,4 @@
-"""What a notebook session does over time: load, go on, reload, interrupt an awaited run, lose its kernel."""
+"""A notebook session over time: load, continue, reload, interrupt, lose the kernel."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
 BACKGROUND = "%%agent --background -t add -m simulated:disciplined?delay=0.05\n- first `add(1)` and many more words to say\n"
 
 
-def test_dry_shows_the_conversation_it_would_go_on_with(kernel: Any) -> None:
+def test_dry_shows_the_conversation_to_continue(kernel: Any) -> None:
     kernel.run("%%agent\nhello there")
     printed = kernel.run("%%agent --dry --continue\nAnd now?").printed
     assert "hello there" in printed and "And now?" in printed and "--- assistant" in printed
 
 
-def test_after_a_new_run_a_loaded_one_is_not_gone_on_with_any_more(kernel: Any) -> None:
+def test_new_run_replaces_a_loaded_one_for_continue(kernel: Any) -> None:
     kernel.run("%%agent -o first\none")
     kernel.run("%%agent -o second\ntwo")
     kernel.run(f"%agent load {kernel.value('first.id')}")
@@ -29,14 +29,14 @@ def test_after_a_new_run_a_loaded_one_is_not_gone_on_with_any_more(kernel: Any) 
     assert kernel.value("run.continued_from == third.id") == "True"
 
 
-def test_a_run_in_the_background_shows_its_answer_in_its_display(kernel: Any) -> None:
+def test_background_run_shows_its_answer_in_its_display(kernel: Any) -> None:
     kernel.run("from agentnb.models import ScriptedModel\nanswering = ScriptedModel(['The answer is 42.'])")
     kernel.run("%%agent --background -m answering\nGo.\n")
     cell = kernel.run("import time\nwhile run.should_continue: time.sleep(0.01)\nrun")
     assert "The answer is 42." in cell.result["text/html"]
 
 
-def test_a_reload_keeps_the_runs_that_go_on(kernel: Any) -> None:
+def test_reload_keeps_live_runs(kernel: Any) -> None:
     kernel.run(BACKGROUND)
     kernel.run("%reload_ext agentnb")
     stopped = kernel.run(f"%agent stop {kernel.value('run.id')}")
@@ -57,7 +57,7 @@ def test_stop_with_an_id_stops_that_run(kernel: Any) -> None:
     kernel.run("%agent stop")
 
 
-def test_a_run_that_goes_on_is_not_called_interrupted(kernel: Any) -> None:
+def test_live_run_is_not_called_interrupted(kernel: Any) -> None:
     kernel.run(BACKGROUND)
     listing = kernel.run("%agent history").listing
     assert f"{kernel.value('run.id')}  Running" in listing["text/plain"]
@@ -67,14 +67,14 @@ def test_a_run_that_goes_on_is_not_called_interrupted(kernel: Any) -> None:
     kernel.run("%agent stop")
 
 
-def test_unloading_takes_the_magics_away(kernel: Any) -> None:
+def test_unloading_removes_the_magics(kernel: Any) -> None:
     kernel.run("%unload_ext agentnb")
     assert kernel.run("%agent status").status == "error"
     assert kernel.run("%load_ext agentnb").status == "ok"
     assert kernel.run("%agent history").status == "ok"
 
 
-def test_an_interrupt_ends_an_awaited_run_long_before_its_tool_would(kernel: Any) -> None:
+def test_interrupt_ends_an_awaited_run_before_its_tool_would(kernel: Any) -> None:
     kernel.run("import asyncio\nfrom agentnb import Agent, ToolCall\nfrom agentnb.models import ScriptedModel")
     kernel.run("async def wait() -> None:\n    'Wait.'\n    display('I wait')\n    await asyncio.sleep(50)")
     cell = kernel.run(
@@ -84,7 +84,7 @@ def test_an_interrupt_ends_an_awaited_run_long_before_its_tool_would(kernel: Any
     assert cell.status == "error"  # the kernel fixture fails a cell that takes 60 seconds
 
 
-def test_input_of_a_tool_asks_the_person(kernel: Any) -> None:
+def test_input_in_a_tool_asks_the_person(kernel: Any) -> None:
     kernel.run("def ask() -> str:\n    'Ask.'\n    return 'Hello ' + input('Name? ')")
     request = kernel.client.execute("%%agent -m simulated:disciplined -t ask\n- `ask()`", allow_stdin=True)
     question = kernel.client.get_stdin_msg(timeout=60)
@@ -96,15 +96,15 @@ def test_input_of_a_tool_asks_the_person(kernel: Any) -> None:
 
 
 @pytest.mark.req("KX.11")
-def test_a_run_whose_kernel_was_killed_in_a_tool_can_be_gone_on_with(tmp_path: Path) -> None:
+def test_run_of_a_killed_kernel_can_be_continued(tmp_path: Path) -> None:
     first = Kernel(tmp_path)
     first.run(TOOLS)
     first.client.execute("%%agent -m simulated:disciplined -t nap add\n- `nap(60)`\n- `add(1)`")
     logs = tmp_path / ".agentnb" / "runs"
-    # The call is in the log before the one beside it has marked its todo: wait for that too.
+    # The call is logged before the one beside it has marked its todo: wait for that too.
     while not any(_is_napping(log.read_bytes()) for log in logs.glob("*.jsonl")):
         pass
-    first.manager.signal_kernel(signal.SIGKILL)  # closing it would interrupt it first
+    first.manager.signal_kernel(signal.SIGKILL)  # closing the kernel would interrupt it first
     first.close()
     second = Kernel(tmp_path)
     try:
@@ -124,7 +124,7 @@ def test_a_run_whose_kernel_was_killed_in_a_tool_can_be_gone_on_with(tmp_path: P
         second.close()
 
 
-def test_where_the_folder_cannot_be_written_the_cell_says_so(tmp_path: Path) -> None:
+def test_cell_reports_an_unwritable_folder(tmp_path: Path) -> None:
     (tmp_path / ".agentnb").write_text("a file where the folder should be")
     kernel = Kernel(tmp_path)
     try:
@@ -135,7 +135,7 @@ def test_where_the_folder_cannot_be_written_the_cell_says_so(tmp_path: Path) -> 
         kernel.close()
 
 
-def test_after_a_tool_that_holds_its_event_loop_the_next_cell_works_at_once(kernel: Any) -> None:
+def test_next_cell_works_after_a_tool_blocks_its_loop(kernel: Any) -> None:
     kernel.run("async def hold() -> str:\n    'Hold.'\n    display('I hold')\n    time.sleep(20)")
     held = kernel.run(
         "%%agent -m simulated:disciplined -t hold\n- `hold()`", interrupt_when=lambda cell: "I hold" in str(cell.outputs)
@@ -143,7 +143,7 @@ def test_after_a_tool_that_holds_its_event_loop_the_next_cell_works_at_once(kern
     assert "the run is stopping" in held.error
     following = kernel.run("%%agent -m simulated:disciplined -t add\n- `add(1)`\n\nis it there?")
     assert following.status == "ok"
-    assert kernel.value("[one.run.status for one in " + SESSION + ".running()]") == "['running']"  # it still holds
+    assert kernel.value("[one.run.status for one in " + SESSION + ".running()]") == "['running']"  # it is still blocked
 
 
 NAPPING = re.compile(rb'^{"kind":"tool_started".*"name":"nap"', re.MULTILINE)

@@ -1,4 +1,4 @@
-"""A search in a real kernel: it shows what it may run and asks, and its cell has the progress and the result."""
+"""A search in a real kernel: it shows its reach, asks, and reports progress and result in its cell."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def test_search_asks_the_person_in_its_cell(tmp_path: Path) -> None:
             cell = kernel.run("found = await search.run()", attended=True, reply=reply)
             assert cell.asked == f"{kernel.value('search.design()')}\nBegin? [y/N] "
             assert cell.status == ("ok" if reply else "error")
-        tables = [one["data"]["text/plain"] for one in cell.outputs if one["type"] in ("display_data", "update_display_data")]
+        tables = [
+            output["data"]["text/plain"] for output in cell.outputs if output["type"] in ("display_data", "update_display_data")
+        ]
         assert any("done" in table for table in tables), tables
         assert kernel.value("found.trials[2].accepted") == "True"
         assert kernel.run("await search.run()").error.count("nobody can be asked here") == 1

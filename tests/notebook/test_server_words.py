@@ -57,7 +57,7 @@ def test_mistakes_name_what_can_be_typed(noted: Any, subtests: pytest.Subtests, 
             assert failed.error == snapshot(options, PROGRAM=bench().target)
 
 
-def test_words_are_completed_and_offered(noted: Any) -> None:
+def test_server_names_are_completed_and_suggested(noted: Any) -> None:
     def complete(code: str) -> list[str]:
         reply = noted.client.complete(code, len(code), reply=True, timeout=30)
         return reply["content"]["matches"]
@@ -74,7 +74,7 @@ def test_words_are_completed_and_offered(noted: Any) -> None:
     assert PROGRAM in noted.value(f"{offered}['mcp:bench']")
 
 
-def test_tools_of_servers_are_shown_and_a_dry_run_starts_none(noted: Any) -> None:
+def test_server_tools_are_listed_and_dry_starts_no_server(noted: Any) -> None:
     assert "mcp:bench" in noted.run("%agent tools").printed
     assert "come when the run starts" in noted.run("%agent tools mcp:bench").printed
     dry = noted.run("%%agent -m simulated:disciplined -t mcp:bench look --dry\nLook.")
@@ -98,12 +98,12 @@ def test_continued_run_and_history_name_servers(noted: Any) -> None:
 def test_runs_and_workflows_are_recovered_with_servers(noted: Any, subtests: pytest.Subtests) -> None:
     step = "workflow:\n  - {id: ok, type: human, ask: Go?, confirm: true}\n  - {id: a, type: tool, name: mcp_bench_where}\n"
     kept = "store=session.store, suspend=True"
-    made = {
+    agents = {
         "configured": f"Agent(asks(), tools=['mcp:bench', look], todos=False).run_sync('Go.', {kept})",
         "in a variable": f"Agent(asks(), tools=[mine, look], todos=False).run_sync('Go.', {kept})",
         "a workflow": f"Workflow.from_yaml({step!r}, tools=['mcp:bench']).run_sync(approve='auto', {kept})",
     }
-    for name, code in made.items():
+    for name, code in agents.items():
         with subtests.test(name):
             noted.run(f"from agentnb import Workflow\nheld = {code}\nmodel = ScriptedModel(['Done.'])")
             assert noted.value("held.is_suspended") == "True"

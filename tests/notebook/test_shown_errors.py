@@ -1,4 +1,4 @@
-"""Errors of agentnb that Python code in a cell raises: shown with the person's frames, without our own."""
+"""Errors of agentnb raised by Python code in a cell: the user's frames without internal ones."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def mine(value):
 
 
 def shown(cell: Any) -> str:
-    """The traceback without colours."""
+    """Return the traceback without colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", cell.error)
 
 
-def test_an_error_for_the_person_has_no_frames_of_ours(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_error_for_the_person_has_no_frames_of_agentnb(kernel: Any, subtests: pytest.Subtests) -> None:
     for code, error in {
         "mine('complex-fail')": "StoreError: complex-fail cannot be read",
         "Agent('simulated:disciplined', tools=['f'])": "UnknownTool: tools= contains the text 'f'",
@@ -45,7 +45,7 @@ def test_verbose_shows_all_frames(kernel: Any) -> None:
     assert f"{OWN_FRAMES}interchange/files.py" in text and "StoreError: complex-fail cannot be read" in text
 
 
-def test_a_cause_in_the_persons_code_stays(kernel: Any) -> None:
+def test_cause_in_user_code_stays(kernel: Any) -> None:
     code = "from agentnb import Workflow\ndef breaks() -> str:\n    'Breaks.'\n    raise KeyError('mine')\n"
     code += "Workflow.from_yaml('workflow: [{id: a, type: tool, name: breaks}]', tools=[breaks]).run_sync()"
     text = shown(kernel.run(code))
@@ -63,7 +63,7 @@ def test_unloading_leaves_errors_to_ipython(kernel: Any) -> None:
     kernel.run("%load_ext agentnb")
 
 
-def test_run_before_any_run_says_that_there_is_none(kernel: Any) -> None:
+def test_run_variable_before_any_run_raises_a_clear_error(kernel: Any) -> None:
     cell = kernel.run("run")
     assert cell.status == "ok" and "No %%agent cell has run yet" in cell.printed
     kernel.run("run = 5")

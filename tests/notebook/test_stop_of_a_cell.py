@@ -30,7 +30,7 @@ STOPPED = "KeyboardInterrupt: the run was stopped and its log closed. Continue w
 NAP = "-t nap\n- sleep `nap(600)`"
 
 
-def test_a_stop_ends_run_all_after_the_variable_is_set(kernel: Any) -> None:
+def test_stop_ends_run_all_after_the_variable_is_set(kernel: Any) -> None:
     kernel.run(f"{STOPPER}\nafter = 'not run'\nmine = None\nstop_soon()")
     requests = [kernel.client.execute(code) for code in (f"%%agent -o mine {NAP}", "after = 'run'")]
     replies: dict[str, str] = {}
@@ -41,7 +41,7 @@ def test_a_stop_ends_run_all_after_the_variable_is_set(kernel: Any) -> None:
     assert kernel.value("mine.status, after") == "('cancelled', 'not run')"
 
 
-def test_a_stopped_run_ends_its_cell_normally_if_you_say_so(subtests: pytest.Subtests, kernel: Any) -> None:
+def test_stopped_run_ends_its_cell_normally_if_configured(subtests: pytest.Subtests, kernel: Any) -> None:
     kernel.run(STOPPER)
     for name, default, option, status in [
         ("by default", "raise", "", "error"),
@@ -56,7 +56,7 @@ def test_a_stopped_run_ends_its_cell_normally_if_you_say_so(subtests: pytest.Sub
     kernel.run("%agent defaults on-stop=raise")
 
 
-def test_an_interrupt_ends_its_cell_whatever_is_to_happen_after_a_stop(kernel: Any) -> None:
+def test_interrupt_always_ends_its_cell_with_an_error(kernel: Any) -> None:
     kernel.run("import signal\ndef interrupt() -> None:\n    'Interrupts.'\n    signal.raise_signal(signal.SIGINT)")
     cell = kernel.run("%%agent -t interrupt --on-stop continue\n- go `interrupt()`")
     assert (cell.status, cell.error, kernel.value("run.status")) == ("error", STOPPED.format("interrupt"), "cancelled")
@@ -65,7 +65,7 @@ def test_an_interrupt_ends_its_cell_whatever_is_to_happen_after_a_stop(kernel: A
     )
 
 
-def test_a_stopped_run_of_a_cell_can_be_continued_at_once(kernel: Any) -> None:
+def test_stopped_run_can_be_continued_at_once(kernel: Any) -> None:
     kernel.run("import asyncio\nfrom agentnb import ToolCall\nfrom agentnb.models import ScriptedModel")
     kernel.run("async def rest() -> str:\n    'Waits.'\n    await asyncio.Event().wait()")
     kernel.run("model = ScriptedModel([ToolCall('rest', {}), 'On I go.'])")
@@ -77,7 +77,7 @@ def test_a_stopped_run_of_a_cell_can_be_continued_at_once(kernel: Any) -> None:
     assert kernel.value("run.text") == "On I go."
 
 
-def test_stop_says_which_function_could_not_be_stopped_at_once_and_it_makes_no_further_step(kernel: Any) -> None:
+def test_stop_names_a_tool_that_could_not_be_stopped(kernel: Any) -> None:
     kernel.run("import threading\nfree, ended, saved = threading.Event(), threading.Event(), []")
     kernel.run(
         "def save() -> str:\n    'Saves.'\n    try:\n        begun.set()\n        free.wait(60)\n        saved.append(1)\n"
@@ -85,14 +85,14 @@ def test_stop_says_which_function_could_not_be_stopped_at_once_and_it_makes_no_f
     )
     kernel.run("%%agent --background -t save\n- go `save()`")
     assert kernel.value("begun.wait(60)") == "True"
-    told = kernel.run("%agent stop").printed
-    assert "save could not be stopped at once" in told
+    printed = kernel.run("%agent stop").printed
+    assert "save could not be stopped at once" in printed
     assert "save could not be stopped at once" in kernel.run("run").result["text/plain"]
     kernel.run("free.set()")
     assert kernel.value("ended.wait(60), saved") == "(True, [])"
 
 
-def test_python_code_that_waits_for_a_run_that_is_stopped_gets_the_run(subtests: pytest.Subtests, kernel: Any) -> None:
+def test_python_code_waiting_for_a_stopped_run_gets_it(subtests: pytest.Subtests, kernel: Any) -> None:
     kernel.run(f"{STOPPER}\nfrom agentnb import Agent, ToolCall\nfrom agentnb.models import ScriptedModel")
     kernel.run("def sleeper(): return Agent(ScriptedModel([ToolCall('nap', {'seconds': 600})]), [nap], todos=False)")
     for name, waits in {"run_sync": "sleeper().run_sync('Sleep.')", "await live": "await sleeper().start('Sleep.')"}.items():
@@ -103,21 +103,21 @@ def test_python_code_that_waits_for_a_run_that_is_stopped_gets_the_run(subtests:
 
 
 @pytest.mark.req("R0.13")
-def test_a_stop_during_a_plain_tool_ends_the_cell_like_an_interrupt_and_the_next_one_works(kernel: Any) -> None:
+def test_stop_during_a_plain_tool_ends_only_its_cell(kernel: Any) -> None:
     assert kernel.run(STOPPER).status == "ok"
     for _ in range(5):
         kernel.run("stop_soon()")
         cell = kernel.run("%%agent -t nap add\n- sleep `nap(600)`\n- add `add(1)`")
         assert (cell.status, cell.error, cell.result) == ("error", STOPPED.format("nap add"), {})
-        told = kernel.value("run.status, run.stop_reason, [r.error_code for r in run.rounds[-1].results if r.name == 'nap']")
-        assert told == "('cancelled', 'cancelled', ['cancelled'])"
+        value = kernel.value("run.status, run.stop_reason, [r.error_code for r in run.rounds[-1].results if r.name == 'nap']")
+        assert value == "('cancelled', 'cancelled', ['cancelled'])"
     assert kernel.value("__import__('agentnb').load_trace(f'.agentnb/runs/{run.id}.jsonl') == run") == "True"
     following = kernel.run("%%agent -t add\n- add `add(1)`")
     assert following.status == "ok" and "add: 3" in following.shown
 
 
 @pytest.mark.req("R0.13")
-def test_a_stop_just_when_the_tool_ends_hits_no_later_cell(kernel: Any) -> None:
+def test_stop_as_the_tool_ends_hits_no_later_cell(kernel: Any) -> None:
     assert kernel.run(STOPPER).status == "ok"
     for length in range(20):
         kernel.run("stop_soon()")

@@ -1,4 +1,4 @@
-"""The stored notebooks: people without a kernel read them, so their outputs must be there, whole, and of this version."""
+"""The stored notebooks: complete outputs of this version, readable without a kernel."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ MOST = {
     "10_chat": 150_000,
     "11_any_agent": 60_000,
 }
-"""Bytes of each file: what a page that shows notebooks still shows, the first of them at once."""
+"""Bytes of each file that web viewers still render; the first notebook renders at once."""
 TOLD_BY_OTHERS = "07_trace_tables"
-"""A notebook that shows what other machines recorded, with their folders."""
+"""A notebook with recordings from other machines, including their folders."""
 PLACE = re.compile(r"""(?<![\w.:/<>~*-])/(?:[\w.-]+/)+[\w.-]+|[A-Z]:\\\\""")
 """An absolute path."""
 NO_FILE = "/dev/null"
-"""The file before a change that creates it, in a diff."""
+"""The missing file in a diff that creates it."""
 DURATION = re.compile(r'<span class="agentnb-part-of"[^>]*>[\d.:]+(?: m?s)?</span>')
-"""The time of a run in the head of its card, which shows it only from 0.1 s on: on a busy machine, more runs take so long."""
+"""The duration of a run, shown from 0.1 s on: on a busy machine more runs take that long."""
 
 sys.path.insert(0, str(NOTEBOOKS))
 from stored import cards, made  # noqa: E402
@@ -59,7 +59,7 @@ def quickstart() -> Any:
 
 
 def test_each_notebook_is_stored() -> None:
-    assert {one.stem for one in NOTEBOOKS.glob("[01]*.ipynb") if ".executed" not in one.name} == set(MOST)
+    assert {path.stem for path in NOTEBOOKS.glob("[01]*.ipynb") if ".executed" not in path.name} == set(MOST)
 
 
 def agent_cells(notebook: Any) -> list[Any]:
@@ -68,7 +68,7 @@ def agent_cells(notebook: Any) -> list[Any]:
 
 
 def texts(cell: Any) -> list[str]:
-    """All that stands in the outputs of a cell, but for pictures."""
+    """Return all text in the outputs of a cell, without pictures."""
     found = [output.get("text", "") for output in cell.get("outputs", ())]
     for output in cell.get("outputs", ()):
         found += [str(value) for kind, value in output.get("data", {}).items() if not kind.startswith("image/")]
@@ -90,7 +90,7 @@ class Skeleton(HTMLParser):
 
 
 def skeleton(cell: Any) -> list[Any]:
-    """Kinds of outputs, and of those in HTML the structure."""
+    """Return the kinds of outputs, and the structure of those in HTML."""
     found: list[Any] = []
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
@@ -101,7 +101,7 @@ def skeleton(cell: Any) -> list[Any]:
 
 
 def changed(stored: Any, path: Path) -> set[str]:
-    """Ids of the cells whose outputs are others when the notebook is made again."""
+    """Return ids of cells whose outputs change when the notebook is rebuilt."""
     pairs = zip(stored.cells, made(path).cells, strict=True)
     return {cell.id for cell, again in pairs if skeleton(cell) != skeleton(again)}
 
@@ -129,25 +129,25 @@ def test_each_run_of_a_cell_has_its_card(stored: Any) -> None:
     assert len(cells) >= 4 or not any(cell.source.startswith("%%agent") for cell in stored.cells)
     for cell in cells:
         if [output for output in cell.outputs if output.output_type == "error"]:
-            continue  # no run began: its budget was spent
+            continue  # no run started: its budget was spent
         shown = [output.data for output in cell.outputs if 'class="agentnb-run"' in output.get("data", {}).get("text/html", "")]
         assert len(shown) == 1 and set(shown[0]) == {"text/html", "text/plain"}, cell.id
     assert all(cell.outputs for cell in stored.cells if cell.source.startswith(("%agent", "%%agent")))
 
 
-def test_there_is_nothing_in_it_that_needs_a_kernel(stored: Any) -> None:
+def test_stored_notebook_needs_no_kernel(stored: Any) -> None:
     assert "widgets" not in stored.metadata
     assert not [cell.id for cell in stored.cells if "widget-view" in str(cell.get("outputs", ""))]
 
 
-def test_the_first_run_opens_to_what_the_model_saw(quickstart: Any) -> None:
+def test_first_run_expands_to_what_the_model_saw(quickstart: Any) -> None:
     first, *others = [card["text/html"] for card in cards(quickstart)]
     assert first.count('class="agentnb-saw"') == 6
     assert "system-reminder" in first and "You are an agent" in first
     assert not [card for card in others if "agentnb-saw" in card]
 
 
-def test_it_tells_nothing_of_the_machine_on_which_it_was_run(stored: Any, path: Path) -> None:
+def test_stored_notebook_reveals_nothing_about_the_machine(stored: Any, path: Path) -> None:
     names = "|".join(map(re.escape, (getpass.getuser(), socket.gethostname())))
     folders = "|".join(map(re.escape, (f"{tempfile.gettempdir()}/", str(NOTEBOOKS.parent))))
     here = rf"\b({names})@|ipykernel_|{folders}"
@@ -160,21 +160,21 @@ def test_it_tells_nothing_of_the_machine_on_which_it_was_run(stored: Any, path: 
     assert dict(stored.metadata.language_info) == {"name": "python"}
 
 
-def test_it_is_small(path: Path) -> None:
+def test_stored_notebook_is_small(path: Path) -> None:
     assert path.stat().st_size < MOST[path.stem]
 
 
-def test_its_list_of_runs_is_its_own(quickstart: Any) -> None:
+def test_run_list_contains_only_its_own_runs(quickstart: Any) -> None:
     (history,) = [cell for cell in quickstart.cells if cell.source == "%agent history"]
     assert history.outputs[0].data["text/html"].count('class="agentnb-history-run"') == 1
 
 
 @pytest.mark.nightly("by day nbval executes the notebooks")
 @pytest.mark.slow("executes each notebook")
-def test_its_outputs_are_those_of_this_version(stored: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_are_those_of_this_version(stored: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AGENTNB_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     old = changed(stored, path)
-    if old:  # a kernel passes on whatever a busy machine writes to its standard error: that is not there a second time
+    if old:  # kernels pass on messages of a busy machine on standard error, which do not recur
         old &= changed(stored, path)
     assert old == set(), "the stored outputs are not those of this version: make outputs, and look at them"

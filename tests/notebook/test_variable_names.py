@@ -1,4 +1,4 @@
-"""Names of models and tools that people type, looked up among the variables of a notebook."""
+"""Typed names of models and tools, found among the variables of a notebook."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.notebook.variable_names import find_gates, find_model, find_tools, 
 from agentnb.tools.function import as_tool
 
 
-def test_a_variable_gives_its_model_or_the_name_in_it() -> None:
+def test_variable_holds_a_model_or_its_name() -> None:
     model = ScriptedModel(["hi"])
     variables = {"mine": model, "named": "simulated:disciplined"}
     assert find_model("mine", variables) is model
@@ -21,28 +21,28 @@ def test_a_variable_gives_its_model_or_the_name_in_it() -> None:
 
 
 class Echo:
-    """A model, but for its name."""
+    """A model without a name."""
 
     async def stream(self, request: Any) -> Any:
         yield request
 
 
-def test_what_was_meant_as_a_model_is_told_what_it_lacks(subtests: pytest.Subtests) -> None:
+def test_incomplete_model_error_says_what_it_lacks(subtests: pytest.Subtests) -> None:
     class Named(Echo):
         name = "own:echo"
 
-    for value, told in [
+    for value, expected in [
         (Named, "It is the class of a model. Make the model: my_model = mine(). Model names have"),
         (Echo(), 'It lacks the attribute name = "own:NAME"; help(agentnb.models) has an example. Model names have'),
     ]:
-        with subtests.test(told):
+        with subtests.test(expected):
             with pytest.raises(UnknownModel) as refused:
                 find_model("mine", {"mine": value})
-            assert told in str(refused.value)
+            assert expected in str(refused.value)
 
 
-def test_what_is_no_model_is_refused_with_the_models_there_are(subtests: pytest.Subtests) -> None:
-    for name, models, told in [
+def test_value_without_a_model_is_refused_with_suggestions(subtests: pytest.Subtests) -> None:
+    for name, models, expected in [
         ("modle", ["model"], "The variable modle is not defined. Did you mean model? Model names have the"),
         (
             "number",
@@ -56,10 +56,10 @@ def test_what_is_no_model_is_refused_with_the_models_there_are(subtests: pytest.
             variables: dict[str, Any] = {"number": 3, "_model": ScriptedModel([]), **{one: ScriptedModel([]) for one in models}}
             with pytest.raises(UnknownModel) as refused:
                 find_model(name, variables)
-            assert told in str(refused.value)
+            assert expected in str(refused.value)
 
 
-def test_names_in_quotation_marks_and_with_spaces_are_names() -> None:
+def test_quoted_and_spaced_names_are_names() -> None:
     assert words_of([['"f g"', "h,i"], ["j"]]) == ["f", "g", "h", "i", "j"]
 
 
@@ -69,18 +69,18 @@ def look() -> str:
 
 
 def names_of(tools: Any) -> list[str]:
-    return [as_tool(one).spec.name for one in tools]
+    return [as_tool(item).spec.name for item in tools]
 
 
 def notebook() -> dict[str, Any]:
-    """Variables of a notebook with agents and workflows."""
+    """Return notebook variables with agents and workflows."""
     unnamed, named = Agent(ScriptedModel([])), Agent(ScriptedModel([]), name="web writer")
     flow = Workflow.from_yaml("workflow: [{type: tool, name: look}]\n", tools=[look])
     made = tool(Agent(ScriptedModel([])), name="finder")
     return {"researcher": unnamed, "writer": named, "flow": flow, "made": made, "team": [named, look], "look": look, "n": 3}
 
 
-def test_agents_and_workflows_without_a_name_are_called_as_their_variables() -> None:
+def test_unnamed_agents_and_workflows_take_their_variable_name() -> None:
     variables = notebook()
     typed = ["researcher", "flow", "writer", "made", "team", "researcher", "writer"]
     assert names_of(find_tools(typed, variables)) == ["researcher", "flow", "web_writer", "finder", "look"]
@@ -90,11 +90,11 @@ def test_agents_and_workflows_without_a_name_are_called_as_their_variables() -> 
 
 def test_recovered_run_finds_its_agents_in_variables() -> None:
     names = ["researcher", "flow", "web_writer", "finder", "look", "gone"]
-    found = tools_again(names, [], notebook())
-    assert [*found] == names_of(found.values()) == names[:-1]
+    tools = tools_again(names, [], notebook())
+    assert [*tools] == names_of(tools.values()) == names[:-1]
 
 
-def test_agents_and_workflows_are_offered_as_tools_and_not_as_gates() -> None:
+def test_agents_and_workflows_are_tools_and_not_gates() -> None:
     look.__module__, before = "__main__", look.__module__
     try:
         assert tool_names(notebook()) == ["researcher", "writer", "flow", "made", "team", "look"]

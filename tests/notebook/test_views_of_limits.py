@@ -1,4 +1,4 @@
-"""What a terminal is told of summaries and of a process that died, and views of runs that another process goes on with."""
+"""Terminal output for compactions and interrupted runs, and views of recovered runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_of_calls(count: int, **how: Any) -> Run:
 
 
 def cut() -> Run:
-    """A run whose process died after its first call."""
+    """Return a run whose process died after its first call."""
     run = run_of_calls(2)
     return own_run(run.events[: next(event.seq for event in run.events if event.__struct_config__.tag == "tool_finished")])
 
@@ -38,7 +38,7 @@ def gone_on_with(watch: Any) -> LiveRun:
     return agent.resume(cut(), options=RunOptions(watch=watch, can_ask=True))
 
 
-def test_a_terminal_is_told_once_of_a_summary_and_when_it_happens(capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_prints_a_compaction_once_as_it_happens(capsys: pytest.CaptureFixture[str]) -> None:
     run, view = run_of_calls(5, history=History(compact_above=8, keep_recent=3)), TerminalView()
     for event in run.events:
         view(event)
@@ -49,7 +49,7 @@ def test_a_terminal_is_told_once_of_a_summary_and_when_it_happens(capsys: pytest
 
 
 @pytest.mark.req("KX.11")
-def test_a_terminal_is_told_where_another_process_went_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_shows_where_another_process_resumed(capsys: pytest.CaptureFixture[str]) -> None:
     gone_on_with(TerminalView()).result(30)
     out = capsys.readouterr().out
     assert out.count(RECOVERED) == 1 and "■ interrupted: the kernel died" in out and "Done, not checked: 2 rounds" in out
@@ -77,7 +77,7 @@ def test_terminal_calls_a_run_that_waited_resumed(
 
 
 @pytest.mark.parametrize("in_a_loop", [True, False])
-def test_a_display_that_is_told_the_past_of_a_run_on_another_thread_shows_its_end(in_a_loop: bool) -> None:
+def test_display_fed_from_another_thread_shows_the_end(in_a_loop: bool) -> None:
     shown: list[dict[str, str]] = []
 
     def recovered() -> None:
@@ -91,7 +91,7 @@ def test_a_display_that_is_told_the_past_of_a_run_on_another_thread_shows_its_en
     assert "Done." in shown[-1]["text/plain"] and RECOVERED in shown[-1]["text/plain"]
 
 
-def test_a_card_that_is_told_the_past_of_a_run_on_another_thread_speaks_on_the_loop_of_the_run() -> None:
+def test_card_fed_from_another_thread_uses_the_run_loop() -> None:
     view = CardView(OpenWidgets(), blocks=False)
     loops: list[Any] = []
 

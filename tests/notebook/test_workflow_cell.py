@@ -1,4 +1,4 @@
-"""``%%workflow`` in a real kernel: its options, and the commands of ``%agent`` for a run of it."""
+"""``%%workflow`` in a real kernel: its options, and ``%agent`` commands for its run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ workflow:
 """
 
 
-def test_a_workflow_that_waits_for_the_person_is_told_of_and_resumed_by_the_answer(kernel: Any) -> None:
+def test_waiting_workflow_is_reported_and_resumed_by_the_answer(kernel: Any) -> None:
     kernel.run("calls.clear()")
     cell = kernel.run(f"%%workflow -m simulated:disciplined -t fetch --gate deny --budget 1 --prompt 'Low water'\n{ASKS}")
     assert cell.status == "ok", cell.error
@@ -64,7 +64,7 @@ def test_a_workflow_that_waits_for_the_person_is_told_of_and_resumed_by_the_answ
     )
 
 
-def test_what_gates_of_nested_agents_ask_is_answered_by_the_step(kernel: Any) -> None:
+def test_gate_questions_of_nested_agents_are_answered_by_step(kernel: Any) -> None:
     kernel.run("calls.clear()\nfrom agentnb.policies.gates import Ask")
     kernel.run("def careful(call, run): return Ask('May it?') if call.name == 'fetch' else None")
     both = "  - type: parallel\n    steps: [{id: left, type: agent, name: a}, {id: right, type: agent, name: a}]\n"
@@ -81,7 +81,7 @@ def test_what_gates_of_nested_agents_ask_is_answered_by_the_step(kernel: Any) ->
     assert kernel.value("run.status, calls") == "('completed', ['x', 'x'])"
 
 
-def test_a_kernel_that_is_killed_while_a_step_asks_loses_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_kernel_killed_while_a_step_asks_loses_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
     first = Kernel(tmp_path)
     try:
         assert first.run(TOOLS + SETUP).status == "ok"
@@ -100,13 +100,13 @@ def test_a_kernel_that_is_killed_while_a_step_asks_loses_nothing(tmp_path: Path,
         second = Kernel(tmp_path)
         with subtests.test(line):
             assert second.run("%load_ext agentnb").status == "ok"
-            told = second.run("%agent status").printed
-            assert f"was interrupted. To resume it: %agent recover {log.stem}" in told
+            printed = second.run("%agent status").printed
+            assert f"was interrupted. To resume it: %agent recover {log.stem}" in printed
             missing = second.run(f"%agent recover {log.stem}")
             assert f"Run {log.stem} had the tool fetch, which this notebook does not define" in missing.error
             second.run(SETUP)
-            for one in line.format(log.stem).split("\n"):
-                cell = second.run(one)
+            for command in line.format(log.stem).split("\n"):
+                cell = second.run(command)
                 assert cell.status == "ok", cell.error
             assert cell.shown.startswith("Done, not checked: 4 steps"), cell.shown
             assert second.value("calls, run.id") == f"(['true!'], '{log.stem}')"
@@ -117,7 +117,7 @@ def _log(folder: Path) -> list[str]:
     return [line for path in (folder / ".agentnb" / "runs").glob("*.jsonl") for line in path.read_text("utf-8").splitlines()]
 
 
-def test_a_failed_workflow_says_how_to_begin_at_the_step_and_that_works(kernel: Any) -> None:
+def test_failed_workflow_names_a_rerun_command_that_works(kernel: Any) -> None:
     kernel.run("calls.clear()")
     cell = kernel.run(f"%%workflow -t fetch flaky -o tides --prompt 'Tides' --approve never\n{FLAKY}")
     assert cell.status == "error" and "the server is down" in cell.error
@@ -126,7 +126,7 @@ def test_a_failed_workflow_says_how_to_begin_at_the_step_and_that_works(kernel: 
     again = kernel.run(f"%%workflow -t fetch flaky -o tides --rerun-from server\n{FLAKY}")
     assert again.status == "ok" and again.shown.startswith("Done"), again.error
     assert kernel.value("calls, tides.prompt, tides.text") == "(['brest', 'mended'], 'Tides', 'it answered')"
-    assert kernel.value("tides.settings['approve']") == "never", "the mode of the run whose outputs it takes"
+    assert kernel.value("tides.settings['approve']") == "never", "the mode of the run with the earlier outputs"
 
 
 FREE_TEXT = """
@@ -138,7 +138,7 @@ workflow:
 """
 
 
-def test_a_cell_warns_before_it_runs_refuses_with_strict_and_runs_nothing_with_dry(kernel: Any) -> None:
+def test_cell_warns_refuses_with_strict_and_dry_runs_nothing(kernel: Any) -> None:
     kernel.run("calls.clear()")
     warned = kernel.run(f"%%workflow -t fetch -o warned\n{FREE_TEXT}")
     assert warned.status == "ok" and "W_UNDECLARED_PATH" in warned.printed and "Using" not in warned.printed
@@ -149,7 +149,7 @@ def test_a_cell_warns_before_it_runs_refuses_with_strict_and_runs_nothing_with_d
     assert kernel.value("calls, [name in globals() for name in ('warned', 'strict', 'dry')]") == "(['a'], [True, False, False])"
 
 
-def test_agent_file_of_another_program_runs_its_root_agent_in_a_cell(kernel: Any) -> None:
+def test_agent_file_of_another_program_runs_its_root_agent(kernel: Any) -> None:
     text = "version: '4'\nagents:\n  root: {replies: [High water.], welcome_message: Hello}\n"
     cell = kernel.run(f"%%workflow --prompt 'Which tide?'\n{text}")
     assert cell.status == "ok", cell.error
@@ -157,7 +157,7 @@ def test_agent_file_of_another_program_runs_its_root_agent_in_a_cell(kernel: Any
     assert kernel.value("run.text") == "High water."
 
 
-def test_agents_are_variables_unless_the_file_has_one_of_that_name(kernel: Any) -> None:
+def test_notebook_agents_are_used_unless_the_file_defines_them(kernel: Any) -> None:
     model = "__import__('agentnb').models.ScriptedModel(['Of the notebook.'] * 2)"
     kernel.run(f"import agentnb\nwriter = agentnb.Agent({model})\nhelper = agentnb.Agent({model})")
     steps = "workflow: [{id: w, type: agent, name: writer}, {id: h, type: agent, name: helper}]"
@@ -171,7 +171,7 @@ def test_agents_are_variables_unless_the_file_has_one_of_that_name(kernel: Any) 
     assert told.status == "ok" and "Using simulated:disciplined" in told.printed
 
 
-def test_what_a_cell_expects_may_be_about_its_steps(kernel: Any) -> None:
+def test_expectations_of_a_cell_may_use_its_steps(kernel: Any) -> None:
     table = "workflow: [{id: table, type: tool, name: fetch, args: {station: a}}]"
     held = kernel.run(f'%%workflow -t fetch -o held --expect "steps.table.attempts == 1"\n{table}')
     assert held.status == "ok" and "✓ steps.table.attempts == 1" in held.shown
@@ -192,13 +192,13 @@ def test_what_a_cell_expects_may_be_about_its_steps(kernel: Any) -> None:
     assert kernel.value("calls, 'refused' in globals()") == "(['a'], False)"
 
 
-def test_a_list_of_runs_counts_the_steps_of_a_workflow(kernel: Any) -> None:
+def test_run_list_counts_the_steps_of_a_workflow(kernel: Any) -> None:
     kernel.run("%%workflow -t fetch -o listed\nworkflow: [{type: tool, name: fetch, args: {station: a}}]")
     listed = kernel.value("__import__('agentnb').load_traces('.agentnb/runs')")
     assert "1 step" in listed and "0 rounds" not in listed
 
 
-def test_a_step_to_begin_at_needs_a_run_that_had_the_earlier_ones(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_rerun_from_a_step_requires_earlier_outputs(kernel: Any, subtests: pytest.Subtests) -> None:
     kernel.run("nothing = 3")
     for options, words in {
         "-o nothing --rerun-from server": "the variable nothing holds no run of a workflow",
@@ -242,7 +242,7 @@ def cut_off():
 """
 
 
-def test_what_defaults_were_changed_holds_for_workflows_and_after_a_recovery(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_changed_defaults_apply_to_workflows_and_after_recovery(kernel: Any, subtests: pytest.Subtests) -> None:
     assert kernel.run(SETTINGS).status == "ok"
     limits = "budget=0.5 max-seconds=600 max-rounds=9 max-tokens=5000000 on-limit=final_answer unpriced=yes"
     changed = f"{limits} model=simulated:disciplined guidance=off policy=minimal instructions=no history=full"
@@ -252,17 +252,17 @@ def test_what_defaults_were_changed_holds_for_workflows_and_after_a_recovery(ker
     with subtests.test("the whole run"):
         assert kernel.value("run.settings['budget'], run.settings['max_seconds']") == "(0.5, 600.0)"
     with subtests.test("its agents"):
-        found = [ast.literal_eval(kernel.value(f"of({path!r}, run)")) for path in ("a", "own", "inner/b")]
-        assert [one.pop("max_rounds") for one in found] == [9, 7, 9]
-        assert [one.pop("guidance") for one in found] == ["off", "matrix", "off"]
-        assert found[0] == found[1] == found[2], found
-        assert found[0] == {
+        step_settings = [ast.literal_eval(kernel.value(f"of({path!r}, run)")) for path in ("a", "own", "inner/b")]
+        assert [settings.pop("max_rounds") for settings in step_settings] == [9, 7, 9]
+        assert [settings.pop("guidance") for settings in step_settings] == ["off", "matrix", "off"]
+        assert step_settings[0] == step_settings[1] == step_settings[2], step_settings
+        assert step_settings[0] == {
             "max_tokens": 5_000_000,
             "unpriced": True,
             "on_limit": "final_answer",
             "policy": "minimal",
             "model": "simulated:disciplined",
-            "history": found[0]["history"],
+            "history": step_settings[0]["history"],
         }
     with subtests.test("options and the file come first"):
         kernel.run(f"%%workflow --prompt Work --budget 0.25\nlimits: {{max_seconds: 60}}\n{DECLARED}")
@@ -281,14 +281,14 @@ def test_what_defaults_were_changed_holds_for_workflows_and_after_a_recovery(ker
         assert kernel.value("sorted(run.settings)") == "['inputs', 'model', 'workflow']"
 
 
-def test_a_workflow_in_the_background_names_its_open_steps_and_is_stopped(kernel: Any) -> None:
+def test_background_workflow_names_its_open_steps_and_can_be_stopped(kernel: Any) -> None:
     steps = ("{id: sleep, type: tool, name: nap, args: {seconds: 0.5}}", "{id: more, type: tool, name: add, args: {a: 1}}")
     text = f"workflow: [{', '.join(steps)}]"
     assert kernel.run(f"%%workflow -t nap add -o slow --background\n{text}").status == "ok"
     latest = time.monotonic() + PATIENCE
-    while "sleep  tool nap  running" not in (told := kernel.run("%agent status").printed):
-        assert time.monotonic() < latest, told
-    assert "○ more  tool add" in told
+    while "sleep  tool nap  running" not in (printed := kernel.run("%agent status").printed):
+        assert time.monotonic() < latest, printed
+    assert "○ more  tool add" in printed
     assert "is a workflow, which reads no messages" in kernel.run("%agent say Hurry").error
     stopped = kernel.run("%agent stop").printed
     assert "is stopped. Continue with %%workflow --rerun-from sleep" in stopped
@@ -299,9 +299,7 @@ def test_a_workflow_in_the_background_names_its_open_steps_and_is_stopped(kernel
     assert "is stopped. To begin it again, run its cell again" in kernel.run("%agent stop").printed
 
 
-def test_a_cell_takes_its_inputs_from_a_variable_json_or_a_file_and_gives_the_result_it_names(
-    kernel: Any, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_workflow_inputs_come_from_variable_json_or_file(kernel: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     cell = (
         "inputs: {station: brest, tide: low}\noutput: first\nworkflow:\n"
         '  - {id: first, type: tool, name: fetch, args: {station: "{{ $inputs.station }}, {{ $inputs.tide }}"}}\n'
@@ -309,7 +307,7 @@ def test_a_cell_takes_its_inputs_from_a_variable_json_or_a_file_and_gives_the_re
     )
     (tmp_path / "inputs.yaml").write_text("station: vigo\n")
     kernel.run(f"where = {{'station': 'faro'}}; many = ['faro']; folder = {str(tmp_path)!r}")
-    for given, told in {
+    for argument, expected in {
         "": "table of brest, low",
         "-i where": "table of faro, low",
         """-i '{"station": "oban", "tide": "high"}'""": "table of oban, high",
@@ -317,25 +315,25 @@ def test_a_cell_takes_its_inputs_from_a_variable_json_or_a_file_and_gives_the_re
         f"--inputs {tmp_path / 'inputs.yaml'}": "table of vigo, low",
         "--inputs {folder}/inputs.yaml": "table of vigo, low",
     }.items():
-        with subtests.test(given):
-            done = kernel.run(f"%%workflow -t fetch {given}\n{cell}")
+        with subtests.test(argument):
+            done = kernel.run(f"%%workflow -t fetch {argument}\n{cell}")
             assert done.status == "ok", done.error
-            assert kernel.value("run.text, run.steps['second']['output']") == repr((told, "table of cork"))
-    for given, told in {
+            assert kernel.value("run.text, run.steps['second']['output']") == repr((expected, "table of cork"))
+    for argument, expected in {
         "-i wher": "There is no variable 'wher'. Did you mean where?",
         "-i many": "The variable many holds no dict of names",
         """-i '{"station"}'""": "-i is not JSON",
         """-i '{"tide":5,"n":"$where"}'""": "The workflow has no input n",
         """-i '{"tid": 1}'""": "The workflow has no input tid. Did you mean tide?",
     }.items():
-        with subtests.test(given):
-            assert told in kernel.run(f"%%workflow -t fetch {given}\n{cell}").error
+        with subtests.test(argument):
+            assert expected in kernel.run(f"%%workflow -t fetch {argument}\n{cell}").error
     tasks = "stage: {main: {one: {action: fetch, input: {station: '${query}'}}}}\n"
     assert kernel.run(f"""%%workflow -t fetch -i '{{"query": "oban"}}'\n{tasks}""").status == "ok"
     assert kernel.value("run.prompt, run.text") == "('oban', 'table of oban')"
 
 
-def test_a_wrong_option_and_an_empty_cell_are_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_invalid_option_and_empty_cell_are_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell, words in {
         "%%workflow --approve writes\nworkflow: []": "must be one of auto, ask, never, read_only, got 'writes'",
         "%%workflow\n": "This cell has no workflow. Write it in YAML below the %%workflow line",

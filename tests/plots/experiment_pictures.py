@@ -1,4 +1,4 @@
-"""The figures of the pictures of an experiment in docs/plots.md, for `plot_pictures`."""
+"""The figures of experiments in docs/plots.md, for `plot_pictures`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VARIANTS = {"off": "off", "matrix": "matrix", "off, 12 rounds": {"guidance": "of
 
 @cache
 def compared_variants() -> Results:
-    """Results of an experiment with a simulated model that loops: 30 tasks, three variants, three repeats."""
+    """Run an experiment with a looping simulated model: 30 tasks, three variants, three repeats."""
     tasks = [{"id": f"t-{number:02}", "prompt": LINES.format(number)} for number in range(30)]
     models, agent = ["simulated:looping?heed=0.5&price=3/15"], {"tools": [check_line]}
     return Experiment(tasks, VARIANTS, models, 3, primary="no_loops", agent=agent, seeds="independent", folder=False).run_sync(
@@ -30,7 +30,7 @@ def compared_variants() -> Results:
 
 
 def figures_of_experiments() -> Iterator[tuple[str, Any]]:
-    """The figure of each picture of an experiment."""
+    """Return the figure of each picture of an experiment."""
     results = compared_variants()
     comparisons = compare(results)
     yield "differences", plots.differences(comparisons)

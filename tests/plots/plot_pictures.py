@@ -1,6 +1,6 @@
 """Makes the pictures of docs/plots.md: ``make pictures``, or python tests/plots/plot_pictures.py docs/images/plots.
 
-Look at them before they are kept. One run is told event by event, with times of its own; the others are of the simulated model.
+Look at the pictures before you commit them. One run is built from timed events; the others use the simulated model.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COLOURS = 96
 
 
 class Timed(RunBuilder):
-    """Adds events at times of its own."""
+    """Adds events at given times."""
 
     def __init__(self, **opening: Any) -> None:
         super().__init__(**opening)
@@ -50,12 +50,12 @@ class Timed(RunBuilder):
         return self
 
     def asks(self, seconds: float, usage: Usage, *calls: ToolCall, text: str = "Next.") -> None:
-        """The model has thought for so long, and makes these calls."""
+        """Let the model think this long and make these calls."""
         reply = Message("assistant", (Text(text), *calls))
         self.after(seconds).add(e.ModelReplied, message=reply, usage=usage, seconds=seconds)
 
     def runs(self, seconds: float, call: ToolCall, **how: Any) -> None:
-        """A tool has run for so long."""
+        """Let a tool run this long."""
         started, *changed, (ended, fields) = answered(call, **how)
         self.extend(started).after(seconds).extend(*changed, (ended, {**fields, "seconds": seconds}))
 
@@ -68,7 +68,7 @@ class Timed(RunBuilder):
 
 @cache
 def told() -> Run:
-    """A run of nine rounds on penguins: a plan, a retry, a failed tool, a question, a compaction and an answer."""
+    """Build a run of nine rounds on penguins: a plan, a retry, a failed tool, a question, a compaction and an answer."""
     history = {"share": 0.8, "window": 24_000}
     run = Timed(model="anthropic:claude-sonnet-4-5", run_id="20260101-090000-7e60a1c4", settings={"history": history})
     run.after(2.4).add(w.ModelCalled, operation="planner", usage=Usage(2_100, 420, cost=0.0126), seconds=2.4)
@@ -134,7 +134,7 @@ def _work(
     *,
     failed: bool = False,
 ) -> None:
-    """A round in which the model marks its todos and calls a tool."""
+    """Add a round that marks todos and calls a tool."""
     assert run.round_count == index
     update = called("todo_operations", f"u{index}")
     run.begins()
@@ -172,7 +172,7 @@ PERSONAS = ("forgetful", "chatty", "looping", "planner", "early-stopper", "mixed
 
 @cache
 def simulated() -> tuple[Run, ...]:
-    """Runs of all personas with faults: each with a plan that can be done, and with one that cannot."""
+    """Run all personas with faults: each with an achievable plan and with an impossible one."""
     found = []
     for persona in PERSONAS:
         for seed, prompt in enumerate((PROMPT, PROMPT.replace("weight", "sex"))):
@@ -182,7 +182,7 @@ def simulated() -> tuple[Run, ...]:
 
 
 def figures() -> Iterator[tuple[str, Any]]:
-    """The figure of each picture, by the name of its plot."""
+    """Return the figure of each picture, by plot name."""
     for name in ("timeline", "todos", "tokens", "cost", "tools"):
         yield name, getattr(plots, name)(told())
     for name in ("guidance", "ends"):
@@ -199,7 +199,7 @@ def figures() -> Iterator[tuple[str, Any]]:
 
 
 def assessed() -> list[Run]:
-    """Runs of which some have a reward, some an expectation or a label, and one nothing."""
+    """Return runs with a reward, an expectation, a label, or no outcome."""
     rewards = [Assessment(outcome, "trace", "reward", score) for outcome, score in REWARDS]
     expected = [Assessment("passed", "expectation", "loops == 0")] * 3
     found = []
@@ -216,7 +216,7 @@ REWARDS: list[tuple[Outcome, float]] = [*[("failed", 0.0)] * 5, *[("passed", 1.0
 
 
 def repeating() -> Run:
-    """A run that works, repeats two calls in turn, edits and tests, and repeats one call."""
+    """Return a run that works, alternates two calls, edits and tests, and repeats one call."""
     run = RunBuilder()
     for name, text in [(f"read_{number}", str(number) * 40) for number in range(4)]:
         run.round(called(name), text=text)

@@ -1,4 +1,4 @@
-"""Runs in which everything happens that a plot draws, and what a figure shows of them."""
+"""Runs with everything that plots draw, and the contents of figures."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ TIMED = (e.ModelReplied, e.ToolFinished, e.RoundFinished, e.RunFinished, e.Conte
 
 
 class Told(RunBuilder):
-    """A run whose events are one second apart, told in steps that take time."""
+    """A run whose events are one second apart, built in steps that take time."""
 
     def replied(self, *calls: ToolCall, usage: Usage = UNKNOWN) -> None:
         self.add(e.ModelReplied, message=Message("assistant", (Text("Well."), *calls)), usage=usage, seconds=1.0)
 
     def passes(self, seconds: int) -> None:
-        """Time passes."""
+        """Let time pass."""
         for _ in range(seconds):
             self.add(e.Warned, message="It takes its time")
 
     def worked(self, index: int, *calls: ToolCall, usage: Usage = UNKNOWN, **how: Any) -> None:
-        """A whole round."""
+        """Add a whole round."""
         self.extend(*begun(index))
         self.replied(*calls, usage=usage)
         for call in calls:
@@ -43,7 +43,7 @@ class Told(RunBuilder):
 
 
 def eventful() -> Run:
-    """Six rounds with a side call, a failed tool, a retry, a question, a pause, a message, a compaction, a block and a loop."""
+    """Build six rounds with a side call, failed tool, retry, question, pause, message, compaction, block and loop."""
     told = Told(
         model="anthropic:m", run_id="20260101-ab12cd34", settings={"history": HISTORY}, todos=todos_of(*["not-started"] * 3)
     )
@@ -76,33 +76,33 @@ def eventful() -> Run:
 
 
 def without_times(run: Run) -> Run:
-    """The same run, as a trace without any time."""
+    """Return the same run as a trace without times."""
     return Run.from_events(
         [replace(event, at=None, **({"seconds": None} if isinstance(event, TIMED) else {})) for event in run.events]
     )
 
 
 def guided(run_id: str = "r-1") -> Run:
-    """Guidance of three cells and two levels, of which some was followed, some ignored and some not judged."""
-    told = RunBuilder(run_id=run_id)
+    """Build guidance of three cells and two levels: followed, ignored and not judged."""
+    builder = RunBuilder(run_id=run_id)
     ask, again = guidance_of("tools", asks=("called",)), guidance_of("intervention", level=2, asks=("called",))
-    told.round(called("look"), guidance=[ask]).round(called("look"), guidance=[ask]).round("No.", guidance=[ask, again])
-    told.round(called("look"), guidance=[again, guidance_of("todo_list", "1. One")])
-    return told.add(e.RunFinished, status="completed", stop_reason="natural").run
+    builder.round(called("look"), guidance=[ask]).round(called("look"), guidance=[ask]).round("No.", guidance=[ask, again])
+    builder.round(called("look"), guidance=[again, guidance_of("todo_list", "1. One")])
+    return builder.add(e.RunFinished, status="completed", stop_reason="natural").run
 
 
 def words(figure: Figure) -> list[str]:
-    """All texts of the figure, line by line."""
+    """Return all texts of the figure, line by line."""
     shown = [found.get_text() for found in figure.findobj(Words) if found.get_visible()]
     return [line for text in shown for line in text.splitlines() if line]
 
 
 def widths(figure: Figure, label: str, panel: int = 0) -> list[float]:
-    """The widths of the horizontal bars with this label, from the top."""
+    """Return the widths of the horizontal bars with this label, from the top."""
     bars = [bar for found in figure.axes[panel].containers if found.get_label() == label for bar in found]
     return [bar.get_width() for bar in sorted(bars, key=lambda bar: bar.get_y())]
 
 
 def names(figure: Figure) -> list[str]:
-    """The names of the bars or lanes."""
+    """Return the names of the bars or lanes."""
     return [found.get_text() for found in figure.axes[0].get_yticklabels()]

@@ -1,4 +1,4 @@
-"""Plots of what detectors found."""
+"""Plots of detections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_detections_have_a_lane_for_each_rule_of_each_preset() -> None:
     assert bars == [(1.5, 5), (1.5, 5)]  # rounds 2 to 6
 
 
-def test_a_detector_of_ones_own_is_drawn_as_the_presets_are() -> None:
+def test_own_detector_is_drawn_as_the_presets_are() -> None:
     @detector(family="mine", severity="block")
     def third(run: Run) -> str | None:
         return "The third round" if len(run.rounds) == 3 else None
@@ -35,7 +35,7 @@ def test_a_detector_of_ones_own_is_drawn_as_the_presets_are() -> None:
     assert "n = 2 runs: 1 with a loop by third, 0 completed without, 1 censored" in words(curve)
 
 
-def test_the_map_compares_each_round_with_each_other() -> None:
+def test_map_compares_each_round_with_each_other() -> None:
     figure = plots.similarity(told("r", "ABAB"))
     (image,) = figure.axes[0].images
     table = image.get_array()
@@ -43,7 +43,7 @@ def test_the_map_compares_each_round_with_each_other() -> None:
     assert "n = 4 rounds" in " ".join(words(figure))
 
 
-def test_a_long_run_is_drawn_with_some_of_its_rounds() -> None:
+def test_long_run_is_drawn_with_some_of_its_rounds() -> None:
     story = Calls()
     for number in range(301):
         story.call("look", str(number))
@@ -51,7 +51,7 @@ def test_a_long_run_is_drawn_with_some_of_its_rounds() -> None:
     assert figure.axes[0].images[0].get_array().shape == (151, 151) and "Every 2. round is drawn." in words(figure)
 
 
-def test_completed_runs_have_no_loop_and_those_cut_short_are_censored() -> None:
+def test_completed_runs_have_no_loop_and_interrupted_are_censored() -> None:
     ended = []
     for letters, status, reason in (
         ("AAA", "completed", "natural"),
@@ -67,7 +67,7 @@ def test_completed_runs_have_no_loop_and_those_cut_short_are_censored() -> None:
     assert [*curve.get_ydata()] == [0, 0.25, 0.25] and ([*marks.get_xdata()], [*marks.get_ydata()]) == ([3, 4], [0.25, 0.25])
 
 
-def test_a_sweep_draws_precision_recall_and_f1_with_the_number_of_runs() -> None:
+def test_sweep_draws_precision_recall_and_f1_with_run_counts() -> None:
     runs = [told("a", "AAAA"), told("b", "ABCD"), told("c", "AABB")]
     table = sweep(runs, [1, 0, 0], blocks.RepeatedCall, times=[2, 3, 4])
     figure = plots.sweep(table)
@@ -78,14 +78,16 @@ def test_a_sweep_draws_precision_recall_and_f1_with_the_number_of_runs() -> None
         plots.sweep(runs)  # type: ignore[arg-type]
 
 
-def test_a_survey_draws_the_shares_and_rounds_of_each_variant_with_intervals_and_the_number_of_runs() -> None:
+def test_survey_draws_shares_and_rounds_per_variant_with_intervals() -> None:
     runs = [told("a", "AAAAAA"), told("b", "ABCDEF"), told("c", "AABBCC")]
     table = survey(runs, policy=["matrix"], detect=[None, "default", "smolagents"], failed={"a": True, "b": False, "c": False})
     figure = plots.survey(table)
     assert names(figure) == [f"detect {name}" for name in ("its own", "default", "smolagents")]
     shares, rounds = figure.axes
     assert [line.get_xdata()[0] for line in shares.lines] == [*table["caught_share"], *table["disturbed_share"]]
-    drawn = sorted((one.get_segments()[0][0][0], one.get_segments()[0][1][0]) for one in shares.collections)
+    drawn = sorted(
+        (collection.get_segments()[0][0][0], collection.get_segments()[0][1][0]) for collection in shares.collections
+    )
     lows, highs = ([*table[f"caught_share_{end}"], *table[f"disturbed_share_{end}"]] for end in ("low", "high"))
     assert drawn == sorted(zip(lows, highs, strict=True))
     assert [line.get_xdata()[0] for line in rounds.lines] == [*table["rounds_saved_mean"], *table["rounds_cut_mean"]]
@@ -94,10 +96,10 @@ def test_a_survey_draws_the_shares_and_rounds_of_each_variant_with_intervals_and
         plots.survey(runs)  # type: ignore[arg-type]
 
 
-def test_a_survey_of_one_run_or_of_many_variants_is_drawn_too() -> None:
+def test_survey_of_one_run_or_many_variants_is_drawn() -> None:
     run = told("a", "AB")
     (shares, _) = plots.survey(survey([run], failed={"a": False})).axes
-    assert len(shares.lines) == 1, "of failed runs there are none"
+    assert len(shares.lines) == 1, "there are no failed runs"
     figure = plots.survey(survey([run], limits=[{"max_rounds": most} for most in range(1, 18)], failed={"a": True}))
     assert len(names(figure)) == 15 and "2 more variants are not drawn." in words(figure)
     assert "The table has no rows." in words(plots.survey(survey([run], failed={"a": True}).head(0)))

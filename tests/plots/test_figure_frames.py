@@ -1,4 +1,4 @@
-"""What all plots have in common: where runs come from, the frame around the axes, and texts that nobody can trust."""
+"""Properties of all plots: accepted runs, the frame around the axes, and untrusted texts."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ HOSTILE = (
     "_hidden",
     " ",
 )
-"""Names that a foreign trace may give to its tools, models and cells."""
+"""Possible names of tools, models and cells in a foreign trace."""
 
 
 def hostile() -> Run:
-    """A run in which everything that has a name has one of these."""
-    told = RunBuilder(run_id="$\\alpha$", model="$\\beta$\x1b[0m")
+    """Return a run that uses this name for everything that has one."""
+    builder = RunBuilder(run_id="$\\alpha$", model="$\\beta$\x1b[0m")
     for index, name in enumerate(HOSTILE):
-        told.add(e.RoundStarted, index=index, reason="prompt").add(e.GuidanceGiven, guidance=guidance_of(name))
+        builder.add(e.RoundStarted, index=index, reason="prompt").add(e.GuidanceGiven, guidance=guidance_of(name))
         call = called(name, f"c{index}")
-        told.add(e.ModelReplied, message=Message("assistant", (Text("x"), call)), usage=Usage(10, 1))
-        told.add(e.ToolStarted, call=call).add(e.TodosChanged, todos=(todo(1, title=name),), by="outside")
-        told.add(e.RoundFinished, index=index, status="success")
-    return told.run
+        builder.add(e.ModelReplied, message=Message("assistant", (Text("x"), call)), usage=Usage(10, 1))
+        builder.add(e.ToolStarted, call=call).add(e.TodosChanged, todos=(todo(1, title=name),), by="outside")
+        builder.add(e.RoundFinished, index=index, status="success")
+    return builder.run
 
 
 def png(figure: Figure) -> bytes:
@@ -71,7 +71,7 @@ def test_hostile_names_are_drawn_as_text_without_a_warning(subtests: pytest.Subt
     assert max(map(len, lanes)) <= 26
 
 
-def test_each_plot_of_nothing_says_so_in_words(subtests: pytest.Subtests) -> None:
+def test_plot_of_nothing_says_so_in_words(subtests: pytest.Subtests) -> None:
     begun = RunBuilder().run
     said = {
         "cost": "No model was called.",
@@ -96,7 +96,7 @@ def test_each_plot_of_nothing_says_so_in_words(subtests: pytest.Subtests) -> Non
     assert "Neither tokens nor cost are recorded." in words(plots.cost(reply))
 
 
-def test_plots_take_what_tables_take(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_plots_accept_what_tables_accept(tmp_path: Path, snapshot: Snapshot) -> None:
     for number in range(2):
         save_trace(guided(f"r-{number}"), tmp_path / f"r-{number}.jsonl")
     about = "n = 2 runs: 12 pieces of guidance"
@@ -107,7 +107,7 @@ def test_plots_take_what_tables_take(tmp_path: Path, snapshot: Snapshot) -> None
         plots.timeline(tmp_path)
 
 
-def test_nothing_is_cut_off_or_drawn_over_another_text(subtests: pytest.Subtests) -> None:
+def test_figures_are_whole_without_overlapping_texts(subtests: pytest.Subtests) -> None:
     run = eventful()
     for name in sorted({*plots.__all__} - plots.OF_A_TABLE - plots.OF_EXPERIMENTS):
         with subtests.test(name):
@@ -123,8 +123,8 @@ def test_nothing_is_cut_off_or_drawn_over_another_text(subtests: pytest.Subtests
                 assert not any(box.overlaps(other) for other in boxes[place + 1 :])
 
 
-def test_a_figure_that_is_cropped_keeps_title_legend_and_notes() -> None:
-    """As the inline backend does it."""
+def test_cropped_figure_keeps_title_legend_and_notes() -> None:
+    """Render as the inline backend does."""
     figure = plots.tokens(eventful())
     figure.draw_without_rendering()
     kept = figure.get_tightbbox().bounds
@@ -140,10 +140,10 @@ def test_colour_is_never_the_only_sign() -> None:
         for patch in (patch for found in figure.legends for patch in found.get_patches()):
             legend[patch.get_label()] = (patch.get_hatch(), patch.get_facecolor())
     plain = [label for label, (hatch, _) in legend.items() if not hatch]
-    assert sorted(plain) == ["followed", "model", "succeeded", "tool"], "one, or one of other lanes, in each plot"
+    assert sorted(plain) == ["followed", "model", "succeeded", "tool"], "one plain label per plot or lane"
 
 
-def test_the_background_is_opaque_and_the_persons_style_changes_nothing() -> None:
+def test_background_is_opaque_and_user_style_changes_nothing() -> None:
     import matplotlib as mpl
     from matplotlib import style
 
@@ -159,7 +159,7 @@ def test_the_background_is_opaque_and_the_persons_style_changes_nothing() -> Non
     assert int.from_bytes(data[16:20], "big") == 1_400
 
 
-def test_a_figure_describes_itself_and_survives_pickling(snapshot: Snapshot) -> None:
+def test_figure_describes_itself_and_survives_pickling(snapshot: Snapshot) -> None:
     figure = plots.todos(eventful())
     assert isinstance(figure, Figure)
     assert repr(figure) == snapshot
@@ -167,7 +167,7 @@ def test_a_figure_describes_itself_and_survives_pickling(snapshot: Snapshot) -> 
     assert repr(again) == repr(figure) and png(again) == png(figure)
 
 
-def test_what_cannot_be_drawn_has_a_placeholder() -> None:
+def test_undrawable_data_has_a_placeholder() -> None:
     assert clean("half \ud83d, \u202eright to left, 日, \x1b[0m, ✓") == "half �, �right to left, �, �[0m, ✓"
 
 
@@ -201,7 +201,7 @@ print(json.dumps([loaded, told, "matplotlib.pyplot" in sys.modules]))
 """
 
 
-def test_matplotlib_is_loaded_by_the_first_plot_only_and_pyplot_never(tmp_path: Path) -> None:
+def test_matplotlib_loads_with_the_first_plot_and_pyplot_never(tmp_path: Path) -> None:
     path = tmp_path / "plot.svg"
     command = [sys.executable, "-W", "error", "-c", WITHOUT, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

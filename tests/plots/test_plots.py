@@ -1,4 +1,4 @@
-"""What each plot draws of runs, and how it says what is not known."""
+"""Contents of each plot of runs, and its notes on unknown values."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def run() -> Run:
 
 
 def used(run_id: str, *usages: Usage, **opening: object) -> Run:
-    """A run whose rounds used this."""
-    told = RunBuilder(run_id=run_id, **opening)
+    """Build a run with this usage by round."""
+    builder = RunBuilder(run_id=run_id, **opening)
     for index, usage in enumerate(usages):
-        told.add(e.RoundStarted, index=index, reason="prompt")
-        told.add(e.ModelReplied, message=Message("assistant", (Text("Well."),)), usage=usage)
-        told.add(e.RoundFinished, index=index, status="success")
-    return told.run
+        builder.add(e.RoundStarted, index=index, reason="prompt")
+        builder.add(e.ModelReplied, message=Message("assistant", (Text("Well."),)), usage=usage)
+        builder.add(e.RoundFinished, index=index, status="success")
+    return builder.run
 
 
 # The timeline
 
 
-def test_the_timeline_has_a_lane_for_the_model_each_tool_and_each_kind_of_wait(run: Run) -> None:
+def test_timeline_has_lanes_for_model_tools_and_waits(run: Run) -> None:
     figure = plots.timeline(run)
     waits = ["waiting for you", "paused by you", "message from you", "loop found"]
     first = ["model", "side call of a model", "compaction", "wait to retry"]
@@ -49,14 +49,14 @@ def test_the_timeline_has_a_lane_for_the_model_each_tool_and_each_kind_of_wait(r
     assert {"1", "3", "6", "round"} <= set(said)
 
 
-def test_the_timeline_says_where_no_times_are_recorded(run: Run) -> None:
+def test_timeline_marks_missing_times(run: Run) -> None:
     figure = plots.timeline(without_times(run))
     assert "No times recorded: rounds in order, each drawn equally wide" in words(figure)
     assert figure.axes[0].get_xlabel() == "round" and list(figure.axes[0].get_xticks()) == [1, 2, 3, 4, 5, 6]
     assert not any("seconds" in text for text in words(figure))
 
 
-def test_the_less_called_of_many_tools_share_a_lane() -> None:
+def test_rarely_called_tools_share_a_lane() -> None:
     told = RunBuilder().round(*[called(f"t{number}") for number in range(20)], called("t3"))
     found = names(plots.timeline(told.run))
     assert len(found) == 16 and found[0] == "model" and found[-1] == "and 6 others" and "t3" in found
@@ -65,7 +65,7 @@ def test_the_less_called_of_many_tools_share_a_lane() -> None:
 # Guidance
 
 
-def test_guidance_is_drawn_by_cell_and_level_with_what_was_followed_of_what_was_judged() -> None:
+def test_guidance_is_drawn_by_cell_and_level_with_followed_shares() -> None:
     figure = plots.guidance([guided(), guided("r-2")])
     assert names(figure) == ["tools, level 1", "intervention, level 2", "todo_list, level 1"]
     assert (widths(figure, "followed"), widths(figure, "ignored"), widths(figure, "not judged")) == ([4, 2], [2, 2], [2])
@@ -76,7 +76,7 @@ def test_guidance_is_drawn_by_cell_and_level_with_what_was_followed_of_what_was_
 # Todos
 
 
-def test_open_todos_are_steps_by_round_and_each_change_says_who_made_it(run: Run) -> None:
+def test_open_todos_are_steps_and_changes_name_their_author(run: Run) -> None:
     axes = plots.todos(run).axes[0]
     lines = {line.get_label(): line for line in axes.lines}
     assert list(lines["open todos"].get_xdata()) == [0, 1, 2, 3, 4, 5, 6]
@@ -88,14 +88,14 @@ def test_open_todos_are_steps_by_round_and_each_change_says_who_made_it(run: Run
     assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["start", "1"]
 
 
-def test_a_round_with_a_todo_violation_is_marked() -> None:
+def test_round_with_a_todo_violation_is_marked() -> None:
     told = RunBuilder().round(called("todo_operations"), after=(todo(1, "not-started"),)).round(called("work"))
     figure = plots.todos(told.run)
     broken = [line for line in figure.axes[0].lines if line.get_label() == "todo violation"]
     assert [list(line.get_xdata()) for line in broken] == [[2]]
 
 
-def test_several_runs_have_a_line_each_and_those_without_todos_are_counted() -> None:
+def test_runs_have_lines_and_those_without_todos_are_counted() -> None:
     first = RunBuilder(run_id="r-1").round(called("a"), after=todos_of("completed", "in-progress")).run
     second = RunBuilder(run_id="r-2").round("x").round(called("a"), after=todos_of("in-progress")).run
     figure = plots.todos([first, second, RunBuilder(run_id="r-3").round("x").run])
@@ -115,7 +115,7 @@ def test_many_runs_are_drawn_behind_their_median() -> None:
 # Cost
 
 
-def test_cost_and_tokens_are_drawn_by_operation_and_what_is_not_known_is_at_least(run: Run) -> None:
+def test_cost_and_tokens_are_drawn_by_operation_with_lower_bounds(run: Run) -> None:
     figure = plots.cost(run)
     assert names(figure) == ["compaction", "chat", "planner"]
     assert widths(figure, "US dollars") == pytest.approx([0.05, 0.04, 0.004])
@@ -127,7 +127,7 @@ def test_cost_and_tokens_are_drawn_by_operation_and_what_is_not_known_is_at_leas
     assert "1 of 8 calls without recorded tokens" in said
 
 
-def test_without_any_price_only_tokens_are_drawn_and_the_plot_says_so() -> None:
+def test_tokens_alone_are_drawn_without_prices_with_a_note() -> None:
     figure = plots.cost(used("r-1", Usage(100, 20), Usage(200, 30)))
     assert len(figure.axes) == 1 and figure.axes[0].get_xlabel() == "tokens"
     assert {"Tokens, by operation (no price is known)", "350"} <= set(words(figure))
@@ -136,7 +136,7 @@ def test_without_any_price_only_tokens_are_drawn_and_the_plot_says_so() -> None:
 # Tokens
 
 
-def test_tokens_are_stacked_by_round_against_the_window_and_compactions_are_marked(run: Run) -> None:
+def test_tokens_are_stacked_against_the_window_with_compactions_marked(run: Run) -> None:
     figure = plots.tokens(run)
     heights = {found.get_label(): [bar.get_height() for bar in found] for found in figure.axes[0].containers}
     assert heights["input from the cache"] == [0, 3_000, 7_000, 1_000, 0]
@@ -150,7 +150,7 @@ def test_tokens_are_stacked_by_round_against_the_window_and_compactions_are_mark
     assert "Not recorded: the tokens of 1 round" in words(figure)
 
 
-def test_a_window_far_above_the_tokens_is_a_note_and_an_unknown_one_too(run: Run) -> None:
+def test_far_or_unknown_window_is_a_note(run: Run) -> None:
     assert "Context window: 1,000,000 tokens, of which the largest round fills 0.9%" in words(
         plots.tokens(run, window=1_000_000)
     )
@@ -158,7 +158,7 @@ def test_a_window_far_above_the_tokens_is_a_note_and_an_unknown_one_too(run: Run
     assert "The model's context window is not known: plots.tokens(run, window=...) draws it" in words(figure)
 
 
-def test_the_window_is_that_of_the_settings_or_of_the_price_table(subtests: pytest.Subtests) -> None:
+def test_window_comes_from_settings_or_the_price_table(subtests: pytest.Subtests) -> None:
     known = {"anthropic:claude-sonnet-4-5": 200_000, "gpt-4o": 128_000, "openai:gpt-4o?url=http://localhost:1/v1": None}
     for model, window in {**known, "simulated:disciplined": None, "ollama:a:b": None}.items():
         with subtests.test(model):
@@ -168,21 +168,21 @@ def test_the_window_is_that_of_the_settings_or_of_the_price_table(subtests: pyte
     assert window_of(RunBuilder(settings={"history": "edited by hand"}).run) is None
 
 
-def test_of_a_reply_made_by_several_calls_the_last_request_counts() -> None:
+def test_last_request_of_a_multi_call_reply_counts() -> None:
     told = RunBuilder().add(e.RoundStarted, index=0, reason="prompt")
     reply = Message("assistant", (Text("Done."),))
     told.add(e.ModelReplied, message=reply, usage=Usage(900, 50), metadata={CONTEXT_TOKENS: 450})
     assert [(one.input, one.output) for one in round_tokens(told.run)] == [(400, 50)]
 
 
-def test_estimated_tokens_are_called_so() -> None:
+def test_estimated_tokens_are_labelled() -> None:
     assert any(text.startswith("Estimated") for text in words(plots.tokens(used("r-1", Usage(10, 1, estimated=True)))))
 
 
 # Tools and outcomes
 
 
-def test_tool_calls_are_drawn_by_tool_and_outcome_the_most_called_first(run: Run) -> None:
+def test_tool_calls_are_drawn_by_outcome_most_called_first(run: Run) -> None:
     figure = plots.tools(run)
     assert names(figure) == ["look", "fail", "ask_person"]
     assert (widths(figure, "succeeded"), widths(figure, "failed"), widths(figure, "not run")) == ([3, 1], [1], [1])
@@ -198,7 +198,7 @@ def test_runs_are_drawn_by_their_stop_reasons(run: Run) -> None:
     assert {"2 (50%)", "1 (25%)", "n = 4 runs"} <= set(words(figure))
 
 
-def test_runs_are_drawn_by_their_outcomes_and_unknown_ones_stand_apart(run: Run) -> None:
+def test_runs_are_drawn_by_outcome_with_unknown_apart(run: Run) -> None:
     def assessed(*given: Assessment) -> Run:
         builder = RunBuilder(run_id="r-2").round("x")
         for one in given:

@@ -1,4 +1,4 @@
-"""Every plot can be made of every run there can be: whole, cut off anywhere, or of an earlier version."""
+"""Every plot can be made of any run: whole, cut off anywhere, or of an earlier version."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ OLDER = Path(__file__).parents[1] / "store" / "older_logs"
 @pytest.mark.slow("runs random runs and draws each seven times")
 @examples(6)
 @given(plan=plans, share=st.floats(0, 1))
-def test_each_plot_is_made_of_a_random_run_cut_off_anywhere(plan: Plan, share: float) -> None:
+def test_each_plot_is_made_of_a_cut_random_run(plan: Plan, share: float) -> None:
     with TemporaryDirectory() as folder:
         whole = really_run(plan, Store(Path(folder)))[0]
     for run in (whole, Run.from_events(whole.events[: max(1, int(len(whole.events) * share))])):
         for name in sorted({*plots.__all__} - plots.OF_A_TABLE - plots.OF_EXPERIMENTS):
             assert getattr(plots, name)(run).axes
-        found = spans_of(run)
-        assert all(0 <= span.start <= span.end for span in found.spans)
-        assert all(start <= end for _, start, end in found.rounds)
+        spans = spans_of(run)
+        assert all(0 <= span.start <= span.end for span in spans.spans)
+        assert all(start <= end for _, start, end in spans.rounds)
 
 
 @pytest.mark.nightly("by day plots are drawn of random runs, and older logs are read by the store")

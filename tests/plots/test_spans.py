@@ -1,4 +1,4 @@
-"""When each part of a run took place."""
+"""Spans: start and end of each part of a run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.plots.drawing.plot_spans import FAILED, MODEL, OK, OPEN, SKIPPED, spans_of
 
 
-def test_each_part_has_its_lane_its_time_and_its_outcome() -> None:
-    found = spans_of(eventful())
+def test_span_has_its_lane_time_and_outcome() -> None:
+    spans = spans_of(eventful())
     parts = {}
-    for span in found.spans:
+    for span in spans.spans:
         parts.setdefault(span.lane, []).append((span.start, span.end, span.outcome))
     assert parts == {
         "side calls": [(0.0, 1.0, OK)],
@@ -34,35 +34,35 @@ def test_each_part_has_its_lane_its_time_and_its_outcome() -> None:
         "paused": [(30, 33, OK)],
         "compaction": [(43, 44, OK)],
     }
-    assert [number for number, _, _ in found.rounds] == [1, 2, 3, 4, 5, 6]
-    assert found.rounds[2] == (3, 13.0, 29.0) and found.rounds[-1] == (6, 50.0, 52.0)
-    assert found.marks == [("message from you", 34.0), ("loop found", 47.0)]
-    assert (found.timed, found.inferred, found.cuts) == (True, False, [])
+    assert [number for number, _, _ in spans.rounds] == [1, 2, 3, 4, 5, 6]
+    assert spans.rounds[2] == (3, 13.0, 29.0) and spans.rounds[-1] == (6, 50.0, 52.0)
+    assert spans.marks == [("message from you", 34.0), ("loop found", 47.0)]
+    assert (spans.timed, spans.inferred, spans.cuts) == (True, False, [])
 
 
-def test_a_canned_answer_is_no_call_of_a_model() -> None:
+def test_canned_answer_is_not_a_model_call() -> None:
     told = Told().add(w.ModelCalled, operation="clarify_blank")
     assert spans_of(told.run).spans == []
     assert [span.lane for span in spans_of(told.add(w.ModelCalled, operation="judge").run).spans] == ["side calls"]
 
 
-def test_without_times_each_round_is_equally_wide_and_its_parts_are_in_order() -> None:
-    found = spans_of(without_times(eventful()))
-    assert not found.timed
-    assert [(end - start) for _, start, end in found.rounds] == [1.0] * 6
-    third = [span for span in found.spans if 2.5 <= span.start < 3.5]
+def test_rounds_without_times_are_equally_wide_and_in_order() -> None:
+    spans = spans_of(without_times(eventful()))
+    assert not spans.timed
+    assert [(end - start) for _, start, end in spans.rounds] == [1.0] * 6
+    third = [span for span in spans.spans if 2.5 <= span.start < 3.5]
     assert [span.lane for span in third] == ["wait to retry", "model", "ask_person"]
     assert [span.end for span in third[:-1]] == pytest.approx([span.start for span in third[1:]])
-    assert found.marks == [("loop found", 5.5)]
+    assert spans.marks == [("loop found", 5.5)]
 
 
-def test_a_run_of_which_only_some_times_are_known_is_drawn_in_order() -> None:
+def test_run_with_some_known_times_is_drawn_in_order() -> None:
     events = eventful().events
     unknown = next(event for event in events if isinstance(event, e.ToolFinished))
     assert not spans_of(Run.from_events([replace(event, at=None) if event is unknown else event for event in events])).timed
 
 
-def test_what_the_log_leaves_open_ends_where_the_log_ends() -> None:
+def test_spans_left_open_end_with_the_log() -> None:
     told = Told()
     told.extend(*begun(0)).replied(called("nap", "c1"))
     told.add(e.ToolStarted, call=called("nap", "c1")).passes(4)
@@ -74,14 +74,14 @@ def test_what_the_log_leaves_open_ends_where_the_log_ends() -> None:
     assert [(span.lane, span.start, span.end, span.outcome) for span in spans_of(told.run).spans] == [(MODEL, 1.0, 4.0, OPEN)]
 
 
-def test_a_wait_that_was_cut_short_ends_with_its_round_and_no_attempt_follows() -> None:
+def test_cut_wait_ends_with_its_round_without_an_attempt() -> None:
     told = RunBuilder().extend(*begun(0)).add(e.RetryScheduled, attempt=1, seconds=600.0, reason="busy")
     told.add(e.CommandReceived, command="stop").add(e.RoundFinished, index=0, status="cancelled")
     found = [(span.lane, span.start, span.end) for span in spans_of(told.run).spans]
     assert found == [("model", 1.0, 2.0), ("wait to retry", 2.0, 4.0)]
 
 
-def test_the_time_without_a_process_is_left_out() -> None:
+def test_time_without_a_process_is_left_out() -> None:
     told = Told()
     told.extend(*begun(0)).replied(called("nap", "c1"))
     told.add(e.ToolStarted, call=called("nap", "c1"))
@@ -91,19 +91,19 @@ def test_the_time_without_a_process_is_left_out() -> None:
         e.RunRecovered(seq=4, at=START + late, run_id="r-1", schema=e.SCHEMA),
         e.RoundStarted(seq=5, at=START + late + timedelta(seconds=1), run_id="r-1", index=1, reason="tool_results"),
     ]
-    found = spans_of(Run.from_events([*events, *again]))
-    assert found.cuts == [3.0]
-    assert max(span.end for span in found.spans) <= 5.0
+    spans = spans_of(Run.from_events([*events, *again]))
+    assert spans.cuts == [3.0]
+    assert max(span.end for span in spans.spans) <= 5.0
 
 
-def test_starts_that_a_trace_does_not_record_follow_from_seconds_or_from_the_end_of_what_came_before() -> None:
+def test_missing_starts_follow_from_durations_or_the_end_before() -> None:
     writer = RunWriter(Origin("chat", "chat.json", "0"))
     writer.say("Go", at=START)
     writer.reply("", [ToolCall("look", {}, "c1")], at=START + timedelta(seconds=5))
     writer.result("c1", "seen", at=START + timedelta(seconds=7))
     writer.reply("", [ToolCall("nap", {}, "c2")], at=START + timedelta(seconds=20), seconds=4.0)
     writer.result("c2", "slept", at=START + timedelta(seconds=30), seconds=1.0)
-    found = spans_of(writer.finish(at=START + timedelta(seconds=31)))
-    parts = [(span.lane, span.start, span.end) for span in found.spans]
+    spans = spans_of(writer.finish(at=START + timedelta(seconds=31)))
+    parts = [(span.lane, span.start, span.end) for span in spans.spans]
     assert parts == [("model", 0, 5), ("look", 5, 7), ("model", 16, 20), ("nap", 29, 30)]
-    assert found.timed and found.inferred
+    assert spans.timed and spans.inferred

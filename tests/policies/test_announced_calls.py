@@ -1,4 +1,4 @@
-"""A reply that announces a call and makes none is noticed; whatever only speaks of tools is an answer."""
+"""Announced calls that are missing are noticed; text about tools is an answer."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ ANSWERS = [
 ]
 
 
-def test_an_announcement_at_the_end_names_the_tool(subtests: pytest.Subtests) -> None:
+def test_announcement_at_the_end_names_the_tool(subtests: pytest.Subtests) -> None:
     for text in ANNOUNCED:
         with subtests.test(text):
             assert announced_call(text, TOOLS) in TOOLS
             assert announced_call(text, ()) is None and announced_call(text, ("other",)) is None
 
 
-def test_an_answer_that_speaks_of_tools_announces_nothing(subtests: pytest.Subtests) -> None:
+def test_answer_about_tools_announces_nothing(subtests: pytest.Subtests) -> None:
     for text in ANSWERS:
         with subtests.test(text):
             assert announced_call(text, TOOLS) is None
@@ -81,11 +81,11 @@ WORDS = ["I have", "found", "look", "a", "`look`", "birds", ".", "\n", "the tool
 
 @examples(200)
 @given(st.lists(st.sampled_from(WORDS)).map(" ".join))
-def test_no_report_with_the_names_of_tools_announces_a_call(text: str) -> None:
+def test_no_report_with_tool_names_announces_a_call(text: str) -> None:
     assert announced_call(text, TOOLS) is None
 
 
-def test_long_texts_take_no_longer_than_their_length() -> None:
+def test_matching_time_is_linear_in_the_text() -> None:
     for piece in ("I will ", "```\n", "let me now, ", "> ", "`", "\n", "I will now call "):
         assert announced_call(piece * (300_000 // len(piece)), TOOLS) is None
 
@@ -98,22 +98,22 @@ SAID = "I will now call look."
 
 @pytest.mark.req("R0.81")
 @pytest.mark.parametrize("policy", ["matrix", "minimal"])
-def test_a_model_that_announces_a_call_is_told_that_it_made_none(policy: str) -> None:
+def test_announced_call_is_reported_as_not_made(policy: str) -> None:
     run = run_of(SAID, ToolCall("look", {}), "Three gulls.", policy=policy)
-    assert [one.reason for one in run.rounds] == ["prompt", "announced_call", "tool_results"]
+    assert [round.reason for round in run.rounds] == ["prompt", "announced_call", "tool_results"]
     assert (run.status, run.text, run.rounds[0].status) == ("completed", "Three gulls.", "narration_without_tool_call")
     assert "announces a call of look" in run.messages[2].text and not run.warnings
 
 
 @pytest.mark.req("R0.81")
-def test_a_second_announcement_in_a_row_is_the_answer_with_a_warning(snapshot: Snapshot) -> None:
+def test_second_announcement_in_a_row_is_answer_with_warning(snapshot: Snapshot) -> None:
     run = run_of(SAID, SAID)
     assert (len(run.rounds), run.stop_reason) == (2, "natural")
     assert [str(warning) for warning in run.warnings] == snapshot
 
 
 @pytest.mark.req("R0.81")
-def test_where_it_announced_something_else_the_run_ends_at_once() -> None:
+def test_other_announcements_end_the_run_at_once() -> None:
     assert len(run_of('"I will now call look."', output={"type": "string"}).rounds) == 1
     assert len(run_of("I will now explain look.").rounds) == 1
     assert len(run_of(SAID, tools=[]).rounds) == 1

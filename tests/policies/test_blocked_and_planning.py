@@ -1,4 +1,4 @@
-"""Where rules meet: blocked todos and planning, being stuck, a refused completion at the cap."""
+"""Interactions of rules: blocked todos, planning, stuck models, completion at the cap."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ THOUGHTS = [ToolCall("think", {"thought": f"thought {number}"}) for number in ra
 
 
 @pytest.mark.req("K0.9")
-def test_planning_while_all_that_is_open_is_blocked_ends_the_run_as_blocked() -> None:
+def test_planning_with_only_blocked_todos_ends_as_blocked() -> None:
     run, _ = scripted(write("One"), mark(1, "blocked", blockedReason="no key"), *THOUGHTS[:2])
     assert (run.status, run.stop_reason) == ("stopped", "blocked")
-    assert not any(given.cell == "intervention" for one in run.rounds for given in one.guidance)
+    assert not any(guidance.cell == "intervention" for round in run.rounds for guidance in round.guidance)
     assert "no key" in run.warnings[0]
 
 
 @pytest.mark.req("K0.9", "R0.41")
-def test_a_model_that_is_stuck_with_blocked_todos_is_blocked_and_has_not_failed() -> None:
+def test_stuck_model_with_blocked_todos_is_blocked_not_failed() -> None:
     run, _ = scripted(write("One"), mark(1, "blocked", blockedReason="no key"), 'I cannot.\n{"status": "stop"}')
     assert (run.status, run.stop_reason, run.error) == ("stopped", "blocked", None)
 
 
 @pytest.mark.req("R0.66")
-def test_planning_without_a_list_is_told_so_without_a_word_of_todos() -> None:
+def test_planning_nudge_without_a_list_does_not_mention_todos() -> None:
     run, _ = scripted(*THOUGHTS[:5], "Fine.", tools=[work, think])
-    (said,) = [given for given in run.rounds[4].guidance if given.cell == "intervention"]
+    (said,) = [guidance for guidance in run.rounds[4].guidance if guidance.cell == "intervention"]
     assert (said.trigger, said.text) == ("planning_only", built_in("matrix").parts["planning"])
     assert "todo" not in said.text
 
 
 @pytest.mark.req("K0.2", "R0.48")
-def test_a_completion_is_not_refused_once_there_were_as_many_interventions_as_may_be() -> None:
+def test_completion_is_accepted_after_the_intervention_cap() -> None:
     policy = Matrix(strict_todos=True, intervention_cap=1)
     run, _ = scripted(write("One"), "Soon.", "Done.\n[WORKFLOW_COMPLETE]", policy=policy)
     assert run.stop_reason == "complete_with_open_todos"
 
 
-def test_a_completion_after_the_last_todo_is_one() -> None:
+def test_completion_after_the_last_todo_counts() -> None:
     run, _ = scripted(write("One"), mark(1, "in-progress"), [ToolCall("work", {"item": 1})], complete(1), "Done.")
     assert run.stop_reason == "natural"
 
 
-def test_planning_calls_that_are_all_blocked_end_the_run_as_repeats_before_they_count_as_planning() -> None:
+def test_blocked_planning_calls_end_as_repeats_before_counting_as_planning() -> None:
     again = ToolCall("think", {"thought": "the same"})
     run, _ = scripted(*[again] * 7, tools=[work, think])
     assert (run.stop_reason, [loop.rule for loop in run.loops]) == ("loop_detected", ["only_blocked_calls"])
-    assert any(given.trigger == "planning_only" for one in run.rounds for given in one.guidance), "both rules applied"
+    assert any(guidance.trigger == "planning_only" for round in run.rounds for guidance in round.guidance), "both rules applied"

@@ -1,4 +1,4 @@
-"""Rules are called by their `__call__`, and named as they were given."""
+"""Rules are called by their `__call__` and named as given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentnb.policies.verdict import OnTextOnly, decide
 
 @dataclass(frozen=True)
 class Odd:
-    """Returns what is no verdict."""
+    """Returns an invalid verdict."""
 
     said: str = "odd"
 
@@ -49,14 +49,14 @@ RULES: dict[str, Any] = {
 """Rules by what each returns for a run."""
 
 
-def test_each_rule_returns_its_own_under_its_name(subtests: pytest.Subtests) -> None:
+def test_each_rule_returns_its_own_result_under_its_name(subtests: pytest.Subtests) -> None:
     for (word, rule), direct in zip(RULES.items(), bind_calls(RULES.values()), strict=True):
         with subtests.test(word):
             assert direct(None) == word
             assert unbind_call(direct) is rule or unbind_call(direct) == rule
 
 
-def test_an_object_is_called_by_its_method_and_anything_else_as_it_is() -> None:
+def test_object_is_called_by_its_method_anything_else_directly() -> None:
     one, derived, *others = RULES.values()
     assert bind_calls(RULES.values()) == (one.__call__, derived.__call__, *others)
 
@@ -72,7 +72,7 @@ def test_errors_name_the_rule_and_not_its_method(subtests: pytest.Subtests) -> N
             assert str(of_gate.value).startswith(f"The gate {rule!r} returned {rule(1, 2)!r}")
 
 
-def test_a_bundle_prepares_its_rules_once_and_a_changed_copy_its_own() -> None:
+def test_bundle_prepares_its_rules_once_and_copies_their_own() -> None:
     one = Odd()
     bundle = PolicyBundle((one, OnTextOnly(())), (one,), (one,))
     prepared = (bundle.after_calls, bundle.direct_guides, bundle.direct_gates)
@@ -82,7 +82,7 @@ def test_a_bundle_prepares_its_rules_once_and_a_changed_copy_its_own() -> None:
     assert bundle._replace(gates=()).direct_gates == () and bundle._replace(guides=()).direct_guides == ()
 
 
-def test_a_bundle_with_one_more_policy_is_prepared_like_one_made_with_it() -> None:
+def test_bundle_with_an_added_policy_equals_one_constructed_with_it() -> None:
     one, more = Odd(), Odd()
     bundle = PolicyBundle((one, OnTextOnly(())), (one,), (one,))
     for policy, asked in ((more, (one.__call__, more.__call__)), (OnTextOnly((more,)), (one.__call__,))):

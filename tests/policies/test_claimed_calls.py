@@ -1,4 +1,4 @@
-"""Calls written as text are found in every notation, and nothing else is taken for one."""
+"""Calls written as text are recognized in every notation, and nothing else is."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CLAIMS = [
 
 
 @pytest.mark.req("R0.70", "R0.81")
-def test_a_call_of_a_known_tool_written_as_text_is_found(subtests: pytest.Subtests) -> None:
+def test_call_of_a_known_tool_written_as_text_is_recognized(subtests: pytest.Subtests) -> None:
     for text in CLAIMS:
         with subtests.test(text=text):
             assert claimed_call(text, TOOLS) == "add"
@@ -54,21 +54,21 @@ def test_a_call_of_a_known_tool_written_as_text_is_found(subtests: pytest.Subtes
 
 
 @pytest.mark.req("R0.70")
-def test_a_call_of_a_tool_there_is_not_is_none(subtests: pytest.Subtests) -> None:
+def test_call_of_an_unknown_tool_is_not_recognized(subtests: pytest.Subtests) -> None:
     for text in CLAIMS:
         with subtests.test(text=text):
             assert claimed_call(text, ("other", "ad", "addition")) is None
             assert claimed_call(text, ()) is None
 
 
-def test_in_a_run_each_is_found_also_if_json_writes_the_name_with_escapes(subtests: pytest.Subtests) -> None:
+def test_claimed_calls_are_recognized_in_runs_despite_json_escapes(subtests: pytest.Subtests) -> None:
     for text in (*CLAIMS, CALL.replace("add", "\\u0061dd")):
         with subtests.test(text=text):
             run = Agent(ScriptedModel([text, "3"]), tools=[add], todos=False, instructions=False).run_sync("Go")
-            assert [one.reason for one in run.rounds] == ["prompt", "claimed_call"]
+            assert [round.reason for round in run.rounds] == ["prompt", "claimed_call"]
 
 
-def test_of_several_the_first_that_is_known_is_told() -> None:
+def test_first_known_call_is_reported() -> None:
     text = '<invoke name="gone">\n</invoke>\n<invoke name="load_table">\n</invoke>\n<invoke name="add">\n</invoke>'
     assert claimed_call(text, TOOLS) == "load_table"
 
@@ -111,7 +111,7 @@ ANSWERS = [
 
 
 @pytest.mark.req("R0.81")
-def test_an_answer_that_speaks_of_tools_holds_no_call(subtests: pytest.Subtests) -> None:
+def test_answer_about_tools_holds_no_call(subtests: pytest.Subtests) -> None:
     for text in ANSWERS:
         with subtests.test(text=text):
             assert claimed_call(text, TOOLS) is None
@@ -153,7 +153,7 @@ plain = st.recursive(
 @pytest.mark.req("R0.81")
 @given(prose)
 @example("I see add.\nI see `add(1, 2)`.")
-def test_no_prose_with_the_names_of_tools_holds_a_call(text: str) -> None:
+def test_no_prose_with_tool_names_holds_a_call(text: str) -> None:
     assert claimed_call(text, TOOLS) is None
 
 
@@ -166,13 +166,13 @@ def test_no_code_block_in_prose_holds_a_call(text: str) -> None:
 
 @pytest.mark.req("R0.81")
 @given(plain)
-def test_no_answer_in_json_without_arguments_holds_a_call(value: object) -> None:
+def test_no_json_answer_without_arguments_holds_a_call(value: object) -> None:
     assert claimed_call(json.dumps(value), TOOLS) is None
     assert claimed_call(f"```json\n{json.dumps(value, indent=1)}\n```", TOOLS) is None
 
 
 @given(st.text(alphabet="<>[]{}()`\"'\\~\n atool_cfunin=:TOOLCALLS", max_size=300))
-def test_no_text_whatever_breaks_it(text: str) -> None:
+def test_no_text_raises(text: str) -> None:
     assert claimed_call(text, TOOLS) in (None, "add")
 
 
@@ -194,8 +194,8 @@ HOSTILE = {
 }
 
 
-def test_hostile_text_is_looked_through_once(subtests: pytest.Subtests) -> None:
-    """A search that goes back for every character would not come to an end here."""
+def test_hostile_text_is_scanned_once(subtests: pytest.Subtests) -> None:
+    """A backtracking search would not finish."""
     for kind in HOSTILE:
         with subtests.test(kind=kind):
             for size in (MAX_CHARACTERS - 4, 10 * MAX_CHARACTERS):
@@ -204,6 +204,6 @@ def test_hostile_text_is_looked_through_once(subtests: pytest.Subtests) -> None:
                 assert claimed_call(f"add({text}", TOOLS) is None
 
 
-def test_what_stands_far_behind_is_not_looked_at() -> None:
+def test_text_beyond_the_maximum_is_not_scanned() -> None:
     assert claimed_call("x\n" * (MAX_CHARACTERS // 2) + f"<tool_call>{CALL}", TOOLS) is None
     assert claimed_call(f"add({'1, ' * MAX_CHARACTERS})", TOOLS) is None

@@ -1,4 +1,4 @@
-"""What is done about findings: a notice is logged, then a nudge, a block and a stop, in this order and one at a time."""
+"""Consequences of findings: notice, nudge, block and stop, one step at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVIDENCE = {"tool": "look", "arguments": {"n": 1}}
 
 
 def story_of(*severities: str, family: str = "loop", evidence: Any = EVIDENCE) -> Calls:
-    """A round for each severity, in which something was found with it; "" for a round without a finding."""
+    """Return a run with a finding of each severity per round; "" for a round without one."""
     story = Calls()
     for severity in severities:
         story.call("look", n=1)
@@ -28,30 +28,30 @@ def story_of(*severities: str, family: str = "loop", evidence: Any = EVIDENCE) -
 
 
 def done(run: Run) -> list[str]:
-    """What is done about the last round."""
+    """Return the consequences of the last round."""
     call = ToolCall("look", {"n": 1}, "c")
     acts = {"nudge": nudge(run), "block": block(call, run), "stop": stop(run)}
     return [name for name, act in acts.items() if act is not None]
 
 
 @pytest.mark.req("R0.79")
-def test_the_worst_finding_begins_with_a_nudge_and_goes_one_step_at_a_time() -> None:
+def test_worst_finding_starts_with_a_nudge_and_escalates_stepwise() -> None:
     assert done(story_of("stop").run) == ["nudge"]
     assert done(story_of("stop", "stop").run) == ["nudge", "block"]
     assert done(story_of("stop", "stop", "stop").run) == ["nudge", "block", "stop"]
 
 
-def test_nothing_goes_further_than_its_severity() -> None:
+def test_no_step_exceeds_the_severity() -> None:
     assert done(story_of(*["notice"] * 5).run) == []
     assert done(story_of(*["nudge"] * 5).run) == ["nudge"]
     assert done(story_of(*["block"] * 5).run) == ["nudge", "block"]
 
 
-def test_a_notice_is_no_step() -> None:
+def test_notice_is_not_a_step() -> None:
     assert done(story_of("notice", "notice", "stop").run) == ["nudge"]
 
 
-def test_a_round_without_a_finding_is_left_alone_and_a_long_quiet_begins_anew() -> None:
+def test_round_without_finding_adds_nothing_and_long_quiet_resets() -> None:
     assert done(story_of("stop", "stop", "").run) == []
     assert done(story_of("stop", "", "stop").run) == ["nudge", "block"]
     assert done(story_of("stop", "stop", *[""] * 12, "stop").run) == ["nudge"]
@@ -73,14 +73,14 @@ def test_only_the_call_of_the_finding_is_blocked() -> None:
         assert block(ToolCall("look", {"n": 1}, "c"), story_of("block", "block", evidence=evidence).run) is None
 
 
-def test_a_block_gives_the_earlier_result() -> None:
-    found = block(ToolCall("look", {"n": 1}, "c"), story_of("block", "block").run)
-    assert found is not None and found.rule == "r" and found.result.error_code == "duplicate_call_blocked"
-    assert found.result.text.endswith("ok")
+def test_block_repeats_the_earlier_result() -> None:
+    verdict = block(ToolCall("look", {"n": 1}, "c"), story_of("block", "block").run)
+    assert verdict is not None and verdict.rule == "r" and verdict.result.error_code == "duplicate_call_blocked"
+    assert verdict.result.text.endswith("ok")
 
 
 @pytest.mark.req("R0.79")
-def test_a_nudge_says_what_was_found_and_what_comes_next() -> None:
+def test_nudge_states_the_finding_and_the_next_step() -> None:
     first, second = nudge(story_of("stop").run), nudge(story_of("stop", "stop").run)
     assert first is not None and first.text.startswith("It repeats itself. Do something") and first.level == 1
     assert second is not None and "will be stopped" in second.text and second.level == 2

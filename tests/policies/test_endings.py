@@ -1,4 +1,4 @@
-"""The endings of extensions: what comes before a run ends as completed, and what the model reads in any case."""
+"""Endings of extensions: verdicts before a completed end, and news for the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DONE, LIMITED = Stop("natural"), Stop("max_rounds", "limited", limit=3)
 
 
 def run(*words: str) -> Any:
-    """A run in which the person has written these words, which the model has not read."""
+    """Return a run with this unread user message."""
     return cast("Any", SimpleNamespace(pending=words))
 
 
@@ -28,7 +28,7 @@ def always(verdict: Any) -> Any:
     return lambda run: verdict
 
 
-def test_what_comes_first_is_that_of_the_first_ending_that_has_something(subtests: pytest.Subtests) -> None:
+def test_first_ending_with_a_verdict_decides(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[list[Any], Any]] = {
         "no ending": ([], DONE),
         "endings with nothing": ([None, None], DONE),
@@ -40,7 +40,7 @@ def test_what_comes_first_is_that_of_the_first_ending_that_has_something(subtest
             assert before_end(DONE, map(always, endings), [always(None)], run()) is expected
 
 
-def test_only_a_completed_run_has_endings_and_a_limit_stops_their_rounds_but_no_interlude(subtests: pytest.Subtests) -> None:
+def test_only_completed_runs_have_endings_and_limits_spare_interludes(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, Any, Any]] = {
         "a run that failed": (Stop("error", "failed"), ASKS, None),
         "a run at a limit": (LIMITED, FURTHER, None),
@@ -51,15 +51,15 @@ def test_only_a_completed_run_has_endings_and_a_limit_stops_their_rounds_but_no_
     for name, (verdict, ending, expected) in cases.items():
         with subtests.test(name):
             assert before_end(verdict, [always(ending)], [always(LIMITED)], run()) is (expected or verdict)
-    assert before_end(DONE, [always(FURTHER)], [always(DONE)], run()) is FURTHER  # a stop that is no limit
+    assert before_end(DONE, [always(FURTHER)], [always(DONE)], run()) is FURTHER  # a stop that is not a limit
 
 
-def test_words_of_the_person_come_with_what_is_news_and_with_nothing_else(subtests: pytest.Subtests) -> None:
+def test_user_message_is_combined_with_news_only(subtests: pytest.Subtests) -> None:
     said = Continue("said")
     cases: dict[str, tuple[Any, list[Any], Any]] = {
         "news with words": (run("Wait"), [FURTHER, NEWS, LATER], NEWS),
         "no news with words": (run("Wait"), [FURTHER, ASKS, None], said),
-        "news in a run that goes on by itself": (run(), [NEWS], said),
+        "news in a run that continues by itself": (run(), [NEWS], said),
     }
     for name, (at, endings, expected) in cases.items():
         with subtests.test(name):

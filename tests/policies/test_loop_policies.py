@@ -1,4 +1,4 @@
-"""Runs that repeat themselves: answers said before, calls blocked again and again."""
+"""Repetitive runs: repeated answers, repeatedly blocked calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OTHERS = [
 
 
 @pytest.mark.req("R0.81")
-def test_the_third_answer_that_repeats_an_earlier_one_is_a_loop(snapshot: Snapshot) -> None:
+def test_third_answer_that_repeats_an_earlier_one_is_a_loop(snapshot: Snapshot) -> None:
     facts = a_round(0, LONG_ANSWER)
     for index in (1, 2):
         facts += a_round(index, LONG_ANSWER)
@@ -45,7 +45,7 @@ def test_the_third_answer_that_repeats_an_earlier_one_is_a_loop(snapshot: Snapsh
 
 
 @pytest.mark.req("R0.81")
-def test_repeats_count_also_with_other_rounds_between_them() -> None:
+def test_repeats_count_across_other_rounds() -> None:
     facts = [
         *a_round(0, LONG_ANSWER),
         *a_round(1, OTHERS[0]),
@@ -59,13 +59,13 @@ def test_repeats_count_also_with_other_rounds_between_them() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_only_an_answer_that_is_itself_a_repeat_ends_the_run() -> None:
+def test_only_an_answer_that_repeats_ends_the_run() -> None:
     facts = [fact for index in range(4) for fact in a_round(index, LONG_ANSWER)]
     assert SaidTooOften()(tool_run(*facts, *a_round(4, OTHERS[0]))) is None
 
 
 @pytest.mark.req("R0.81")
-def test_an_answer_is_compared_with_the_last_five_only() -> None:
+def test_answer_is_compared_with_the_last_five_only() -> None:
     five = [fact for index, text in enumerate(OTHERS, start=1) for fact in a_round(index, text)]
     assert (
         SaidTooOften(1)(tool_run(*a_round(0, LONG_ANSWER), *five[: -len(a_round(5, OTHERS[4]))], *a_round(5, LONG_ANSWER)))
@@ -75,7 +75,7 @@ def test_an_answer_is_compared_with_the_last_five_only() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_the_person_may_ask_for_the_same_answer_again() -> None:
+def test_user_may_ask_for_the_same_answer_again() -> None:
     facts = [*a_round(0, LONG_ANSWER), *a_round(1, LONG_ANSWER), *a_round(2, LONG_ANSWER), said("Once more?")]
     assert SaidTooOften()(tool_run(*facts, *a_round(3, LONG_ANSWER, reason="said"))) is None
     again = [*a_round(3, OTHERS[0], reason="said"), *a_round(4, OTHERS[0])]
@@ -83,7 +83,7 @@ def test_the_person_may_ask_for_the_same_answer_again() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
-def test_rounds_of_blocked_calls_in_a_row_are_a_loop(most: int) -> None:
+def test_consecutive_rounds_of_blocked_calls_are_a_loop(most: int) -> None:
     facts = a_round(0, CALL)
     for index in range(1, most + 1):
         assert OnlyBlockedCalls(most)(tool_run(*facts)) is None
@@ -95,7 +95,7 @@ def test_rounds_of_blocked_calls_in_a_row_are_a_loop(most: int) -> None:
     assert "work" in verdict.loop.sentence
 
 
-def test_a_call_that_ran_begins_that_count_anew_and_words_end_nothing() -> None:
+def test_executed_call_resets_the_blocked_count_and_words_end_nothing() -> None:
     blocked = [fact for index in range(2) for fact in a_round(index, CALL, error_code=DUPLICATE)]
     assert OnlyBlockedCalls(3)(tool_run(*blocked, *a_round(2, CALL), *a_round(3, CALL, error_code=DUPLICATE))) is None
     assert OnlyBlockedCalls(2)(tool_run(*blocked, *a_round(2, "Hm."))) is None
@@ -105,10 +105,10 @@ def test_a_call_that_ran_begins_that_count_anew_and_words_end_nothing() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_a_model_that_repeats_itself_is_told_and_the_third_repeat_ends_the_run() -> None:
+def test_repeating_model_is_nudged_and_third_repeat_ends_the_run() -> None:
     run, model = scripted(*[LONG_ANSWER] * 4, policy=WORKFLOW)
-    told = ["You already said this" in reminder(request) for request in model.requests]
-    assert told == [False, False, True, True]
+    reminded = ["You already said this" in reminder(request) for request in model.requests]
+    assert reminded == [False, False, True, True]
     assert ended(run) == ("stopped", "loop_detected")
     (loop,) = run.loops
     assert (loop.rule, loop.first, loop.last) == ("already_said", 2, 3)
@@ -117,7 +117,7 @@ def test_a_model_that_repeats_itself_is_told_and_the_third_repeat_ends_the_run()
 
 
 @pytest.mark.req("R0.81", "R0.35")
-def test_a_loop_goes_before_the_interventions_of_open_todos() -> None:
+def test_loop_precedes_interventions_for_open_todos() -> None:
     run, _ = scripted(write("One"), *[LONG_ANSWER] * 4)
     assert ended(run) == ("stopped", "loop_detected")
     assert reasons(run)[2:] == ["open_todos"] * 3
@@ -125,40 +125,40 @@ def test_a_loop_goes_before_the_interventions_of_open_todos() -> None:
 
 
 @pytest.mark.req("R0.81")
-def test_nearly_the_same_answer_is_the_same() -> None:
+def test_nearly_equal_answers_are_equal() -> None:
     texts = [LONG_ANSWER.replace("twelve", word) for word in ("twelve", "eleven", "twenty", "thirty")]
     run, _ = scripted(*texts, policy=WORKFLOW)
     assert ended(run) == ("stopped", "loop_detected")
 
 
 @pytest.mark.req("R0.81")
-def test_repeats_that_a_model_stops_end_nothing() -> None:
+def test_repeats_that_stop_end_nothing() -> None:
     run, _ = scripted(LONG_ANSWER, LONG_ANSWER, LONG_ANSWER, "All done.\n[WORKFLOW_COMPLETE]", policy=WORKFLOW)
     assert ended(run) == ("completed", "workflow_complete")
     assert not run.loops
 
 
 @pytest.mark.req("R0.81")
-def test_how_many_repeats_make_a_loop_is_a_setting() -> None:
+def test_number_of_repeats_is_a_setting() -> None:
     run, _ = scripted(LONG_ANSWER, LONG_ANSWER, policy=Matrix(workflow_mode=True, repeats=1))
     assert ended(run) == ("stopped", "loop_detected")
 
 
 @pytest.mark.req("R0.81")
-def test_the_same_words_beside_calls_are_no_loop() -> None:
+def test_equal_words_beside_calls_are_not_a_loop() -> None:
     run, _ = scripted(*[[LONG_ANSWER, do(number)] for number in range(6)], "Done.")
     assert ended(run) == ("completed", "natural")
     assert not any(cell == "already_said" for said in cells(run) for cell, _ in said)
 
 
-def test_a_model_that_does_not_read_the_marker_of_a_blocked_call_is_stopped() -> None:
+def test_model_that_ignores_blocked_calls_is_stopped() -> None:
     run, _ = scripted(*[do(1)] * 7)
-    assert [result.error_code for one in run.rounds for result in one.results] == [None] * 2 + [DUPLICATE] * 5
+    assert [result.error_code for round in run.rounds for result in round.results] == [None] * 2 + [DUPLICATE] * 5
     assert ended(run) == ("stopped", "loop_detected")
     assert (run.loops[0].rule, run.loops[0].first, run.loops[0].last) == ("only_blocked_calls", 2, 6)
 
 
-def test_a_loop_of_todo_calls_is_stopped_too() -> None:
+def test_loop_of_todo_calls_is_stopped() -> None:
     run, _ = scripted(write("One"), *[start(1)] * 7, policy=Matrix(planning_rounds=20))
     assert ended(run) == ("stopped", "loop_detected")
     assert run.loops[0].rule == "only_blocked_calls"

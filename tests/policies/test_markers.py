@@ -1,4 +1,4 @@
-"""Marker lines: taken out of what is stored and of what streams, and nothing else with them."""
+"""Marker lines are removed from stored and streamed text, and nothing else is."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LINES = [
 
 
 def taken(text: str) -> tuple[str, tuple[str, ...]]:
-    """What is left of a reply with this text, and its signals."""
+    """Return the stored text of a reply, and its signals."""
     message, signals = without_markers(Message("assistant", (Text(text),)))
     return message.text, signals
 
@@ -47,17 +47,17 @@ def streamed(*pieces: str) -> str:
 
 
 def cut(text: str, places: list[int]) -> list[str]:
-    """The text in pieces, cut at these places."""
+    """Split the text at these positions."""
     ends = sorted({0, len(text), *[place % (len(text) + 1) for place in places]})
     return [text[start:end] for start, end in pairwise(ends)]
 
 
-# Of what is stored
+# Stored text
 
 
 @pytest.mark.req("R0.40")
-def test_a_marker_alone_on_its_line_is_taken_out(subtests: pytest.Subtests) -> None:
-    for (line, signal), (before, after, left) in itertools.product(
+def test_marker_alone_on_its_line_is_removed(subtests: pytest.Subtests) -> None:
+    for (line, signal), (before, after, rest) in itertools.product(
         LINES,
         [
             ("", "", ""),
@@ -67,12 +67,12 @@ def test_a_marker_alone_on_its_line_is_taken_out(subtests: pytest.Subtests) -> N
             ("One.\r\n", "\r\n", "One."),
         ],
     ):
-        with subtests.test(line=line, signal=signal, before=before, after=after, left=left):
-            assert taken(before + line + after) == (left, (signal,))
+        with subtests.test(line=line, signal=signal, before=before, after=after, left=rest):
+            assert taken(before + line + after) == (rest, (signal,))
 
 
 @pytest.mark.req("R0.40")
-def test_a_marker_beside_other_words_is_words(subtests: pytest.Subtests) -> None:
+def test_marker_beside_other_words_is_text(subtests: pytest.Subtests) -> None:
     for line, around in itertools.product(
         [line for line, _ in LINES],
         ["I say {}", "{} now", "`{}`", "- {}", "> {}", ">{}", "x{}", "{}.", '"{}"', "'{}'", "“{}”", "    {}", "\t{}", " \t{}"],
@@ -84,7 +84,7 @@ def test_a_marker_beside_other_words_is_words(subtests: pytest.Subtests) -> None
 
 
 @pytest.mark.req("R0.40")
-def test_what_only_looks_like_a_marker_is_words(subtests: pytest.Subtests) -> None:
+def test_text_resembling_a_marker_is_text(subtests: pytest.Subtests) -> None:
     for text in [
         "[workflow_complete]",
         "[WORKFLOW COMPLETE]",
@@ -104,7 +104,7 @@ def test_what_only_looks_like_a_marker_is_words(subtests: pytest.Subtests) -> No
 
 
 @pytest.mark.req("R0.33", "R0.40")
-def test_a_marker_in_a_code_fence_is_an_example(subtests: pytest.Subtests) -> None:
+def test_marker_in_a_code_fence_is_an_example(subtests: pytest.Subtests) -> None:
     for (line, _), (before, after) in itertools.product(
         LINES,
         [
@@ -114,7 +114,7 @@ def test_a_marker_in_a_code_fence_is_an_example(subtests: pytest.Subtests) -> No
             ("````md\n```\n", "\n```\n````\n"),
             ("  ```\n", "\n  ```"),
             ("```\r\n", "\r\n```\r\n"),
-            ("```\n", ""),  # a fence that does not end holds the rest
+            ("```\n", ""),  # an unclosed fence includes the rest
             ("```\n~~~\n", "\n```"),
             ("```\n``` x\n", "\n```"),
         ],
@@ -126,7 +126,7 @@ def test_a_marker_in_a_code_fence_is_an_example(subtests: pytest.Subtests) -> No
 
 
 @pytest.mark.req("R0.33", "R0.40")
-def test_a_marker_after_a_code_fence_counts(subtests: pytest.Subtests) -> None:
+def test_marker_after_a_code_fence_counts(subtests: pytest.Subtests) -> None:
     for before in [
         "```\nx\n```\n",
         "~~~\n```\n~~~\n",
@@ -142,26 +142,26 @@ def test_a_marker_after_a_code_fence_counts(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.40")
-def test_several_markers_are_all_taken_out_and_told_in_their_order() -> None:
+def test_several_markers_are_removed_and_reported_in_order() -> None:
     text = 'One.\n[CONTINUE]\nTwo.\n{"status":"stop"}\n[WORKFLOW_COMPLETE]\n'
     assert taken(text) == ("One.\nTwo.", ("continue", "stop", "complete"))
 
 
 @pytest.mark.req("R0.40")
-def test_a_text_of_nothing_but_markers_leaves_no_part() -> None:
+def test_text_with_only_markers_leaves_no_part() -> None:
     message, signals = without_markers(Message("assistant", (Text("[CONTINUE]\n\n"), ToolCall("look", {}, "1"))))
     assert (message.parts, signals) == ((ToolCall("look", {}, "1"),), ("continue",))
 
 
 @pytest.mark.req("R0.40")
-def test_markers_in_several_texts_are_found_and_other_parts_stay_as_they_are() -> None:
+def test_markers_in_several_texts_leave_other_parts_unchanged() -> None:
     parts = (Text("One.\n[CONTINUE]", {"a": 1}), Thinking("[CONTINUE]"), ToolCall("say", {"text": "[CONTINUE]"}, "1"))
     message, signals = without_markers(Message("assistant", (*parts, Text("[WORKFLOW_COMPLETE]"))))
     assert message == Message("assistant", (Text("One.", {"a": 1}), *parts[1:]))
     assert signals == ("continue", "complete")
 
 
-def test_a_message_without_markers_is_the_very_same() -> None:
+def test_message_without_markers_is_returned_unchanged() -> None:
     for text in ("", "Done.", "a [link] and {braces}", "  blanks stay  \n"):
         message = Message("assistant", (Text(text),))
         assert without_markers(message) == (message, ())
@@ -175,8 +175,8 @@ FENCES = ["```", "````", "~~~", "~~~~", "``` ", "```json", "  ```", "``", "    `
 @examples(500)
 @given(st.lists(st.sampled_from([*FENCES, *FENCES, "[CONTINUE]", "  [CONTINUE]", "text", "", "    [CONTINUE]"]), max_size=12))
 @example(["    ```", "[CONTINUE]", "    ```"])
-def test_what_is_code_is_what_markdown_says(lines: list[str]) -> None:
-    """Paragraphs are kept apart, as Markdown takes an indented line right below one for a part of it."""
+def test_code_is_recognized_as_in_markdown(lines: list[str]) -> None:
+    """Paragraphs stay separate, as Markdown would join an indented line to the one above."""
     lines = [each for line in lines for each in (line, *([""] if line in ("text", "", "``", "```x`") else []))]
     code: set[int] = set()
     for token in MarkdownIt("commonmark").parse("\n".join(lines)):
@@ -188,7 +188,7 @@ def test_what_is_code_is_what_markdown_says(lines: list[str]) -> None:
     assert taken("\n".join(lines))[1] == ("continue",) * len(counting)
 
 
-# Of what streams
+# Streamed text
 
 MARKERS = ["[WORKFLOW_COMPLETE]", "[CONTINUE]", '{"status": "complete"}']
 HALVES = ["```", "`", "~~~", "[", "[CONT", "{", "}", '"status"', ":", '"stop"']
@@ -208,7 +208,7 @@ anything = examples(500)
 @example('Look:\n{\n"status": "complete"\n}\n', [])
 @example(" " * 61 + "[CONTINUE]\n", list(range(80)))
 @example("[CONTINUE]" + " " * 60 + "\nx", list(range(80)))
-def test_a_stream_cut_anywhere_shows_what_will_be_stored(text: str, places: list[int]) -> None:
+def test_stream_split_anywhere_shows_the_stored_text(text: str, places: list[int]) -> None:
     stored, signals = taken(text)
     shown = streamed(*cut(text, places))
     if signals:
@@ -222,28 +222,28 @@ def test_a_stream_cut_anywhere_shows_what_will_be_stored(text: str, places: list
 @given(TEXTS, PLACES, PLACES)
 @example(" " * 61 + "[CONTINUE]\n", [], list(range(80)))
 @example("[CONTINUE]" + " " * 60 + "\n", [], list(range(80)))
-def test_how_a_stream_is_cut_makes_no_difference(text: str, places: list[int], others: list[int]) -> None:
+def test_splits_of_a_stream_do_not_matter(text: str, places: list[int], others: list[int]) -> None:
     assert streamed(*cut(text, places)) == streamed(*cut(text, others))
 
 
 @anything
 @given(st.lists(st.sampled_from([*MARKERS, *HALVES, "\n", " ", "\t", "words "]), max_size=12).map("".join))
 @example('{\n[CONTINUE]\n"status": "stop"}')
-def test_taking_markers_out_a_second_time_finds_none(text: str) -> None:
-    left, _ = taken(text)
-    assert taken(left) == (left, ())
+def test_removing_markers_twice_finds_none(text: str) -> None:
+    rest, _ = taken(text)
+    assert taken(rest) == (rest, ())
 
 
 @anything
 @given(st.lists(st.sampled_from(["One.", "[CONTINUE]", "", "  ", "[x]", '{"status":"stop"}', "{}", "two words"]), max_size=8))
-def test_all_lines_but_the_markers_stay_in_order(lines: list[str]) -> None:
-    kept = [line for line in lines if line not in ("[CONTINUE]", '{"status":"stop"}')]
-    left, signals = taken("\n".join(lines))
-    assert len(signals) == len(lines) - len(kept)
-    assert [line for line in left.split("\n") if line.strip()] == [line for line in kept if line.strip()]
+def test_all_lines_but_the_markers_keep_their_order(lines: list[str]) -> None:
+    expected = [line for line in lines if line not in ("[CONTINUE]", '{"status":"stop"}')]
+    rest, signals = taken("\n".join(lines))
+    assert len(signals) == len(lines) - len(expected)
+    assert [line for line in rest.split("\n") if line.strip()] == [line for line in expected if line.strip()]
 
 
-def test_words_are_shown_at_once_and_only_a_line_that_may_be_a_marker_waits() -> None:
+def test_words_are_shown_at_once_but_possible_markers_wait() -> None:
     shown = MarkerFilter()
     assert [shown.feed(piece) for piece in ("Well", ", [CONT", "INUE]", " yes.\n")] == ["Well", ", [CONT", "INUE]", " yes.\n"]
     assert [shown.feed(piece) for piece in ("[CONT", "INU", "ous]", " yes")] == ["", "", "[CONTINUous]", " yes"]
@@ -272,32 +272,32 @@ def test_marker_in_html_quotation_or_code_span_is_an_example(subtests: pytest.Su
     }
     for name, text in {**examples, **counts}.items():
         with subtests.test(name):
-            kept, signals = taken(text)
+            expected, signals = taken(text)
             assert signals == (() if name in examples else ("continue",))
             for size in (1, 3, len(text)):
                 pieces = [text[start : start + size] for start in range(0, len(text), size)]
-                assert streamed(*pieces).rstrip() == kept
+                assert streamed(*pieces).rstrip() == expected
 
 
-def test_a_long_line_is_not_held_back_for_ever() -> None:
+def test_long_line_is_not_held_back() -> None:
     shown = MarkerFilter()
     assert "".join([shown.feed("{" + "x" * 10) for _ in range(20)])
 
 
-def test_what_is_held_back_at_the_end_is_shown_unless_it_is_a_marker() -> None:
+def test_held_back_text_is_shown_at_the_end_unless_marker() -> None:
     assert streamed("One.\n[CONT") == "One.\n[CONT"
     assert streamed("One.\n[CONTINUE]") == "One.\n"
     shown = MarkerFilter()
     shown.feed("[CONTINUE]")
     assert (shown.rest(), shown.rest()) == ("", "")
-    assert shown.feed("[CONTINUE]") == ""  # the next stream begins a line
+    assert shown.feed("[CONTINUE]") == ""  # the next stream starts a line
 
 
 # In a run
 
 
 def told(*replies: Any, **how: Any) -> tuple[Run, str]:
-    """A run with these replies, and all text that was told while it streamed."""
+    """Return a run with these replies, and all streamed text."""
     heard: list[str] = []
 
     def watch(item: Any) -> None:
@@ -311,32 +311,32 @@ def told(*replies: Any, **how: Any) -> tuple[Run, str]:
 
 @pytest.mark.req("R0.40")
 @pytest.mark.parametrize(("line", "signal"), [pair for pair in LINES if pair[1] == "complete"])
-def test_a_marker_is_neither_shown_nor_stored_nor_sent_again(line: str, signal: str, tmp_path: Path) -> None:
+def test_marker_is_neither_shown_nor_stored_nor_sent_again(line: str, signal: str, tmp_path: Path) -> None:
     store = Store(tmp_path)
     run, heard = told([f"I look.\n{line}\nNow.", ToolCall("look")], store=store)
     assert run.rounds[0].signals == (signal,)
     assert (run.rounds[0].text, run.text, heard) == ("I look.\nNow.", "I look.\nNow.", "I look.\nNow.")
-    stored = store.path(run.id).read_text().partition("\n")[2]  # its first line holds the guidance texts, which name markers
+    stored = store.path(run.id).read_text().partition("\n")[2]  # its first line has the guidance texts, which name markers
     assert "WORKFLOW_COMPLETE" not in stored and not re.search(r"status\W+complete", stored.replace('"status":"completed"', ""))
     assert store.load(run.id) == run
 
 
 @pytest.mark.req("R0.40")
-def test_a_marker_of_an_earlier_reply_is_not_in_the_next_request() -> None:
+def test_marker_of_an_earlier_reply_is_not_sent() -> None:
     model = ScriptedModel(["One.\n[CONTINUE]", "Two.\n[WORKFLOW_COMPLETE]"])
     run = Agent(model, tools=[Counting().tool("look")], todos=False).run_sync("go")
-    assert [one.text for one in run.rounds] == ["One.", "Two."]
+    assert [round.text for round in run.rounds] == ["One.", "Two."]
     assert not any("[CONTINUE]" in message.text for message in model.requests[1].messages if message.role == "assistant")
 
 
 @pytest.mark.req("R0.40")
-def test_a_reply_that_comes_whole_is_kept_without_markers_too() -> None:
+def test_unstreamed_reply_is_stored_without_markers() -> None:
     run = Agent(ScriptedModel(["Done.\n[WORKFLOW_COMPLETE]"], stream=False)).run_sync("go")
     assert (run.text, run.rounds[0].signals) == ("Done.", ("complete",))
 
 
 @pytest.mark.req("R0.40")
-def test_a_stream_that_breaks_off_is_kept_without_its_markers_too() -> None:
+def test_interrupted_stream_is_stored_without_markers() -> None:
     broken = Streaming([ToolCall("look"), Streamed("I looked.\n", "[WORKFLOW_COMPLETE]\n", "And n", RuntimeError("cut"))])
     run = Agent(broken, tools=[Counting().tool("look")], todos=False).run_sync("go")
     assert (run.status, run.rounds[-1].stop_reason) == ("failed", "broken_off")
@@ -344,7 +344,7 @@ def test_a_stream_that_breaks_off_is_kept_without_its_markers_too() -> None:
 
 
 @pytest.mark.req("R0.40")
-def test_words_about_a_marker_are_told_and_kept(subtests: pytest.Subtests) -> None:
+def test_words_about_a_marker_are_shown_and_stored(subtests: pytest.Subtests) -> None:
     for words in ["Write [CONTINUE] to go on.", "Then:\n[CONT", "{", "On.\n[WORKFLOW_COMPLETE] soon\n"]:
         with subtests.test(words=words):
             run, heard = told(words)

@@ -1,4 +1,4 @@
-"""What the model's own markers decide."""
+"""Verdicts of the model's markers."""
 
 from __future__ import annotations
 
@@ -43,32 +43,34 @@ def test_complete_with_open_todos_stops_and_says_so(todos: tuple[Todo, ...]) -> 
 
 @pytest.mark.req("R0.33")
 @pytest.mark.parametrize("signals", [(), ("continue",), ("stop",)])
-def test_without_the_marker_nothing_is_complete(signals: tuple[str, ...]) -> None:
+def test_nothing_is_complete_without_the_marker(signals: tuple[str, ...]) -> None:
     assert Complete()(tool_run(*a_round(0, "Done.", signals=signals))) is None
     assert Complete()(tool_run(*a_round(0, "Done.", signals=("complete",)), *a_round(1, "And?", signals=signals))) is None
 
 
 @pytest.mark.req("K0.2", "R0.80")
-def test_strict_todos_refuse_the_first_complete_with_an_intervention_and_the_second_not() -> None:
+def test_strict_todos_refuse_only_the_first_complete() -> None:
     strict = Complete(strict_todos=True)
     first = a_round(0, "All done.", signals=("complete",))
     verdict = strict(tool_run(*first, todos=OPEN))
     assert isinstance(verdict, Continue)
     assert verdict.reason == "strict_todos"
-    assert [(one.cell, one.level, one.trigger) for one in verdict.guidance] == [("intervention", 1, "strict_todos")]
+    assert [(guidance.cell, guidance.level, guidance.trigger) for guidance in verdict.guidance] == [
+        ("intervention", 1, "strict_todos")
+    ]
     second = a_round(1, "All done.", signals=("complete",), reason="strict_todos")
     assert strict(tool_run(*first, *second, todos=OPEN)) == Stop("complete_with_open_todos", round_status="workflow_complete")
 
 
 @pytest.mark.req("K0.2", "K0.9")
-def test_strict_todos_refuse_nothing_when_nothing_is_open_or_all_of_it_is_blocked() -> None:
+def test_strict_todos_accept_complete_without_workable_todos() -> None:
     for todos, reason in [((), "workflow_complete"), (BLOCKED, "complete_with_open_todos")]:
         run = tool_run(*a_round(0, "All done.", signals=("complete",)), todos=todos)
         assert Complete(strict_todos=True)(run) == Stop(reason, round_status="workflow_complete")
 
 
 @pytest.mark.req("R0.33", "R0.39", "K0.1")
-def test_the_calls_beside_complete_are_run_and_answered_and_no_other_reply_is_asked_for() -> None:
+def test_calls_beside_complete_run_without_another_reply() -> None:
     run, _ = scripted(["All done.\n[WORKFLOW_COMPLETE]", do(1), do(2)])
     assert ended(run) == ("completed", "workflow_complete")
     assert [result.text for result in run.rounds[0].results] == ["made 1", "made 2"]
@@ -78,7 +80,7 @@ def test_the_calls_beside_complete_are_run_and_answered_and_no_other_reply_is_as
 
 @pytest.mark.req("R0.33", "R0.40")
 @pytest.mark.parametrize("marker", ["[WORKFLOW_COMPLETE]", '{"status": "complete"}'])
-def test_complete_ends_the_run_and_is_not_kept(marker: str) -> None:
+def test_complete_ends_the_run_and_is_not_stored(marker: str) -> None:
     run, _ = scripted(do(1), f"All done.\n{marker}")
     assert ended(run) == ("completed", "workflow_complete")
     assert run.rounds[-1].status == "workflow_complete"
@@ -88,21 +90,21 @@ def test_complete_ends_the_run_and_is_not_kept(marker: str) -> None:
 
 @pytest.mark.req("K0.1", "R0.35")
 @pytest.mark.parametrize("text", ["[CONTINUE]\n[WORKFLOW_COMPLETE]", "[WORKFLOW_COMPLETE]\n[CONTINUE]"])
-def test_of_both_markers_complete_wins(text: str) -> None:
+def test_complete_wins_over_other_markers(text: str) -> None:
     run, _ = scripted(text)
     assert ended(run) == ("completed", "workflow_complete")
 
 
 @pytest.mark.req("K0.1")
 @pytest.mark.parametrize("text", ["Say [WORKFLOW_COMPLETE] at the end.", "- [WORKFLOW_COMPLETE]", "[WORKFLOW_COMPLETE]."])
-def test_a_marker_inside_a_line_is_words(text: str) -> None:
+def test_marker_inside_a_line_is_text(text: str) -> None:
     run, _ = scripted(text)
     assert ended(run) == ("completed", "natural")
     assert run.text == text
 
 
 @pytest.mark.req("K0.2", "R0.80")
-def test_complete_with_open_todos_ends_with_its_own_reason_and_a_warning_that_lists_them(snapshot: Snapshot) -> None:
+def test_complete_with_open_todos_has_own_reason_and_warning(snapshot: Snapshot) -> None:
     run, _ = scripted(write("One", "Two"), "All done.\n[WORKFLOW_COMPLETE]")
     assert ended(run) == ("completed", "complete_with_open_todos")
     assert list(run.warnings) == snapshot
@@ -110,7 +112,7 @@ def test_complete_with_open_todos_ends_with_its_own_reason_and_a_warning_that_li
 
 
 @pytest.mark.req("K0.2", "R0.80")
-def test_strict_todos_let_a_model_put_its_list_right() -> None:
+def test_strict_todos_let_the_model_correct_its_list() -> None:
     policy = Matrix(strict_todos=True)
     run, model = scripted(write("One"), "[WORKFLOW_COMPLETE]", start(1), complete(1), "[WORKFLOW_COMPLETE]", policy=policy)
     assert ended(run) == ("completed", "workflow_complete")
@@ -127,7 +129,7 @@ def test_strict_todos_do_not_hold_a_model_that_insists() -> None:
 
 
 @pytest.mark.req("R0.33")
-def test_complete_waits_for_what_the_person_has_just_said() -> None:
+def test_complete_waits_for_a_user_message() -> None:
     run = tool_run(*a_round(0, "All done.", signals=("complete",)), said("And the plot?"))
     policies = Matrix().rules(MATRIX).policies
     verdicts = [verdict for policy in policies if (verdict := policy(run)) is not None]
@@ -138,7 +140,7 @@ def test_complete_waits_for_what_the_person_has_just_said() -> None:
 
 
 @pytest.mark.req("R0.34")
-def test_continue_brings_another_round_without_todos_and_without_workflow_mode() -> None:
+def test_continue_adds_a_round_without_todos_or_workflow_mode() -> None:
     assert GoOn()(tool_run(*a_round(0, "More.", signals=("continue",)))) == Continue(
         "continue_marker", round_status="auto_continue_workflow"
     )
@@ -151,13 +153,13 @@ def test_continue_brings_another_round_without_todos_and_without_workflow_mode()
 
 
 @pytest.mark.req("R0.34")
-def test_continue_counts_beside_words_alone_only() -> None:
+def test_continue_counts_only_without_calls() -> None:
     assert GoOn()(tool_run(*a_round(0, "More.", CALL, signals=("continue",)))) is None
     assert GoOn()(tool_run(*a_round(0, "More."))) is None
 
 
 @pytest.mark.req("R0.34", "K0.7")
-def test_continue_is_heeded_so_many_times_in_a_row_and_no_more() -> None:
+def test_continue_is_honoured_up_to_its_limit_in_a_row() -> None:
     facts = a_round(0, "0", signals=("continue",))
     for index in range(1, 3):
         assert GoOn(cap=2)(tool_run(*facts)) == Continue("continue_marker", round_status="auto_continue_workflow")
@@ -169,14 +171,14 @@ def test_continue_is_heeded_so_many_times_in_a_row_and_no_more() -> None:
 
 
 @pytest.mark.req("R0.34", "K0.7")
-def test_a_model_that_always_wants_to_continue_comes_to_its_natural_end() -> None:
+def test_model_that_always_continues_reaches_a_natural_end() -> None:
     run, _ = scripted(*[f"{number}\n[CONTINUE]" for number in range(6)])
     assert ended(run) == ("completed", "natural")
     assert reasons(run) == ["prompt", *["continue_marker"] * 5]
 
 
 @pytest.mark.req("R0.35")
-def test_continue_goes_before_open_todos() -> None:
+def test_continue_precedes_open_todos() -> None:
     run, _ = scripted(write("One"), "Wait.\n[CONTINUE]", "Hm.", start(1), complete(1), "Done.")
     assert reasons(run)[2:4] == ["continue_marker", "open_todos"]
     assert cells(run)[2] == [("todos_text", 1)]
@@ -187,7 +189,7 @@ def test_continue_goes_before_open_todos() -> None:
 
 @pytest.mark.req("R0.41")
 @pytest.mark.parametrize("todos", TODO_LISTS)
-def test_a_model_that_is_stuck_fails_with_a_reason_and_a_hint(todos: tuple[Todo, ...]) -> None:
+def test_stuck_model_fails_with_a_reason_and_a_hint(todos: tuple[Todo, ...]) -> None:
     verdict = stuck(tool_run(*a_round(0, "I cannot.", signals=("stop",)), todos=todos))
     assert isinstance(verdict, Stop)
     assert (verdict.stop_reason, verdict.status) == ("error", "failed")
@@ -196,7 +198,7 @@ def test_a_model_that_is_stuck_fails_with_a_reason_and_a_hint(todos: tuple[Todo,
 
 
 @pytest.mark.req("R0.41")
-def test_stuck_is_refused_while_there_are_todos_it_could_do() -> None:
+def test_stuck_is_refused_while_workable_todos_are_open() -> None:
     assert stuck(tool_run(*a_round(0, "I cannot.", signals=("stop",)), todos=OPEN)) is None
     assert stuck(tool_run(*a_round(0, "I can."))) is None
     run, _ = scripted(write("One"), '{"status": "stop"}', start(1), complete(1), 'I cannot.\n{"status":"stop"}')
@@ -207,13 +209,13 @@ def test_stuck_is_refused_while_there_are_todos_it_could_do() -> None:
 
 
 @pytest.mark.req("R0.41")
-def test_a_refused_stop_is_one_intervention_and_the_list_is_unchanged() -> None:
+def test_refused_stop_is_one_intervention_with_unchanged_list() -> None:
     run, model = scripted(write("One"), '{"status": "stop"}', "[WORKFLOW_COMPLETE]")
     assert reminder(model.requests[2]).startswith("REMINDER:")
     assert todo_statuses(run) == ["not-started"]
 
 
-def test_without_words_a_strict_refusal_still_refuses() -> None:
+def test_strict_refusal_works_without_words() -> None:
     verdict = Complete(strict_todos=True)(tool_run(*a_round(0, "All done.", signals=("complete",)), todos=OPEN, words=OFF))
     assert verdict == Continue("strict_todos", round_status="auto_continue_todos")
     run, model = scripted(

@@ -1,4 +1,4 @@
-"""The policy `minimal`, which trusts the model: calls go on, words alone stop."""
+"""The policy `minimal`: calls continue, text alone stops."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ CALL = ToolCall("work")
 
 
 @pytest.mark.req("R0.36")
-def test_words_alone_while_todos_are_open_bring_a_nudge_so_many_times_in_a_run() -> None:
+def test_words_with_open_todos_bring_a_limited_number_of_nudges() -> None:
     facts = a_round(0, "Hm.")
     for index in range(1, 4):
         verdict = TodoNudges()(tool_run(*facts, todos=OPEN))
         assert isinstance(verdict, Continue)
-        assert (verdict.reason, [one.level for one in verdict.guidance]) == ("todo_nudge", [1])
+        assert (verdict.reason, [guidance.level for guidance in verdict.guidance]) == ("todo_nudge", [1])
         facts += a_round(index, "Hm.", reason="todo_nudge")
     assert TodoNudges()(tool_run(*facts, todos=OPEN)) is None
     assert TodoNudges()(tool_run(*facts, *a_round(4, CALL), *a_round(5, "Hm."), todos=OPEN)) is None
@@ -45,7 +45,7 @@ def test_nothing_else_brings_a_nudge() -> None:
 
 
 @pytest.mark.req("R0.75")
-def test_of_a_tool_that_failed_nothing_is_said_beside_its_error() -> None:
+def test_failed_tool_gets_no_guidance_beside_its_error() -> None:
     run, _ = scripted(
         ToolCall("missing"), ToolCall("missing", {"item": 2}), ToolCall("missing", {"item": 3}), "Done.", policy="minimal"
     )
@@ -53,7 +53,7 @@ def test_of_a_tool_that_failed_nothing_is_said_beside_its_error() -> None:
 
 
 @pytest.mark.req("R0.80", "R0.36")
-def test_after_three_nudges_words_alone_end_the_run_with_a_warning() -> None:
+def test_words_after_three_nudges_end_the_run_with_warning() -> None:
     run, model = scripted(write("One", "Two"), "Hm.", do(1), "Well.", "So.", "Yes.", policy="minimal")
     assert reasons(run) == ["prompt", "tool_results", "todo_nudge", "tool_results", "todo_nudge", "todo_nudge"]
     assert [reminder(request).startswith("REMINDER:") for request in model.requests] == [
@@ -70,7 +70,7 @@ def test_after_three_nudges_words_alone_end_the_run_with_a_warning() -> None:
 
 
 @pytest.mark.req("R0.38", "R0.39", "KX.1")
-def test_calls_go_on_and_words_alone_end_the_run() -> None:
+def test_calls_continue_and_words_alone_end_the_run() -> None:
     run, model = scripted(do(1), do(2), "Done.", policy="minimal")
     assert ended(run) == ("completed", "natural")
     assert all(TAG not in repr(request.messages) for request in model.requests)
@@ -86,7 +86,7 @@ def test_markers_decide_nothing_and_stay_in_the_text() -> None:
     assert reasons(run)[2] == "todo_nudge"
 
 
-def test_it_says_nothing_of_repeated_answers_and_planning() -> None:
+def test_minimal_ignores_repeated_answers_and_planning() -> None:
     thoughts = [ToolCall("think", {"thought": str(number)}) for number in range(9)]
     run, _ = scripted(write("One"), *thoughts, *[LONG_ANSWER] * 4, policy="minimal")
     assert ended(run) == ("completed", "natural")
@@ -100,14 +100,14 @@ def test_blocked_todos_bring_no_nudge() -> None:
     assert "(blocked: no key)" in run.warnings[0]
 
 
-def test_a_batch_of_calls_is_broken_the_third_time_and_the_run_after_two_such_rounds() -> None:
+def test_third_identical_batch_is_blocked_and_two_rounds_end_it() -> None:
     batch = [do(1), do(2)]
     run, _ = scripted(*[batch] * 4, policy=Minimal(guard=None))
-    assert [[result.error_code for result in one.results] for one in run.rounds] == [[None] * 2] * 2 + [[DUPLICATE] * 2] * 2
+    assert [[result.error_code for result in round.results] for round in run.rounds] == [[None] * 2] * 2 + [[DUPLICATE] * 2] * 2
     assert ended(run) == ("stopped", "loop_detected")
 
 
-def test_nudges_are_in_the_words_of_the_set() -> None:
+def test_nudges_use_the_texts_of_the_set() -> None:
     _, model = scripted(write("One"), "Hm.", start(1), complete(1), "Ok.", policy="minimal", guidance=own_set(reminder="Todo!"))
     assert reminder(model.requests[2]) == "Todo!"
     run, model = scripted(write("One"), "Hm.", start(1), complete(1), "Ok.", policy="minimal", guidance="off")
@@ -115,7 +115,7 @@ def test_nudges_are_in_the_words_of_the_set() -> None:
     assert reasons(run)[2] == "todo_nudge"
 
 
-def test_policies_are_found_by_name_and_unknown_ones_are_refused_with_those_most_like_them() -> None:
+def test_unknown_policy_is_refused_with_similar_names() -> None:
     assert find_policy("matrix") == Matrix()
     assert find_policy("minimal") == Minimal()
     assert find_policy(Minimal(todo_nudges=1)) == Minimal(todo_nudges=1)
@@ -125,7 +125,7 @@ def test_policies_are_found_by_name_and_unknown_ones_are_refused_with_those_most
         find_policy(Matrix)  # type: ignore[arg-type]
 
 
-def test_the_run_keeps_the_policy_and_all_its_settings() -> None:
+def test_run_logs_the_policy_and_all_its_settings() -> None:
     run, _ = scripted("Done.", policy=Minimal(todo_nudges=1))
     logged = run.settings["policy"]
     assert logged == settings_of(Minimal(todo_nudges=1))
@@ -138,7 +138,7 @@ def test_the_run_keeps_the_policy_and_all_its_settings() -> None:
 
 @dataclass(frozen=True)
 class Own:
-    """A policy of one's own with settings, some of which no log can hold."""
+    """A user-defined policy with settings; some cannot be logged."""
 
     name: ClassVar[str] = "own"
     most: int = 3
@@ -149,11 +149,11 @@ class Own:
     odd: Any = field(default_factory=lambda: {1: "one"})
 
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
-        """Return those of the policy that trusts the model."""
+        """Return the rules of `minimal`."""
         return Minimal().rules(words, *limits, repeatable=repeatable)
 
 
-def test_a_policy_of_ones_own_keeps_the_settings_that_are_plain_data_and_says_its_class() -> None:
+def test_own_policy_logs_its_plain_settings_and_class() -> None:
     logged = settings_of(Own(inner=DuplicateGuard(window=5)))
     assert (logged["name"], logged["class"]) == ("own", f"{Own.__module__}.Own")
     assert (logged["words"], logged["weights"], logged["inner"]["window"]) == (["go", "on"], {"a": 0.5}, 5)
@@ -161,7 +161,7 @@ def test_a_policy_of_ones_own_keeps_the_settings_that_are_plain_data_and_says_it
     assert logged["most"] == 3 and not {"check", "odd"} & set(logged)
 
 
-def test_settings_that_cannot_be_are_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_policy_settings_are_refused(subtests: pytest.Subtests) -> None:
     for settings in [{"todo_nudges": 0}, {"batches": True}, {"blocked_rounds": "2"}, {"guard": "on"}]:
         with subtests.test(settings=settings):
             with pytest.raises(SettingsError, match=f"{next(iter(settings))}=.* is not valid for the policy minimal"):

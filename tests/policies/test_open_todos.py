@@ -1,4 +1,4 @@
-"""Words alone while todos are open: interventions that grow, and their end."""
+"""Text alone with open todos: escalating interventions and their end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEVELS = ["REMINDER:", "WARNING:", "FINAL WARNING:", "FINAL WARNING:", "FINAL WA
 
 
 def nudged(*between: tuple[str | ToolCall, ...], todos: tuple[Todo, ...] = OPEN, after: tuple[Todo, ...] | None = None):  # type: ignore[no-untyped-def]
-    """A run with two interventions, then these rounds, then words alone."""
+    """Return a run with two interventions, these rounds, then text alone."""
     facts = [*a_round(0, "Hm."), *a_round(1, "Hm.", reason="open_todos"), *a_round(2, "Hm.", reason="open_todos")]
     for index, parts in enumerate(between, start=3):
         facts += a_round(index, *parts, after=after)
@@ -44,27 +44,27 @@ def level(run) -> int:  # type: ignore[no-untyped-def]
     verdict = OpenTodos()(run)
     assert isinstance(verdict, Continue)
     assert verdict.reason == "open_todos"
-    (said,) = verdict.guidance
-    return said.level
+    (guidance,) = verdict.guidance
+    return guidance.level
 
 
 # Alone
 
 
 @pytest.mark.req("R0.36", "R0.47")
-def test_each_answer_of_words_alone_brings_a_stronger_intervention() -> None:
+def test_each_answer_without_calls_escalates_the_intervention() -> None:
     facts = a_round(0, "Hm.")
-    found = []
+    levels = []
     for index in range(1, 6):
-        found.append(level(tool_run(*facts, todos=OPEN)))
+        levels.append(level(tool_run(*facts, todos=OPEN)))
         facts += a_round(index, "Hm.", reason="open_todos")
-    assert found == [1, 2, 3, 3, 3]
+    assert levels == [1, 2, 3, 3, 3]
     assert OpenTodos()(tool_run(*facts, todos=OPEN)) == Stop("todo_intervention_exhausted", "stopped")
 
 
 @pytest.mark.req("R0.48", "K0.10")
 @pytest.mark.parametrize("cap", [1, 2, 5])
-def test_the_cap_is_a_number_of_interventions_in_a_row(cap: int) -> None:
+def test_cap_counts_interventions_in_a_row(cap: int) -> None:
     facts = a_round(0, "Hm.")
     for index in range(1, cap + 1):
         assert isinstance(OpenTodos(cap)(tool_run(*facts, todos=OPEN)), Continue)
@@ -73,21 +73,21 @@ def test_the_cap_is_a_number_of_interventions_in_a_row(cap: int) -> None:
 
 
 @pytest.mark.req("R0.36", "R0.39")
-def test_calls_and_lists_without_open_todos_are_none_of_its_business() -> None:
+def test_calls_and_finished_lists_bring_no_intervention() -> None:
     assert OpenTodos()(tool_run(*a_round(0, "I work.", CALL), todos=OPEN)) is None
     assert OpenTodos()(tool_run(*a_round(0, "Done."), todos=DONE)) is None
     assert OpenTodos()(tool_run(*a_round(0, "Done."))) is None
 
 
 @pytest.mark.req("R0.49")
-def test_a_work_tool_that_ran_or_a_completed_todo_begins_the_count_anew() -> None:
+def test_executed_work_or_completed_todo_resets_the_count() -> None:
     assert level(nudged()) == 3
     assert level(nudged((CALL,))) == 1
     assert level(nudged((complete(1),), todos=todos_of("in-progress", "in-progress"), after=OPEN)) == 1
 
 
 @pytest.mark.req("R0.49", "R0.64")
-def test_planning_or_a_call_that_never_ran_does_not() -> None:
+def test_planning_or_an_unexecuted_call_does_not_reset_the_count() -> None:
     assert level(nudged((READ,))) == 3
     assert level(nudged((ToolCall("think"),))) == 3
     assert level(nudged((start(2),), after=OPEN)) == 3
@@ -97,25 +97,25 @@ def test_planning_or_a_call_that_never_ran_does_not() -> None:
 
 
 @pytest.mark.req("R0.49")
-def test_a_work_tool_that_failed_did_run() -> None:
+def test_failed_work_tool_counts_as_executed() -> None:
     facts = [*a_round(0, "Hm."), *a_round(1, CALL, reason="open_todos", error_code="tool_error"), *a_round(2, "Hm.")]
     assert level(tool_run(*facts, todos=OPEN)) == 1
 
 
 @pytest.mark.req("R0.49")
-def test_a_word_of_the_person_begins_the_count_anew() -> None:
+def test_user_message_resets_the_count() -> None:
     facts = [*a_round(0, "Hm."), *a_round(1, "Hm.", reason="open_todos"), said("Well?"), *a_round(2, "Hm.", reason="said")]
     assert level(tool_run(*facts, todos=OPEN)) == 1
 
 
 @pytest.mark.req("R0.48", "R0.66")
-def test_rounds_of_planning_make_an_intervention_stronger() -> None:
+def test_planning_rounds_escalate_an_intervention() -> None:
     facts = [fact for index in range(4) for fact in a_round(index, READ)]
     assert level(tool_run(*facts, *a_round(4, "Hm."), todos=OPEN)) == 3
 
 
-def test_as_much_planning_as_may_pass_does_not() -> None:
-    """To write a list and to begin a todo are two such rounds: the first words alone after them bring a reminder."""
+def test_tolerated_planning_does_not_escalate() -> None:
+    """Writing a list and starting a todo are two such rounds: the next text brings a reminder."""
     facts = [fact for index in range(3) for fact in a_round(index, READ)]
     assert level(tool_run(*facts, *a_round(3, "Hm."), todos=OPEN)) == 1
 
@@ -128,7 +128,7 @@ def test_as_much_planning_as_may_pass_does_not() -> None:
         ((todo(1, "completed"), todo(2, "blocked"), todo(3)), 'todo 3, "Write story 3"'),
     ],
 )
-def test_an_intervention_names_the_todo_to_do_and_the_call_that_closes_it(todos: tuple[Todo, ...], name: str) -> None:
+def test_intervention_names_the_todo_and_its_closing_call(todos: tuple[Todo, ...], name: str) -> None:
     verdict = OpenTodos()(tool_run(*a_round(0, "Hm."), todos=todos))
     assert isinstance(verdict, Continue)
     assert name in verdict.guidance[0].text
@@ -137,14 +137,14 @@ def test_an_intervention_names_the_todo_to_do_and_the_call_that_closes_it(todos:
 
 
 @pytest.mark.req("K0.9")
-def test_when_all_that_is_open_is_blocked_the_run_stops() -> None:
+def test_run_stops_when_all_open_todos_are_blocked() -> None:
     assert OpenTodos()(tool_run(*a_round(0, "Hm."), todos=todos_of("completed", "blocked", "blocked"))) == Stop(
         "blocked", "stopped"
     )
     assert level(tool_run(*a_round(0, "Hm."), todos=todos_of("not-started", "blocked"))) == 1
 
 
-def test_without_words_the_count_goes_on_in_silence() -> None:
+def test_count_continues_without_words() -> None:
     assert OpenTodos()(tool_run(*a_round(0, "Hm."), todos=OPEN, words=OFF)) == Continue(
         "open_todos", round_status="auto_continue_todos"
     )
@@ -154,36 +154,36 @@ def test_without_words_the_count_goes_on_in_silence() -> None:
 
 
 @pytest.mark.req("R0.36", "R0.47", "R0.48", "R0.50", "R0.53", "K0.10")
-def test_a_model_that_only_talks_hears_five_interventions_and_the_run_stops_with_the_open_todos(snapshot: Snapshot) -> None:
+def test_talking_model_gets_five_interventions_and_then_stops(snapshot: Snapshot) -> None:
     run, model = scripted(write("One", "Two"), *WORDS)
-    said = [reminder(request) for request in model.requests]
-    assert [text.split()[0] + (" WARNING:" if text.startswith("FINAL") else "") for text in said[2:]] == LEVELS
-    assert not any(text.startswith(tuple(LEVELS)) for text in said[:2])
+    reminders = [reminder(request) for request in model.requests]
+    assert [text.split()[0] + (" WARNING:" if text.startswith("FINAL") else "") for text in reminders[2:]] == LEVELS
+    assert not any(text.startswith(tuple(LEVELS)) for text in reminders[:2])
     assert reasons(run) == ["prompt", "tool_results", *["open_todos"] * 5]
     assert ended(run) == ("stopped", "todo_intervention_exhausted")
     assert list(run.warnings) == snapshot
-    assert [one.status for one in run.rounds][1:-1] == ["auto_continue_todos"] * 5
+    assert [round.status for round in run.rounds][1:-1] == ["auto_continue_todos"] * 5
 
 
 @pytest.mark.req("R0.50", "K0.6")
-def test_the_intervention_stands_before_the_guidance_of_its_round_and_in_no_other() -> None:
+def test_intervention_precedes_the_guidance_of_its_round_only() -> None:
     run, model = scripted(write("One"), "Hm.", start(1), do(1), complete(1), "Done.")
     assert cells(run)[2] == [("intervention", 1), ("todos_text", 1)]
-    said = reminder(model.requests[2])
-    assert 0 == said.index("REMINDER:") < said.index("CRITICAL WORKFLOW GUIDANCE (TODO MODE):")
+    text = reminder(model.requests[2])
+    assert 0 == text.index("REMINDER:") < text.index("CRITICAL WORKFLOW GUIDANCE (TODO MODE):")
     assert [("REMINDER:" in reminder(request)) for request in model.requests] == [False, False, True, False, False, False]
 
 
 @pytest.mark.req("R0.49")
-def test_work_and_a_completed_todo_each_begin_the_levels_anew() -> None:
+def test_work_and_completed_todos_reset_the_levels() -> None:
     replies = [write("One", "Two"), "Hm.", "Well.", do(1), "So.", "Yes.", start(1), complete(1), "No.", start(2), complete(2)]
     _, model = scripted(*replies, "Done.")
-    said = [reminder(request) for request in model.requests]
-    assert [said[n].split()[0] for n in (2, 3, 5, 6, 9)] == ["REMINDER:", "WARNING:", "REMINDER:", "WARNING:", "REMINDER:"]
+    reminders = [reminder(request) for request in model.requests]
+    assert [reminders[n].split()[0] for n in (2, 3, 5, 6, 9)] == ["REMINDER:", "WARNING:", "REMINDER:", "WARNING:", "REMINDER:"]
 
 
 @pytest.mark.req("R0.87", "R0.20")
-def test_what_the_conversation_keeps_of_an_intervention_is_a_plain_please_continue() -> None:
+def test_intervention_is_stored_as_please_continue() -> None:
     run, _ = scripted(write("One"), "Hm.", "[WORKFLOW_COMPLETE]")
     assert [message.role for message in run.messages][:5] == ["user", "assistant", "tool", "assistant", "user"]
     assert run.messages[4].text == "Please continue"
@@ -191,17 +191,17 @@ def test_what_the_conversation_keeps_of_an_intervention_is_a_plain_please_contin
 
 
 @pytest.mark.req("K0.9")
-def test_a_run_with_nothing_but_blocked_todos_ends_as_blocked_with_the_reasons(snapshot: Snapshot) -> None:
+def test_run_with_only_blocked_todos_ends_with_their_reasons(snapshot: Snapshot) -> None:
     run, _ = scripted(write("One", "Two"), mark(1, "blocked", blockedReason="no key"), start(2), complete(2), LONG_ANSWER)
     assert ended(run) == ("stopped", "blocked")
     assert list(run.warnings) == snapshot
-    assert all(cell != "intervention" for said in cells(run) for cell, _ in said)
+    assert all(cell != "intervention" for guidance in cells(run) for cell, _ in guidance)
 
 
 @pytest.mark.req("R0.82")
-def test_whether_an_intervention_helped_is_kept_with_its_reason() -> None:
+def test_intervention_success_is_recorded_with_its_reason() -> None:
     run, _ = scripted(write("One"), "Hm.", "Well.", do(1), start(1), complete(1), "Done.")
-    assert [one.followed[0].followed for one in run.rounds[2:4]] == [False, True]
+    assert [round.followed[0].followed for round in run.rounds[2:4]] == [False, True]
     assert run.rounds[3].followed[0].why == "a work tool ran"
 
 
@@ -209,7 +209,7 @@ def test_whether_an_intervention_helped_is_kept_with_its_reason() -> None:
 
 
 def acting(act: Callable[[], object], text: str) -> Callable[[Request], str]:
-    """A reply during which somebody else does something."""
+    """Return a reply during which someone else acts."""
 
     def reply(request: Request) -> str:
         act()
@@ -219,7 +219,7 @@ def acting(act: Callable[[], object], text: str) -> Callable[[Request], str]:
 
 
 @pytest.mark.req("R0.43", "R0.44")
-def test_a_todo_that_the_person_completes_meanwhile_lets_the_run_end() -> None:
+def test_todo_completed_by_the_user_lets_the_run_end() -> None:
     board = TodoBoard(["One", "Two"])
     run, model = scripted(start(1), complete(1), acting(lambda: board.complete(2), "Done."), todos=board)
     assert ended(run) == ("completed", "natural")
@@ -230,7 +230,7 @@ def test_a_todo_that_the_person_completes_meanwhile_lets_the_run_end() -> None:
 
 
 @pytest.mark.req("R0.43", "R0.44")
-def test_a_todo_that_the_person_reopens_meanwhile_keeps_the_run_going() -> None:
+def test_todo_reopened_by_the_user_keeps_the_run_active() -> None:
     board = TodoBoard(["One"])
     reopen = acting(lambda: board.reopen(1), "All done.")
     run, model = scripted(start(1), complete(1), reopen, start(1), complete(1), "Now it is.", todos=board)
@@ -240,7 +240,7 @@ def test_a_todo_that_the_person_reopens_meanwhile_keeps_the_run_going() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_a_todo_that_the_person_adds_or_blocks_meanwhile_is_seen_in_the_next_round() -> None:
+def test_todo_added_or_blocked_by_user_counts_next_round() -> None:
     board = TodoBoard(["One"])
     run, model = scripted(
         acting(lambda: board.add("Two"), "Hm."),
@@ -254,25 +254,25 @@ def test_a_todo_that_the_person_adds_or_blocks_meanwhile_is_seen_in_the_next_rou
 
 
 @pytest.mark.req("R0.44", "R0.49")
-def test_what_the_person_completes_is_not_the_models_progress() -> None:
+def test_todo_completed_by_the_user_is_not_model_progress() -> None:
     board = TodoBoard(["One", "Two"])
     run, _ = scripted("Hm.", acting(lambda: board.complete(1), "Well."), "[WORKFLOW_COMPLETE]", todos=board)
-    assert [said[0] for said in cells(run)[1:]] == [("intervention", 1), ("intervention", 2)]
+    assert [guidance[0] for guidance in cells(run)[1:]] == [("intervention", 1), ("intervention", 2)]
     assert run.rounds[1].followed[0].followed is False
 
 
 @pytest.mark.req("R0.46", "R0.43")
-def test_the_runs_own_reading_is_no_call() -> None:
+def test_own_list_reads_of_the_run_are_not_calls() -> None:
     board = TodoBoard(["One"])
     run, _ = scripted("Hm.", "Well.", acting(lambda: board.complete(1), "Done."), todos=board)
-    assert [len(one.records) for one in run.rounds] == [0, 0, 0]
+    assert [len(round.records) for round in run.rounds] == [0, 0, 0]
 
 
 # Lists live with the conversation
 
 
 @pytest.mark.req("R0.62")
-def test_the_list_goes_on_with_the_conversation(tmp_path: Path) -> None:
+def test_list_continues_with_the_conversation(tmp_path: Path) -> None:
     first, _ = scripted(write("One", "Two"), start(1), complete(1), "One is done.\n[WORKFLOW_COMPLETE]")
     loaded = load_trace(save_trace(first, tmp_path / "first.jsonl"))
     assert loaded == first
@@ -289,7 +289,7 @@ def test_the_list_goes_on_with_the_conversation(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R0.62")
-def test_the_levels_begin_anew_with_a_new_question() -> None:
+def test_levels_restart_with_a_new_question() -> None:
     first, _ = scripted(write("One"), *WORDS)
     model = ScriptedModel(["Hm.", "[WORKFLOW_COMPLETE]"])
     run = Agent(model, tools=[work]).run_sync("Go on.", continue_from=first)
@@ -298,7 +298,7 @@ def test_the_levels_begin_anew_with_a_new_question() -> None:
 
 
 @pytest.mark.req("R0.62")
-def test_an_agent_without_a_list_does_not_go_on_with_one() -> None:
+def test_agent_without_todos_does_not_continue_a_list() -> None:
     first, _ = scripted(write("One"), "[WORKFLOW_COMPLETE]")
     run = Agent(ScriptedModel(["Done."]), tools=[work], todos=False).run_sync("Go on.", continue_from=first)
     assert run.todos == ()
@@ -306,7 +306,7 @@ def test_an_agent_without_a_list_does_not_go_on_with_one() -> None:
 
 
 @pytest.mark.req("R0.48")
-def test_a_cap_is_a_whole_number_from_one(subtests: pytest.Subtests) -> None:
+def test_cap_is_a_positive_integer(subtests: pytest.Subtests) -> None:
     for cap in [0, -1, 2.5, True, None]:
         with subtests.test(cap=cap):
             with pytest.raises(SettingsError, match="intervention_cap="):

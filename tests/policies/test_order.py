@@ -1,4 +1,4 @@
-"""The order in which a finished round is judged, and every reason a run can end for."""
+"""The precedence of verdicts, and every stop reason."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORDS = ["Hm.", "Well.", "So.", "Right.", "Yes.", "No."]
 def verdict_on(
     signals: tuple[str, ...] = (), todos: Any = (), policy: Matrix = WORKFLOW, parts: Sequence[Any] = ("Hm.",), most: int = 9
 ) -> str:
-    """Why the run goes on, or ends, after one round."""
+    """Return the reason of the verdict after one round."""
     verdict: Verdict = decide(
         policy.rules(MATRIX, MaxRounds(most)).policies, tool_run(*a_round(0, *parts, signals=signals), todos=todos)
     )
@@ -41,7 +41,7 @@ def verdict_on(
 
 
 @pytest.mark.req("R0.35")
-def test_signals_go_before_open_todos_these_before_workflow_mode_and_that_before_the_natural_end(
+def test_order_is_signals_todos_workflow_mode_natural_end(
     subtests: pytest.Subtests,
 ) -> None:
     for signals, todos, policy, expected in [
@@ -64,14 +64,14 @@ def test_signals_go_before_open_todos_these_before_workflow_mode_and_that_before
 
 
 @pytest.mark.req("R0.39")
-def test_calls_always_go_on(subtests: pytest.Subtests) -> None:
+def test_calls_always_continue(subtests: pytest.Subtests) -> None:
     for todos, signals, policy in itertools.product([(), DONE, OPEN, BLOCKED], [(), ("continue",)], [Matrix(), WORKFLOW]):
         with subtests.test(todos=todos, signals=signals, policy=policy):
             assert verdict_on(signals, todos, policy, ["I look.", CALL]) == "tool_results"
 
 
 @pytest.mark.req("R0.39", "R0.34", "R0.36", "R0.37", "R0.38")
-def test_any_one_source_is_enough_to_go_on_and_without_one_the_run_ends() -> None:
+def test_single_source_suffices_to_continue() -> None:
     assert verdict_on(policy=Matrix(), parts=[CALL]) == "tool_results"
     assert verdict_on(("continue",), policy=Matrix()) == "continue_marker"
     assert verdict_on(todos=OPEN, policy=Matrix()) == "open_todos"
@@ -80,7 +80,7 @@ def test_any_one_source_is_enough_to_go_on_and_without_one_the_run_ends() -> Non
 
 
 @pytest.mark.req("R0.7", "R0.48")
-def test_the_limit_of_rounds_stops_whatever_wants_to_go_on_and_nothing_that_ends() -> None:
+def test_max_rounds_stops_continuations_but_not_endings() -> None:
     for signals, todos in [((), OPEN), (("continue",), ()), ((), ())]:
         assert verdict_on(signals, todos, most=1) == "max_rounds"
     assert verdict_on(("complete",), OPEN, most=1) == "complete_with_open_todos"
@@ -89,7 +89,7 @@ def test_the_limit_of_rounds_stops_whatever_wants_to_go_on_and_nothing_that_ends
 
 
 @pytest.mark.req("R0.35")
-def test_what_the_person_has_just_said_goes_before_all_of_them() -> None:
+def test_user_message_precedes_every_ending() -> None:
     policies = WORKFLOW.rules(MATRIX, MaxRounds(9)).policies
     for signals, todos in [(("complete",), ()), (("stop",), ()), ((), OPEN), ((), BLOCKED), ((), ())]:
         run = tool_run(*a_round(0, "Hm.", signals=signals), said("And now this."), todos=todos)
@@ -97,27 +97,27 @@ def test_what_the_person_has_just_said_goes_before_all_of_them() -> None:
 
 
 @pytest.mark.req("R0.42", "R0.38")
-def test_a_natural_end_adds_nothing_that_is_never_sent() -> None:
+def test_natural_end_adds_no_unsent_guidance() -> None:
     run, model = scripted(do(1), "Done.")
     assert ended(run) == ("completed", "natural")
     assert run.messages[-1].role == "assistant"
     assert run.rounds[-1].status == "natural_completion"
-    given = [type(event).__name__ for event in run.events]
-    assert given.index("GuidanceGiven") < len(given) - 1 - given[::-1].index("ModelReplied")
-    assert given[-2:] == ["RoundFinished", "RunFinished"]
+    kinds = [type(event).__name__ for event in run.events]
+    assert kinds.index("GuidanceGiven") < len(kinds) - 1 - kinds[::-1].index("ModelReplied")
+    assert kinds[-2:] == ["RoundFinished", "RunFinished"]
     assert [reminder(request) for request in model.requests] == [
-        "\n\n".join([*(one.text for one in a_round.guidance), a_round.note]) for a_round in run.rounds
+        "\n\n".join([*(guidance.text for guidance in a_round.guidance), a_round.note]) for a_round in run.rounds
     ]
 
 
 @pytest.mark.req("K0.6", "R0.35")
 @pytest.mark.parametrize("reply_text", ["Hm.", "Hm.\n[CONTINUE]"])
-def test_one_source_speaks_a_round(reply_text: str) -> None:
+def test_only_one_source_speaks_per_round(reply_text: str) -> None:
     run, _ = scripted(write("One"), reply_text, "[WORKFLOW_COMPLETE]", policy=WORKFLOW)
     assert len([cell for cell, _ in cells(run)[2] if cell in ("intervention", "workflow")]) <= 1
 
 
-# Every reason a run can end for
+# Every stop reason
 
 ENDS: dict[str, tuple[str, list[Line], dict[str, Any]]] = {
     "natural": ("completed", [do(1), "Done."], {}),
@@ -135,7 +135,7 @@ ENDS: dict[str, tuple[str, list[Line], dict[str, Any]]] = {
 
 
 @pytest.mark.req("R0.7", "R0.38", "R0.53", "K0.2", "K0.7", "K0.9")
-def test_every_reason_to_end_is_reached(subtests: pytest.Subtests) -> None:
+def test_every_stop_reason_is_reached(subtests: pytest.Subtests) -> None:
     for reason, (status, replies, settings) in ENDS.items():
         with subtests.test(reason=reason):
             run, _ = scripted(*replies, **settings)
@@ -145,7 +145,7 @@ def test_every_reason_to_end_is_reached(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.80", "R0.13")
-def test_a_stop_of_the_person_wins_over_open_todos_workflow_mode_and_markers() -> None:
+def test_user_stop_wins_over_todos_workflow_mode_and_markers() -> None:
     for text, policy in [
         ("Hm.", Matrix()),
         ("Hm.", WORKFLOW),
@@ -169,7 +169,7 @@ def test_a_stop_of_the_person_wins_over_open_todos_workflow_mode_and_markers() -
 
 
 @pytest.mark.req("R0.80", "R0.13")
-def test_a_stop_of_the_person_ends_a_run_that_an_intervention_holds() -> None:
+def test_user_stop_ends_a_run_held_by_an_intervention() -> None:
     begun, handle = threading.Event(), []
 
     def stopping(request: Request) -> list[Any]:
@@ -188,7 +188,7 @@ def test_a_stop_of_the_person_ends_a_run_that_an_intervention_holds() -> None:
 
 
 @pytest.mark.req("R0.35", "R0.87")
-def test_what_the_person_says_in_time_is_read_before_the_run_may_end() -> None:
+def test_user_message_in_time_is_read_before_the_end() -> None:
     begun, handle = threading.Event(), []
 
     def saying(request: Request) -> str:
@@ -205,7 +205,7 @@ def test_what_the_person_says_in_time_is_read_before_the_run_may_end() -> None:
     assert model.requests[1].messages[-1].text.startswith("And the other one?")
 
 
-def test_a_policy_of_ones_own_is_any_object_with_a_name_and_rules() -> None:
+def test_own_policy_is_any_object_with_name_and_rules() -> None:
     class Brief:
         name = "brief"
 
@@ -218,9 +218,9 @@ def test_a_policy_of_ones_own_is_any_object_with_a_name_and_rules() -> None:
 
 @pytest.mark.req("R0.66")
 @pytest.mark.parametrize("rounds", [1, 5])
-def test_how_much_planning_may_pass_is_a_setting(rounds: int) -> None:
+def test_tolerated_planning_is_a_setting(rounds: int) -> None:
     thoughts = [ToolCall("think", {"thought": str(number)}) for number in range(7)]
     run = Agent(ScriptedModel(thoughts), tools=[work, think], policy=Matrix(planning_rounds=rounds), max_rounds=7).run_sync(
         "go"
     )
-    assert [one.reason for one in run.rounds].index("planning_only") == rounds + 1
+    assert [round.reason for round in run.rounds].index("planning_only") == rounds + 1

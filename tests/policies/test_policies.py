@@ -1,4 +1,4 @@
-"""Each policy alone, on a run made by hand."""
+"""Each policy alone, on a constructed run."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ def with_stop_reason(stop_reason: str, *parts: object) -> Run:
 
 
 @pytest.mark.req("R0.4")
-def test_an_answer_without_calls_is_a_natural_end() -> None:
+def test_answer_without_calls_is_a_natural_end() -> None:
     assert natural_stop(ANSWERED) == Stop("natural", "completed", round_status="natural_completion")
     assert natural_stop(WITH_A_CALL) is None
 
 
 @pytest.mark.req("R0.4", "K0.3")
-def test_a_natural_end_does_not_look_at_the_stop_reason() -> None:
+def test_natural_end_ignores_the_stop_reason() -> None:
     assert natural_stop(with_stop_reason("tool_use")) == Stop("natural", "completed", round_status="natural_completion")
     assert natural_stop(with_stop_reason("end_turn", called("look", "a"))) is None
 
 
 @pytest.mark.req("R0.87")
-def test_there_is_no_natural_end_while_something_said_is_unread() -> None:
+def test_unread_user_message_prevents_a_natural_end() -> None:
     assert natural_stop(run_of(*a_round(0, "Done."), said("One more thing."))) is None
 
 
 @pytest.mark.req("R2.9", "K2.1")
 @pytest.mark.parametrize("stop_reason", ["max_tokens", "length", "max_output_tokens"])
-def test_a_cut_reply_is_gone_on_with_once_and_then_fails_unless_a_call_came_through(stop_reason: str) -> None:
+def test_cut_reply_is_continued_once_unless_a_call_came(stop_reason: str) -> None:
     first = a_round(0, "Some words.", stop_reason=stop_reason)
     go_on = reply_cut(run_of(*first))
     assert isinstance(go_on, Continue) and go_on.reason == "reply_cut" and go_on.message
@@ -64,7 +64,7 @@ def test_a_cut_reply_is_gone_on_with_once_and_then_fails_unless_a_call_came_thro
 
 
 @pytest.mark.req("K2.1")
-def test_a_reply_that_filled_the_context_window_fails_unless_a_call_came_through() -> None:
+def test_full_context_window_fails_unless_a_call_came() -> None:
     verdict = no_room(with_stop_reason("model_context_window_exceeded"))
     assert isinstance(verdict, Stop)
     assert (verdict.stop_reason, verdict.status) == ("reply_cut", "failed")
@@ -73,41 +73,41 @@ def test_a_reply_that_filled_the_context_window_fails_unless_a_call_came_through
     assert no_room(ANSWERED) is None
 
 
-def test_a_whole_reply_is_not_cut() -> None:
+def test_complete_reply_is_not_cut() -> None:
     assert reply_cut(ANSWERED) is None
 
 
 @pytest.mark.req("K2.1")
 @pytest.mark.parametrize("stop_reason", ["refusal", "content_filter"])
-def test_a_refusal_stops_unless_a_call_came_with_it(stop_reason: str) -> None:
+def test_refusal_stops_unless_a_call_came(stop_reason: str) -> None:
     assert refused(with_stop_reason(stop_reason)) == Stop("refusal", "stopped")
     assert refused(with_stop_reason(stop_reason, called("look", "a"))) is None
     assert refused(ANSWERED) is None
 
 
 @pytest.mark.req("R0.4")
-def test_calls_that_were_announced_and_did_not_come_fail() -> None:
+def test_announced_but_missing_calls_fail() -> None:
     verdict = no_call_came(run_of(*a_round(0, stop_reason="tool_use", status="unexpected_empty_tools")))
     assert isinstance(verdict, Stop)
     assert (verdict.stop_reason, verdict.status) == ("error", "failed")
     assert no_call_came(ANSWERED) is None
 
 
-def test_what_mends_a_reply_leaves_one_with_calls_alone() -> None:
+def test_reply_repairs_ignore_replies_with_calls() -> None:
     for policy in (empty_answer, two_empty_answers, call_in_words, paused):
         run = run_of(*a_round(0, "add(1)", called("add", "a"), stop_reason="pause_turn"), tools=(ToolSpec("add", "", {}),))
         assert policy(run) is None
 
 
 @pytest.mark.req("R0.7")
-def test_the_limit_stops_at_its_number_of_rounds_and_not_before() -> None:
+def test_max_rounds_stops_exactly_at_its_number() -> None:
     two = run_of(*a_round(0, called("look", "a")), *a_round(1, called("look", "b")))
     assert MaxRounds(3)(two) is None
     assert MaxRounds(2)(two) == Stop("max_rounds", "limited", limit=2)
 
 
 @pytest.mark.req("R0.3")
-def test_policies_are_asked_in_order_until_one_has_a_verdict() -> None:
+def test_policies_are_asked_in_order_until_the_first_verdict() -> None:
     asked: list[str] = []
 
     def silent(run: Run) -> None:
@@ -126,20 +126,20 @@ def test_policies_are_asked_in_order_until_one_has_a_verdict() -> None:
 
 
 @pytest.mark.req("R0.5")
-def test_without_a_verdict_the_run_goes_on_for_the_reason_there_is() -> None:
+def test_run_without_a_verdict_continues_for_its_pending_reason() -> None:
     assert decide([], WITH_A_CALL) == Continue("tool_results")
     assert decide([], run_of(*a_round(0, "Done."), said("More."))) == Continue("said")
 
 
 @pytest.mark.req("R0.5")
-def test_a_limit_stops_also_what_another_policy_wants_to_go_on() -> None:
+def test_limit_stops_continuations_of_other_policies() -> None:
     run = run_of(*a_round(0, "Done."))
     go_on = Continue("nudge")
     assert decide([lambda _: go_on, natural_stop, MaxRounds(2)], run) == go_on
     assert decide([lambda _: go_on, natural_stop, MaxRounds(1)], run) == Stop("max_rounds", "limited", limit=1)
 
 
-def test_policies_leave_the_run_as_it_is() -> None:
+def test_policies_leave_the_run_unchanged() -> None:
     run, same = run_of(*a_round(0, "Done.")), run_of(*a_round(0, "Done."))
     decide([refused, reply_cut, no_call_came, natural_stop, MaxRounds(1)], run)
     assert run == same

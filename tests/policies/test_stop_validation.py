@@ -1,4 +1,4 @@
-"""A stop that leaves todos open says so, and is a stop all the same."""
+"""A stop with open todos adds a warning."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TWO = "2 todos are still open:\n1. [not-started] One\n2. [not-started] Two"
 
 
 def stopped(todos: Any, verdict: Stop) -> Stop:
-    found = decide([lambda _: verdict], tool_run(*a_round(0, "Hm."), todos=todos))
-    assert isinstance(found, Stop)
-    return found
+    stop = decide([lambda _: verdict], tool_run(*a_round(0, "Hm."), todos=todos))
+    assert isinstance(stop, Stop)
+    return stop
 
 
 @pytest.mark.req("R0.80")
-def test_a_stop_with_open_todos_lists_them_in_its_warning(snapshot: Snapshot) -> None:
+def test_stop_with_open_todos_lists_them_in_its_warning(snapshot: Snapshot) -> None:
     todos = (todo(1, "completed"), todo(2, "in-progress"), todo(3, "blocked", blocked_reason="no key"))
     assert stopped(todos, Stop("natural")) == Stop(
         "natural",
@@ -37,12 +37,12 @@ def test_a_stop_with_open_todos_lists_them_in_its_warning(snapshot: Snapshot) ->
 
 @pytest.mark.req("R0.80")
 @pytest.mark.parametrize("todos", [(), todos_of("completed", "completed")])
-def test_a_stop_without_open_todos_has_no_warning(todos: Any) -> None:
+def test_stop_without_open_todos_has_no_warning(todos: Any) -> None:
     assert stopped(todos, Stop("natural")) == Stop("natural")
 
 
 @pytest.mark.req("R0.80")
-def test_a_warning_that_a_policy_has_given_stays_and_so_does_all_else_of_the_stop() -> None:
+def test_own_warning_and_fields_of_a_stop_are_kept() -> None:
     own = Stop("error", "failed", problem="It broke", hint="Mend it", warning="Mind the step")
     assert stopped(todos_of("not-started"), own) == own
     limit = decide([MaxRounds(1)], tool_run(*a_round(0, do(1)), todos=todos_of("not-started")))
@@ -63,7 +63,7 @@ SCRIPTS: dict[str, tuple[list[Line], dict[str, Any]]] = {
 
 
 @pytest.mark.req("R0.80", "R0.53", "K0.2")
-def test_every_stop_of_a_policy_warns_once_of_what_is_open(subtests: pytest.Subtests) -> None:
+def test_every_policy_stop_warns_once_of_open_todos(subtests: pytest.Subtests) -> None:
     for reason, (replies, settings) in SCRIPTS.items():
         with subtests.test(reason=reason):
             run, _ = scripted(write("One", "Two"), *replies, **settings)
@@ -73,14 +73,14 @@ def test_every_stop_of_a_policy_warns_once_of_what_is_open(subtests: pytest.Subt
 
 
 @pytest.mark.req("R0.80", "R0.84")
-def test_a_run_that_closed_its_list_warns_of_nothing() -> None:
+def test_run_that_closed_its_list_has_no_warning() -> None:
     run, _ = scripted(write("One"), start(1), do(1), complete(1), "Done.")
     assert ended(run) == ("completed", "natural")
     assert not run.warnings
 
 
 @pytest.mark.req("R0.80", "K0.2")
-def test_words_that_claim_to_be_the_end_are_refused_while_todos_are_open_and_the_marker_is_not() -> None:
+def test_open_todos_refuse_final_words_but_not_the_marker() -> None:
     run, _ = scripted(write("One"), "All is done, goodbye.", "[WORKFLOW_COMPLETE]", policy=Matrix())
-    assert [one.status for one in run.rounds] == ["success", "auto_continue_todos", "workflow_complete"]
+    assert [round.status for round in run.rounds] == ["success", "auto_continue_todos", "workflow_complete"]
     assert ended(run) == ("completed", "complete_with_open_todos")

@@ -1,4 +1,4 @@
-"""Which verdicts only decide how a turn ends, and which are those of guards and limits."""
+"""Verdicts that only end a turn, apart from those of guards and limits."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_rule_of_a_verdict_follows_from_reason_loop_and_limit(subtests: pytest.S
             assert is_guard(verdict, after_calls=after_calls) is guard
 
 
-def test_stops_of_answers_by_built_in_policies_are_left_out(subtests: pytest.Subtests) -> None:
+def test_answer_stops_of_built_in_policies_are_left_out(subtests: pytest.Subtests) -> None:
     rules = frozenset({"answer", "reply", "todos"})
     replies = ["Done.", "", "Done.\n", " "]
     for policy in (Matrix(), Minimal(), Matrix(workflow_mode=True), Matrix(strict_todos=True)):
@@ -62,7 +62,7 @@ def test_stops_of_answers_by_built_in_policies_are_left_out(subtests: pytest.Sub
                 assert decide(without_rules(bundle.policies, rules), run.run) == Continue("said")
 
 
-def test_policies_behind_one_that_is_left_out_are_asked() -> None:
+def test_policies_after_an_omitted_one_are_asked() -> None:
     def natural(run: object) -> Stop:
         return Stop("natural")
 

@@ -1,4 +1,4 @@
-"""Workflow mode: words alone do not end the run."""
+"""Workflow mode: text alone does not end the run."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ WORDS = ["Hm.", "Well.", "So.", "Right.", "Yes.", "No."]
 
 
 @pytest.mark.req("R0.37")
-def test_words_alone_bring_another_round_and_its_reminder() -> None:
+def test_words_alone_add_a_round_with_a_reminder() -> None:
     verdict = WorkflowMode()(tool_run(*a_round(0, "Hm.")))
     assert isinstance(verdict, Continue)
     assert verdict.reason == "workflow_mode"
-    assert [one.cell for one in verdict.guidance] == ["workflow"]
+    assert [guidance.cell for guidance in verdict.guidance] == ["workflow"]
     assert WorkflowMode()(tool_run(*a_round(0, "Hm."), words=OFF)) == Continue(
         "workflow_mode", round_status="auto_continue_workflow"
     )
 
 
 @pytest.mark.req("R0.37", "R0.39")
-def test_calls_go_on_anyhow() -> None:
+def test_calls_continue_anyway() -> None:
     assert WorkflowMode()(tool_run(*a_round(0, "I look.", CALL))) is None
 
 
 @pytest.mark.req("K0.7")
-def test_the_cap_is_a_number_of_rounds_in_a_row() -> None:
+def test_cap_counts_rounds_in_a_row() -> None:
     facts = a_round(0, "Hm.")
     for index in (1, 2):
         assert isinstance(WorkflowMode(cap=2)(tool_run(*facts)), Continue)
@@ -46,31 +46,31 @@ def test_the_cap_is_a_number_of_rounds_in_a_row() -> None:
 
 
 @pytest.mark.req("R0.37", "K0.7")
-def test_a_model_that_only_talks_is_reminded_five_times_and_then_stopped() -> None:
+def test_talking_model_is_reminded_five_times_and_then_stopped() -> None:
     run, model = scripted(*WORDS, policy=WORKFLOW)
     assert ended(run) == ("stopped", "workflow_mode_exhausted")
     assert reasons(run) == ["prompt", *["workflow_mode"] * 5]
-    assert [one.status for one in run.rounds][:-1] == ["auto_continue_workflow"] * 5
+    assert [round.status for round in run.rounds][:-1] == ["auto_continue_workflow"] * 5
     assert ["WORKFLOW MODE" in reminder(request) for request in model.requests] == [False, *[True] * 5]
     assert cells(run)[1] == [("workflow", 1), ("text", 1)]
 
 
 @pytest.mark.req("K0.7", "R0.33")
-def test_the_marker_ends_it() -> None:
+def test_marker_ends_workflow_mode() -> None:
     run, _ = scripted(do(1), "Hm.", do(2), "All done.\n[WORKFLOW_COMPLETE]", policy=WORKFLOW)
     assert ended(run) == ("completed", "workflow_complete")
     assert reasons(run) == ["prompt", "tool_results", "workflow_mode", "tool_results"]
 
 
 @pytest.mark.req("K0.7")
-def test_a_call_between_begins_the_count_anew() -> None:
+def test_call_between_resets_the_count() -> None:
     run, _ = scripted("Hm.", "Well.", do(1), "So.", "Yes.", "No.", policy=Matrix(workflow_mode=True, workflow_cap=2))
     assert ended(run) == ("stopped", "workflow_mode_exhausted")
     assert reasons(run).count("workflow_mode") == 4
 
 
 @pytest.mark.req("K0.6", "R0.35", "R0.37")
-def test_while_todos_are_open_their_reminder_stands_in_place_of_that_of_the_mode() -> None:
+def test_open_todos_replace_the_reminder_of_workflow_mode() -> None:
     run, model = scripted(write("One"), "Hm.", start(1), complete(1), "Well.", "[WORKFLOW_COMPLETE]", policy=WORKFLOW)
     assert [cell for cell, _ in cells(run)[2]] == ["intervention", "todos_text"]
     assert [cell for cell, _ in cells(run)[5]] == ["workflow", "text"]
@@ -78,20 +78,20 @@ def test_while_todos_are_open_their_reminder_stands_in_place_of_that_of_the_mode
 
 
 @pytest.mark.req("R0.37", "R0.38", "KX.1")
-def test_without_the_mode_words_alone_end_the_run() -> None:
+def test_words_alone_end_the_run_without_workflow_mode() -> None:
     assert ended(scripted("Hm.")[0]) == ("completed", "natural")
     assert ended(scripted("Hm.", "[WORKFLOW_COMPLETE]", policy=WORKFLOW)[0]) == ("completed", "workflow_complete")
 
 
 @pytest.mark.req("R0.37")
-def test_the_mode_can_be_switched_on_for_a_policy_that_has_one() -> None:
+def test_workflow_mode_needs_a_policy_that_has_it() -> None:
     assert in_workflow_mode(Matrix(intervention_cap=2)) == Matrix(intervention_cap=2, workflow_mode=True)
     with pytest.raises(SettingsError, match="minimal has no workflow mode"):
         in_workflow_mode(Minimal())
 
 
 @pytest.mark.req("K0.7")
-def test_the_mode_and_the_models_own_marker_share_one_cap() -> None:
+def test_workflow_mode_and_continue_marker_share_one_cap() -> None:
     texts = [f"{word}\n[CONTINUE]" if number % 2 else word for number, word in enumerate(WORDS)]
     run, _ = scripted(*texts, policy=WORKFLOW)
     assert ended(run) == ("stopped", "workflow_mode_exhausted")

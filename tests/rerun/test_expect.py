@@ -1,4 +1,4 @@
-"""Expectations: what a run must hold to, and the round that broke it."""
+"""Expectations: conditions for a run, and the round that broke them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def outcome(run: Run, expectation: Any) -> Outcome:
 
 
 def searching(*counts: int, **fields: Any) -> Run:
-    """A run with a round for each count, of that many searches; a last one says so."""
+    """Build a run with a round per count, of this many searches, and a last round that reports it."""
     built = RunBuilder(**fields)
     for count in counts:
         built.round(*[called("web_search", q=f"{built.round_count}-{n}") for n in range(count)])
@@ -38,7 +38,7 @@ def searching(*counts: int, **fields: Any) -> Run:
 
 
 @pytest.mark.req("R0.32", "R0.85", "R0.86")
-def test_the_three_named_failures_break_what_the_healthy_run_keeps_each_in_its_round() -> None:
+def test_named_failures_break_expectations_in_their_rounds() -> None:
     healthy = ("todos_closed", "max_consecutive_assistant <= 1", "loops == 0")
     broken = {}
     for name in ("complex-fails", "simple-fail", "didnt-close-out", "healthy"):
@@ -55,7 +55,7 @@ def test_the_three_named_failures_break_what_the_healthy_run_keeps_each_in_its_r
     assert outcome(load_trace("complex-fails"), "max_consecutive_assistant == 5").holds
 
 
-def test_an_error_names_each_failed_expectation_its_value_and_its_round_and_where_to_look() -> None:
+def test_error_names_each_failed_expectation_with_value_and_round() -> None:
     run = load_trace("complex-fails")
     with pytest.raises(ExpectationFailed) as failed:
         expect(run, "loops == 0", "todos_closed", 'calls["web_search"] <= 3')
@@ -70,7 +70,7 @@ def test_an_error_names_each_failed_expectation_its_value_and_its_round_and_wher
 
 
 @pytest.mark.req("R0.32", "R0.81")
-def test_what_a_preset_finds_can_be_expected_of_any_run(subtests: pytest.Subtests) -> None:
+def test_findings_of_a_preset_can_be_expected_of_any_run(subtests: pytest.Subtests) -> None:
     run = load_trace("complex-fails")
     assert not run.findings
     cases = {
@@ -94,7 +94,7 @@ def test_what_a_preset_finds_can_be_expected_of_any_run(subtests: pytest.Subtest
     assert expect(load_trace("healthy"), "detected.default.loop == 0", "loops == 0")
 
 
-def test_a_preset_or_rule_that_there_is_not_is_an_error_before_any_run_is_read(subtests: pytest.Subtests) -> None:
+def test_unknown_preset_or_rule_fails_before_any_run_is_read(subtests: pytest.Subtests) -> None:
     wrong = {
         "detected.openhand.all == 0": "detected has no openhand. Did you mean openhands",
         'detected.default["nothing_nwe"] == 0': "has no nothing_nwe. Did you mean nothing_new?",
@@ -107,7 +107,7 @@ def test_a_preset_or_rule_that_there_is_not_is_an_error_before_any_run_is_read(s
         assert told in str(caught.value)
 
 
-def test_the_round_is_the_one_after_which_it_stayed_false(subtests: pytest.Subtests) -> None:
+def test_reported_round_is_that_after_which_it_stayed_false(subtests: pytest.Subtests) -> None:
     one, two = Todo(1, "one"), Todo(2, "two")
     built = RunBuilder()
     built.round("a", called("write"), after=(one,))
@@ -115,10 +115,10 @@ def test_the_round_is_the_one_after_which_it_stayed_false(subtests: pytest.Subte
     built.round("c", called("write"), after=(Todo(1, "one", "completed"), two))
     run = built.round("d").add(e.RunFinished, status="completed", stop_reason="natural").run
     for expectation, broke in {
-        "todos_closed": 3,  # open after round 1 too, but closed after round 2
+        "todos_closed": 3,  # still open after round 1, closed after round 2
         "rounds < 3": 3,
         "tool_calls == 2": 3,
-        "rounds > 9": None,  # it held at no time
+        "rounds > 9": None,  # it never held
         'status == "failed"': 4,
         'text != "d"': 4,
     }.items():
@@ -129,7 +129,7 @@ def test_the_round_is_the_one_after_which_it_stayed_false(subtests: pytest.Subte
     assert "at the end, after round 4" in outcome(run, 'status == "failed"').sentence
 
 
-def test_each_name_has_the_value_of_the_tables(subtests: pytest.Subtests) -> None:
+def test_names_have_the_values_of_the_tables(subtests: pytest.Subtests) -> None:
     for name in ("complex-fails", "simple-fail", "healthy"):
         run = load_trace(name)
         row = tables.runs(run).iloc[0]
@@ -155,7 +155,7 @@ def test_guidance_calls_errors_and_findings_are_counted() -> None:
     assert outcome(run, "tools[0] == 'look' && len(tools) == 2").holds
 
 
-def test_an_unknown_value_fails_whatever_it_is_compared_with(subtests: pytest.Subtests) -> None:
+def test_unknown_value_fails_in_any_comparison(subtests: pytest.Subtests) -> None:
     run = load_trace("healthy")
     for expectation, name in {
         "cost < 0.5": "cost",
@@ -171,10 +171,10 @@ def test_an_unknown_value_fails_whatever_it_is_compared_with(subtests: pytest.Su
             found = outcome(run, expectation)
             assert found.holds is (not name)
             assert not name or f"{name} is not known" in found.found
-    assert outcome(run, "rounds > 0 || cost < 1").holds  # it is not read
+    assert outcome(run, "rounds > 0 || cost < 1").holds  # the file is not read
 
 
-def test_what_cannot_be_an_expectation_is_refused_before_anything_is_looked_at(subtests: pytest.Subtests) -> None:
+def test_impossible_expectation_is_refused_before_any_run_is_read(subtests: pytest.Subtests) -> None:
     for expectation, told in {
         "lops == 0": "there is no lops. Did you mean loops?",
         "loops = 0": "has no meaning",
@@ -191,7 +191,7 @@ def test_what_cannot_be_an_expectation_is_refused_before_anything_is_looked_at(s
         expect(load_trace("healthy"))
 
 
-def test_an_expectation_without_a_truth_never_passes(subtests: pytest.Subtests) -> None:
+def test_expectation_without_a_truth_value_never_passes(subtests: pytest.Subtests) -> None:
     run = searching(2, 1)
     for expectation, told in {
         "rounds": "it is 3, neither true nor false",
@@ -205,7 +205,7 @@ def test_an_expectation_without_a_truth_never_passes(subtests: pytest.Subtests) 
             assert not found.holds and told in found.sentence and "held after" not in found.sentence
 
 
-def test_a_function_may_say_it_and_is_asked_after_each_round(snapshot: Snapshot) -> None:
+def test_function_expectation_is_called_after_each_round(snapshot: Snapshot) -> None:
     def few_rounds(run: Run) -> bool:
         return len(run.rounds) < 3
 
@@ -220,7 +220,7 @@ def test_a_function_may_say_it_and_is_asked_after_each_round(snapshot: Snapshot)
     assert not outcome(run, lambda run: None).holds and outcome(run, lambda run: run.rounds).holds
 
 
-def test_of_several_runs_those_that_fail_are_named_and_none_at_all_is_an_error(tmp_path: Path) -> None:
+def test_failing_runs_are_named_and_no_runs_are_an_error(tmp_path: Path) -> None:
     runs = [searching(count, run_id=f"run-{count}") for count in (1, 5, 2, 7)]
     for run in runs:
         save_trace(run, tmp_path / f"{run.id}.jsonl")
@@ -232,7 +232,7 @@ def test_of_several_runs_those_that_fail_are_named_and_none_at_all_is_an_error(t
         expect([], "loops == 0")
 
 
-def test_steps_of_a_workflow_are_read_by_their_ids(snapshot: Snapshot) -> None:
+def test_workflow_steps_are_read_by_their_ids(snapshot: Snapshot) -> None:
     built = RunBuilder()
     for _ in range(3):
         built.add(w.StepStarted, step="qa", step_kind="agent")
@@ -243,7 +243,7 @@ def test_steps_of_a_workflow_are_read_by_their_ids(snapshot: Snapshot) -> None:
         expect(built.run, "steps.qa.attempts <= 2")
 
 
-def test_the_steps_of_an_expectation_are_known_before_a_run(subtests: pytest.Subtests) -> None:
+def test_steps_of_an_expectation_are_known_before_a_run(subtests: pytest.Subtests) -> None:
     for text, unknown in {
         "loops == 0 && len(steps) > 1": "",
         "steps.check.times <= 1 && steps['both/left'].output.steps.nobody == 'x'": "",
@@ -257,13 +257,13 @@ def test_the_steps_of_an_expectation_are_known_before_a_run(subtests: pytest.Sub
                 check_steps([text], ["check", "both", "both/left", "each"])
 
 
-def test_the_walk_sees_what_a_fold_of_each_prefix_would() -> None:
+def test_walk_sees_the_fold_of_each_prefix() -> None:
     run = load_trace("complex-fails")
     seen = [(at.rounds, at.tool_calls, at.found["loop"], at.max_consecutive_assistant) for at in after_each_round(run)]
     assert seen == [(0, 0, 0, 0), (1, 3, 0, 0), (2, 4, 0, 0), (3, 4, 0, 1), (4, 4, 1, 2), (5, 4, 2, 3), (6, 4, 3, 4)]
 
 
-def test_a_walk_takes_in_each_event_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_walk_reads_each_event_once(monkeypatch: pytest.MonkeyPatch) -> None:
     run = searching(*[1] * 30)
     applied = []
     apply = Run.apply
@@ -272,15 +272,15 @@ def test_a_walk_takes_in_each_event_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(applied) == len(run.events)
     applied.clear()
     outcomes_of(run, ["rounds > 3", "loops == 0"])
-    assert not applied  # nothing failed: nothing is walked
+    assert not applied  # without a failure nothing is walked
 
 
-def test_a_log_keeps_what_its_cell_expected_and_recovery_needs_nothing_for_it(tmp_path: Path) -> None:
+def test_log_keeps_expectations_of_its_cell_and_recovery_ignores_them(tmp_path: Path) -> None:
     expected = expectations_extension(["rounds == 1", 'status == "failed"'])
     run = Agent(ScriptedModel(["Done."]), extensions=[expected]).run_sync("go")
     again = load_trace(save_trace(run, tmp_path / "run.jsonl"))
-    assert [one.holds for one in logged_outcomes(again)] == [True, False]
-    check_extensions(again, ())  # as `recover` does, with an agent that has none
+    assert [outcome.holds for outcome in logged_outcomes(again)] == [True, False]
+    check_extensions(again, ())  # as `recover` does, with an agent without expectations
     with pytest.raises(ExpectationFailed, match="status"):
         check_logged(again)
     begun = Run.from_events(run.events[:3])
@@ -290,13 +290,13 @@ def test_a_log_keeps_what_its_cell_expected_and_recovery_needs_nothing_for_it(tm
         expectations_extension(["round == 1"])
 
 
-def test_a_log_may_hold_expectations_of_another_version_which_then_fail() -> None:
+def test_expectations_of_another_version_are_loaded_and_fail() -> None:
     settings = {"extensions": [{"name": "expect", "settings": {"texts": ["moods == 1", "rounds ==", 7, "rounds == 1"]}}]}
     run = RunBuilder(settings=settings).round("Done.").add(e.RunFinished, status="completed", stop_reason="natural").run
-    assert [one.holds for one in logged_outcomes(run)] == [False, False, True]
+    assert [outcome.holds for outcome in logged_outcomes(run)] == [False, False, True]
 
 
-def test_the_page_has_each_name_with_its_meaning() -> None:
+def test_page_has_each_name_with_its_meaning() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "reference.md").read_text("utf-8")
     for name, one in NAMES.items():
         assert f"| `{name}` | {one.meaning} |" in page

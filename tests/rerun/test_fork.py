@@ -1,4 +1,4 @@
-"""A fork repeats a run up to a round, and goes its own way from there."""
+"""A fork repeats a run up to a round, and continues live from there."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ def recorded() -> Run:
 
 
 def facts(run: Run, until: int) -> list[Any]:
-    return [(one.reason, one.text, one.calls, one.results, one.guidance, one.status) for one in run.rounds[:until]]
+    return [
+        (round_.reason, round_.text, round_.calls, round_.results, round_.guidance, round_.status)
+        for round_ in run.rounds[:until]
+    ]
 
 
-def test_everything_before_the_round_is_as_recorded_and_the_rest_is_live(subtests: pytest.Subtests) -> None:
+def test_fork_is_recorded_before_its_round_and_live_after(subtests: pytest.Subtests) -> None:
     run = recorded()
     for at_round in range(1, 6):
         with subtests.test(at_round=at_round):
@@ -48,7 +51,7 @@ def test_everything_before_the_round_is_as_recorded_and_the_rest_is_live(subtest
                 assert len(request.messages) == 2 * at_round - 1
 
 
-def test_a_watcher_sees_a_fork_from_its_first_event_awaited_or_not() -> None:
+def test_watcher_sees_a_fork_from_its_first_event() -> None:
     run = recorded()
     for begin in (fork_sync, lambda *args, **given: asyncio.run(fork(*args, **given))):
         seen: list[Any] = []
@@ -56,13 +59,13 @@ def test_a_watcher_sees_a_fork_from_its_first_event_awaited_or_not() -> None:
         assert [item for item in seen if isinstance(item, Event)] == [*forked.events]
 
 
-def test_the_diff_says_where_a_fork_parts(snapshot: Snapshot) -> None:
+def test_diff_names_where_a_fork_diverges(snapshot: Snapshot) -> None:
     run = recorded()
     forked = asyncio.run(fork(run, 3, model=ScriptedModel([do(9), "Done."]), tools=[work]))
     assert diff(run, forked).sentence == snapshot
 
 
-def test_recorded_results_are_served_while_calls_match_then_a_fallback_else_refused() -> None:
+def test_matching_calls_get_recorded_results_then_fallback_or_refusal() -> None:
     ran: list[int] = []
 
     def again(n: int = 0) -> str:
@@ -73,17 +76,17 @@ def test_recorded_results_are_served_while_calls_match_then_a_fallback_else_refu
     again.__name__ = "work"
     lines = [DO_3, do(7), do(1), "Done."]
     served = fork_sync(recorded(), 3, model=ScriptedModel(lines))
-    assert [one.results[0].text for one in served.rounds[2:5:2]] == ["made 3", "made 1"]
+    assert [round_.results[0].text for round_ in served.rounds[2:5:2]] == ["made 3", "made 1"]
     refused = served.rounds[3].results[0]
     assert refused.is_error and refused.error_code == "not_recorded" and "cannot be run now" in refused.text
     live = fork_sync(recorded(), 3, model=ScriptedModel(lines), fallback=[again])
-    assert [one.results[0].text for one in live.rounds[2:5]] == ["made 3", "made 7 anew", "made 1"]
+    assert [round_.results[0].text for round_ in live.rounds[2:5]] == ["made 3", "made 7 anew", "made 1"]
     assert ran == [7]
     own = fork_sync(recorded(), 3, model=ScriptedModel(lines), tools=[again])
     assert own.rounds[2].results[0].text == "made 3 anew"
 
 
-def test_a_call_made_twice_gets_its_results_in_their_order() -> None:
+def test_repeated_call_gets_its_results_in_order() -> None:
     counts = iter(range(9))
 
     def count() -> int:
@@ -94,11 +97,11 @@ def test_a_call_made_twice_gets_its_results_in_their_order() -> None:
     policy = Matrix(guard=None)
     run = Agent(ScriptedModel([call, call, call, "Done."]), tools=[count], policy=policy).run_sync("Count.")
     forked = fork_sync(run, 2, model=ScriptedModel([call, call, call, "Done."]))
-    assert [one.results[0].text for one in forked.rounds[:4]] == ["0", "1", "2", "2"]
+    assert [round_.results[0].text for round_ in forked.rounds[:4]] == ["0", "1", "2", "2"]
 
 
 @pytest.mark.req("R0.85")
-def test_a_foreign_failure_is_forked_under_guidance_that_would_have_caught_it() -> None:
+def test_foreign_failure_is_forked_under_guidance_that_catches_it() -> None:
     run = load_trace("simple-fail")
     model = ScriptedModel([[start(5), complete(5)], "All five are told."])
     forked = fork_sync(run, 7, model=model)
@@ -110,7 +113,7 @@ def test_a_foreign_failure_is_forked_under_guidance_that_would_have_caught_it() 
     assert forked.origin is None and run.forked_from is None
 
 
-def test_a_fork_at_which_its_policy_stops_has_no_round_of_its_own() -> None:
+def test_fork_stopped_by_its_policy_has_no_own_round() -> None:
     model = ScriptedModel([])
     forked = fork_sync(load_trace("complex-fails"), 4, model=model)
     assert (len(forked.rounds), forked.stop_reason, model.requests) == (3, "natural", [])
@@ -118,13 +121,13 @@ def test_a_fork_at_which_its_policy_stops_has_no_round_of_its_own() -> None:
     assert (len(on.rounds), on.stop_reason) == (4, "workflow_complete")
 
 
-def test_settings_that_are_given_replace_the_recorded_ones_and_stand_in_the_log() -> None:
+def test_given_settings_replace_the_recorded_ones_in_the_log() -> None:
     forked = fork_sync(recorded(), 2, model=ScriptedModel([do(2), do(4)]), guidance="off", limits={"max_rounds": 3})
     assert (forked.stop_reason, forked.max_rounds) == ("max_rounds", 3)
     assert forked.settings["guidance"]["set"] == "off" and not forked.rounds[2].guidance
 
 
-def test_a_fork_is_stored_whole_and_loaded_again(tmp_path: Path) -> None:
+def test_fork_is_stored_whole_and_loaded_again(tmp_path: Path) -> None:
     store = Store(tmp_path)
     forked = fork_sync(recorded(), 3, model=ScriptedModel(["Done."]), options=RunOptions(store=store))
     assert store.load(forked.id) == forked
@@ -132,7 +135,7 @@ def test_a_fork_is_stored_whole_and_loaded_again(tmp_path: Path) -> None:
     assert store.load(whole.id) == whole
 
 
-def test_what_the_person_said_before_the_round_is_kept() -> None:
+def test_user_messages_before_the_round_are_kept() -> None:
     run = foreign(LOOK, "A hat.", ("person", "And now?"), ToolCall("look", {"at": 2}), "A stone.")
     model = ScriptedModel(["Nothing."])
     forked = fork_sync(run, 3, model=model)
@@ -140,7 +143,7 @@ def test_what_the_person_said_before_the_round_is_kept() -> None:
     assert forked.rounds[2].reason == "said"
 
 
-def test_what_cannot_be_forked_is_said(subtests: pytest.Subtests) -> None:
+def test_impossible_fork_is_refused_with_its_reason(subtests: pytest.Subtests) -> None:
     run = recorded()
     cases: list[tuple[Run, int, dict[str, Any], str]] = [
         (run, 0, {}, "Give a number from 1 to 5"),

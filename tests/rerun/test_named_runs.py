@@ -1,4 +1,4 @@
-"""What takes a run takes the name of a file or an example, too."""
+"""Functions that take a run also take the name of a file or an example."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.errors import AgentnbError, SettingsError, StoreError, UnknownTool
 from agentnb.models import ScriptedModel
 
 
-def test_a_name_stands_for_its_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_name_refers_to_its_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
     run = Agent(ScriptedModel(["Done."]), todos=False).run_sync("Go.", store=Store(tmp_path), show=False)
     path = tmp_path / f"{run.id}.jsonl"
     ways: dict[str, Callable[[], Any]] = {
@@ -30,7 +30,7 @@ def test_a_name_stands_for_its_run(tmp_path: Path, subtests: pytest.Subtests) ->
             assert way()
 
 
-def test_a_misspelled_name_says_which_is_like_it(subtests: pytest.Subtests) -> None:
+def test_misspelled_name_is_answered_with_a_similar_one(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Callable[[], Any], type[AgentnbError], str]] = {
         "an example": (lambda: load_trace("complex-fail"), StoreError, "Did you mean complex-fails or"),
         "in a list": (lambda: survey(["healty"]), StoreError, "Did you mean healthy?"),

@@ -1,4 +1,4 @@
-"""Runs with detectors, guidance and gates, made again and replayed: what cannot look again is read from the log."""
+"""Replays and reproductions of runs with detectors, guidance and gates: recorded findings come from the log."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def judge(run: Run, ask: Any) -> str | None:
 
 
 class Judged:
-    """A model that repeats itself, and says so when it is asked about the second round."""
+    """Return a model that repeats itself, and admits it when asked about the second round."""
 
     name = "scripted:judged"
 
@@ -58,15 +58,18 @@ def live(detect: Any, model: Any = None, **how: Any) -> Run:
 
 
 def told(run: Run) -> list[list[str]]:
-    """What detectors told the model, round by round."""
+    """Return the guidance of detectors, round by round."""
     return [[one.text for one in each.guidance if one.set == "detect"] for each in run.rounds]
 
 
 def found(run: Run) -> list[tuple[Any, ...]]:
-    return [(one.rule, one.family, one.first, one.last, one.severity, one.sentence) for one in run.findings]
+    return [
+        (finding.rule, finding.family, finding.first, finding.last, finding.severity, finding.sentence)
+        for finding in run.findings
+    ]
 
 
-def test_a_run_with_detectors_is_made_again_with_their_findings_and_what_followed(subtests: pytest.Subtests) -> None:
+def test_run_with_detectors_is_reproduced_with_its_findings(subtests: pytest.Subtests) -> None:
     cases: dict[str, Callable[[], Run]] = {
         "a preset": lambda: live("default"),
         "one of the person's own": lambda: live(second),
@@ -82,26 +85,31 @@ def test_a_run_with_detectors_is_made_again_with_their_findings_and_what_followe
             assert (again.status, again.stop_reason) == (run.status, run.stop_reason)
             assert [*again.messages] == [*run.messages]
             kept = ("FindingMade", "RoundStarted", "RoundFinished", "GuidanceGiven")
-            kinds = [[type(one).__name__ for one in each.events if type(one).__name__ in kept] for each in (run, again)]
+            kinds = [[type(event).__name__ for event in each.events if type(event).__name__ in kept] for each in (run, again)]
             assert kinds[0] == kinds[1]
 
 
-def test_a_detector_that_asks_a_model_asks_nobody_when_its_run_is_made_again_or_replayed() -> None:
+def test_reproduction_asks_no_model_for_recorded_findings() -> None:
     model = Judged()
     run = live(judge, model)
-    assert model.asked == 4 and [one.last for one in run.findings] == [1]
+    assert model.asked == 4 and [finding.last for finding in run.findings] == [1]
     for again in (reproduce_sync(run), reproduce_sync(run, detect=judge)):
         assert found(again) == found(run)
-        assert not [one for one in again.events if isinstance(one, ModelCalled)]
+        assert not [event for event in again.events if isinstance(event, ModelCalled)]
     for replayed in (replay(run), replay(run, detect=judge)):
         assert replayed.first_divergence is None and replayed.first_told_otherwise is None
-        assert [[one.sentence for one in each.findings] for each in replayed.rounds] == [[], ["The judge says yes"], [], []]
+        assert [[finding.sentence for finding in each.findings] for each in replayed.rounds] == [
+            [],
+            ["The judge says yes"],
+            [],
+            [],
+        ]
         assert told(replayed.would_be) == told(run) and found(replayed.would_be) == found(run)
         assert replayed.caught_at == 2 and "the extension detect" not in replayed.not_replayed
     assert model.asked == 4
 
 
-def test_detectors_given_look_again_and_a_change_in_one_is_the_first_difference() -> None:
+def test_given_detectors_run_again_and_changes_are_differences() -> None:
     run = live(second)
     assert found(reproduce_sync(run, detect=second)) == found(run)
 
@@ -114,7 +122,7 @@ def test_detectors_given_look_again_and_a_change_in_one_is_the_first_difference(
     assert "round 3 of run" in str(caught.value) and "+" in str(caught.value) and "Two rounds are over" in str(caught.value)
 
 
-def test_findings_stand_in_the_rounds_in_which_they_were_made_whatever_rounds_they_are_about() -> None:
+def test_findings_are_in_the_rounds_that_made_them() -> None:
     @detector
     def late(run: Run) -> Finding | None:
         return Finding("mine", "loop", 0, 0, "nudge", "It began so") if len(run.rounds) == 3 else None
@@ -129,15 +137,15 @@ def test_findings_stand_in_the_rounds_in_which_they_were_made_whatever_rounds_th
 
 def test_fork_has_only_the_findings_of_rounds_before_it() -> None:
     run = live(second)
-    assert [one.last for one in run.findings] == [1]
+    assert [finding.last for finding in run.findings] == [1]
     for at_round, sentences in ((2, []), (3, ["The second round is over"])):
         forked = fork_sync(run, at_round, model=ScriptedModel([ToolCall("look", {"n": 2}), "Done."]), tools=[look])
-        assert [one.sentence for one in forked.findings] == sentences and len(forked.rounds) == at_round + 1
+        assert [finding.sentence for finding in forked.findings] == sentences and len(forked.rounds) == at_round + 1
     again = fork_sync(run, 2, model=ScriptedModel([LOOK, "Done."]), tools=[look], detect=second)
-    assert [one.sentence for one in again.findings] == ["The second round is over"]
+    assert [finding.sentence for finding in again.findings] == ["The second round is over"]
 
 
-def test_guidance_of_ones_own_comes_from_the_log_and_gates_of_ones_own_are_given(snapshot: Snapshot) -> None:
+def test_own_guidance_comes_from_the_log_and_gates_are_given(snapshot: Snapshot) -> None:
     def no_more(call: ToolCall, run: Any) -> Block | None:
         if len(run.rounds) < 3:
             return None
@@ -146,8 +154,8 @@ def test_guidance_of_ones_own_comes_from_the_log_and_gates_of_ones_own_are_given
     calls = [ToolCall("look", {"n": number}) for number in range(4)]
     words = GuidanceSet("brief", {"tools": "Be brief."})
     run = live(None, ScriptedModel([*calls, "Done."]), guidance=words, gates=[no_more], policy="matrix")
-    assert [one.records[0].rule for one in run.rounds[:4]] == ["", "", "no_more", "no_more"]
-    assert any(guidance.text == "Be brief." for one in run.rounds for guidance in one.guidance)
+    assert [round_.records[0].rule for round_ in run.rounds[:4]] == ["", "", "no_more", "no_more"]
+    assert any(guidance.text == "Be brief." for round_ in run.rounds for guidance in round_.guidance)
     same_facts(run, reproduce_sync(run, gates=[no_more]))
     with pytest.raises(ReplayDiverged, match="round 4 of run") as caught:
         reproduce_sync(run)

@@ -1,4 +1,4 @@
-"""Recorded runs as a cassette: the same request gets the same reply, and a miss tells what changed."""
+"""Recorded runs as a cassette: equal requests get equal replies, and a miss names the difference."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def again(run: Run, model: Any, prompt: str = "Write three stories.", **settings
     return Agent(model, tools=[work, think], **settings).run_sync(prompt)
 
 
-def test_a_notebook_runs_again_from_its_logs_with_nothing_but_ids_and_times_changed(tmp_path: Path) -> None:
+def test_notebook_reruns_from_logs_with_only_ids_and_times_changed(tmp_path: Path) -> None:
     store = Store(tmp_path)
     live = SimulatedModel("disciplined")
     agent = Agent(live, tools=[work])
-    one = agent.run_sync("1. `work(1)`\n2. `work(2)`", store=store)
-    two = agent.run_sync("3. `work(3)`", store=store, continue_from=one)
+    run = agent.run_sync("1. `work(1)`\n2. `work(2)`", store=store)
+    two = agent.run_sync("3. `work(3)`", store=store, continue_from=run)
     cassette = make_model(f"recorded:{tmp_path}")
     replayed = Agent(cassette, tools=[work])
     first = replayed.run_sync("1. `work(1)`\n2. `work(2)`")
     second = replayed.run_sync("3. `work(3)`", continue_from=first)
-    for was, now in ((one, first), (two, second)):
+    for was, now in ((run, first), (two, second)):
         assert [*was.messages] == [*now.messages] and was.usage == now.usage
         assert (was.status, was.stop_reason) == (now.status, now.stop_reason) and was.id != now.id
 
 
-def test_the_replies_of_several_runs_are_found_by_their_requests_in_any_order() -> None:
+def test_replies_of_several_runs_are_found_by_request() -> None:
     one, _ = scripted(do(1), "One.")
     two = Agent(ScriptedModel([do(2), "Two."]), tools=[work, think]).run_sync("Write two stories.")
     model = RecordedModel([one, two])
@@ -48,13 +48,13 @@ def test_the_replies_of_several_runs_are_found_by_their_requests_in_any_order() 
     assert again(one, model).text == "One."
 
 
-def test_a_request_made_twice_gets_its_replies_in_order_and_then_the_last_again() -> None:
+def test_repeated_request_gets_its_replies_in_order_then_the_last() -> None:
     runs = [Agent(ScriptedModel([text])).run_sync("Hm?") for text in ("First.", "Second.")]
     model = RecordedModel(runs)
     assert [Agent(model).run_sync("Hm?").text for _ in range(3)] == ["First.", "Second.", "Second."]
 
 
-def test_a_miss_names_the_nearest_recorded_request_and_the_first_difference(subtests: pytest.Subtests) -> None:
+def test_miss_names_the_nearest_request_and_first_difference(subtests: pytest.Subtests) -> None:
     run, _ = scripted(do(1), "Done.")
 
     def other(n: int = 0) -> str:
@@ -80,28 +80,32 @@ def test_a_miss_names_the_nearest_recorded_request_and_the_first_difference(subt
         again(run, RecordedModel([]))
 
 
-def test_equal_requests_have_one_address_whatever_ids_their_calls_have() -> None:
+def test_equal_requests_have_one_address_with_any_call_ids() -> None:
     runs = [scripted(ToolCall("work", {"n": 1}, call_id), "Done.")[0] for call_id in ("a", "b")]
     one, other = (RecordedModel(run).recordings[1].request for run in runs)
     assert one != other and digest(one) == digest(other) and difference(one, other) == ""
     assert digest(RecordedModel(runs[0]).recordings[0].request) != digest(one)
 
 
-def test_markers_are_given_back_and_read_again() -> None:
+def test_markers_are_returned_and_parsed_again() -> None:
     policy = Matrix(workflow_mode=True)
     run, _ = scripted("Half.\n[CONTINUE]", "Now.\n[WORKFLOW_COMPLETE]", policy=policy)
     replayed = again(run, RecordedModel(run), policy=policy)
-    assert [one.signals for one in replayed.rounds] == [("continue",), ("complete",)] == [one.signals for one in run.rounds]
+    assert (
+        [round_.signals for round_ in replayed.rounds]
+        == [("continue",), ("complete",)]
+        == [round_.signals for round_ in run.rounds]
+    )
     assert [*replayed.messages] == [*run.messages]
 
 
-def test_retries_usage_and_what_a_reply_carries_come_again() -> None:
+def test_retries_usage_and_reply_metadata_are_replayed() -> None:
     run, _ = scripted(reply(Text("Done."), stop_reason="stop", usage=Usage(7, 8, cost=0.25), metadata={"a": [1]}))
     (one,) = again(run, RecordedModel(run)).rounds
     assert (one.usage, one.stop_reason, one.metadata) == (Usage(7, 8, cost=0.25), "stop", {"a": [1]})
 
 
-def test_a_failure_comes_again() -> None:
+def test_failure_is_replayed() -> None:
     run = asyncio.run(
         Agent(Streaming([do(1), Streamed("half ", ValueError("boom"))]), tools=[work, think]).run("Write three stories.")
     )
@@ -111,20 +115,20 @@ def test_a_failure_comes_again() -> None:
     assert replayed.rounds[-1].text == run.rounds[-1].text == "half "
 
 
-def test_in_order_each_request_is_checked() -> None:
+def test_ordered_replay_checks_each_request() -> None:
     run, _ = scripted(do(1), "Done.")
     assert again(run, RecordedModel(run, in_order=True)).text == "Done."
     with pytest.raises(ReplayDiverged, match=r"round 1 of run .*: message 1 \(user\) differs"):
         again(run, RecordedModel(run, in_order=True), "Other.")
 
 
-def test_a_foreign_trace_is_a_cassette_too() -> None:
+def test_foreign_trace_is_a_cassette_too() -> None:
     run = load_trace("healthy")
     assert len(RecordedModel(run).recordings) == len(run.rounds)
 
 
 @pytest.mark.slow("starts interpreters")
-def test_a_script_loads_what_reads_recorded_runs_when_the_first_is_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_recorded_run_reader_is_imported_on_first_use(tmp_path: Path, subtests: pytest.Subtests) -> None:
     run = Agent(ScriptedModel(["First."])).run_sync("Hm?", store=Store(tmp_path))
     by_name = f"'recorded:{tmp_path.as_posix()}'"
     begin = "from agentnb.models import RecordedModel, make_model\n"
@@ -145,6 +149,6 @@ def test_a_script_loads_what_reads_recorded_runs_when_the_first_is_read(tmp_path
     assert run.text == "First."
 
 
-def test_what_is_no_recorded_run_is_refused() -> None:
+def test_invalid_recording_is_refused() -> None:
     with pytest.raises((SettingsError, ModelError), match="is not a recorded run"):
         Agent(RecordedModel(3)).run_sync("Hm?")

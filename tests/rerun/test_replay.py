@@ -1,4 +1,4 @@
-"""A recorded run, replayed: what other guidance, guards and limits would have done, by the code that decides live."""
+"""Replay of a recorded run: the effect of other guidance, guards and limits, decided by the live code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parting(found: Replay) -> int | None:
 
 
 def reasons(found: Replay) -> list[str]:
-    return [one.decision.reason if one.decision else "" for one in found.rounds]
+    return [round_.decision.reason if round_.decision else "" for round_ in found.rounds]
 
 
 def texts(run: Run) -> list[list[tuple[str, str]]]:
@@ -39,52 +39,52 @@ def texts(run: Run) -> list[list[tuple[str, str]]]:
 
 @given(st.lists(LINES, max_size=9), POLICIES, st.integers(2, 12))
 @examples(40)
-def test_a_run_of_agentnb_replayed_under_its_own_settings_goes_as_it_went(lines: list[Any], policy: Any, most: int) -> None:
+def test_replay_under_own_settings_goes_as_recorded(lines: list[Any], policy: Any, most: int) -> None:
     run = whatever(lines, policy, max_rounds=most)
-    found = replay(run)
-    assert found.first_divergence is None and found.first_told_otherwise is None
-    assert found.caught_at == (len(run.rounds) if run.stop_reason == "loop_detected" else None)
-    assert texts(found.would_be) == texts(run)
-    assert [one.reason for one in found.would_be.rounds] == [one.reason for one in run.rounds]
-    assert [one.followed for one in found.would_be.rounds] == [one.followed for one in run.rounds]
-    assert [one.note for one in found.would_be.rounds] == [one.note for one in run.rounds]
-    assert [*found.would_be.messages] == [*run.messages]
-    last = found.rounds[-1].verdict
+    replayed = replay(run)
+    assert replayed.first_divergence is None and replayed.first_told_otherwise is None
+    assert replayed.caught_at == (len(run.rounds) if run.stop_reason == "loop_detected" else None)
+    assert texts(replayed.would_be) == texts(run)
+    assert [round_.reason for round_ in replayed.would_be.rounds] == [round_.reason for round_ in run.rounds]
+    assert [round_.followed for round_ in replayed.would_be.rounds] == [round_.followed for round_ in run.rounds]
+    assert [round_.note for round_ in replayed.would_be.rounds] == [round_.note for round_ in run.rounds]
+    assert [*replayed.would_be.messages] == [*run.messages]
+    last = replayed.rounds[-1].verdict
     assert isinstance(last, Stop) and last.stop_reason == run.stop_reason
 
 
 @given(st.lists(LINES, max_size=9), POLICIES)
 @examples(20)
-def test_up_to_where_they_part_the_replay_decides_as_a_live_run_with_the_same_replies(lines: list[Any], policy: Any) -> None:
+def test_replay_decides_like_a_live_run_until_they_diverge(lines: list[Any], policy: Any) -> None:
     recorded, live = whatever(lines, Minimal()), whatever(lines, policy)
-    found = replay(recorded, policy=policy)
-    decided = [one for one in found.rounds if not one.hypothetical and not one.differs]
-    assert texts(found.would_be)[: len(decided)] == texts(live)[: len(decided)]
-    following = [one.reason for one in live.rounds][1:]
+    replayed = replay(recorded, policy=policy)
+    decided = [round_ for round_ in replayed.rounds if not round_.hypothetical and not round_.differs]
+    assert texts(replayed.would_be)[: len(decided)] == texts(live)[: len(decided)]
+    following = [round_.reason for round_ in live.rounds][1:]
     wanted = [*following, live.stop_reason][: len(decided)]
-    assert reasons(found)[: len(decided)] == wanted
+    assert reasons(replayed)[: len(decided)] == wanted
 
 
-def test_the_same_run_and_variant_make_the_same_replay() -> None:
+def test_same_run_and_variant_make_the_same_replay() -> None:
     run = load_trace("complex-fails")
     one, other = (replay(run, policy=Matrix(workflow_mode=True)) for _ in range(2))
     assert one.table().equals(other.table()) and one.sentence == other.sentence and one.would_be == other.would_be
 
 
-def test_a_call_that_a_guard_would_have_blocked_is_the_first_divergence(snapshot: Snapshot) -> None:
+def test_call_a_guard_would_block_is_the_first_divergence(snapshot: Snapshot) -> None:
     run = foreign(*[LOOK] * 8, "A hat.")
-    found = replay(run)
-    assert (parting(found), found.caught_at) == (3, 3)
-    (blocked,) = found.rounds[2].judged_calls
+    replayed = replay(run)
+    assert (parting(replayed), replayed.caught_at) == (3, 3)
+    (blocked,) = replayed.rounds[2].judged_calls
     assert (blocked.call.name, blocked.rule, blocked.blocked) == ("look", "consecutive", True)
-    assert found.sentence == snapshot
-    assert found.would_be.rounds[2].records[0].rule == "consecutive"
-    assert found.stop is not None and found.stop.stop_reason == "loop_detected"
-    assert [one.hypothetical for one in found.rounds] == [False] * 3 + [True] * 6
-    assert (found.rounds_saved, found.tokens_saved) == (2, 30)
-    table = found.table()
+    assert replayed.sentence == snapshot
+    assert replayed.would_be.rounds[2].records[0].rule == "consecutive"
+    assert replayed.stop is not None and replayed.stop.stop_reason == "loop_detected"
+    assert [round_.hypothetical for round_ in replayed.rounds] == [False] * 3 + [True] * 6
+    assert (replayed.rounds_saved, replayed.tokens_saved) == (2, 30)
+    table = replayed.table()
     assert table["blocked_would_be"].notna().tolist() == [False] * 2 + [True] * 5 + [False] * 2
-    assert table["hypothetical"].tolist() == [one.hypothetical for one in found.rounds]
+    assert table["hypothetical"].tolist() == [round_.hypothetical for round_ in replayed.rounds]
 
 
 def test_guards_are_varied_with_the_policy(subtests: pytest.Subtests) -> None:
@@ -100,14 +100,14 @@ def test_guards_are_varied_with_the_policy(subtests: pytest.Subtests) -> None:
             assert parting(replay(run, **how)) == expected
 
 
-def test_a_call_that_the_record_blocked_would_have_run_without_the_guard(snapshot: Snapshot) -> None:
+def test_recorded_block_would_run_without_the_guard(snapshot: Snapshot) -> None:
     run, _ = scripted(do(1), do(1), do(1), "Done.")
-    found = replay(run, policy=Matrix(guard=None))
-    assert parting(found) == 3 and not found.rounds[2].judged_calls[0].blocked
-    assert found.sentence == snapshot
+    replayed = replay(run, policy=Matrix(guard=None))
+    assert parting(replayed) == 3 and not replayed.rounds[2].judged_calls[0].blocked
+    assert replayed.sentence == snapshot
 
 
-def test_tools_that_a_run_itself_let_repeat_are_not_blocked() -> None:
+def test_tools_allowed_to_repeat_are_not_blocked() -> None:
     @tool(repeatable=True)
     def work(n: int = 0) -> str:
         """Does the work of one item."""
@@ -119,7 +119,7 @@ def test_tools_that_a_run_itself_let_repeat_are_not_blocked() -> None:
     assert parting(replay(run, limits={"max_tool_calls": 2})) == 3
 
 
-def test_limits_end_it_earlier_or_later(subtests: pytest.Subtests) -> None:
+def test_limits_end_a_replay_earlier_or_later(subtests: pytest.Subtests) -> None:
     calls = [do(n) for n in range(6)]
     run, _ = scripted(*calls, "Done.", max_rounds=9)
     cut, _ = scripted(*calls[:3], max_rounds=3)
@@ -133,57 +133,57 @@ def test_limits_end_it_earlier_or_later(subtests: pytest.Subtests) -> None:
     ]
     for name, one, limits, expected, stop in cases:
         with subtests.test(name):
-            found = replay(one, limits=limits)
-            assert (parting(found), found.stop and found.stop.stop_reason) == (expected, stop)
+            replayed = replay(one, limits=limits)
+            assert (parting(replayed), replayed.stop and replayed.stop.stop_reason) == (expected, stop)
 
 
 def test_tokens_are_counted_as_recorded() -> None:
     run = foreign(LOOK, ToolCall("look", {"at": 2}), ToolCall("look", {"at": 3}), "A hat.")
-    found = replay(run, limits={"max_tokens": 30})
-    assert (parting(found), found.stop and found.stop.stop_reason) == (2, "max_tokens")
-    assert found.tokens_saved == 30
+    replayed = replay(run, limits={"max_tokens": 30})
+    assert (parting(replayed), replayed.stop and replayed.stop.stop_reason) == (2, "max_tokens")
+    assert replayed.tokens_saved == 30
 
 
-def test_what_a_replay_cannot_do_is_said() -> None:
+def test_impossible_replay_is_refused_with_its_reason() -> None:
     run, _ = scripted(do(1), "Done.", max_seconds=60, gates=[lambda call, so_far: None])
     *others, gate = replay(run).not_replayed
     assert others == ["time and money", "the limit max_seconds"] and gate.startswith("the gate <lambda>-")
     assert "Not replayed: time and money" in replay(run).caution
 
 
-def test_the_turns_of_a_person_in_a_foreign_trace_are_ends_and_no_divergence() -> None:
+def test_user_turns_of_a_foreign_trace_are_not_divergences() -> None:
     run = foreign(LOOK, "A hat.", ("person", "And now?"), ToolCall("look", {"at": 2}), "A stone.")
-    found = replay(run)
-    assert parting(found) is None and found.caught_at is None
-    assert reasons(found) == ["tool_results", "natural", "tool_results", "natural"]
-    assert [one.reason for one in found.would_be.rounds] == ["prompt", "tool_results", "said", "tool_results"]
+    replayed = replay(run)
+    assert parting(replayed) is None and replayed.caught_at is None
+    assert reasons(replayed) == ["tool_results", "natural", "tool_results", "natural"]
+    assert [round_.reason for round_ in replayed.would_be.rounds] == ["prompt", "tool_results", "said", "tool_results"]
 
 
-def test_a_turn_that_would_not_have_ended_is_where_they_part() -> None:
+def test_turn_that_would_continue_is_the_divergence() -> None:
     run = foreign(ToolCall("todo_operations", write("one").arguments), "Done.", ("person", "Really?"), "Yes.")
     assert [todo.status for todo in run.todos] == ["not-started"]
-    found = replay(run)
-    assert parting(found) == 2
-    assert [one.would_be is None for one in found.rounds] == [False, False, True]
+    replayed = replay(run)
+    assert parting(replayed) == 2
+    assert [round_.would_be is None for round_ in replayed.rounds] == [False, False, True]
 
 
-def test_markers_in_a_foreign_reply_are_read_as_the_policy_reads_them() -> None:
+def test_markers_in_a_foreign_reply_are_parsed_by_policy() -> None:
     run = foreign(LOOK, "More to come.\n[CONTINUE]")
     assert isinstance(replay(run).rounds[-1].verdict, Continue)
     assert isinstance(replay(run, policy="minimal").rounds[-1].verdict, Stop)
 
 
-def test_guidance_that_would_have_been_given_is_judged_by_the_recorded_reply() -> None:
+def test_hypothetical_guidance_is_judged_by_the_recorded_reply() -> None:
     mine = GuidanceSet("mine", {"tools": "Call look again, round {{ round }} of {{ max_rounds }}."})
-    found = replay(foreign(LOOK, "A hat.", "A hat."), guidance=mine, limits={"max_rounds": 7})
-    assert [one.text for one in found.rounds[0].next_guidance] == ["Call look again, round 2 of 7."]
-    assert [one.followed for one in found.rounds[0].next_followed] == [True]
-    assert found.first_told_otherwise is not None and found.first_told_otherwise.number == 2
+    replayed = replay(foreign(LOOK, "A hat.", "A hat."), guidance=mine, limits={"max_rounds": 7})
+    assert [one.text for one in replayed.rounds[0].next_guidance] == ["Call look again, round 2 of 7."]
+    assert [one.followed for one in replayed.rounds[0].next_followed] == [True]
+    assert replayed.first_told_otherwise is not None and replayed.first_told_otherwise.number == 2
 
 
-def test_guidance_off_says_nothing_and_changes_no_decision() -> None:
-    found = replay("healthy", guidance="off")
-    assert found.first_told_otherwise is None and found.first_divergence is None
+def test_guidance_off_is_silent_and_changes_no_decision() -> None:
+    replayed = replay("healthy", guidance="off")
+    assert replayed.first_told_otherwise is None and replayed.first_divergence is None
 
 
 class EveryCall:
@@ -195,16 +195,16 @@ class EveryCall:
         return []
 
 
-def test_detectors_look_at_the_whole_record_also_behind_a_would_be_end() -> None:
+def test_detectors_see_the_record_beyond_a_hypothetical_end() -> None:
     run = foreign(LOOK, ToolCall("look", {"at": 2}), "Hm.", ToolCall("look", {"at": 3}), "Done.")
-    found = replay(run, detect=[EveryCall], limits={"max_rounds": 3})
-    assert [[one.rule for one in each.findings] for each in found.rounds] == [[], ["looked"], [], ["looked"], []]
-    assert found.caught_at == 2 and found.rounds[1].caught_by == ("finds looked",)
-    assert parting(found) == 3
+    replayed = replay(run, detect=[EveryCall], limits={"max_rounds": 3})
+    assert [[finding.rule for finding in each.findings] for each in replayed.rounds] == [[], ["looked"], [], ["looked"], []]
+    assert replayed.caught_at == 2 and replayed.rounds[1].caught_by == ("finds looked",)
+    assert parting(replayed) == 3
 
 
 class AtEnd:
-    """Finds something of a family and a severity when the second round is over."""
+    """Reports a family and a severity at the end of the second round."""
 
     def __init__(self, family: str, severity: str) -> None:
         self.finding = Finding("seen", family, 1, 1, severity)
@@ -213,24 +213,24 @@ class AtEnd:
         return [self.finding] if type(event).__name__ == "RoundFinished" and run.last_round.index == 1 else []
 
 
-def test_notice_of_discipline_catches_no_failure(subtests: pytest.Subtests) -> None:
+def test_discipline_notice_catches_no_failure(subtests: pytest.Subtests) -> None:
     run = foreign(LOOK, ToolCall("look", {"at": 2}), "A hat.")
     cases = [("discipline", "notice", None), ("loop", "notice", 2), ("stall", "notice", 2), ("discipline", "nudge", 2)]
     for family, severity, caught_at in cases:
         with subtests.test(f"{family}, {severity}"):
-            found = replay(run, detect=[partial(AtEnd, family, severity)])
-            assert [one.rule for one in found.rounds[1].findings] == ["seen"] and found.caught_at == caught_at
+            replayed = replay(run, detect=[partial(AtEnd, family, severity)])
+            assert [finding.rule for finding in replayed.rounds[1].findings] == ["seen"] and replayed.caught_at == caught_at
 
 
-def test_loop_that_ended_the_record_as_well_is_caught() -> None:
+def test_loop_that_also_ended_the_record_is_caught() -> None:
     run, _ = scripted(*[LONG_ANSWER] * 4, policy=Matrix(workflow_mode=True))
-    found = replay(run)
-    assert run.stop_reason == "loop_detected" and found.first_divergence is None
-    assert found.caught_at == len(run.rounds) and found.rounds[-1].caught_by == ("ends (loop_detected)",)
+    replayed = replay(run)
+    assert run.stop_reason == "loop_detected" and replayed.first_divergence is None
+    assert replayed.caught_at == len(run.rounds) and replayed.rounds[-1].caught_by == ("ends (loop_detected)",)
 
 
 class Own:
-    """A policy of one's own."""
+    """An own policy."""
 
     name = "own"
 
@@ -238,7 +238,7 @@ class Own:
         return Matrix().rules(words, *limits, repeatable=repeatable)
 
 
-def test_settings_that_cannot_be_are_refused_with_what_to_do(subtests: pytest.Subtests) -> None:
+def test_impossible_settings_are_refused_with_advice(subtests: pytest.Subtests) -> None:
     run, _ = scripted("Done.", policy=Own())
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (run, {}, "replay(run, policy=...)"),
@@ -254,38 +254,40 @@ def test_settings_that_cannot_be_are_refused_with_what_to_do(subtests: pytest.Su
     assert parting(replay(run, policy=Own())) is None
 
 
-def test_a_run_without_rounds_has_nothing_to_replay() -> None:
+def test_run_without_rounds_has_nothing_to_replay() -> None:
     writer = RunWriter(Origin("by_hand"), model="m")
     writer.say("Go")
-    found = replay(writer.finish())
-    assert len(found.rounds) == len(found.table()) == 0 and found.caught_at is None
+    replayed = replay(writer.finish())
+    assert len(replayed.rounds) == len(replayed.table()) == 0 and replayed.caught_at is None
 
 
 @given(st.lists(LINES, max_size=9))
 @examples(15)
-def test_a_run_with_detectors_replayed_goes_as_it_went(lines: list[Any]) -> None:
+def test_run_with_detectors_replays_as_it_went(lines: list[Any]) -> None:
     run = whatever(lines, Matrix(guard=None), detect="default")
-    found = replay(run)
-    assert found.first_divergence is None and found.first_told_otherwise is None
-    assert texts(found.would_be) == texts(run)
-    assert [(one.rule, one.last) for one in found.would_be.findings] == [(one.rule, one.last) for one in run.findings]
-    assert "the extension detect" not in found.not_replayed
+    replayed = replay(run)
+    assert replayed.first_divergence is None and replayed.first_told_otherwise is None
+    assert texts(replayed.would_be) == texts(run)
+    assert [(finding.rule, finding.last) for finding in replayed.would_be.findings] == [
+        (finding.rule, finding.last) for finding in run.findings
+    ]
+    assert "the extension detect" not in replayed.not_replayed
 
 
-def test_a_preset_of_detectors_acts_as_it_would_have_live() -> None:
+def test_detector_preset_acts_as_it_would_have_live() -> None:
     lines = [*[do(1)] * 9, "Done."]
     off, on = (whatever(lines, Matrix(guard=None), detect=one) for one in (None, "default"))
     assert on.findings
-    found = replay(off, detect="default")
-    assert found.caught_at is not None and found.variant.sentence.startswith(
+    replayed = replay(off, detect="default")
+    assert replayed.caught_at is not None and replayed.variant.sentence.startswith(
         "guidance matrix, policy matrix, detectors default"
     )
-    until = (parting(found) or 99) - 1
-    assert texts(found.would_be)[:until] == texts(on)[:until]
-    assert any(given.cell == "detected" for one in found.would_be.rounds for given in one.guidance)
+    until = (parting(replayed) or 99) - 1
+    assert texts(replayed.would_be)[:until] == texts(on)[:until]
+    assert any(given.cell == "detected" for round_ in replayed.would_be.rounds for given in round_.guidance)
 
 
-def test_a_foreign_trace_that_ends_with_a_tool_call_was_ended_from_outside() -> None:
-    found = replay(foreign(LOOK, ToolCall("submit", {})))
-    assert parting(found) is None and found.caught_at is None
-    assert found.rounds[-1].recorded_decision.continues is None and isinstance(found.rounds[-1].verdict, Continue)
+def test_foreign_trace_ending_with_a_call_ended_from_outside() -> None:
+    replayed = replay(foreign(LOOK, ToolCall("submit", {})))
+    assert parting(replayed) is None and replayed.caught_at is None
+    assert replayed.rounds[-1].recorded_decision.continues is None and isinstance(replayed.rounds[-1].verdict, Continue)

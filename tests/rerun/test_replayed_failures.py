@@ -1,4 +1,4 @@
-"""The three named failures and the healthy run, replayed: the decisions after each round, as recorded and as they must be."""
+"""Replay of the three named failures and the healthy run: recorded and expected decisions after each round."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOUR = ("tools", "open", "mode", "continues")
 
 
 def decisions(found: Replay, side: str) -> list[tuple[Any, ...] | None]:
-    """The four decisions after each round, of one side; None where there is none."""
+    """Return the four decisions after each round of one side, or None."""
     table = found.table()
     rows = table[[f"{name}_{side}" for name in FOUR]]
     values = [tuple(None if value is pd.NA else value for value in row) for _, row in rows.iterrows()]
@@ -29,74 +29,74 @@ def next_cells(found: Replay) -> list[list[str]]:
 
 @pytest.mark.req("R0.85")
 def test_gpt_simple_fail_would_have_continued_after_the_fifth_story() -> None:
-    found = replay("simple-fail")
+    replayed = replay("simple-fail")
     recorded = [(True, 5 - n, False, True) for n in range(5)]
-    assert decisions(found, "recorded") == [*recorded, (False, 1, False, False)]
-    assert decisions(found, "would_be") == [*recorded, (False, 1, False, True)]
-    assert next_cells(found) == [*[["todos_tools"]] * 5, ["intervention", "todos_text"]]
-    parting = found.first_divergence
-    assert parting is not None and (parting.number, found.caught_at) == (6, None)  # discipline, no guard
+    assert decisions(replayed, "recorded") == [*recorded, (False, 1, False, False)]
+    assert decisions(replayed, "would_be") == [*recorded, (False, 1, False, True)]
+    assert next_cells(replayed) == [*[["todos_tools"]] * 5, ["intervention", "todos_text"]]
+    parting = replayed.first_divergence
+    assert parting is not None and (parting.number, replayed.caught_at) == (6, None)  # discipline, no guard
     reminder = parting.next_guidance[0]
     assert reminder.level == 1 and reminder.text.startswith("REMINDER") and "todo 5" in reminder.text
     assert '{"id": 5, "status": "completed"}' in reminder.text
-    assert not found.would_be.loops and found.stop is None
+    assert not replayed.would_be.loops and replayed.stop is None
 
 
 @pytest.mark.req("R0.86", "R0.43")
-def test_complex_workflow_would_have_continued_for_the_todo_that_is_in_progress() -> None:
-    found = replay("complex-workflow-didn't-close-out.json")
+def test_complex_workflow_would_have_continued_for_the_todo_in_progress() -> None:
+    replayed = replay("complex-workflow-didn't-close-out.json")
     recorded = [(True, left, False, True) for left in (3, 3, 2, 1)]
-    assert decisions(found, "recorded") == [*recorded, (False, 1, False, False)]
-    assert decisions(found, "would_be") == [*recorded, (False, 1, False, True)]
-    parting = found.first_divergence
-    assert parting is not None and (parting.number, found.caught_at) == (5, None)
+    assert decisions(replayed, "recorded") == [*recorded, (False, 1, False, False)]
+    assert decisions(replayed, "would_be") == [*recorded, (False, 1, False, True)]
+    parting = replayed.first_divergence
+    assert parting is not None and (parting.number, replayed.caught_at) == (5, None)
     assert [one.cell for one in parting.next_guidance] == ["intervention", "todos_text"]
     text = parting.next_guidance[0].text
     assert text.startswith("REMINDER") and "todo 3" in text and '{"id": 3, "status": "completed"}' in text
 
 
 @pytest.mark.req("R0.32", "R0.38")
-def test_complex_fails_without_workflow_mode_would_have_ended_with_the_first_summary(snapshot: Snapshot) -> None:
-    found = replay("complex-fails", workflow_mode=False)
-    assert decisions(found, "recorded") == [
+def test_complex_fails_without_workflow_mode_would_end_with_first_summary(snapshot: Snapshot) -> None:
+    replayed = replay("complex-fails", workflow_mode=False)
+    assert decisions(replayed, "recorded") == [
         *[(True, 0, True, True)] * 2,
         *[(False, 0, True, True)] * 4,
-        (False, 0, True, None),  # nothing records how it ended
+        (False, 0, True, None),  # its end is not recorded
     ]
-    assert decisions(found, "would_be") == [*[(True, 0, False, True)] * 2, (False, 0, False, False), None, None, None, None]
-    assert next_cells(found)[:2] == [["tools"], ["tools"]]
-    assert isinstance(found.stop, Stop) and found.stop.stop_reason == "natural"
-    assert found.sentence == snapshot
-    assert (found.caught_at, found.rounds_saved) == (None, 0)  # how a turn ends catches nothing
-    assert [one.hypothetical for one in found.rounds] == [False] * 3 + [True] * 4
+    assert decisions(replayed, "would_be") == [*[(True, 0, False, True)] * 2, (False, 0, False, False), None, None, None, None]
+    assert next_cells(replayed)[:2] == [["tools"], ["tools"]]
+    assert isinstance(replayed.stop, Stop) and replayed.stop.stop_reason == "natural"
+    assert replayed.sentence == snapshot
+    assert (replayed.caught_at, replayed.rounds_saved) == (None, 0)  # the end of a turn catches nothing
+    assert [round_.hypothetical for round_ in replayed.rounds] == [False] * 3 + [True] * 4
 
 
 @pytest.mark.req("R0.32", "R0.81")
-def test_complex_fails_goes_as_recorded_up_to_the_loop_guard() -> None:
-    found = replay("complex-fails")
-    assert found.turn_ending.kind == "same_agent" and found.turn_ending.after_texts["same_agent"] == (3, 4, 5, 6)
+def test_complex_fails_goes_as_recorded_until_the_loop_guard() -> None:
+    replayed = replay("complex-fails")
+    assert replayed.turn_ending.kind == "same_agent" and replayed.turn_ending.after_texts["same_agent"] == (3, 4, 5, 6)
     would_be = [*[(True, 0, False, True)] * 2, *[(False, 0, False, True)] * 3, (False, 0, False, False), None]
-    assert decisions(found, "would_be") == would_be
-    assert next_cells(found) == [["tools"], ["tools"], ["text"], *[["already_said", "text"]] * 2, [], []]
-    assert found.stop is not None and found.stop.stop_reason == "loop_detected"
-    assert (found.caught_at, found.rounds_saved) == (4, 1)
+    assert decisions(replayed, "would_be") == would_be
+    assert next_cells(replayed) == [["tools"], ["tools"], ["text"], *[["already_said", "text"]] * 2, [], []]
+    assert replayed.stop is not None and replayed.stop.stop_reason == "loop_detected"
+    assert (replayed.caught_at, replayed.rounds_saved) == (4, 1)
 
 
 @pytest.mark.req("R0.32", "R0.81")
-def test_complex_fails_in_workflow_mode_would_have_ended_as_a_loop() -> None:
-    found = replay("complex-fails", workflow_mode=True)
+def test_complex_fails_in_workflow_mode_would_end_as_loop() -> None:
+    replayed = replay("complex-fails", workflow_mode=True)
     would_be = [*[(True, 0, True, True)] * 2, *[(False, 0, True, True)] * 3, (False, 0, True, False), None]
-    assert decisions(found, "would_be") == would_be
+    assert decisions(replayed, "would_be") == would_be
     said_again = ["workflow", "already_said", "text"]
-    assert next_cells(found) == [["tools"], ["tools"], ["workflow", "text"], said_again, said_again, [], []]
-    assert isinstance(found.stop, Stop) and found.stop.stop_reason == "loop_detected"
-    parting = found.first_divergence
-    assert parting is not None and (parting.number, found.caught_at, found.rounds_saved) == (6, 4, 1)
+    assert next_cells(replayed) == [["tools"], ["tools"], ["workflow", "text"], said_again, said_again, [], []]
+    assert isinstance(replayed.stop, Stop) and replayed.stop.stop_reason == "loop_detected"
+    parting = replayed.first_divergence
+    assert parting is not None and (parting.number, replayed.caught_at, replayed.rounds_saved) == (6, 4, 1)
 
 
 @pytest.mark.req("R0.84")
-def test_the_healthy_run_would_have_gone_as_it_went() -> None:
-    found = replay("healthy")
-    assert decisions(found, "recorded") == decisions(found, "would_be")
-    assert (found.first_divergence, found.caught_at, found.rounds_saved) == (None, None, 0)
-    assert found.outcome_sentence == "It would have gone as recorded."
+def test_healthy_run_would_have_gone_as_it_went() -> None:
+    replayed = replay("healthy")
+    assert decisions(replayed, "recorded") == decisions(replayed, "would_be")
+    assert (replayed.first_divergence, replayed.caught_at, replayed.rounds_saved) == (None, None, 0)
+    assert replayed.outcome_sentence == "It would have gone as recorded."

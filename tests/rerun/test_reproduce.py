@@ -1,4 +1,4 @@
-"""A recorded run, made again with the recorded model and tools: the same but for ids and times, or what first differs."""
+"""A run reproduced with its recorded model and tools: equal except for ids and times, or the first difference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agentnb.runtime.host.live_run import LiveRun
 
 
 def same_facts(run: Run, other: Run) -> None:
-    """Both runs hold the same events, but for ids, times, durations."""
+    """Check that both runs have the same events except for ids, times and durations."""
 
     def facts(one: Run) -> list[Any]:
         return [
@@ -46,7 +46,7 @@ def _plain(event: Any) -> tuple[Any, ...]:
 
 @given(st.lists(LINES, max_size=8), POLICIES, st.integers(2, 12))
 @examples(25)
-def test_a_run_is_reproduced_but_for_ids_and_times(lines: list[Any], policy: Any, most: int) -> None:
+def test_run_is_reproduced_except_for_ids_and_times(lines: list[Any], policy: Any, most: int) -> None:
     run = whatever(lines, policy, max_rounds=most)
     again = reproduce_sync(run)
     same_facts(run, again)
@@ -54,7 +54,7 @@ def test_a_run_is_reproduced_but_for_ids_and_times(lines: list[Any], policy: Any
     assert diff(run, again).first_divergence is None
 
 
-def test_it_can_be_awaited_and_its_tools_are_not_run() -> None:
+def test_reproduction_can_be_awaited_and_runs_no_tools() -> None:
     ran: list[int] = []
 
     def count(n: int = 0) -> int:
@@ -77,12 +77,12 @@ def say(live: LiveRun) -> ToolCall:
 
 
 def hold(n: int = 0) -> str:
-    """Waits until the test has a handle on the run."""
+    """Wait until the test has a handle on the run."""
     held.wait(30)
     return f"made {n}"
 
 
-def test_what_the_person_said_is_said_again() -> None:
+def test_user_messages_are_sent_again() -> None:
     live: list[LiveRun] = []
     model = ScriptedModel([ToolCall("hold", {"n": 1}), lambda request: say(live[0]), "Done."])
     live.append(Agent(model, tools=[hold]).start("Go", RunOptions(show=False)))
@@ -92,7 +92,7 @@ def test_what_the_person_said_is_said_again() -> None:
     same_facts(run, reproduce_sync(run))
 
 
-def test_a_tool_that_returns_something_else_is_the_first_difference_named_with_a_diff() -> None:
+def test_changed_tool_result_is_the_first_difference_with_a_diff() -> None:
     def other(n: int = 0) -> str:
         """Does the work of one item."""
         return f"made {n}, badly" if n == 2 else f"made {n}"
@@ -108,14 +108,14 @@ def test_a_tool_that_returns_something_else_is_the_first_difference_named_with_a
     assert caught.value.run is not None
 
 
-def test_a_failed_run_fails_again() -> None:
+def test_failed_run_fails_again() -> None:
     model = ScriptedModel([do(1), RuntimeError("boom")])
     run = Agent(model, tools=[work]).run_sync("Go")
     again = reproduce_sync(run)
     assert (again.status, str(again.error)) == (run.status, str(run.error)) and again.error is not None
 
 
-def test_a_log_whose_end_was_changed_is_told(snapshot: Snapshot) -> None:
+def test_log_with_a_changed_end_is_detected(snapshot: Snapshot) -> None:
     run, _ = scripted(write("one"), start(1), do(1), complete(1), "Done.", tools=[work, think])
     changed = Run.from_events(
         [
@@ -133,7 +133,7 @@ def _fields(event: Any) -> dict[str, Any]:
     return {name: getattr(event, name) for name in event.__struct_fields__}
 
 
-def test_runs_of_other_products_and_runs_that_were_cut_off_are_refused() -> None:
+def test_foreign_and_interrupted_runs_are_refused() -> None:
     with pytest.raises(SettingsError, match="another product"):
         reproduce_sync(load_trace("healthy"))
     run, _ = scripted(do(1), "Done.")

@@ -1,4 +1,4 @@
-"""Two runs beside each other: rounds with the same calls are paired, and the first that differ are named."""
+"""Comparison of two runs: rounds with equal calls are paired, and the first differences named."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Round = tuple[str, list[tuple[str, int]], str]
 
 
 def run_of(*rounds: Round) -> Run:
-    """A run of these rounds: what was said, the calls (a tool and a number), and the text of their results."""
+    """Build a run from rounds of words, calls (a tool and a number) and result texts."""
     writer = RunWriter(Origin("by_hand"), model="m")
     writer.say("Go")
     for text, calls, result in rounds:
@@ -35,8 +35,10 @@ DONE: Round = ("Done.", [], "")
 
 
 def pairs(a: Run, b: Run) -> list[tuple[int | None, int | None, str]]:
-    found = diff(a, b).rounds
-    return [(one.a.index if one.a else None, one.b.index if one.b else None, one.difference) for one in found]
+    rounds = diff(a, b).rounds
+    return [
+        (round_.a.index if round_.a else None, round_.b.index if round_.b else None, round_.difference) for round_ in rounds
+    ]
 
 
 def test_rounds_are_paired_by_their_calls(subtests: pytest.Subtests) -> None:
@@ -65,7 +67,7 @@ def test_result_that_failed_in_one_run_only_is_another_result() -> None:
     assert pairs(runs[0], runs[1]) == [(0, 0, "results")] and pairs(runs[1], runs[1]) == [(0, 0, "same")]
 
 
-def test_the_first_divergence_is_where_calls_or_results_differ_and_not_words(snapshot: Snapshot) -> None:
+def test_first_divergence_is_in_calls_or_results_not_words(snapshot: Snapshot) -> None:
     found = diff(run_of(LOOK, DIG, DONE), run_of(("Hm.", *LOOK[1:]), ("", [("dig", 2)], "a stone"), DONE))
     assert found.first_divergence is not None and found.first_divergence == found.rounds[1]
     assert found.sentence == snapshot
@@ -74,14 +76,14 @@ def test_the_first_divergence_is_where_calls_or_results_differ_and_not_words(sna
     assert same.sentence == snapshot
 
 
-def test_the_table_counts_rounds_from_1_and_leaves_out_what_is_not_there() -> None:
+def test_table_counts_rounds_from_1_and_omits_missing_ones() -> None:
     table = diff(run_of(LOOK, DONE), run_of(LOOK, DIG, DONE)).table()
     assert table["difference"].tolist() == ["same", "only_b", "same"]
     assert table["round_b"].tolist() == [1, 2, 3] and table["round_a"].isna().tolist() == [False, True, False]
     assert table["calls_b"][1] == 'dig({"at":1})' and table["cost_a"].isna().tolist() == [False, True, False]
 
 
-def test_the_summary_compares_the_figures_of_both_and_unknown_ones_are_missing() -> None:
+def test_summary_compares_figures_and_unknown_ones_are_missing() -> None:
     healthy, failed = load_trace("healthy"), load_trace("simple-fail")
     rows: dict[str, Any] = diff(healthy, failed).summary().set_index("what").to_dict("index")
     assert (rows["rounds"]["a"], rows["rounds"]["b"], rows["rounds"]["difference"]) == (9, 6, -3.0)
@@ -92,8 +94,8 @@ def test_the_summary_compares_the_figures_of_both_and_unknown_ones_are_missing()
 
 @examples(40)
 @given(st.lists(st.sampled_from([LOOK, DIG, DONE]), max_size=6), st.lists(st.sampled_from([LOOK, DIG, DONE]), max_size=6))
-def test_every_round_of_both_stands_there_once_and_in_order(a: list[Round], b: list[Round]) -> None:
+def test_rounds_of_both_appear_once_and_in_order(a: list[Round], b: list[Round]) -> None:
     found = diff(run_of(*a), run_of(*b))
-    assert [one.a.index for one in found.rounds if one.a] == list(range(len(a)))
-    assert [one.b.index for one in found.rounds if one.b] == list(range(len(b)))
-    assert (a == b) == all(one.difference == "same" for one in found.rounds)
+    assert [round_.a.index for round_ in found.rounds if round_.a] == list(range(len(a)))
+    assert [round_.b.index for round_ in found.rounds if round_.b] == list(range(len(b)))
+    assert (a == b) == all(round_.difference == "same" for round_ in found.rounds)

@@ -1,4 +1,4 @@
-"""What is offered for runs either works on the run of a workflow, or says plainly that it is for agents, and for which runs."""
+"""Workflow runs: each method on runs either works on them, or names the agent runs it needs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(tmp_path: Path) -> Run:
     return Workflow.from_yaml(TEXT, agents=AGENTS, tools=[work]).run_sync("Go", store=Store(tmp_path / "runs"), show=False)
 
 
-def test_what_needs_rounds_names_the_runs_that_have_them(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_methods_that_need_rounds_name_the_runs_with_rounds(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
     nested = run.step_records["a"].nested
     of_agent = load_trace(tmp_path / "runs" / f"{nested}.jsonl")
     ways: dict[str, Callable[[Run], Any]] = {
@@ -62,13 +62,13 @@ def test_what_needs_rounds_names_the_runs_that_have_them(run: Run, tmp_path: Pat
         with subtests.test(name):
             with pytest.raises(SettingsError, match=rf"is a workflow, which has steps and no rounds: .*{nested}'\) \(a\)"):
                 way(run)
-            if name not in ("fork", "reproduce"):  # which would need its tools and replies
+            if name not in ("fork", "reproduce"):  # that would need its tools and replies
                 assert way(of_agent) is not None
     with pytest.raises(SettingsError, match="No step was a run of an agent"):
         replay(Workflow.from_yaml("workflow: [{type: tool, name: work}]\n", tools=[work]).run_sync(show=False))
 
 
-def test_a_survey_of_a_folder_is_of_the_agents_runs(run: Run, tmp_path: Path) -> None:
+def test_survey_of_a_folder_covers_its_agent_runs(run: Run, tmp_path: Path) -> None:
     frame = survey(tmp_path / "runs")
     assert frame.healthy.tolist() == [1]
     with pytest.raises(SettingsError, match="There is no run to survey"):
@@ -76,7 +76,7 @@ def test_a_survey_of_a_folder_is_of_the_agents_runs(run: Run, tmp_path: Path) ->
 
 
 @pytest.mark.slow("it makes all tables, and plots")
-def test_the_rest_works_on_it(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_other_methods_work_on_workflow_runs(run: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
     works: dict[str, Callable[[], Any]] = {
         **{f"tables.{name}": lambda name=name: getattr(tables, name)(run) for name in tables.NAMES},
         **{f"plots.{name}": lambda name=name: getattr(plots, name)(run) for name in ("timeline", "tokens", "cost")},
@@ -101,7 +101,7 @@ def test_the_rest_works_on_it(run: Run, tmp_path: Path, subtests: pytest.Subtest
         expect(run, "steps.a.attempts <= 0")
 
 
-def test_what_continues_a_run_says_what_to_do_instead(run: Run, tmp_path: Path) -> None:
+def test_methods_that_continue_a_run_name_the_alternative(run: Run, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"there is nothing to recover\. Begin a new one at one of its steps"):
         asyncio.run(recover(run, store=Store(tmp_path / "runs")))
     of_agent = load_trace(tmp_path / "runs" / f"{run.step_records['a'].nested}.jsonl")

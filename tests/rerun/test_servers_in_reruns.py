@@ -20,7 +20,7 @@ WHERE = calls(("where", {}))
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
-    """Connections of all tests of this module, with the server configured."""
+    """Connections shared by the tests of this module, with the server configured."""
     held = Servers()
     held.configuration.add(bench())
     yield held
@@ -29,7 +29,7 @@ def servers() -> Iterator[Servers]:
 
 @pytest.fixture(scope="module")
 def recorded() -> Run:
-    """A run with two calls of a server that has ended."""
+    """Return a run with two calls of a server that has ended."""
     return played([WHERE, calls(("add", {"a": 1, "b": 2}))], [bench()])
 
 
@@ -71,7 +71,7 @@ def test_reproduction_with_named_servers_calls_them(servers: Servers) -> None:
             assert "mcp_servers" in same.settings
 
 
-def test_server_as_fallback_runs_only_what_is_not_recorded(recorded: Run, servers: Servers) -> None:
+def test_fallback_server_runs_only_unrecorded_calls(recorded: Run, servers: Servers) -> None:
     replies = [WHERE, calls(("add", {"a": 2, "b": 2})), "Done."]
     with use_host(Host(servers=servers)):
         again = fork_sync(recorded, 1, model=ScriptedModel(replies), fallback=["mcp:bench"], approve="auto")

@@ -1,4 +1,4 @@
-"""Many runs under several variants: what each would have caught, and what it would have disturbed."""
+"""Surveys of many runs: failures caught and healthy runs disturbed by each variant."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = ("complex-fails", "simple-fail", "didnt-close-out", "healthy")
 
 
 @pytest.mark.req("R0.32", "R0.82", "R0.85", "R0.86")
-def test_it_counts_failures_caught_and_healthy_runs_disturbed_for_each_variant() -> None:
+def test_survey_counts_caught_failures_and_disturbed_runs_per_variant() -> None:
     runs = [load_trace(name) for name in NAMES]
     table = survey(runs, policy=["matrix", "minimal"], guidance=[None, "off"], failed=lambda run: run is not runs[-1])
     assert table[["guidance", "policy"]].values.tolist() == [
@@ -37,17 +37,17 @@ def test_it_counts_failures_caught_and_healthy_runs_disturbed_for_each_variant()
     assert table["caught_at_median"].dropna().tolist() == [4, 6]
 
 
-def test_failures_are_told_by_a_predicate_by_labels_or_by_status() -> None:
+def test_failures_come_from_a_predicate_labels_or_status() -> None:
     runs = [load_trace(name) for name in NAMES]
     by_label = survey(runs, failed={runs[0].id: True, runs[3].id: False})
     assert by_label[["runs", "failures", "healthy"]].values.tolist() == [[2, 1, 1]]
     with pytest.raises(SettingsError, match="no run to survey"):
-        survey(runs)  # nothing records how they ended
+        survey(runs)  # their ends are not recorded
     ended = [foreign("Done."), foreign(ToolCall("look", {}), status="failed"), *runs]
     assert survey(ended)[["runs", "failures", "healthy"]].values.tolist() == [[2, 1, 1]]
 
 
-def test_outcomes_decide_where_any_is_known_and_unknown_ones_are_counted_apart(subtests: pytest.Subtests) -> None:
+def test_outcomes_decide_where_known_and_unknown_count_apart(subtests: pytest.Subtests) -> None:
     def rewarded(reward: float) -> Run:
         writer = RunWriter(Origin("by_hand"), model="m")
         writer.say("Go")
@@ -69,7 +69,7 @@ def test_outcomes_decide_where_any_is_known_and_unknown_ones_are_counted_apart(s
 
 
 @pytest.mark.req("R0.82")
-def test_expectations_tell_failures_from_healthy_runs() -> None:
+def test_expectations_separate_failures_from_healthy_runs() -> None:
     runs = [load_trace(name) for name in NAMES]
     assert survey(runs, failed="loops == 0")[["failures", "healthy"]].values.tolist() == [[1, 3]]
     assert survey(runs, failed="todos_closed")[["failures", "healthy"]].values.tolist() == [[2, 2]]
@@ -81,7 +81,7 @@ def test_expectations_tell_failures_from_healthy_runs() -> None:
         survey(runs, failed=[])
 
 
-def test_rounds_and_tokens_of_one_run_come_with_intervals_by_run() -> None:
+def test_rounds_and_tokens_of_repeated_runs_have_intervals() -> None:
     runs = [foreign(*[ToolCall("look", {"at": at}) for at in range(count)], "A hat.") for count in (1, 3, 8)]
     row = survey(runs, limits=[{"max_rounds": 2}], failed=lambda one: True).iloc[0]
     assert (row.rounds_saved, row.rounds_saved_mean) == (9, 3.0) and row.tokens_saved == pytest.approx(
@@ -91,26 +91,26 @@ def test_rounds_and_tokens_of_one_run_come_with_intervals_by_run() -> None:
     assert row.isna()[["rounds_cut_mean", "rounds_cut_mean_low"]].all(), "there are no healthy runs"
 
 
-def test_what_a_variant_saves_is_counted_in_rounds_and_tokens() -> None:
+def test_savings_of_a_variant_are_rounds_and_tokens() -> None:
     run = foreign(*[ToolCall("look", {"at": at}) for at in range(6)], "A hat.")
     table = survey([run], limits=[{"max_rounds": 3}, {"max_rounds": 5}], failed=lambda one: True)
     assert table["limits"].tolist() == ["max_rounds=3", "max_rounds=5"]
     assert table[["rounds_saved", "tokens_saved"]].values.tolist() == [[4, 60], [2, 30]]
 
 
-def test_a_stricter_guard_and_detectors_are_variants_too() -> None:
+def test_stricter_guard_and_detectors_are_variants_too() -> None:
     run = foreign(*[LOOK] * 4, "A hat.")
     table = survey([run], policy=[Matrix(guard=None)], detect=[None, "default"], failed=lambda one: True)
     assert table["detect"].tolist() == ["its own", "default"]
     assert table["caught"].tolist() == [0, 1]
 
 
-def test_a_folder_is_read_run_by_run(tmp_path: Path) -> None:
+def test_folder_is_read_run_by_run(tmp_path: Path) -> None:
     for name in NAMES[:2]:
         copy(examples.path(name), tmp_path)
     assert survey(tmp_path, failed="loops == 0")["runs"].tolist() == [2]
 
 
-def test_without_runs_there_is_nothing_to_survey() -> None:
+def test_survey_without_runs_is_refused() -> None:
     with pytest.raises(SettingsError, match="no run to survey"):
         survey([load_trace("healthy")], failed={})

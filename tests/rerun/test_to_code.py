@@ -1,4 +1,4 @@
-"""The calls of a run as Python that runs without the agent, and never runs what a model only said."""
+"""The calls of a run as Python that runs without the agent, and never runs model text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run_of(*calls: ToolCall, text: str = "I look.") -> Run:
     return writer.finish()
 
 
-def test_the_calls_run_again_without_the_agent_and_give_the_same_results() -> None:
+def test_calls_run_again_without_the_agent_with_equal_results() -> None:
     replies: list[Any] = [
         ["First.", ToolCall("total", {"numbers": [1, 2.5]})],
         ToolCall("total", {"numbers": [3.5, 4]}),
@@ -46,10 +46,12 @@ def test_the_calls_run_again_without_the_agent_and_give_the_same_results() -> No
     assert code.startswith("# %% Add it all up\n") and "# %% Round 1\n# First.\nresult_1 = total(numbers=[1, 2.5])" in code
     names: dict[str, Any] = {"total": total}
     exec(code, names)
-    assert [str(names["result_1"]), str(names["result_2"])] == [result.text for one in run.rounds for result in one.results]
+    assert [str(names["result_1"]), str(names["result_2"])] == [
+        result.text for round_ in run.rounds for result in round_.results
+    ]
 
 
-def test_call_of_an_agent_has_a_comment_with_the_code_to_run_it() -> None:
+def test_agent_call_has_a_comment_with_its_code() -> None:
     agent = Agent(ScriptedModel(["Found it."]), name="researcher")
     run = Agent(ScriptedModel([ToolCall("researcher", {"prompt": "Find it."}), "Done."]), tools=[agent]).run_sync("Go")
     (begun,) = run.rounds[0].records[0].nested
@@ -68,7 +70,7 @@ def test_failed_and_blocked_calls_and_lists_are_not_repeated() -> None:
     assert "todo_operations" not in healthy and healthy.count(" = web_search(query=") == 12
 
 
-def test_a_run_without_calls_says_so() -> None:
+def test_run_without_calls_says_so() -> None:
     assert "# It called no tool." in to_code(run_of())
 
 
@@ -108,7 +110,7 @@ def test_code_of_any_call_compiles(name: str, arguments: dict[str, Any], fails: 
 
 @examples(60)
 @given(st.text(max_size=60), NAMES, json_values)
-def test_whatever_a_model_said_it_is_a_comment_or_a_call_with_these_values(text: str, name: str, value: Any) -> None:
+def test_any_model_output_is_a_comment_or_a_call(text: str, name: str, value: Any) -> None:
     arguments = value if isinstance(value, dict) else {"value": value}
     tree = ast.parse(to_code(run_of(ToolCall(name, arguments), text=text or "x")))
     for statement in tree.body:

@@ -1,4 +1,4 @@
-"""A saved failure as a test: the code that is written runs, fails as the run does, and passes for a run that is mended."""
+"""Saved failures as tests: generated code runs, fails as the run does, and passes for a fixed run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def executed(code: str) -> dict[str, Any]:
 
 
 @pytest.mark.req("R0.32")
-def test_a_failure_becomes_a_cell_that_expects_what_it_breaks_and_passes_when_the_file_is_mended(tmp_path: Path) -> None:
+def test_failure_becomes_a_cell_that_passes_after_the_fix(tmp_path: Path) -> None:
     file = tmp_path / 'it\'s "the" failure.json'
     shutil.copy(examples.path("complex-fails"), file)
     code = to_test(file)
@@ -29,19 +29,19 @@ def test_a_failure_becomes_a_cell_that_expects_what_it_breaks_and_passes_when_th
     assert "broken in round 4" in code and "It fails while" in code and "%" not in code
     with pytest.raises(ExpectationFailed, match="broken in round 4"):
         executed(code)
-    assert code == to_test(load_trace(file))  # a run of another product knows its file
+    assert code == to_test(load_trace(file))  # a foreign run knows its file
     shutil.copy(examples.path("healthy"), file)
     executed(code)
 
 
-def test_a_function_for_pytest_is_one_that_pytest_finds(tmp_path: Path) -> None:
+def test_pytest_finds_the_generated_function(tmp_path: Path) -> None:
     code = to_test("simple-fail", "todos_closed", 'calls["todo_operations"] > 3', form="pytest")
     (name,) = [one for one in executed(code) if one.startswith("test_")]
     with pytest.raises(AssertionError, match="todos_open is 1"):
         executed(code)[name]()
 
 
-def test_a_run_in_no_file_says_how_to_save_it_and_a_file_of_several_is_searched(tmp_path: Path) -> None:
+def test_unsaved_run_explains_how_to_save_it(tmp_path: Path) -> None:
     end = {"status": "stopped", "stop_reason": "blocked"}
     runs = [RunBuilder(run_id=f"r-{n}").round("No.").add(e.RunFinished, **end).run for n in (1, 2)]
     with pytest.raises(SettingsError, match=r'save_trace\(run, "failure.jsonl"\), then to_test\(run, path='):
@@ -59,7 +59,7 @@ def test_a_run_in_no_file_says_how_to_save_it_and_a_file_of_several_is_searched(
         executed(code)
 
 
-def test_a_run_of_this_notebook_is_found_where_notebooks_store_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_of_this_notebook_is_found_in_its_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = RunBuilder(run_id="r-1").round("No.").run
     save_trace(run, tmp_path / ".agentnb" / "runs" / "r-1.jsonl")
@@ -68,14 +68,14 @@ def test_a_run_of_this_notebook_is_found_where_notebooks_store_theirs(tmp_path: 
     executed(code)
 
 
-def test_an_example_is_loaded_by_its_name_and_its_question_is_cut_between_words() -> None:
+def test_example_loads_by_name_with_a_shortened_question() -> None:
     code = to_test(load_trace("complex-fails"))
     assert 'run = load_trace("complex-fails.json")' in code and "tell me what …\n" in code
     with pytest.raises(ExpectationFailed):
         executed(code)
 
 
-def test_what_cannot_be_a_test_is_refused() -> None:
+def test_impossible_test_is_refused() -> None:
     with pytest.raises(SettingsError, match="meets all expectations of a healthy run"):
         to_test("healthy")
     with pytest.raises(ExpressionError, match="Did you mean loops"):
@@ -84,7 +84,7 @@ def test_what_cannot_be_a_test_is_refused() -> None:
         to_test("healthy", "loops == 0", form="nose")  # type: ignore[arg-type]
 
 
-def test_prompt_and_expectation_of_several_lines_stay_in_their_comments(tmp_path: Path) -> None:
+def test_multiline_prompt_and_expectation_stay_in_comments(tmp_path: Path) -> None:
     ended = {"status": "completed", "stop_reason": "x"}
     run = RunBuilder("go\nraise SystemExit\0\r# \u2028x").round("No.").add(e.RunFinished, **ended).run
     code = to_test(run, "rounds\n== 1", "rounds\n== 2", path=save_trace(run, tmp_path / "run.jsonl"))

@@ -1,4 +1,4 @@
-"""How recorded loops end their turns is inferred from their records; only guards, limits and detectors catch a run."""
+"""Turn endings of recorded loops are inferred from their records; only guards, limits and detectors catch a run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RECORDED = Path(os.environ.get("AGENTNB_RECORDED_RUNS", Path(__file__).parents[3
 
 
 def team(*turns: tuple[str, str], status: Any = "completed") -> Run:
-    """A run in which these agents say these texts, one after the other; an empty one is a thought."""
+    """Build a run from agents and texts in order; an empty text is a thought."""
     writer = RunWriter(Origin("by_hand"), model="m")
     writer.say("Go")
     for author, text in turns:
@@ -44,7 +44,7 @@ def team(*turns: tuple[str, str], status: Any = "completed") -> Run:
 
 
 def followed(replayed: Replay) -> int:
-    return sum(one.would_be is not None for one in replayed.rounds)
+    return sum(round_.would_be is not None for round_ in replayed.rounds)
 
 
 def test_kind_of_turn_ending_follows_from_the_record(subtests: pytest.Subtests) -> None:
@@ -55,11 +55,11 @@ def test_kind_of_turn_ending_follows_from_the_record(subtests: pytest.Subtests) 
     assert replay(run).turn_ending.kind == "logged"
 
 
-def test_turn_ending_has_its_evidence_as_round_numbers(snapshot: Snapshot) -> None:
+def test_turn_ending_lists_its_evidence_as_round_numbers(snapshot: Snapshot) -> None:
     ending = replay(recorded_loop("Magentic-One")).turn_ending
     assert ending.after_texts == {"agent": (3, 4, 7, 8), "same_agent": (1, 2, 5, 6, 9), "end": (10,)} and not ending.by_text
     assert ending.sentence == snapshot
-    after = [one.after_text for one in replay(recorded_loop("mini-swe-agent")).rounds]
+    after = [round_.after_text for round_ in replay(recorded_loop("mini-swe-agent")).rounds]
     assert after == ["harness", "harness", None, None]
 
 
@@ -67,13 +67,17 @@ def test_unchanged_replay_of_any_loop_goes_as_recorded(subtests: pytest.Subtests
     for name in LOOPS:
         with subtests.test(name):
             run = recorded_loop(name)
-            found = replay(run)
-            assert followed(found) == len(run.rounds) and found.first_divergence is None
-            assert (found.caught_at, found.rounds_saved, found.outcome_sentence) == (None, 0, "It would have gone as recorded.")
-            said = [*found.would_be.messages]
+            replayed = replay(run)
+            assert followed(replayed) == len(run.rounds) and replayed.first_divergence is None
+            assert (replayed.caught_at, replayed.rounds_saved, replayed.outcome_sentence) == (
+                None,
+                0,
+                "It would have gone as recorded.",
+            )
+            said = [*replayed.would_be.messages]
             assert said == [*run.messages][: len(said)]
-            reasons = [one.reason for one in found.would_be.rounds]
-            assert reasons[: len(run.rounds)] == [one.reason for one in run.rounds]
+            reasons = [round_.reason for round_ in replayed.would_be.rounds]
+            assert reasons[: len(run.rounds)] == [round_.reason for round_ in run.rounds]
 
 
 def test_survey_of_healthy_loops_disturbs_none_under_any_policy(snapshot: Snapshot) -> None:
@@ -91,21 +95,21 @@ def test_limits_end_every_loop_at_the_same_round(subtests: pytest.Subtests) -> N
         if len(run.rounds) < 3:
             continue
         with subtests.test(name):
-            found = replay(run, limits={"max_rounds": 2})
-            assert followed(found) == found.caught_at == 2 and found.rounds_saved == len(run.rounds) - 2
-            assert found.rounds[1].caught_by[0] == "ends (max_rounds)"
+            replayed = replay(run, limits={"max_rounds": 2})
+            assert followed(replayed) == replayed.caught_at == 2 and replayed.rounds_saved == len(run.rounds) - 2
+            assert replayed.rounds[1].caught_by[0] == "ends (max_rounds)"
 
 
 def test_loop_guard_ends_a_team_that_repeats_itself() -> None:
     long = "I looked for the violinist in every list of members that the orchestra has published, and she is in none."
     turns = [("A", "Plan."), *[("B", long), ("A", "")] * 4, ("A", "Done.")]
-    found = replay(team(*turns))
-    assert found.stop is not None and found.stop.stop_reason == "loop_detected"
-    assert (found.caught_at, followed(found), found.rounds_saved) == (4, 8, 2)
-    assert found.rounds[3].caught_by == ("already_said",)
+    replayed = replay(team(*turns))
+    assert replayed.stop is not None and replayed.stop.stop_reason == "loop_detected"
+    assert (replayed.caught_at, followed(replayed), replayed.rounds_saved) == (4, 8, 2)
+    assert replayed.rounds[3].caught_by == ("already_said",)
 
 
-def test_verdict_on_a_turn_without_recorded_end_is_not_knowable(subtests: pytest.Subtests) -> None:
+def test_verdict_on_a_turn_without_recorded_end_is_unknowable(subtests: pytest.Subtests) -> None:
     todo = ToolCall("todo_operations", write("one").arguments)
     cases: dict[str, tuple[list[Any], str]] = {
         "natural end": (["Hm.", LOOK, "Done."], "natural"),
@@ -119,12 +123,12 @@ def test_verdict_on_a_turn_without_recorded_end_is_not_knowable(subtests: pytest
     }
     for name, (replies, reason) in cases.items():
         with subtests.test(name):
-            found = replay(foreign(*replies))
-            at = next(place for place, one in enumerate(found.rounds) if one.after_text == "same_agent")
-            table = found.table()
+            replayed = replay(foreign(*replies))
+            at = next(place for place, one in enumerate(replayed.rounds) if one.after_text == "same_agent")
+            table = replayed.table()
             assert table["not_knowable"][at] == reason and table["continues_would_be"][at] and not table["differs"][at]
-            assert not found.rounds[at].next_guidance or found.rounds[at].next_guidance[0].cell != "intervention"
-            assert followed(found) == len(replies) and (found.caught_at is None or found.caught_at == len(replies))
+            assert not replayed.rounds[at].next_guidance or replayed.rounds[at].next_guidance[0].cell != "intervention"
+            assert followed(replayed) == len(replies) and (replayed.caught_at is None or replayed.caught_at == len(replies))
 
 
 def test_marker_beside_calls_ends_no_turn_that_the_record_continues() -> None:
@@ -133,8 +137,8 @@ def test_marker_beside_calls_ends_no_turn_that_the_record_continues() -> None:
     writer.reply("One more look.\n[WORKFLOW_COMPLETE]", [LOOK])
     writer.result("", "a hat")
     writer.reply("A hat.")
-    found = replay(writer.finish())
-    assert followed(found) == 2 and isinstance(found.rounds[0].not_knowable, Stop) and found.caught_at is None
+    replayed = replay(writer.finish())
+    assert followed(replayed) == 2 and isinstance(replayed.rounds[0].not_knowable, Stop) and replayed.caught_at is None
 
 
 def test_workflow_mode_decides_where_the_same_agent_continued(subtests: pytest.Subtests) -> None:
@@ -142,9 +146,9 @@ def test_workflow_mode_decides_where_the_same_agent_continued(subtests: pytest.S
     cases = {None: (4, ["text"]), True: (4, ["workflow", "text"]), False: (2, [])}
     for mode, (rounds, cells) in cases.items():
         with subtests.test(str(mode)):
-            found = replay(run, workflow_mode=mode)
-            assert followed(found) == rounds and [one.cell for one in found.rounds[1].next_guidance] == cells
-            assert (found.caught_at, found.rounds_saved) == (None, 0)
+            replayed = replay(run, workflow_mode=mode)
+            assert followed(replayed) == rounds and [one.cell for one in replayed.rounds[1].next_guidance] == cells
+            assert (replayed.caught_at, replayed.rounds_saved) == (None, 0)
     chosen = replay(run, policy=Matrix(workflow_mode=True))
     assert [one.cell for one in chosen.rounds[1].next_guidance] == ["workflow", "text"]
     speakers = team(("A", "One."), ("B", "Two."), *[("B", f"Point {number}.") for number in range(9)], ("A", "Three."))
@@ -155,23 +159,23 @@ def test_workflow_mode_decides_where_the_same_agent_continued(subtests: pytest.S
 
 def test_intervention_for_open_todos_catches_nothing() -> None:
     todo = ToolCall("todo_operations", write("one").arguments)
-    found = replay(foreign(todo, "Done."))
-    parting = found.first_divergence
+    replayed = replay(foreign(todo, "Done."))
+    parting = replayed.first_divergence
     assert parting is not None and parting.number == 2 and parting.next_guidance[0].cell == "intervention"
-    assert (found.caught_at, found.rounds_saved) == (None, 0)
-    assert survey([found.recorded], failed=lambda run: True)["caught"].tolist() == [0]
+    assert (replayed.caught_at, replayed.rounds_saved) == (None, 0)
+    assert survey([replayed.recorded], failed=lambda run: True)["caught"].tolist() == [0]
     unended = replay(foreign(todo, "Hm.", LOOK, "Done.", status="unknown"))
     assert unended.caught_at is None and unended.rounds[3].not_knowable is not None
 
 
 def test_thought_at_the_end_of_a_team_brings_no_round() -> None:
-    found = replay(team(("A", "Plan."), ("B", "It is 2."), ("A", "")))
-    assert found.caught_at is None and isinstance(found.rounds[-1].verdict, Stop)
+    replayed = replay(team(("A", "Plan."), ("B", "It is 2."), ("A", "")))
+    assert replayed.caught_at is None and isinstance(replayed.rounds[-1].verdict, Stop)
     alone = replay(foreign(LOOK, ""))
     assert alone.rounds[-1].caught_by == ("continues (empty_answer)",)
 
 
-def test_end_that_no_trace_records_is_inferred_from_earlier_turns(subtests: pytest.Subtests) -> None:
+def test_unrecorded_end_is_inferred_from_earlier_turns(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Run, bool | None]] = {
         "one answer": (foreign(LOOK, "Done.", status="unknown"), False),
         "chat": (foreign("A.", ("person", "And?"), "B.", status="unknown"), False),
@@ -185,19 +189,19 @@ def test_end_that_no_trace_records_is_inferred_from_earlier_turns(subtests: pyte
 
 def test_rounds_after_an_unknown_answer_are_neither_followed_nor_saved(snapshot: Snapshot) -> None:
     todo = ToolCall("todo_operations", write("one").arguments)
-    found = replay(foreign(todo, "Done.", ("person", "Really?"), LOOK, "Yes."))
-    assert [one.would_be is None for one in found.rounds] == [False, False, True, True]
-    assert (found.stop, found.rounds_saved, found.tokens_saved, found.caught_at) == (None, 0, 0, None)
-    assert found.sentence == snapshot
+    replayed = replay(foreign(todo, "Done.", ("person", "Really?"), LOOK, "Yes."))
+    assert [round_.would_be is None for round_ in replayed.rounds] == [False, False, True, True]
+    assert (replayed.stop, replayed.rounds_saved, replayed.tokens_saved, replayed.caught_at) == (None, 0, 0, None)
+    assert replayed.sentence == snapshot
 
 
 def test_limit_ends_a_chat_where_the_turn_ends() -> None:
-    found = replay(foreign("A.", ("person", "And?"), "B.", ("person", "And?"), "C."), limits={"max_rounds": 2})
-    assert (followed(found), found.caught_at, found.rounds_saved) == (2, 2, 1) and found.rounds[1].differs
+    replayed = replay(foreign("A.", ("person", "And?"), "B.", ("person", "And?"), "C."), limits={"max_rounds": 2})
+    assert (followed(replayed), replayed.caught_at, replayed.rounds_saved) == (2, 2, 1) and replayed.rounds[1].differs
 
 
 class OwnPolicy:
-    """A policy of one's own: plain functions, of which one ends a run by a rule of its own."""
+    """An own policy of plain functions; one ends a run by its own rule."""
 
     name = "own"
 
@@ -211,17 +215,20 @@ class OwnPolicy:
         return PolicyBundle((answered, enough, *limits))
 
 
-def test_own_policy_catches_by_its_rules_not_by_the_answer() -> None:
-    found = replay(recorded_loop("Magentic-One"), policy=OwnPolicy())
-    assert (followed(found), found.caught_at, found.rounds_saved) == (4, 4, 6)
-    assert found.rounds[3].caught_by == ("ends (enough)",) and found.rounds[2].decision == found.rounds[2].recorded_decision
+def test_own_policy_catches_by_its_rules_not_the_answer() -> None:
+    replayed = replay(recorded_loop("Magentic-One"), policy=OwnPolicy())
+    assert (followed(replayed), replayed.caught_at, replayed.rounds_saved) == (4, 4, 6)
+    assert (
+        replayed.rounds[3].caught_by == ("ends (enough)",)
+        and replayed.rounds[2].decision == replayed.rounds[2].recorded_decision
+    )
 
 
-def test_own_run_under_another_policy_ends_otherwise_without_a_catch() -> None:
+def test_own_run_under_another_policy_ends_without_a_catch() -> None:
     run, _ = scripted(do(1), "One.", "Two.\n[WORKFLOW_COMPLETE]", policy=Matrix(workflow_mode=True))
-    found = replay(run, policy=Minimal())
-    assert found.stop is not None and found.stop.stop_reason == "natural" and followed(found) == 2
-    assert (found.caught_at, found.rounds_saved) == (None, 0) and found.first_divergence is found.rounds[1]
+    replayed = replay(run, policy=Minimal())
+    assert replayed.stop is not None and replayed.stop.stop_reason == "natural" and followed(replayed) == 2
+    assert (replayed.caught_at, replayed.rounds_saved) == (None, 0) and replayed.first_divergence is replayed.rounds[1]
 
 
 def test_rounds_taken_over_by_a_fork_end_as_recorded(subtests: pytest.Subtests) -> None:
@@ -229,9 +236,9 @@ def test_rounds_taken_over_by_a_fork_end_as_recorded(subtests: pytest.Subtests) 
     for name, run, at_round in (("a team", recorded_loop("Magentic-One"), 8), ("another policy", mode, 4)):
         with subtests.test(name):
             forked = fork_sync(run, at_round, model=ScriptedModel(["Done.", "Done."]), tools=[], policy="minimal")
-            found = replay(forked)
-            assert followed(found) == len(forked.rounds) == at_round - 1 and found.first_divergence is None
-            assert found.rounds[-1].decision is not None and found.rounds[-1].decision.reason == forked.stop_reason
+            replayed = replay(forked)
+            assert followed(replayed) == len(forked.rounds) == at_round - 1 and replayed.first_divergence is None
+            assert replayed.rounds[-1].decision is not None and replayed.rounds[-1].decision.reason == forked.stop_reason
 
 
 def test_samples_of_all_formats_replay_to_their_end_without_guards() -> None:
@@ -248,7 +255,7 @@ def may_part(one: ReplayedRound) -> bool:
 
 
 def check_unchanged(folder: Path) -> None:
-    """Fail if an unchanged replay of a run in the folder ends, or parts from the record, but for a guard or an intervention."""
+    """Fail if an unchanged replay of a run in the folder ends early or diverges, except for guards and interventions."""
     replayed = 0
     for run in iter_traces(folder):
         if works_in_steps(run) or not run.rounds:
@@ -256,7 +263,7 @@ def check_unchanged(folder: Path) -> None:
         found = replay(run)
         replayed += 1
         place = f"{run.origin.file_name if run.origin else run.id}: {found.sentence}"
-        last = next(one for one in reversed(found.rounds) if one.would_be is not None)
+        last = next(round_ for round_ in reversed(found.rounds) if round_.would_be is not None)
         if last is not found.rounds[-1]:
             assert may_part(last), place
         parting = found.first_divergence

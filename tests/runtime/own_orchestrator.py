@@ -1,4 +1,4 @@
-"""An orchestrator of one's own, as someone outside agentnb would write it: public parts only, and no more than 40 lines."""
+"""A custom orchestrator, as written outside agentnb: public API only, at most 40 lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.runtime.steps.step_orchestrator import StepOrchestrator
 
 
 class SideBySide(StepOrchestrator):
-    """Two agents work side by side; then their answers are joined."""
+    """Runs two agents in parallel, then joins their answers."""
 
     left: Agent
     right: Agent

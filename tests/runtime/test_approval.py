@@ -1,4 +1,4 @@
-"""Calls that a gate asks about: the person's decision, or that of a function in their place."""
+"""Calls that a gate asks about: decided by the person, or by a function."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def asks(call: ToolCall, run: Run) -> Verdict:
 
 
 class Written:
-    """A tool that notes what it was called with."""
+    """A tool that records its arguments."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -76,7 +76,7 @@ def names(run: Run) -> list[str]:
 
 
 @pytest.mark.req("KX.5")
-def test_a_call_that_is_approved_runs_and_one_that_is_denied_does_not(subtests: pytest.Subtests) -> None:
+def test_approved_call_runs_and_denied_call_does_not(subtests: pytest.Subtests) -> None:
     for answer, paths, told in [
         ("approve", ["a"], "wrote a"),
         (False, [], "write was not run: The person did not allow it.\n"),
@@ -99,7 +99,7 @@ def test_a_call_that_is_approved_runs_and_one_that_is_denied_does_not(subtests: 
 
 
 @pytest.mark.req("KX.5")
-def test_who_declines_to_answer_has_not_approved() -> None:
+def test_declined_question_is_not_an_approval() -> None:
     written = Written()
     live = begin(written, write())
     live.decline()
@@ -107,7 +107,7 @@ def test_who_declines_to_answer_has_not_approved() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_arguments_that_the_person_changed_are_what_runs_and_the_model_is_told() -> None:
+def test_edited_arguments_run_and_the_model_is_informed() -> None:
     written = Written()
     live = begin(written, write("a"))
     live.answer({"edit": {"path": "b"}})
@@ -119,7 +119,7 @@ def test_arguments_that_the_person_changed_are_what_runs_and_the_model_is_told()
     assert results(run)[0].text == ('The person changed the arguments before write ran. It ran with: {"path":"b"}\nwrote b')
 
 
-def test_arguments_that_the_person_changed_can_still_be_denied_by_a_gate() -> None:
+def test_gate_can_deny_edited_arguments() -> None:
     def no_secrets(call: ToolCall, run: Run) -> Verdict:
         return Deny("It is a secret.", "secrets") if call.arguments["path"] == "secret" else None
 
@@ -130,7 +130,7 @@ def test_arguments_that_the_person_changed_can_still_be_denied_by_a_gate() -> No
     assert written.paths == [] and run.rounds[0].records[0].rule == "secrets"
 
 
-def test_always_is_an_answer_that_a_gate_finds_the_next_time() -> None:
+def test_gate_receives_an_earlier_always_answer() -> None:
     written = Written()
     live = begin(written, write("a"), write("b"), ToolCall("look", {"path": "c"}))
     live.answer("always")
@@ -140,7 +140,7 @@ def test_always_is_an_answer_that_a_gate_finds_the_next_time() -> None:
 
 
 @pytest.mark.req("KX.5", "R0.72")
-def test_a_call_that_asks_holds_up_what_is_not_parallel_safe() -> None:
+def test_question_blocks_calls_that_are_not_parallel_safe() -> None:
     written = Written()
     questions = (lambda call, run: Ask("May I?") if call.arguments["path"] == "a" else None,)
     live = begin(written, write("a"), ToolCall("look", {"path": "b"}), write("c"), gates=questions)
@@ -152,7 +152,7 @@ def test_a_call_that_asks_holds_up_what_is_not_parallel_safe() -> None:
     assert [result.text for result in results(run)] == ["wrote a", "seen", "wrote c"]
 
 
-def test_a_limit_that_was_reached_while_the_person_was_asked_holds() -> None:
+def test_limit_reached_during_a_question_applies() -> None:
     written = Written()
     questions = (lambda call, run: Ask("May I?") if call.name == "write" else None,)
     live = begin(written, write("a"), ToolCall("look", {"path": "b"}), gates=questions, max_tool_calls=1)
@@ -163,14 +163,14 @@ def test_a_limit_that_was_reached_while_the_person_was_asked_holds() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_with_nobody_to_ask_a_question_is_a_denial_that_says_so() -> None:
+def test_question_without_a_person_is_a_denial_with_its_reason() -> None:
     written = Written()
     run = agent(written, write()).run_sync("go")
     assert codes(run) == [DENIED] and "there is nobody to ask" in results(run)[0].text and written.paths == []
     assert not of_kind(run, e.QuestionAsked)
 
 
-def test_nobody_is_asked_about_a_call_that_cannot_run(subtests: pytest.Subtests) -> None:
+def test_impossible_call_asks_nobody(subtests: pytest.Subtests) -> None:
     def count(number: int, kind: Literal["a", "b"] = "a") -> int:
         """Counts."""
         return number
@@ -213,13 +213,13 @@ def test_nobody_is_asked_about_a_call_that_cannot_run(subtests: pytest.Subtests)
             assert len(of_kind(run, e.QuestionAsked)) == 1 and expected in results(run)[0].text
 
 
-def test_arguments_that_ceased_to_fit_while_a_run_was_suspended_close_its_question(tmp_path: Any) -> None:
+def test_arguments_invalid_after_suspension_close_their_question(tmp_path: Any) -> None:
     store = Store(tmp_path)
     run = agent(Written(), write()).run_sync("go", store=store, suspend=True)
     assert run.is_suspended and len(run.waiting) == 1
 
     def write_(folder: str) -> str:
-        """Takes another argument now."""
+        """Takes a different argument now."""
         return folder
 
     now = [tool(name="write")(write_), *Written().tools()[1:]]
@@ -262,7 +262,7 @@ def test_a_function_decides_in_the_persons_place(subtests: pytest.Subtests) -> N
             assert told != "could not be obtained" or "did not allow" not in results(run)[0].text
 
 
-def test_what_the_function_leaves_open_the_person_decides() -> None:
+def test_person_decides_where_the_function_does_not() -> None:
     written = Written()
     live = agent(written, write()).start("go", RunOptions(approve=lambda call, run: None))
     wait_until(lambda: live.run.waiting or live.done)
@@ -272,7 +272,7 @@ def test_what_the_function_leaves_open_the_person_decides() -> None:
 
 
 @pytest.mark.req("KX.11", "KX.5")
-def test_a_call_that_waited_when_the_process_died_is_asked_about_again_unless_it_was_decided(
+def test_undecided_call_of_a_dead_process_is_asked_again(
     subtests: pytest.Subtests,
 ) -> None:
     live = begin(Written(), write("a"))
@@ -300,7 +300,7 @@ def test_a_call_that_waited_when_the_process_died_is_asked_about_again_unless_it
             assert (written.paths, len(questions)) == (paths, asked)
 
 
-def test_a_call_that_only_waited_its_turn_when_the_process_died_is_run_and_not_judged_again() -> None:
+def test_queued_call_of_a_dead_process_runs_without_new_judgement() -> None:
     whole = agent(Written(), write("a"), gates=()).run_sync("go")
     events = list(whole.events[: of_kind(whole, e.ToolStarted)[0].seq])
     call = whole.rounds[0].calls[0]
@@ -320,15 +320,13 @@ def test_a_run_with_gates_is_not_resumed_without_them(tmp_path: Any) -> None:
         asyncio.run(recover(path, tools=Written().tools(), model=ScriptedModel([])))
 
 
-def test_what_is_no_gate_is_refused() -> None:
+def test_invalid_gate_is_refused() -> None:
     wrong: Any = ["ask"]
     with pytest.raises(SettingsError, match="is not a gate"):
         Agent(ScriptedModel([]), gates=wrong)
 
 
-def test_no_key_gets_into_the_log_with_what_the_person_or_a_gate_says(
-    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_and_gate_reasons_are_logged_without_keys(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-planted-0123456789abcdef"
     monkeypatch.setenv("OPENAI_API_KEY", key)
 
@@ -351,7 +349,7 @@ def test_no_key_gets_into_the_log_with_what_the_person_or_a_gate_says(
             assert key not in b"".join(map(encode, run.events)).decode() and key not in "".join(written.paths)
 
 
-def test_what_a_function_changes_in_place_is_not_what_runs() -> None:
+def test_in_place_changes_by_a_function_do_not_run() -> None:
     def approve(call: ToolCall, run: Run) -> bool:
         call.arguments["path"] = "elsewhere"
         return True
@@ -361,7 +359,7 @@ def test_what_a_function_changes_in_place_is_not_what_runs() -> None:
     assert written.paths == ["a"] and run.rounds[0].calls[0].arguments == {"path": "a"}
 
 
-def test_what_a_gate_changes_in_place_is_not_what_runs(subtests: pytest.Subtests) -> None:
+def test_in_place_changes_by_a_gate_do_not_run(subtests: pytest.Subtests) -> None:
     def meddles(call: ToolCall, run: Run) -> Verdict:
         call.arguments["path"] = "elsewhere"
         return None

@@ -1,4 +1,4 @@
-"""The outcome that the expectations of a run give it when it ends, in its log and in the list of runs."""
+"""Outcomes of runs with expectations, in their logs and in the list of runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ran(*texts: str, store: Store | None = None):  # type: ignore[no-untyped-def
     return Agent(ScriptedModel(["Done."]), extensions=extensions).run_sync("go", store=store)
 
 
-def test_a_run_whose_expectations_all_hold_has_passed_and_its_log_says_so(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_run_meeting_all_expectations_passes_in_its_log(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases = {
         "all hold": (["rounds == 1", 'status == "completed"'], ("passed", 'rounds == 1, status == "completed"')),
         "one is broken": (["rounds == 1", "tool_calls > 0"], ("failed", "tool_calls > 0")),
@@ -35,7 +35,7 @@ def test_a_run_whose_expectations_all_hold_has_passed_and_its_log_says_so(subtes
             (line,) = store.summaries()
             assert line.assessment == said
             text = store.path(run.id).read_text("utf-8")
-            store.path(run.id).write_text(text.replace('"totals"', '"others"'), "utf-8")  # so that all of it is read
+            store.path(run.id).write_text(text.replace('"totals"', '"others"'), "utf-8")  # so that the whole file is read
             (line,) = store.summaries()
             assert line.assessment == said
             assert load_trace(store.path(run.id)).outcome == outcome
@@ -52,7 +52,7 @@ def test_a_fork_does_not_inherit_the_outcome() -> None:
     assert run.outcome == "passed" and forked.outcome == "unknown" and not forked.assessments
 
 
-def test_what_cannot_be_assessed_does_not_keep_the_run_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_assessment_failure_does_not_prevent_the_end_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(run: object, end: object) -> list[Assessment]:
         raise KeyError("odd")
 

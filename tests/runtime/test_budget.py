@@ -1,4 +1,4 @@
-"""Money: what a run may spend, within what is left to whoever began it."""
+"""Budgets of runs, within the remaining budget of their caller."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agentnb.tools.function import tool
 
 
 @pytest.mark.req("KX.2")
-def test_what_is_settled_is_all_that_was_spent_so_far_and_counts_once() -> None:
+def test_settled_amount_is_the_total_and_counts_once() -> None:
     budget = Budget(1.0)
     for spent in (0.2, 0.2, 0.5):
         budget.settle(spent)
@@ -35,7 +35,7 @@ def test_what_is_settled_is_all_that_was_spent_so_far_and_counts_once() -> None:
     assert budget.exhausted() is budget
 
 
-def test_a_purse_is_over_with_its_run_or_with_one_that_this_is_a_part_of() -> None:
+def test_budget_is_over_when_closed_or_inside_a_closed_one() -> None:
     outer = Budget()
     inner = Budget(within=Budget(within=outer))
     beside = Budget(within=outer)
@@ -47,7 +47,7 @@ def test_a_purse_is_over_with_its_run_or_with_one_that_this_is_a_part_of() -> No
 
 
 @pytest.mark.req("KX.2")
-def test_what_runs_inside_have_spent_before_counts_and_is_not_what_its_own_run_spends() -> None:
+def test_earlier_nested_spending_counts_but_not_as_own_spending() -> None:
     budget = Budget(1.0, spent=0.2, inside=0.5)
     assert (budget.spent, budget.left()) == (0.7, pytest.approx(0.3))
     budget.settle(0.3)
@@ -56,7 +56,7 @@ def test_what_runs_inside_have_spent_before_counts_and_is_not_what_its_own_run_s
 
 
 @pytest.mark.req("KX.2")
-def test_a_purse_in_another_has_what_is_left_in_both_and_spends_of_both() -> None:
+def test_nested_budget_has_the_minimum_left_and_spends_from_both() -> None:
     outer = Budget(1.0, name="session_budget")
     first, second = Budget(0.6, within=outer), Budget(within=outer)
     first.settle(0.5)
@@ -69,7 +69,7 @@ def test_a_purse_in_another_has_what_is_left_in_both_and_spends_of_both() -> Non
     assert inner.exhausted() is inner
 
 
-def test_without_any_limit_there_is_none() -> None:
+def test_budget_without_a_limit_has_none() -> None:
     budget = Budget(within=Budget())
     budget.settle(10.0)
     assert (budget.has_limit(), budget.left(), budget.exhausted()) == (False, None, None)
@@ -105,7 +105,7 @@ def ended(run: Run) -> tuple[str, str | None]:
 
 
 @pytest.mark.req("KX.2")
-def test_a_run_ends_when_its_budget_is_spent_and_keeps_all_it_has() -> None:
+def test_run_ends_with_its_budget_and_keeps_its_data() -> None:
     run = bare(ScriptedModel(calls(9, 0.3)), [work], budget=1.0).run_sync("go")
     assert ended(run) == ("limited", "budget")
     assert (len(run.rounds), run.cost) == (4, pytest.approx(1.2))
@@ -115,14 +115,14 @@ def test_a_run_ends_when_its_budget_is_spent_and_keeps_all_it_has() -> None:
 
 
 class Priceless(Summarising):
-    """A model of which nobody knows what it costs."""
+    """A model with an unknown price."""
 
     def __init__(self, replies: Any) -> None:
         super().__init__(replies, priced=False)
 
 
 @pytest.mark.req("KX.2")
-def test_a_budget_and_an_unknown_price_are_refused_before_anything_is_sent_unless_told_otherwise() -> None:
+def test_budget_with_unknown_price_is_refused_unless_allowed() -> None:
     model = Priceless(["Done."])
     with pytest.raises(SettingsError, match=r"not known.*budget cannot be enforced") as caught:
         bare(model, budget=1.0).run_sync("go")
@@ -134,14 +134,14 @@ def test_a_budget_and_an_unknown_price_are_refused_before_anything_is_sent_unles
 
 
 @pytest.mark.req("KX.2")
-def test_what_is_known_of_the_price_counts_even_where_not_all_is() -> None:
+def test_known_part_of_the_price_counts() -> None:
     script = [*calls(1, None), *calls(2, 0.6), "Done."]
     run = bare(Priceless(script), [work], budget=1.0, unpriced=True).run_sync("go")
     assert ended(run) == ("limited", "budget") and (run.cost, run.spent) == (None, 1.2)
 
 
 @pytest.mark.req("KX.2")
-def test_what_a_run_is_paid_from_ends_it_by_its_own_name() -> None:
+def test_exhausted_outer_budget_ends_a_run_by_its_name() -> None:
     budget = Budget(1.0, name="session_budget")
     run = bare(ScriptedModel(calls(9, 0.3)), [work]).start("go", RunOptions(budget=budget, can_ask=True)).result(20)
     assert ended(run) == ("limited", "session_budget") and budget.spent == pytest.approx(1.2)
@@ -172,7 +172,7 @@ WAYS = ["awaited", "plain", "in a thread"]
 
 @pytest.mark.req("KX.2")
 @pytest.mark.parametrize("how", WAYS)
-def test_a_run_inside_a_run_has_what_is_left_of_the_outer_ones_budget(how: str) -> None:
+def test_nested_run_has_what_is_left_of_the_outer_budget(how: str) -> None:
     runs: list[Run] = []
     inner = bare(ScriptedModel(calls(9, 0.4)), [work])
     made = nested(how, inner, runs)
@@ -186,7 +186,7 @@ def test_a_run_inside_a_run_has_what_is_left_of_the_outer_ones_budget(how: str) 
 
 @pytest.mark.req("KX.2")
 @pytest.mark.parametrize("how", WAYS)
-def test_a_run_inside_a_run_has_its_own_budget_besides(how: str) -> None:
+def test_nested_run_also_has_its_own_budget(how: str) -> None:
     runs: list[Run] = []
     made = nested(how, bare(ScriptedModel(calls(9, 0.4)), [work], budget=0.7), runs)
     model = ScriptedModel([priced(ToolCall(made.__name__), cost=0.5), priced("Done.", cost=0.5)])
@@ -196,7 +196,7 @@ def test_a_run_inside_a_run_has_its_own_budget_besides(how: str) -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_a_reply_that_spends_the_last_of_it_begins_no_run_inside() -> None:
+def test_reply_spending_the_last_budget_starts_no_nested_run() -> None:
     runs: list[Run] = []
     made = nested("awaited", bare(ScriptedModel(["Done."])), runs)
     model = ScriptedModel([priced(ToolCall(made.__name__), cost=2.5), "Done."])
@@ -206,7 +206,7 @@ def test_a_reply_that_spends_the_last_of_it_begins_no_run_inside() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_runs_side_by_side_inside_a_run_share_what_is_left() -> None:
+def test_parallel_nested_runs_share_the_remaining_budget() -> None:
     runs: list[Run] = []
 
     async def inside(n: int) -> str:
@@ -223,7 +223,7 @@ def test_runs_side_by_side_inside_a_run_share_what_is_left() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_an_unknown_price_inside_a_run_with_a_budget_is_refused_there() -> None:
+def test_nested_unknown_price_is_refused_under_a_budget() -> None:
     runs: list[Run] = []
     made = nested("awaited", bare(Priceless(["Done."])), runs)
     outer = bare(ScriptedModel([ToolCall(made.__name__), "Done."]), [made], budget=2.0).run_sync("go")
@@ -231,7 +231,7 @@ def test_an_unknown_price_inside_a_run_with_a_budget_is_refused_there() -> None:
     assert ended(outer) == ("completed", "natural")
 
 
-def test_a_run_that_follows_another_in_the_same_task_is_not_paid_from_it() -> None:
+def test_following_run_in_the_same_task_has_its_own_budget() -> None:
     async def both() -> tuple[Run, Run]:
         first = await bare(ScriptedModel(calls(3, 1.0)), [work], budget=1.0).run("one")
         assert current_budget.get() is None
@@ -241,10 +241,10 @@ def test_a_run_that_follows_another_in_the_same_task_is_not_paid_from_it() -> No
     assert (ended(first)[0], ended(second)[0]) == ("limited", "completed")
 
 
-# A run inside a run that ends without it
+# Nested runs that outlive their parent
 
 
-def test_a_run_that_was_begun_in_the_background_outlives_the_run_of_its_tool() -> None:
+def test_background_run_outlives_the_run_of_its_tool() -> None:
     lives: list[Any] = []
 
     def begins(n: int = 0) -> str:
@@ -260,11 +260,11 @@ def test_a_run_that_was_begun_in_the_background_outlives_the_run_of_its_tool() -
     assert ended(live.result(PATIENCE)) == ("cancelled", "cancelled")
 
 
-# What runs inside have spent, when another process goes on
+# Nested spending after recovery
 
 
 def inside(run: Run) -> list[float]:
-    """For each round what runs that its tools began have spent."""
+    """Return the nested spending of each round."""
     rounds = [0.0]
     for event in run.events:
         if isinstance(event, ExtraUsage):
@@ -276,7 +276,7 @@ def inside(run: Run) -> list[float]:
 
 @pytest.mark.req("KX.2")
 @pytest.mark.parametrize("how", WAYS)
-def test_each_round_says_what_runs_that_its_tools_began_have_spent(how: str) -> None:
+def test_each_round_reports_spending_of_runs_started_by_tools(how: str) -> None:
     runs: list[Run] = []
     made = nested(how, bare(ScriptedModel([*calls(2, 0.2), priced("Done.", cost=0.1)] * 3), [work]), runs)
     script = [priced(ToolCall(made.__name__, {"n": 1}), cost=0.25), priced(ToolCall("work"), cost=0.25)]
@@ -289,7 +289,7 @@ def test_each_round_says_what_runs_that_its_tools_began_have_spent(how: str) -> 
 
 @pytest.mark.req("KX.2", "KX.11")
 @pytest.mark.parametrize("how", WAYS)
-def test_a_run_that_is_gone_on_with_counts_what_runs_inside_it_have_spent_before(how: str, tmp_path: Path) -> None:
+def test_continued_run_counts_earlier_nested_spending(how: str, tmp_path: Path) -> None:
     def made_by(runs: list[Run]) -> Any:
         return nested(how, bare(ScriptedModel([*calls(2, 0.4), priced("Done.", cost=0.1)]), [work]), runs)
 

@@ -1,4 +1,4 @@
-"""Parts of a reply that are logged while it streams: what the log has of them, and which keys it does not have."""
+"""Reply checkpoints: parts logged while the reply streams, without keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY = "sk-planted-0123456789abcdefghij"
 
 
 class Speaker:
-    """A model that has each piece of its words logged at once."""
+    """A model whose pieces of text are each logged at once."""
 
     name = "test:speaker"
 
@@ -42,20 +42,20 @@ def test_each_checkpoint_is_an_event_and_the_reply_replaces_them() -> None:
     check_events(run.events, "the log")
 
 
-def test_a_reply_that_fails_keeps_the_metadata_of_its_checkpoints() -> None:
+def test_failed_reply_keeps_the_metadata_of_its_checkpoints() -> None:
     run = Agent(Speaker("One ", fails=True)).start("go")
     with pytest.raises(Exception, match="gone"):
         run.result(10)
     assert (run.run.last_round.text, run.run.last_round.metadata) == ("One ", {"session": "s1"})
 
 
-def test_a_key_that_is_split_over_checkpoints_is_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_split_over_checkpoints_is_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     heard: list[str] = []
     watch = lambda item: heard.append(item.text) if isinstance(item, TextDelta) else None  # noqa: E731
     run = Agent(Speaker(f"It is {KEY[:12]}", KEY[12:20], f"{KEY[20:]} then.")).run_sync("go", watch=watch)
     logged = "".join(part.text for event in run.events if isinstance(event, ReplyStreamed) for part in event.parts)
-    assert len([event for event in run.events if isinstance(event, ReplyStreamed)]) == 2  # the second piece is held whole
+    assert len([event for event in run.events if isinstance(event, ReplyStreamed)]) == 2  # the second piece is held back whole
     for text in (logged, "".join(heard), run.text):
         assert KEY[:12] not in text and KEY[20:] not in text
         assert text.startswith("It is ") and text.endswith(" then.")

@@ -1,4 +1,4 @@
-"""The time a run may take: it stands still while it is held, and its end comes once."""
+"""The clock of a run's time limit: it pauses while held, and rings once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.runtime.clock import Clock, seconds_taken
 
 
 class OnQuickLoop:
-    """Time passes on the loop when nothing else is to be done; the clock is told the same time."""
+    """A loop and clock with shared fake time, which passes when the loop is idle."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.loop = VirtualTimeLoop()
@@ -29,7 +29,7 @@ class OnQuickLoop:
         self.rung.append(round(self.loop.time(), 3))
 
     def run(self, steps: Callable[[], Coroutine[Any, Any, None]]) -> list[float]:
-        """When the time was up, in seconds of the loop."""
+        """Return the loop times at which the clock rang."""
         try:
             self.loop.run_until_complete(steps())
         finally:
@@ -56,7 +56,7 @@ def test_the_time_is_up_once_after_so_many_seconds(quick: OnQuickLoop) -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_while_it_is_held_no_time_is_taken(quick: OnQuickLoop) -> None:
+def test_held_clock_counts_no_time(quick: OnQuickLoop) -> None:
     async def steps() -> None:
         clock = Clock(5.0)
         clock.start(quick.up)
@@ -73,7 +73,7 @@ def test_while_it_is_held_no_time_is_taken(quick: OnQuickLoop) -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_who_holds_it_twice_has_to_release_it_twice(quick: OnQuickLoop) -> None:
+def test_clock_held_twice_requires_two_releases(quick: OnQuickLoop) -> None:
     async def steps() -> None:
         clock = Clock(5.0)
         clock.start(quick.up)
@@ -88,7 +88,7 @@ def test_who_holds_it_twice_has_to_release_it_twice(quick: OnQuickLoop) -> None:
     assert quick.run(steps) == [25.0]
 
 
-def test_after_it_was_stopped_nothing_rings_also_when_it_is_released_later(quick: OnQuickLoop) -> None:
+def test_stopped_clock_never_rings_even_after_a_release(quick: OnQuickLoop) -> None:
     async def steps() -> None:
         clock = Clock(5.0)
         clock.start(quick.up)
@@ -100,7 +100,7 @@ def test_after_it_was_stopped_nothing_rings_also_when_it_is_released_later(quick
     assert quick.run(steps) == []
 
 
-def test_what_was_taken_before_counts_and_more_than_all_rings_at_once(quick: OnQuickLoop) -> None:
+def test_earlier_time_counts_and_exceeding_the_limit_rings_at_once(quick: OnQuickLoop) -> None:
     async def steps() -> None:
         Clock(5.0, before=3.0).start(quick.up)
         Clock(5.0, before=9.0).start(quick.up)
@@ -119,11 +119,11 @@ def test_without_a_limit_it_only_counts(quick: OnQuickLoop) -> None:
     assert quick.run(steps) == []
 
 
-# What a log says of the time
+# Elapsed time in logs
 
 
 def timed_events(*steps: tuple[float, type[e.Event], dict[str, Any]]) -> list[e.AnyEvent]:
-    """The events of a run: how many seconds after the one before each of them came."""
+    """Return the events of a run, each so many seconds after the previous."""
     at, found = START, [opening()]
     for seq, (seconds, kind, fields) in enumerate(steps, 1):
         at += timedelta(seconds=seconds)
@@ -181,7 +181,7 @@ TAKEN: dict[str, tuple[list[Any], float]] = {
 
 
 @pytest.mark.req("KX.2")
-def test_what_a_run_has_taken_is_all_but_waiting_for_the_person_and_being_dead(subtests: pytest.Subtests) -> None:
+def test_run_time_excludes_questions_and_dead_processes(subtests: pytest.Subtests) -> None:
     for what, (steps, seconds) in TAKEN.items():
         with subtests.test(what=what):
             assert seconds_taken(timed_events(*steps)) == seconds

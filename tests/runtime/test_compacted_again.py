@@ -1,4 +1,4 @@
-"""What a compaction cannot make shorter, what outlives it without a summary, and what its own call may do wrong."""
+"""Repeated compaction: content that stays long, todos without a summary, and failing summary calls."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from agentnb.runtime.defaults import ROUNDS_BETWEEN
 SMALL = History(compact_above=6, keep_recent=2)
 WINDOW = 1_000
 PROMPT = "You heed this. " * 400
-"""More tokens than the window has."""
+"""More tokens than the context window."""
 
 
-# What does not get shorter
+# Content that stays long
 
 
 def lengths(n: int, size: int) -> str:
-    """Gives as much as it is asked for."""
+    """Returns the requested number of characters."""
     return f"{n} " + "x" * size
 
 
 def filled(sizes: list[int], **settings: Any) -> tuple[Run, Summarising]:
-    """A run whose calls give so many characters, one a round, and whose prompt and tools alone are too long."""
+    """Return a run with results of these lengths, one per round, and an overlong prompt and tools."""
     calls = [ToolCall("lengths", {"n": number, "size": size}) for number, size in enumerate(sizes)]
     model = Summarising([*calls, "Done."], window=WINDOW)
     run = bare(model, [lengths], system=PROMPT, history="auto", **settings).run_sync("Make all.")
@@ -51,12 +51,12 @@ def filled(sizes: list[int], **settings: Any) -> tuple[Run, Summarising]:
 
 
 def compacted_in(run: Run) -> list[int]:
-    return [one.index for one in run.rounds if any(past.compacted is not None for past in one.compactions)]
+    return [round_.index for round_ in run.rounds if any(past.compacted is not None for past in round_.compactions)]
 
 
 @pytest.mark.req("R2.36")
 @pytest.mark.parametrize("size", [10, 100])
-def test_a_prompt_that_alone_is_too_long_does_not_have_each_round_summed_up_again(size: int) -> None:
+def test_overlong_prompt_does_not_trigger_a_summary_each_round(size: int) -> None:
     run, model = filled([size] * 4 * ROUNDS_BETWEEN)
     found = compacted_in(run)
     assert 1 <= len(model.asked) == len(found) <= 4
@@ -64,24 +64,24 @@ def test_a_prompt_that_alone_is_too_long_does_not_have_each_round_summed_up_agai
 
 
 @pytest.mark.req("R2.36")
-def test_where_much_has_come_since_it_is_summed_up_again_at_once() -> None:
+def test_much_new_content_triggers_another_summary_at_once() -> None:
     run, _ = filled([10, 10, 3_000, 3_000, 10, 10, 10])
     found = compacted_in(run)
     assert len(found) >= 2
     assert any(later - before < ROUNDS_BETWEEN for before, later in pairwise(found))
 
 
-# The list, when there is no summary
+# Todos without a summary
 
 
 def listing() -> list[Any]:
-    """A script that makes a list and has done one of its three parts in the end."""
+    """Return a script that writes a list of three todos and completes one."""
     script: list[Any] = [write("Read", "Count", "Write"), start(1), do(1), do(2), do(3), complete(1), start(2)]
     return [*script, do(4), do(5), do(6), do(7)]
 
 
 def lists_then(run: Run) -> list[tuple[str, str]]:
-    """The open list as it stood when each request was sent, and at the last compaction before it."""
+    """Return the open todos at each request, and at the last compaction before it."""
     folded, found, noted = Run(), [], ""
     for event in run.events:
         if type(event).__name__ == "ModelReplied":
@@ -107,7 +107,7 @@ NONE: dict[str, Any] = {
 
 
 @pytest.mark.req("R2.34", "R2.35")
-def test_open_todos_stand_in_each_later_request_though_there_is_no_summary(subtests: pytest.Subtests) -> None:
+def test_open_todos_are_in_each_later_request_without_a_summary(subtests: pytest.Subtests) -> None:
     for why, summary in NONE.items():
         with subtests.test(why=why):
             model = Summarising([*listing(), "I stop here."], [summary])
@@ -130,7 +130,7 @@ def test_open_todos_stand_in_each_later_request_though_there_is_no_summary(subte
 
 
 @pytest.mark.req("R2.27", "R2.35")
-def test_open_todos_stand_in_the_reminder_of_each_request_that_is_truncated() -> None:
+def test_reminder_of_each_truncated_request_lists_open_todos() -> None:
     script = [*listing(), complete(2), start(3), do(8), complete(3), do(9), do(10), "All three are done."]
     model = Summarising(script)
     run = Agent(model, tools=[work], history=History(max_messages=8), guidance="off").run_sync("Do three things.")
@@ -150,7 +150,7 @@ def test_open_todos_stand_in_the_reminder_of_each_request_that_is_truncated() ->
 
 
 @pytest.mark.req("K2.6")
-def test_what_is_said_in_passing_follows_the_list_of_a_truncated_request() -> None:
+def test_ephemeral_text_follows_the_list_of_a_truncated_request() -> None:
     model = Summarising([*listing(), "I stop here."])
     run = Agent(model, tools=[work], history=History(max_messages=8), max_rounds=len(listing())).run_sync("Do three things.")
     assert_made_again(run, model.requests)
@@ -160,7 +160,7 @@ def test_what_is_said_in_passing_follows_the_list_of_a_truncated_request() -> No
     assert len(seen.request.messages) <= 9
 
 
-# The call for the summary
+# The summary call
 
 
 def exits() -> BaseException:
@@ -176,7 +176,7 @@ def stops() -> BaseException:
 
 
 @pytest.mark.req("R2.34", "R2.35", "KX.11")
-def test_whatever_a_model_raises_when_it_is_asked_for_a_summary_the_run_goes_on_without_one(
+def test_any_summary_exception_leaves_the_run_without_a_summary(
     subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     def check(begun: bool, raised: Any, way: str, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def fails(n: int = 0) -> str:
 
 
 @pytest.mark.req("R0.77", "R2.35", "R0.27")
-def test_rounds_that_come_back_before_a_summary_are_summed_up_with_it_and_nothing_is_sent_twice(
+def test_rounds_returning_before_a_summary_are_summarized_once(
     subtests: pytest.Subtests,
 ) -> None:
     for failed, kept in itertools.product([1, 2, 4, 6], [1, 3, 6, 9, 12]):

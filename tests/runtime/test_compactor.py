@@ -1,4 +1,4 @@
-"""Runs whose conversation is compacted: what is sent, what is kept, what it costs, and what happens when it goes wrong."""
+"""Compaction of conversations: requests, records, costs and failures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SMALL = History(compact_above=6, keep_recent=2)
 def running(
     count: int, *, summaries: Any = ("What was done.",), history: Any = SMALL, **settings: Any
 ) -> tuple[Run, Summarising]:
-    """A run of so many calls, one a round, and an answer."""
+    """Return a run of so many calls, one per round, and an answer."""
     model = Summarising([*[do(number) for number in range(count)], "Done."], summaries)
     run = bare(model, [work], history=history, **settings).run_sync("Make all.")
     checked(run)
@@ -71,7 +71,7 @@ def test_the_first_message_then_the_summary_then_the_last_ones(snapshot: Snapsho
 
 
 @pytest.mark.req("R2.32")
-def test_by_the_documented_numbers_it_comes_with_the_31st_message_and_ten_are_left() -> None:
+def test_default_compaction_starts_at_message_31_and_keeps_ten() -> None:
     run, model = running(16, history="documented")
     assert [len(request.messages) for request in model.requests[-3:]] == [29, 11, 13]
     assert [type(event).__name__ for event in run.rounds[15].compactions] == ["Compaction"]
@@ -79,7 +79,7 @@ def test_by_the_documented_numbers_it_comes_with_the_31st_message_and_ten_are_le
 
 
 @pytest.mark.req("R2.34", "R2.35")
-def test_the_summary_is_the_assistants_where_a_message_of_the_person_follows_and_else_joins_the_first() -> None:
+def test_summary_is_an_assistant_message_or_joins_the_first() -> None:
     history = [Message("user" if number % 2 == 0 else "assistant", (Text(f"word {number}"),)) for number in range(8)]
     before = bare(ScriptedModel(["word 1"]), []).run_sync("word 0")
     for number in (2, 4, 6):
@@ -87,8 +87,8 @@ def test_the_summary_is_the_assistants_where_a_message_of_the_person_follows_and
     assert list(before.messages) == history
     model = Summarising(["Done."])
     bare(model, [], history=History(compact_above=6, keep_recent=3)).run_sync("word 8", continue_from=before)
-    told = [(message.role, message.text) for message in model.requests[0].messages]
-    assert told == [
+    items = [(message.role, message.text) for message in model.requests[0].messages]
+    assert items == [
         ("user", "word 0"),
         ("assistant", "[Conversation Summary - 5 messages compacted]\n\nWhat was done."),
         ("user", "word 6"),
@@ -98,7 +98,7 @@ def test_the_summary_is_the_assistants_where_a_message_of_the_person_follows_and
 
 
 @pytest.mark.req("R2.34")
-def test_the_summariser_is_shown_the_middle_with_results_cut_and_neither_tools_nor_what_is_said_in_passing() -> None:
+def test_summarizer_sees_truncated_results_without_tools_or_ephemeral_text() -> None:
     def long(n: int = 0) -> str:
         """Gives much."""
         return f"result {n} " + "x" * 3_000
@@ -115,7 +115,7 @@ def test_the_summariser_is_shown_the_middle_with_results_cut_and_neither_tools_n
 
 
 @pytest.mark.req("R2.34")
-def test_without_a_summary_the_first_and_the_last_are_sent_and_the_person_is_told(subtests: pytest.Subtests) -> None:
+def test_without_summary_first_and_last_are_sent_with_a_warning(subtests: pytest.Subtests) -> None:
     for summary, problem in [
         ("", "the model gave no summary"),
         (" \n ", "the model gave no summary"),
@@ -140,7 +140,7 @@ def test_a_failure_leaves_keep_recent_and_one_messages() -> None:
     assert [len(request.messages) for request in model.requests[-2:]] == [11, 13]
 
 
-def test_a_model_that_is_no_language_model_is_not_asked_and_its_summary_says_what_is_known() -> None:
+def test_non_language_model_gets_a_factual_summary_without_a_request() -> None:
     model = ScriptedModel([*[do(number) for number in range(3)], "Done."])
     run = bare(model, [work], history=SMALL).run_sync("Make all.")
     assert len(model.requests) == 4
@@ -149,16 +149,16 @@ def test_a_model_that_is_no_language_model_is_not_asked_and_its_summary_says_wha
     assert_made_again(run, model.requests)
 
 
-# The record stays
+# Records
 
 
 @pytest.mark.req("R2.35")
-def test_what_was_compacted_stays_in_the_run_in_its_log_and_in_the_tables(tmp_path: Path) -> None:
+def test_compacted_messages_stay_in_run_log_and_tables(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     model = Summarising([*[do(number) for number in range(12)], "Done."])
     run = bare(model, [work], history=SMALL).run_sync("Make all.", store=store)
     assert len(model.asked) > 2
-    assert [result.text for one in run.rounds for result in one.results] == [f"made {number}" for number in range(12)]
+    assert [result.text for round_ in run.rounds for result in round_.results] == [f"made {number}" for number in range(12)]
     assert len(run.messages) == 26
     loaded = store.load(run.id)
     assert loaded == run and loaded.compacted == run.compacted == last_compaction(run)
@@ -167,7 +167,7 @@ def test_what_was_compacted_stays_in_the_run_in_its_log_and_in_the_tables(tmp_pa
 
 
 @pytest.mark.req("R2.35")
-def test_a_run_that_goes_on_from_a_compacted_one_stays_compacted(tmp_path: Path) -> None:
+def test_run_continuing_a_compacted_one_stays_compacted(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     first, before = running(5)
     model = Summarising([do(7), "Done."])
@@ -185,7 +185,7 @@ def test_a_run_that_goes_on_from_a_compacted_one_stays_compacted(tmp_path: Path)
 
 
 @pytest.mark.req("R2.35")
-def test_each_next_summary_is_made_of_the_one_before_and_stands_for_all_messages_since_the_first() -> None:
+def test_each_summary_builds_on_the_last_and_covers_all_messages() -> None:
     run, model = running(12, summaries=["Summary one.", "Summary two.", "Summary three.", "Summary four."])
     found = compactions(run)
     assert len(found) >= 3
@@ -201,14 +201,14 @@ def test_each_next_summary_is_made_of_the_one_before_and_stands_for_all_messages
 
 
 @pytest.mark.req("R2.35")
-def test_nothing_of_a_long_summary_is_lost_in_the_next() -> None:
+def test_next_summary_keeps_a_long_one_whole() -> None:
     facts = "\n".join(f"- fact {number}" for number in range(1_000))
     _, model = running(8, summaries=[facts, "Short."])
     assert facts in model.asked[1].messages[0].text
 
 
 @pytest.mark.req("R2.35")
-def test_open_todos_stand_in_every_summary_as_they_are_then() -> None:
+def test_every_summary_has_the_current_open_todos() -> None:
     script: list[Any] = [write("Read", "Count", "Write"), start(1), do(1), do(2), complete(1), start(2), do(3), do(4)]
     script += [complete(2), start(3), do(5), do(6), do(7), do(8), complete(3), do(9), do(10), do(11), "All three are done now."]
     model = Summarising(script)
@@ -241,9 +241,9 @@ def test_the_instructions_of_the_repository_are_in_every_system_prompt(tmp_path:
 def test_the_guard_against_repeats_counts_across_a_compaction() -> None:
     model = Summarising([do(1), do(2), do(3), do(9), do(9), do(9), "Done."])
     run = bare(model, [work], history=History(compact_above=8, keep_recent=1)).run_sync("Make all.")
-    compacted_in = [one.index for one in run.rounds if one.compactions]
+    compacted_in = [round_.index for round_ in run.rounds if round_.compactions]
     assert compacted_in == [4]
-    codes = [result.error_code for one in run.rounds for result in one.results]
+    codes = [result.error_code for round_ in run.rounds for result in round_.results]
     assert codes[-1] == "duplicate_call_blocked" and codes[:-1] == [None] * 5
 
 
@@ -260,8 +260,8 @@ def test_interventions_are_counted_across_a_compaction() -> None:
         model = Summarising([*script, *["So it is."] * 9])
         run = Agent(model, tools=[work], history=history, max_rounds=14).run_sync("go")
         assert bool(compactions(run)) is (history != "full")
-        told = [guidance.level for one in run.rounds for guidance in one.guidance if guidance.cell == "intervention"]
-        return [*map(str, told), str(run.stop_reason), str(len(run.rounds))]
+        levels = [guidance.level for round_ in run.rounds for guidance in round_.guidance if guidance.cell == "intervention"]
+        return [*map(str, levels), str(run.stop_reason), str(len(run.rounds))]
 
     assert attempts(History(compact_above=6, keep_recent=2)) == attempts("full")
 
@@ -270,7 +270,7 @@ def test_interventions_are_counted_across_a_compaction() -> None:
 
 
 @pytest.mark.req("R2.35", "KX.9")
-def test_what_the_summary_cost_is_the_runs_cost_too() -> None:
+def test_summary_cost_counts_for_the_run() -> None:
     used = priced("What was done.", cost=0.25, tokens=(100, 20))
     run, _ = running(3, summaries=[used])
     (event,) = compactions(run)
@@ -281,7 +281,7 @@ def test_what_the_summary_cost_is_the_runs_cost_too() -> None:
 
 
 @pytest.mark.req("KX.9")
-def test_a_summary_without_words_was_paid_for_all_the_same_and_one_of_unknown_price_makes_the_cost_unknown() -> None:
+def test_empty_summary_is_paid_and_unknown_price_makes_cost_unknown() -> None:
     run, _ = running(3, summaries=[priced("", cost=0.25)])
     assert run.cost == 0.25
     run, _ = running(3, summaries=[priced("Well.", cost=None)])
@@ -289,7 +289,7 @@ def test_a_summary_without_words_was_paid_for_all_the_same_and_one_of_unknown_pr
 
 
 @pytest.mark.req("KX.9")
-def test_of_a_summary_that_broke_off_nobody_knows_the_cost_but_a_refusal_cost_nothing() -> None:
+def test_interrupted_summary_has_unknown_cost_and_refused_one_none() -> None:
     model = Summarising([do(1), do(2), do(3), "Done."], [Streamed("It was ", ModelError("gone"))])
     run = bare(model, [work], history=SMALL).run_sync("go")
     assert run.cost is None and run.status == "completed"
@@ -298,7 +298,7 @@ def test_of_a_summary_that_broke_off_nobody_knows_the_cost_but_a_refusal_cost_no
 
 
 @pytest.mark.req("KX.9", "KX.2")
-def test_of_a_summary_that_broke_off_what_the_model_reckons_counts() -> None:
+def test_model_estimate_counts_for_an_interrupted_summary() -> None:
     class Reckons(Summarising):
         def used_until_cut(self, request: Request, heard: Message) -> Usage:
             assert request.system == SUMMARY
@@ -311,14 +311,14 @@ def test_of_a_summary_that_broke_off_what_the_model_reckons_counts() -> None:
 
 
 @pytest.mark.req("R2.33")
-def test_a_summary_that_was_cut_off_by_its_limit_of_tokens_says_so() -> None:
+def test_summary_cut_off_by_max_tokens_is_reported() -> None:
     cut = msgspec.structs.replace(priced("First part. Second pa", cost=0.0), stop_reason="max_tokens")
     run, _ = running(3, summaries=[cut])
     assert run.compacted is not None and "Second pa\n\n[The summary was cut off here.]" in run.compacted.text
 
 
 @pytest.mark.req("R2.35", "KX.2")
-def test_a_budget_counts_what_summaries_cost() -> None:
+def test_budget_counts_summaries() -> None:
     run, model = running(9, summaries=[priced("What was done.", cost=0.6)], budget=1.0)
     assert (run.stop_reason, run.spent, len(model.asked)) == ("budget", 1.2, 2)
     run, model = running(9, summaries=[priced("What was done.", cost=0.0, tokens=(60_000, 1))], max_tokens=100_000)
@@ -329,7 +329,7 @@ def test_a_budget_counts_what_summaries_cost() -> None:
 
 
 def talking(window: int | None, used: list[int], *, history: Any = "auto") -> tuple[Run, Summarising]:
-    """A run whose provider reports so many tokens of input for each round."""
+    """Return a run whose provider reports these input tokens for each round."""
     replies = [priced(do(number), tokens=(tokens, 10)) for number, tokens in enumerate(used)]
     model = Summarising([*replies, "Done."], window=window)
     run = bare(model, [work], history=history).run_sync("Make all.")
@@ -338,9 +338,9 @@ def talking(window: int | None, used: list[int], *, history: Any = "auto") -> tu
 
 
 @pytest.mark.req("R2.36")
-def test_it_is_compacted_before_the_request_that_would_fill_more_than_its_share_by_what_the_provider_counted() -> None:
+def test_compaction_precedes_the_request_exceeding_its_share_by_counted_tokens() -> None:
     run, model = talking(10_000, [1_000, 4_000, 7_900, 8_100])
-    assert [bool(one.compactions) for one in run.rounds] == [False, False, False, False, True]
+    assert [bool(round_.compactions) for round_ in run.rounds] == [False, False, False, False, True]
     (event,) = compactions(run)
     assert event.why == "share"
     run, model = talking(10_000, [1_000, 4_000, 7_000, 7_900])
@@ -348,7 +348,7 @@ def test_it_is_compacted_before_the_request_that_would_fill_more_than_its_share_
 
 
 @pytest.mark.req("R2.36")
-def test_a_reply_that_several_calls_have_made_counts_as_long_as_it_is_and_not_as_what_it_used() -> None:
+def test_reply_of_several_calls_counts_its_length_not_its_usage() -> None:
     first = [priced(do(number), tokens=(100, 10)) for number in range(3)]
     for context, compacted in ((3_000, False), (9_000, True), ("many", True)):
         paused = msgspec.structs.replace(priced(do(3), tokens=(9_000, 500)), metadata={CONTEXT_TOKENS: context})
@@ -359,7 +359,7 @@ def test_a_reply_that_several_calls_have_made_counts_as_long_as_it_is_and_not_as
 
 
 @pytest.mark.req("R2.36")
-def test_what_came_since_the_last_count_is_counted_too() -> None:
+def test_content_since_the_last_count_is_counted() -> None:
     def large(n: int = 0) -> str:
         """Gives much."""
         return "x" * 7_000
@@ -367,18 +367,18 @@ def test_what_came_since_the_last_count_is_counted_too() -> None:
     replies = [priced(do(1), tokens=(100, 10)), priced(ToolCall("large"), tokens=(6_500, 10)), "Done."]
     model = Summarising(replies, window=10_000)
     run = bare(model, [work, large]).run_sync("Make all.")
-    assert [bool(one.compactions) for one in run.rounds] == [False, False, True]
+    assert [bool(round_.compactions) for round_ in run.rounds] == [False, False, True]
 
 
 @pytest.mark.req("R2.36")
-def test_where_nobody_counted_it_is_by_estimate() -> None:
+def test_uncounted_messages_are_estimated() -> None:
     def large(n: int = 0) -> str:
         """Gives much."""
         return f"{n} " + "x" * 3_500
 
     model = Summarising([*[ToolCall("large", {"n": number}) for number in range(6)], "Done."], window=5_000)
     run = bare(model, [large]).run_sync("Make all.")
-    assert [bool(one.compactions) for one in run.rounds].index(True) == 4
+    assert [bool(round_.compactions) for round_ in run.rounds].index(True) == 4
     assert all(len(as_bytes(request)) / 3.5 < 5_000 for request in model.requests)
     assert_made_again(run, model.requests)
 
@@ -390,7 +390,7 @@ def test_the_persons_word_about_the_window_counts_before_the_models() -> None:
 
 
 @pytest.mark.req("R2.36")
-def test_nobody_knows_the_window_so_nothing_is_done_until_the_provider_refuses() -> None:
+def test_unknown_window_defers_compaction_until_the_provider_refuses() -> None:
     run, model = talking(None, [10**6] * 9)
     assert compactions(run) == [] and model.asked == []
     model = Summarising([do(1), do(2), do(3), ContextOverflow("Too long"), do(4), "Done."])
@@ -402,7 +402,7 @@ def test_nobody_knows_the_window_so_nothing_is_done_until_the_provider_refuses()
 
 
 @pytest.mark.req("R2.36")
-def test_a_second_refusal_in_the_same_round_is_the_end_and_says_what_is_wrong() -> None:
+def test_second_refusal_in_a_round_ends_the_run_with_advice() -> None:
     model = Summarising(
         [do(1), do(2), do(3), ContextOverflow("Too long", "Begin anew"), ContextOverflow("Too long", "Begin anew")]
     )
@@ -424,13 +424,13 @@ def test_each_round_may_be_refused_once() -> None:
 
 @pytest.mark.req("R2.36")
 @pytest.mark.parametrize("history", ["full", History(max_messages=40)])
-def test_a_history_that_is_never_compacted_is_not_compacted_by_a_refusal(history: Any) -> None:
+def test_disabled_compaction_ignores_a_refusal(history: Any) -> None:
     model = Summarising([do(1), do(2), do(3), ContextOverflow("Too long")])
     run = bare(model, [work], history=history).run_sync("Make all.")
     assert (run.status, model.asked, compactions(run)) == ("failed", [], [])
 
 
-def test_a_first_request_that_is_too_long_cannot_be_made_shorter() -> None:
+def test_overlong_first_request_cannot_be_shortened() -> None:
     with pytest.raises(ContextOverflow) as caught:
         bare(Summarising([ContextOverflow("Too long")]), [work]).run_sync("Make all.")
     assert caught.value.run is not None and compactions(caught.value.run) == []
@@ -440,7 +440,7 @@ def test_a_first_request_that_is_too_long_cannot_be_made_shorter() -> None:
 
 
 def shapes_of(requests: list[Request]) -> list[list[tuple[str, str, int]]]:
-    return [[(one.role, one.text, len(one.parts)) for one in request.messages] for request in requests]
+    return [[(message.role, message.text, len(message.parts)) for message in request.messages] for request in requests]
 
 
 @pytest.mark.req("K2.4")
@@ -479,7 +479,7 @@ def test_a_summary_is_not_left_out_by_truncation() -> None:
 
 
 @pytest.mark.req("K2.6")
-def test_what_is_said_in_passing_is_never_counted() -> None:
+def test_ephemeral_text_is_never_counted() -> None:
     def shapes(**settings: Any) -> list[int]:
         model = Summarising([*[do(number) for number in range(8)], "Done."])
         Agent(model, tools=[work], history=History(compact_above=6, keep_recent=3, max_messages=5), **settings).run_sync("go")
@@ -493,7 +493,7 @@ def test_what_is_said_in_passing_is_never_counted() -> None:
         assert passing == [request.messages[-1]]
 
 
-# Ways out of the middle of it
+# Interrupted compactions
 
 
 def assert_left_in_the_middle(run: Run) -> None:
@@ -507,7 +507,7 @@ def assert_left_in_the_middle(run: Run) -> None:
     assert_made_again(following, model.requests)
 
 
-def test_a_stop_in_the_middle_of_a_summary_ends_the_run_and_the_next_goes_on(tmp_path: Path) -> None:
+def test_stop_during_a_summary_ends_the_run_and_next_continues(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     entered = threading.Event()
     model = Summarising([do(1), do(2), do(3), "Done."], [Streamed(entered, FOREVER)])
@@ -521,7 +521,7 @@ def test_a_stop_in_the_middle_of_a_summary_ends_the_run_and_the_next_goes_on(tmp
 
 
 @pytest.mark.req("KX.9")
-def test_attempts_at_a_summary_that_failed_are_told_and_logged() -> None:
+def test_failed_summary_attempts_are_reported_and_logged() -> None:
     summary = Streamed(Retry(1, 0.5, "too many requests", 429), priced("What was done."))
     run = bare(Summarising([do(1), do(2), do(3), "Done."], [summary]), [work], history=SMALL).run_sync("go")
     (retry,) = [event for event in run.events if isinstance(event, RetryScheduled)]
@@ -530,14 +530,16 @@ def test_attempts_at_a_summary_that_failed_are_told_and_logged() -> None:
     assert order == [CompactionStarted, RetryScheduled, ContextCompacted]
 
 
-def test_nothing_is_said_of_a_compaction_to_whom_it_does_not_concern() -> None:
-    """Words of a summary are no words of the run."""
-    told: list[Any] = []
+def test_summary_text_reaches_no_watcher_or_message() -> None:
+    """The text of a summary is not text of the run."""
+    items: list[Any] = []
     model = Summarising([do(1), do(2), do(3), "Done."], ["Secret summary words."])
-    run = bare(model, [work], history=SMALL).run_sync("go", watch=told.append)
-    assert "Secret" not in "".join(one.text for one in told if isinstance(one, TextDelta))
+    run = bare(model, [work], history=SMALL).run_sync("go", watch=items.append)
+    assert "Secret" not in "".join(one.text for one in items if isinstance(one, TextDelta))
     assert run.text == "Done." and not any(isinstance(event, Warned) for event in run.events)
-    assert not any("Secret" in part.text for one in run.messages for part in one.parts if isinstance(part, Text | ToolResult))
+    assert not any(
+        "Secret" in part.text for message in run.messages for part in message.parts if isinstance(part, Text | ToolResult)
+    )
 
 
 def test_a_model_without_traits_is_taken_for_a_language_model() -> None:

@@ -1,4 +1,4 @@
-"""Shifts of the context in results: only of tools that declare them, and only what a log and a prompt can take."""
+"""Context shifts in results: only by tools that declare them, and only with valid values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOK = ToolCall("look", {}, "c1")
 
 
 def shifted(result: Any, entity: str = "p-1", **settings: Any) -> Run:
-    """A run about a project, in which a tool that may shift the context returns or raises this, in two rounds."""
+    """Return a run about a project whose context-shifting tool returns or raises this, in two rounds."""
 
     @tool(shifts_context=True)
     def look() -> Any:
@@ -30,7 +30,7 @@ def shifted(result: Any, entity: str = "p-1", **settings: Any) -> Run:
 
 
 def shifts(run: Run) -> list[tuple[str, str, str]]:
-    return [(one.context_type, one.entity, one.reason) for one in run.events if isinstance(one, ContextShifted)]
+    return [(event.context_type, event.entity, event.reason) for event in run.events if isinstance(event, ContextShifted)]
 
 
 @pytest.mark.req("R3.4")
@@ -56,7 +56,7 @@ def test_results_shift_the_context_by_either_name_of_each_field(subtests: pytest
 
 
 @pytest.mark.req("R3.4", "R3.35")
-def test_a_handler_in_place_of_a_tool_shifts_the_context_as_the_tool_may() -> None:
+def test_handler_shifts_the_context_like_the_tool_it_replaces() -> None:
     def answer(arguments: Any, context: Any) -> dict[str, str]:
         return {"new_context": "task"}
 

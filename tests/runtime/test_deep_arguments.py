@@ -1,4 +1,4 @@
-"""Arguments nested deeper than a bound are refused where calls come in, and what is logged can be read from a deep stack."""
+"""Deeply nested arguments are refused on arrival, and logs can be read from a deep stack."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FRAMES = 120
 
 
 def nested(depth: int) -> Any:
-    """An object in which lists stand in lists: so many levels in all."""
+    """Return an object of nested lists, with so many levels in all."""
     value: Any = 1
     for _ in range(depth - 1):
         value = [value]
@@ -39,22 +39,22 @@ def nested(depth: int) -> Any:
 
 
 def text_of(depth: int) -> str:
-    """The same as JSON."""
+    """Return nested lists as JSON."""
     return '{"deep":' + "[" * (depth - 1) + "1" + "]" * (depth - 1) + "}"
 
 
 def deeper(frames: int, do: Callable[[], T]) -> T:
-    """What ``do`` gives that many frames further down."""
+    """Call ``do`` that many frames deeper."""
     return do() if not frames else deeper(frames - 1, do)
 
 
 def take(deep: list[Any]) -> str:
-    """Takes lists in lists."""
+    """Takes nested lists."""
     return "taken"
 
 
 class Whatever:
-    """A tool that takes everything."""
+    """A tool that accepts any arguments."""
 
     spec = ToolSpec("whatever")
     effects = None
@@ -74,14 +74,14 @@ def assert_readable(run: Run, store: Store) -> None:
     path = store.path(run.id)
     assert deeper(FRAMES, lambda: load_trace(path)) == run
     assert deeper(FRAMES, lambda: len(tables.tool_calls(store))) == len(results(run))
-    assert [one.id for one in store.summaries()] == [run.id]
+    assert [summary.id for summary in store.summaries()] == [run.id]
 
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("stream", ["yes", "no"])
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.req("KX.11")
-def test_deep_arguments_from_a_server_are_refused_and_the_log_is_readable(
+def test_deep_server_arguments_are_refused_and_the_log_stays_readable(
     wire: str, stream: str, depth: int, tmp_path: Path
 ) -> None:
     store = Store(tmp_path)
@@ -94,7 +94,7 @@ def test_deep_arguments_from_a_server_are_refused_and_the_log_is_readable(
 
 @pytest.mark.parametrize("depth", [*DEPTHS[:-1], 5_000])
 @pytest.mark.req("KX.11")
-def test_deep_arguments_of_a_model_object_are_refused_by_every_kind_of_tool(depth: int, tmp_path: Path) -> None:
+def test_deep_arguments_of_model_objects_are_refused_by_all_tools(depth: int, tmp_path: Path) -> None:
     store, tool = Store(tmp_path), Whatever()
     for call in (ToolCall("take", nested(depth), "1"), ToolCall("whatever", [nested(depth)], "1")):
         model = Summarising([reply(call), "Done."])
@@ -117,7 +117,7 @@ def test_other_calls_of_the_reply_run() -> None:
     assert codes(run) == ["invalid_arguments", None]
 
 
-def test_what_a_model_keeps_with_its_reply_is_left_out_if_it_is_too_deep(tmp_path: Path) -> None:
+def test_deep_reply_metadata_is_left_out(tmp_path: Path) -> None:
     store = Store(tmp_path)
     parts = [Thinking("Hm.", nested(500)), Text("Done.", nested(200)), ToolCall("take", {"deep": []}, "1", nested(2_000))]
     first = reply(*parts, metadata={"id": "m-1", "deep": nested(300)})
@@ -127,7 +127,7 @@ def test_what_a_model_keeps_with_its_reply_is_left_out_if_it_is_too_deep(tmp_pat
     assert_readable(run, store)
 
 
-def test_what_a_person_hands_in_is_bounded_too(tmp_path: Path) -> None:
+def test_input_of_the_person_is_bounded(tmp_path: Path) -> None:
     store = Store(tmp_path)
     prompt = Message("user", (Text("go"), Thinking("Hm.", nested(2_000))))
     run = bare(ScriptedModel(["Done."])).run_sync(prompt, store=store)
@@ -152,14 +152,14 @@ def test_depth_is_counted_in_levels_of_objects_and_lists() -> None:
     assert not any(map(is_too_deep, ("text", None, 1, {}, [], [[]], {"a": list(range(1_000))})))
     shared: Any = []
     for _ in range(60):
-        shared = [shared, (shared,)]  # 2**60 ways to the innermost
+        shared = [shared, (shared,)]  # 2**60 paths to the innermost value
     assert is_too_deep(shared)
     endless: list[Any] = []
     endless.append(endless)
     assert is_too_deep(endless)
 
 
-def test_depth_of_a_text_is_that_of_its_brackets_outside_of_its_strings() -> None:
+def test_text_depth_counts_brackets_outside_strings() -> None:
     assert [text_is_too_deep(text_of(depth)) for depth in (1, MAX_DEPTH, MAX_DEPTH + 1, 5_000)] == [False, False, True, True]
     assert not text_is_too_deep(json.dumps({"code": "[{(" * 500 + '"\\'}))
     assert not text_is_too_deep(json.dumps([[1]] * 500))

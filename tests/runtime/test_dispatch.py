@@ -1,4 +1,4 @@
-"""In which order the calls of one reply run, which run at the same time, and in which order they are answered."""
+"""Dispatch of the calls in a reply: order, parallelism and order of results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run_with(tools: list[Any], *calls: ToolCall, approve: Any = None) -> Run:
 
 
 @pytest.mark.req("R0.72", "KX.12")
-def test_calls_start_in_the_order_asked_for_and_only_those_that_are_safe_run_beside_others() -> None:
+def test_calls_start_in_request_order_and_only_safe_ones_overlap() -> None:
     order: list[str] = []
 
     @tool(blocking=True)
@@ -62,20 +62,20 @@ def test_calls_start_in_the_order_asked_for_and_only_those_that_are_safe_run_bes
 
     names = ["look", "step", "ask", "look", "step", "ask"]
     run = run_with([ask, step, look], *[ToolCall(name, {"name": f"{name} {n}"}) for n, name in enumerate(names)])
-    # The third look follows a call that waits for the person, and does not wait for it.
+    # The third look follows a call that waits for the person, without waiting itself.
     in_turn = ["look 0", "step 1", "step 1 over", "ask 2", "look 3", "ask 2 over"]
     assert order == [*in_turn, "step 4", "step 4 over", "ask 5", "ask 5 over"]
     assert [result.text for result in results(run)] == ["look 0", "step 1", "ask 2", "look 3", "step 4", "ask 5"]
 
 
 @pytest.mark.req("R0.72", "K2.5")
-def test_async_calls_that_are_safe_run_at_the_same_time_and_are_answered_in_order_of_request() -> None:
+def test_safe_async_calls_overlap_and_results_keep_request_order() -> None:
     second_ended = threading.Event()
 
     @tool(parallel_safe=True)
     async def first() -> str:
         async with asyncio.timeout(LONG):
-            while not second_ended.is_set():  # never comes about if the calls run one after the other
+            while not second_ended.is_set():  # blocks forever if the calls run sequentially
                 await asyncio.sleep(0.001)
         return "1"
 
@@ -91,7 +91,7 @@ def test_async_calls_that_are_safe_run_at_the_same_time_and_are_answered_in_orde
 
 
 @pytest.mark.req("R0.72", "K2.5")
-def test_plain_calls_that_are_safe_overlap_in_threads() -> None:
+def test_safe_plain_calls_overlap_in_threads() -> None:
     barrier = threading.Barrier(4)
     threads: set[int] = set()
 
@@ -107,7 +107,7 @@ def test_plain_calls_that_are_safe_overlap_in_threads() -> None:
 
 
 @pytest.mark.req("K2.5")
-def test_what_only_reads_is_safe_beside_others_by_default_and_nothing_else_is() -> None:
+def test_only_read_only_tools_are_parallel_safe_by_default() -> None:
     barrier = threading.Barrier(2)
 
     @tool(effects=["read"])
@@ -146,7 +146,7 @@ def test_tools_without_settings_never_run_at_the_same_time() -> None:
 
 
 @pytest.mark.req("R0.72", "R2.10")
-def test_one_call_that_fails_of_several_at_once_never_loses_the_others() -> None:
+def test_failing_parallel_call_keeps_the_other_results() -> None:
     @tool(parallel_safe=True)
     async def work(n: int) -> int:
         await asyncio.sleep(0.001 * n)
@@ -160,7 +160,7 @@ def test_one_call_that_fails_of_several_at_once_never_loses_the_others() -> None
 
 
 @pytest.mark.req("R0.72")
-def test_the_start_of_a_call_is_logged_before_the_next_is_judged() -> None:
+def test_call_start_is_logged_before_the_next_is_judged() -> None:
     @tool(parallel_safe=True)
     def look() -> None: ...
 
@@ -179,7 +179,7 @@ def test_the_start_of_a_call_is_logged_before_the_next_is_judged() -> None:
 
 @pytest.mark.req("R0.72")
 @pytest.mark.parametrize("together", [False, True])
-def test_a_call_that_takes_longer_than_it_may_is_given_up_and_says_so(together: bool) -> None:
+def test_call_past_its_time_limit_is_abandoned_with_an_error(together: bool) -> None:
     left = threading.Event()
 
     @tool(timeout=0.02, parallel_safe=together)
@@ -209,7 +209,7 @@ def test_a_timeout_of_the_tools_own_is_its_own_error() -> None:
     assert "the server is slow" in results(run)[0].text
 
 
-def test_a_tool_that_ends_in_time_is_not_given_up() -> None:
+def test_tool_ending_in_time_is_not_abandoned() -> None:
     @tool(timeout=LONG)
     def quick() -> str:
         return "quick"
@@ -217,7 +217,7 @@ def test_a_tool_that_ends_in_time_is_not_given_up() -> None:
     assert [result.text for result in results(run_with([quick], ToolCall("quick")))] == ["quick"]
 
 
-def test_the_time_of_a_call_is_the_time_its_tool_took() -> None:
+def test_call_duration_is_the_time_of_its_tool() -> None:
     @tool(parallel_safe=True)
     async def sleeps(seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -229,7 +229,7 @@ def test_the_time_of_a_call_is_the_time_its_tool_took() -> None:
 
 @pytest.mark.req("R0.72")
 @pytest.mark.parametrize("count", [16, 80])
-def test_as_many_plain_tools_as_asked_for_run_at_the_same_time(count: int) -> None:
+def test_requested_number_of_plain_tools_runs_in_parallel(count: int) -> None:
     all_there = threading.Barrier(count)
 
     @tool(parallel_safe=True, repeatable=True)
@@ -242,7 +242,7 @@ def test_as_many_plain_tools_as_asked_for_run_at_the_same_time(count: int) -> No
 
 
 @pytest.mark.req("R0.72", "R0.13")
-def test_after_a_tool_that_swallows_its_cancellation_no_other_is_begun() -> None:
+def test_no_tool_starts_after_one_that_swallows_its_cancellation() -> None:
     begun, entered = [], threading.Event()
 
     async def swallows() -> str:
@@ -265,8 +265,8 @@ def test_after_a_tool_that_swallows_its_cancellation_no_other_is_begun() -> None
     assert run.rounds[0].results[1].error_code == "cancelled"
 
 
-def test_a_call_that_was_given_up_takes_nobodys_place_and_keeps_no_process_alive() -> None:
-    """Seventy calls that never end, then one more; in a process of its own, which must end."""
+def test_abandoned_call_frees_its_slot_and_lets_the_process_exit() -> None:
+    """Seventy endless calls, then one more; in a separate process, which must end."""
     code = """
 import threading
 from agentnb import Agent, ToolCall, tool
@@ -288,8 +288,8 @@ print([result.error_code for result in run.rounds[0].results].count("timeout"), 
 
 
 @pytest.mark.req("R0.72")
-def test_the_time_a_plain_tool_waits_for_its_thread_is_not_its_own(skipped: SkippedClock) -> None:
-    """The first call is given up and still holds the thread; the second must not be told that it was slow."""
+def test_waiting_for_a_thread_does_not_count_as_tool_time(skipped: SkippedClock) -> None:
+    """The first call is abandoned and still holds the thread; the second must not be reported as slow."""
     second = threading.Event()
 
     @tool(timeout=60)
@@ -314,7 +314,7 @@ def test_the_time_a_plain_tool_waits_for_its_thread_is_not_its_own(skipped: Skip
 
 
 @pytest.mark.req("R0.72")
-def test_a_plain_tool_that_is_slow_on_its_thread_is_given_up_all_the_same(skipped: SkippedClock) -> None:
+def test_slow_plain_tool_on_its_thread_is_abandoned_too(skipped: SkippedClock) -> None:
     @tool(timeout=60)
     def slow() -> str:
         skipped.skip(60)
@@ -325,7 +325,7 @@ def test_a_plain_tool_that_is_slow_on_its_thread_is_given_up_all_the_same(skippe
 
 
 @pytest.mark.req("R0.73")
-def test_the_table_of_a_frame_stands_beside_the_words_for_the_model_and_is_not_sent() -> None:
+def test_frame_table_is_kept_beside_its_text_and_not_sent() -> None:
     frame = pd.DataFrame({"species": ["Adelie"], "mass": [3750.0]})
 
     def load() -> pd.DataFrame:
@@ -348,7 +348,7 @@ def test_of_several_values_the_first_frame_is_the_table() -> None:
     assert display is not None and display.columns == ("a",)
 
 
-def test_what_is_no_table_has_none() -> None:
+def test_result_without_a_table_has_none() -> None:
     def add(a: int) -> int:
         return a
 
@@ -359,7 +359,7 @@ def test_what_is_no_table_has_none() -> None:
     assert [record.display for record in run.rounds[0].records] == [None] * 3
 
 
-def test_a_table_that_a_tool_made_by_hand_can_always_be_logged() -> None:
+def test_handmade_table_can_always_be_logged() -> None:
     odd: Any = (("\ud800", Decimal("1.5")),)
 
     async def made() -> ToolOutcome:
@@ -375,7 +375,7 @@ def test_a_table_that_a_tool_made_by_hand_can_always_be_logged() -> None:
     assert b"1.5" in b"".join(map(encode, run.events))
 
 
-def test_a_frame_that_cannot_be_made_a_table_is_told_in_words() -> None:
+def test_frame_without_a_table_is_described_in_text() -> None:
     class Frame(pd.DataFrame):
         @property
         def columns(self) -> Any:

@@ -1,4 +1,4 @@
-"""Every door that starts a run takes the same options, and every door that resumes one checks its gates."""
+"""All entry points: those that start a run share their options, those that resume one check its gates."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_every_door_takes_the_same_options(tmp_path: Path, subtests: pytest.Subt
             assert [one.answer for one in run.questions][-1] == "this one"
 
 
-def test_doors_to_recorded_runs_take_them_too(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_recorded_run_entry_points_accept_run_options(tmp_path: Path, subtests: pytest.Subtests) -> None:
     recorded = agent(ToolCall("noted"), "Done.").run_sync("Go", tags=("day",), entity="old")
     doors: dict[str, Callable[..., Run]] = {
         "fork": lambda **more: asyncio.run(fork(recorded, 1, model=ScriptedModel(["Other."]), **more)),
@@ -131,7 +131,7 @@ def test_doors_to_recorded_runs_take_them_too(tmp_path: Path, subtests: pytest.S
             assert (run.tags, run.entity, run.parent_id) == (("day",), "old", None), "those of the recorded run"
 
 
-def test_what_only_agents_have_is_refused_by_the_doors_of_others(subtests: pytest.Subtests) -> None:
+def test_starts_of_other_runnables_refuse_agent_options(subtests: pytest.Subtests) -> None:
     earlier = agent("Done.").run_sync("Go")
     for name, options in {"continue_from": RunOptions(continue_from=earlier), "board": RunOptions(board=TodoBoard())}.items():
         for what in (steps(), pair()):
@@ -193,7 +193,7 @@ def test_recovered_workflow_works_in_the_folder_of_its_recovery(tmp_path: Path) 
 
 
 def test_keywords_are_options_and_others_are_refused_by_name(subtests: pytest.Subtests) -> None:
-    options = {one.name for one in fields(RunOptions)}
+    options = {field.name for field in fields(RunOptions)}
     assert {*AgentRunKeywords.__annotations__, *ResumeKeywords.__annotations__} < options
     assert {*RunKeywords.__annotations__} < {*AgentRunKeywords.__annotations__}
     for name, door in DOORS.items():
@@ -223,7 +223,7 @@ def test_workflow_takes_gates_of_its_own_at_every_door(subtests: pytest.Subtests
 
 
 class Own:
-    """A policy of one's own, whose gate changes the call that it judges."""
+    """A custom policy whose gate changes the judged call."""
 
     name = "own"
 

@@ -1,4 +1,4 @@
-"""Tools that ask the person in the middle of a call, and a run that waits for the answer."""
+"""Tools that ask the person during a call, and runs that wait for the answer."""
 
 from __future__ import annotations
 
@@ -59,21 +59,21 @@ every_way = pytest.mark.parametrize("asks", [ask, ask_plainly, ask_beside], ids=
 
 
 def begin(*tools: Any, replies: Any = (), waiting: int = 1, **how: Any) -> LiveRun:
-    """A run that has just asked: by default one call of each tool, then "Done."."""
-    script = replies or [[ToolCall(one.__name__) for one in tools], "Done."]
+    """Return a run that has just asked: by default one call of each tool, then "Done."."""
+    script = replies or [[ToolCall(tool_.__name__) for tool_ in tools], "Done."]
     live = Agent(ScriptedModel(script), tools=tools, guidance="off", todos=False).start("go", **how)
     wait_until(lambda: len(live.run.waiting) >= waiting or live.done)
     return live
 
 
 def answers(run: Run) -> list[tuple[Any, bool, bool]]:
-    return [(one.answer, one.declined, one.withdrawn) for one in run.events if isinstance(one, QuestionAnswered)]
+    return [(event.answer, event.declined, event.withdrawn) for event in run.events if isinstance(event, QuestionAnswered)]
 
 
 def assert_every_question_has_one_answer(run: Run) -> None:
-    asked = [one.question.id for one in run.events if isinstance(one, QuestionAsked)]
+    asked = [event.question.id for event in run.events if isinstance(event, QuestionAsked)]
     assert len(set(asked)) == len(asked)
-    assert sorted(one.question_id for one in run.events if isinstance(one, QuestionAnswered)) == sorted(asked)
+    assert sorted(event.question_id for event in run.events if isinstance(event, QuestionAnswered)) == sorted(asked)
     assert run.waiting == ()
 
 
@@ -82,7 +82,7 @@ def assert_every_question_has_one_answer(run: Run) -> None:
 
 @pytest.mark.req("KX.5", "R3.13")
 @every_way
-def test_the_run_waits_for_the_answer_and_the_tool_gets_it(asks: Any) -> None:
+def test_run_awaits_the_answer_and_passes_it_to_the_tool(asks: Any) -> None:
     live = begin(asks)
     (question,) = live.run.waiting
     assert (question.kind, question.message, question.schema) == ("elicitation", "Which colour?", COLOURS)
@@ -90,7 +90,7 @@ def test_the_run_waits_for_the_answer_and_the_tool_gets_it(asks: Any) -> None:
     assert live.run.status == "waiting_on_user"
     live.answer("blue")
     run = live.result(LONG)
-    assert (run.status, [one.text for one in results(run)]) == ("completed", ["They said blue"])
+    assert (run.status, [result.text for result in results(run)]) == ("completed", ["They said blue"])
     assert answers(run) == [("blue", False, False)]
     assert_every_question_has_one_answer(run)
 
@@ -120,7 +120,7 @@ def test_an_answer_can_be_typed(text: str, value: str) -> None:
 
 
 @every_way
-def test_what_the_person_declines_is_told_to_the_model(asks: Any) -> None:
+def test_model_is_informed_of_a_declined_question(asks: Any) -> None:
     live = begin(asks)
     live.decline()
     run = live.result(LONG)
@@ -129,7 +129,7 @@ def test_what_the_person_declines_is_told_to_the_model(asks: Any) -> None:
     assert answers(run) == [(None, True, False)]
 
 
-def test_a_tool_can_catch_that_the_person_declined() -> None:
+def test_tool_can_catch_a_declined_question() -> None:
     async def careful(context: ToolContext) -> str:
         try:
             return await context.ask("Well?")  # type: ignore[no-any-return]
@@ -141,13 +141,13 @@ def test_a_tool_can_catch_that_the_person_declined() -> None:
     assert results(live.result(LONG))[0].text == "without"
 
 
-def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays_open() -> None:
+def test_invalid_answer_is_refused_and_the_question_stays_open() -> None:
     live = begin(ask)
     with pytest.raises(SettingsError, match="Please choose one of: red, blue"):
         live.answer("green")
     with pytest.raises(SettingsError, match="Please choose one of: red, blue"):
         live.answer_in_words("green")
-    assert [one.id for one in live.run.waiting] == ["q1"]
+    assert [question.id for question in live.run.waiting] == ["q1"]
     live.answer("red")
     assert results(live.result(LONG))[0].text == "They said red"
 
@@ -160,7 +160,7 @@ def test_a_second_answer_to_the_same_question_is_refused() -> None:
     assert results(live.result(LONG))[0].text == "They said red"
 
 
-def test_where_nothing_is_asked_there_is_nothing_to_answer() -> None:
+def test_answering_without_a_question_is_an_error() -> None:
     live = Agent(ScriptedModel(["Hello."])).start("go")
     live.result(LONG)
     for answer in (lambda: live.answer("x"), lambda: live.answer_in_words("x"), live.decline):
@@ -175,7 +175,7 @@ async def ask_both(context: ToolContext) -> str:
 def test_without_a_name_the_oldest_open_question_is_answered() -> None:
     live = begin(ask_both, waiting=2)
     live.answer("first")
-    live.answer("second")  # also when the loop has not heard of the first yet
+    live.answer("second")  # even before the loop has processed the first
     assert results(live.result(LONG))[0].text == "first and second"
 
 
@@ -189,7 +189,7 @@ def test_a_question_can_be_answered_by_its_name() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_all_kinds_of_pauses_are_one(subtests: pytest.Subtests) -> None:
+def test_all_question_kinds_wait_for_an_answer(subtests: pytest.Subtests) -> None:
     def check(kind: str) -> None:
         async def asks(context: ToolContext) -> str:
             return str(await context.ask("Is this good?", {"type": "boolean"}, kind))
@@ -212,7 +212,7 @@ def test_all_kinds_of_pauses_are_one(subtests: pytest.Subtests) -> None:
         (("Well?", None, "poll"), "is not a kind of question"),
     ],
 )
-def test_what_cannot_be_asked_is_an_error_of_the_tool(arguments: Any, said: str) -> None:
+def test_invalid_question_is_a_tool_error(arguments: Any, said: str) -> None:
     async def asks(context: ToolContext) -> str:
         return await context.ask(*arguments)  # type: ignore[no-any-return]
 
@@ -221,7 +221,7 @@ def test_what_cannot_be_asked_is_an_error_of_the_tool(arguments: Any, said: str)
     assert "QuestionAsked" not in kinds(run)
 
 
-def test_a_tool_with_an_event_loop_of_its_own_can_ask() -> None:
+def test_tool_with_its_own_event_loop_can_ask() -> None:
     def own_loop(context: ToolContext) -> str:
         return str(asyncio.run(context.ask("Well?")))
 
@@ -230,7 +230,7 @@ def test_a_tool_with_an_event_loop_of_its_own_can_ask() -> None:
     assert results(live.result(LONG))[0].text == "yes"
 
 
-def test_an_async_tool_that_would_block_its_event_loop_is_told() -> None:
+def test_blocking_question_in_an_async_tool_is_an_error() -> None:
     async def wrong(context: ToolContext) -> str:
         return str(context.ask_sync("Well?"))
 
@@ -238,7 +238,7 @@ def test_an_async_tool_that_would_block_its_event_loop_is_told() -> None:
     assert codes(run) == ["tool_error"] and "await context.ask" in results(run)[0].text
 
 
-def test_a_plain_tool_on_the_thread_that_waits_gets_its_answer_there() -> None:
+def test_plain_tool_on_the_waiting_thread_receives_its_answer() -> None:
     threads: list[str] = []
 
     def asks(context: ToolContext) -> str:
@@ -263,13 +263,13 @@ def test_a_plain_tool_on_the_thread_that_waits_gets_its_answer_there() -> None:
     assert (results(run)[0].text, threads) == ("here", [threading.current_thread().name])
 
 
-# Where nobody is
+# Without a person
 
 
 @pytest.mark.req("KX.5")
 @pytest.mark.parametrize("start", ["run", "run_sync", "start"])
 @every_way
-def test_where_nobody_can_answer_the_model_is_told_and_what_to_try(start: str, asks: Any) -> None:
+def test_without_a_person_the_model_gets_an_error_and_advice(start: str, asks: Any) -> None:
     agent = Agent(ScriptedModel([ToolCall(asks.__name__), "Done."]), tools=[asks], guidance="off", todos=False)
     run = {
         "run": lambda: asyncio.run(agent.run("go")),
@@ -294,7 +294,7 @@ def test_a_context_without_anybody_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.req("KX.5")
 @pytest.mark.parametrize("asks", [ask, ask_plainly], ids=["async", "plain"])
-def test_the_time_limit_of_a_call_stands_still_while_the_person_is_asked(asks: Any, skipped: SkippedClock) -> None:
+def test_call_time_limit_pauses_during_a_question(asks: Any, skipped: SkippedClock) -> None:
     limited = FunctionTool(asks, name="limited", timeout=LONG)
     live = begin(limited, replies=[ToolCall("limited"), "Done."])
     skipped.skip(2 * LONG)
@@ -303,7 +303,7 @@ def test_the_time_limit_of_a_call_stands_still_while_the_person_is_asked(asks: A
     assert codes(live.result(LONG)) == [None]
 
 
-def test_two_questions_of_a_call_stop_its_clock_until_the_last_is_answered(skipped: SkippedClock) -> None:
+def test_two_questions_pause_the_clock_until_the_last_answer(skipped: SkippedClock) -> None:
     limited = FunctionTool(ask_both, name="limited", timeout=LONG)
     live = begin(limited, replies=[ToolCall("limited"), "Done."], waiting=2)
     live.answer("first")
@@ -312,7 +312,7 @@ def test_two_questions_of_a_call_stop_its_clock_until_the_last_is_answered(skipp
     assert codes(live.result(LONG)) == [None]
 
 
-def test_after_the_answer_the_time_limit_goes_on(skipped: SkippedClock) -> None:
+def test_time_limit_continues_after_the_answer(skipped: SkippedClock) -> None:
     @tool(timeout=LONG)
     async def slow(context: ToolContext) -> str:
         await context.ask("Well?")
@@ -325,7 +325,7 @@ def test_after_the_answer_the_time_limit_goes_on(skipped: SkippedClock) -> None:
     assert codes(live.result(LONG)) == ["timeout"]
 
 
-def test_after_two_questions_at_once_the_time_limit_goes_on_too(skipped: SkippedClock) -> None:
+def test_time_limit_continues_after_two_parallel_questions(skipped: SkippedClock) -> None:
     @tool(timeout=LONG)
     async def slow(context: ToolContext) -> str:
         await ask_both(context)
@@ -339,19 +339,19 @@ def test_after_two_questions_at_once_the_time_limit_goes_on_too(skipped: Skipped
     assert codes(live.result(LONG)) == ["timeout"]
 
 
-def test_the_time_a_tool_took_is_told_without_the_wait_for_the_person(skipped: SkippedClock) -> None:
+def test_tool_duration_excludes_the_wait_for_the_person(skipped: SkippedClock) -> None:
     live = begin(ask)
     skipped.skip(2 * LONG)
     live.answer("red")
     run = live.result(LONG)
-    (finished,) = [one for one in run.events if isinstance(one, ToolFinished)]
+    (finished,) = [event for event in run.events if isinstance(event, ToolFinished)]
     assert finished.seconds < LONG
 
 
 # Ends
 
 
-def test_a_stop_frees_the_thread_of_a_tool_whatever_it_catches() -> None:
+def test_stop_frees_a_tool_thread_whatever_it_catches() -> None:
     freed, caught = threading.Event(), []
 
     @tool(parallel_safe=True)
@@ -368,10 +368,10 @@ def test_a_stop_frees_the_thread_of_a_tool_whatever_it_catches() -> None:
     live.stop()
     assert live.result(LONG).status == "cancelled"
     assert freed.wait(LONG) and not caught
-    assert [one.question.message for one in live.run.events if isinstance(one, QuestionAsked)] == ["Well?"]
+    assert [event.question.message for event in live.run.events if isinstance(event, QuestionAsked)] == ["Well?"]
 
 
-def test_a_question_that_the_tool_gives_up_is_withdrawn_and_the_run_goes_on() -> None:
+def test_question_abandoned_by_its_tool_is_withdrawn_and_run_continues() -> None:
     async def impatient(context: ToolContext) -> str:
         try:
             return str(await asyncio.wait_for(context.ask("Well?"), 0.02))
@@ -383,7 +383,7 @@ def test_a_question_that_the_tool_gives_up_is_withdrawn_and_the_run_goes_on() ->
     assert_every_question_has_one_answer(run)
 
 
-def test_a_question_that_outlives_its_call_is_withdrawn() -> None:
+def test_question_outliving_its_call_is_withdrawn() -> None:
     tasks: list[Any] = []
 
     async def forgets(context: ToolContext) -> str:
@@ -399,7 +399,7 @@ def test_a_question_that_outlives_its_call_is_withdrawn() -> None:
 
 
 @POSIX
-def test_a_plain_tool_that_gives_up_its_question_withdraws_it_and_goes_on() -> None:
+def test_plain_tool_withdraws_its_abandoned_question_and_continues() -> None:
     lives: list[LiveRun] = []
 
     class Enough(Exception):
@@ -413,7 +413,7 @@ def test_a_plain_tool_that_gives_up_its_question_withdraws_it_and_goes_on() -> N
         try:
             return str(context.ask_sync("Well?"))
         except Enough:
-            wait_until(lambda: any(isinstance(one, QuestionAnswered) for one in lives[0].run.events))
+            wait_until(lambda: any(isinstance(event, QuestionAnswered) for event in lives[0].run.events))
             return "no time"
 
     def start() -> LiveRun:
@@ -431,7 +431,7 @@ def test_a_plain_tool_that_gives_up_its_question_withdraws_it_and_goes_on() -> N
     assert (results(run)[0].text, answers(run)) == ("no time", [(None, False, True)])
 
 
-def test_after_its_call_has_ended_nothing_of_a_tool_asks_any_more() -> None:
+def test_tool_cannot_ask_after_its_call_has_ended() -> None:
     later, tasks = asyncio.Event(), []
 
     async def asks_later(context: ToolContext) -> None:
@@ -448,11 +448,11 @@ def test_after_its_call_has_ended_nothing_of_a_tool_asks_any_more() -> None:
         return f"cancelled: {tasks[0].cancelled()}"
 
     run = begin(leaves, wakes, replies=[ToolCall("leaves"), ToolCall("wakes"), "Done."]).result(LONG)
-    assert [one.text for one in results(run)] == ["left", "cancelled: True"]
+    assert [result.text for result in results(run)] == ["left", "cancelled: True"]
     assert "QuestionAsked" not in kinds(run)
 
 
-def test_an_answer_that_comes_while_the_question_is_given_up_is_for_nobody() -> None:
+def test_answer_during_withdrawal_of_the_question_is_discarded() -> None:
     async def both() -> Run:
         log = EventLog("r-1")
         log.append(opening())
@@ -472,13 +472,13 @@ def test_an_answer_that_comes_while_the_question_is_given_up_is_for_nobody() -> 
 
 
 @pytest.mark.req("KX.5")
-def test_an_open_question_is_in_the_log_when_the_process_dies(tmp_path: Path) -> None:
+def test_open_question_is_in_the_log_when_the_process_dies(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     live = begin(ask, store=store)
     (path,) = (tmp_path / "runs").rglob("*.jsonl")
     left = tmp_path / "left" / path.name
     left.parent.mkdir()
-    left.write_bytes(path.read_bytes())  # what a process leaves that dies now
+    left.write_bytes(path.read_bytes())  # the log of a process that dies now
     found = Store(left.parent).load(live.run_id)
     assert (found.status, found.waiting) == ("interrupted", live.run.waiting)
     live.answer("red")
@@ -486,7 +486,7 @@ def test_an_open_question_is_in_the_log_when_the_process_dies(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", ["QuestionAsked", "QuestionAnswered"])
-def test_a_question_or_answer_that_cannot_be_stored_ends_the_run(kind: str) -> None:
+def test_unstorable_question_or_answer_ends_the_run(kind: str) -> None:
     async def swallows(context: ToolContext) -> str:
         try:
             return str(await context.ask("Well?"))
@@ -505,13 +505,13 @@ def test_a_question_or_answer_that_cannot_be_stored_ends_the_run(kind: str) -> N
     assert_every_call_has_one_result(live.run)
 
 
-def test_question_of_a_call_left_behind_is_withdrawn() -> None:
+def test_question_of_an_abandoned_call_is_withdrawn() -> None:
     asked, gate = [], threading.Event()
 
     async def deaf(context: ToolContext) -> str:
         asked.append(asyncio.ensure_future(context.ask("Which colour?")))
         while not gate.is_set():
-            with suppress(asyncio.CancelledError):  # as a tool that swallows its cancellation
+            with suppress(asyncio.CancelledError):  # like a tool that swallows its cancellation
                 await asyncio.sleep(0.01)
         asked.append(asyncio.ensure_future(context.ask("And now?")))
         await asyncio.wait(asked)
@@ -526,8 +526,8 @@ def test_question_of_a_call_left_behind_is_withdrawn() -> None:
     assert_closed(run)
     events = len(run.events)
     gate.set()
-    wait_until(lambda: len(asked) == 2 and all(one.done() for one in asked))
-    assert all(one.cancelled() for one in asked) and len(run.events) == events
+    wait_until(lambda: len(asked) == 2 and all(question.done() for question in asked))
+    assert all(question.cancelled() for question in asked) and len(run.events) == events
     thread.close()
 
 

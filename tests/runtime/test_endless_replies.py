@@ -1,4 +1,4 @@
-"""Replies that never end: counted while they stream, and cut off at a limit of the run, or where no model can write more."""
+"""Endless replies: counted while they stream, and cut off at the run's limit or the model maximum."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ASKED = Request("", [user("Go.")])
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.req("KX.2")
-def test_a_reply_without_an_end_is_cut_off_at_a_limit_of_the_run(wire: str, subtests: pytest.Subtests, tmp_path: Any) -> None:
+def test_endless_reply_is_cut_off_at_the_run_limit(wire: str, subtests: pytest.Subtests, tmp_path: Any) -> None:
     limits: dict[str, dict[str, Any]] = {"max_tokens": {"max_tokens": 1_000}, "budget": {"budget": 0.015}}
     for what, line in LINES.items():
         for reason, settings in limits.items():
@@ -50,7 +50,7 @@ def test_a_reply_without_an_end_is_cut_off_at_a_limit_of_the_run(wire: str, subt
                 store = Store(tmp_path / what / reason)
                 with LoopbackServer([Endless(line)]) as server:
                     run = bare(server.model(wire, price="3/15"), [work], **settings).run_sync("go", store=store)
-                    wait_until(lambda: server.requests[0].hung_up)  # called before the next one is made
+                    wait_until(lambda: server.requests[0].hung_up)  # called before the next chunk
                 assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", reason, 1)
                 assert run.rounds[0].stop_reason == OVER_LIMIT and not run.rounds[0].calls
                 assert len(run.text) <= MOST + 1_000 and bool(run.text) == (what == "text")
@@ -60,7 +60,7 @@ def test_a_reply_without_an_end_is_cut_off_at_a_limit_of_the_run(wire: str, subt
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_without_a_limit_it_is_cut_off_where_no_model_can_write_more(
+def test_endless_reply_without_limit_is_cut_off_at_model_maximum(
     wire: str, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reply_limit, "MAX_REPLY", 5_000)
@@ -75,7 +75,7 @@ def test_without_a_limit_it_is_cut_off_where_no_model_can_write_more(
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.req("KX.9")
-def test_a_stop_meanwhile_ends_it_and_leaves_an_estimate(
+def test_stop_ends_an_endless_reply_with_an_estimate(
     wire: str, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = ReplyLimit.count
@@ -98,7 +98,7 @@ def test_a_stop_meanwhile_ends_it_and_leaves_an_estimate(
 
 
 def endless_parts(wire: str) -> list[dict[str, Any]]:
-    """Chunks that each begin another part, with nothing in it."""
+    """Chunks that each begin an empty part."""
     numbers = range(1_000)
     if wire == "anthropic":
         return [{"type": "content_block_start", "index": one, "content_block": {"type": "text", "text": ""}} for one in numbers]
@@ -108,7 +108,7 @@ def endless_parts(wire: str) -> list[dict[str, Any]]:
     return [{"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]} for call in calls]
 
 
-def test_parts_with_nothing_in_them_count_too(subtests: pytest.Subtests) -> None:
+def test_empty_parts_count(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             reading: Reading = REMOTE[wire].reading()
@@ -173,7 +173,7 @@ def test_a_model_object_is_bounded_too_and_closed(subtests: pytest.Subtests) -> 
             assert (run.stop_reason, len(run.rounds), model.closed) == ("max_tokens", 1, True)
 
 
-def test_an_attempt_that_is_made_again_is_counted_anew() -> None:
+def test_retried_attempt_restarts_the_count() -> None:
     model = Own(TextDelta("x" * 3_000), TextDelta("x" * 3_000), Retry(1, 0.0, "again"), times=9)
     assert bare(model, max_tokens=1_000).run_sync("go").text == "Done."
 
@@ -215,7 +215,7 @@ def test_a_summary_without_an_end_is_done_without() -> None:
     assert run.text == "Done." and any("far beyond the rest" in warning for warning in run.warnings)
 
 
-def test_a_limit_that_was_raised_meanwhile_lets_the_run_go_on() -> None:
+def test_raised_limit_lets_the_run_continue() -> None:
     session = Budget(0.01, name="session_budget")
 
     def watch(item: Any) -> None:
@@ -225,10 +225,10 @@ def test_a_limit_that_was_raised_meanwhile_lets_the_run_go_on() -> None:
     with LoopbackServer([Endless(LINES["text"]), "Done."]) as server:
         options = RunOptions(budget=session, watch=watch)
         run = bare(server.model("compatible", price="3/15")).start("go", options).result(30)
-    assert (run.status, [one.stop_reason for one in run.rounds]) == ("completed", [OVER_LIMIT, "stop"])
+    assert (run.status, [round_.stop_reason for round_ in run.rounds]) == ("completed", [OVER_LIMIT, "stop"])
 
 
-def test_the_count_is_checked_ever_more_rarely() -> None:
+def test_count_is_checked_at_growing_intervals() -> None:
     looks = 0
 
     class Watched(ReplyLimit):
@@ -250,7 +250,7 @@ def test_the_count_is_checked_ever_more_rarely() -> None:
 
 @pytest.mark.req("KX.2")
 def test_an_attempt_after_a_retry_is_counted_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each attempt is short enough to be a reply, or a summary, and both together are not."""
+    """Each attempt is within the limit for a reply or summary; both together exceed it."""
     monkeypatch.setattr(reply_limit, "MAX_REPLY", SPARE_OF_AN_END + 4_000)
 
     class Retried(Summarising):
@@ -266,4 +266,6 @@ def test_an_attempt_after_a_retry_is_counted_from_its_start(monkeypatch: pytest.
     small = History(compact_above=5, keep_recent=2)
     run = bare(Retried([do(1), do(2), do(3), "Done."]), [work], history=small).run_sync("go")
     assert (run.status, run.text, len(run.rounds), list(run.warnings)) == ("completed", "Done.", 4, [])
-    assert run.compacted is not None and [one.problem for each in run.rounds for one in each.compactions] == [""]
+    assert run.compacted is not None and [compaction.problem for round_ in run.rounds for compaction in round_.compactions] == [
+        ""
+    ]

@@ -1,4 +1,4 @@
-"""The log while it is written: stored, folded, told, in this order."""
+"""Writing the log: an event is stored, folded and sent to watchers, in this order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentnb.runtime.event_log import EventLog
 
 
 class Memory:
-    """A store and its writer: keeps events in a list, and has a disk that is full from event ``fails_at`` on."""
+    """A store and its writer: keeps events in a list, with a full disk from event ``fails_at`` on."""
 
     def __init__(self, fails_at: int | None = None) -> None:
         self.kept: list[e.AnyEvent] = []
@@ -41,7 +41,7 @@ class Memory:
 
 
 def an_agent() -> Agent:
-    """Two rounds, eleven events."""
+    """Return an agent with two rounds and eleven events."""
     return Agent(ScriptedModel([["See.", ToolCall("add", {"a": 1, "b": 2})], "Three."]), tools=[add])
 
 
@@ -65,7 +65,7 @@ KINDS = [
 
 
 @pytest.mark.req("KX.10")
-def test_every_event_has_the_run_a_number_without_gap_and_a_time() -> None:
+def test_every_event_has_run_consecutive_number_and_time() -> None:
     run = do(an_agent())
     assert [type(event) for event in run.events] == KINDS
     assert [event.seq for event in run.events] == list(range(len(KINDS)))
@@ -74,7 +74,7 @@ def test_every_event_has_the_run_a_number_without_gap_and_a_time() -> None:
     assert times == sorted(times) and all(str(at.tzinfo) == "UTC" for at in times)
 
 
-def test_an_event_is_stored_before_anybody_is_told_and_folded_too() -> None:
+def test_event_is_stored_before_watchers_and_state_see_it() -> None:
     store = Memory()
     seen: list[tuple[int, int]] = []
     log = EventLog("run-1", watchers=[lambda event: seen.append((len(store.kept), len(log.run.events)))])
@@ -84,7 +84,7 @@ def test_an_event_is_stored_before_anybody_is_told_and_folded_too() -> None:
     assert seen == [(1, 1), (2, 2)]
 
 
-def test_all_watchers_are_told_of_all_events_and_deltas_in_order() -> None:
+def test_watchers_receive_all_events_and_deltas_in_order() -> None:
     heard: list[Any] = []
     run = do(an_agent(), watch=heard.append)
     assert [item for item in heard if isinstance(item, e.Event)] == list(run.events)
@@ -93,7 +93,7 @@ def test_all_watchers_are_told_of_all_events_and_deltas_in_order() -> None:
 
 
 @pytest.mark.req("R0.11")
-def test_deltas_are_told_while_the_round_is_open_and_before_the_whole_reply() -> None:
+def test_deltas_arrive_during_the_round_before_the_whole_reply() -> None:
     heard: list[str] = []
     do(an_agent(), watch=lambda item: heard.append(type(item).__name__))
     assert heard[1:4] == ["RoundStarted", "TextDelta", "ModelReplied"]
@@ -105,21 +105,21 @@ def test_deltas_are_never_stored() -> None:
     assert store.kept == list(run.events) and {type(event) for event in store.kept} <= set(e.KINDS)
 
 
-def test_a_watcher_that_fails_is_dropped_and_the_run_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    told: list[Any] = []
+def test_failing_watcher_is_dropped_and_the_run_continues(caplog: pytest.LogCaptureFixture) -> None:
+    items: list[Any] = []
 
     def bad(item: Any) -> None:
-        told.append(item)
-        if len(told) == 3:
+        items.append(item)
+        if len(items) == 3:
             raise ValueError("I broke")
 
     with caplog.at_level(logging.INFO, logger="agentnb"):
         run = do(an_agent(), watch=bad)
-    assert (run.status, len(told)) == ("completed", 3)
+    assert (run.status, len(items)) == ("completed", 3)
     assert [record.getMessage() for record in caplog.records] == [f"A watcher of run {run.id} failed and was dropped"]
 
 
-def test_the_other_watchers_are_told_all_the_same_when_one_fails() -> None:
+def test_failing_watcher_does_not_affect_the_others() -> None:
     before: list[Any] = []
     after: list[Any] = []
 
@@ -132,38 +132,38 @@ def test_the_other_watchers_are_told_all_the_same_when_one_fails() -> None:
     assert [event.seq for event in before] == [event.seq for event in after] == [0, 1]
 
 
-def test_a_store_that_fails_at_any_event_stops_the_run_and_who_watches_misses_nothing_of_its_end(
+def test_store_failure_stops_the_run_and_watchers_miss_no_event(
     subtests: pytest.Subtests,
 ) -> None:
     for fails_at in range(len(KINDS)):
         with subtests.test(fails_at=fails_at):
-            store, told, agent = Memory(fails_at), [], an_agent()
+            store, items, agent = Memory(fails_at), [], an_agent()
             with pytest.raises(StoreError, match=r"could not be written: .*No space left on device") as caught:
-                do(agent, store, told.append)
+                do(agent, store, items.append)
             run = caught.value.run
             assert run is not None
-            numbers = [item.seq for item in told if isinstance(item, e.Event)]
-            assert numbers == list(range(len(numbers)))  # without a gap, so that a view can fold them
+            numbers = [item.seq for item in items if isinstance(item, e.Event)]
+            assert numbers == list(range(len(numbers)))  # without gaps, so that a view can fold them
             assert len(numbers) == len(run.events)
             assert [event.seq for event in store.kept] == list(range(fails_at))
             assert store.closed == 1
             assert len(agent.model.requests) <= 2  # type: ignore[union-attr]
 
 
-def test_the_run_in_memory_stays_usable_when_the_store_failed(subtests: pytest.Subtests) -> None:
+def test_run_in_memory_stays_usable_after_a_store_failure(subtests: pytest.Subtests) -> None:
     for fails_at in range(len(KINDS)):
         with subtests.test(fails_at=fails_at):
             with pytest.raises(StoreError) as caught:
                 do(an_agent(), Memory(fails_at))
             run = caught.value.run
             assert run is not None
-            kept = min(fails_at + 1, len(KINDS) - 1)  # an end that was not written is not the run's
+            kept = min(fails_at + 1, len(KINDS) - 1)  # an unwritten end is not part of the run
             assert [type(event) for event in run.events[:kept]] == KINDS[:kept]
             assert Run.from_events(run.events) == run
             assert not run.should_continue
             assert (run.status, run.stop_reason) == ("failed", "error")
             assert run.error is not None and run.error.type == "StoreError"
-            assert all(len(one.results) == len(one.calls) for one in run.rounds)
+            assert all(len(round_.results) == len(round_.calls) for round_ in run.rounds)
 
 
 def test_a_run_ends_once_also_when_the_store_failed(subtests: pytest.Subtests) -> None:
@@ -182,7 +182,7 @@ def test_the_conversation_can_go_on_after_the_store_failed() -> None:
     assert (again.status, again.text) == ("completed", "Well then.")
 
 
-def test_the_place_where_it_failed_is_one_of_the_documented() -> None:
+def test_failure_location_is_a_documented_one() -> None:
     with pytest.raises(StoreError) as caught:
         do(an_agent(), Memory(2))
     assert caught.value.run is not None
@@ -201,19 +201,19 @@ def test_a_log_without_a_store_keeps_the_run_in_memory() -> None:
     assert (run.status, run.text) == ("completed", "Three.")
 
 
-def test_an_event_that_could_not_be_stored_is_not_told_before_the_failure_is() -> None:
-    told: list[int] = []
-    log = EventLog("run-1", watchers=[lambda item: told.append(item.seq)])  # type: ignore[union-attr]
+def test_unstored_event_is_not_announced_before_the_store_failure() -> None:
+    numbers: list[int] = []
+    log = EventLog("run-1", watchers=[lambda item: numbers.append(item.seq)])  # type: ignore[union-attr]
     log.keep_in(Memory(1))
     log.emit(e.RunStarted, schema=1, prompt=user("x"), model="m")
     with pytest.raises(StoreError):
         log.emit(e.Warned, message="mind")
-    assert told == [0]
+    assert numbers == [0]
     log.emit(e.Warned, message="the log has failed")
-    assert told == [0, 1, 2]
+    assert numbers == [0, 1, 2]
 
 
-def test_a_closed_log_takes_no_more_events() -> None:
+def test_closed_log_accepts_no_events() -> None:
     store = Memory()
     log = EventLog("run-1")
     log.keep_in(store)
@@ -224,7 +224,7 @@ def test_a_closed_log_takes_no_more_events() -> None:
     assert len(store.kept) == len(log.run.events) == 1
 
 
-def test_the_same_warning_is_logged_once_and_one_with_other_advice_again() -> None:
+def test_repeated_warning_is_logged_once_per_advice() -> None:
     log = EventLog("run-1")
     log.emit(e.RunStarted, schema=1, prompt=user("x"), model="m")
     for advice in ("Wait", "Wait", "", SetKey("A")):

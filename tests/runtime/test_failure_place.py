@@ -1,4 +1,4 @@
-"""Where a run failed, as its log says it: the part that failed, what that was doing, and with which tool."""
+"""The failure location in a run's log: component, stage and tool."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LISTEN = called("listen", "c2")
 
 
 def logged(run: Run) -> tuple[str, str, str, str]:
-    """The place that the error of a run has in its log."""
+    """Return the failure location of a run's error in its log."""
     (event,) = [event for event in run.events if isinstance(event, e.ErrorRaised)]
     return event.where, event.component, event.stage, event.tool
 
@@ -32,7 +32,7 @@ def empty_twice() -> Run:
 
 
 @pytest.mark.req("R3.12", "R3.43")
-def test_an_error_is_logged_with_the_part_its_work_and_its_tool(subtests: pytest.Subtests) -> None:
+def test_error_is_logged_with_part_work_and_tool(subtests: pytest.Subtests) -> None:
     down = ProviderTrouble("scripted: down", "Try again later")
     cases = {
         "model": (lambda: agent_of(down).run_sync("go"), ("model", "loop", "model_call", "")),
@@ -70,7 +70,7 @@ def failed(step: str, error: str = "down", status: str = "failed") -> Fact:
 
 
 def of_step(facts: list[Fact], step: str) -> list[Fact]:
-    """The same of a call that this step makes."""
+    """Return the failure location of a call made by this step."""
     return [(kind, {**fields, "step": step}) for kind, fields in facts]
 
 
@@ -102,7 +102,7 @@ WHILE_IT_WORKS: dict[str, tuple[list[Fact], tuple[str, str]]] = {
 
 
 @pytest.mark.req("R3.12")
-def test_an_error_comes_up_in_what_is_open(subtests: pytest.Subtests) -> None:
+def test_error_propagates_through_open_parts(subtests: pytest.Subtests) -> None:
     for name, (facts, (stage, tool)) in WHILE_IT_WORKS.items():
         with subtests.test(name):
             found = failure_place(RunBuilder().extend(*facts).run, "loop")
@@ -135,7 +135,7 @@ AT_ITS_END: dict[str, tuple[list[Fact], tuple[str, str]]] = {
 
 
 @pytest.mark.req("R3.12", "R3.43")
-def test_a_verdict_is_on_the_last_step_that_failed_or_on_the_reply(subtests: pytest.Subtests) -> None:
+def test_verdict_names_the_last_failed_step_or_the_reply(subtests: pytest.Subtests) -> None:
     for name, (facts, (stage, tool)) in AT_ITS_END.items():
         with subtests.test(name):
             found = place_of_verdict(RunBuilder().extend(*facts).run, "workflow")

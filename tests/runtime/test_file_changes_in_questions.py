@@ -1,4 +1,4 @@
-"""Questions about the file tools: the change is shown, the file is watched, and files that may hold keys are left out."""
+"""Questions about file tools: they show the change, watch the file, and omit files that may hold keys."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def answered(live: LiveRun, *answers: Any) -> Run:
 
 
 @pytest.mark.req("R2.18")
-def test_question_shows_the_change_of_a_written_and_an_edited_file(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_question_shows_changes_of_written_and_edited_files(subtests: pytest.Subtests, tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     for call in (WRITE, EDIT):
         with subtests.test(call.name):
@@ -56,7 +56,7 @@ def test_question_shows_the_change_of_a_written_and_an_edited_file(subtests: pyt
             assert file.read_text() == "one\n2\n"
 
 
-def test_edit_is_asked_about_again_when_the_file_has_changed(tmp_path: Path) -> None:
+def test_edit_asks_again_after_the_file_changed(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("one\ntwo\n")
     live = started(tmp_path, EDIT)
@@ -68,7 +68,7 @@ def test_edit_is_asked_about_again_when_the_file_has_changed(tmp_path: Path) -> 
     assert codes(run) == [DENIED] and file.read_text() == "zero\ntwo\n"
 
 
-def test_change_of_a_call_that_fails_is_not_shown(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_failing_call_shows_no_change(subtests: pytest.Subtests, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two two\n")
     (tmp_path / "a.bin").write_bytes(b"two\xff")
     for path in ("a.txt", "a.bin", "nothing.txt"):
@@ -81,7 +81,7 @@ def test_change_of_a_call_that_fails_is_not_shown(subtests: pytest.Subtests, tmp
 
 
 @pytest.mark.req("R2.20")
-def test_key_files_are_asked_about_and_their_changes_left_out(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_key_files_ask_without_showing_their_changes(tmp_path: Path, snapshot: Snapshot) -> None:
     (tmp_path / ".env").write_text("TOKEN=old-and-unknown\n")
     (tmp_path / "plain.txt").symlink_to(".env")
     calls = [ToolCall("read_file", {"path": path}) for path in (".env", "plain.txt")]
@@ -95,7 +95,7 @@ def test_key_files_are_asked_about_and_their_changes_left_out(tmp_path: Path, sn
     assert (tmp_path / ".env").read_text() == "KEY=old-and-unknown\n"
 
 
-def test_key_file_that_was_allowed_is_read(tmp_path: Path) -> None:
+def test_allowed_key_file_is_read(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("TOKEN=x\n")
     (tmp_path / "a.txt").write_text("a\n")
     run = answered(started(tmp_path, *[ToolCall("read_file", {"path": path}) for path in (".env", "a.txt")]), "approve")

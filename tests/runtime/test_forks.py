@@ -1,4 +1,4 @@
-"""Forked processes: none of the threads and loops of the parent is there, and whatever is run in them works."""
+"""Forked processes: runs work without the threads and loops of the parent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentnb.runtime.threads import LoopThread
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
 PATIENCE = 30
-"""Seconds after which a process is taken to hang; those that work take milliseconds."""
+"""Seconds after which a process counts as hanging; normally it takes milliseconds."""
 TEXT = """
 workflow:
   - {id: look, type: tool, name: look}
@@ -49,13 +49,13 @@ KINDS: dict[str, Callable[[], str]] = {
 
 
 def forked(work: Callable[[], str]) -> tuple[int, int]:
-    """Start the work in a forked process; return its id and the end of a pipe that brings what it returns."""
+    """Start the work in a forked process; return its id and a pipe with its result."""
     reading, writing = os.pipe()
     child = os.fork()
     if child:
         os.close(writing)
         return child, reading
-    try:  # nothing of pytest may go on in here
+    try:  # pytest must not continue in the child
         text = work()
     except BaseException as error:
         text = f"{type(error).__name__}: {error}"
@@ -87,7 +87,7 @@ def test_forked_process_runs_anything_after_anything(subtests: pytest.Subtests) 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_process_forked_by_a_tool_runs_agents(subtests: pytest.Subtests) -> None:
-    """The tool runs on the waiting thread, in a thread of its own, or on the event loop."""
+    """The tool runs on the waiting thread, in its own thread, or on the event loop."""
     found: dict[str, list[str]] = {}
 
     def fork() -> str:
@@ -110,7 +110,7 @@ def test_process_forked_by_a_tool_runs_agents(subtests: pytest.Subtests) -> None
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_question_in_a_forked_process_has_nobody_to_answer() -> None:
+def test_question_in_a_forked_process_cannot_be_answered() -> None:
     found: list[str] = []
 
     def inner() -> str:
@@ -166,5 +166,5 @@ def test_fork_leaves_the_logs_of_its_parent_alone(tmp_path: os.PathLike[str]) ->
 
     run = Agent(ScriptedModel([ToolCall("fork"), "Done."]), tools=[fork]).run_sync("go", store=store)
     assert run.rounds[0].results[0].text == "seen"
-    assert sorted(one.status for one in map(store.load, store.ids())) == ["completed", "completed"]
+    assert sorted(stored.status for stored in map(store.load, store.ids())) == ["completed", "completed"]
     assert store.load(run.id).events == run.events

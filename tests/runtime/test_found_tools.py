@@ -1,4 +1,4 @@
-"""Tools of MCP servers that are too many for each request: found by words, offered from then on."""
+"""Search for MCP tools that are too many for each request: found tools are offered from then on."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def mine(word: str) -> str:
 
 
 def own(name: str) -> Any:
-    """Return a tool of the person's own with this name."""
+    """Return a user's tool with this name."""
 
     def function(word: str) -> str:
         return word
@@ -79,7 +79,7 @@ def test_few_tools_are_all_offered_and_many_are_found(servers: Servers) -> None:
     assert "mcp_bench_delete_vessel: Delete a vessel" in texts(run)[0]
 
 
-def test_found_tools_are_in_the_next_request_and_the_order_before_stays(servers: Servers) -> None:
+def test_found_tools_join_the_next_request_in_stable_order(servers: Servers) -> None:
     script = [find("count crew"), calls(("grow", {"name": "list_berth"})), find("list berth", 3), find("berth", 6), "Done."]
     model = ScriptedModel(script)
     with use_host(Host(servers=servers)):
@@ -93,7 +93,7 @@ def test_found_tools_are_in_the_next_request_and_the_order_before_stays(servers:
     assert described[-1]["mcp_bench_list_berth"].startswith("A tool that came later")
 
 
-def test_first_request_with_200_tools_has_a_fifth_of_the_tokens(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_cuts_first_request_with_200_tools_to_a_fifth(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = []
     for most in (MAX_OFFERED, 10_000):
         monkeypatch.setattr(tool_search, "MAX_OFFERED", most)
@@ -104,7 +104,7 @@ def test_first_request_with_200_tools_has_a_fifth_of_the_tokens(servers: Servers
     assert tokens[0] <= tokens[1] / 5, tokens
 
 
-def test_named_tool_is_offered_and_a_hidden_one_from_its_first_call_on(servers: Servers) -> None:
+def test_named_tool_is_offered_and_hidden_one_after_its_call(servers: Servers) -> None:
     named = ServerTools("bench", "export_cargo", MANY)
     run = played([calls(("rename_permit", {"key": "p"}), ("renam_permit", {})), [ToolCall("zzqqy")]], [named, MANY], servers)
     assert names(run) == [FIND_TOOLS, "export_cargo", "rename_permit"]
@@ -114,7 +114,7 @@ def test_named_tool_is_offered_and_a_hidden_one_from_its_first_call_on(servers: 
     assert "mcp_bench_archive" not in texts(run)[2], "a name like none lists no hidden tools"
 
 
-def test_person_is_asked_for_a_hidden_tool_and_not_for_the_search(servers: Servers) -> None:
+def test_hidden_tools_ask_for_approval_and_the_search_does_not(servers: Servers) -> None:
     asked: list[str] = []
 
     def approve(call: ToolCall, run: Run) -> bool:
@@ -128,13 +128,13 @@ def test_person_is_asked_for_a_hidden_tool_and_not_for_the_search(servers: Serve
     assert names(run) == [FIND_TOOLS, "delete_vessel", "count_crew"], "what was denied is not offered"
 
 
-def test_bad_and_empty_searches_say_what_to_do(servers: Servers) -> None:
+def test_invalid_and_empty_searches_have_advice(servers: Servers) -> None:
     replies = [[ToolCall(FIND_TOOLS, arguments)] for arguments in ({}, {"query": "x", "limit": 0}, {"query": "zzqqy"})]
     run = played(replies, [MANY], servers)
     assert [result.error_code for result in results(run)] == ["invalid_arguments", "invalid_arguments", "nothing_found"]
 
 
-def test_what_was_found_stays_in_the_conversation_and_in_a_fork(servers: Servers) -> None:
+def test_found_tools_stay_in_the_conversation_and_in_a_fork(servers: Servers) -> None:
     model = ScriptedModel([find("delete a vessel", 1), "Done.", "Done again."])
     with use_host(Host(servers=servers)):
         agent = Agent(model, tools=[mine, MANY], todos=False)
@@ -147,7 +147,7 @@ def test_what_was_found_stays_in_the_conversation_and_in_a_fork(servers: Servers
     assert names(forked) == ["mine", FIND_TOOLS, "delete_vessel", "count_crew"]
 
 
-def test_recorded_run_that_found_tools_is_made_again_without_a_server(servers: Servers) -> None:
+def test_recorded_run_with_found_tools_replays_without_a_server(servers: Servers) -> None:
     changing = [calls(("delete_vessel", {"key": "v"}), ("count_crew", {"key": "c"})), calls(("grow", {"name": "count_crew"}))]
     script = [find("delete a vessel", 1), *changing, find("zzqqy")]
     for todos in (False, True):
@@ -166,7 +166,7 @@ def test_each_agent_has_its_own_search(servers: Servers) -> None:
     assert [result.error_code for result in results(run)] == [None, "unknown_tool"]
 
 
-def test_tools_whose_names_become_one_in_the_middle_have_digests(servers: Servers) -> None:
+def test_tool_names_clashing_during_a_run_get_digests(servers: Servers) -> None:
     script = [calls(("grow", {"name": "a.b"})), calls(("grow", {"name": "a_b"})), calls(("where", {}))]
     run = played(script, [bench("grows")], servers)
     assert [result.is_error for result in results(run)] == [False, False, False]
@@ -174,7 +174,7 @@ def test_tools_whose_names_become_one_in_the_middle_have_digests(servers: Server
     assert all(any(f"'{name}'" in warning.message for warning in run.warned) for name in ("a.b", "a_b"))
 
 
-def test_change_of_tools_that_cannot_be_is_a_warning(servers: Servers) -> None:
+def test_impossible_tool_change_is_a_warning(servers: Servers) -> None:
     @tool(name="mcp_bench_c_d")
     def own() -> str:
         """Return a word."""
@@ -209,7 +209,7 @@ def run_tools(own: Iterable[Any] = (mine,), log: EventLog | None = None) -> tupl
 
 
 def numbered(*counts: int) -> list[str]:
-    """Return names of tools."""
+    """Return numbered tool names."""
     return [f"t{number}" for number in range(*counts)]
 
 
@@ -218,12 +218,12 @@ def offered(tools: RunTools) -> list[str]:
     return [tool.spec.name.removeprefix("mcp_bench_") for tool in tools.offered_tools()]
 
 
-def test_tools_of_servers_that_change_in_the_middle() -> None:
+def test_server_tools_may_change_during_a_run() -> None:
     tools, log = run_tools()
     tools.take_server_tools(of_server(*numbered(37)))
     assert offered(tools) == ["mine", *numbered(37)]
 
-    tools.take_server_tools(of_server(*numbered(45)))  # what was offered stays, the others can be found
+    tools.take_server_tools(of_server(*numbered(45)))  # offered tools stay, the others can be found
     assert offered(tools) == ["mine", *numbered(37), FIND_TOOLS]
     assert tools.get("mcp_bench_t44") is not None
     search = tools.offered_tools()[-1].spec
@@ -258,7 +258,7 @@ def test_all_tools_of_the_run_count() -> None:
         assert [event.reason for event in log.run.events if isinstance(event, ToolsChanged)] == ["mcp_servers"]
 
 
-def test_names_that_are_taken_name_both(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_name_clash_error_names_both_tools(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     cases: dict[str, tuple[Any, list[Any]]] = {
         "of a tool of the person": (own("mcp_bench_t1"), of_server("t1")),
         "of one that is hidden": (own("mcp_bench_t50"), of_server(*numbered(60))),

@@ -1,4 +1,4 @@
-"""Grants: what a session and the runs around a run allow is copied into its log, until it is taken back."""
+"""Grants of a session or a parent run are copied into the log of a run, until revoked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def agent(*replies: Any, after: Callable[[], Any] = lambda: None) -> Agent:
 
 
 def delegating(inner: Agent, *replies: Any) -> Agent:
-    """An agent whose tool ``delegate`` begins a run of another agent, and whose tool ``write`` writes."""
+    """An agent with a tool ``delegate`` that starts another agent, and a tool ``write``."""
 
     async def delegate(context: ToolContext) -> str:
         return str((await context.start_run(inner, "go")).text)
@@ -52,13 +52,13 @@ def grants(run: Run) -> list[tuple[str, str, str, str]]:
     return [(grant.tool, grant.reach, grant.by, grant.given_in) for grant in run.grants]
 
 
-def test_a_grant_of_the_session_reaches_its_runs_and_those_nested_in_them(tmp_path: Path) -> None:
+def test_session_grant_reaches_its_runs_and_their_nested_runs(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
     session.grants.give("write")
     session.grants.give("delegate", by="program")
     options = RunOptions(approve="ask", can_ask=False)
     run = session.start(delegating(agent([WRITE]), [ToolCall("delegate")], [WRITE]), "go", options).result(30)
-    nested = next(one for one in map(session.store.load, session.store.ids()) if one.parent_id == run.id)
+    nested = next(stored for stored in map(session.store.load, session.store.ids()) if stored.parent_id == run.id)
     for one in (run, nested):
         assert codes(one) == [None] * len(codes(one)) and not one.questions
         assert grants(one)[0] == ("write", "session", "person", "") and Run.from_events(one.events) == one
@@ -67,7 +67,7 @@ def test_a_grant_of_the_session_reaches_its_runs_and_those_nested_in_them(tmp_pa
     assert codes(alone) == [DENIED] and not alone.grants, "a run of no session"
 
 
-def test_a_grant_that_is_taken_back_allows_no_further_call_of_live_runs() -> None:
+def test_revoked_grant_allows_no_further_call_of_live_runs() -> None:
     kept = SessionGrants()
     grant_id = kept.give("write")
     with use_host(Host(grants=kept)):
@@ -76,7 +76,7 @@ def test_a_grant_that_is_taken_back_allows_no_further_call_of_live_runs() -> Non
     assert [event.grant_id for event in run.events if isinstance(event, w.GrantWithdrawn)] == [grant_id]
 
 
-def test_a_grant_that_is_given_meanwhile_reaches_live_runs() -> None:
+def test_new_grant_reaches_live_runs() -> None:
     kept = SessionGrants()
     calls = [[WRITE], [WRITE]]
     with use_host(Host(grants=kept)):
@@ -90,9 +90,7 @@ def test_a_grant_that_is_given_meanwhile_reaches_live_runs() -> None:
     assert codes(run) == [DENIED, None] and len(run.questions) == 1
 
 
-def test_grants_of_a_session_that_is_over_allow_nothing_when_its_run_is_resumed(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_grants_of_an_ended_session_do_not_apply_on_resume(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name in ("another session", "the same session"):
         with subtests.test(name):
             store, kept = Store(tmp_path / name), SessionGrants()
@@ -116,21 +114,21 @@ def test_always_is_copied_into_runs_nested_at_any_depth(tmp_path: Path) -> None:
     run = asyncio.run(outer.run("go", options))
     assert [one.question.about.tool for one in run.questions if one.question.about] == ["write", "delegate"]
     assert grants(run) == [("write", "run", "program", ""), ("delegate", "run", "program", "")]
-    nested = [one for one in map(store.load, store.ids()) if one.id != run.id]
+    nested = [stored for stored in map(store.load, store.ids()) if stored.id != run.id]
     assert len(nested) == 2
     for one in nested:
         assert sorted(grants(one)) == [("delegate", "run", "program", run.id), ("write", "run", "program", run.id)]
         assert not one.questions
 
 
-def test_always_to_a_nested_run_allows_the_tool_in_the_run_around_it() -> None:
+def test_always_to_a_nested_run_allows_the_tool_outside() -> None:
     outer = delegating(agent([WRITE]), [ToolCall("delegate")], [WRITE])
     run = asyncio.run(outer.run("go", approve="ask", answer=lambda question: "always"))
     assert [one.question.about.tool for one in run.questions if one.question.about] == ["delegate", "write"]
     assert codes(run) == [None, None]
 
 
-def test_a_run_whose_calls_a_grant_of_the_session_allowed_is_reproduced() -> None:
+def test_run_with_calls_under_a_session_grant_is_reproduced() -> None:
     kept = SessionGrants()
     kept.give("write")
     other = ToolCall("send", {"to": "ann"})

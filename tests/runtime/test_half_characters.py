@@ -1,4 +1,4 @@
-"""Half characters (lone surrogates) in a reply that is estimated: an emoji cut in two, or a half alone."""
+"""Half characters (lone surrogates) in an estimated reply: an emoji cut in two, or a single half."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNCOUNTED = Miscount(["AAA BBB"], NOT_COUNTED, NOT_COUNTED)
 
 @dataclass(frozen=True)
 class Halves(Misbehaviour):
-    """The reply, with these bytes of JSON in the place of its two words."""
+    """A reply with these JSON bytes in place of its two words."""
 
     good: Misbehaviour
     halves: tuple[bytes, bytes]
@@ -38,7 +38,7 @@ class Halves(Misbehaviour):
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
         found = self.good.deliver(wire, asked)
         first, second = self.halves
-        return replace(found, chunks=[one.replace(FIRST, first).replace(SECOND, second) for one in found.chunks])
+        return replace(found, chunks=[chunk.replace(FIRST, first).replace(SECOND, second) for chunk in found.chunks])
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -76,18 +76,18 @@ def test_a_stop_in_such_a_stream_leaves_an_estimate(wire: str, halves: tuple[byt
     assert run.usage.estimated and run.usage.input and run.usage.output and run.cost
 
 
-def test_halves_of_a_summary_that_is_broken_off_are_estimated() -> None:
+def test_half_characters_of_an_interrupted_summary_are_estimated() -> None:
     class Breaks(Summarising):
         def used_until_cut(self, request: Request, heard: Message) -> Any:
             return about(request, heard)
 
     model = Breaks([do(1), do(2), do(3), "Done."], [Streamed("\ud83d", OSError("gone"))])
     run = bare(model, [work], system="", instructions=False, history=History(compact_above=5, keep_recent=2)).run_sync("go")
-    (usage,) = [one.usage for each in run.rounds for one in each.compactions]
+    (usage,) = [compaction.usage for round_ in run.rounds for compaction in round_.compactions]
     assert usage.estimated and usage.output
 
 
-def test_an_estimate_of_halves_is_that_of_the_whole_character() -> None:
+def test_half_characters_are_estimated_as_the_whole() -> None:
     request = Request("", [user("Go.")])
     whole, halves = (Message("assistant", (Thinking(text), Text(text))) for text in ("😀", "\ud83d\ude00"))
     assert about(request, halves) == about(request, whole)

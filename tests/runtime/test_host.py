@@ -1,4 +1,4 @@
-"""The host: what a run takes from where it starts, and what its nested runs take from it."""
+"""The host: defaults for a run, inherited by its nested runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agentnb.tools.tool import ToolContext
 
 
 class Seen:
-    """A watcher that keeps the beginnings of the runs nested in its run."""
+    """A watcher that records the starts of nested runs."""
 
     def __init__(self) -> None:
         self.items: list[Any] = []
@@ -50,7 +50,7 @@ async def asks(context: ToolContext) -> str:
     return str(await context.ask("Really?", {"type": "boolean"}))
 
 
-def test_a_run_takes_from_the_host_what_its_options_do_not_give(tmp_path: Path) -> None:
+def test_run_takes_options_not_given_from_the_host(tmp_path: Path) -> None:
     seen, lives = Seen(), list[LiveRun]()
     beginnings: list[Beginning] = []
 
@@ -73,7 +73,7 @@ def test_a_run_takes_from_the_host_what_its_options_do_not_give(tmp_path: Path) 
     assert not host_here()
 
 
-def test_a_run_of_a_host_can_be_stopped_and_answered_while_it_is_awaited() -> None:
+def test_awaited_run_of_a_host_can_be_stopped_and_answered() -> None:
     lives: list[LiveRun] = []
 
     async def main() -> tuple[Run, Run]:
@@ -101,7 +101,7 @@ def test_nested_runs_of_a_script_keep_logs_beside_it(tmp_path: Path) -> None:
     assert len(Store(tmp_path).ids()) == 4
 
 
-def test_a_nested_run_is_watched_stored_and_run_as_its_parent_is(tmp_path: Path) -> None:
+def test_nested_run_inherits_watchers_store_and_threads_of_its_parent(tmp_path: Path) -> None:
     threads: list[str] = []
 
     def plain() -> str:
@@ -123,7 +123,7 @@ def test_a_nested_run_is_watched_stored_and_run_as_its_parent_is(tmp_path: Path)
     assert session.running() == []
 
 
-def test_a_run_that_a_plain_tool_begins_does_not_wait_for_the_thread_of_that_tool(tmp_path: Path) -> None:
+def test_run_started_by_a_plain_tool_needs_no_tool_thread(tmp_path: Path) -> None:
     threads: list[bool] = []
 
     def plain() -> str:
@@ -155,7 +155,7 @@ def test_a_run_that_a_plain_tool_begins_does_not_wait_for_the_thread_of_that_too
     assert threads == [False, True, True]
 
 
-def test_a_nested_run_that_outlives_its_parent_runs_its_plain_tools_in_threads(tmp_path: Path) -> None:
+def test_nested_run_outliving_its_parent_runs_plain_tools_in_threads(tmp_path: Path) -> None:
     go, started, left = threading.Event(), [], list[asyncio.Task[Run]]()
 
     def plain() -> str:
@@ -185,7 +185,7 @@ def test_a_nested_run_that_outlives_its_parent_runs_its_plain_tools_in_threads(t
     assert left[0].result().rounds[1].results[0].text == "ran"
 
 
-def test_runs_nested_in_a_resumed_run_keep_their_logs_beside_its_own(tmp_path: Path) -> None:
+def test_runs_nested_in_a_resumed_run_log_beside_it(tmp_path: Path) -> None:
     async def delegate() -> str:
         """Ask another agent."""
         return (await agent("inner").run("go")).text
@@ -194,11 +194,11 @@ def test_runs_nested_in_a_resumed_run_keep_their_logs_beside_its_own(tmp_path: P
     cut_log(Store(tmp_path).path(cut.id), 2)
     session = Session(Store(tmp_path))
     run = session.recover(cut.id, lambda found: outer(delegate)).result()
-    nested = [each for each in map(session.store.load, session.store.ids()) if each.parent_id == cut.id]
-    assert run.status == "completed" and len(nested) == 2  # that of the first process, and that of the second
+    nested = [stored for stored in map(session.store.load, session.store.ids()) if stored.parent_id == cut.id]
+    assert run.status == "completed" and len(nested) == 2  # one from each process
 
 
-def test_many_runs_of_a_session_leave_no_handles_behind(tmp_path: Path) -> None:
+def test_many_session_runs_leave_no_handles(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Runs whose model falls silent in the middle of its reply: what came is kept, and the conversation goes on."""
+"""Runs whose model falls silent during a reply: the partial reply is kept, and the conversation continues."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ pytestmark = pytest.mark.usefixtures("own_limiters")
 each_format = pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses", "compatible"])
 each_sign = pytest.mark.parametrize("pings", ["", "comments", "events"])
 LIMIT = 60.0
-"""Seconds of silence after which an attempt is given up."""
+"""Seconds of silence after which an attempt is abandoned."""
 MAX_SKIPS = 16
 SAID = "One two three four"
 ADD = ToolCall("add", {"a": 1, "b": 2})
 
 
 class Silence:
-    """Skips the time for which servers are silent; their signs of life go on meanwhile."""
+    """Skips server silences; keepalives continue."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, clock: SkippedClock) -> None:
         self._clock = clock
@@ -56,7 +56,7 @@ class Silence:
         monkeypatch.setattr(_Handler, "_write", noted_write)
 
     def skip(self, live: LiveRun, pings: str) -> Run:
-        """The run, whose model falls silent twice: each attempt is given up for its time, not for want of signs of life."""
+        """Return a run whose model falls silent twice: each attempt times out despite keepalives."""
         for attempt in (1, 2):
             assert self._begun.acquire(timeout=PATIENCE)
             given_up = partial(has_given_up, live, attempt)
@@ -77,7 +77,7 @@ def silence(monkeypatch: pytest.MonkeyPatch, skipped: SkippedClock) -> Silence:
 
 
 def has_given_up(live: LiveRun, attempt: int) -> bool:
-    return live.done or sum(isinstance(one, RetryScheduled) for one in live.run.events) >= attempt
+    return live.done or sum(isinstance(event, RetryScheduled) for event in live.run.events) >= attempt
 
 
 def agent_of(server: LoopbackServer, wire: str, pings: str) -> Agent:
@@ -89,16 +89,14 @@ def agent_of(server: LoopbackServer, wire: str, pings: str) -> Agent:
 
 
 def stalls(wire: str, line: Any, pings: Any) -> Stall:
-    """One in the middle of what the line says."""
+    """Return stalls in the middle of the line."""
     return Stall(600, {"anthropic": 5, "openai-responses": 6}.get(wire, 3), line, pings)
 
 
 @each_format
 @each_sign
 @pytest.mark.req("R0.12", "R2.40")
-def test_what_came_of_each_attempt_is_in_the_log_and_the_run_can_be_gone_on_with(
-    wire: str, pings: str, tmp_path: Path, silence: Silence
-) -> None:
+def test_each_attempt_is_logged_and_the_run_can_be_continued(wire: str, pings: str, tmp_path: Path, silence: Silence) -> None:
     store = Store(tmp_path / "runs")
     script = [ADD, stalls(wire, SAID, pings), stalls(wire, SAID, pings), "Here and whole."]
     with LoopbackServer(script) as server:
@@ -121,7 +119,7 @@ def test_what_came_of_each_attempt_is_in_the_log_and_the_run_can_be_gone_on_with
 @each_format
 @each_sign
 @pytest.mark.req("R0.12", "KX.11")
-def test_a_call_whose_arguments_stop_in_the_middle_is_never_run(wire: str, pings: str, silence: Silence) -> None:
+def test_call_with_incomplete_arguments_never_runs(wire: str, pings: str, silence: Silence) -> None:
     half = stalls(wire, ["I add.", ToolCall("add", {"a": 123456789, "b": 987654321})], pings)
     further = Stall(600, {"anthropic": 9, "openai-responses": 10}.get(wire, 5), half.line, half.pings)
     with LoopbackServer([further, further, "Never mind."]) as server:

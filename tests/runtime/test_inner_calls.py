@@ -48,17 +48,17 @@ def agent(*calls: ToolCall, tools: Any = (add, fails, total), **settings: Any) -
 
 
 def checked(run: Run) -> Run:
-    """Every call, whoever made it, was answered once, and the log makes the same run."""
+    """Check that every call was answered once, and that the log recreates the run."""
     assert_closed(run)
     assert Run.from_events(run.events) == run
     assert Run.from_events([decode(encode(event)) for event in run.events]) == run
-    for one in run.rounds:
-        assert [result.call_id for result in one.results] == [asked.id for asked in one.calls]
+    for round_ in run.rounds:
+        assert [result.call_id for result in round_.results] == [asked.id for asked in round_.calls]
     answered = [event.result.call_id for event in run.events if isinstance(event, e.ToolFinished | e.CallBlocked)]
     assert max(Counter(answered).values(), default=0) <= 1
     started = {event.call.id for event in run.events if isinstance(event, e.ToolStarted)}
     assert started <= set(answered)
-    own = {asked.id for one in run.rounds for asked in one.calls}
+    own = {asked.id for round_ in run.rounds for asked in round_.calls}
     told = [part.call_id for message in run.messages for part in message.parts if isinstance(part, ToolResult)]
     assert set(told) == own
     return run
@@ -69,12 +69,12 @@ def inner(run: Run) -> tuple[CallRecord, ...]:
 
 
 @pytest.mark.req("R0.74")
-def test_a_tool_calls_another_which_is_logged_and_never_sent() -> None:
+def test_inner_call_is_logged_and_never_sent() -> None:
     model = ScriptedModel([call(1, 2, 3), "Done."])
     run = checked(Agent(model, tools=[add, total], todos=False).run_sync("go"))
     assert results(run)[0].text == "6"
     first = run.rounds[0].calls[0].id
-    assert [(one.call.id, one.call.arguments, one.success) for one in inner(run)] == [
+    assert [(record.call.id, record.call.arguments, record.success) for record in inner(run)] == [
         (f"{first}.1", {"a": 0, "b": 1}, True),
         (f"{first}.2", {"a": 1, "b": 2}, True),
         (f"{first}.3", {"a": 3, "b": 3}, True),
@@ -85,7 +85,7 @@ def test_a_tool_calls_another_which_is_logged_and_never_sent() -> None:
     assert sent == [first] and not run.has_call_id(f"{first}.1")
 
 
-def test_it_gets_the_value_and_the_text_of_the_other() -> None:
+def test_inner_call_returns_value_and_text() -> None:
     async def asks(context: ToolContext) -> str:
         outcome = await context.call("add", {"a": 1, "b": 2})
         return f"{outcome.value!r} {outcome.text!r}"
@@ -94,7 +94,7 @@ def test_it_gets_the_value_and_the_text_of_the_other() -> None:
 
 
 @pytest.mark.req("R0.74")
-def test_what_fails_is_raised_in_the_tool_and_told_to_the_model_unless_it_is_caught(subtests: pytest.Subtests) -> None:
+def test_failure_is_raised_in_the_tool_and_reported_unless_caught(subtests: pytest.Subtests) -> None:
     async def lets(context: ToolContext, name: str) -> str:
         return (await context.call(name)).text
 
@@ -119,10 +119,10 @@ def test_what_fails_is_raised_in_the_tool_and_told_to_the_model_unless_it_is_cau
 
 
 @pytest.mark.req("KX.2")
-def test_gates_and_limits_hold_for_it() -> None:
+def test_gates_and_limits_apply_to_inner_calls() -> None:
     run = checked(agent(call(1, 2, 3), max_tool_calls=3).run_sync("go"))
     assert codes(run) == ["tool_error"] and MAX_TOOL_CALLS in results(run)[0].text
-    assert [one.success for one in inner(run)] == [True, True, False]
+    assert [record.success for record in inner(run)] == [True, True, False]
 
     def no_threes(asked: ToolCall, run: Run) -> Verdict:
         return Deny("No threes.", "odd") if asked.name == "add" and asked.arguments["b"] == 3 else None
@@ -133,7 +133,7 @@ def test_gates_and_limits_hold_for_it() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_a_gate_may_ask_about_it_and_the_arguments_may_be_changed() -> None:
+def test_gate_may_ask_about_inner_calls_and_arguments_may_change() -> None:
     def careful(asked: ToolCall, run: Run) -> Verdict:
         return Ask("May I add?") if asked.name == "add" else None
 
@@ -146,7 +146,7 @@ def test_a_gate_may_ask_about_it_and_the_arguments_may_be_changed() -> None:
 
 
 @pytest.mark.req("KX.5", "R0.72")
-def test_while_it_asks_the_time_of_the_call_that_made_it_stands_still(skipped: SkippedClock) -> None:
+def test_outer_call_clock_pauses_while_an_inner_call_asks(skipped: SkippedClock) -> None:
     async def sure(context: ToolContext) -> str:
         return str(await context.ask("Sure?"))
 
@@ -162,7 +162,7 @@ def test_while_it_asks_the_time_of_the_call_that_made_it_stands_still(skipped: S
     assert results(run)[0].text == "yes"
 
 
-def test_tools_that_are_not_parallel_safe_run_one_by_one_and_others_side_by_side() -> None:
+def test_unsafe_inner_calls_run_sequentially_and_safe_ones_in_parallel() -> None:
     running: list[int] = []
     most: list[int] = []
     both = threading.Barrier(2)
@@ -185,7 +185,7 @@ def test_tools_that_are_not_parallel_safe_run_one_by_one_and_others_side_by_side
     assert most == [1] * 4 and codes(run) == [None] and len(inner(run)) == 6
 
 
-def test_calls_may_be_made_by_tools_that_were_called_themselves() -> None:
+def test_inner_calls_may_make_inner_calls() -> None:
     async def twice(context: ToolContext) -> str:
         return (await context.call("total", {"numbers": [1, 2]})).text
 
@@ -195,7 +195,7 @@ def test_calls_may_be_made_by_tools_that_were_called_themselves() -> None:
     assert found == [("", first), (first, f"{first}.1"), (f"{first}.1", f"{first}.1.1"), (f"{first}.1", f"{first}.1.2")]
 
 
-def test_arguments_that_json_cannot_hold_are_refused() -> None:
+def test_arguments_not_serializable_as_json_are_refused() -> None:
     async def wrong(context: ToolContext) -> None:
         await context.call("add", {"a": object()})
 
@@ -203,7 +203,7 @@ def test_arguments_that_json_cannot_hold_are_refused() -> None:
     assert codes(run) == ["tool_error"] and "cannot be written as JSON" in results(run)[0].text and inner(run) == ()
 
 
-def test_a_call_that_its_tool_did_not_wait_for_is_cancelled_with_it() -> None:
+def test_unawaited_inner_call_is_cancelled_with_its_tool() -> None:
     kept: list[Any] = []
     begun = threading.Event()
 
@@ -226,7 +226,7 @@ def test_a_call_that_its_tool_did_not_wait_for_is_cancelled_with_it() -> None:
 
 
 def left_calls(count: int, *, parallel_safe: bool) -> tuple[Run, list[asyncio.Future[Any]]]:
-    """Return a run in which a tool ends before so many calls of ``slow`` that it makes, and these calls."""
+    """Return a run whose tool ends before its calls of ``slow``, and these calls."""
     kept: list[asyncio.Future[Any]] = []
     begun, released = asyncio.Event(), asyncio.Event()
 
@@ -247,33 +247,33 @@ def left_calls(count: int, *, parallel_safe: bool) -> tuple[Run, list[asyncio.Fu
     return checked(Agent(script, tools=[slow, leaves, releases], todos=False).run_sync("go")), kept
 
 
-def test_a_call_that_ends_after_its_tool_keeps_its_one_result() -> None:
+def test_call_ending_after_its_tool_keeps_one_result() -> None:
     run, kept = left_calls(1, parallel_safe=True)
-    assert [one.result.error_code for one in inner(run) if one.result is not None] == ["cancelled"]
+    assert [record.result.error_code for record in inner(run) if record.result is not None] == ["cancelled"]
     assert isinstance(kept[0].exception(), ToolFailed)
 
 
-def test_a_call_that_waits_for_its_turn_does_not_begin_after_its_tool_has_ended() -> None:
+def test_queued_call_does_not_start_after_its_tool_ends() -> None:
     run, kept = left_calls(2, parallel_safe=False)
     assert [event.call.name for event in run.events if isinstance(event, e.ToolStarted)] == ["leaves", "slow", "releases"]
     assert kept[1].cancelled()
 
 
-def test_an_id_of_the_model_is_not_that_of_an_inner_call() -> None:
+def test_model_call_id_never_equals_an_inner_call_id() -> None:
     calls = [ToolCall("total", {"numbers": [1]}, "a"), ToolCall("add", {"a": 2, "b": 2}, "a.1")]
     run = checked(agent(*calls).run_sync("go"))
-    assert [one.text for one in results(run)] == ["1", "4"]
+    assert [result.text for result in results(run)] == ["1", "4"]
     assert run.rounds[0].calls[0].id == "a" and inner(run)[0].call.id == "a.1" != run.rounds[0].calls[1].id
 
 
 @pytest.mark.req("KX.11")
-def test_after_a_death_its_open_calls_are_answered_and_ids_go_on() -> None:
+def test_open_inner_calls_are_answered_after_death_and_ids_continue() -> None:
     whole = agent(call(1, 2)).run_sync("go")
     second = [event for event in whole.events if isinstance(event, e.ToolStarted)][2]
     died = own_run(whole.events[: second.seq + 1])
     again = Agent(ScriptedModel(["Done."]), tools=[add, tool(repeatable=True)(total)], todos=False)
     run = checked(again.resume(died, options=RunOptions(can_ask=False)).result(PATIENCE))
-    found = [(one.call.id.rpartition(".")[2], one.result and one.result.error_code) for one in inner(run)]
+    found = [(record.call.id.rpartition(".")[2], record.result and record.result.error_code) for record in inner(run)]
     assert found == [("1", None), ("2", INTERRUPTED), ("3", None), ("4", None)]
     assert results(run)[0].text == "3"
 
@@ -282,7 +282,7 @@ def test_after_a_death_its_open_calls_are_answered_and_ids_go_on() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_a_tool_begins_a_nested_run_which_is_kept_and_paid_with_its_own(tmp_path: Path) -> None:
+def test_tool_starts_nested_run_stored_and_paid_with_its_own(tmp_path: Path) -> None:
     found: list[Run] = []
 
     async def delegate(context: ToolContext) -> str:
@@ -296,7 +296,7 @@ def test_a_tool_begins_a_nested_run_which_is_kept_and_paid_with_its_own(tmp_path
     assert_every_call_has_one_result(run)
 
 
-def test_what_is_no_agent_begins_no_run() -> None:
+def test_invalid_agent_starts_no_run() -> None:
     async def delegate(context: ToolContext) -> None:
         await context.start_run("helper", "inner")
 
@@ -313,7 +313,7 @@ def test_a_context_without_a_run_says_so() -> None:
 
 
 @pytest.mark.parametrize("safe", [True, False])
-def test_a_tool_that_calls_itself_without_end_is_answered_and_the_run_goes_on(safe: bool) -> None:
+def test_endlessly_recursive_tool_gets_an_error_and_the_run_continues(safe: bool) -> None:
     @tool(parallel_safe=safe)
     async def again(context: ToolContext, n: int = 0) -> str:
         try:
@@ -325,7 +325,7 @@ def test_a_tool_that_calls_itself_without_end_is_answered_and_the_run_goes_on(sa
     assert run.status == "completed" and results(run)[0].text == "10: too_many_levels"
 
 
-def test_runs_that_begin_each_other_without_end_are_answered(tmp_path: Path) -> None:
+def test_endlessly_nested_runs_end_with_an_error(tmp_path: Path) -> None:
     async def delegate(context: ToolContext) -> str:
         inner = await context.start_run(
             Agent(ScriptedModel([ToolCall("delegate"), "Done."]), tools=[delegate], todos=False), "go"

@@ -1,4 +1,4 @@
-"""Interludes: the work of extensions between two rounds, with questions to the person."""
+"""Interludes: extensions working between two rounds, with questions to the person."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def question() -> Any:
 
 
 def agent(ending: Callable[[Any], Any], *replies: Any, **settings: Any) -> Agent:
-    """An agent whose runs have this ending."""
+    """Return an agent whose runs have this ending."""
     made = Extension(name="asks", endings=(ending,), **settings)
     return Agent(ScriptedModel([*replies]), extensions=[made], todos=False, instructions=False)
 
 
 def asking(answers: list[Any]) -> Callable[[Any], Any]:
-    """An ending that asks until it has an answer, and keeps what it gets."""
+    """Return an ending that asks until answered, and keeps the answers."""
 
     async def work(inside: Any, ask: Any) -> None:
         answers.append(await ask(question()))
@@ -38,7 +38,7 @@ def asking(answers: list[Any]) -> Callable[[Any], Any]:
     return lambda run: None if answers and answers[-1] is not None else Interlude("step-1", work)
 
 
-def test_words_that_come_just_before_a_question_are_read_first() -> None:
+def test_message_arriving_before_a_question_is_read_first() -> None:
     answers: list[Any] = []
     lives: list[LiveRun] = []
     asks = asking(answers)
@@ -57,7 +57,7 @@ def test_words_that_come_just_before_a_question_are_read_first() -> None:
     assert live.result(PATIENCE).text == "Looked." and len(answers) == 1
 
 
-def test_a_stop_ends_the_run_also_where_the_work_goes_on_all_the_same() -> None:
+def test_stop_ends_the_run_while_its_work_continues() -> None:
     async def work(inside: Any, ask: Any) -> None:
         lives[0].stop()
         try:
@@ -77,7 +77,7 @@ def test_a_stop_ends_the_run_also_where_the_work_goes_on_all_the_same() -> None:
     assert worked and run.status == "cancelled"
 
 
-def test_a_run_that_ends_otherwise_withdraws_the_question_that_it_left_open(tmp_path: Path) -> None:
+def test_run_end_withdraws_its_open_question(tmp_path: Path) -> None:
     store = Store(tmp_path)
     left = asyncio.run(agent(asking([]), "Done.").run("Look", RunOptions(store=store)))
     assert left.is_suspended and len(left.waiting) == 1
@@ -87,9 +87,7 @@ def test_a_run_that_ends_otherwise_withdraws_the_question_that_it_left_open(tmp_
     assert (done.status, closed, [one.outcome for one in done.questions]) == ("limited", [True], ["withdrawn"])
 
 
-def test_a_question_that_is_put_off_says_so_and_one_without_an_answer_that_nobody_was_there(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_deferred_and_unanswered_questions_suspend_with_different_reasons(tmp_path: Path, subtests: pytest.Subtests) -> None:
     def failing(question: Any) -> Any:
         raise OSError("the form is down")
 
@@ -103,7 +101,7 @@ def test_a_question_that_is_put_off_says_so_and_one_without_an_answer_that_nobod
             assert [event.why for event in run.events if type(event).__name__ == "RunSuspended"] == [why]
 
 
-def test_a_question_stays_the_same_while_the_run_is_paused_and_goes_on_after_the_answer() -> None:
+def test_question_survives_a_pause_and_its_answer_resumes_the_run() -> None:
     answers: list[Any] = []
     live = agent(asking(answers), "Done.").start("Look")
     wait_until(lambda: live.run.waiting)

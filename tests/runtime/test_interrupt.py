@@ -1,4 +1,4 @@
-"""The person's interrupt while they wait for a run: it ends cleanly, and the next one is fine."""
+"""Interrupts while waiting for a run: it ends cleanly, and the next run works."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = [
 
 @contextmanager
 def interrupt_once(begun: threading.Event) -> Iterator[threading.Event]:
-    """Interrupt the main thread when this has begun, as Ctrl-C does. Yields the event that it has been interrupted."""
+    """Interrupt the main thread like Ctrl-C once this has begun. Yields the event of the interrupt."""
     given_up, sent = threading.Event(), threading.Event()
     main = threading.main_thread().ident
     assert main is not None
@@ -68,7 +68,7 @@ def test_an_interrupt_of_an_awaited_run_closes_its_log(tmp_path: Path) -> None:
         begun.set()
         await asyncio.Event().wait()
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # asyncio takes no interrupt from another handler
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # asyncio handles no interrupt of another handler
     with interrupt_once(begun), pytest.raises(KeyboardInterrupt):
         asyncio.run(Agent(ScriptedModel([ToolCall("waits")]), tools=[waits]).run("go", store=store))
     run = store.load(store.ids()[0])
@@ -82,7 +82,7 @@ def test_an_interrupt_between_start_and_wait_is_not_lost() -> None:
 
     def start() -> LiveRun:
         begun.set()
-        assert sent.wait(LONG)  # before anybody waits for the run
+        assert sent.wait(LONG)  # before the run is awaited
         agent = Agent(ScriptedModel([ToolCall("look"), "Done."]), tools=[look])
         live = agent.start("go", RunOptions(foreground=foreground, can_ask=True))
         lives.append(live)
@@ -128,7 +128,7 @@ def test_a_second_interrupt_does_not_cut_off_the_closing(monkeypatch: pytest.Mon
     assert caught.value.closed
 
 
-def test_who_interrupts_gets_the_cell_back_and_the_truth_when_a_tool_holds_the_event_loop(
+def test_interrupt_returns_the_cell_while_a_tool_blocks_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(foreground_module, "GRACE", 0.05)
@@ -156,12 +156,12 @@ def test_a_run_inside_a_plain_tool_works() -> None:
     assert (run.status, run.rounds[0].results[0].text) == ("completed", "inner done")
 
 
-def test_an_interrupt_that_python_would_throw_away_while_a_run_is_prepared_ends_it() -> None:
+def test_interrupt_lost_by_python_during_run_preparation_ends_the_run() -> None:
     class Old:
         pass
 
     def tidied_up(_: object) -> None:
-        signal.raise_signal(signal.SIGINT)  # what is raised in a weak reference's callback is only printed
+        signal.raise_signal(signal.SIGINT)  # exceptions in a weak reference's callback are only printed
 
     foreground, old = Foreground(), Old()
     kept = weakref.ref(old, tidied_up)
@@ -170,12 +170,12 @@ def test_an_interrupt_that_python_would_throw_away_while_a_run_is_prepared_ends_
     assert kept() is None
 
 
-def test_an_interrupt_just_before_a_tool_begins_keeps_it_from_running(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_just_before_a_tool_prevents_it(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
     attempt = foreground_module.attempt
 
     def interrupted_first(function: Callable[[], Any]) -> Any:
-        signal.raise_signal(signal.SIGINT)  # the tool may begin, and has not
+        signal.raise_signal(signal.SIGINT)  # the tool may start, and has not
         return attempt(function)
 
     def work() -> str:

@@ -1,4 +1,4 @@
-"""Two hosts in one process, each with limits of its own for the calls of models."""
+"""Two hosts in one process, each with its own limits for model calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CALLS = 3
 
 
 class AtOnce:
-    """A limiter that lets so many calls in at once; with `CALLS`, each waits until all of them are in."""
+    """A limiter for so many parallel calls; with `CALLS`, each waits until all are admitted."""
 
     def __init__(self, most: int) -> None:
         self.name = f"{most} at once"

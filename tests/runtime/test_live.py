@@ -23,7 +23,7 @@ LONG = 30
 
 
 class Gate:
-    """A tool that tells when it was entered and waits until it is let go."""
+    """A tool that signals its start and waits for its release."""
 
     def __init__(self) -> None:
         self.entered, self.release = threading.Event(), threading.Event()
@@ -53,7 +53,7 @@ def commands(run: Run) -> list[str]:
     return [event.command for event in run.events if isinstance(event, CommandReceived)]
 
 
-def test_a_run_in_the_background_can_be_looked_at_while_it_grows(gate: Gate) -> None:
+def test_background_run_can_be_inspected_while_it_grows(gate: Gate) -> None:
     live = begin(gate, "Done.")
     assert not live.done
     assert (live.run.status, live.run.id, len(live.run.rounds)) == ("running", live.run_id, 1)
@@ -62,7 +62,7 @@ def test_a_run_in_the_background_can_be_looked_at_while_it_grows(gate: Gate) -> 
     assert (live.done, live.run.text) == (True, "Done.")
 
 
-def test_a_result_that_does_not_come_in_time_is_a_timeout_and_the_run_goes_on(gate: Gate) -> None:
+def test_late_result_is_a_timeout_and_the_run_continues(gate: Gate) -> None:
     live = begin(gate, "Done.")
     with pytest.raises(TimeoutError):
         live.result(0.01)
@@ -77,13 +77,13 @@ def test_stop_twice_is_as_good_as_once(gate: Gate) -> None:
     try:
         live.stop()
     except SettingsError:
-        assert live.done  # the first was that quick
+        assert live.done  # the first may have been that quick
     run = live.result(LONG)
     assert run.status == "cancelled"
     assert_closed(run)
 
 
-def test_pause_holds_the_run_before_its_next_round_and_resume_lets_it_go(gate: Gate) -> None:
+def test_pause_holds_the_run_before_its_next_round_until_resume(gate: Gate) -> None:
     model = ScriptedModel([ToolCall("gate"), "Done."])
     live = Agent(model, tools=[gate]).start("go")
     assert gate.entered.wait(LONG)
@@ -99,7 +99,7 @@ def test_pause_holds_the_run_before_its_next_round_and_resume_lets_it_go(gate: G
     assert (run.status, run.text, commands(run)) == ("completed", "Done.", ["pause", "resume"])
 
 
-def test_what_is_said_during_a_pause_is_read_after_it(gate: Gate) -> None:
+def test_message_during_a_pause_is_read_afterwards(gate: Gate) -> None:
     model = ScriptedModel([ToolCall("gate"), "Done."])
     live = bare(model, [gate]).start("go")
     assert gate.entered.wait(LONG)
@@ -114,7 +114,7 @@ def test_what_is_said_during_a_pause_is_read_after_it(gate: Gate) -> None:
     assert model.requests[1].messages[-1].text == "Look at the second column."
 
 
-def test_a_pause_and_a_resume_that_come_together_hold_nothing(gate: Gate) -> None:
+def test_simultaneous_pause_and_resume_cancel_out(gate: Gate) -> None:
     live = begin(gate, "Done.")
     live.pause()
     live.resume()
@@ -123,7 +123,7 @@ def test_a_pause_and_a_resume_that_come_together_hold_nothing(gate: Gate) -> Non
 
 
 @pytest.mark.parametrize("command", ["pause", "resume", "say"])
-def test_a_command_to_a_run_that_has_ended_is_refused_clearly(command: str) -> None:
+def test_command_to_an_ended_run_is_refused_clearly(command: str) -> None:
     live = Agent(ScriptedModel(["Done."])).start("go")
     live.result(LONG)
     with pytest.raises(SettingsError, match=f"{live.run_id} has ended .natural.*continue_from=run"):
@@ -131,7 +131,7 @@ def test_a_command_to_a_run_that_has_ended_is_refused_clearly(command: str) -> N
 
 
 @pytest.mark.parametrize("words", ["", " \n"])
-def test_saying_nothing_is_refused(gate: Gate, words: str) -> None:
+def test_empty_message_is_refused(gate: Gate, words: str) -> None:
     live = begin(gate, "Done.")
     with pytest.raises(SettingsError, match="nothing to say"):
         live.say(words)
@@ -159,13 +159,13 @@ def test_giving_up_waiting_does_not_end_the_run(gate: Gate) -> None:
     assert asyncio.run(main()).text == "Done."
 
 
-def test_a_failure_of_the_first_round_is_raised_where_the_result_is_asked_for() -> None:
+def test_first_round_failure_is_raised_where_the_result_is_requested() -> None:
     live = Agent(ScriptedModel([RuntimeError("boom")])).start("go")
     with pytest.raises(ModelError, match="boom"):
         live.result(LONG)
     assert (live.done, live.run.status) == (True, "failed")
 
 
-def test_a_live_run_shows_itself_in_one_line(gate: Gate) -> None:
+def test_live_run_repr_is_one_line(gate: Gate) -> None:
     live = begin(gate, "Done.")
     assert repr(live) == f"<LiveRun {live.run_id} running>"

@@ -1,4 +1,4 @@
-"""Connections to MCP servers: when they begin and end, what a dead server means, what a stop reaches."""
+"""Connections to MCP servers: lifetime, dead servers and stops."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def address() -> Iterator[str]:
         yield found
 
 
-def test_warm_server_is_one_process_and_runs_at_once_share_it(servers: Servers) -> None:
+def test_warm_server_is_one_process_shared_by_parallel_runs(servers: Servers) -> None:
     with ThreadPoolExecutor() as pool:
         runs = list(pool.map(lambda _: played(WHERE, [bench()], servers), range(4)))
     runs.append(played(WHERE, [bench()], servers))
@@ -47,7 +47,7 @@ def test_warm_server_is_one_process_and_runs_at_once_share_it(servers: Servers) 
 
 
 @pytest.mark.req("R2.24", "R2.25")
-def test_connection_ends_with_the_run_in_code_and_when_it_is_stopped() -> None:
+def test_connection_ends_with_its_run_or_a_stop() -> None:
     run = played(WHERE, [bench()])
     started = [event for event in run.events if isinstance(event, ServerStarted)]
     assert [(event.server, event.target) for event in started] == [("bench", bench().target)]
@@ -63,11 +63,11 @@ def test_connection_ends_with_the_run_in_code_and_when_it_is_stopped() -> None:
     (live,) = held.used
     held.close()
     assert not is_alive(second)
-    with pytest.raises(ServerFailed):  # a call that was left behind starts nothing that nobody would end
+    with pytest.raises(ServerFailed):  # an abandoned call starts no server that would outlive it
         asyncio.run(live.start())
 
 
-def test_no_server_outlives_its_process_however_that_ends() -> None:
+def test_no_server_outlives_its_process() -> None:
     program = textwrap.dedent(
         """
         import os, signal, sys
@@ -95,12 +95,12 @@ def test_no_server_outlives_its_process_however_that_ends() -> None:
         printed, errors = process.communicate()
         assert printed, errors
         server = process_of(printed.strip())
-        if way == "killed":  # then the server reads the end of its input
+        if way == "killed":  # then the server reads EOF
             wait_until_ended(server)
         assert not is_alive(server), (way, errors)
 
 
-def test_server_found_dead_is_started_again_once_and_the_call_succeeds(servers: Servers) -> None:
+def test_dead_server_is_restarted_once_and_the_call_succeeds(servers: Servers) -> None:
     first = process_of(texts(played(WHERE, [bench()], servers))[0])
     os.kill(first, signal.SIGKILL)
     wait_until_ended(first)
@@ -110,7 +110,7 @@ def test_server_found_dead_is_started_again_once_and_the_call_succeeds(servers: 
 
 
 @pytest.mark.req("R2.26")
-def test_server_that_dies_in_a_call_is_an_error_result_and_the_call_is_not_repeated(servers: Servers, tmp_path: Path) -> None:
+def test_server_dying_during_a_call_is_an_error_without_repetition(servers: Servers, tmp_path: Path) -> None:
     trace = tmp_path / "died"
     run = played([calls(("die", {"path": str(trace)}), ("add", {"a": 1, "b": 2}))], [bench()], servers)
     assert [(result.is_error, result.error_code) for result in results(run)] == [(True, "server_ended"), (False, None)]
@@ -118,7 +118,7 @@ def test_server_that_dies_in_a_call_is_an_error_result_and_the_call_is_not_repea
     assert run.status == "completed"
 
 
-def test_call_that_may_be_repeated_is_not_after_the_server_died_in_it(servers: Servers, tmp_path: Path) -> None:
+def test_repeatable_call_is_not_repeated_after_its_server_died(servers: Servers, tmp_path: Path) -> None:
     process = process_of(texts(played(WHERE, [bench(timeout=20)], servers))[0])
     agent = Agent(ScriptedModel([calls(("wait", {"path": str(tmp_path / "waits")})), "Done."]), tools=[bench(timeout=20)])
 
@@ -155,7 +155,7 @@ def test_time_limit_and_stop_cancel_the_call_at_the_server(servers: Servers, add
     assert trace.read_text() == "cancelled"
 
 
-def test_stop_while_a_server_starts_ends_the_run_and_the_program(tmp_path: Path) -> None:
+def test_stop_during_server_start_ends_the_run_and_the_program(tmp_path: Path) -> None:
     note = tmp_path / "process"
     silent = f"import os, pathlib, sys; pathlib.Path({str(note)!r}).write_text(str(os.getpid())); sys.stdin.read()"
     held = Servers()
@@ -170,14 +170,14 @@ def test_stop_while_a_server_starts_ends_the_run_and_the_program(tmp_path: Path)
     assert not is_alive(int(note.read_text()))
 
 
-def test_silent_server_is_given_up(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_server_is_abandoned(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_server, "START_SECONDS", 0.1)
     silent = MCPServer("silent", sys.executable, args=["-c", "import sys; sys.stdin.read()"], timeout=0.1)
     with pytest.raises(ServerFailed, match="did not answer in time"):
         played([], [silent], servers)
 
 
-def test_server_starts_in_its_own_folder_or_that_of_the_run(servers: Servers, tmp_path: Path) -> None:
+def test_server_starts_in_its_own_folder_or_the_run_folder(servers: Servers, tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     for server, folder in ((bench(), tmp_path), (bench(cwd=own), own)):
@@ -185,13 +185,13 @@ def test_server_starts_in_its_own_folder_or_that_of_the_run(servers: Servers, tm
         assert told.rpartition(" ")[0] == str(folder)
 
 
-def test_server_is_told_the_roots_that_a_person_gave_and_no_other_folder(servers: Servers, tmp_path: Path) -> None:
+def test_server_receives_only_the_roots_given_by_the_person(servers: Servers, tmp_path: Path) -> None:
     (tmp_path / "given").mkdir()
     run = played([calls(("roots", {}))], [bench(roots=[tmp_path / "given"])], servers, work_dir=tmp_path)
     assert texts(run) == [(tmp_path / "given").as_uri()]
 
 
-def test_value_of_a_variable_in_the_arguments_is_in_no_log(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_value_in_server_arguments_is_in_no_log(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_TOKEN", "tide-9c41d7e2b5")
     run = played([calls(("fail", {"why": "wrong: tide-9c41d7e2b5"}))], [bench("${BENCH_TOKEN}")], servers)
     assert "wrong: [key]" in texts(run)[0]
@@ -212,7 +212,7 @@ def test_change_of_the_tools_is_heard_in_both_protocols(tmp_path: Path, monkeypa
         monkeypatch.undo()
 
 
-def test_server_at_an_address_that_was_started_anew_is_connected_to_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restarted_http_server_is_reconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     import mcp
 
     for mode in ("auto", "legacy"):
@@ -228,11 +228,11 @@ def test_server_at_an_address_that_was_started_anew_is_connected_to_again(monkey
 
 
 def of_mode(make: Any, mode: str) -> Any:
-    """Return what makes a client that speaks the newest protocol, or the older one."""
+    """Return a client factory for the newest or the older protocol."""
     return lambda *given, **options: make(*given, **{**options, "mode": mode})
 
 
-def test_server_sees_its_own_variables_and_the_folder_but_no_key_and_no_model(
+def test_server_sees_own_variables_and_folder_without_key_or_model(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
@@ -256,11 +256,11 @@ def test_server_sees_its_own_variables_and_the_folder_but_no_key_and_no_model(
     assert capfd.readouterr() == ("", ""), "neither junk on its output nor its standard error lands in the cell"
 
 
-def test_program_not_found_is_told_from_one_that_may_not_run(tmp_path: Path) -> None:
+def test_missing_program_is_distinguished_from_a_forbidden_one(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
     for error, is_missing in (
         (FileNotFoundError(2, "", "gone"), True),
-        (PermissionError(13, "", "no-such-program"), True),  # a folder of PATH may not be searched
+        (PermissionError(13, "", "no-such-program"), True),  # a folder of PATH may be unreadable
         (PermissionError(13, "", str(tmp_path / "mine")), False),
         (PermissionError(13, ""), False),
         (ValueError("gone"), False),
@@ -268,7 +268,7 @@ def test_program_not_found_is_told_from_one_that_may_not_run(tmp_path: Path) -> 
         assert live_server.is_no_program(error) is is_missing, error
 
 
-def test_server_that_cannot_start_is_an_error_that_says_why_before_any_round(servers: Servers, snapshot: Any) -> None:
+def test_server_start_failure_is_an_error_before_any_round(servers: Servers, snapshot: Any) -> None:
     quits = "import sys; print('no licence found', file=sys.stderr); sys.exit(4)"
     cases = {
         "no such program": MCPServer("bench", "no-such-program-here"),

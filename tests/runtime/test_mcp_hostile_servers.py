@@ -1,4 +1,4 @@
-"""MCP servers that break the protocol: they end no run, hang none, and are usable again afterwards."""
+"""MCP servers that break the protocol: runs neither end nor hang, and the servers stay usable."""
 
 from __future__ import annotations
 
@@ -46,15 +46,13 @@ def hostile(listed: str = LISTED, called: str = "pass") -> MCPServer:
     return MCPServer("bench", sys.executable, args=["-c", program], timeout=20)
 
 
-def test_bytes_that_are_no_text_do_not_end_the_reading_of_messages(servers: Servers) -> None:
+def test_invalid_bytes_do_not_end_the_message_stream(servers: Servers) -> None:
     server = hostile(called=r'sys.stdout.buffer.write(b"\xff\xfe loading\n"); sys.stdout.flush()')
     run = played([calls(("go", {})), calls(("go", {}))], [server], servers)
     assert texts(run) == ["went", "went"]
 
 
-def test_server_that_changes_its_tools_and_lists_none_does_not_hang_the_run(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_changing_tools_and_listing_none_does_not_hang(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_server, "START_SECONDS", 1.0)
     changed = 'send(method="notifications/tools/list_changed")'
     server = hostile(listed=f"if lists == 1: {LISTED}", called=changed)
@@ -89,12 +87,12 @@ tools += [{"name": "deep", "inputSchema": deep}, {"name": "odd", "inputSchema": 
 
 
 class Forgetful(LoopbackThread):
-    """An MCP server over HTTP that can forget its sessions, and that may never answer a farewell."""
+    """An MCP server over HTTP that can forget its sessions, and may not answer their end."""
 
     def __init__(self) -> None:
         self.sessions, self.called = 0, 0
         self.forgotten: tuple[int, Any] = 404, None
-        """The status and body for a session that it does not know."""
+        """The status and body for an unknown session."""
         self.answers_farewell = threading.Event()
         outer = self
 
@@ -135,9 +133,7 @@ class Forgetful(LoopbackThread):
         handler.reply(status, data, Content_Type="application/json", Mcp_Session_Id=str(self.sessions))
 
 
-def test_server_at_an_address_that_was_started_anew_is_reached_again_and_called_once(
-    servers: Servers, subtests: pytest.Subtests
-) -> None:
+def test_restarted_http_server_is_reconnected_and_called_once(servers: Servers, subtests: pytest.Subtests) -> None:
     def refused(words: str, code: int = -32000) -> dict[str, Any]:
         return {"jsonrpc": "2.0", "error": {"code": code, "message": words}, "id": None}
 
@@ -159,7 +155,7 @@ def test_server_at_an_address_that_was_started_anew_is_reached_again_and_called_
         ):
             with subtests.test(str(forgotten)):
                 there.forgotten = forgotten
-                there.sessions += 1  # it has forgotten the one before
+                there.sessions += 1  # the server has forgotten the previous session
                 new, before = f"session {there.sessions + 1}", there.called
                 run = played([calls(("go", {})), calls(("go", {}))], [server], servers)
                 assert texts(run) == [new, new] and not any(result.is_error for result in results(run))
@@ -173,7 +169,7 @@ def test_server_at_an_address_that_was_started_anew_is_reached_again_and_called_
                 there.sessions -= 1
 
 
-def test_server_at_an_address_that_answers_no_farewell_is_left(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_server_ignoring_the_session_end_is_abandoned(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_connection, "CLOSE_SECONDS", 0.2)
     with Forgetful() as there:
         server = MCPServer("bench", f"http://127.0.0.1:{there.port}/mcp", timeout=20)
@@ -185,7 +181,7 @@ def test_server_at_an_address_that_answers_no_farewell_is_left(servers: Servers,
             there.answers_farewell.set()
 
 
-def test_key_of_letters_in_a_header_is_kept_secret_without_its_scheme() -> None:
+def test_alphabetic_key_in_a_header_is_redacted_without_its_scheme() -> None:
     keep_secret(MCPServer("a", "http://localhost/mcp", headers={"Authorization": "Bearer lowtideharbourlight"}))
     assert "lowtideharbour" not in redact("You sent lowtideharbourlight, which is wrong")
 
@@ -201,7 +197,7 @@ def test_error_of_a_server_is_bounded_and_controls_no_terminal(servers: Servers)
         assert "\x1b" not in told
 
 
-def test_error_with_the_code_of_a_closed_connection_is_no_end(servers: Servers) -> None:
+def test_error_with_closed_connection_code_does_not_close_it(servers: Servers) -> None:
     server = hostile(called='send(id=number, error={"code": -32000, "message": "no such tide"}); continue')
     run = played([calls(("go", {}))], [server], servers)
     assert [result.error_code for result in results(run)] == ["tool_error"]

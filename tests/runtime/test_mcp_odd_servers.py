@@ -1,4 +1,4 @@
-"""Servers that are not quite right cost what is wrong with them, and no run."""
+"""MCP servers with defects: only the defective parts are lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SPOKEN = {"capabilities": {"tools": {}}, "serverInfo": {"name": "o", "version": 
 GET = {"name": "get", "inputSchema": {"type": "object"}}
 
 
-def test_bad_tools_are_left_out_with_a_warning_and_the_others_work() -> None:
+def test_invalid_tools_are_left_out_with_a_warning() -> None:
     run = played([ToolCall("mcp_odd_untyped", {"a": 1})], [odd({"result": {"tools": TOOLS}}, {"content": "three"})])
     names = [tool.name for tool in run.tools]
     assert names[0] == "mcp_odd_untyped" and len(names) == 3
@@ -50,7 +50,7 @@ def test_bad_tools_are_left_out_with_a_warning_and_the_others_work() -> None:
     assert "'get_it' of the MCP server odd is called mcp_odd_get_it_" in warned
 
 
-def test_check_that_is_left_to_the_server_is_a_warning(servers: Servers, snapshot: Snapshot) -> None:
+def test_unsupported_schema_check_is_a_warning(servers: Servers, snapshot: Snapshot) -> None:
     properties = {"a": {"pattern": "["}, "b": {"$ref": "#/$defs/b"}, "c": {"pattern": "^[\\w-.]+$"}}
     schema = {"type": "object", "properties": properties, "required": ["c"]}
     tools = odd({"result": {"tools": [{"name": "look", "inputSchema": schema}, GET]}}, {"content": "three"})
@@ -60,15 +60,15 @@ def test_check_that_is_left_to_the_server_is_a_warning(servers: Servers, snapsho
         assert [warning.message for warning in run.warned] == [snapshot]
 
 
-def test_tool_that_was_named_alone_and_cannot_be_used_ends_no_run(snapshot: Snapshot) -> None:
+def test_unusable_tool_named_alone_does_not_end_the_run(snapshot: Snapshot) -> None:
     run = played([], [ServerTools("odd", "list", odd({"result": {"tools": TOOLS}}))])
     assert run.status == "completed" and [warning.message for warning in run.warned] == [snapshot]
 
 
-def test_denial_reaches_a_tool_in_every_spelling_and_an_allowance_one_tool(
+def test_denial_covers_all_spellings_and_allowance_one_tool(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    use_own_folder(monkeypatch, tmp_path)  # another server of this name was seen before: allowances would ask
+    use_own_folder(monkeypatch, tmp_path)  # another server of this name was seen before, so permissions would ask
     dotted, plain = wire_names([("odd", "get.it"), ("odd", "get_it")]).values()
     every = ("mcp_odd_get_it", "mcp__odd__get_it", "mcp:odd/get_it", "odd/get_it", "mcp__odd__*", "mcp__odd", "mcp:odd")
     ran: dict[str, list[tuple[str, list[str]]]] = {
@@ -96,7 +96,7 @@ def test_form_of_another_program_allows_nothing(snapshot: Snapshot) -> None:
     assert str(raised.value) == snapshot
 
 
-def test_tools_of_two_servers_whose_names_become_one_have_both(servers: Servers) -> None:
+def test_clashing_tools_of_two_servers_are_both_offered(servers: Servers) -> None:
     named = wire_names([("odd", "a_b"), ("odd_a", "b")])
     listed = [{"result": {"tools": [{"name": tool, "inputSchema": {"type": "object"}}]}} for tool in ("a_b", "b")]
     tools = [odd(each, {"content": tool}, name) for each, (name, tool) in zip(listed, named, strict=True)]
@@ -104,7 +104,7 @@ def test_tools_of_two_servers_whose_names_become_one_have_both(servers: Servers)
     assert texts(run) == ["a_b", "b"]
 
 
-def test_answers_that_the_client_refuses_are_read(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_answers_rejected_by_the_client_library_are_read(servers: Servers, subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, str, bool]] = {
         "a text": ("three", "three", True),
         "a list": ([{"type": "text", "text": "three"}], "three", True),
@@ -143,13 +143,13 @@ def test_server_without_a_list_of_tools_is_a_warning() -> None:
 
 
 def answer_to(asked: dict[str, Any], results: dict[str, Any]) -> str:
-    """Return the answer of a server that knows these methods to a message."""
+    """Return the answer to a message by a server with these methods."""
     known = asked["method"] in results
     answer = {"result": results[asked["method"]]} if known else {"error": {"code": -32601, "message": "no"}}
     return json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), **answer})
 
 
-def test_refused_request_names_the_login_that_the_server_wants(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_refused_request_names_the_required_login(servers: Servers, subtests: pytest.Subtests) -> None:
     wanted = 'Bearer resource_metadata="https://example.org/x"'
     status, refused = 401, ["initialize", "server/discover", "tools/call"]
     results = {"initialize": {**SPOKEN, "protocolVersion": "2025-06-18"}, "tools/list": {"tools": [GET]}, "tools/call": {}}

@@ -1,4 +1,4 @@
-"""Permissions for tools of MCP servers: asked by default, and given to the server as configured and the tool as first seen."""
+"""Permissions for MCP tools: asked by default, and granted to the configured server and the tool as first seen."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ OTHER = bench("--other")
 
 @pytest.fixture(autouse=True)
 def first_sight(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of the person that has seen no server yet."""
+    """A user folder without known servers."""
     return use_own_folder(monkeypatch, tmp_path_factory.mktemp("person") / "agentnb")
 
 
 class Answers:
-    """Answers the questions of a run in their order, and keeps them."""
+    """Answers the questions of a run in order, and records them."""
 
     def __init__(self, *answers: Any) -> None:
         self.questions: list[WaitingOnUser] = []
@@ -62,7 +62,7 @@ class Answers:
 def play(
     replies: list[Any], servers: Servers, *answers: Any, grants: SessionGrants | None = None, tools: Any = None, **options: Any
 ) -> tuple[Run, list[str]]:
-    """Return a run in which a person answers, and the tools that they were asked about."""
+    """Return a run with a person who answers, and the tools in their questions."""
     asked = Answers(*answers)
     given = {name: options.pop(name) for name in ("permissions", "gates") if name in options}
     agent = Agent(ScriptedModel([*replies, "Done."]), tools=tools or [bench()], todos=False, **given)
@@ -72,25 +72,25 @@ def play(
 
 
 def grow(name: str) -> list[ToolCall]:
-    """Return a reply that makes the server offer a tool, or change it: its description counts the others."""
+    """Return a reply that makes the server add or change a tool: its description counts the others."""
     return [ToolCall("mcp_bench_grow", {"name": name})]
 
 
 def called(name: str) -> list[ToolCall]:
-    """Return a reply that calls such a tool, as no reply before did."""
+    """Return a reply with a new call of an added tool."""
     return [ToolCall(f"mcp_bench_{name}", {"value": str(next(_values))})]
 
 
 _values = count()
 
 
-def test_tool_that_says_it_only_reads_is_asked_about(servers: Servers, snapshot: Snapshot) -> None:
+def test_declared_read_only_tool_is_asked_about(servers: Servers, snapshot: Snapshot) -> None:
     run, asked = play([[ADD]], servers)
     assert asked == ["bench_add"] and codes(run) == [None]
     question = run.questions[0].question
     assert question.message.replace(PROGRAM, "PROGRAM").replace(bench().command_or_url, "PYTHON") == snapshot
     assert question.about is not None and question.about.origin is not None
-    origin, offered = question.about.origin, [(one.rule, one.reach) for one in question.about.grants]
+    origin, offered = question.about.origin, [(grant.rule, grant.reach) for grant in question.about.grants]
     assert (origin.server, origin.tool, origin.description, origin.changed) == ("bench", "add", "Add two numbers.", ())
     assert origin.server_identity == bench().identity
     assert offered == [("mcp_bench_add", "run"), ("mcp:bench", "run"), ("mcp:bench", "session")]
@@ -100,9 +100,7 @@ def test_tool_that_says_it_only_reads_is_asked_about(servers: Servers, snapshot:
         assert codes(run) == expected and bool(asked) == (mode == "ask"), mode
 
 
-def test_nobody_is_asked_about_a_call_that_the_schema_of_its_server_forbids(
-    servers: Servers, subtests: pytest.Subtests
-) -> None:
+def test_call_forbidden_by_its_server_schema_asks_nobody(servers: Servers, subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Any, bool]] = [
         ("add", {"a": 1}, False),
         ("add", {"a": 1, "b": "two"}, False),
@@ -119,7 +117,7 @@ def test_nobody_is_asked_about_a_call_that_the_schema_of_its_server_forbids(
             assert codes(run) == [None if fits else "invalid_arguments"] and len(asked) == fits
 
 
-def test_each_answer_reaches_as_far_as_it_says(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_each_answer_has_its_stated_scope(servers: Servers, subtests: pytest.Subtests) -> None:
     calls, later = [[ADD], [ADD], [STATS]], [[ADD], [STATS]]
     tool, every = ["bench_add", "bench_stats"], ["bench_add"]
     cases: list[tuple[Any, list[str], list[str]]] = [
@@ -144,7 +142,7 @@ def test_each_answer_reaches_as_far_as_it_says(servers: Servers, subtests: pytes
             assert Run.from_events(run.events) == run
 
 
-def test_grant_for_a_server_reaches_no_server_whose_name_begins_alike(servers: Servers) -> None:
+def test_server_grant_does_not_reach_a_server_with_longer_name(servers: Servers) -> None:
     tools = [bench(), bench(name="bench_b")]
     other = ToolCall("mcp_bench_b_add", {"a": 1, "b": 2})
     for rule in ("mcp:bench", "mcp_bench_add"):
@@ -152,7 +150,7 @@ def test_grant_for_a_server_reaches_no_server_whose_name_begins_alike(servers: S
     assert play([[ADD], [other]], servers, tools=tools, permissions={"mcp:bench": "allow"})[1] == ["bench_b_add"]
 
 
-def test_rule_that_nearly_names_a_tool_of_a_server_ends_the_run_before_its_first_round(servers: Servers) -> None:
+def test_rule_misspelling_a_server_tool_ends_the_run_before_rounds(servers: Servers) -> None:
     for rule in ("mcp_bench_ad", "mcp:bench/ad"):
         with pytest.raises(SettingsError, match="mcp_bench_add"):
             play([[ADD]], servers, permissions={rule: "deny"}, approve="auto")
@@ -175,7 +173,7 @@ def test_server_configured_otherwise_asks_again(servers: Servers, snapshot: Snap
             assert play([[ADD]], servers, **dict(options))[1] == []
             run, asked = play([[ADD]], servers, tools=[OTHER], **dict(options))
             assert asked == ["bench_add"]
-            assert [one.is_other for one in run.events if isinstance(one, ServerChanged)] == [True]
+            assert [event.is_other for event in run.events if isinstance(event, ServerChanged)] == [True]
     message = run.questions[0].question.message
     assert message.replace(PROGRAM, "PROGRAM").replace(bench().command_or_url, "PYTHON") == snapshot
     with subtests.test("roots"):
@@ -190,10 +188,10 @@ def test_server_configured_otherwise_asks_again(servers: Servers, snapshot: Snap
         assert play([[ADD]], servers, "always in session", tools=[OTHER], grants=session)[1] == ["bench_add"]
         assert play([[ADD], [STATS]], servers, tools=[OTHER], grants=session)[1] == []
         assert play([[ADD]], servers, grants=session)[1] == ["bench_add"], "and to no other"
-        assert play([[ADD]], servers, permissions=RULES)[1] == [], "the one seen first is the same as ever"
+        assert play([[ADD]], servers, permissions=RULES)[1] == [], "the tool seen first is unchanged"
 
 
-def test_tool_that_changes_in_the_middle_asks_again(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_tool_changing_during_a_run_asks_again(servers: Servers, subtests: pytest.Subtests) -> None:
     ways: dict[str, tuple[Any, dict[str, Any]]] = {
         "rule": ("approve", {"permissions": RULES}),
         "tool": ("always", {"permissions": {"mcp_bench_grow": "allow"}}),
@@ -212,11 +210,11 @@ def test_tool_that_changes_in_the_middle_asks_again(servers: Servers, subtests: 
             about = run.questions[-1].question.about
             assert about is not None and about.origin is not None
             assert about.origin.changed == ("tool",) and "others" in about.origin.diff
-            changes = [one for one in run.events if isinstance(one, ServerChanged) and f"mcp_bench_{tool}" in one.tools]
+            changes = [event for event in run.events if isinstance(event, ServerChanged) and f"mcp_bench_{tool}" in event.tools]
             assert len(changes) == 2, "each change is logged once"
 
 
-def test_tool_that_is_new_is_first_seen_then(servers: Servers) -> None:
+def test_new_tool_of_a_granted_server_is_not_asked_about(servers: Servers) -> None:
     run, asked = play([[ADD], grow("late"), called("late")], servers, {"always": "mcp:bench"})
     assert asked == ["bench_add"]
     assert not [event for event in run.events if isinstance(event, ServerChanged)]
@@ -240,11 +238,11 @@ def test_gate_of_an_agent_lifts_no_question_about_a_change(servers: Servers) -> 
 
 def of(servers: Servers, server: MCPServer) -> LiveServer:
     """Return the connection of a server that a run has used."""
-    return next(live for live in reversed([*servers.used]) if live.server == server)  # others are of earlier folders
+    return next(live for live in reversed([*servers.used]) if live.server == server)  # others belong to earlier folders
 
 
 def accept_now(servers: Servers, server: MCPServer) -> list[str]:
-    """Accept a server as it is; return the tools of which something had changed."""
+    """Accept a server as it is; return its changed tools."""
     live = of(servers, server)
     tools = compare_tools(live, live.tools)
     changed = [tool.tool_name for tool in tools if tool.origin.changed]
@@ -304,9 +302,7 @@ def test_first_sight_holds_in_other_processes(servers: Servers, first_sight: Pat
     assert done.stdout.split() == ["denied", "None"], "this process saw the other one first"
 
 
-def test_resumed_run_asks_again_for_what_changed_since_its_log(
-    servers: Servers, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_resumed_run_asks_again_about_changed_tools(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
     grows = {"permissions": {"mcp_bench_grow": "allow"}}
     cases: dict[str, tuple[Any, dict[str, Any], str]] = {
         "rule": ("approve", {"permissions": RULES}, "tool_finished"),
@@ -323,7 +319,7 @@ def test_resumed_run_asks_again_for_what_changed_since_its_log(
                 cut_log(store.path(run.id), end, 1)
                 if changes:
                     play([grow(tool)], servers, approve="auto")
-                shutil.rmtree(settings.personal_folder() / FOLDER)  # only the log knows how the tool was
+                shutil.rmtree(settings.personal_folder() / FOLDER)  # only the log has the earlier tool
                 forget()
                 asked, replies = Answers(), [called(tool), "Done."] if end == "tool_finished" else ["Done."]
                 answers = {run.questions[-1].question.id: "approve"} if end == "question_asked" else {}
@@ -331,17 +327,19 @@ def test_resumed_run_asks_again_for_what_changed_since_its_log(
                 with use_host(Host(servers=servers, grants=SessionGrants())):
                     resumed = asyncio.run(recover(run.id, agent=agent, store=store, answer=asked, answers=answers))
                 assert set(codes(resumed)) == {None}
-                assert [one.about.tool for one in asked.questions if one.about] == [f"mcp_bench_{tool}"] * changes
+                assert [question.about.tool for question in asked.questions if question.about] == [
+                    f"mcp_bench_{tool}"
+                ] * changes
 
 
-def test_resumed_run_asks_again_for_a_server_that_is_another(servers: Servers, tmp_path: Path) -> None:
+def test_resumed_run_asks_again_about_another_server(servers: Servers, tmp_path: Path) -> None:
     other_value = ToolCall("mcp_bench_add", {"a": 3, "b": 4})
     for name, answer, options in (("rule", "approve", {"permissions": RULES}), ("grant", {"always": "mcp:bench"}, {})):
         for server in (bench(), OTHER, bench(roots=["/"])):
             store = Store(tmp_path / f"{name}{server.identity}")
             run, _ = play([[ADD]], servers, answer, store=store, **options)
             cut_log(store.path(run.id), "tool_finished")
-            shutil.rmtree(settings.personal_folder() / FOLDER)  # only the log knows how the server was
+            shutil.rmtree(settings.personal_folder() / FOLDER)  # only the log has the earlier server
             forget()
             asked = Answers()
             agent = Agent(ScriptedModel([[other_value], "Done."]), tools=[server], todos=False, **options)
@@ -350,7 +348,7 @@ def test_resumed_run_asks_again_for_a_server_that_is_another(servers: Servers, t
             assert (set(codes(resumed)), len(asked.questions)) == ({None}, 0 if server == bench() else 1), name
 
 
-def test_run_whose_calls_a_grant_for_the_server_allowed_is_reproduced(servers: Servers) -> None:
+def test_run_with_server_grants_is_reproduced(servers: Servers) -> None:
     session = SessionGrants()
     play([[ADD]], servers, "always in session", grants=session)
     for answers, grants in (([{"always": "mcp:bench"}], SessionGrants()), ([], session)):
@@ -377,7 +375,7 @@ def test_grant_reaches_runs_nested_in_the_run(servers: Servers) -> None:
         assert all(server and tool for _, server, tool in bound(run))
 
 
-def test_own_folder_that_cannot_be_used(servers: Servers, first_sight: Path, subtests: pytest.Subtests) -> None:
+def test_unusable_own_folder_is_reported(servers: Servers, first_sight: Path, subtests: pytest.Subtests) -> None:
     with subtests.test("not writable: it holds in this process"):
         first_sight.mkdir()
         (first_sight / FOLDER).write_text("in the way")

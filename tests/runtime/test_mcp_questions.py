@@ -1,4 +1,4 @@
-"""Questions of MCP servers: what the person is asked, what the server gets, what is never passed on."""
+"""Questions of MCP servers: the person's question, the server's answer, and redaction."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_form_of_a_server_is_answered_declined_or_cancelled(servers: Servers) ->
 
 
 @pytest.mark.req("R1.45")
-def test_without_anybody_to_ask_the_model_is_told(servers: Servers) -> None:
+def test_model_gets_an_error_without_a_person_to_ask(servers: Servers) -> None:
     run = played([BOOK], [bench()], servers)
     assert [result.error_code for result in results(run)] == ["nobody_to_ask"]
 
 
-def test_question_for_a_key_is_refused_and_both_are_told(servers: Servers) -> None:
+def test_question_for_a_key_is_declined_with_the_reason(servers: Servers) -> None:
     run = played([calls(("log_in", {}))], [bench()], servers, answer=lambda question: pytest.fail("it was asked"))
     assert not run.questions
     assert "answered with decline" in texts(run)[0]
@@ -78,13 +78,13 @@ def test_address_is_opened_by_the_person_only(servers: Servers) -> None:
     assert len(seen) == 1
 
 
-def test_server_that_keeps_asking_is_an_error_result(servers: Servers) -> None:
+def test_endlessly_asking_server_is_an_error_result(servers: Servers) -> None:
     run = played([calls(("nag", {}))], [bench()], servers, answer=lambda question: {"more": True})
     assert results(run)[0].is_error
     assert len(run.questions) == MAX_QUESTIONS
 
 
-def test_questions_of_calls_at_once_reach_the_run_of_their_call(servers: Servers) -> None:
+def test_parallel_call_questions_reach_the_run_of_their_call(servers: Servers) -> None:
     both_are_asked = threading.Barrier(2)
 
     def text_of_run(seats: int) -> str:
@@ -98,9 +98,7 @@ def test_questions_of_calls_at_once_reach_the_run_of_their_call(servers: Servers
         assert [*threads.map(text_of_run, (2, 3))] == ["2 at the aisle in TGV", "3 at the aisle in TGV"]
 
 
-def test_question_of_a_server_that_died_is_asked_again_only_if_the_call_may_be_repeated(
-    servers: Servers, tmp_path: Path
-) -> None:
+def test_question_of_a_dead_server_repeats_only_for_repeatable_calls(servers: Servers, tmp_path: Path) -> None:
     for tool, times in (("book", 2), ("book_once", 1)):
         process = process_of(texts(played([calls(("where", {}))], [bench()], servers))[0])
         asked: list[WaitingOnUser] = []

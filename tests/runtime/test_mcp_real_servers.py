@@ -1,4 +1,4 @@
-"""Servers that people run: two of Python, which speak the newer protocol, and two of Node, which speak the older."""
+"""Published MCP servers: two in Python with the newer protocol, two in Node with the older."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NODE = Path(__file__).parents[2] / ".venv/mcp-servers/node_modules/.bin"
 
 
 def of_node(name: str, *args: str) -> MCPServer:
-    """Return a server of npm; skip the test, with the reason, where it is not installed."""
+    """Return an npm server; skip the test with a reason if it is not installed."""
     program = NODE / f"mcp-server-{name}"
     if not program.exists():
         assert not os.environ.get("AGENTNB_NEEDS_NODE"), f"{program} is missing"
@@ -81,7 +81,7 @@ def test_everything_server_of_the_older_protocol(servers: Servers, tmp_path: Pat
 
 
 @pytest.mark.req("R2.24")
-def test_filesystem_server_keeps_the_folder_that_a_person_gave(servers: Servers, tmp_path: Path) -> None:
+def test_filesystem_server_keeps_the_given_folder(servers: Servers, tmp_path: Path) -> None:
     for name in ("given", "notebook"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "data.txt").write_text(f"12 rows of {name}")
@@ -97,7 +97,7 @@ def test_filesystem_server_keeps_the_folder_that_a_person_gave(servers: Servers,
             named, *read = texts(run)
             if all(str(root) in named for root in settings.get("roots", ())):
                 return dict(zip(("given", "notebook"), ["12 rows" in text for text in read], strict=True))
-            # the server asks for its roots when it has started, and takes calls meanwhile
+            # the server requests its roots after starting, and accepts calls meanwhile
 
     assert outcome() == {"given": True, "notebook": False}
     assert outcome(roots=[tmp_path / "notebook"]) == {"given": False, "notebook": True}, (

@@ -1,4 +1,4 @@
-"""Headers of an MCP server, which hold its key, reach no other place than its address."""
+"""Headers of an MCP server, which contain its key, are sent only to its address."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ def test_redirect_within_the_address_is_followed() -> None:
     with Redirecting() as named:
         named.location = "/elsewhere"
         server = MCPServer("a", f"http://127.0.0.1:{named.port}/mcp", headers={"Authorization": f"Bearer {SECRET}"})
-        with pytest.raises(ServerFailed):  # it leads nowhere else
+        with pytest.raises(ServerFailed):  # no further redirect
             played([], [server])
         assert ("/elsewhere", f"Bearer {SECRET}") in named.asked

@@ -1,4 +1,4 @@
-"""Resources and prompts of MCP servers as tools of a run, and what servers say of themselves, which no model reads."""
+"""Resources and prompts of MCP servers as tools; models do not read the server instructions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_model_lists_and_reads_resources_and_prompts(servers: Servers, subtests:
     assert isinstance(results(run)[4].parts[0], Image)
 
 
-def test_calls_that_cannot_be_made_say_why(servers: Servers) -> None:
+def test_impossible_calls_fail_with_the_reason(servers: Servers) -> None:
     wrong = [
         ("read_resource", {"uri": "memo://none"}),
         ("read_resource", {"url": "memo://greeting"}),
@@ -58,12 +58,12 @@ def test_calls_that_cannot_be_made_say_why(servers: Servers) -> None:
     assert "subject" in texts(run)[2]
 
 
-def test_long_resource_is_whole_in_the_log_and_read_on_as_other_results(servers: Servers) -> None:
+def test_long_resource_is_logged_whole_and_read_on_like_results(servers: Servers) -> None:
     run = played([calls(("read_resource", {"uri": "memo://long"}))], [bench()], servers)
     assert len(texts(run)[0]) == 150_000
 
 
-def test_tools_for_resources_are_there_if_there_are_any_and_named_like_others(servers: Servers) -> None:
+def test_resource_tools_exist_only_with_resources_and_have_usual_names(servers: Servers) -> None:
     clock = MCPServer("clock", str(Path(sys.executable).parent / "mcp-server-time"))
     run = played([], [clock], servers)
     assert [tool.name for tool in run.tools] == ["mcp_clock_get_current_time", "mcp_clock_convert_time"]
@@ -73,7 +73,7 @@ def test_tools_for_resources_are_there_if_there_are_any_and_named_like_others(se
         played([], [ServerTools("clock", "read_resource", clock)], servers)
 
 
-def test_tool_of_a_server_keeps_its_name_and_ours_gets_another(servers: Servers) -> None:
+def test_server_tool_keeps_its_name_and_ours_is_renamed(servers: Servers) -> None:
     calls_of_both = calls(("list_resources", {}), ("list_mcp_resources", {"filter": "greeting"}))
     run = played([calls_of_both], [bench("hostile")], servers)
     assert texts(run) == ["Hello from a resource", "memo://greeting (text/plain): A greeting."]

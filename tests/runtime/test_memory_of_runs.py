@@ -1,4 +1,4 @@
-"""Runs that have ended and that nobody holds are not in memory: no cycle waits for Python to collect its garbage."""
+"""Ended and unreferenced runs are freed at once, without reference cycles."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def no_collection() -> Iterator[None]:
 
 
 def logs() -> int:
-    return sum(isinstance(one, EventLog) for one in gc.get_objects())
+    return sum(isinstance(value, EventLog) for value in gc.get_objects())
 
 
 @pytest.mark.usefixtures("no_collection")
-def test_a_run_that_has_ended_and_that_nobody_holds_is_not_in_memory(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_ended_and_unreferenced_run_is_not_in_memory(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for name, run in RUNS.items():
         with subtests.test(name):
             before = logs()
@@ -69,7 +69,7 @@ def test_a_run_that_has_ended_and_that_nobody_holds_is_not_in_memory(subtests: p
 
 
 @pytest.mark.usefixtures("no_collection")
-def test_plan_that_has_run_leaves_no_data_in_memory() -> None:
+def test_finished_plan_leaves_no_data_in_memory() -> None:
     step = {"type": "tool", "name": "add", "args": {"a": 1, "b": 2}, "reason": "in no other test"}
     run = asyncio.run(Plan.read({"steps": [step]}).run(tools=[add]))
     assert (run.variables["results"][0]["result"], held(step["reason"])) == (3, 2)  # here, and in the log
@@ -78,8 +78,8 @@ def test_plan_that_has_run_leaves_no_data_in_memory() -> None:
 
 
 def held(reason: Any) -> int:
-    """Return how many steps with this reason are in memory."""
-    return sum(isinstance(one, dict) and one.get("reason") == reason for one in gc.get_objects())
+    """Count the steps with this reason in memory."""
+    return sum(isinstance(value, dict) and value.get("reason") == reason for value in gc.get_objects())
 
 
 @pytest.mark.usefixtures("no_collection")
@@ -89,14 +89,14 @@ def test_idle_thread_of_plain_tools_keeps_no_run_in_memory() -> None:
         return "x"
 
     before = logs()
-    for _ in range(2):  # in a new thread, and in one that is idle
+    for _ in range(2):  # in a new thread, and in an idle one
         run = asyncio.run(agent_of(ToolCall("plain"), "Done.", tools=[plain]).run("Go"))
         assert run.rounds[0].results[0].text == "x"
         del run
         wait_until(lambda: logs() <= before)
 
 
-def test_a_tool_left_behind_can_call_no_other_once_its_run_is_out_of_memory() -> None:
+def test_abandoned_tool_cannot_call_others_after_its_run_is_freed() -> None:
     kept: list[ToolContext] = []
 
     async def keep(context: ToolContext) -> None:

@@ -1,4 +1,4 @@
-"""Code that a model wrote: it cannot do what only the person may, in whatever thread; its tools are inner calls."""
+"""Code written by a model: it lacks the person's privileges in any thread, and its tools are inner calls."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _outside = ThreadPoolExecutor(1)
 
 
 def compiled(source: str, scope: CodeScope, **names: Any) -> Any:
-    """Run source as code of a model and return its variable ``found``."""
+    """Run source as model code and return its variable ``found``."""
     variables = {"scope": scope, **names}
     exec(compile(source, scope.filename, "exec"), variables)
     return variables.get("found")
 
 
 def coded(source: str, **names: Any) -> Any:
-    """A tool that runs this source as code of a model."""
+    """A tool that runs this source as model code."""
 
     @tool(effects=["read"])
     async def act(context: ToolContext) -> ToolOutcome:
@@ -80,7 +80,7 @@ def agent(source: str, *others: Any, names: dict[str, Any] | None = None, **sett
 
 
 def nested(**options: Any) -> Run:
-    """A run that begins where this is called, and writes."""
+    """Start a run here that writes."""
     inner = Agent(ScriptedModel([ToolCall("write"), "Done."]), tools=[write], todos=False, guidance="off")
     return inner.run_sync("go", **options)
 
@@ -129,7 +129,7 @@ def in_loop_of_thread(attempt: Callable[[], str], do: Callable[[], Any]) -> str:
 
 
 def _in(start: Callable[[Callable[[], None]], Any], do: Callable[[], Any]) -> str:
-    """Do it in a thread whose stack has nothing of the code."""
+    """Call it in a thread whose stack has no frames of the code."""
     ended: Future[str] = Future()
 
     def work() -> None:
@@ -174,10 +174,10 @@ DOORS: dict[str, Callable[[LiveRun, Session], Any]] = {
 }
 
 
-def test_code_cannot_do_what_only_the_person_may(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_code_cannot_use_privileges_of_the_person(tmp_path: Path, subtests: pytest.Subtests) -> None:
     live: list[LiveRun] = []
     open_one = Agent(ScriptedModel([ToolCall("write"), "Done."]), tools=[write], todos=False).start("go", approve="ask")
-    wait_until(lambda: bool(open_one.run.waiting))  # of another run: it is for no code of a model
+    wait_until(lambda: bool(open_one.run.waiting))  # belongs to another run, not to model code
     session = Session(Store(tmp_path))
     for door, do in DOORS.items():
         for way, function in WAYS.items():
@@ -192,13 +192,13 @@ def test_code_cannot_do_what_only_the_person_may(tmp_path: Path, subtests: pytes
     assert codes(open_one.result(PATIENCE)) == [None]
 
 
-def test_what_code_refuses_says_what_to_do(snapshot: Snapshot) -> None:
+def test_refusals_in_code_have_advice(snapshot: Snapshot) -> None:
     run = agent("found = session.allow_always('write')", names={"session": Session()}).run_sync("go")
     assert results(run)[0].text == snapshot
 
 
-def test_a_run_within_code_permits_no_more_than_the_run_around_it(subtests: pytest.Subtests) -> None:
-    """The options of the inner run would allow all; its question goes to the person of the outer run, who is not there."""
+def test_run_started_by_code_permits_no_more_than_its_parent(subtests: pytest.Subtests) -> None:
+    """The inner options would allow everything; its question goes to the absent person of the outer run."""
     for way, function in WAYS.items():
         with subtests.test(way):
             source = "found = way(lambda: inner(), inner)"
@@ -207,39 +207,39 @@ def test_a_run_within_code_permits_no_more_than_the_run_around_it(subtests: pyte
             assert results(run)[0].text in ('["denied"]', "['denied']"), results(run)[0].text
 
 
-def test_nobody_holds_the_handle_of_a_run_that_code_starts() -> None:
+def test_handle_of_a_run_started_by_code_is_released() -> None:
     source = "live = start()\nlive.result(30)\nfound = live.run.rounds[0].results[0].error_code"
     inner = Agent(ScriptedModel([ToolCall("write"), "Done."]), tools=[write], todos=False, guidance="off")
     names = {"start": lambda: inner.start("go", approve="ask")}
     assert results(agent(source, names=names, permissions={"act": "allow"}).run_sync("go", approve="ask"))[0].text == DENIED
 
 
-def test_functions_of_code_belong_to_it_until_its_run_has_ended() -> None:
+def test_functions_of_code_belong_to_it_until_its_run_ends() -> None:
     kept: dict[str, Callable[[], Any]] = {}
     session = Session()
     source = "def later():\n    return session.allow_always('write')\nkept['later'] = later"
-    told: list[str] = []
+    errors: list[str] = []
 
     def call_later() -> str:
-        """A tool of the person's, which the model calls after the code has ended."""
+        """A user's tool that the model calls after the code has ended."""
         try:
             kept["later"]()
         except SettingsError as error:
-            told.append(error.what)
+            errors.append(error.what)
         return "called"
 
     act = coded(source, kept=kept, session=session)
     replies = [[ToolCall("act")], [ToolCall("call_later")], "Done."]
     Agent(ScriptedModel(replies), tools=[act, call_later], todos=False).run_sync("go")
-    assert len(told) == 1 and "is up to the person" in told[0]
+    assert len(errors) == 1 and "is up to the person" in errors[0]
     for act in (kept["later"], lambda: contextvars.Context().run(kept["later"])):
-        with pytest.raises(SettingsError, match="is up to the person"):  # what holds for later runs never is the code's
+        with pytest.raises(SettingsError, match="is up to the person"):  # code never sets defaults for later runs
             act()
     session.allow_always("write", ["write"])
     assert [grant["tool"] for grant in session.grants.in_force()] == ["write"]
 
 
-def test_a_tool_that_code_calls_may_do_what_it_always_may() -> None:
+def test_tool_called_by_code_keeps_its_usual_permissions() -> None:
     session = Session()
 
     async def remember() -> str:
@@ -269,7 +269,7 @@ def test_ten_calls_of_code_are_one_round() -> None:
     source = "found = sum(scope.call('add', {'a': n, 'b': 1}).value for n in range(10))"
     run = agent(source, add).run_sync("go")
     assert results(run)[0].text == "55" and len(run.rounds) == 2
-    assert [(one.call.name, one.success) for one in run.rounds[0].records[0].inner] == [("add", True)] * 10
+    assert [(record.call.name, record.success) for record in run.rounds[0].records[0].inner] == [("add", True)] * 10
 
 
 def test_code_may_call_tools_from_threads_of_its_own() -> None:
@@ -281,7 +281,7 @@ def test_code_may_call_tools_from_threads_of_its_own() -> None:
     assert results(agent(source, add).run_sync("go"))[0].text == "[1,2,3]"
 
 
-def test_a_tool_is_called_no_more_after_the_end_of_the_code() -> None:
+def test_no_tool_is_called_after_the_code_ends() -> None:
     kept: list[CodeScope] = []
     agent("kept.append(scope)", add, names={"kept": kept}).run_sync("go")
     with pytest.raises(ToolFailed, match="has ended"):
@@ -291,7 +291,7 @@ def test_a_tool_is_called_no_more_after_the_end_of_the_code() -> None:
 
 @pytest.mark.req("KX.5")
 def test_a_question_of_an_inner_call_has_no_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Nobody there is a denial, or an error of the tool; the run is never suspended."""
+    """Without a person the call is denied or fails; the run is never suspended."""
     for name, other, code in (("write", write, DENIED), ("asks", asks, "nobody_to_ask")):
         with subtests.test(name):
             source = f"try:\n    scope.call('{name}', {{}})\nexcept Exception as error:\n    found = error.error_code"
@@ -301,18 +301,18 @@ def test_a_question_of_an_inner_call_has_no_later(tmp_path: Path, subtests: pyte
 
 
 @pytest.mark.req("KX.5")
-def test_the_person_answers_the_question_of_an_inner_call_but_cannot_put_it_off(tmp_path: Path) -> None:
+def test_inner_call_question_can_be_answered_but_not_deferred(tmp_path: Path) -> None:
     made = agent("found = scope.call('write', {'text': 'x'}).value", write, permissions={"act": "allow"})
     session = Session(Store(tmp_path))
     served: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
     made = _with_schedule(made, served)
     live = session.start(made, "go", RunOptions(approve="ask", can_ask=True, suspend=True))
-    answering = threading.Thread(target=_answer, args=(live, told := list[str]()))
+    answering = threading.Thread(target=_answer, args=(live, errors := list[str]()))
     answering.start()
     served.get(timeout=PATIENCE)()
     run = live.result(PATIENCE)
     answering.join(PATIENCE)
-    assert results(run)[0].text == "wrote x" and "waits for no approval" in told[0]
+    assert results(run)[0].text == "wrote x" and "waits for no approval" in errors[0]
 
 
 def _answer(live: LiveRun, told: list[str]) -> None:
@@ -325,7 +325,7 @@ def _answer(live: LiveRun, told: list[str]) -> None:
 
 
 def _with_schedule(made: Agent, served: queue.SimpleQueue[Callable[[], None]]) -> Agent:
-    """The agent, whose code runs when the main thread takes it from the queue."""
+    """The agent; its code runs when the main thread takes it from the queue."""
 
     @tool(effects=["read"])
     async def act(context: ToolContext) -> ToolOutcome:
@@ -335,7 +335,7 @@ def _with_schedule(made: Agent, served: queue.SimpleQueue[Callable[[], None]]) -
     return Agent(ScriptedModel([ToolCall("act"), "Done."]), tools=[act, write], todos=False, permissions={"act": "allow"})
 
 
-def test_code_runs_on_the_main_thread_in_a_run_that_nobody_waits_for() -> None:
+def test_code_of_an_unawaited_run_uses_the_main_thread() -> None:
     served: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 
     @tool(effects=["read"])
@@ -349,12 +349,12 @@ def test_code_runs_on_the_main_thread_in_a_run_that_nobody_waits_for() -> None:
 
 def test_a_stop_ends_code_on_the_main_thread() -> None:
     served: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-    begun, told = threading.Event(), list[str]()
+    begun, errors = threading.Event(), list[str]()
 
     def forever(scope: CodeScope) -> ToolOutcome:
         begun.set()
         threading.Event().wait(5)
-        told.append("ended by itself")
+        errors.append("ended by itself")
         return success(None)
 
     @tool(effects=["read"])
@@ -367,11 +367,11 @@ def test_a_stop_ends_code_on_the_main_thread() -> None:
     served.get(timeout=PATIENCE)()
     run = live.result(PATIENCE)
     stopping.join(PATIENCE)
-    assert run.status == "cancelled" and not told
+    assert run.status == "cancelled" and not errors
     assert_closed(run)
 
 
-def test_a_main_thread_that_stays_busy_is_an_error(snapshot: Snapshot) -> None:
+def test_busy_main_thread_is_an_error(snapshot: Snapshot) -> None:
     async def act() -> None:
         await call_on_main_thread(lambda: None, NEVER, wait=0.01)
 
@@ -379,15 +379,15 @@ def test_a_main_thread_that_stays_busy_is_an_error(snapshot: Snapshot) -> None:
         pool.submit(asyncio.run, act()).result(PATIENCE)
 
 
-def test_code_within_code_and_in_a_run_of_its_own_loop_say_so(snapshot: Snapshot) -> None:
-    """The main thread is held by the first code; the event loop of an awaited run by the code itself."""
+def test_code_within_code_and_with_own_loop_is_refused(snapshot: Snapshot) -> None:
+    """The first code occupies the main thread; in an awaited run the code occupies its event loop."""
     run = agent("found = scope.call('act', {}).value").run_sync("go")
     assert results(run)[0].text == snapshot("within code")
     run = asyncio.run(agent("found = scope.call('add', {'a': 1, 'b': 2}).value", add).run("go"))
     assert results(run)[0].text == snapshot("own loop")
 
 
-def test_code_gives_no_answers_to_a_run_that_it_resumes(tmp_path: Path) -> None:
+def test_code_cannot_answer_a_run_it_resumes(tmp_path: Path) -> None:
     store = Store(tmp_path)
     inner = Agent(ScriptedModel([ToolCall("write"), "Done."]), tools=[write], todos=False)
     waiting = inner.run_sync("go", RunOptions(approve="ask", store=store, suspend=True, can_ask=False))

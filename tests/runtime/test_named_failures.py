@@ -1,4 +1,4 @@
-"""The failures this is built against, each as a scripted run: what the model did wrong, and what now comes of it."""
+"""Known failures of models as scripted runs, and their outcomes with agentnb."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TALK = [
 
 
 def assert_alternates(request: Request) -> None:
-    """Assistant and others in turn, nothing empty, the last one not the assistant's."""
+    """Check that roles alternate, no message is empty, and the last is not the assistant's."""
     of_assistant = [message.role == "assistant" for message in request.messages]
     assert all(one != other for one, other in pairwise(of_assistant))
     assert not of_assistant[0]
@@ -40,15 +40,15 @@ def assert_alternates(request: Request) -> None:
 
 
 def assert_no_two_answers_in_a_row(run: Run) -> None:
-    """Between two replies of words alone stands a call or a message of the user."""
+    """Check that a call or user message separates any two text-only replies."""
     roles = [message.role for message in run.messages if not message.calls]
     assert ("assistant", "assistant") not in pairwise(roles)
 
 
 def mentions_of(run: Run, number: int) -> list[str]:
-    """The statuses a todo has had, one after the other."""
+    """Return the statuses of a todo, in order."""
     lists = [event.todos for event in run.events if isinstance(event, TodosChanged)]
-    found = [one.status for todos in lists for one in todos if one.id == number]
+    found = [todo.status for todos in lists for todo in todos if todo.id == number]
     return [status for index, status in enumerate(found) if index == 0 or found[index - 1] != status]
 
 
@@ -56,7 +56,7 @@ def mentions_of(run: Run, number: int) -> list[str]:
 
 
 @pytest.mark.req("R0.32", "R0.25")
-def test_complex_fails_a_history_of_five_assistant_messages_in_a_row_becomes_a_valid_request() -> None:
+def test_complex_fails_five_assistant_messages_become_a_valid_request() -> None:
     history = (user("Write three stories."), *[Message("assistant", (Text(text),)) for text in TALK])
     finished = (RunFinished, {"status": "completed", "stop_reason": "natural"})
     before = run_of(*a_round(0, "Shall I?"), finished, history=history)
@@ -70,7 +70,7 @@ def test_complex_fails_a_history_of_five_assistant_messages_in_a_row_becomes_a_v
 
 
 @pytest.mark.req("R0.32", "R0.36")
-def test_complex_fails_a_model_that_announces_its_work_five_times_is_broken_out_of_it() -> None:
+def test_complex_fails_five_announcements_trigger_an_intervention() -> None:
     begun = [call for number in (1, 2, 3) for call in (start(number), do(number), complete(number))]
     run, model = scripted(write(*STORIES), *TALK, *begun, "All three are written.")
     for request in model.requests:
@@ -83,7 +83,7 @@ def test_complex_fails_a_model_that_announces_its_work_five_times_is_broken_out_
 
 
 @pytest.mark.req("R0.32", "R0.53")
-def test_complex_fails_a_model_that_goes_on_announcing_is_stopped_and_never_answers_twice_in_a_row() -> None:
+def test_complex_fails_endless_announcements_stop_without_consecutive_answers() -> None:
     run, model = scripted(write(*STORIES), *TALK, "And now, the sea story.")
     assert_no_two_answers_in_a_row(run)
     for request in model.requests:
@@ -100,7 +100,7 @@ def four_done() -> TodoBoard:
 
 
 @pytest.mark.req("R0.85", "R0.22")
-def test_gpt_simple_fail_the_last_work_without_a_mark_brings_guidance_and_an_intervention() -> None:
+def test_gpt_simple_fail_unmarked_last_work_brings_guidance_and_intervention() -> None:
     run, model = scripted(do(5), "All five parts are written.", complete(5), "That was the last.", todos=four_done())
     assert cells(run) == [[("todo_list", 1)], [("todos_tools", 1)], [("intervention", 1), ("todos_text", 1)], [("tools", 1)]]
     assert reminder(model.requests[1]).startswith("WORKFLOW GUIDANCE (TODO MODE):")
@@ -111,7 +111,7 @@ def test_gpt_simple_fail_the_last_work_without_a_mark_brings_guidance_and_an_int
 
 @pytest.mark.req("R0.85", "R0.53")
 @pytest.mark.parametrize("count", [6])
-def test_gpt_simple_fail_a_model_that_never_marks_it_does_not_end_clean(count: int) -> None:
+def test_gpt_simple_fail_unmarked_work_does_not_end_clean(count: int) -> None:
     claims = [f"All five parts are written{'.' * (n + 1)}" for n in range(count)]
     run, _ = scripted(do(5), *claims, todos=four_done())
     assert ended(run) == ("stopped", "todo_intervention_exhausted")
@@ -127,9 +127,9 @@ def test_gpt_simple_fail_claiming_completion_does_not_end_clean_either() -> None
 
 
 @pytest.mark.req("R0.85", "R0.63")
-def test_gpt_simple_fail_is_seen_in_the_record_of_its_discipline() -> None:
+def test_gpt_simple_fail_is_in_the_discipline_record() -> None:
     run, _ = scripted(do(5), complete(5), "Done.", todos=four_done())
-    assert [[violation.rule for violation in one.todo_violations] for one in run.rounds] == [
+    assert [[violation.rule for violation in round_.todo_violations] for round_ in run.rounds] == [
         ["work_without_todo_in_progress"],
         ["completed_without_in_progress"],
         [],
@@ -146,7 +146,7 @@ def third_begun() -> TodoBoard:
 
 @pytest.mark.req("R0.86", "R0.36")
 @pytest.mark.parametrize("policy", ["matrix", "minimal"])
-def test_complex_workflow_an_answer_while_the_third_todo_is_in_progress_does_not_end_the_run(policy: str) -> None:
+def test_complex_workflow_answer_during_third_todo_does_not_end_run(policy: str) -> None:
     run, model = scripted("All stories are written.", complete(3), "Done.", todos=third_begun(), policy=policy)
     assert run.rounds[0].status in ("auto_continue_todos", "todo_nudge")
     said = reminder(model.requests[1])
@@ -170,7 +170,7 @@ def test_complex_workflow_the_list_may_come_from_the_model_itself() -> None:
 
 @pytest.mark.req("R0.84", "R0.67")
 @pytest.mark.parametrize("mode", ["a call a round", "three calls a round"])
-def test_the_simple_workflow_takes_every_todo_through_its_states_and_ends_of_itself(mode: str) -> None:
+def test_simple_workflow_completes_every_todo_and_ends_by_itself(mode: str) -> None:
     steps: list[Any] = [[start(number), do(number), complete(number)] for number in (1, 2, 3)]
     if mode == "a call a round":
         steps = [call for step in steps for call in step]
@@ -182,8 +182,8 @@ def test_the_simple_workflow_takes_every_todo_through_its_states_and_ends_of_its
     assert {cell for said in cells(run) for cell, _ in said} == {"todos_tools", "tools"}
     assert {level for said in cells(run) for _, level in said} == {1}
     assert set(reasons(run)) == {"prompt", "tool_results"}
-    assert not any(one.todo_violations for one in run.rounds)
-    assert all(verdict.followed for one in run.rounds for verdict in one.followed)
+    assert not any(round_.todo_violations for round_ in run.rounds)
+    assert all(verdict.followed for round_ in run.rounds for verdict in round_.followed)
     assert not run.warnings
     for request in model.requests:
         assert_alternates(request)
@@ -195,4 +195,4 @@ def test_ten_todos_marked_worked_and_marked_bring_no_intervention() -> None:
     steps = [call for number in range(1, 11) for call in (start(number), do(number), complete(number))]
     run, _ = scripted(write(*titles), *steps, "Done.")
     assert not any(cell == "intervention" for said in cells(run) for cell, _ in said)
-    assert todo_statuses(run) == [one.status for one in todos_of(*["completed"] * 10)]
+    assert todo_statuses(run) == [todo.status for todo in todos_of(*["completed"] * 10)]

@@ -16,7 +16,7 @@ from agentnb.policies.gates import Ask
 
 
 class CountingStore(Store):
-    """A store that notes which logs it loads."""
+    """A store that records the loaded logs."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -51,7 +51,7 @@ def test_recovered_step_loads_the_log_of_its_nested_run_once(tmp_path: Path, sub
         with subtests.test(name):
             store = CountingStore(tmp_path / name)
             asked = make(ToolCall("noted")).run_sync("Go", store=store, suspend=True, show=False)
-            (nested,) = [one.nested for one in asked.step_records.values() if one.status != "completed" and one.nested]
+            (nested,) = [step.nested for step in asked.step_records.values() if step.status != "completed" and step.nested]
             store.loaded.clear()
             run = asyncio.run(recover(asked.id, agent=make("Done."), store=store, answers={asked.waiting[0].id: True}))
             assert run.status == "completed"

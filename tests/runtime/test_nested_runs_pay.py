@@ -1,4 +1,4 @@
-"""A run that a tool begins is paid from the budget of the tool's run, wherever the tool runs."""
+"""Nested runs spend from the budget of the tool's run, on any thread."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def inner_agent() -> Agent:
 
 
 def tools(inner: list[Run], threads: list[str]) -> dict[str, Callable[..., Any]]:
-    """A tool for each place that tools run in; each begins runs of its own."""
+    """Return a tool for each kind of thread; each starts runs."""
 
     def plain(count: int) -> str:
         """Ask another agent, so many times."""
@@ -58,13 +58,13 @@ def tools(inner: list[Run], threads: list[str]) -> dict[str, Callable[..., Any]]
 
 
 def outer_agent(calls: list[ToolCall], inner: list[Run], threads: list[str], **settings: Any) -> Agent:
-    """Makes these calls, one a round, and pays for its last words only."""
+    """Return an agent that makes these calls, one per round, and pays for its last reply only."""
     model = ScriptedModel([*calls, paid("outer")])
     return Agent(model, tools=list(tools(inner, threads).values()), guidance="off", todos=False, **settings)
 
 
 @pytest.mark.parametrize(("name", "place"), [("plain", "MainThread"), ("beside", "agentnb-tool"), ("awaited", "agentnb")])
-def test_what_a_nested_run_costs_is_spent_of_its_parents_budget(name: str, place: str) -> None:
+def test_nested_run_spends_from_its_parents_budget(name: str, place: str) -> None:
     inner: list[Run] = []
     threads: list[str] = []
     calls = [ToolCall(name, {"count": 1}), ToolCall(name, {"count": 2})]
@@ -76,14 +76,14 @@ def test_what_a_nested_run_costs_is_spent_of_its_parents_budget(name: str, place
 
 
 @pytest.mark.parametrize("name", ["plain", "beside", "awaited"])
-def test_a_nested_run_for_which_nothing_is_left_is_refused_and_the_model_is_told(name: str) -> None:
+def test_nested_run_without_remaining_budget_is_refused_with_an_error(name: str) -> None:
     inner: list[Run] = []
     run = outer_agent([ToolCall(name, {"count": 3})], inner, [], budget=2 * COST).run_sync("go")
     assert [one.spent for one in inner] == [COST] * 2
     assert "Nothing is left of the budget of $0.5" in run.rounds[0].results[0].text
 
 
-def test_a_tool_of_a_cell_spends_of_the_sessions_budget_too(tmp_path: Path) -> None:
+def test_tool_of_a_cell_spends_from_the_session_budget(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
     session.set_default("session-budget", "10")
     inner: list[Run] = []
@@ -93,7 +93,7 @@ def test_a_tool_of_a_cell_spends_of_the_sessions_budget_too(tmp_path: Path) -> N
     assert session.budget.spent == pytest.approx(9 * COST)
 
 
-def test_a_tool_on_the_main_thread_leaves_what_it_sets_and_the_purse_is_taken_back() -> None:
+def test_budget_of_a_main_thread_tool_is_reset_afterwards() -> None:
     seen: list[Any] = []
 
     def look() -> str:
@@ -107,7 +107,7 @@ def test_a_tool_on_the_main_thread_leaves_what_it_sets_and_the_purse_is_taken_ba
     assert current_budget.get() is before
 
 
-def test_a_session_with_nothing_left_begins_no_run_and_says_what_to_type(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_exhausted_session_starts_no_run_and_suggests_a_command(tmp_path: Path, snapshot: Snapshot) -> None:
     session = Session(Store(tmp_path))
     session.set_default("session-budget", "$0.25")
     run = session.start(Agent(ScriptedModel([paid("one")]), guidance="off"), "go").result(30)

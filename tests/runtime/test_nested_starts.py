@@ -1,4 +1,4 @@
-"""Runs that tools begin: of an agent, a workflow or an orchestration, paused and resumed with the run around them."""
+"""Nested agents, workflows and orchestrations are paused and resumed with their parent run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def commands(run: Run) -> list[str]:
 
 
 def paused_for_long(outer_of: Callable[[Callable[[], LiveRun], list[Run]], Any]) -> tuple[Run, Run, bool]:
-    """Pause the run around for 100 s, from within the run inside; return both, and whether that one went on meanwhile."""
+    """Pause the parent for 100 s from the nested run; return both, and whether the nested run continued."""
     handles: list[LiveRun] = []
     inner: list[Run] = []
 
@@ -80,7 +80,7 @@ def paused_for_long(outer_of: Callable[[Callable[[], LiveRun], list[Run]], Any])
 def test_pause_reaches_nested_runs_and_no_time_counts_meanwhile(subtests: pytest.Subtests) -> None:
     def pausing(live: Callable[[], LiveRun]) -> Any:
         async def pause() -> str:
-            """Pause the run around."""
+            """Pause the parent run."""
             await asyncio.sleep(0)
             live().pause()
             return "paused"

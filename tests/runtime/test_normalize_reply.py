@@ -1,4 +1,4 @@
-"""Replies made fit for the log: an id of its own for every call, nothing that cannot be written."""
+"""Normalized replies for the log: a unique id for every call, and only serializable content."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def assert_fresh(call_id: str) -> None:
 
 
 @pytest.mark.req("R2.11")
-def test_calls_without_an_id_get_fresh_ones_that_differ() -> None:
+def test_calls_without_ids_get_distinct_fresh_ids() -> None:
     run = Agent(ScriptedModel([[ToolCall("look"), ToolCall("look")], ToolCall("look"), "Done."]), tools=[look]).run_sync("go")
     assert len(set(ids(run))) == 3
     for call_id in ids(run):
@@ -40,7 +40,7 @@ def test_calls_without_an_id_get_fresh_ones_that_differ() -> None:
 
 
 @pytest.mark.req("R2.11")
-def test_an_id_repeated_in_one_reply_is_replaced_and_the_first_stays() -> None:
+def test_id_repeated_within_a_reply_is_replaced_after_the_first() -> None:
     run = Agent(ScriptedModel([[called("look", "x"), called("look", "x")], "Done."]), tools=[look]).run_sync("go")
     first, second = ids(run)
     assert first == "x"
@@ -57,7 +57,7 @@ def test_an_id_repeated_in_a_later_round_is_replaced() -> None:
 
 
 @pytest.mark.req("R2.11", "R0.87")
-def test_an_id_repeated_from_the_conversation_gone_on_with_is_replaced() -> None:
+def test_id_repeated_from_the_continued_conversation_is_replaced() -> None:
     agent = Agent(ScriptedModel([called("look", "x"), "One.", [called("look", "x"), ToolCall("look")], "Two."]), tools=[look])
     first = agent.run_sync("one")
     second = agent.run_sync("two", continue_from=first)
@@ -79,7 +79,7 @@ def test_the_same_run_gives_the_same_fresh_ids() -> None:
 
 
 @pytest.mark.req("R2.11")
-def test_a_fresh_id_is_never_one_that_was_used() -> None:
+def test_fresh_id_is_never_a_used_one() -> None:
     fresh = normalize_reply(Message("assistant", (ToolCall("look"),)), run_of()).calls[0]
     taken = run_of(*a_round(0, fresh))
     again = normalize_reply(Message("assistant", (ToolCall("look"), ToolCall("look", {}, fresh.id))), taken)
@@ -91,7 +91,7 @@ def test_half_characters_in_words_and_thoughts_are_replaced() -> None:
     assert [part.text for part in message.parts] == ["a\ufffdb", "\ufffd"]  # type: ignore[union-attr]
 
 
-def test_whole_characters_stay_as_they_are() -> None:
+def test_whole_characters_are_kept() -> None:
     message = Message("assistant", (Text("žluťoučký 🐎"), Thinking("é")))
     assert normalize_reply(message, run_of()) == message
 

@@ -1,4 +1,4 @@
-"""Ends that nobody expects: GeneratorExit from code of others, a log that cannot be begun, a tool that was left behind."""
+"""Unexpected endings: GeneratorExit from foreign code, a log that cannot be created, an abandoned tool."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def awaiting() -> str:
     raise GeneratorExit("mine")
 
 
-def test_a_tool_that_raises_generator_exit_has_failed_as_any_other(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_generator_exit_in_a_tool_is_an_ordinary_failure(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for tool in (plain, awaiting):
         for beside in (False, True):
             for way, run_with in WAYS.items():
@@ -57,7 +57,7 @@ def test_a_tool_that_raises_generator_exit_has_failed_as_any_other(subtests: pyt
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_code_of_others_that_leaves_the_run_ends_its_log(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_foreign_code_leaving_the_run_ends_its_log(subtests: pytest.Subtests, tmp_path: Path) -> None:
     def gate(call: Any, run: Any) -> None:
         raise error
 
@@ -69,10 +69,10 @@ def test_code_of_others_that_leaves_the_run_ends_its_log(subtests: pytest.Subtes
                 agent = bare(model, [work], gates=[gate] if name == "gate" else [])
                 with pytest.raises(BaseException):  # noqa: B017  # SystemExit of a model is its failure
                     asyncio.run(agent.run("go", store=store))
-                assert [one.status for one in store.summaries()] == ["failed"]
+                assert [summary.status for summary in store.summaries()] == ["failed"]
 
 
-def test_a_run_that_is_closed_from_outside_is_cancelled_if_its_loop_goes_on(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_run_closed_from_outside_is_cancelled_if_its_loop_continues(subtests: pytest.Subtests, tmp_path: Path) -> None:
     async def wait() -> str:
         """Waits."""
         await asyncio.Event().wait()
@@ -98,8 +98,8 @@ def test_a_run_that_is_closed_from_outside_is_cancelled_if_its_loop_goes_on(subt
                 loop.run_until_complete(closed(life))
             loop.close()
             life.close()
-            gc.collect()  # the task of a loop that is closed
-            assert [one.status for one in store.summaries()] == [status]
+            gc.collect()  # the task of a closed loop
+            assert [summary.status for summary in store.summaries()] == [status]
 
 
 def test_a_run_whose_log_cannot_be_begun_has_failed(subtests: pytest.Subtests, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ gc.collect()
 """
 
 
-def test_a_tool_that_was_left_behind_says_nothing_on_the_terminal(subtests: pytest.Subtests) -> None:
+def test_abandoned_tool_prints_nothing_on_the_terminal(subtests: pytest.Subtests) -> None:
     for count in (1, 2):
         with subtests.test(count=count):
             command = [sys.executable, "-c", LEFT_BEHIND, str(count)]
@@ -186,7 +186,7 @@ def test_a_tool_that_was_left_behind_says_nothing_on_the_terminal(subtests: pyte
             assert (done.stdout, done.stderr) == ("cancelled\n", "")
 
 
-def test_run_collected_after_its_loop_was_closed_says_nothing() -> None:
+def test_run_collected_after_its_loop_closed_prints_nothing() -> None:
     async def never() -> None:
         """Wait for ever."""
         await asyncio.Event().wait()
@@ -203,6 +203,6 @@ def test_run_collected_after_its_loop_was_closed_says_nothing() -> None:
     loop.set_exception_handler(lambda *_: None)
     inner = loop.run_until_complete(until_it_waits())
     loop.close()
-    for task in inner:  # in whatever order they are collected, the run's own comes before its caller
+    for task in inner:  # in any order of collection the run's generator precedes its caller
         task.get_coro().close()  # type: ignore[union-attr]
     outer.get_coro().close()  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Functions of the person that raise what ends tasks or processes: the run ends well, with an end in its log."""
+"""User functions that raise exceptions ending tasks or processes: the run ends properly, with its end logged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write() -> str:
 agent = partial(agent_of, ToolCall("write"), "Done.", tools=[write], todos=False)
 
 
-def test_program_that_raises_anything_is_no_answer(subtests: pytest.Subtests) -> None:
+def test_raising_program_gives_no_answer(subtests: pytest.Subtests) -> None:
     for kind in RAISED:
 
         def fail(*_: object, kind: type[BaseException] = kind) -> Any:
@@ -40,7 +40,7 @@ def test_program_that_raises_anything_is_no_answer(subtests: pytest.Subtests) ->
 
         for name, program in {"plain": fail, "async": fail_later}.items():
             if kind is StopIteration and name == "async":
-                continue  # Python makes a RuntimeError of it
+                continue  # Python turns it into a RuntimeError
             for door in ("approve", "answer"):
                 with subtests.test(f"{door} {name} {kind.__name__}"):
                     options: dict[str, Any] = {door: program}
@@ -51,7 +51,7 @@ def test_program_that_raises_anything_is_no_answer(subtests: pytest.Subtests) ->
                     assert run.status == "completed" and run.rounds[0].results[0].is_error
 
 
-def test_watcher_that_raises_anything_is_dropped(tmp_path: Any, subtests: pytest.Subtests) -> None:
+def test_raising_watcher_is_dropped(tmp_path: Any, subtests: pytest.Subtests) -> None:
     for kind in RAISED:
         with subtests.test(kind.__name__):
 
@@ -73,7 +73,7 @@ def test_failed_detector_is_named(snapshot: Snapshot) -> None:
     assert str(warning).endswith(". Try it on the run: detect.findings(run, [...])")
 
 
-def test_wrong_parts_are_refused_with_what_to_write() -> None:
+def test_invalid_parts_are_refused_with_the_syntax() -> None:
     def stalls(run: Any) -> str:
         return ""
 
@@ -83,7 +83,7 @@ def test_wrong_parts_are_refused_with_what_to_write() -> None:
         Extension(name="mine", tools=write)  # type: ignore[arg-type]
 
 
-def test_mistyped_fact_of_guidance_is_said_once() -> None:
+def test_mistyped_guidance_fact_warns_once() -> None:
     guidance = Guidance("mine", "call", "Call a tool.", asks=("caled",))
     run = agent(extensions=[Extension(name="mine", guides=(lambda run: guidance,))]).run_sync("go")
     (warning,) = [one for one in run.warned if "caled" in one.message]

@@ -1,4 +1,4 @@
-"""`runtime` runs anything: an orchestrator that is no part of agentnb has all that an agent's run has."""
+"""`runtime` runs any orchestrator: a custom one has all features of an agent's run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COST = 0.25
 
 
 class Steady:
-    """Makes one call after the other and then answers, by what the conversation holds: also in another process."""
+    """Makes its calls in sequence, then answers, based on the conversation alone: also in another process."""
 
     def __init__(self, name: str, *calls: ToolCall, error: Exception | None = None) -> None:
         self.name = f"scripted:{name}"
@@ -55,8 +55,8 @@ class Steady:
 
 
 def worker(name: str, *tools: Callable[..., Any], **settings: Any) -> Agent:
-    """An agent that calls each of its tools once."""
-    model = Steady(name, *[ToolCall(one.__name__, {}) for one in tools])
+    """Return an agent that calls each of its tools once."""
+    model = Steady(name, *[ToolCall(tool_.__name__, {}) for tool_ in tools])
     return bare(model, tools, unpriced=True, **settings)
 
 
@@ -70,7 +70,7 @@ async def noted() -> str:
 
 
 def played(what: Orchestration, watch: Callable[[LiveRun, Any], Any] = lambda live, item: None, **options: Any) -> Run:
-    """The run of an orchestration, on a loop on which nothing happens before its handle is here."""
+    """Run an orchestration on a loop where nothing happens before its handle is returned."""
 
     async def play() -> Run:
         here = OnThisLoop(asyncio.get_running_loop())
@@ -80,12 +80,12 @@ def played(what: Orchestration, watch: Callable[[LiveRun, Any], Any] = lambda li
     return asyncio.run(play())
 
 
-def test_it_has_at_most_forty_lines() -> None:
+def test_own_orchestrator_has_at_most_forty_lines() -> None:
     assert len(inspect.getsource(own_orchestrator).splitlines()) <= 45  # the module with its imports and blank lines
     assert len([line for line in inspect.getsource(own_orchestrator).splitlines() if line.strip()]) <= 40
 
 
-def test_two_agents_side_by_side_make_one_tree_of_logs(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_two_parallel_agents_form_one_log_tree(tmp_path: Path, snapshot: Snapshot) -> None:
     store, lines = Store(tmp_path), list[str]()
     met = asyncio.Barrier(2)
 
@@ -131,7 +131,7 @@ def test_one_budget_ends_both_agents_and_the_run(tmp_path: Path) -> None:
     assert "join" not in run.step_records
 
 
-def test_a_step_that_cannot_be_paid_for_is_skipped(tmp_path: Path) -> None:
+def test_unaffordable_step_is_skipped(tmp_path: Path) -> None:
     class InTurn(StepOrchestrator):
         async def orchestrate(self) -> None:
             for name in ("first", "second"):
@@ -142,7 +142,7 @@ def test_a_step_that_cannot_be_paid_for_is_skipped(tmp_path: Path) -> None:
     assert {name: step.status for name, step in run.step_records.items()} == {"first": "completed", "second": "skipped"}
 
 
-def test_a_paused_run_begins_no_step_until_it_goes_on() -> None:
+def test_paused_run_starts_no_step_until_resumed() -> None:
     begun: list[str] = []
     seen: list[int] = []
     going_on: list[asyncio.Task[None]] = []
@@ -162,7 +162,7 @@ def test_a_paused_run_begins_no_step_until_it_goes_on() -> None:
             going_on.append(asyncio.ensure_future(go_on(live)))
 
     async def go_on(live: LiveRun) -> None:
-        for _ in range(20):  # steps that could begin have begun by then
+        for _ in range(20):  # all runnable steps have started by then
             await asyncio.sleep(0)
         seen.append(len(begun))
         live.resume()
@@ -171,7 +171,7 @@ def test_a_paused_run_begins_no_step_until_it_goes_on() -> None:
     assert (run.status, begun, seen) == ("completed", ["here"] * 3, [1])
 
 
-def test_what_a_nested_run_asks_reaches_the_person_of_the_tree(tmp_path: Path) -> None:
+def test_nested_question_reaches_the_person_of_the_tree(tmp_path: Path) -> None:
     store = Store(tmp_path)
     asks = bare(Steady("a", ToolCall("ask_person", {"question": "Which?"})), [ask_person])
     run = played(
@@ -183,7 +183,7 @@ def test_what_a_nested_run_asks_reaches_the_person_of_the_tree(tmp_path: Path) -
     assert "that" in nested(store, run)["left"].rounds[0].results[0].text
 
 
-def test_a_step_that_fails_ends_the_run_and_says_which(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_failed_step_ends_the_run_and_is_named(tmp_path: Path, subtests: pytest.Subtests) -> None:
     def broken(texts: list[str]) -> str:
         raise ValueError("no glue")
 
@@ -206,16 +206,16 @@ def test_a_step_that_fails_ends_the_run_and_says_which(tmp_path: Path, subtests:
 
 
 def test_a_nested_run_has_options_of_its_own(tmp_path: Path) -> None:
-    told: list[str] = []
+    kinds: list[str] = []
 
     class Watched(StepOrchestrator):
         async def orchestrate(self) -> None:
-            options = RunOptions(tags=("inner",), watch=lambda item: told.append(type(item).__name__))
+            options = RunOptions(tags=("inner",), watch=lambda item: kinds.append(type(item).__name__))
             run = await self.run("one", worker("a"), "Go.", options)
             assert (run.tags, run.parent_id, run.id) == (("inner",), self.log.id, self.log.run.step_records["one"].nested)
 
     run = Orchestration(make=Watched).start("Go.", RunOptions(store=Store(tmp_path))).result(30)
-    assert (run.status, told[0], told[-1]) == ("completed", "RunStarted", "RunFinished")
+    assert (run.status, kinds[0], kinds[-1]) == ("completed", "RunStarted", "RunFinished")
 
 
 def test_an_orchestration_is_nested_like_an_agent(tmp_path: Path) -> None:
@@ -224,11 +224,11 @@ def test_an_orchestration_is_nested_like_an_agent(tmp_path: Path) -> None:
     run = outer.start("Go.", RunOptions(store=store)).result(30)
     inner = nested(store, run)["right"]
     assert (run.step_records["right"].status, inner.kind, inner.parent_id) == ("completed", "workflow", run.id)
-    assert {one.parent_id for one in nested(store, inner).values()} == {inner.id}
+    assert {nested_run.parent_id for nested_run in nested(store, inner).values()} == {inner.id}
     assert len(store.ids()) == 5
 
 
-def test_a_step_beside_one_that_fails_is_cancelled_and_the_orchestrator_may_go_on() -> None:
+def test_sibling_of_failed_step_is_cancelled_and_orchestration_may_continue() -> None:
     class GoesOn(StepOrchestrator):
         async def orchestrate(self) -> Stop:
             with pytest.raises(StepFailed, match="Step bad failed: ValueError: no"):
@@ -280,7 +280,7 @@ def test_step_id_used_again_is_refused(tmp_path: Path) -> None:
 
 
 def finished_in(folder: Path) -> Counter[str]:
-    """How often each tool of each agent has done its work, by the logs in a folder."""
+    """Count the completed calls of each tool of each agent in the logs of a folder."""
     runs = [Store(folder).load(run_id) for run_id in Store(folder).ids()]
     return Counter(
         f"{run.agent} {event.result.name}"
@@ -290,9 +290,7 @@ def finished_in(folder: Path) -> Counter[str]:
     )
 
 
-def test_a_killed_tree_is_recovered_from_any_event_without_doing_finished_work_again(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_killed_tree_recovers_from_any_event_without_repeating_work(tmp_path: Path, subtests: pytest.Subtests) -> None:
     done: Counter[str] = Counter()
 
     def counted(agent: str) -> Callable[..., Any]:
@@ -328,7 +326,9 @@ def test_a_killed_tree_is_recovered_from_any_event_without_doing_finished_work_a
             }
             assert done == Counter({"a fetch": 1, "b fetch": 1}) - finished + Counter({"join": not joined})
             assert here.load(run.id) == run
-            assert run.counters.spent_inside == pytest.approx(sum(one.spent for one in nested(here, run).values()))
+            assert run.counters.spent_inside == pytest.approx(
+                sum(nested_run.spent for nested_run in nested(here, run).values())
+            )
             for one in nested(here, run).values():
                 assert one.status == "completed" and one.parent_id == run.id
                 started = Counter(event.call.id for event in one.events if isinstance(event, ToolStarted))
@@ -354,7 +354,7 @@ def test_a_failed_step_has_failed_in_the_recovered_run_too(tmp_path: Path) -> No
     assert run.error is not None and "Step try failed: ValueError: no" in run.error.message
 
 
-def test_a_run_of_another_kind_is_not_recovered_as_an_agent(tmp_path: Path) -> None:
+def test_run_of_another_kind_is_not_recovered_as_an_agent(tmp_path: Path) -> None:
     store = Snapshots(tmp_path / "whole")
     whole = side_by_side(worker("a"), worker("b")).start("Go.", RunOptions(store=store)).result(30)
     with pytest.raises(SettingsError, match=r"is a workflow.*recover\(run, agent=.*"):
@@ -375,7 +375,7 @@ def test_a_step_whose_id_no_log_can_hold_is_refused(step: Any, tmp_path: Path) -
     assert Store(tmp_path).load(run.id).status == "failed"
 
 
-def test_an_end_that_is_no_verdict_is_refused_and_the_log_can_be_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_invalid_verdict_is_refused_and_the_log_is_readable(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for number, end in enumerate([5, Stop("x", status="weird")]):  # type: ignore[arg-type]
 
         class Odd(StepOrchestrator):
@@ -422,7 +422,7 @@ def test_log_that_starts_a_step_twice_does_its_work_once(tmp_path: Path) -> None
     after = next(n for n, event in enumerate(whole.events) if isinstance(event, StepFinished))
     log = store.kept[after] / f"{whole.id}.jsonl"
     first, started, *others = [json.loads(line) for line in log.read_text().splitlines()]
-    lines = [first, started, started, *others]  # as earlier versions did for a step that a death had cut off
+    lines = [first, started, started, *others]  # as earlier versions did for a step interrupted by the death of the process
     log.write_text("".join(json.dumps({**line, "seq": number}) + "\n" for number, line in enumerate(lines)))
     run = asyncio.run(recover(whole.id, agent=Orchestration(make=Once), store=Store(store.kept[after]), trust_log=True))
     assert (run.status, run.step_records["one"].output, done) == ("completed", "kept", ["here"])

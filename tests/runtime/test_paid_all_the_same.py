@@ -1,4 +1,4 @@
-"""Money that was spent although nothing came of it, or although the process died: it counts, in the log too."""
+"""Money spent on lost replies or dead processes counts, also in the log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SMALL = History(compact_above=5, keep_recent=2)
 
 
 class Reckons(Summarising):
-    """What breaks off costs a dollar a part, and a thousandth a character."""
+    """Estimates an interrupted reply at a dollar per part and a thousandth per character."""
 
     def used_until_cut(self, request: Request, heard: Message) -> Usage:
         characters = sum(len(part.text) for part in heard.parts if isinstance(part, Text | Thinking))
@@ -38,17 +38,17 @@ class Reckons(Summarising):
 
 
 def ended(model: Any, **settings: Any) -> Run:
-    """The run, also one that failed in its first round."""
+    """Return the run, even if it failed in its first round."""
     return even_failed(lambda: bare(model, [work], **settings).run_sync("go"))
 
 
 def streaming(*items: Any) -> Reckons:
-    """A model that streams these, of which an exception is raised."""
+    """Return a model that streams these items and raises exceptions among them."""
     return Reckons([Streamed(*items)])
 
 
 @pytest.mark.req("KX.2", "KX.9")
-def test_thoughts_that_broke_off_are_paid_for_with_words_and_without() -> None:
+def test_interrupted_thinking_is_paid_with_and_without_text() -> None:
     gone = ModelError("gone")
     run = ended(streaming(ThinkingDelta("Well, "), ThinkingDelta("well."), gone))
     assert (run.cost, run.usage.output, run.usage.estimated, run.text) == (1.011, 11, True, "")
@@ -56,11 +56,11 @@ def test_thoughts_that_broke_off_are_paid_for_with_words_and_without() -> None:
     assert tables.usage(run)[["output_tokens", "cost", "estimated"]].values.tolist() == [[11, 1.011, True]]
     run = ended(streaming(ThinkingDelta("Well."), TextDelta("Yes"), gone))
     assert (run.cost, run.text) == (2.008, "Yes") and run.rounds[0].usage == run.usage
-    assert ended(streaming(gone)).cost == 0.0  # it was refused, as far as anybody can say
+    assert ended(streaming(gone)).cost == 0.0  # presumably refused
 
 
 @pytest.mark.req("KX.9")
-def test_of_a_reply_that_was_whole_before_the_failure_its_own_word_counts() -> None:
+def test_reported_usage_counts_for_a_reply_completed_before_the_failure() -> None:
     whole, gone = Reply(Message("assistant", (Text("Yes"),)), Usage(100, 10, cost=0.5)), ModelError("gone")
     for items in ((TextDelta("Yes"), whole, gone), (whole, gone)):
         run = ended(streaming(*items))
@@ -70,23 +70,23 @@ def test_of_a_reply_that_was_whole_before_the_failure_its_own_word_counts() -> N
 
 
 @pytest.mark.req("KX.9")
-def test_a_summary_is_paid_for_as_it_says_also_if_the_connection_fails_after_it() -> None:
+def test_reported_summary_usage_counts_although_the_connection_fails_afterwards() -> None:
     run = ended(summing_up(priced("What was done.", cost=0.5), ModelError("gone")), history=SMALL)
     assert (run.status, run.cost) == ("completed", 0.5)
 
 
 def summing_up(*items: Any) -> Reckons:
-    """A model that does three calls and answers; asked for a summary, it streams these."""
+    """Return a model with three calls and an answer, which streams these items as its summary."""
     return Reckons([do(1), do(2), do(3), "Done."], [Streamed(*items)])
 
 
 def compaction_of(run: Run) -> Compaction:
-    (done,) = [one for each in run.rounds for one in each.compactions]
+    (done,) = [compaction for round_ in run.rounds for compaction in round_.compactions]
     return done
 
 
 @pytest.mark.req("KX.9")
-def test_of_a_summary_what_came_of_an_attempt_before_counts_as_nothing_as_in_a_reply() -> None:
+def test_interrupted_summary_counts_only_its_last_attempt() -> None:
     first = (TextDelta("It was "), Retry(1, 0.0, "broken"))
     for items, characters in (((), 0), ((TextDelta("good"),), 4)):
         run = ended(summing_up(*first, *items, ModelError("gone")), history=SMALL)
@@ -94,7 +94,7 @@ def test_of_a_summary_what_came_of_an_attempt_before_counts_as_nothing_as_in_a_r
 
 
 @pytest.mark.req("KX.2", "KX.9")
-def test_a_summary_that_is_stopped_is_paid_for_in_the_run_its_table_its_log_and_the_sessions_purse(tmp_path: Path) -> None:
+def test_stopped_summary_is_paid_by_run_table_log_and_session(tmp_path: Path) -> None:
     begun, store, budget = threading.Event(), Store(tmp_path), Budget(9.0, name="session_budget")
 
     live = bare(summing_up("It was ", begun, FOREVER), [work], history=SMALL).start(
@@ -111,14 +111,14 @@ def test_a_summary_that_is_stopped_is_paid_for_in_the_run_its_table_its_log_and_
 
 @pytest.mark.req("KX.2", "KX.11")
 @pytest.mark.parametrize("where", ["on the loop of the run", "in a thread"])
-def test_what_a_nested_run_has_paid_stands_in_the_log_before_its_call_is_over(where: str, tmp_path: Path) -> None:
+def test_nested_run_cost_is_logged_before_its_call_ends(where: str, tmp_path: Path) -> None:
     inner = bare(Summarising([priced(do(1), cost=0.25), priced("Done.", cost=0.25)]), [work])
-    told: list[float] = []
+    costs: list[float] = []
 
     async def awaited() -> str:
         """Begins a run."""
         run = await inner.run("inside")
-        told.append(purse_of_outer())
+        costs.append(purse_of_outer())
         return run.text
 
     def plain() -> str:
@@ -136,8 +136,8 @@ def test_what_a_nested_run_has_paid_stands_in_the_log_before_its_call_is_over(wh
     spent = [event for event in run.events if isinstance(event, ExtraUsage)]
     assert sum(event.inside for event in spent) == pytest.approx(0.5) == run.counters.spent_inside
     assert (run.own_cost, run.cost) == (pytest.approx(0.2), pytest.approx(0.7))
-    if told:
-        assert told == [pytest.approx(0.5)]  # the very moment it is spent: the process may die in the next
+    if costs:
+        assert costs == [pytest.approx(0.5)]  # at once: the process may die at any moment
     cut = tmp_path / f"{run.id}.jsonl"
     until = max(place for place, event in enumerate(run.events) if isinstance(event, ExtraUsage)) + 1
     cut.write_bytes(marked(run.events[:until]))
@@ -146,14 +146,14 @@ def test_what_a_nested_run_has_paid_stands_in_the_log_before_its_call_is_over(wh
 
 
 @pytest.mark.req("KX.9")
-def test_a_summary_of_a_careless_model_is_no_summary_and_what_it_says_of_its_cost_is_unknown() -> None:
+def test_invalid_summary_is_dropped_and_invalid_cost_is_unknown() -> None:
     run = ended(summing_up(Reply("words")), history=SMALL)  # type: ignore[arg-type]
     assert run.status == "completed" and "has no Message" in compaction_of(run).problem
     run = ended(Summarising([do(1), do(2), do(3), "Done."], [priced("What was done.", cost=math.nan)]), history=SMALL)
     assert compaction_of(run).usage.cost is None and run.compacted is not None and run.cost is None
 
 
-def test_nothing_is_written_where_the_model_reckons_nothing() -> None:
+def test_no_usage_is_logged_without_a_model_estimate() -> None:
     model = streaming(ThinkingDelta("Well."), ModelError("gone"))
     model.used_until_cut = None  # type: ignore[assignment, method-assign]
     assert not [event for event in ended(model).events if isinstance(event, ExtraUsage)]

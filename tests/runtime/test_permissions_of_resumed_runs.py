@@ -1,4 +1,4 @@
-"""Permissions of runs that begin from a log: it loosens no mode of the person, and what is denied now does not run again."""
+"""Permissions of runs that start from a log: the person's mode is not loosened, and denied calls do not repeat."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CALL = ToolCall("poll", {})
 
 
 def agent(done: list[str], **settings: Any) -> Agent:
-    """An agent that calls a repeatable tool once."""
+    """Return an agent that calls a repeatable tool once."""
 
     @tool(effects=["execute"], repeatable=True)
     async def poll() -> str:
@@ -33,14 +33,14 @@ def agent(done: list[str], **settings: Any) -> Agent:
 
 
 def cut(folder: Path) -> tuple[Store, Run]:
-    """A log that ends when its call has begun, with permission for everything."""
+    """Return a log that ends after the start of its call, with permission for everything."""
     run = agent([]).run_sync("go", store=Store(folder), approve="auto")
     cut_log(folder / f"{run.id}.jsonl", "tool_started")
-    consent._begun_here.discard(run.id)  # as in another process
+    consent._begun_here.discard(run.id)  # like another process
     return Store(folder), run
 
 
-def test_a_log_from_elsewhere_does_not_loosen_the_mode_of_the_person(
+def test_foreign_log_does_not_loosen_the_person_mode(
     subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AGENT_MODE", "read_only")
@@ -68,7 +68,7 @@ DENIALS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_a_repeatable_call_that_had_begun_is_judged_before_it_runs_again(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_started_repeatable_call_is_judged_before_it_repeats(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for name, options in DENIALS.items():
         with subtests.test(name):
             done: list[str] = []
@@ -77,7 +77,7 @@ def test_a_repeatable_call_that_had_begun_is_judged_before_it_runs_again(subtest
             assert done == [] and codes(again)[0] == DENIED
 
 
-def test_a_repeatable_call_that_had_begun_runs_again_with_the_arguments_that_the_person_chose(tmp_path: Path) -> None:
+def test_started_repeatable_call_repeats_with_the_edited_arguments(tmp_path: Path) -> None:
     done: list[int] = []
 
     @tool(effects=["execute"], repeatable=True)

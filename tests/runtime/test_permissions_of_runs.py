@@ -1,4 +1,4 @@
-"""Permissions of runs: what is asked where, who says them, what a log may say, and a file that changes meanwhile."""
+"""Permissions of runs: questions, sources, logs, and files that change meanwhile."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def no_mode(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class Desk:
-    """Tools that note what they did in a folder, and agents that have them."""
+    """Tools that record their effects in a folder, and agents with them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.done = folder, list[str]()
@@ -74,7 +74,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 def answered(live: LiveRun, *answers: Any) -> Run:
-    """The run, whose questions were answered so, in their order."""
+    """Return the run after answering its questions, in order."""
     for place, answer in enumerate(answers):
         wait_until(lambda place=place: len(live.run.questions) > place or live.done)
         live.answer(answer)
@@ -82,15 +82,15 @@ def answered(live: LiveRun, *answers: Any) -> Run:
 
 
 @pytest.mark.req("R2.15")
-def test_where_nothing_is_given_what_declares_to_do_more_is_asked_about_and_functions_run(desk: Desk) -> None:
+def test_defaults_ask_about_declared_effects_and_run_functions(desk: Desk) -> None:
     live = desk.agent([STATUS, SAVE, MEASURE]).start("go")
     run = answered(live, "approve", "deny: not there")
     assert desk.done == ["git status -s", "measure"] and codes(run) == [None, DENIED, None]
-    assert [one.question.about and one.question.about.tool for one in run.questions] == ["bash", "save"]
+    assert [question.question.about and question.question.about.tool for question in run.questions] == ["bash", "save"]
     assert "approve" not in run.settings and "permissions" not in run.settings
 
 
-def test_where_nobody_is_asked_the_denial_names_the_rule_that_lets_the_command_run(desk: Desk) -> None:
+def test_denial_without_asking_names_the_rule_that_allows_the_command(desk: Desk) -> None:
     rules = {"bash(rm *)": "deny"}
     tests = ToolCall("bash", {"command": "pytest -q | tail"})
     for mode, run in {
@@ -101,7 +101,7 @@ def test_where_nobody_is_asked_the_denial_names_the_rule_that_lets_the_command_r
     assert codes(run) == [None] and desk.done == ["pytest -q | tail"]
 
 
-def test_where_nobody_is_there_code_denies_and_says_why_and_a_store_suspends(desk: Desk, tmp_path: Path) -> None:
+def test_without_a_person_code_denies_with_reason_and_stores_suspend(desk: Desk, tmp_path: Path) -> None:
     run = desk.agent([STATUS, MEASURE]).run_sync("go")
     assert codes(run) == [DENIED, None] and "there is nobody to ask" in results(run)[0].text
     store = Store(tmp_path / "runs")
@@ -131,7 +131,7 @@ def test_always_reaches_as_far_as_its_words_say(subtests: pytest.Subtests, desk:
             assert desk.done == done and len(run.questions) == asked
 
 
-def test_always_in_the_session_reaches_its_other_runs_until_it_is_taken_back(desk: Desk) -> None:
+def test_always_in_the_session_reaches_other_runs_until_revoked(desk: Desk) -> None:
     session = SessionGrants()
     with use_host(Host(grants=session)):
         first = desk.agent([STATUS]).start("go")
@@ -151,18 +151,18 @@ def test_always_in_the_session_reaches_its_other_runs_until_it_is_taken_back(des
         assert codes(desk.agent([STATUS]).run_sync("go", RunOptions(can_ask=False))) == [DENIED]
     lone = desk.agent([STATUS]).start("go")
     wait_until(lambda: bool(lone.run.waiting))
-    with pytest.raises(SettingsError):  # no session could remember it
+    with pytest.raises(SettingsError):  # no session to remember it
         lone.answer({"always": "bash(git status *)", "reach": "session"})
     with pytest.raises(SettingsError):  # of another tool
         lone.answer({"always": "save", "reach": "run"})
     answered(lone, "deny")
 
 
-def test_what_was_allowed_in_a_run_can_be_taken_back_while_it_runs(desk: Desk) -> None:
+def test_permission_granted_in_a_run_can_be_revoked_during_it(desk: Desk) -> None:
     live: list[LiveRun] = []
 
     async def stop_allowing() -> None:
-        """Take it back."""
+        """Revoke the permission."""
         live[0].withdraw(live[0].run.grants[0].grant_id)
 
     model = ScriptedModel([[STATUS], [ToolCall("stop_allowing")], [STATUS], "Done."])
@@ -186,7 +186,7 @@ def test_other_arguments_are_checked_and_judged_again(desk: Desk) -> None:
     assert "The person changed the arguments" in results(run)[1].text
 
 
-def test_the_question_about_a_file_shows_the_change_and_is_asked_again_when_the_file_changes(
+def test_file_question_shows_the_change_and_repeats_when_it_changes(
     subtests: pytest.Subtests, desk: Desk, tmp_path: Path
 ) -> None:
     file = desk.folder / "data" / "a.txt"
@@ -223,7 +223,7 @@ def test_the_question_about_a_file_shows_the_change_and_is_asked_again_when_the_
     assert run.status == "completed" and file.read_text() == "new\n"
 
 
-def test_a_file_that_changes_each_time_is_not_written_after_all(desk: Desk) -> None:
+def test_file_changing_at_every_question_is_not_written(desk: Desk) -> None:
     count = [0]
 
     def approve(call: ToolCall, run: Run) -> bool:
@@ -236,7 +236,7 @@ def test_a_file_that_changes_each_time_is_not_written_after_all(desk: Desk) -> N
     assert "changes each time" in results(run)[0].text
 
 
-def test_of_a_file_that_is_elsewhere_large_or_no_text_no_change_is_read_into_the_log(desk: Desk) -> None:
+def test_foreign_large_or_binary_files_show_no_change_in_log(desk: Desk) -> None:
     (desk.folder / "data" / "bytes").write_bytes(b"\xff\xfe")
     (desk.folder / "data" / "large").write_text("x\n" * 600_000)
     (desk.folder / "data" / "out").symlink_to("/etc")
@@ -252,7 +252,7 @@ def test_of_a_file_that_is_elsewhere_large_or_no_text_no_change_is_read_into_the
         assert about is not None and about.diff == "" and bool(about.before) == has_digest, path
 
 
-def test_the_option_of_the_run_wins_then_the_agent_the_host_and_the_environment(
+def test_run_option_precedes_agent_host_and_environment(
     subtests: pytest.Subtests, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cases: list[tuple[str | None, str | None, str, str, str | None]] = [
@@ -276,10 +276,10 @@ def test_the_option_of_the_run_wins_then_the_agent_the_host_and_the_environment(
     assert len(desk.agent([MEASURE]).toolbox) == 0
 
 
-def test_a_function_of_the_agent_decides_where_the_run_has_none(desk: Desk) -> None:
+def test_agent_function_decides_where_the_run_has_none(desk: Desk) -> None:
     agent = desk.agent([STATUS, SAVE], approve=lambda call, run: call.name == "bash")
     run = agent.run_sync("go")
-    assert codes(run) == [None, DENIED] and {one.by for one in run.questions} == {"program"}
+    assert codes(run) == [None, DENIED] and {question.by for question in run.questions} == {"program"}
     run = desk.agent([STATUS], approve=lambda call, run: True).run_sync("go", approve=lambda call, run: False)
     assert codes(run) == [DENIED]
     for wrong in ("free", 3):
@@ -287,7 +287,7 @@ def test_a_function_of_the_agent_decides_where_the_run_has_none(desk: Desk) -> N
             desk.agent(approve=wrong)
 
 
-def test_gates_and_rules_of_ones_own_that_ask_still_ask_with_auto(desk: Desk) -> None:
+def test_own_gates_and_rules_ask_even_in_mode_auto(desk: Desk) -> None:
     def careful(call: ToolCall, run: Run) -> Any:
         return Ask("May it?") if call.name == "measure" else Allow()
 
@@ -295,17 +295,15 @@ def test_gates_and_rules_of_ones_own_that_ask_still_ask_with_auto(desk: Desk) ->
     unclear = ToolCall("bash", {"command": "$X"})
     live = desk.agent([MEASURE, LOG, STATUS, SAVE, unclear], gates=[careful], permissions=rules).start("go", approve="auto")
     run = answered(live, "approve", "approve", "deny")
-    asked = [one.question.message.partition("? ")[0] for one in run.questions]
+    asked = [question.question.message.partition("? ")[0] for question in run.questions]
     assert asked == ["May it?", "May bash run", "May bash run"]
-    assert [one.question.about and one.question.about.command for one in run.questions] == ["", "git log", "$X"]
+    assert [question.question.about and question.question.about.command for question in run.questions] == ["", "git log", "$X"]
     assert desk.done == ["measure", "git log", "git status -s", "save data/a.txt"]
     run = desk.agent([SAVE], gates=[careful]).run_sync("go", approve="ask")
-    assert codes(run) == [None]  # a gate that allows lifts what only the mode or a default asks
+    assert codes(run) == [None]  # an allowing gate lifts questions of the mode or a default
 
 
-def test_nested_runs_and_calls_of_tools_and_steps_are_held_to_the_rules_around_them(
-    subtests: pytest.Subtests, desk: Desk
-) -> None:
+def test_nested_runs_tool_calls_and_steps_obey_outer_rules(subtests: pytest.Subtests, desk: Desk) -> None:
     @tool(effects=["read"])
     async def through(context: ToolContext) -> str:
         """Call another tool."""
@@ -360,7 +358,7 @@ def test_nested_runs_and_calls_of_tools_and_steps_are_held_to_the_rules_around_t
 
 
 def freer_agent(desk: Desk) -> Agent:
-    """An agent that allows itself more than the runs around it may."""
+    """Return an agent with more permissions than its parent runs."""
     return desk.agent([STATUS, SAVE, MEASURE], permissions={"bash": "allow", "save": "allow"}, approve="auto", name="inner")
 
 
@@ -372,17 +370,17 @@ def calling(desk: Desk, tool_of_tools: Any) -> Agent:
     return Agent(ScriptedModel([[ToolCall("through")], "Done."]), tools=[*desk.tools(), tool_of_tools], todos=False)
 
 
-# Only the person loosens
+# Loosening by the person
 
 
 @pytest.fixture
 def another_process(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Forget what was said in this process, as another one does."""
+    """Forget the permissions of this process, like a new process."""
     return lambda: monkeypatch.setattr(consent, "_begun_here", set())
 
 
 def cut_run(desk: Desk, store: Store, **how: Any) -> tuple[str, Path]:
-    """A run that was begun with these options, and whose process died before its call was made; its id and log."""
+    """Return the id and log of a run with these options whose process died before its call."""
     desk.done.clear()
     run = desk.agent([STATUS]).run_sync("go", store=store, **how)
     (path,) = [one for one in store.folder.glob("*.jsonl") if one.stem == run.id]
@@ -398,7 +396,7 @@ FREE: list[dict[str, Any]] = [
 ]
 
 
-def test_what_a_log_allows_counts_in_the_process_in_which_it_was_said_or_if_the_log_is_taken_whole(
+def test_log_permissions_count_in_their_process_or_for_trusted_logs(
     subtests: pytest.Subtests, desk: Desk, tmp_path: Path, another_process: Callable[[], None]
 ) -> None:
     for number, how in enumerate(FREE):
@@ -431,9 +429,7 @@ def test_what_a_log_allows_counts_in_the_process_in_which_it_was_said_or_if_the_
             assert asyncio.run(fork(run, 2, model=ScriptedModel([[STATUS], "Done."]))).settings["approve"] == "auto"
 
 
-def test_a_log_from_elsewhere_allows_nothing_that_the_person_refuses(
-    subtests: pytest.Subtests, desk: Desk, tmp_path: Path
-) -> None:
+def test_foreign_log_allows_nothing_the_person_refuses(subtests: pytest.Subtests, desk: Desk, tmp_path: Path) -> None:
     for number, how in enumerate(FREE):
         with subtests.test(str(how)):
             store = Store(tmp_path / f"foreign {number}")
@@ -445,7 +441,7 @@ def test_a_log_from_elsewhere_allows_nothing_that_the_person_refuses(
             assert codes(again) == [DENIED] and desk.done == [] and again.settings["approve"] == "ask"
 
 
-def test_what_a_log_forbids_or_asks_holds_when_it_is_resumed_forked_or_begun_from(
+def test_log_prohibitions_and_questions_hold_in_resumed_forked_continued_runs(
     subtests: pytest.Subtests, desk: Desk, tmp_path: Path, another_process: Callable[[], None]
 ) -> None:
     strict: list[dict[str, Any]] = [
@@ -460,7 +456,7 @@ def test_what_a_log_forbids_or_asks_holds_when_it_is_resumed_forked_or_begun_fro
             another_process()
             freer = desk.agent(permissions={"bash": "allow"})
             again = asyncio.run(recover(run_id, agent=freer, store=store))
-            assert codes(again) == [None if how.get("approve") == "auto" else DENIED]  # said here, before the rule that asks
+            assert codes(again) == [None if how.get("approve") == "auto" else DENIED]  # set here, before the asking rule
             run = desk.agent([MEASURE]).run_sync("go", **how)
             model = ScriptedModel([[STATUS], "Done."])
             assert codes(asyncio.run(fork(run, 2, model=model, tools=desk.tools())))[-1] == DENIED
@@ -472,9 +468,7 @@ def test_what_a_log_forbids_or_asks_holds_when_it_is_resumed_forked_or_begun_fro
         workflow.run_sync("go", rerun_from="a", of=before)
 
 
-def test_grants_in_a_log_of_ones_own_hold_for_their_run_and_those_of_a_session_end_with_it(
-    desk: Desk, tmp_path: Path, another_process: Callable[[], None]
-) -> None:
+def test_own_log_grants_last_for_their_run_or_session(desk: Desk, tmp_path: Path, another_process: Callable[[], None]) -> None:
     store = Store(tmp_path / "runs")
     with use_host(Host(grants=SessionGrants())):
         live = desk.agent([STATUS], [LOG]).start("go", store=store)

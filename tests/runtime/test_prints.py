@@ -1,4 +1,4 @@
-"""What a call keeps of what its tool prints."""
+"""Printed output of tools, kept with their calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kept(*texts: str) -> str:
     return prints.close()
 
 
-def test_a_line_that_is_written_again_is_kept_as_it_was_at_last(subtests: pytest.Subtests) -> None:
+def test_rewritten_line_is_kept_in_its_last_form(subtests: pytest.Subtests) -> None:
     cases = {
         "no line": ("a\nb", "a\nb"),
         "bar": ("1%\r2%\r3%\ndone\n", "3%\ndone\n"),
@@ -42,7 +42,7 @@ def test_a_line_that_is_written_again_is_kept_as_it_was_at_last(subtests: pytest
     assert kept("1%\r", "2%\r", "3%\n") == "3%\n"
 
 
-def test_the_last_of_much_is_kept_and_how_much_came_before(subtests: pytest.Subtests) -> None:
+def test_long_output_keeps_its_end_and_the_omitted_count(subtests: pytest.Subtests) -> None:
     line = "0123456789\n"
     for count in (MAX_KEPT // len(line), 5_000, 50_000):
         for pieces in ([line] * count, [line * count]):
@@ -52,24 +52,24 @@ def test_the_last_of_much_is_kept_and_how_much_came_before(subtests: pytest.Subt
                 assert text == (LEFT_OUT.format(dropped) if dropped else "") + whole[-MAX_KEPT:]
 
 
-def test_no_part_of_a_key_is_left_where_the_text_is_cut(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_cut_text_contains_no_part_of_a_key(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     for behind in (MAX_KEPT, 2 * MAX_KEPT, 4 * MAX_KEPT):
-        for end in ("", "\rend"):  # the end replaces the line before it: what was cut far above is shown
+        for end in ("", "\rend"):  # the end replaces the previous line: the text cut far above is shown
             with subtests.test(behind=behind, end=end):
                 assert "k3Y" not in kept("x" * 3 * MAX_KEPT, f"{KEY}\n", "." * (behind - 30), end)
 
 
-def test_prints_are_in_the_log_only_where_there_are_some() -> None:
+def test_output_is_logged_only_if_printed() -> None:
     event = ToolFinished(seq=0, at=None, run_id="r", result=ToolResult("c", "t"))  # type: ignore[arg-type]
     assert b"printed" not in encode(event)
 
 
-def test_the_end_is_told_while_the_tool_runs_and_what_a_watcher_prints_is_no_part_of_it(
+def test_output_streams_while_the_tool_runs_without_watcher_prints(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    told: list[str] = []
+    texts: list[str] = []
     own: list[bool] = []
 
     class Shows:
@@ -77,19 +77,19 @@ def test_the_end_is_told_while_the_tool_runs_and_what_a_watcher_prints_is_no_par
 
         def __call__(self, item: object) -> None:
             if isinstance(item, ToolPrinted):
-                told.append(item.text)
+                texts.append(item.text)
                 own.append(current_call.get() is None)
 
     async def speak() -> None:
         call = current_call.get()
         assert call is not None
         assert call.printed("<one>\n") and call.printed("2%\r") and call.printed(f"3% {KEY[:12]}")
-        while len(told) < 2:
+        while len(texts) < 2:
             await asyncio.sleep(0)
         assert call.printed(KEY[12:])
 
     agent = Agent(ScriptedModel([ToolCall("speak"), "Done."]), tools=[speak], todos=False)
     run = agent.run_sync("go", watch=Shows())
-    assert told[:2] == ["<one>\n", "<one>\n3% "] and own[:2] == [True, True]
+    assert texts[:2] == ["<one>\n", "<one>\n3% "] and own[:2] == [True, True]
     assert run.rounds[0].records[0].printed == "<one>\n3% [key]"
     assert all("3% " not in str(message) for message in run.messages)

@@ -1,4 +1,4 @@
-"""Tools that say how far they have come: told to watchers while they run, kept with their result."""
+"""Progress of tools: sent to watchers while they run, kept with their results."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from agentnb.tools.tool import ToolContext
 
 
 def run_of(work: Any, **how: Any) -> tuple[Run, list[Progress]]:
-    told: list[Progress] = []
+    reports: list[Progress] = []
 
     def watch(item: Any) -> None:
         if isinstance(item, ToolProgress):
-            told.append(item.progress)
+            reports.append(item.progress)
 
     agent = Agent(ScriptedModel([ToolCall(work.__name__), "Done."]), tools=[work], todos=False)
-    return agent.run_sync("go", watch=watch, **how), told
+    return agent.run_sync("go", watch=watch, **how), reports
 
 
 def last(run: Run) -> Progress | None:
@@ -37,7 +37,7 @@ def last(run: Run) -> Progress | None:
 
 
 @pytest.mark.req("R0.72")
-def test_progress_is_told_from_the_loop_and_from_a_thread_and_the_last_is_kept(subtests: pytest.Subtests) -> None:
+def test_progress_from_loop_and_thread_is_reported_and_last_kept(subtests: pytest.Subtests) -> None:
     async def on_the_loop(context: ToolContext) -> None:
         context.progress(1, 3, "reading")
         context.progress(2, 3)
@@ -63,7 +63,7 @@ def test_progress_is_told_from_the_loop_and_from_a_thread_and_the_last_is_kept(s
     assert run_of(waits)[1] == [Progress(1, None, "reading")]
 
 
-def test_a_tight_loop_does_not_flood_the_watchers_and_the_last_is_told() -> None:
+def test_tight_loop_does_not_flood_watchers_and_last_progress_arrives() -> None:
     seen = threading.Event()
 
     @tool(parallel_safe=True)
@@ -72,20 +72,20 @@ def test_a_tight_loop_does_not_flood_the_watchers_and_the_last_is_told() -> None
             context.progress(n, 10_000)
         assert seen.wait(PATIENCE)
 
-    told: list[Progress] = []
+    reports: list[Progress] = []
 
     def watch(item: Any) -> None:
         if isinstance(item, ToolProgress):
-            told.append(item.progress)
+            reports.append(item.progress)
             if item.progress.done == 10_000:
                 seen.set()
 
     run = Agent(ScriptedModel([ToolCall("count"), "Done."]), tools=[count], todos=False).run_sync("go", watch=watch)
-    assert codes(run) == [None] and told[-1] == last(run) == Progress(10_000, 10_000)
-    assert len(told) < 1_000
+    assert codes(run) == [None] and reports[-1] == last(run) == Progress(10_000, 10_000)
+    assert len(reports) < 1_000
 
 
-def test_a_call_that_failed_or_was_stopped_keeps_how_far_it_had_come() -> None:
+def test_failed_or_stopped_call_keeps_its_progress() -> None:
     def breaks(context: ToolContext) -> None:
         context.progress(2, 5, "writing")
         raise RuntimeError("disk")
@@ -96,15 +96,15 @@ def test_a_call_that_failed_or_was_stopped_keeps_how_far_it_had_come() -> None:
         context.progress(1, 5)
         await asyncio.Event().wait()
 
-    told: list[Any] = []
-    live = Agent(ScriptedModel([ToolCall("hangs")]), tools=[hangs], todos=False).start("go", watch=told.append)
-    wait_until(lambda: any(isinstance(item, ToolProgress) for item in told))
+    reports: list[Any] = []
+    live = Agent(ScriptedModel([ToolCall("hangs")]), tools=[hangs], todos=False).start("go", watch=reports.append)
+    wait_until(lambda: any(isinstance(item, ToolProgress) for item in reports))
     live.stop()
     run = live.result(PATIENCE)
     assert codes(run) == ["cancelled"] and last(run) == Progress(1, 5)
 
 
-def test_what_is_reported_after_the_end_of_the_call_does_nothing() -> None:
+def test_progress_after_the_end_of_the_call_is_ignored() -> None:
     kept: list[ToolContext] = []
 
     async def leaves(context: ToolContext) -> None:
@@ -114,12 +114,12 @@ def test_what_is_reported_after_the_end_of_the_call_does_nothing() -> None:
         kept[0].progress(1, 2)
         await asyncio.sleep(0)
 
-    told: list[Any] = []
+    reports: list[Any] = []
     agent = Agent(ScriptedModel([ToolCall("leaves"), ToolCall("later"), "Done."]), tools=[leaves, later], todos=False)
-    run = agent.run_sync("go", watch=told.append)
+    run = agent.run_sync("go", watch=reports.append)
     kept[0].progress(2, 2)
     assert run.rounds[0].records[0].progress is None
-    assert not [item for item in told if isinstance(item, ToolProgress)]
+    assert not [item for item in reports if isinstance(item, ToolProgress)]
 
 
 def test_keys_are_redacted_and_texts_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,14 +129,14 @@ def test_keys_are_redacted_and_texts_are_cut(monkeypatch: pytest.MonkeyPatch) ->
         context.progress(1, 2, "\ud800" + "x" * (MAX_TEXT - 10) + "sk-planted-0123456789abcdef" + "x" * MAX_TEXT)
         await asyncio.sleep(0)
 
-    run, told = run_of(tells)
+    run, reports = run_of(tells)
     found = last(run)
     assert found is not None and len(found.text) <= MAX_TEXT
-    for one in (found, *told):
+    for one in (found, *reports):
         assert "sk-" not in one.text and "\ud800" not in one.text
 
 
-def test_what_is_no_number_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_number_is_refused(subtests: pytest.Subtests) -> None:
     for done, total in [(float("nan"), 1), (1, float("inf")), ("many", 2), (10**400, 1)]:
         with subtests.test(f"{done} of {total}"):
 

@@ -1,4 +1,4 @@
-"""The book of questions: answers of a process that died are served again to the same question, or told to the model."""
+"""The question book: answers from a dead process are served to the same question again, or given to the model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NUMBER = {"type": "integer"}
 
 
 class Person:
-    """Answers every question with a number that counts up, or declines; remembers what was asked."""
+    """Answers every question with an increasing number, or declines; records the questions."""
 
     def __init__(self, first: int = 1, declines: Sequence[str] = ()) -> None:
         self.asked: list[str] = []
@@ -49,17 +49,17 @@ class Person:
 
 
 def asking(plan: Sequence[str], *, repeatable: bool = True) -> Any:
-    """A tool that asks these questions and returns the answers."""
+    """Return a tool that asks these questions and returns the answers."""
 
     @tool(repeatable=repeatable)
     async def asks(context: ToolContext) -> list[Any]:
-        told: list[Any] = []
+        answers: list[Any] = []
         for question in plan:
             try:
-                told.append(await context.ask(question, NUMBER))
+                answers.append(await context.ask(question, NUMBER))
             except Declined:
-                told.append("declined")
-        return told
+                answers.append("declined")
+        return answers
 
     return asks
 
@@ -69,7 +69,7 @@ def agent_with(value: Any, **settings: Any) -> Agent:
 
 
 def died(store: Store, agent: Agent, person: Person, ended_with: str = "tool_finished") -> Run:
-    """A run whose process died just before the first event of this kind."""
+    """Return a run whose process died just before the first event of this kind."""
     run = asyncio.run(agent.run("go", RunOptions(store=store, answer=person.answer)))
     cut_log(store.path(run.id), ended_with, before=True)
     return run
@@ -81,7 +81,7 @@ def resumed(store: Store, run: Run, value: Any, answer: Callable[[WaitingOnUser]
 
 
 @pytest.mark.req("KX.5")
-def test_a_repeatable_tool_gets_the_same_answers_again_in_order_also_where_nobody_is_there(tmp_path: Path) -> None:
+def test_repeatable_tool_gets_earlier_answers_in_order_without_a_person(tmp_path: Path) -> None:
     store, person = Store(tmp_path), Person(declines=["b"])
     run = died(store, agent_with(asking("abc")), person)
     run = resumed(store, run, asking("abc"), None)
@@ -89,8 +89,8 @@ def test_a_repeatable_tool_gets_the_same_answers_again_in_order_also_where_nobod
     assert [one.question.message for one in run.questions] == [*"abc"]
 
 
-def test_what_comes_in_another_order_or_with_another_text_is_asked_anew(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for plan, asked, told in [
+def test_reordered_or_reworded_questions_are_asked_anew(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for plan, asked, answers in [
         ("abc", "", "[1,2,3]"),
         ("abcd", "d", "[1,2,3,11]"),
         ("acb", "cb", "[1,11,12]"),
@@ -101,10 +101,10 @@ def test_what_comes_in_another_order_or_with_another_text_is_asked_anew(tmp_path
             store, person = Store(tmp_path / plan), Person(11)
             run = died(store, agent_with(asking("abc")), Person())
             run = resumed(store, run, asking(plan), person.answer)
-            assert (person.asked, results(run)[0].text) == ([*asked], told)
+            assert (person.asked, results(run)[0].text) == ([*asked], answers)
 
 
-def test_a_question_that_was_open_is_asked_again_once_and_stays_answered_after_another_death(tmp_path: Path) -> None:
+def test_open_question_is_asked_again_once_and_survives_another_death(tmp_path: Path) -> None:
     store, second, third = Store(tmp_path), Person(11), Person(21)
     run = died(store, agent_with(asking("ab")), Person())
     cut_log(store.path(run.id), "question_answered", 1, before=True)  # when "b" was open
@@ -117,26 +117,26 @@ def test_a_question_that_was_open_is_asked_again_once_and_stays_answered_after_a
 
 
 @pytest.mark.req("KX.5")
-def test_the_answers_to_a_tool_that_is_not_repeated_are_kept_for_the_model(tmp_path: Path) -> None:
+def test_answers_to_unrepeated_tools_are_kept_for_the_model(tmp_path: Path) -> None:
     store, person = Store(tmp_path), Person(declines=["b"])
     gates = [lambda call, run: Ask("May it?")]
     run = died(store, agent_with(asking("ab", repeatable=False), gates=gates), person)
     assert person.asked == ["May it?", "a", "b"]
     run = resumed(store, run, asking("ab", repeatable=False), None, gates=gates)
     assert codes(run) == ["interrupted"] and person.asked == ["May it?", "a", "b"]
-    told = results(run)[0].text.splitlines()[-2:]
-    assert told == ["The person had answered '2' to: a", "The person had declined to answer: b"]
+    answers = results(run)[0].text.splitlines()[-2:]
+    assert answers == ["The person had answered '2' to: a", "The person had declined to answer: b"]
     assert "May it?" not in results(run)[0].text
 
 
-def test_a_tool_that_asked_nothing_is_told_as_before(tmp_path: Path) -> None:
+def test_interrupted_tool_without_questions_mentions_no_answers(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = resumed(store, died(store, agent_with(asking("", repeatable=False)), Person()), asking("", repeatable=False), None)
     assert "\n" not in results(run)[0].text and "The person" not in results(run)[0].text
 
 
 def asked(question: WaitingOnUser, outcome: Outcome, answer: Any) -> list[tuple[type[Event], dict[str, Any]]]:
-    """The events of a question that an earlier process asked."""
+    """Return the events of a question from an earlier process."""
     events: list[tuple[type[Event], dict[str, Any]]] = [(e.QuestionAsked, {"question": question})]
     if outcome != "open":
         ends = {
@@ -150,7 +150,7 @@ def asked(question: WaitingOnUser, outcome: Outcome, answer: Any) -> list[tuple[
 
 
 def book_of(events: Iterable[tuple[type[Event], dict[str, Any]]], **settings: Any) -> QuestionBook:
-    """The book of a run that is resumed after these events."""
+    """Return the question book of a run resumed after these events."""
     log = EventLog("r-1")
     log.append(opening())
     log.emit(e.RoundStarted, index=0, reason="prompt")
@@ -171,7 +171,7 @@ outcomes: Any = st.sampled_from(["answered", "answered", "declined", "cancelled"
 
 @examples(500)
 @given(before=st.lists(st.tuples(texts, outcomes), max_size=6), now=st.lists(texts, max_size=8))
-def test_an_answer_is_served_only_to_its_own_question_in_its_turn(before: list[tuple[str, Outcome]], now: list[str]) -> None:
+def test_answer_is_served_only_to_its_own_question_in_turn(before: list[tuple[str, Outcome]], now: list[str]) -> None:
     book = book_of(
         event for place, (text, outcome) in enumerate(before, 1) for event in asked(question(text, place), outcome, place)
     )
@@ -212,14 +212,14 @@ def test_a_question_is_found_again_by_its_place_and_purpose(subtests: pytest.Sub
             assert (book_of(asked(before, "answered", 5)).take(now) is not None) == is_same
 
 
-def test_a_step_that_is_resumed_finds_its_answer_in_whatever_words(subtests: pytest.Subtests) -> None:
+def test_resumed_step_finds_its_answer_despite_other_wording(subtests: pytest.Subtests) -> None:
     for kind, is_same in (("human_step", True), ("elicitation", False)):
         with subtests.test(kind):
             book = book_of(asked(question("a", 1, "human_step"), "answered", 5), place="c1", by_kind=True)
             assert (book.take(question("b", kind=kind)) is not None) == is_same
 
 
-def test_an_open_question_that_is_not_asked_again_is_withdrawn(subtests: pytest.Subtests) -> None:
+def test_open_question_not_repeated_is_withdrawn(subtests: pytest.Subtests) -> None:
     for text, is_open in (("a", True), ("b", False)):
         with subtests.test(text):
             book = book_of(asked(question("a", 1), "open", None))

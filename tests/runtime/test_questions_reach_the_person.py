@@ -1,4 +1,4 @@
-"""A question reaches the person, or who answers for them, from wherever it is asked: also from a nested run."""
+"""Questions from anywhere, including nested runs, reach the person or the answering function."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def work() -> str:
 
 
 def agent(*tools: Any, **settings: Any) -> Agent:
-    return Agent(ScriptedModel([[ToolCall(one.__name__) for one in tools], "Done."]), tools=tools, todos=False, **settings)
+    return Agent(ScriptedModel([[ToolCall(tool_.__name__) for tool_ in tools], "Done."]), tools=tools, todos=False, **settings)
 
 
 def questions(run: Run) -> list[WaitingOnUser]:
@@ -46,7 +46,7 @@ def answers(run: Run) -> list[tuple[Any, str]]:
 
 
 @pytest.mark.req("KX.5")
-def test_an_awaited_run_is_answered_by_the_function_that_it_was_given(subtests: pytest.Subtests) -> None:
+def test_awaited_run_is_answered_by_its_function(subtests: pytest.Subtests) -> None:
     async def later(question: WaitingOnUser) -> str:
         await asyncio.sleep(0)
         return "blue"
@@ -72,7 +72,7 @@ def test_an_awaited_run_is_answered_by_the_function_that_it_was_given(subtests: 
                 assert not code or ("could not be obtained" if has_failed else "gave no answer") in results(run)[0].text
 
 
-def test_a_plain_tool_that_waits_on_the_main_thread_is_answered_too() -> None:
+def test_plain_tool_waiting_on_the_main_thread_is_answered() -> None:
     def asks_plainly(context: ToolContext) -> str:
         return str(context.ask_sync("Which colour?", COLOURS))
 
@@ -94,7 +94,7 @@ def test_an_awaited_run_has_its_calls_approved() -> None:
     assert seen == [("work", "waiting_on_user")] * 2
 
 
-def test_the_function_that_answers_also_answers_whether_a_call_may_run() -> None:
+def test_answering_function_also_decides_approvals() -> None:
     asked: list[str] = []
 
     def answer(question: WaitingOnUser) -> bool:
@@ -106,7 +106,7 @@ def test_the_function_that_answers_also_answers_whether_a_call_may_run() -> None
 
 
 def nesting(inner: list[Run], **settings: Any) -> dict[str, Any]:
-    """A tool for each way in which a tool may run an agent that asks."""
+    """Return a tool for each way to run an asking agent."""
 
     async def awaits() -> str:
         inner.append(await agent(colour, **settings).run("inner"))
@@ -124,7 +124,7 @@ def nesting(inner: list[Run], **settings: Any) -> dict[str, Any]:
 
 
 @pytest.mark.req("KX.5")
-def test_the_question_of_a_nested_run_is_answered_through_the_run_at_the_top(subtests: pytest.Subtests) -> None:
+def test_nested_question_is_answered_through_the_top_run(subtests: pytest.Subtests) -> None:
     for way in nesting([]):
         with subtests.test(way):
             inner: list[Run] = []
@@ -141,7 +141,7 @@ def test_the_question_of_a_nested_run_is_answered_through_the_run_at_the_top(sub
             assert questions(inner[0])[0].call_id == inner[0].rounds[0].calls[0].id
 
 
-def test_two_levels_down_it_reaches_the_top_all_the_same_and_ids_are_unique() -> None:
+def test_question_two_levels_down_reaches_the_top_with_unique_id() -> None:
     inner: list[Run] = []
     awaits = nesting(inner)["awaits"]
 
@@ -177,13 +177,13 @@ def test_calls_of_a_nested_run_are_approved_at_the_top() -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_a_nested_run_has_nobody_to_ask_if_the_run_at_the_top_has_nobody() -> None:
+def test_nested_run_cannot_ask_if_the_top_run_cannot() -> None:
     inner: list[Run] = []
     run = asyncio.run(agent(nesting(inner)["awaits"]).run("go"))
     assert codes(inner[0]) == ["nobody_to_ask"] and questions(run) == questions(inner[0]) == []
 
 
-def test_who_starts_a_nested_run_with_a_handle_answers_it_through_that() -> None:
+def test_nested_run_with_a_handle_is_answered_through_it() -> None:
     async def starts() -> str:
         live = agent(colour).start("inner")
         while not live.run.waiting:

@@ -1,4 +1,4 @@
-"""Runs whose calls of the model fail and are made again."""
+"""Runs with failing and retried model calls."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ADD = ToolCall("add", {"a": 1, "b": 2})
 
 @pytest.fixture
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting for a retry or for others takes no time: the clock of both goes forward instead."""
+    """Skip the waits for retries and limiters by advancing their clock."""
     passed, sleep = 0.0, asyncio.sleep
 
     async def skip(seconds: float) -> None:
@@ -68,12 +68,12 @@ def scheduled(run: Run) -> list[RetryScheduled]:
     return [event for event in run.events if isinstance(event, RetryScheduled)]
 
 
-# What is told
+# Reports
 
 
 @each_format
 @pytest.mark.req("R0.10", "R2.40", "K0.12", "KX.3", "KX.9")
-def test_each_attempt_that_is_followed_by_another_is_an_event_with_its_reason(wire: str, tmp_path: Path) -> None:
+def test_each_retried_attempt_is_an_event_with_its_reason(wire: str, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     with LoopbackServer([Status(503, "Busy."), ADD, Status(429), Cut(line="It is not the sum", after=5), "It is 3."]) as server:
         run = agent_of(server, wire).run_sync("go", store=store)
@@ -87,7 +87,7 @@ def test_each_attempt_that_is_followed_by_another_is_an_event_with_its_reason(wi
     assert told[0].reason.startswith(f"{wire}: fails (503") and told[0].reason.endswith("Busy.")
     assert "too many requests (429" in told[1].reason and "the connection broke" in told[2].reason
     assert all(0 < event.seconds < 1 for event in told)
-    assert [[one.attempt for one in each.retries] for each in run.rounds] == [[1], [1, 2]]
+    assert [[one.attempt for one in round_.retries] for round_ in run.rounds] == [[1], [1, 2]]
     assert run.rounds[0].retries == (Retry(1, told[0].seconds, told[0].reason, 503, ""),)
     assert (run.text, run.status, run.rounds[0].results[0].text) == ("It is 3.", "completed", "3")
     assert store.load(run.id) == run == Run.from_events(run.events)
@@ -95,7 +95,7 @@ def test_each_attempt_that_is_followed_by_another_is_an_event_with_its_reason(wi
 
 @each_format
 @pytest.mark.req("R2.40")
-def test_a_reply_that_broke_off_is_kept_with_its_retry_and_hearing_begins_anew(wire: str) -> None:
+def test_interrupted_reply_is_kept_with_its_retry_and_streaming_restarts(wire: str) -> None:
     seen: list[Any] = []
     with LoopbackServer([Cut(line="One two three four", after=5), "Five six."]) as server:
         run = agent_of(server, wire).run_sync("go", watch=seen.append)
@@ -109,7 +109,7 @@ def test_a_reply_that_broke_off_is_kept_with_its_retry_and_hearing_begins_anew(w
 
 @each_format
 @pytest.mark.req("R2.40")
-def test_the_retry_stands_in_the_log_before_its_wait_begins(wire: str, tmp_path: Path) -> None:
+def test_retry_is_logged_before_its_wait(wire: str, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     with LoopbackServer([Status(500)]) as server:
         live = agent_of(server, wire, LONG).start("go", store=store)
@@ -140,7 +140,7 @@ def test_the_last_failure_is_the_error_of_the_run(
 
 @each_format
 @pytest.mark.req("R0.12", "R2.40")
-def test_what_is_not_tried_again_fails_the_run_at_once(wire: str) -> None:
+def test_permanent_failure_fails_the_run_at_once(wire: str) -> None:
     with LoopbackServer([Status(401)] * 3) as server:
         with pytest.raises(KeyRefused) as caught:
             agent_of(server, wire).run_sync("go")
@@ -149,7 +149,7 @@ def test_what_is_not_tried_again_fails_the_run_at_once(wire: str) -> None:
 
 
 @pytest.mark.req("R0.12")
-def test_of_the_last_attempt_what_came_is_kept_as_broken_off() -> None:
+def test_content_of_the_last_attempt_is_kept_as_interrupted() -> None:
     with LoopbackServer([ErrorInStream(line="One two three four", after=6)] * 5) as server:
         with pytest.raises(ProviderTrouble) as caught:
             agent_of(server, "openai").run_sync("go")
@@ -173,7 +173,7 @@ def test_streamed_and_whole_are_tried_again_alike(wire: str) -> None:
 
 @each_format
 @pytest.mark.req("R2.40", "K0.12")
-def test_a_crowd_of_runs_that_is_refused_ends_well_with_every_attempt_in_its_logs(wire: str) -> None:
+def test_many_refused_runs_end_with_every_attempt_logged(wire: str) -> None:
     lock, count = threading.Lock(), 0
 
     def answer(body: Any) -> Any:
@@ -193,18 +193,16 @@ def test_a_crowd_of_runs_that_is_refused_ends_well_with_every_attempt_in_its_log
     assert sum(len(run.rounds[0].retries) for run in runs) == 8
 
 
-# Held up by others
+# Delayed by other calls
 
 
 @each_format
 @pytest.mark.req("R2.40", "KX.3")
-def test_a_run_that_waits_for_others_tells_it_as_attempt_0_and_counts_one_attempt(
-    wire: str, no_waits: None, tmp_path: Path
-) -> None:
+def test_run_waiting_for_others_reports_attempt_0_and_counts_one(wire: str, no_waits: None, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     with LoopbackServer(["Warm.", Status(503), "Here."]) as server, counted_limiters() as limiters:
         agent = agent_of(server, wire)
-        agent.run_sync("go")  # what it imports takes its time
+        agent.run_sync("go")  # imports are slow
         limiters[0].was_refused(LONG_WAIT)
         run = agent.run_sync("go", store=store)
     assert [one.attempt for one in run.rounds[0].retries] == [0, 1] and run.text == "Here."
@@ -219,7 +217,7 @@ def test_a_run_that_waits_for_others_tells_it_as_attempt_0_and_counts_one_attemp
 
 @each_format
 @pytest.mark.req("K0.12")
-def test_a_run_that_comes_while_the_provider_wants_a_long_wait_fails_at_once_and_says_how_long(wire: str) -> None:
+def test_run_during_a_long_provider_wait_fails_at_once(wire: str) -> None:
     with LoopbackServer([Status(429, retry_after=900)] * 9) as server:
         agent = agent_of(server, wire)
         for words in ("asks to wait 900 s", "the next call may go at", "the next call may go at"):
@@ -231,7 +229,7 @@ def test_a_run_that_comes_while_the_provider_wants_a_long_wait_fails_at_once_and
 
 @pytest.mark.req("R0.13", "K0.12")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:unclosed:ResourceWarning")
-def test_runs_go_on_after_a_loop_was_closed_with_more_calls_in_flight_than_go_at_once(
+def test_runs_continue_after_closing_a_loop_with_many_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limiter, "LOOK_AGAIN", 0.01)

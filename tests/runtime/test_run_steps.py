@@ -1,4 +1,4 @@
-"""Steps of an agent's run: nested runs that an extension begins between two rounds."""
+"""Steps of an agent's run: nested runs started by an extension between two rounds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEP = "step-1"
 
 
 class Refusing:
-    """What cannot be run."""
+    """A runnable that refuses to run."""
 
     async def run(self, prompt: str, options: Any = None) -> Any:
         raise SettingsError("It has no model", "Give one")
@@ -41,7 +41,7 @@ def mend_net(name: str) -> str:
 
 
 def agent(inner: Any, *replies: Any, seconds: float | None = None, **parts: Any) -> Agent:
-    """An agent whose runs have one step before they end: this nested run."""
+    """Return an agent whose runs end with this nested run as a step."""
 
     def output(run: Any) -> dict[str, Any]:
         return {"text": run.text}
@@ -77,11 +77,11 @@ def nested(*replies: Any, **settings: Any) -> Mending:
 
 
 def steps(run: Any) -> list[Any]:
-    """The events of the steps of a run."""
+    """Return the step events of a run."""
     return [event for event in run.events if isinstance(event, StepStarted | StepFinished)]
 
 
-def test_a_step_is_logged_with_its_nested_run_and_how_it_ended(subtests: pytest.Subtests) -> None:
+def test_step_is_logged_with_its_nested_run_and_status(subtests: pytest.Subtests) -> None:
     waits = ToolCall("wait_for_ever", {}, "call_1")
     cases: dict[str, tuple[Any, float | None, str, Any, str]] = {
         "completed": (nested("Mended."), None, "completed", {"text": "Mended."}, ""),
@@ -98,15 +98,15 @@ def test_a_step_is_logged_with_its_nested_run_and_how_it_ended(subtests: pytest.
             assert bool(finished.error) is (status == "failed") and run.status == "completed"
 
 
-def test_a_step_ends_as_cancelled_with_the_run_that_is_stopped() -> None:
+def test_step_is_cancelled_with_its_stopped_run() -> None:
     live = agent(nested(ToolCall("wait_for_ever", {}, "call_1")), "Done.").start("Mend it")
     wait_until(lambda: steps(live.run))
     live.stop()
     run = live.result(PATIENCE)
-    assert run.status == "cancelled" and [one.status for one in run.step_records.values()] == ["cancelled"]
+    assert run.status == "cancelled" and [step.status for step in run.step_records.values()] == ["cancelled"]
 
 
-def test_a_step_that_waits_for_the_person_stays_open_and_is_resumed_or_ends_with_its_run(tmp_path: Path) -> None:
+def test_waiting_step_stays_open_until_resumed_or_its_run_ends(tmp_path: Path) -> None:
     asks = ToolCall("mend_net", {"name": "net"}, "call_1")
     for number, policies in enumerate([(), (lambda run: Stop("enough", "limited"),)]):
         store = Store(tmp_path / str(number))

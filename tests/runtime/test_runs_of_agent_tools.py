@@ -1,4 +1,4 @@
-"""Calls of agents, workflows and orchestrations as tools: their nested runs, and what the model gets of them."""
+"""Agents, workflows and orchestrations as tools: nested runs and results for the model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def fails() -> str:
 
 
 def helper(*replies: Any, tools: Any = (noted,), **settings: Any) -> Agent:
-    """An agent named helper with this script."""
+    """Return an agent named helper with this script."""
     return bare(ScriptedModel(replies), tools, **{"name": "helper", **settings})
 
 
@@ -64,16 +64,16 @@ def asks(prompt: str = "Find it.", name: str = "helper") -> ToolCall:
 
 
 def outer(called: Any, *calls: ToolCall, **settings: Any) -> Agent:
-    """An agent that calls this tool."""
+    """Return an agent that calls this tool."""
     return bare(ScriptedModel([*(calls or (asks(),)), "Done."]), [tool(called, name="helper")], **settings)
 
 
 def nested(run: Run, store: Store) -> list[Run]:
-    """The runs nested in a run."""
-    return [one for one in map(store.load, sorted(store.ids())) if one.parent_id == run.id]
+    """Return the runs nested in a run."""
+    return [stored for stored in map(store.load, sorted(store.ids())) if stored.parent_id == run.id]
 
 
-# What the model gets
+# Results for the model
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Place:
     size: int
 
 
-def test_result_is_the_text_of_the_run_or_its_output_as_json(subtests: pytest.Subtests) -> None:
+def test_result_is_run_text_or_output_as_json(subtests: pytest.Subtests) -> None:
     place, data = '{"name":"Bay","size":2}', {"name": "Bay", "size": 2}
     named = "workflow: [{id: a, type: tool, name: noted}, {id: b, type: tool, name: look}]\noutput: a\n"
     cases: dict[str, tuple[Any, str, Any]] = {
@@ -107,7 +107,7 @@ def test_result_is_the_text_of_the_run_or_its_output_as_json(subtests: pytest.Su
             assert (run.status, codes(run), results(run)[0].text, values) == ("completed", [None], text, [value])
 
 
-def test_arguments_that_are_no_prompt_are_refused_without_a_run(subtests: pytest.Subtests) -> None:
+def test_arguments_without_a_prompt_are_refused_without_a_run(subtests: pytest.Subtests) -> None:
     cases: dict[str, Any] = {
         "none": {},
         "number": {"prompt": 3},
@@ -122,7 +122,7 @@ def test_arguments_that_are_no_prompt_are_refused_without_a_run(subtests: pytest
 
 
 class StoppedAlone:
-    """A runnable of one's own whose run is stopped, and not the run around it."""
+    """A custom runnable whose run is stopped without its parent."""
 
     tool_offer = ToolOffer("helper", "Finds.")
 
@@ -132,7 +132,7 @@ class StoppedAlone:
         return await live
 
 
-def test_run_that_does_not_complete_is_an_error_with_the_reason(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_incomplete_run_is_an_error_with_the_reason(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     look = ToolCall("noted")
     cases: dict[str, Any] = {
         "failed at once": helper(ValueError("boom")),
@@ -157,15 +157,15 @@ def test_time_limit_of_the_tool_stops_its_run(tmp_path: Path) -> None:
     called = tool(helper(ToolCall("wait"), tools=[wait]), timeout=0.05)
     run = outer(called).run_sync("Go.", store=store)
     assert (run.status, codes(run)) == ("completed", ["timeout"])
-    assert [one.status for one in nested(run, store)] == ["cancelled"]
+    assert [nested_run.status for nested_run in nested(run, store)] == ["cancelled"]
 
 
-def test_agent_that_is_a_tool_of_itself_ends_after_twenty_levels(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_self_calling_agent_tool_ends_after_twenty_levels(tmp_path: Path, snapshot: Snapshot) -> None:
     again = Agent(Repeating(asks()), name="helper", todos=False, guidance="off")
     again.toolbox.register(tool(again))
     store = Store(tmp_path)
     run = again.run_sync("Go.", store=store)
-    runs = [store.load(one) for one in store.ids()]
+    runs = [store.load(run_id) for run_id in store.ids()]
     assert run.status == "completed" and len(runs) == 20
     (innermost,) = [one for one in runs if codes(one) != [None]]
     assert codes(innermost) == ["too_many_nested_runs"] and results(innermost)[0].text == snapshot
@@ -181,7 +181,7 @@ class Repeating(ScriptedModel):
 # The nested run
 
 
-def test_nested_run_is_kept_with_its_parent_and_spends_from_its_budget(tmp_path: Path) -> None:
+def test_nested_run_is_stored_with_parent_and_shares_its_budget(tmp_path: Path) -> None:
     def paid(part: Any) -> Any:
         return reply(part, usage=Usage(1, 1, cost=0.25), stop_reason="tool_use" if isinstance(part, ToolCall) else "end_turn")
 
@@ -195,7 +195,7 @@ def test_nested_run_is_kept_with_its_parent_and_spends_from_its_budget(tmp_path:
     assert run.counters.spent_inside == one.spent == 0.75
 
 
-def test_questions_of_the_nested_run_are_answered_through_the_outer_run() -> None:
+def test_nested_questions_are_answered_through_the_outer_run() -> None:
     async def colour(context: ToolContext) -> str:
         """Ask."""
         return f"They said {await context.ask('Which colour?')}"
@@ -208,12 +208,12 @@ def test_questions_of_the_nested_run_are_answered_through_the_outer_run() -> Non
     assert live.result(PATIENCE).status == "completed"
 
 
-def test_approval_mode_lets_the_tool_run_and_judges_the_calls_of_its_run(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_approval_mode_allows_the_tool_and_judges_its_run(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for mode, code in {"read_only": "denied", "auto": None}.items():
         with subtests.test(mode):
             store = Store(tmp_path / mode)
             run = outer(helper(ToolCall("write"), "Done.", tools=[write])).run_sync("Go.", store=store, approve=mode)
-            assert codes(run) == [None] and [codes(one) for one in nested(run, store)] == [[code]]
+            assert codes(run) == [None] and [codes(nested_run) for nested_run in nested(run, store)] == [[code]]
     with subtests.test("ask"):
         live = outer(helper(ToolCall("write"), "Done.", tools=[write])).start("Go.", RunOptions(approval_mode="ask"))
         wait_until(lambda: live.run.waiting or live.done)
@@ -223,7 +223,7 @@ def test_approval_mode_lets_the_tool_run_and_judges_the_calls_of_its_run(subtest
         assert live.result(PATIENCE).status == "completed"
 
 
-def test_calls_run_beside_each_other_only_if_the_tool_says_so(subtests: pytest.Subtests) -> None:
+def test_calls_overlap_only_if_the_tool_is_parallel_safe(subtests: pytest.Subtests) -> None:
     for safe in (True, False):
         open_now, most = 0, 0
 
@@ -244,10 +244,10 @@ def test_calls_run_beside_each_other_only_if_the_tool_says_so(subtests: pytest.S
             assert (codes(run), most) == ([None, None], 2 if safe else 1)
 
 
-# Where tools are named
+# References to tools
 
 
-def test_workflow_runs_an_agent_as_a_tool_of_its_agents_and_steps(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_workflow_agents_and_steps_run_an_agent_as_a_tool(subtests: pytest.Subtests, tmp_path: Path) -> None:
     step = "workflow: [{id: a, type: tool, name: helper, args: {prompt: Find it.}}]\n"
     of_agent = "agents: {boss: {tools: [helper]}}\nworkflow: [{id: a, type: agent, name: boss, prompt: Go.}]\n"
     place = '{"name": "Bay", "size": 2}'
@@ -261,10 +261,10 @@ def test_workflow_runs_an_agent_as_a_tool_of_its_agents_and_steps(subtests: pyte
             store = Store(tmp_path / case)
             run = Workflow.from_yaml(text, tools=[called]).run_sync("Go.", store=store, **how)
             assert run.step_context["steps"]["a"]["output"] == output
-            assert [one.prompt for one in map(store.load, store.ids()) if one.agent == "helper"] == ["Find it."]
+            assert [stored.prompt for stored in map(store.load, store.ids()) if stored.agent == "helper"] == ["Find it."]
 
 
-def test_failed_step_that_calls_an_agent_says_why() -> None:
+def test_failed_agent_step_has_the_reason() -> None:
     text = "workflow: [{id: a, type: tool, name: helper, args: {prompt: Find it.}}]\n"
     with pytest.raises(WorkflowError, match="status failed, stop reason error"):
         Workflow.from_yaml(text, tools=[helper(ValueError("boom"))]).run_sync("Go.")
@@ -284,7 +284,7 @@ def test_recovered_run_takes_its_agent_again(tmp_path: Path) -> None:
         asyncio.run(recover(asked.id, **again))
     run = asyncio.run(recover(asked.id, tools=[helper("Found it.")], **again))
     assert (run.status, results(run)[0].text) == ("completed", "Found it.")
-    assert [one.parent_id for one in nested(run, store)] == [run.id]
+    assert [nested_run.parent_id for nested_run in nested(run, store)] == [run.id]
 
 
 def test_agent_in_an_agent_travels_to_another_process() -> None:

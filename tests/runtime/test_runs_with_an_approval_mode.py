@@ -1,4 +1,4 @@
-"""Runs with an approval mode: what is asked, what is denied, and that nested and resumed runs keep it."""
+"""Approval modes: questions and denials, also in nested and resumed runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agentnb.tools.tool import ToolContext
 
 
 class Desk:
-    """Tools that note what they were called with, and agents that have them."""
+    """Tools that record their arguments, and agents with them."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -54,7 +54,7 @@ WRITE, SEND, LOOK = ToolCall("write", {"path": "a"}), ToolCall("send", {"to": "a
 
 
 def answered(live: LiveRun, *answers: Any) -> Run:
-    """The run, whose questions were answered so, in their order."""
+    """Return the run after answering its questions, in order."""
     for place, answer in enumerate(answers):
         wait_until(lambda place=place: len(live.run.questions) > place or live.done)
         live.answer(answer)
@@ -62,10 +62,10 @@ def answered(live: LiveRun, *answers: Any) -> Run:
 
 
 def messages(run: Run) -> list[str]:
-    return [one.question.message.partition(" It ")[0] for one in run.questions]
+    return [question.question.message.partition(" It ")[0] for question in run.questions]
 
 
-def test_in_the_mode_ask_the_person_decides_about_each_call_that_does_more_than_read(subtests: pytest.Subtests) -> None:
+def test_mode_ask_asks_about_each_call_beyond_reading(subtests: pytest.Subtests) -> None:
     first = "May write run?"
     both = [first, "May send run?"]
     cases: list[tuple[list[Any], list[str], list[str]]] = [
@@ -83,20 +83,20 @@ def test_in_the_mode_ask_the_person_decides_about_each_call_that_does_more_than_
             assert answers[0] != "deny: not there" or "They said: not there" in results(run)[0].text
 
 
-def test_what_agentnb_adds_to_a_run_is_not_asked_about_and_auto_asks_about_nothing() -> None:
+def test_agentnb_tools_are_not_asked_about_and_auto_asks_nothing() -> None:
     todos = ToolCall("todo_operations", {"operation": "write", "todoList": [{"id": 1, "title": "a", "status": "in-progress"}]})
     calls = [todos, ToolCall("ask_person", {"question": "Which?"})]
     live = Agent(ScriptedModel([calls, "Done.", "Done."]), tools=[ask_person], policy="minimal").start("go", approve="ask")
     run = answered(live, "the first")
-    assert [one.question.kind for one in run.questions] == ["elicitation"] and codes(run) == [None, None]
+    assert [question.question.kind for question in run.questions] == ["elicitation"] and codes(run) == [None, None]
     desk = Desk()
     run = desk.agent([WRITE]).run_sync("go", approve="auto")
     assert desk.done == ["write a"] and run.settings["approve"] == "auto" and not run.questions
     run = desk.agent([WRITE]).run_sync("go")
-    assert desk.done == ["write a"] * 2 and "approve" not in run.settings  # a function that declares nothing runs
+    assert desk.done == ["write a"] * 2 and "approve" not in run.settings  # a function without declared effects runs
 
 
-def test_where_nobody_can_be_asked_it_is_as_with_any_gate(tmp_path: Path) -> None:
+def test_mode_ask_without_a_person_denies_like_any_gate(tmp_path: Path) -> None:
     desk, store = Desk(), Store(tmp_path)
     run = desk.agent([WRITE]).run_sync("go", approve="ask")
     assert codes(run) == [DENIED] and "there is nobody to ask" in results(run)[0].text
@@ -116,7 +116,7 @@ def test_a_gate_of_ones_own_decides_before_the_mode(subtests: pytest.Subtests) -
             assert (desk.done, messages(run)) == (done, asked)
 
 
-def test_in_the_mode_never_what_a_gate_would_ask_is_denied_and_other_questions_stay() -> None:
+def test_mode_never_denies_gate_questions_and_keeps_other_questions() -> None:
     desk = Desk()
     question = ToolCall("ask_person", {"question": "Which?"})
     live = desk.agent([WRITE, LOOK, question], gates=[careful]).start("go", approve="never")
@@ -130,7 +130,7 @@ def test_in_the_mode_never_what_a_gate_would_ask_is_denied_and_other_questions_s
     assert codes(run) == [DENIED] and not decided and not run.questions
 
 
-def test_in_the_mode_read_only_what_does_more_is_denied_without_a_question() -> None:
+def test_mode_read_only_denies_other_calls_without_a_question() -> None:
     desk = Desk()
     run = desk.agent([WRITE, SEND, LOOK]).run_sync("go", approve="read_only", answer=lambda question: "approve")
     assert desk.done == ["look a"] and codes(run) == [DENIED, DENIED, None] and not run.questions
@@ -141,7 +141,7 @@ def test_in_the_mode_read_only_what_does_more_is_denied_without_a_question() -> 
 
 
 def begun_inside(kind: str, inner: Agent, **how: Any) -> Callable[..., Any]:
-    """A tool that begins a nested run."""
+    """Return a tool that starts a nested run."""
 
     async def started(context: ToolContext) -> str:
         return str((await context.start_run(inner, "go")).text)
@@ -155,7 +155,7 @@ def begun_inside(kind: str, inner: Agent, **how: Any) -> Callable[..., Any]:
     return tool(name="delegate", effects=["read"])({"started": started, "awaited": awaited, "plain": plain}[kind])
 
 
-def test_a_nested_run_has_the_mode_of_its_run_and_its_own(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_nested_run_combines_its_mode_with_its_parents(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[str, str, dict[str, Any], list[Any], list[str], str]] = [
         ("started", "ask", {}, ["approve", "deny"], ["write a"], "ask"),
         ("awaited", "ask", {}, ["always", "approve"], ["write a", "send ann", "write a"], "ask"),
@@ -174,12 +174,12 @@ def test_a_nested_run_has_the_mode_of_its_run_and_its_own(subtests: pytest.Subte
             options = RunOptions(store=store, approval_mode=mode)
             run = answered(outer.start("go", options), *answers)
             assert desk.done == done
-            nested = [one for one in map(store.load, store.ids()) if one.parent_id == run.id]
+            nested = [stored for stored in map(store.load, store.ids()) if stored.parent_id == run.id]
             assert len(nested) == 1 and len(run.questions) == len(answers)
             assert all(one.settings["approve"] == words for one in nested)
 
 
-def test_always_holds_in_all_runs_nested_in_the_run_that_was_asked() -> None:
+def test_always_applies_to_all_runs_nested_in_the_asking_run() -> None:
     desk = Desk()
     delegate = begun_inside("started", desk.agent([WRITE], "Done.", [WRITE]))
     replies = [[ToolCall("delegate")], [LOOK], [ToolCall("delegate")], [WRITE], "Done."]
@@ -197,11 +197,11 @@ def suspended(desk: Desk, store: Store, mode: str = "ask") -> Run:
     return run
 
 
-def test_a_run_that_is_recovered_keeps_its_mode_unless_another_is_given(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_recovered_run_keeps_its_mode_unless_another_is_given(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: dict[str | None, tuple[list[str], str]] = {
         None: (["write a"], "ask"),
         "auto": (["write a", "send ann"], "auto"),
-        "read_only": ([], "read_only"),  # what was approved is judged again
+        "read_only": ([], "read_only"),  # approved calls are judged again
     }
     for word, (done, mode) in cases.items():
         with subtests.test(str(word)):
@@ -215,7 +215,7 @@ def test_a_run_that_is_recovered_keeps_its_mode_unless_another_is_given(subtests
             assert store.load(run.id) == run
 
 
-def test_a_mode_that_was_given_when_a_run_was_recovered_holds_when_it_is_recovered_again(tmp_path: Path) -> None:
+def test_mode_given_at_recovery_holds_at_the_next_recovery(tmp_path: Path) -> None:
     desk, store = Desk(), Store(tmp_path)
     run = desk.agent([LOOK]).run_sync("go", store=store)
     for word in ("read_only", None):
@@ -226,17 +226,17 @@ def test_a_mode_that_was_given_when_a_run_was_recovered_holds_when_it_is_recover
         run = store.load(run.id)
 
 
-def test_with_never_a_question_that_was_left_open_is_withdrawn_and_denied(tmp_path: Path) -> None:
+def test_mode_never_withdraws_and_denies_a_pending_question(tmp_path: Path) -> None:
     desk, store = Desk(), Store(tmp_path)
     run = suspended(desk, store)
     run = asyncio.run(recover(run.id, agent=desk.agent([LOOK]), store=store, approve="never"))
     assert run.status == "completed" and codes(run) == [DENIED, None] and desk.done == ["look a"]
-    assert [one.outcome for one in run.questions] == ["withdrawn"]
+    assert [question.outcome for question in run.questions] == ["withdrawn"]
     closed = next(event for event in run.events if isinstance(event, e.QuestionAnswered))
     assert closed.seq < next(event.seq for event in run.events if isinstance(event, e.CallBlocked))
 
 
-def test_a_fork_keeps_the_mode_and_a_replay_what_was_denied() -> None:
+def test_fork_keeps_the_mode_and_replay_keeps_denials() -> None:
     desk = Desk()
     run = desk.agent([WRITE], [LOOK]).run_sync("go", approve="read_only")
     for at_round in (1, 2):
@@ -246,20 +246,20 @@ def test_a_fork_keeps_the_mode_and_a_replay_what_was_denied() -> None:
         model = ScriptedModel([[SEND], "Done."])
         freed = asyncio.run(fork(run, at_round, model=model, tools=desk.tools(), options=RunOptions(approve="auto")))
         assert codes(freed)[-1] is None and freed.settings["approve"] == "auto"
-    assert not any(one.differs for one in replay(run).rounds)
+    assert not any(round_.differs for round_ in replay(run).rounds)
     assert codes(asyncio.run(reproduce(run))) == codes(run)
 
 
-def test_a_run_whose_calls_were_approved_is_reproduced_with_the_same_answers() -> None:
+def test_run_with_approved_calls_is_reproduced_with_its_answers() -> None:
     desk = Desk()
     live = desk.agent([WRITE], [SEND], [SEND], [WRITE]).start("go", approve="ask")
     run = answered(live, "always", "deny: no", "approve")
     again = asyncio.run(reproduce(run))
     assert codes(again) == codes(run) == [None, DENIED, None, None]
-    assert [one.answer for one in again.questions] == [one.answer for one in run.questions]
+    assert [question.answer for question in again.questions] == [question.answer for question in run.questions]
 
 
-def test_what_is_no_mode_is_refused_before_anything_runs() -> None:
+def test_invalid_mode_is_refused_before_anything_runs() -> None:
     desk = Desk()
     agent = desk.agent([WRITE])
     wrong: Any = 3
@@ -271,7 +271,7 @@ def test_what_is_no_mode_is_refused_before_anything_runs() -> None:
     assert desk.done == []
 
 
-def test_always_to_a_gate_of_ones_own_grants_nothing(subtests: pytest.Subtests) -> None:
+def test_always_to_an_own_gate_grants_nothing(subtests: pytest.Subtests) -> None:
     def write(path: str) -> str:
         return f"wrote {path}"
 

@@ -1,4 +1,4 @@
-"""A budget of one's own making, which runs share that know nothing of each other."""
+"""Custom budgets shared by independent runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Reached(NamedTuple):
 
 
 class Purse:
-    """As an experiment would have it in another process: nothing of agentnb's, a number and a lock."""
+    """A budget as an experiment keeps it in another process: without agentnb code, a number and a lock."""
 
     def __init__(self, limit: float | None) -> None:
         self.limit = limit
@@ -55,16 +55,16 @@ def paid(part: ToolCall | Text) -> Reply:
 
 
 def spending(calls: int) -> Agent:
-    """An agent that makes so many calls and pays for each."""
+    """Return an agent that makes so many calls and pays for each."""
     parts = [paid(ToolCall("work", {"n": number})) for number in range(calls)]
     return bare(ScriptedModel([*parts, paid(Text("Done."))]), [work], unpriced=True)
 
 
-def test_two_runs_side_by_side_spend_from_it_and_end_with_it(tmp_path: Path) -> None:
+def test_parallel_runs_spend_one_budget_and_end_with_it(tmp_path: Path) -> None:
     begun = threading.Event()
 
     class Held(Purse):
-        """It takes nothing before both runs have begun: the first may be quick."""
+        """A budget that accepts no payment before both runs have started: the first may be quick."""
 
         def pay(self, dollars: float) -> None:
             assert begun.wait(30)
@@ -76,10 +76,10 @@ def test_two_runs_side_by_side_spend_from_it_and_end_with_it(tmp_path: Path) -> 
     runs = [live.result(30) for live in lives]
     assert {(run.status, run.stop_reason) for run in runs} == {("limited", "experiment")}
     assert purse.spent == pytest.approx(sum(run.spent for run in runs))
-    assert 6 * COST <= purse.spent <= 7 * COST  # a reply that was under way is paid for
+    assert 6 * COST <= purse.spent <= 7 * COST  # a running reply is paid for
 
 
-def test_a_run_for_which_nothing_is_left_is_refused(snapshot: Snapshot) -> None:
+def test_run_without_remaining_budget_is_refused(snapshot: Snapshot) -> None:
     purse = Purse(COST)
     purse.pay(COST)
     with pytest.raises(SettingsError, check=snapshot.worded):
@@ -92,7 +92,7 @@ def test_without_a_limit_it_only_counts() -> None:
     assert (run.status, purse.spent) == ("completed", 3 * COST)
 
 
-def test_a_budget_within_it_has_what_is_left_in_both() -> None:
+def test_nested_budget_has_the_minimum_left() -> None:
     purse = Purse(1.0)
     inner, outer = Budget(0.6, within=purse), Budget(within=purse)
     outer.settle(0.5)
@@ -102,14 +102,14 @@ def test_a_budget_within_it_has_what_is_left_in_both() -> None:
     assert not inner.is_over()
 
 
-def test_what_is_no_budget_is_refused() -> None:
+def test_invalid_budget_is_refused() -> None:
     with pytest.raises(SettingsError, match="is not a budget"):
         RunOptions(budget=3)  # type: ignore[arg-type]  # what a person may type
 
 
-def test_one_that_fails_is_named_in_the_error_and_the_run_is_closed(subtests: pytest.Subtests) -> None:
+def test_error_names_the_failing_budget_and_the_run_is_closed(subtests: pytest.Subtests) -> None:
     class Broken(Purse):
-        """As an experiment may have it, whose other process is gone."""
+        """The budget of an experiment whose other process is gone."""
 
         def __repr__(self) -> str:
             return "Broken()"
@@ -124,13 +124,13 @@ def test_one_that_fails_is_named_in_the_error_and_the_run_is_closed(subtests: py
             with pytest.raises(
                 SettingsError, match=r"The budget Broken\(\) failed \(ValueError: the ledger is closed\)"
             ) as caught:
-                if name == "left":  # a run asks for it only to show it
+                if name == "left":  # a run reads it only for display
                     Budget(within=purse).left()
                 spending(0).start("go", RunOptions(budget=purse)).result(30)
             assert "pay, left, exhausted, has_limit" in str(caught.value)
 
 
-def test_a_run_whose_budget_fails_later_is_closed_and_says_so() -> None:
+def test_budget_failure_during_a_run_closes_it_with_an_error() -> None:
     purse = Purse(10 * COST)
     paid_before = purse.pay
 

@@ -1,4 +1,4 @@
-"""One call of several that fails, quits or takes too long: the others keep their results, and the model is told what to try."""
+"""A failing, exiting or slow call: its siblings keep their results, and the model gets advice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Tools = list[Any]
 
 
 class Turns:
-    """Lets a call wait until another has ended, as whoever watches is told."""
+    """Lets a call wait until watchers see the end of another."""
 
     def __init__(self) -> None:
         self.begun, self.failed = threading.Event(), threading.Event()
@@ -95,12 +95,12 @@ WAYS: dict[Callable[..., Any], tuple[str, tuple[str, ...]]] = {
     takes_too_long: ("timeout", ("did not finish within 0.05 seconds", "Ask for less at once, or use another tool")),
     takes_too_long_plainly: ("timeout", ("did not finish within 0.05 seconds", "Ask for less at once, or use another tool")),
 }
-"""How a call fails: its code, and what the model is told: what went wrong, and what to try."""
+"""Failures of a call by code, with the problem and advice in the message to the model."""
 each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
 
 def siblings(turns: Turns) -> Tools:
-    """Two that begin before the other fails and end only after it has: one on the loop, one in a thread."""
+    """Return two calls that start before the failure and end after it: one on the loop, one in a thread."""
 
     @tool(parallel_safe=True)
     async def slow(name: str) -> str:
@@ -137,7 +137,7 @@ def kept(run: Run) -> list[str]:
 
 @each_way
 @pytest.mark.req("KX.11", "R2.10", "K2.5")
-def test_calls_that_are_still_going_on_when_one_beside_them_fails_keep_their_results(way: Any) -> None:
+def test_running_siblings_of_a_failed_call_keep_their_results(way: Any) -> None:
     turns, (code, told) = Turns(), WAYS[way]
     model = ScriptedModel([CALLS, "Done."])
     run = bare(model, [way(turns), *siblings(turns)]).run_sync("go", watch=turns.watch)
@@ -151,7 +151,7 @@ def test_calls_that_are_still_going_on_when_one_beside_them_fails_keep_their_res
 
 @each_way
 @pytest.mark.req("KX.11", "R2.10")
-def test_calls_one_after_the_other_go_on_after_one_that_fails(way: Any) -> None:
+def test_sequential_calls_continue_after_a_failed_one(way: Any) -> None:
     turns, (code, told) = Turns(), WAYS[way]
     turns.begun.set()
 
@@ -169,7 +169,7 @@ def test_calls_one_after_the_other_go_on_after_one_that_fails(way: Any) -> None:
 @pytest.mark.parametrize("wire", ["anthropic", "openai", "openai-responses", "compatible"])
 @pytest.mark.req("KX.11", "R2.10")
 @pytest.mark.usefixtures("own_limiters")
-def test_on_the_wire_the_failed_call_and_its_siblings_are_answered_together(wire: str) -> None:
+def test_failed_call_and_siblings_are_answered_together_on_the_wire(wire: str) -> None:
     turns = Turns()
     with LoopbackServer([CALLS, "Done."]) as server:
         run = bare(server.model(wire), [takes_too_long(turns), *siblings(turns)]).run_sync("go", watch=turns.watch)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""`LiveRun.stop` while the main thread waits and runs a plain tool: the tool is interrupted, and who waits gets the run."""
+"""`LiveRun.stop` while the main thread runs a plain tool: the tool is interrupted, and the waiter gets the run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from agentnb.tools.function import tool
 
 LONG = 30
 TRIES = size(60, nightly=300)
-"""How often a race is run: it is seldom lost."""
+"""Repetitions of a race, which is seldom lost."""
 
 pytestmark = [
     pytest.mark.skipif(
@@ -40,7 +40,7 @@ pytestmark = [
 
 
 class Nap:
-    """A plain tool that sleeps until it is interrupted, and counts its naps and the interrupts in them."""
+    """A plain tool that sleeps until it is interrupted, and counts naps and interrupts."""
 
     def __init__(self) -> None:
         self.naps = 0
@@ -55,9 +55,9 @@ class Nap:
 
     def nap(self) -> str:
         try:
-            self.naps += 1  # no event: an interrupt while it is set would leave it locked
+            self.naps += 1  # not an event: an interrupt during `set` would leave it locked
             for _ in range(100 * LONG):
-                time.sleep(0.01)  # an interrupt a moment before a call that blocks does not end that call
+                time.sleep(0.01)  # an interrupt just before a blocking call does not end it
         except KeyboardInterrupt:
             self.interrupts += 1
             raise
@@ -66,13 +66,13 @@ class Nap:
 
 
 def agent(*tools: Any, calls: int = 1) -> Agent:
-    """One that calls the first tool so often in one reply."""
+    """Return an agent that calls the first tool so often in one reply."""
     name = getattr(tools[0], "__name__", "") or tools[0].spec.name
     return Agent(ScriptedModel([[ToolCall(name)] * calls, "Done."]), tools=tools)
 
 
 def waited_for(made: Agent, lives: list[LiveRun]) -> Run:
-    """As `Agent.run_sync`, with the handle put in the list."""
+    """Like `Agent.run_sync`; appends the handle to the list."""
     foreground = Foreground()
 
     def start() -> LiveRun:
@@ -85,7 +85,7 @@ def waited_for(made: Agent, lives: list[LiveRun]) -> Run:
 
 @contextmanager
 def meanwhile(act: Callable[[], Any]) -> Iterator[None]:
-    """Do this in a thread of its own."""
+    """Call this in another thread."""
     errors: list[BaseException] = []
 
     def work() -> None:
@@ -103,7 +103,7 @@ def meanwhile(act: Callable[[], Any]) -> Iterator[None]:
 
 
 def stopped_in(made: Agent, begun: Callable[[], bool], act: Callable[[LiveRun], Any] = LiveRun.stop) -> Run:
-    """The run, after this was done to its handle when this had begun."""
+    """Return the run after a stop of its handle once the tool has begun."""
     lives: list[LiveRun] = []
 
     def stop() -> None:
@@ -119,7 +119,7 @@ def stopped_in(made: Agent, begun: Callable[[], bool], act: Callable[[LiveRun], 
     return run
 
 
-def test_a_signal_that_comes_a_moment_before_a_call_that_blocks_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_sent_before_a_blocking_call_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     really, sent = foreground_module._interrupt_main_thread, list[int]()
 
     def late() -> None:
@@ -133,7 +133,7 @@ def test_a_signal_that_comes_a_moment_before_a_call_that_blocks_is_sent_again(mo
     assert (run.status, sleeper.interrupts) == ("cancelled", 1) and len(sent) >= 3
 
 
-def test_signals_that_were_sent_again_and_come_one_by_one_are_all_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_signals_arriving_separately_belong_to_one_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     really, sent = foreground_module._interrupt_main_thread, list[int]()
     sleeper = Nap()
 
@@ -157,7 +157,7 @@ def test_signals_that_were_sent_again_and_come_one_by_one_are_all_of_the_stop(mo
     assert sleeper.interrupts == 2
 
 
-def test_a_signal_that_comes_when_its_tool_has_ended_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_arriving_after_its_tool_ended_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     really, stopping, begun = foreground_module._interrupt_main_thread, threading.Event(), threading.Event()
     senders: list[threading.Thread] = []
 
@@ -186,7 +186,7 @@ def innermost_function_of_main_thread() -> str:
     return sys._current_frames()[threading.main_thread().ident or 0].f_code.co_name
 
 
-def test_without_a_way_to_signal_a_thread_the_main_thread_is_told_to_interrupt_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main_thread_interrupts_itself_where_threads_take_no_signals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(signal, "pthread_kill", raising=False)
     begun, ended = threading.Event(), threading.Event()
 
@@ -202,7 +202,7 @@ def test_without_a_way_to_signal_a_thread_the_main_thread_is_told_to_interrupt_i
 
 
 @pytest.mark.req("R0.13")
-def test_a_stop_of_a_tool_that_swallows_it_ends_the_run_and_the_next_stop_interrupts_again() -> None:
+def test_swallowed_stop_ends_the_run_and_next_stop_interrupts_again() -> None:
     sleeper = Nap()
 
     def stubborn() -> str:
@@ -213,14 +213,14 @@ def test_a_stop_of_a_tool_that_swallows_it_ends_the_run_and_the_next_stop_interr
     def stop(live: LiveRun) -> None:
         live.stop()
         assert live.result(LONG).status == "cancelled"
-        wait_until(sleeper.begun_again)  # the tool is still at it
+        wait_until(sleeper.begun_again)  # the tool is still running
         live.stop()
 
     run = stopped_in(agent(stubborn), sleeper.begun, stop)
     assert (run.status, codes(run), sleeper.interrupts) == ("cancelled", ["cancelled"], 2)
 
 
-def test_a_stop_sets_free_who_waits_for_a_tool_that_the_run_itself_has_given_up() -> None:
+def test_stop_frees_the_waiter_of_a_tool_its_run_abandoned() -> None:
     sleeper = Nap()
 
     @tool(timeout=0.5)
@@ -238,10 +238,10 @@ def test_a_stop_sets_free_who_waits_for_a_tool_that_the_run_itself_has_given_up(
     assert (run.status, codes(run), sleeper.interrupts) == ("completed", ["timeout"], 2)
 
 
-def test_an_interrupt_after_a_stop_that_was_swallowed_is_still_raised_where_the_run_is_waited_for(
+def test_interrupt_after_a_swallowed_stop_is_raised_at_the_waiter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(foreground_module, "ATTEMPTS", 0)  # a signal of the stop that came late would be the second interrupt
+    monkeypatch.setattr(foreground_module, "ATTEMPTS", 0)  # a late signal of the stop would be the second interrupt
     sleeper = Nap()
 
     def stubborn() -> str:
@@ -261,7 +261,7 @@ def test_an_interrupt_after_a_stop_that_was_swallowed_is_still_raised_where_the_
 
 @pytest.mark.req("R0.13")
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["outer", "middle", "inner"])
-def test_of_runs_inside_each_other_a_stop_ends_the_one_it_was_meant_for_and_those_inside(which: int) -> None:
+def test_stop_of_nested_runs_ends_its_target_and_inner_runs(which: int) -> None:
     sleeper = Nap()
     lives: list[LiveRun] = []
 
@@ -285,7 +285,7 @@ def test_of_runs_inside_each_other_a_stop_ends_the_one_it_was_meant_for_and_thos
 
 
 def raced(length: float, moment: float) -> Run:
-    """The run whose tool works so many seconds and is stopped after so many, seen after the next cell."""
+    """Return a run stopped after so many seconds of its tool's work, after the next cell."""
     begun, lives = threading.Event(), list[LiveRun]()
 
     def spend(seconds: float) -> None:
@@ -312,7 +312,7 @@ def raced(length: float, moment: float) -> Run:
 
 
 @pytest.mark.req("R0.13")
-def test_a_stop_just_when_the_tool_ends_hits_nothing_that_comes_later() -> None:
+def test_stop_at_tool_end_hits_nothing_later() -> None:
     chance, before = random.Random(1), signal.getsignal(signal.SIGINT)
     ends = {raced(chance.random() / 1000, chance.random() / 1000).status for _ in range(TRIES)}
     assert "cancelled" in ends and ends <= {"cancelled", "completed"}
@@ -320,7 +320,7 @@ def test_a_stop_just_when_the_tool_ends_hits_nothing_that_comes_later() -> None:
 
 
 @pytest.mark.req("R0.13")
-def test_many_stops_at_once_are_one_and_never_an_interrupt() -> None:
+def test_simultaneous_stops_are_one_and_never_an_interrupt() -> None:
     for _ in range(TRIES // 6):
         sleeper = Nap()
 
@@ -336,7 +336,7 @@ def test_many_stops_at_once_are_one_and_never_an_interrupt() -> None:
 
 
 def stopped_before_its_tool() -> bool:
-    """Whether the tool ran of a run that was stopped when its call had been admitted."""
+    """Stop a run after the admission of its call; return True if the tool ran."""
     ran, ready, lives = threading.Event(), threading.Event(), list[LiveRun]()
     foreground = Foreground()
 
@@ -363,7 +363,7 @@ def test_no_tool_begins_once_the_run_was_stopped() -> None:
     assert not any(stopped_before_its_tool() for _ in range(100))
 
 
-def test_a_stop_of_a_run_that_another_thread_waits_for_does_not_touch_the_main_thread() -> None:
+def test_stop_of_a_run_awaited_elsewhere_spares_the_main_thread() -> None:
     begun, release, runs = threading.Event(), threading.Event(), []
     lives: list[LiveRun] = []
 
@@ -379,7 +379,7 @@ def test_a_stop_of_a_run_that_another_thread_waits_for_does_not_touch_the_main_t
     assert [(run.status, codes(run)) for run in runs] == [("cancelled", ["cancelled"])]
 
 
-def test_a_stop_of_a_run_that_has_ended_interrupts_nobody() -> None:
+def test_stop_of_an_ended_run_interrupts_nothing() -> None:
     lives: list[LiveRun] = []
     run = waited_for(agent(where), lives)
     with meanwhile(lives[0].stop):
@@ -391,7 +391,7 @@ def where() -> str:
     return "here"
 
 
-def test_a_tool_that_stops_its_own_run_is_not_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tool_stopping_its_own_run_is_not_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     lives, steps = list[LiveRun](), list[str]()
 
     def once_the_run_has_ended(foreground: Foreground) -> None:
@@ -412,7 +412,7 @@ def test_a_tool_that_stops_its_own_run_is_not_interrupted(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN])
-def test_a_stop_does_not_end_the_process_where_a_tool_has_let_go_of_the_interrupt(handler: signal.Handlers) -> None:
+def test_stop_spares_a_process_whose_tool_replaced_the_handler(handler: signal.Handlers) -> None:
     begun, release = threading.Event(), threading.Event()
 
     def careless() -> str:
@@ -431,7 +431,7 @@ def test_a_stop_does_not_end_the_process_where_a_tool_has_let_go_of_the_interrup
     assert stopped_in(agent(careless), begun.is_set, stop).status == "cancelled"
 
 
-def test_a_tool_with_a_handler_of_its_own_is_told_by_it() -> None:
+def test_stop_calls_a_handler_installed_by_the_tool() -> None:
     begun, signals = threading.Event(), list[int]()
 
     def tidy() -> None:

@@ -28,14 +28,14 @@ def agent_of(*replies: Any) -> Agent:
 
 
 def written(do: Callable[[], object], *, to: io.StringIO | None = None) -> str:
-    """What it writes to standard error, by default a terminal."""
-    # Not a fixture: pytest puts its own standard error in place before the test itself.
+    """Return the output on standard error, by default a terminal."""
+    # Not a fixture: pytest replaces standard error before the test itself.
     with redirect_stderr(to or Terminal()) as err:
         do()
     return err.getvalue()
 
 
-def test_in_a_terminal_each_way_to_run_shows_one_line_that_is_gone_at_the_end(subtests: pytest.Subtests) -> None:
+def test_terminal_shows_one_line_removed_at_the_end(subtests: pytest.Subtests) -> None:
     ways: dict[str, Callable[[], Run]] = {
         "run": lambda: asyncio.run(agent_of().run("go")),
         "run_sync": lambda: agent_of().run_sync("go"),
@@ -48,7 +48,7 @@ def test_in_a_terminal_each_way_to_run_shows_one_line_that_is_gone_at_the_end(su
             assert "\n" not in text and text.endswith("\r") and not text.split("\r")[-2].strip()
 
 
-def test_nothing_is_written_without_a_terminal_with_a_watcher_or_if_you_say_so(subtests: pytest.Subtests) -> None:
+def test_no_line_without_terminal_or_with_watcher_or_opt_out(subtests: pytest.Subtests) -> None:
     ways: dict[str, Callable[[], Run]] = {
         "run, show=False": lambda: asyncio.run(agent_of().run("go", show=False)),
         "run_sync, show=False": lambda: agent_of().run_sync("go", show=False),
@@ -80,11 +80,11 @@ def test_a_nested_run_has_no_line_of_its_own() -> None:
     assert "delegate" in text and "in progress" not in text
 
 
-def test_a_name_that_a_model_made_up_does_not_control_the_terminal() -> None:
+def test_invented_tool_name_does_not_control_the_terminal() -> None:
     assert "\x1b[2J" not in written(lambda: agent_of(ToolCall("add\x1b[2J", {}), "Done.").run_sync("go"))
 
 
-def test_where_there_is_no_terminal_nothing_is_loaded_for_it() -> None:
+def test_terminal_line_is_not_loaded_without_a_terminal() -> None:
     code = (
         "import sys; from agentnb import Agent; from agentnb.models import ScriptedModel; "
         "Agent(ScriptedModel(['Hi.'])).run_sync('go'); assert 'tqdm' not in sys.modules"
@@ -93,7 +93,7 @@ def test_where_there_is_no_terminal_nothing_is_loaded_for_it() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_run_that_works_in_steps_tells_its_steps() -> None:
+def test_terminal_line_shows_the_steps_of_a_run() -> None:
     workflow = Workflow.from_yaml("workflow: [{type: tool, name: tell}, {type: tool, name: tell}]\n", tools=[tell])
     assert progress_text(workflow.run_sync(show=False)) == "workflow: step 2"
 

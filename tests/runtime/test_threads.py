@@ -1,4 +1,4 @@
-"""Where tools run: on the thread that waits, in a pool, on the event loop; and what they see there."""
+"""Threads of tools: the waiting thread, a pool or the event loop; and their context."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def texts(tools: list[Any], start: str) -> list[str]:
 
 
 @pytest.mark.req("R0.72")
-def test_plain_tools_run_on_the_thread_that_waits_and_safe_ones_in_a_pool() -> None:
+def test_plain_tools_use_the_waiting_thread_safe_tools_a_pool() -> None:
     waiting, beside, on_loop = texts([where, where_beside, where_async], "run_sync")
     assert waiting == threading.current_thread().name
     assert beside.startswith("agentnb-tool")
@@ -67,7 +67,7 @@ def test_plain_tools_run_on_the_thread_that_waits_and_safe_ones_in_a_pool() -> N
 
 
 @pytest.mark.req("R0.72")
-def test_with_an_awaited_run_plain_tools_run_in_a_pool_and_async_ones_on_its_loop() -> None:
+def test_awaited_run_uses_pool_for_plain_and_loop_for_async() -> None:
     plain, beside, on_loop = texts([where, where_beside, where_async], "run")
     assert plain.startswith("agentnb-tool")
     assert beside.startswith("agentnb-tool")
@@ -75,7 +75,7 @@ def test_with_an_awaited_run_plain_tools_run_in_a_pool_and_async_ones_on_its_loo
 
 
 @pytest.mark.parametrize("start", ["run_sync", "run"])
-def test_tools_see_the_context_of_who_started_the_run_wherever_they_run(start: str) -> None:
+def test_tools_see_the_context_of_the_caller_on_any_thread(start: str) -> None:
     token = CELL.set("cell 7")
     try:
         assert texts([cell, cell_beside, cell_async], start) == ["cell 7"] * 3
@@ -83,7 +83,7 @@ def test_tools_see_the_context_of_who_started_the_run_wherever_they_run(start: s
         CELL.reset(token)
 
 
-def test_a_run_in_the_background_sees_the_context_in_which_it_was_started() -> None:
+def test_background_run_sees_the_context_of_its_start() -> None:
     token = CELL.set("cell 8")
     live = Agent(ScriptedModel([ToolCall("cell"), "Done."]), tools=[cell]).start("go")
     CELL.reset(token)
@@ -101,7 +101,7 @@ def test_two_runs_of_one_thread_each_see_their_own_context() -> None:
     thread.close()
 
 
-def test_the_event_loop_goes_on_while_a_plain_tool_holds_the_waiting_thread() -> None:
+def test_event_loop_continues_while_plain_tool_holds_the_waiting_thread() -> None:
     ticked = threading.Event()
     loops: list[asyncio.AbstractEventLoop] = []
 
@@ -118,9 +118,7 @@ def test_the_event_loop_goes_on_while_a_plain_tool_holds_the_waiting_thread() ->
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["SystemExit", "KeyboardInterrupt"])
-def test_a_thread_with_an_event_loop_survives_a_task_that_would_end_it(
-    error: BaseException, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_event_loop_thread_survives_a_task_that_exits(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
     async def end() -> None:
         raise error
 
@@ -135,7 +133,7 @@ def test_a_thread_with_an_event_loop_survives_a_task_that_would_end_it(
     thread.close()
 
 
-def test_runs_that_share_a_thread_survive_a_background_task_of_a_tool_that_quits() -> None:
+def test_runs_sharing_a_thread_survive_a_background_task_that_exits() -> None:
     entered, go, thread = threading.Event(), threading.Event(), LoopThread()
 
     async def quit_later() -> None:
@@ -176,7 +174,7 @@ def test_a_thread_ends_when_it_is_closed() -> None:
     assert not mine.is_alive()
 
 
-def test_a_run_that_has_a_thread_of_its_own_leaves_none_behind() -> None:
+def test_run_with_its_own_thread_leaves_none_behind() -> None:
     before = set(threading.enumerate())
     Agent(ScriptedModel(["Done."])).run_sync("go")
     for thread in set(threading.enumerate()) - before:
@@ -194,7 +192,7 @@ def test_whatever_a_function_raises_in_a_thread_comes_back(subtests: pytest.Subt
         async def main() -> BaseException | None:
             try:
                 await call_in_thread(fails)
-            except RuntimeError as wrapped:  # what a coroutine makes of StopIteration
+            except RuntimeError as wrapped:  # StopIteration becomes this in a coroutine
                 return wrapped.__cause__
             except BaseException as raised:
                 return raised
@@ -258,7 +256,7 @@ def test_coroutines_on_another_loop_return_raise_and_are_cancelled_there(subtest
     thread.close()
 
 
-def test_a_job_given_up_before_its_turn_is_not_run() -> None:
+def test_job_abandoned_before_its_turn_does_not_run() -> None:
     foreground, ran = Foreground(), threading.Event()
     thread = LoopThread()
 
@@ -277,7 +275,7 @@ def test_a_job_given_up_before_its_turn_is_not_run() -> None:
 
 
 class RecordingTimers(VirtualTimeLoop):
-    """Keeps the delays of its timers."""
+    """A loop that records the delays of its timers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -288,7 +286,7 @@ class RecordingTimers(VirtualTimeLoop):
         return super().call_later(delay, callback, *args, context=context)
 
 
-def test_what_is_awaited_one_after_the_other_shares_a_timer() -> None:
+def test_sequential_waits_share_a_timer() -> None:
     async def awake() -> None:
         for _ in range(3):
             with AwakeForInterrupts():
@@ -300,7 +298,7 @@ def test_what_is_awaited_one_after_the_other_shares_a_timer() -> None:
     loop.close()
 
 
-def test_a_loop_that_waits_wakes_ten_times_a_second_and_one_that_does_not_sets_no_timer(subtests: pytest.Subtests) -> None:
+def test_waiting_loop_wakes_ten_times_a_second_only_while_waiting(subtests: pytest.Subtests) -> None:
     async def awake(seconds: float) -> None:
         with AwakeForInterrupts():
             if seconds:

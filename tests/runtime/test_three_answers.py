@@ -1,4 +1,4 @@
-"""Accept, decline and cancel as three answers of a question, who asks, and questions with an address."""
+"""Accept, decline and cancel as answers; askers; and questions with a URL."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def agent(asks: Any, arguments: dict[str, Any] | None = None) -> Agent:
 
 
 def asked(asks: Any, arguments: dict[str, Any] | None = None) -> LiveRun:
-    """A run that has just asked."""
+    """Return a run that has just asked."""
     live = agent(asks, arguments).start("go")
     wait_until(lambda: bool(live.run.waiting) or live.done)
     return live
@@ -66,7 +66,7 @@ def told(run: Run) -> tuple[str | None, str]:
     return results(run)[0].error_code, results(run)[0].text
 
 
-def test_three_answers_are_three_outcomes_and_the_model_is_told_which(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_three_answers_are_three_outcomes_for_the_model(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     answers: dict[str, Callable[[LiveRun], None]] = {
         "answered": lambda live: live.answer("red"),
         "declined": lambda live: live.decline(),
@@ -85,14 +85,14 @@ def test_three_answers_are_three_outcomes_and_the_model_is_told_which(subtests: 
                 assert event.declined == (outcome != "answered"), "older versions read a cancelled question as declined"
 
 
-def test_a_tool_that_catches_declined_catches_a_cancelled_question_too() -> None:
+def test_catching_declined_also_catches_a_cancelled_question() -> None:
     for give, name in ((LiveRun.decline, "Declined"), (LiveRun.cancel_question, "QuestionCancelled")):
         live = asked(careful)
         give(live)
         assert told(live.result(LONG)) == (None, name)
 
 
-def test_a_function_that_answers_may_decline_or_cancel(subtests: pytest.Subtests) -> None:
+def test_answering_function_may_decline_or_cancel(subtests: pytest.Subtests) -> None:
     def raises(error: type[Declined]) -> Callable[[WaitingOnUser], Any]:
         def answer(question: WaitingOnUser) -> Any:
             raise error("No")
@@ -110,7 +110,7 @@ def test_a_function_that_answers_may_decline_or_cancel(subtests: pytest.Subtests
             assert told(run)[0] == "declined"
 
 
-def test_question_says_who_asks_in_our_words(subtests: pytest.Subtests) -> None:
+def test_question_names_its_asker_in_our_words(subtests: pytest.Subtests) -> None:
     of_a_server = FunctionTool(colour, name="mcp_clock_set")
     of_a_server.asker_name = "MCP server clock"  # type: ignore[attr-defined]
     for asks, name in ((colour, "colour"), (of_a_server, "MCP server clock"), (connect, "connect")):
@@ -121,7 +121,7 @@ def test_question_says_who_asks_in_our_words(subtests: pytest.Subtests) -> None:
             live.result(LONG)
 
 
-def test_human_step_asks_in_the_name_of_the_step_and_has_three_outcomes(subtests: pytest.Subtests) -> None:
+def test_human_step_asks_in_its_name_with_three_outcomes(subtests: pytest.Subtests) -> None:
     answers: dict[str, tuple[Callable[[LiveRun], None], str]] = {
         "answered": (lambda live: live.answer("red"), "completed"),
         "declined": (lambda live: live.decline(), "failed"),
@@ -157,7 +157,7 @@ def test_question_with_an_address_is_accepted_declined_or_cancelled(subtests: py
                 assert code or told(run)[1] == "ask_url returned None"
 
 
-def test_address_that_cannot_be_opened_is_refused_when_the_question_is_made(subtests: pytest.Subtests) -> None:
+def test_unsafe_address_is_refused_when_the_tool_asks(subtests: pytest.Subtests) -> None:
     for url in ("javascript:alert(1)", "file:///etc/passwd", "example.org", "https://bank.example@evil.example/"):
 
         async def connect_there(context: ToolContext, url: str = url) -> None:

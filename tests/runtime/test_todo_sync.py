@@ -1,4 +1,4 @@
-"""Keeping the list of a run true to its board, whatever hangs there and whether it can be read or not."""
+"""Syncing the todos of a run with its board, for any board content and unreadable boards."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ DOING, DONE = "in-progress", "completed"
 
 
 def checked(board: Any, *todos: Todo) -> tuple[TodoSync, EventLog]:
-    """A check of a run that began with these todos."""
+    """Return a sync check of a run that started with these todos."""
     log = EventLog("r-1")
     log.append(opening(todos=todos))
     return TodoSync(board, log), log
 
 
-# The check alone
+# Sync checks alone
 
 
 @pytest.mark.req("R0.43")
-def test_a_list_that_has_changed_is_written_down_and_one_that_has_not_is_not() -> None:
+def test_changed_list_is_written_and_unchanged_list_is_not() -> None:
     one, two = Todo(1, "Look"), Todo(1, "Look", DONE)
     board = ForeignBoard(one)
     check, log = checked(board, one)
@@ -53,21 +53,21 @@ def test_a_list_that_has_changed_is_written_down_and_one_that_has_not_is_not() -
 
 
 @pytest.mark.req("R0.44")
-def test_a_list_that_became_empty_is_a_change_too() -> None:
+def test_emptied_list_is_a_change() -> None:
     board = ForeignBoard()
     check, log = checked(board, Todo(1, "Look"))
     check.look()
     assert [(event.todos, event.by, event.call_id) for event in todo_changes(log.run)] == [((), "outside", "")]
 
 
-def test_without_a_board_nothing_is_read_or_written() -> None:
+def test_nothing_is_read_or_written_without_a_board() -> None:
     check, log = checked(None, Todo(1, "Look"))
     check.look()
     assert len(log.run.events) == 1
 
 
 @pytest.mark.req("R0.45")
-def test_a_board_that_cannot_be_read_leaves_the_list_as_last_known_with_one_warning() -> None:
+def test_unreadable_board_keeps_the_last_list_with_one_warning() -> None:
     board = ForeignBoard(Todo(1, "Look"))
     check, log = checked(board, Todo(1, "Look"))
     board.error = OSError("no net \ud800")
@@ -80,7 +80,7 @@ def test_a_board_that_cannot_be_read_leaves_the_list_as_last_known_with_one_warn
 
 @pytest.mark.req("R0.45")
 @pytest.mark.parametrize("meanwhile", [(Todo(1, "Look"),), (Todo(1, "Look", DONE),)])
-def test_a_board_that_fails_again_after_it_could_be_read_is_warned_of_again(meanwhile: Todos) -> None:
+def test_board_failing_again_after_recovery_warns_again(meanwhile: Todos) -> None:
     board = ForeignBoard(Todo(1, "Look"))
     check, log = checked(board, Todo(1, "Look"))
     same = board.todos
@@ -96,7 +96,7 @@ def test_a_board_that_fails_again_after_it_could_be_read_is_warned_of_again(mean
 
 
 @pytest.mark.req("R0.45")
-def test_what_is_no_list_of_todos_counts_as_unreadable(subtests: pytest.Subtests) -> None:
+def test_invalid_todo_list_counts_as_unreadable(subtests: pytest.Subtests) -> None:
     for held in [None, 5, ["a title"], [{"id": 1, "title": "Look"}], (Todo(1, "Look"), None)]:
         with subtests.test(held=held):
             board = ForeignBoard(Todo(1, "Look"))
@@ -119,7 +119,7 @@ ODD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.req("R0.45", "K0.8")
-def test_whatever_others_hang_on_their_board_the_log_of_the_run_can_be_read_again(
+def test_log_stays_readable_with_any_foreign_board_content(
     subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     def check(odd: str, from_the_beginning: bool, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_whatever_others_hang_on_their_board_the_log_of_the_run_can_be_read_agai
 
 
 @pytest.mark.req("K0.8")
-def test_whatever_the_person_writes_on_the_board_by_hand_the_log_can_be_read_again(
+def test_log_stays_readable_with_any_handwritten_board(
     subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     def check(odd: str, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_whatever_the_person_writes_on_the_board_by_hand_the_log_can_be_read_aga
 
 @pytest.mark.req("K0.8")
 @pytest.mark.parametrize("status", ["Completed", "COMPLETED"])
-def test_a_todo_that_others_have_completed_in_capitals_keeps_no_run_going(status: str) -> None:
+def test_todo_completed_elsewhere_in_capitals_lets_the_run_end(status: str) -> None:
     board = ForeignBoard(Todo(1, "Look", status))  # type: ignore[arg-type]
     run = Agent(ScriptedModel(["Done."]), todos=board).run_sync("go")
     assert (run.stop_reason, len(run.rounds)) == ("natural", 1)

@@ -1,4 +1,4 @@
-"""Threads that tools start: a run in one has the approval mode of the run whose tool started it."""
+"""Threads started by tools: runs in them have the approval mode of the tool's run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _outside = ThreadPoolExecutor(1)
 
 
 def inner(approve: str | None = None) -> str:
-    """The error code of the result of a run that calls a tool which may do anything."""
+    """Return the error code of a call to an unrestricted tool."""
 
     def write() -> str:
         """Write."""
@@ -83,7 +83,7 @@ def only_delegate(question: Any) -> str:
 
 
 def delegating(way: Callable[[Callable[[], str]], str], how: str, **settings: Any) -> str:
-    """What a run that a tool starts in this way has done."""
+    """Return the result of a run started by a tool in this way."""
 
     def delegate() -> str:
         """Delegate."""
@@ -118,7 +118,7 @@ def test_run_in_a_thread_asks_the_person_of_the_tool() -> None:
     assert asked == ["delegate", "write"]
 
 
-def test_pool_that_a_tool_has_used_forgets_it() -> None:
+def test_thread_pool_used_by_a_tool_can_be_reused() -> None:
     assert delegating(WAYS["pool from before the run"], "run_sync", approve="ask", answer=lambda question: "approve") == "ran"
     assert _outside.submit(inner).result(PATIENCE) == "ran"
     assert in_thread(inner) == "ran"

@@ -1,4 +1,4 @@
-"""Limits on tokens and money hold also where a model does not count what it uses, or only one side of it."""
+"""Token and cost limits for models that count no usage, or one side only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROUNDS = 30
 def run_against(
     wire: str, stream: str = "yes", price: str | None = "3/15", session_budget: Budget | None = None, **how: Any
 ) -> Run:
-    """A run of which every reply is miscounted like this and calls a tool; it would go on for 30 rounds."""
+    """Return a run with miscounted replies that each call a tool, for up to 30 rounds."""
     limits = {name: how.pop(name) for name in ("budget", "max_tokens", "unpriced") if name in how}
 
     def line(body: Any) -> Miscount:
@@ -57,12 +57,12 @@ def estimate_warnings(run: Run) -> list[str]:
 @pytest.mark.parametrize("stream", ["yes", "no"])
 @pytest.mark.parametrize("side", ["input", "output", "both"])
 @pytest.mark.req("KX.2", "KX.9")
-def test_a_budget_holds_where_a_side_is_not_counted(wire: str, stream: str, side: str) -> None:
+def test_budget_holds_with_one_uncounted_side(wire: str, stream: str, side: str) -> None:
     how = dict.fromkeys(["input", "output"] if side == "both" else [side])
     run = run_against(wire, stream, budget=0.02, **how)
     assert (run.status, run.stop_reason) == ("limited", "budget")
     assert 1 < len(run.rounds) < 6 and run.cost is not None and 0.02 <= run.cost < 0.04
-    assert all(one.usage is not None and one.usage.estimated for one in run.rounds)
+    assert all(round_.usage is not None and round_.usage.estimated for round_ in run.rounds)
     assert run.rounds[0].metadata[TOKENS_ESTIMATED] is True
     assert len(estimate_warnings(run)) == 1 and len(run.warnings) == 1
     assert tables.usage(run).estimated.all()
@@ -72,14 +72,14 @@ def test_a_budget_holds_where_a_side_is_not_counted(wire: str, stream: str, side
 @pytest.mark.parametrize("kind", NO_COUNTS)
 @pytest.mark.parametrize("side", ["input", "output"])
 @pytest.mark.req("KX.2")
-def test_whatever_stands_in_the_place_of_a_count_a_budget_holds(wire: str, kind: str, side: str) -> None:
+def test_budget_holds_for_any_invalid_token_count(wire: str, kind: str, side: str) -> None:
     run = run_against(wire, budget=0.02, **{side: NO_COUNTS[kind]})
     assert run.stop_reason == "budget" and len(run.rounds) < 6 and len(estimate_warnings(run)) == 1
 
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.req("KX.2")
-def test_no_reply_is_sent_for_nothing_and_none_with_words_has_no_tokens(wire: str) -> None:
+def test_zero_usage_replies_are_estimated_and_spend_the_budget(wire: str) -> None:
     no_cache = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0} if wire == "anthropic" else {}
     run = run_against(wire, budget=0.02, input=0, output=0, more=no_cache)
     assert run.stop_reason == "budget" and len(run.rounds) < 6 and len(estimate_warnings(run)) == 1
@@ -87,10 +87,10 @@ def test_no_reply_is_sent_for_nothing_and_none_with_words_has_no_tokens(wire: st
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.req("KX.2")
-def test_what_the_server_did_count_is_kept(wire: str) -> None:
+def test_counts_reported_by_the_server_are_kept(wire: str) -> None:
     run = run_against(wire, budget=0.02, input=None, output=900)
-    assert {one.usage.output for one in run.rounds if one.usage} == {900}
-    assert all(one.usage.input for one in run.rounds if one.usage)
+    assert {round_.usage.output for round_ in run.rounds if round_.usage} == {900}
+    assert all(round_.usage.input for round_ in run.rounds if round_.usage)
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -106,7 +106,7 @@ def test_the_budget_of_a_session_holds_too(wire: str) -> None:
 @pytest.mark.parametrize("stream", ["yes", "no"])
 @pytest.mark.parametrize("side", ["input", "output", "both"])
 @pytest.mark.req("KX.2")
-def test_max_tokens_holds_where_a_side_is_not_counted_and_there_is_no_price(wire: str, stream: str, side: str) -> None:
+def test_max_tokens_holds_with_one_uncounted_side_and_no_price(wire: str, stream: str, side: str) -> None:
     how = dict.fromkeys(["input", "output"] if side == "both" else [side])
     run = run_against(wire, stream, None, max_tokens=2_000, **how)
     assert (run.status, run.stop_reason) == ("limited", "max_tokens") and 1 < len(run.rounds) < 6
@@ -114,23 +114,23 @@ def test_max_tokens_holds_where_a_side_is_not_counted_and_there_is_no_price(wire
 
 
 @pytest.mark.req("KX.2")
-def test_cached_tokens_that_were_counted_beside_the_input_do_not_take_the_cost_away() -> None:
+def test_cached_tokens_counted_beside_the_input_keep_the_cost_known() -> None:
     run = run_against("compatible", budget=0.02, input=10, more={"prompt_tokens_details": {"cached_tokens": 2_000}})
     assert run.stop_reason == "budget" and run.rounds[0].usage is not None and run.rounds[0].usage.input == 2_010
 
 
-def test_without_a_limit_nothing_is_warned_of() -> None:
+def test_no_warning_without_a_limit() -> None:
     run = run_against("compatible", input=None)
     assert (run.stop_reason, run.warnings) == ("max_rounds", ()) and run.cost
 
 
-def test_a_budget_without_a_price_was_said_not_to_count_and_is_not_warned_of() -> None:
+def test_ignored_budget_without_a_price_gives_no_warning() -> None:
     run = run_against("compatible", price=None, budget=0.02, unpriced=True, input=None)
     assert (run.stop_reason, run.warnings, run.usage.input) == ("max_rounds", (), None)
 
 
 @pytest.mark.req("KX.2")
-def test_max_tokens_holds_for_a_model_object_that_counts_nothing_or_nonsense(tmp_path: Any) -> None:
+def test_max_tokens_holds_for_a_model_object_with_invalid_counts(tmp_path: Any) -> None:
     for usage in (Usage(), Usage(-5, 3), Usage("many", 3), Usage(7, None)):  # type: ignore[arg-type]
         replies = [Reply(Message("assistant", (Text(WORDS), do(number))), usage) for number in range(ROUNDS)]
         store = Store(tmp_path)
@@ -143,17 +143,17 @@ def test_max_tokens_holds_for_a_model_object_that_counts_nothing_or_nonsense(tmp
 def test_summaries_count_for_max_tokens_too() -> None:
     model = Summarising([do(number) for number in range(9)], [WORDS * 20])
     run = bare(model, [work], max_tokens=10_000, history=History(compact_above=5, keep_recent=2)).run_sync("go")
-    assert run.stop_reason == "max_tokens" and any(one.compactions for one in run.rounds)
+    assert run.stop_reason == "max_tokens" and any(round_.compactions for round_ in run.rounds)
 
 
 @pytest.mark.req("KX.2")
-def test_a_model_object_with_a_price_that_says_no_cost_is_warned_of_once() -> None:
+def test_model_object_reporting_no_cost_warns_once_under_a_budget() -> None:
     replies = [Reply(Message("assistant", (do(number),)), Usage(10, 10)) for number in range(3)]
     run = bare(Summarising([*replies, "Done."]), [work], budget=1.0).run_sync("go")
     assert len(run.warnings) == 1 and "does not report what its calls cost" in run.warnings[0]
     assert run.warned[0].advice and "Name a price" not in run.warned[0].message
 
 
-def test_what_is_counted_in_full_is_not_estimated() -> None:
+def test_fully_counted_usage_is_not_estimated() -> None:
     run = run_against("compatible", budget=0.02, max_tokens=10**6)
     assert run.stop_reason == "budget" and not run.usage.estimated and run.warnings == ()

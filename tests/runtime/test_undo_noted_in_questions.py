@@ -1,4 +1,4 @@
-"""The question about a call that writes a file says if the change cannot be undone, because a key is in the file."""
+"""Questions about file writes note changes that cannot be undone because of a key in the file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_question_says_if_the_change_cannot_be_undone(desk: Desk, subtests: pyte
             assert not listed_changes(desk.store.folder, run.id).changes
 
 
-def test_new_content_with_a_key_is_said(desk: Desk) -> None:
+def test_new_content_with_a_key_is_mentioned(desk: Desk) -> None:
     async def inner(context: ToolContext) -> str:
         """Call write_file with a key."""
         await context.call("write_file", {"path": "plain.txt", "content": KEY})
@@ -70,12 +70,12 @@ def test_new_content_with_a_key_is_said(desk: Desk) -> None:
     assert noted(run) and about is not None and KEY not in about.arguments
 
 
-def test_run_without_a_store_says_nothing(desk: Desk) -> None:
+def test_run_without_a_store_adds_no_note(desk: Desk) -> None:
     run = desk.agent(writes("key.txt", "new"), approve=lambda *_: False).run_sync("Go.")
     assert not noted(run)
 
 
-def test_question_asked_again_says_it_of_the_file_as_it_is(desk: Desk) -> None:
+def test_repeated_question_notes_undo_for_the_current_file(desk: Desk) -> None:
     agent = desk.agent(writes("plain.txt", "new"), approve=None)
     run = asyncio.run(agent.run("Go.", RunOptions(suspend=True), store=desk.store))
     assert not noted(run)

@@ -1,4 +1,4 @@
-"""What nested runs use is part of what the run around them used: live, from its log alone, after a kill, and in every sum."""
+"""Usage of nested runs counts for the parent run: live, from its log, after a kill, and in every sum."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def in_script(outer: Agent) -> Callable[[RunOptions], Run]:
 
 
 def calling(tool: Any) -> Agent:
-    """An agent that pays for a call of this tool and for its last words."""
+    """Return an agent that pays for a call of this tool and for its last reply."""
     return agent(priced(ToolCall(tool.__name__), cost=COST, tokens=TOKENS), said(), tools=(tool,))
 
 
 def ways(folder: Path) -> dict[str, tuple[Callable[[RunOptions], Run], int, int]]:
-    """How runs begin others, how many model calls all of them make, and how many of these the outermost makes itself."""
+    """Return the ways to start nested runs, the total of model calls, and the outermost run's own."""
     (folder / "inner.yaml").write_text("workflow: [{type: agent, name: a}, {type: workflow, file: innermost.yaml}]\n")
     (folder / "innermost.yaml").write_text("workflow: [{type: agent, name: a}, {type: agent, name: a}]\n")
 
@@ -106,7 +106,7 @@ def test_a_run_has_the_usage_of_its_nested_runs(tmp_path_factory: pytest.TempPat
             expected = (calls * COST, calls * COST, calls * 100, calls * 20, own * COST, own * 100, own * 20)
             assert sums(run) == expected
             runs, used = tables.runs(store), tables.usage(store)
-            assert len(runs) > 1, "nested runs keep their logs beside that of the run around them"
+            assert len(runs) > 1, "nested runs keep their logs beside their parent's"
             assert runs.own_cost.sum() == pytest.approx(calls * COST) == used.cost.sum()
             assert runs.own_input_tokens.sum() == calls * 100 == used.input_tokens.sum() and len(used) == calls
             for path in store.folder.glob("*.jsonl"):
@@ -134,17 +134,19 @@ def test_unknown_price_of_a_nested_run_makes_the_sum_unknown(tmp_path: Path) -> 
     run = asyncio.run(outer.run("Go", RunOptions(store=store)))
     assert (run.cost, run.own_cost, run.spent, run.usage.input) == (None, COST, 0.5 + COST, 400)
     assert load_trace(store.path(run.id)).cost is None
-    assert {one.id: cost_words(one) for one in store.summaries()}[run.id] == "no price"
+    assert {summary.id: cost_words(summary) for summary in store.summaries()}[run.id] == "no price"
 
 
 def test_tokens_unreported_in_nested_runs_are_unknown(tmp_path: Path) -> None:
     begin = of_workflow("workflow: [{type: agent, name: a}]\n", tmp_path, a=agent(priced("Done.", cost=None), name="a"))
     run = begin(RunOptions(show=False))
     assert (run.cost, run.usage, run.own_usage) == (None, Usage(), Usage(0, 0, cost=0.0))
-    assert [(one.holds, one.has_value) for one in outcomes_of(run, ["input_tokens == 0", "cost < 1"])] == [(False, False)] * 2
+    assert [(outcome.holds, outcome.has_value) for outcome in outcomes_of(run, ["input_tokens == 0", "cost < 1"])] == [
+        (False, False)
+    ] * 2
 
 
-def test_usage_that_changes_no_sum_is_not_logged_again(tmp_path: Path) -> None:
+def test_usage_changing_no_sum_is_not_logged_again(tmp_path: Path) -> None:
     async def ask() -> str:
         """Awaits another agent."""
         return (await agent(priced(ToolCall("work"), cost=None), priced("Done.", cost=None), tools=(work,)).run("inner")).text
@@ -165,7 +167,7 @@ def test_nested_usage_rows_give_way_to_rows_of_their_runs(tmp_path: Path) -> Non
 
     store = Store(tmp_path)
     outer = asyncio.run(calling(deeper).run("Go", RunOptions(store=store)))
-    by_parent = {one.parent_id: one.id for one in store.summaries()}
+    by_parent = {summary.parent_id: summary.id for summary in store.summaries()}
     middle, inner = by_parent[outer.id], by_parent[by_parent[outer.id]]
     logs = {run_id: store.path(run_id).read_bytes() for run_id in (outer.id, middle, inner)}
     cases = {"all": [], "innermost is gone": [inner], "middle is gone": [middle], "outer alone": [inner, middle]}
@@ -183,7 +185,7 @@ def test_nested_usage_rows_give_way_to_rows_of_their_runs(tmp_path: Path) -> Non
 
 
 def cut_after(store: Store, run: Run, count: int, nested: dict[str, bytes]) -> None:
-    """Leave the log of a run as a process leaves it that dies after this many events; the logs of nested runs are whole."""
+    """Cut the log of a run after this many events, like a dying process; logs of nested runs stay whole."""
     events: list[AnyEvent] = [*run.events]
     for run_id, log in nested.items():
         store.path(run_id).write_bytes(log)
@@ -196,7 +198,7 @@ def test_a_recovered_workflow_counts_each_nested_run_once(tmp_path: Path, subtes
     made = Agent(ScriptedModel([said()] * 99), name="a", guidance="off")
     run = of_workflow(text, tmp_path, a=made)(RunOptions(store=store, show=False))
     assert (run.cost, run.usage.input) == (2 * COST, 200)
-    nested = {one.id: store.path(one.id).read_bytes() for one in store.summaries() if one.parent_id}
+    nested = {summary.id: store.path(summary.id).read_bytes() for summary in store.summaries() if summary.parent_id}
     before = [path.stem for path in store.folder.glob("*.jsonl")]
     for count in range(1, len(run.events)):
         with subtests.test(f"cut after {count} events"):
@@ -213,7 +215,7 @@ def test_a_recovered_workflow_counts_each_nested_run_once(tmp_path: Path, subtes
             assert session.spent == 0 and len(before) == 3
 
 
-def test_run_that_dies_keeps_the_usage_of_nested_runs(tmp_path: Path) -> None:
+def test_dying_run_keeps_the_usage_of_nested_runs(tmp_path: Path) -> None:
     async def awaited() -> str:
         """Awaits another agent."""
         await agent(priced(ToolCall("work"), cost=COST, tokens=TOKENS), said(), tools=(work,)).run("inner")
@@ -233,7 +235,7 @@ def test_log_with_only_dollars_of_nested_runs_counts_them(tmp_path: Path) -> Non
     older = ExtraUsage(seq=2, at=None, run_id=run.id, inside=0.75)
     events = [replace(one, seq=seq) for seq, one in enumerate([*run.events[:2], older, *run.events[2:]])]
     path = tmp_path / f"{run.id}.jsonl"
-    path.write_bytes(b"".join(encode(one) for one in events if not isinstance(one, RunFinished)))
+    path.write_bytes(b"".join(encode(event) for event in events if not isinstance(event, RunFinished)))
     found = load_trace(path)
     assert (found.cost, found.own_cost, found.spent, found.usage.input) == (0.75 + COST, COST, 0.75 + COST, 100)
     assert Store(tmp_path).summary(run.id).cost == 0.75 + COST

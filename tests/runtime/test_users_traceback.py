@@ -1,4 +1,4 @@
-"""The traceback the person sees of a tool of theirs: their frames, none of ours."""
+"""Tracebacks of user tools: the user's frames only."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def failed(function: Callable[..., Any], start: str) -> Run:
 
 
 @pytest.mark.req("R2.10")
-def test_a_traceback_has_the_persons_frames_and_none_of_agentnb(subtests: pytest.Subtests) -> None:
+def test_traceback_has_user_frames_and_none_of_agentnb(subtests: pytest.Subtests) -> None:
     for start, function in itertools.product(
         ["run_sync", "run"], [plain, beside, on_the_loop, with_a_cause, ends_an_iteration, in_a_task_of_its_own]
     ):
@@ -73,7 +73,7 @@ def test_a_traceback_has_the_persons_frames_and_none_of_agentnb(subtests: pytest
 
 
 @pytest.mark.parametrize("folder", ["asyncio_course", "agentnb_tools", "concurrent/futures_market"])
-def test_code_of_the_person_is_theirs_whatever_its_folder_is_called(folder: str) -> None:
+def test_user_code_is_recognized_in_any_folder(folder: str) -> None:
     home = Path(PACKAGE).parent if folder.startswith("agentnb") else Path("home")
     code = compile("def theirs():\n    raise ValueError('no')\n", str(home / folder / "mine.py"), "exec")
     names: dict[str, Any] = {}
@@ -82,7 +82,7 @@ def test_code_of_the_person_is_theirs_whatever_its_folder_is_called(folder: str)
     assert "in theirs" in record.traceback
 
 
-def test_an_error_whose_words_cannot_be_had_is_told_all_the_same() -> None:
+def test_error_without_a_readable_message_is_reported() -> None:
     class Odd(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no words")

@@ -1,4 +1,4 @@
-"""Handlers of extensions answer calls before any tool does: without a check of arguments, and logged like calls."""
+"""Handlers of extensions answer calls before tools: without argument checks, and logged like calls."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def agent(*replies: Any, tools: Any = (work,), **settings: Any) -> Agent:
 
 
 @pytest.mark.req("R3.35")
-def test_they_are_asked_first_with_the_arguments_as_the_model_wrote_them() -> None:
+def test_handlers_are_asked_first_with_unchanged_arguments() -> None:
     taken.clear()
     run = agent(CALLS, "Done.").run_sync("go")
     first, second = run.rounds[0].results
@@ -48,18 +48,18 @@ def test_they_are_asked_first_with_the_arguments_as_the_model_wrote_them() -> No
     assert taken[0] == ({"to": ["Brest", 3]}, "c1") and taken[1][0] == {"n": "x", "odd": True}
     kinds = [type(event) for event in run.events if isinstance(event, ToolStarted | ToolFinished)]
     assert kinds.count(ToolStarted) == kinds.count(ToolFinished) == 2
-    assert [one.name for one in run.tools] == ["work"]  # a handler alone is offered to no model
+    assert [tool_.name for tool_ in run.tools] == ["work"]  # a handler alone is not offered to models
     assert run.settings["extensions"] == [{"name": "trips"}]
 
 
-def test_tools_that_no_handler_takes_are_as_ever() -> None:
+def test_tools_without_a_handler_run_unchanged() -> None:
     run = agent([ToolCall("work", {"n": 1}, "c1"), ToolCall("nothing", {}, "c2")], "Done.", extensions=[trips(x=plan_trip)])
     run = run.run_sync("go")
-    assert [one.text.splitlines()[0] for one in run.rounds[0].results][:1] == ["made 1"]
+    assert [result.text.splitlines()[0] for result in run.rounds[0].results][:1] == ["made 1"]
     assert run.rounds[0].results[1].error_code == "unknown_tool"
 
 
-def test_what_a_handler_raises_is_an_error_result_and_gates_and_permissions_hold_for_it(subtests: pytest.Subtests) -> None:
+def test_handler_errors_are_results_and_gates_and_permissions_apply(subtests: pytest.Subtests) -> None:
     def fails(arguments: Any, context: ToolContext) -> None:
         raise LookupError("no trip")
 
@@ -84,7 +84,7 @@ def test_what_a_handler_raises_is_an_error_result_and_gates_and_permissions_hold
             assert bool(taken) is ran
 
 
-def test_rules_about_a_built_in_tool_hold_for_the_handler_in_its_place(subtests: pytest.Subtests) -> None:
+def test_builtin_tool_rules_apply_to_its_handler(subtests: pytest.Subtests) -> None:
     call = ToolCall("bash", {"command": "ls"}, "c1")
     cases: dict[str, tuple[dict[str, Any], bool]] = {
         "a flag that is not permitted": ({"permissions": ["file_read"], "approve": lambda call, run: True}, False),
@@ -99,7 +99,7 @@ def test_rules_about_a_built_in_tool_hold_for_the_handler_in_its_place(subtests:
             assert bool(taken) is ran
 
 
-def test_the_first_extension_with_a_handler_answers_and_what_is_none_is_refused() -> None:
+def test_first_extension_with_handler_answers_and_invalid_handlers_are_refused() -> None:
     second = Extension(name="others", virtual_tools={"work": lambda arguments, context: "second"})
     run = asyncio.run(agent(CALLS[1], "Done.", extensions=[trips(), second]).run("go", show=False))
     assert run.rounds[0].results[0].text == "handled x"

@@ -1,4 +1,4 @@
-"""Every way to end a run from outside, at every place where it can be: the same promises hold."""
+"""Every way to end a run from outside, at every point of it: the same guarantees hold."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ pytestmark = [
 
 
 class Cell:
-    """One run, ended in one way at one place."""
+    """A run ended in a given way at a given point."""
 
     def __init__(self, place: Place, way: Way, folder: Path, clock: SkippedClock, stack: ExitStack) -> None:
         self.place, self.way, self.clock = place, way, clock
@@ -66,16 +66,16 @@ class Cell:
         self.thread = LoopThread()
         self.seen: list[e.AnyEvent] = []
         self.heard = ""
-        """The text that its watcher got while it came."""
+        """The text streamed to its watcher."""
         self.task: asyncio.Task[Run] | None = None
         self.requests = 0
         self.tools = 0
-        """Tools that had begun when it was ended."""
+        """Tools already started when the run was ended."""
         self._started = threading.Event()
         self._errors: list[BaseException] = []
 
     def run(self) -> Run:
-        """The run as its watcher saw it, after what the caller gets was checked."""
+        """Check the caller's result and return the run as its watcher saw it."""
         runs = self.place.build(self.scene)
         before = signal.getsignal(signal.SIGINT)
         with use_host(replace(host_here(), begun=self._begun, can_ask=True)):
@@ -200,14 +200,14 @@ async def _other_tasks() -> int:
 
 
 def assert_promises(cell: Cell, run: Run) -> None:
-    """What holds of every run that was ended from outside."""
+    """Check the guarantees for every run ended from outside."""
     place, way = cell.place, cell.way if not cell.idle else "stop"
     assert (run.status, run.stop_reason) == (("completed", "natural") if place.is_over else ENDS[way])
     assert cell.scene.requests == cell.requests, "no further request"
     assert begun_tools(run.events) == cell.tools or not place.at_once, "no further tool"
     check_events(run.events, "the log")
     assert run.text == (cell.heard or run.text)
-    assert cell.scene.went_on == [], "what was ended went no further"
+    assert cell.scene.went_on == [], "the ended run made no progress"
     assert all("could not be stopped at once" in warning for warning in run.warnings), "a thread may be slow"
     assert place.leaves in " ".join(run.warnings)
     if way == "suspend":
@@ -223,8 +223,8 @@ def assert_promises(cell: Cell, run: Run) -> None:
         cut_off = "time_limit" if way == "time" else "cancelled"
         assert codes(run) == [code and cut_off for code in place.codes]
         calls = [one for a_round in run.rounds for record in a_round.records for one in record.inner]
-        assert [one.result and one.result.error_code for one in calls] == [cut_off] * place.inner
-        assert run.waiting == () and {one.outcome for one in run.questions} <= {"withdrawn"}
+        assert [call.result and call.result.error_code for call in calls] == [cut_off] * place.inner
+        assert run.waiting == () and {question.outcome for question in run.questions} <= {"withdrawn"}
     assert {step.status for step in run.step_records.values()} <= {"cancelled"}
     assert run.prompt == "go"
     if not place.is_over:
@@ -237,14 +237,14 @@ def assert_promises(cell: Cell, run: Run) -> None:
 
 
 def assert_way_is_named(run: Run, way: Way) -> None:
-    """The log says who ended the run."""
+    """Check that the log says who ended the run."""
     commands = [(event.command, event.text) for event in run.events if isinstance(event, e.CommandReceived)]
     assert [command for command in commands if command[0] != "pause"] == COMMANDS.get(way, [])
     assert limits_reached(run) == ([("max_seconds", MAX_SECONDS)] if way == "time" else [])
 
 
 def assert_logs_are_whole(cell: Cell, run: Run) -> None:
-    """The store has what the watcher saw, and no log of a nested run is left open."""
+    """Check that the store equals the watcher's run, and that no nested log is open."""
     assert cell.store.load(run.id) == run
     for run_id in {*cell.store.ids(), *(path.stem for path in cell.store.folder.rglob("*.jsonl"))} - {run.id}:
         wait_until(lambda run_id=run_id: not cell.store.load(run_id).should_continue)  # type: ignore[misc]  # on a thread
@@ -269,7 +269,7 @@ def test_every_way_out_of_a_place_keeps_the_promises(
 
 
 @pytest.mark.req("R0.13", "KX.2")
-def test_a_nested_run_that_is_left_behind_ends_before_the_run_around_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_abandoned_nested_run_ends_before_its_parent(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for count, limits in ((1, {}), (2, {}), (1, {"max_seconds": 0.1})):
         with subtests.test(count=count, **limits), ExitStack() as stack:
             scene, store = Scene(limits, "stop", stack), Store(tmp_path / f"{count} {limits}")

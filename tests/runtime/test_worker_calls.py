@@ -1,4 +1,4 @@
-"""Plain functions in worker threads: a stop interrupts them at their next step in Python, and nothing else of their thread."""
+"""Plain functions in worker threads: a stop interrupts only them, at their next Python step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agentnb.tools.function import tool
 
 LONG = 30
 TRIES = size(200, nightly=2_000)
-"""How often a race is run."""
+"""Repetitions of a race."""
 
 
 class Save:
@@ -64,14 +64,14 @@ def stopped(tool_: Save, stop: Callable[[LiveRun], Any] = LiveRun.stop) -> Run:
     return run
 
 
-def test_a_stop_interrupts_a_plain_function_in_the_background_before_its_next_step() -> None:
+def test_stop_interrupts_a_background_plain_function_before_its_next_step() -> None:
     save = Save(computes)
     run = stopped(save)
     assert save.ended.wait(LONG) and not save.saved
     assert not run.warnings and "still be running" not in results(run)[0].text
 
 
-def test_a_function_in_a_call_that_cannot_be_interrupted_is_said_to_run_still_and_stops_after_that_call() -> None:
+def test_uninterruptible_function_is_reported_running_and_stops_after_its_call() -> None:
     free = threading.Event()
     save = Save(lambda: free.wait(LONG))
     run = stopped(save)
@@ -82,7 +82,7 @@ def test_a_function_in_a_call_that_cannot_be_interrupted_is_said_to_run_still_an
     assert save.ended.wait(LONG) and not save.saved
 
 
-def test_the_time_limit_of_one_call_only_lets_the_model_continue() -> None:
+def test_time_limit_of_one_call_lets_the_model_continue() -> None:
     free = threading.Event()
     save = Save(lambda: free.wait(LONG))
     run = in_background(_timed(save)).result(LONG)
@@ -99,14 +99,14 @@ def _timed(one: Save) -> Any:
     return save
 
 
-def test_a_function_that_has_not_begun_never_begins() -> None:
+def test_interrupted_function_never_starts() -> None:
     done: list[str] = []
     call = WorkerCall(lambda: done.append("done"))
     call.interrupt()
     assert isinstance(call.run().error, ToolInterrupted) and done == [] and not call.is_running
 
 
-def test_an_interrupt_just_when_the_function_ends_hits_nothing_that_comes_later() -> None:
+def test_interrupt_at_function_end_hits_nothing_later() -> None:
     hit: list[BaseException] = []
 
     def one(length: int) -> None:
@@ -134,8 +134,8 @@ def test_an_interrupt_just_when_the_function_ends_hits_nothing_that_comes_later(
     assert hit == []
 
 
-def test_after_an_interrupt_that_came_too_late_the_process_can_be_traced() -> None:
-    """In a process of its own: Python 3.11 hangs here if it believes that something waits to be raised."""
+def test_process_can_be_traced_after_a_late_interrupt() -> None:
+    """In a separate process: Python 3.11 hangs here if it believes that an exception is pending."""
     code = """
 import sys
 from agentnb.runtime.workers.worker_calls import WorkerCall, worker_call
@@ -152,7 +152,7 @@ for function in (interrupted, lambda: worker_call().interrupt()):
     subprocess.run([sys.executable, "-c", code], check=True, timeout=LONG)
 
 
-def test_code_of_ours_that_waits_in_the_thread_is_not_hit_but_told_and_the_function_ends_after_it() -> None:
+def test_interrupt_spares_our_waiting_code_and_ends_the_function_afterwards() -> None:
     begun, woken = threading.Event(), threading.Event()
     seen: list[str] = []
 

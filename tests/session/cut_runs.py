@@ -1,7 +1,7 @@
-"""Runs that are cut off after any of their events and gone on with: what was written is made into the log of a dead process.
+"""Runs interrupted after any event and recovered: written events become the log of a dead process.
 
-Their tools may be repeated, so that a run that is gone on with does all that it would have done had nobody died; what differs
-is only what says so. `facts` are an event without what differs by itself: its number, its time, how long it took.
+Their tools are repeatable, so that a recovered run does the same as an uninterrupted one, except for recovery events.
+`facts` leave out what always differs in an event: its number, time and duration.
 """
 
 from __future__ import annotations
@@ -74,13 +74,11 @@ def paid(*parts: Any, cost: float = 0.01, tokens: int = 100) -> Reply:
 
 
 class Broken(Exception):
-    """Says that a stream breaks off in the middle."""
+    """Marks a reply whose stream breaks off."""
 
 
 class Told:
-    """Gives the replies of its script, and a summary to who asks for one. It knows no more than what is sent to it, and begins
-    at the ``first`` reply: those before were another process's.
-    """
+    """Plays a script and answers summary requests. Starts at reply ``first``; an earlier process got the others."""
 
     name = "scripted:told"
 
@@ -107,13 +105,13 @@ class Told:
 
 @dataclass(frozen=True)
 class Scene:
-    """A run that is to be cut off: what the model says, the settings of the agent, what the person does after which event."""
+    """A run to interrupt: replies, agent settings, and user messages by event."""
 
     name: str
     replies: Sequence[Any]
     settings: dict[str, Any] = field(default_factory=dict)
     said: dict[int, str] = field(default_factory=dict)
-    """What the person says when so many events are there."""
+    """User messages, by the number of events before them."""
     summary: str = ""
     ends: tuple[str, str] = ("completed", "natural")
 
@@ -123,7 +121,7 @@ def agent_of_scene(scene: Scene, first: int = 0) -> Agent:
 
 
 def play(scene: Scene, folder: Path) -> tuple[Run, list[Request]]:
-    """The whole run of it, and what its model was sent."""
+    """Run the scene uninterrupted; return the run and its requests."""
     due = dict(scene.said)
     agent = agent_of_scene(scene)
     assert isinstance(agent.model, Told)
@@ -140,13 +138,13 @@ def play(scene: Scene, folder: Path) -> tuple[Run, list[Request]]:
 
 
 def until(run: Run, kind: type[e.Event], number: int = 0) -> list[e.AnyEvent]:
-    """Its events, the last of them that of this kind and number."""
+    """Return the events up to the given one of this kind."""
     places = [event.seq for event in run.events if isinstance(event, kind)]
     return list(run.events[: places[number] + 1])
 
 
 def cut(events: Iterable[e.AnyEvent], folder: Path, torn: bytes = b"") -> Path:
-    """The log of a process that died after these events, and in the middle of writing what is ``torn``."""
+    """Write the log of a process that died after these events and part of the next, ``torn``."""
     events = list(events)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{events[0].run_id}.jsonl"
@@ -154,8 +152,8 @@ def cut(events: Iterable[e.AnyEvent], folder: Path, torn: bytes = b"") -> Path:
     return path
 
 
-def gone_on_with(scene: Scene, path: Path, **changed: Any) -> tuple[Run, list[Request]]:
-    """The run when it was recovered, and what its model was sent since."""
+def recovered_scene(scene: Scene, path: Path, **changed: Any) -> tuple[Run, list[Request]]:
+    """Recover the run; return it and its new requests."""
     died = load_trace(path)
     agent = agent_of_scene(scene, sum(isinstance(event, e.ModelReplied) for event in died.events))
     assert isinstance(agent.model, Told)
@@ -163,51 +161,51 @@ def gone_on_with(scene: Scene, path: Path, **changed: Any) -> tuple[Run, list[Re
     return run, agent.model.requests
 
 
-# What is compared
+# Comparison
 
 BESIDE = ("seq", "at", "seconds")
 AGAIN = (e.RunRecovered, e.CompactionStarted, e.RetryScheduled)
-"""What a run that was gone on with has more of."""
+"""Events that only a recovered run has more of."""
 
 
 def facts(event: e.AnyEvent) -> tuple[str, bytes]:
-    """The event, but for what is another each time."""
+    """Return the event without values that always differ."""
     plain = {name: value for name, value in msgspec.to_builtins(decode(encode(event))).items() if name not in BESIDE}
-    plain.pop("todos", None)  # their times; the list itself is compared as it is in the end
-    plain.pop("totals", None)  # the size of the log, and how often it was resumed: see `check_totals`
+    plain.pop("todos", None)  # their times differ; the final list is compared
+    plain.pop("totals", None)  # log size and number of recoveries: see `check_totals`
     return type(event).__name__, msgspec.json.encode(plain, order="sorted")
 
 
 def story(run: Run) -> list[tuple[str, bytes]]:
-    """All that happened, without what says that a process died."""
+    """Return the facts of all events except those of a recovery."""
     return [facts(event) for event in run.events if not isinstance(event, AGAIN)]
 
 
-def goes_on_alike(scene: Scene, died: Sequence[e.AnyEvent]) -> bool:
-    """Whether a run that was cut off after these events can do all that it would have done."""
+def recovers_fully(scene: Scene, died: Sequence[e.AnyEvent]) -> bool:
+    """True if a run interrupted after these events can do all its work."""
     run = Run.from_events(died)
     current = run.open_round
     if sum(isinstance(event, e.CommandReceived) for event in died) < len(scene.said):
-        return False  # who spoke to the one that died does not speak to this one
+        return False  # a later message is not repeated after recovery
     if current is None:
         return run.last_round.stop_reason != "broken_off" if run.rounds else True
     begun = {event.call.id: event.call.name for event in died if isinstance(event, e.ToolStarted)}
-    left = [record.call.id for record in current.records if record.result is None]
+    pending = [record.call.id for record in current.records if record.result is None]
     changed = {event.call_id for event in died if isinstance(event, e.TodosChanged)}
-    cut_off = [call_id for call_id in left if begun.get(call_id) == "once" or call_id in changed]
+    cut_off = [call_id for call_id in pending if begun.get(call_id) == "once" or call_id in changed]
     return not cut_off and current.stop_reason != "broken_off"
 
 
 def assert_whole(path: Path, run: Run, told: Sequence[e.AnyEvent]) -> None:
-    """The log is one whole log, with all that was told, and nothing in it is there twice."""
+    """Check that the log is complete, starts with all reported events and repeats nothing."""
     assert load_trace(path) == run == Run.from_events(run.events)
     assert path.read_bytes().startswith(marked(told))
     assert [event.seq for event in run.events] == list(range(len(run.events)))
     assert {event.run_id for event in run.events} == {run.id}
     for kind, once in ONCE.items():
-        found = Counter(once(event) for event in run.events if isinstance(event, kind))
-        assert set(found.values()) <= {1}, (kind, found)
-    assert all(len(one.results) == len(one.calls) for one in run.rounds) and run.open_round is None
+        counts = Counter(once(event) for event in run.events if isinstance(event, kind))
+        assert set(counts.values()) <= {1}, (kind, counts)
+    assert all(len(round.results) == len(round.calls) for round in run.rounds) and run.open_round is None
     assert isinstance(run.events[-1], e.RunFinished)
     check_totals(path)
 
@@ -227,7 +225,7 @@ ONCE: dict[type[e.Event], Callable[[Any], Any]] = {
     e.ErrorRaised: lambda _: "",
     e.RunFinished: lambda _: "",
 }
-"""What there may be only one of, by what tells it from others of its kind."""
+"""Identity of each event that may occur only once."""
 
 WORDS = "The same long answer, given word for word each time it is asked for."
 LONG = [do(n) for n in range(7)]

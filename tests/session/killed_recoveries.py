@@ -1,4 +1,4 @@
-"""Processes of their own that go on with runs whose process died: that die in turn, or that race for one run."""
+"""Recovering processes that die in turn, or compete for a run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from agentnb.models.model import StreamItem
 
 
 def recoveries(server: ForkServer, faults: Sequence[tuple[Path, Fault]]) -> list[tuple[list[int], int, str]]:
-    """For each log what the process that went on with it told, the signal that ended it, and the error it met."""
-    found = []
+    """Recover each log in a process; return its reported events, signal and error."""
+    outcomes = []
     for heard, ended_by in server.each(_go_on, [(str(path), asdict(fault)) for path, fault in faults]):
-        told = [line for line in heard.splitlines() if line.isdigit()]
-        said = [line for line in heard.splitlines() if not line.isdigit()]
-        found.append((list(map(int, told)), ended_by, "".join(said)))
-    return found
+        reported = [line for line in heard.splitlines() if line.isdigit()]
+        errors = [line for line in heard.splitlines() if not line.isdigit()]
+        outcomes.append((list(map(int, reported)), ended_by, "".join(errors)))
+    return outcomes
 
 
 def _go_on(log: str, wanted: dict[str, Any], pipe: int) -> None:
@@ -42,11 +42,11 @@ def _go_on(log: str, wanted: dict[str, Any], pipe: int) -> None:
         os.write(pipe, f"{type(error).__name__}: {error}\n".encode())
 
 
-# Two at once
+# Competing processes
 
 
 class Held(Following):
-    """Says that it was asked, and answers when it is told to."""
+    """Reports a request, and answers on command."""
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         print("asked", flush=True)
@@ -56,7 +56,7 @@ class Held(Following):
 
 
 class Rival:
-    """A process that goes on with the run when it is told to, and says what becomes of that, a line each."""
+    """A process that recovers the run on command and reports each step in a line."""
 
     def __init__(self, path: Path) -> None:
         command = [sys.executable, __file__, str(path)]
@@ -78,8 +78,8 @@ class Rival:
             self._process.communicate(timeout=PATIENCE)
 
     def end(self) -> str:
-        said, _ = self._process.communicate("go\n" * 100, timeout=PATIENCE)
-        return "".join(said.splitlines()[-1:])
+        output, _ = self._process.communicate("go\n" * 100, timeout=PATIENCE)
+        return "".join(output.splitlines()[-1:])
 
 
 def _race(path: Path) -> None:

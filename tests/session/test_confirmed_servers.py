@@ -1,4 +1,4 @@
-"""A file of MCP servers that the person names: shown and confirmed, first and after each change."""
+"""MCP server files that the user names: confirmed first and after each change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HARBOUR = {"url": "http://localhost/", "headers": {"Authorization": "Bearer ${HA
 
 
 class Person:
-    """Answers each question with the same line, and keeps what was asked."""
+    """Answers every question with the same line, and records the questions."""
 
     def __init__(self, line: str = "y") -> None:
         self.line = line
@@ -36,7 +36,7 @@ class Person:
 
 @pytest.fixture
 def personal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The own folder of a person who has confirmed nothing in this process."""
+    """The user folder, with nothing confirmed in this process."""
     monkeypatch.setattr(confirmed_servers, "_confirmed_here", set())
     return use_own_folder(monkeypatch, tmp_path / "personal")
 
@@ -48,7 +48,7 @@ def written(name: str = "mcp.json", **servers: Any) -> Path:
 
 
 def load(person: Person | None, name: str = "mcp.json") -> list[MCPServer]:
-    """The servers that are configured by the file."""
+    """Return the servers configured by the file."""
     servers = Servers()
     load_server_file(servers, name, person)
     return [*servers.configuration.servers.values()]
@@ -59,7 +59,7 @@ def forget_process() -> None:
     confirmed_servers._confirmed_here.clear()
 
 
-def test_file_is_asked_about_first_and_after_each_change(personal: Path, subtests: pytest.Subtests) -> None:
+def test_file_is_confirmed_first_and_after_each_change(personal: Path, subtests: pytest.Subtests) -> None:
     for change, fields, asks in (
         ("nothing", {}, False),
         ("what changes no server", {"description": "The time"}, False),
@@ -78,7 +78,7 @@ def test_file_is_asked_about_first_and_after_each_change(personal: Path, subtest
                 load(person)
                 assert bool(person.asked) == asks_now
                 forget_process()
-                load(None)  # nobody has to be there for what was confirmed
+                load(None)  # a confirmed file needs no user
             (personal / FILE).unlink()
     written(clock=CLOCK, fs={"command": "fs-server"})
     person = Person()
@@ -93,7 +93,7 @@ def test_changed_header_is_asked_about(personal: Path) -> None:
         load(None)
 
 
-def test_what_is_confirmed_holds_for_that_file_only(personal: Path) -> None:
+def test_confirmation_applies_to_that_file_only(personal: Path) -> None:
     written(clock=CLOCK)
     load(Person())
     written("copy.json", clock=CLOCK)
@@ -102,7 +102,7 @@ def test_what_is_confirmed_holds_for_that_file_only(personal: Path) -> None:
     load(None, str(Path("mcp.json").absolute()))
 
 
-def test_question_shows_what_would_be_started_and_no_values(personal: Path, snapshot: Snapshot) -> None:
+def test_question_shows_commands_and_no_values(personal: Path, snapshot: Snapshot) -> None:
     written(
         clock={**CLOCK, "cwd": "/srv/tides", "env": {"LOG_LEVEL": SECRET, "ZONE": "${MY_ZONE}"}},
         fs={
@@ -127,7 +127,7 @@ def test_question_shows_what_would_be_started_and_no_values(personal: Path, snap
     assert SECRET not in (personal / FILE).read_text()
 
 
-def test_without_a_yes_nothing_is_configured(personal: Path, snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_unconfirmed_file_configures_nothing(personal: Path, snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     written(clock=CLOCK)
     for name, person in {"no": Person("no"), "nothing": Person(""), "nobody": None}.items():
         with subtests.test(name):
@@ -150,9 +150,7 @@ def test_unreadable_files_are_refused(personal: Path, snapshot: Snapshot, subtes
             assert str(raised.value) == snapshot(name)
 
 
-def test_person_whose_folder_cannot_be_written_is_asked_once_in_a_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_user_folder_asks_once_per_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(confirmed_servers, "_confirmed_here", set())
     use_own_folder(monkeypatch, tmp_path / "file" / "below")
@@ -169,7 +167,7 @@ def test_file_without_servers_asks_nothing(personal: Path) -> None:
     assert load(None) == []
 
 
-def test_file_that_lies_in_the_folder_configures_nothing(personal: Path) -> None:
+def test_server_file_in_the_working_folder_configures_nothing(personal: Path) -> None:
     for name in (".mcp.json", "mcp.json"):
         written(name, clock=CLOCK)
     assert not Servers().configuration.servers

@@ -1,4 +1,4 @@
-"""Guidance sets drawn for each round, by an event that guides and policies read: in ledger, replay and recovery."""
+"""Guidance sets drawn per round: ledger, replay and recovery."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ DRAWN = ["loud", "calm"] * 3
 
 
 def draw(run: Run) -> DrawnSet:
-    """The sets in turn, by the number of the round."""
+    """Return the sets in turn, by round number."""
     return DrawnSet((LOUD, CALM)[len(run.rounds) % 2], 0.5, dict.fromkeys(SETS, 0.5))
 
 
 @dataclass
 class Drawing:
-    """A policy of one's own that draws."""
+    """A user-defined policy that draws."""
 
     name = "drawing"
     usual: Matrix = field(default_factory=lambda: Matrix(workflow_mode=True))
@@ -52,12 +52,12 @@ agent = partial(agent_of, tools=[work], policy=Drawing(), todos=False)
 
 
 def sets_of(run: Run) -> list[str]:
-    """The set of each round, by its note."""
-    return ["loud" if one.note.startswith("ROUND") else "calm" for one in run.rounds]
+    """Return the set of each round, from its note."""
+    return ["loud" if round.note.startswith("ROUND") else "calm" for round in run.rounds]
 
 
 def given(run: Run) -> list[tuple[int, str, str]]:
-    return [(one.index, guidance.set, guidance.text) for one in run.rounds for guidance in one.guidance]
+    return [(round.index, guidance.set, guidance.text) for round in run.rounds for guidance in round.guidance]
 
 
 def drawn(run: Run) -> list[str]:
@@ -71,7 +71,7 @@ def seen(requests: Iterable[Request]) -> list[str]:
 WHOLE = [(1, "calm", "Take your time."), (2, "loud", "GO ON NOW."), (3, "calm", "A little more."), (4, "loud", "GO ON NOW.")]
 
 
-def test_a_set_drawn_per_round_reaches_model_and_ledger(tmp_path: Path) -> None:
+def test_set_drawn_per_round_reaches_model_and_ledger(tmp_path: Path) -> None:
     drawing = agent(*REPLIES)
     live = drawing.run_sync("Go", store=Store(tmp_path))
     for run in (live, Store(tmp_path).load(live.id)):
@@ -85,7 +85,7 @@ def test_a_set_drawn_per_round_reaches_model_and_ledger(tmp_path: Path) -> None:
     assert ["ROUND 5." in text for text in seen(drawing.model.requests)] == [False] * 4 + [True]
 
 
-def test_a_replay_keeps_drawn_sets_unless_another_is_given() -> None:
+def test_replay_keeps_drawn_sets_unless_given_another() -> None:
     run = agent(*REPLIES).run_sync("Go")
     again = replay(run, policy=Drawing())
     assert (given(again.would_be), again.first_divergence) == (WHOLE, None)
@@ -93,14 +93,14 @@ def test_a_replay_keeps_drawn_sets_unless_another_is_given() -> None:
     assert {name for _, name, _ in given(other.would_be)} == {"own"} and drawn(other.would_be) == []
 
 
-def test_a_fork_keeps_drawn_sets_unless_another_is_given() -> None:
+def test_fork_keeps_drawn_sets_unless_given_another() -> None:
     run = agent(*REPLIES).run_sync("Go")
     for guidance, name in ((None, "loud"), (OFF, "")):
         forked = fork_sync(run, 3, model=ScriptedModel(["[WORKFLOW_COMPLETE]"]), guidance=guidance, policy=Drawing().usual)
         assert [set for index, set, _ in given(forked) if index == 2] == [name] * bool(name)
 
 
-def test_a_run_cut_anywhere_keeps_its_draws(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_interrupted_anywhere_keeps_its_draws(tmp_path: Path, subtests: pytest.Subtests) -> None:
     whole = agent(*REPLIES).run_sync("Go")
     for count in range(1, len(whole.events)):
         with subtests.test(count):
@@ -111,7 +111,7 @@ def test_a_run_cut_anywhere_keeps_its_draws(tmp_path: Path, subtests: pytest.Sub
             assert (sets_of(again), given(again), drawn(again)) == (DRAWN[:5], WHOLE, DRAWN)
 
 
-def test_another_set_given_on_recovery_is_in_force(tmp_path: Path) -> None:
+def test_set_given_on_recovery_applies(tmp_path: Path) -> None:
     usual = Matrix(workflow_mode=True)
     whole = agent(*REPLIES, policy=usual, guidance=LOUD).run_sync("Go")
     begun = next(at for at, event in enumerate(whole.events) if isinstance(event, RoundStarted) and event.index == 2)

@@ -1,4 +1,4 @@
-"""Real processes that die, over a run or over going on with it: nothing told is lost, nothing is there or done twice."""
+"""Processes killed during a run or its recovery: no reported event is lost, nothing happens twice."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WANTED = {
     e.Warned,
     e.RunFinished,
 }
-"""What happens in a run that comes to its end by itself. Others end at a limit, in a loop, or with an error."""
+"""Event kinds of a completed run. Others end at a limit, in a loop, or with an error."""
 
 
 @pytest.fixture(scope="module")
@@ -62,65 +62,65 @@ def server() -> Iterator[ForkServer]:
 
 @pytest.fixture(scope="module")
 def outcomes(whole: Run, server: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
-    """What became of processes that were killed. Whoever goes on with a run copies its folder."""
+    """Outcomes of killed processes. Tests that recover a run copy its folder."""
     return happens(server, faults_at(whole.events, every=AT_NIGHT), tmp_path_factory.mktemp("killed"))
 
 
-def test_the_run_that_is_killed_has_each_kind_of_event_of_a_run_that_comes_to_its_end_by_itself(whole: Run) -> None:
+def test_killed_run_has_each_event_of_a_completed_run(whole: Run) -> None:
     assert {type(event) for event in whole.events} == WANTED and whole.status == "completed"
-    assert max(len(one.calls) for one in whole.rounds) >= 5
+    assert max(len(round.calls) for round in whole.rounds) >= 5
     assert {bool(event.problem) for event in whole.events if isinstance(event, e.ContextCompacted)} == {True, False}
 
 
 @pytest.mark.slow("starts the process that all killed runs are forked from")
-def test_it_is_killed_at_each_moment_of_each_kind_of_event(whole: Run, outcomes: list[Outcome]) -> None:
-    assert {one.signal for one in outcomes} == {signal.SIGKILL}
-    met = {(type(whole.events[one.fault.seq]), one.fault.moment) for one in outcomes}
+def test_run_is_killed_at_each_moment_of_each_event(whole: Run, outcomes: list[Outcome]) -> None:
+    assert {outcome.signal for outcome in outcomes} == {signal.SIGKILL}
+    met = {(type(whole.events[outcome.fault.seq]), outcome.fault.moment) for outcome in outcomes}
     assert met == {(kind, moment) for kind in WANTED for moment in MOMENTS}
     if AT_NIGHT:
-        assert {one.fault.seq for one in outcomes if one.fault.moment == "after"} == set(range(len(whole.events)))
+        assert {outcome.fault.seq for outcome in outcomes if outcome.fault.moment == "after"} == set(range(len(whole.events)))
 
 
-def test_nothing_that_was_told_is_lost_whenever_the_process_is_killed(whole: Run, outcomes: list[Outcome]) -> None:
-    for one in outcomes:
-        at, moment = one.fault.seq, one.fault.moment
-        told = at + 1 if moment == "told" else at
-        kept = at + 1 if moment in ("after", "told") else at
-        assert one.told == list(range(told)), one.fault
-        if kept == 0:
-            assert moment in ("before", "in") and not one.told
+def test_reported_events_survive_every_kill(whole: Run, outcomes: list[Outcome]) -> None:
+    for outcome in outcomes:
+        at, moment = outcome.fault.seq, outcome.fault.moment
+        reported = at + 1 if moment == "told" else at
+        written = at + 1 if moment in ("after", "told") else at
+        assert outcome.told == list(range(reported)), outcome.fault
+        if written == 0:
+            assert moment in ("before", "in") and not outcome.told
             with pytest.raises(TraceError, match=r"holds no whole event.*nothing is lost"):
-                load_file(one.path)
+                load_file(outcome.path)
             continue
-        run = load_file(one.path)
-        assert len(run.events) == kept, one.fault
-        assert [type(event) for event in run.events] == [type(event) for event in whole.events[:kept]]
+        run = load_file(outcome.path)
+        assert len(run.events) == written, outcome.fault
+        assert [type(event) for event in run.events] == [type(event) for event in whole.events[:written]]
 
 
-def test_a_run_whose_process_was_killed_is_shown_as_interrupted_unless_it_was_over(outcomes: list[Outcome]) -> None:
+def test_killed_run_is_interrupted_unless_it_had_ended(outcomes: list[Outcome]) -> None:
     seen = Counter()
-    for one in outcomes:
-        shown = [(line.status, line.stop_reason) for line in Store(one.folder).summaries()]
-        if one.fault.seq == 0 and one.fault.moment in ("before", "in"):
+    for outcome in outcomes:
+        shown = [(line.status, line.stop_reason) for line in Store(outcome.folder).summaries()]
+        if outcome.fault.seq == 0 and outcome.fault.moment in ("before", "in"):
             assert shown == []
             continue
-        run = Store(one.folder).load(one.path.stem)
+        run = Store(outcome.folder).load(outcome.path.stem)
         ended = isinstance(run.events[-1], e.RunFinished)
         expected = ("completed", "natural") if ended else ("interrupted", "interrupted")
-        assert shown == [(run.status, run.stop_reason)] == [expected], one.fault
+        assert shown == [(run.status, run.stop_reason)] == [expected], outcome.fault
         seen[run.status] += 1
     assert seen["interrupted"] > 50 and seen["completed"] >= 2
 
 
-def test_a_tool_that_is_said_to_have_ended_has_done_its_work(outcomes: list[Outcome]) -> None:
-    """What the log says of calls is never more than what they did: going on from it repeats none that ended."""
-    for one in outcomes:
-        if one.path.stat().st_size and one.told:
-            ended = [r.text for a in load_file(one.path).rounds for r in a.results if r.text.startswith("done: ")]
-            assert Counter(text.removeprefix("done: ").partition("\n")[0] for text in ended) <= Counter(one.effects)
+def test_finished_tool_has_done_its_work(outcomes: list[Outcome]) -> None:
+    """The log never reports more than the tools did, so recovery repeats no finished call."""
+    for outcome in outcomes:
+        if outcome.path.stat().st_size and outcome.told:
+            ended = [r.text for a in load_file(outcome.path).rounds for r in a.results if r.text.startswith("done: ")]
+            assert Counter(text.removeprefix("done: ").partition("\n")[0] for text in ended) <= Counter(outcome.effects)
 
 
-def gone_on_with(path: Path) -> Run:
+def recovered_run(path: Path) -> Run:
     return asyncio.run(recover(path, tools=tools_in(path.parent), model=Following()))
 
 
@@ -130,88 +130,86 @@ def effects(path: Path) -> list[str]:
 
 
 def assert_done_once(run: Run, path: Path) -> None:
-    """No tool has done its work twice, each that was not cut off has done it, and each call has its one answer."""
+    """Check that no tool worked twice, and that each finished call did its work."""
     done = Counter(effects(path))
     assert set(done.values()) <= {1}
-    results = [result for one in run.rounds for result in one.results]
-    told = Counter(result.text.partition("\n")[0].removeprefix("done: ") for result in results if "done: " in result.text)
-    assert told <= done
+    results = [result for round in run.rounds for result in round.results]
+    reported = Counter(result.text.partition("\n")[0].removeprefix("done: ") for result in results if "done: " in result.text)
+    assert reported <= done
     cut_off = [result for result in results if result.error_code == INTERRUPTED]
-    assert sum((done - told).values()) <= len(cut_off)  # it did its work, and died before it could say so
+    assert sum((done - reported).values()) <= len(cut_off)  # it did its work and died before reporting it
 
 
 @pytest.mark.req("KX.11")
-def test_a_run_that_was_killed_in_any_event_is_gone_on_with_and_no_tool_does_its_work_twice(
-    whole: Run, outcomes: list[Outcome], tmp_path: Path
-) -> None:
+def test_killed_run_resumes_and_no_tool_works_twice(whole: Run, outcomes: list[Outcome], tmp_path: Path) -> None:
     last = len(whole.events) - 1
-    for one in outcomes:
-        kept = one.fault.seq + (one.fault.moment in ("after", "told"))
-        if not 0 < kept <= last:
-            continue  # before its first event there is no run, and of what is over nothing is left to do
-        path = Path(shutil.copytree(one.folder, tmp_path / one.folder.name)) / one.path.name
+    for outcome in outcomes:
+        written = outcome.fault.seq + (outcome.fault.moment in ("after", "told"))
+        if not 0 < written <= last:
+            continue  # no run before the first event; nothing to do after the last
+        path = Path(shutil.copytree(outcome.folder, tmp_path / outcome.folder.name)) / outcome.path.name
         died = load_trace(path)
-        assert died.status == "interrupted" and one.told == [event.seq for event in died.events][: len(one.told)], one.fault
-        run = gone_on_with(path)
-        assert run.status == "completed", one.fault
+        assert died.status == "interrupted" and outcome.told == [event.seq for event in died.events][: len(outcome.told)], (
+            outcome.fault
+        )
+        run = recovered_run(path)
+        assert run.status == "completed", outcome.fault
         assert_whole(path, run, died.events)
         assert_done_once(run, path)
 
 
-def test_a_conversation_goes_on_from_a_run_that_was_killed(outcomes: list[Outcome], tmp_path: Path) -> None:
-    for one in outcomes[3::9]:
-        before = load_file(one.path)
-        folder = Path(shutil.copytree(one.folder, tmp_path / one.folder.name))
+def test_conversation_continues_after_a_killed_run(outcomes: list[Outcome], tmp_path: Path) -> None:
+    for outcome in outcomes[3::9]:
+        before = load_file(outcome.path)
+        folder = Path(shutil.copytree(outcome.folder, tmp_path / outcome.folder.name))
         again = run_in(folder, prompt="And now?", continue_from=before)
-        # The script may have been at its end: then it says the same once more, with a list that is still open.
+        # A finished script repeats its last reply, with the list still open.
         assert again.status in ("completed", "stopped") and again.error is None and again.continued_from == before.id
-        assert all(len(one.results) == len(one.calls) for one in again.rounds)
+        assert all(len(round.results) == len(round.calls) for round in again.rounds)
         assert Store(folder).load(again.id) == again
 
 
-def begun_again(whole: Run, folder: Path, count: int) -> Path:
-    """The log of the run, cut off, and what its tools had done by then."""
+def interrupted_copy(whole: Run, folder: Path, count: int) -> Path:
+    """Write the interrupted log of the run, and its tools' effects so far."""
     path = cut(whole.events[:count], folder)
     died = load_trace(path)
-    said = [result.text for one in died.rounds for record in one.records if (result := record.result) is not None]
+    said = [result.text for round in died.rounds for record in round.records if (result := record.result) is not None]
     done = [text.partition("\n")[0].removeprefix("done: ") for text in said if text.startswith("done: ")]
     (folder / EFFECTS).write_text("".join(f"{one}\n" for one in done), encoding="utf-8")
     return path
 
 
 @pytest.mark.slow("dozens of processes that die, and as many runs recovered")
-def test_who_goes_on_may_die_in_any_event_too(whole: Run, server: ForkServer, tmp_path: Path) -> None:
-    template = begun_again(whole, tmp_path / "template", DIED_AT)
-    ((told, ended_by, said),) = recoveries(server, [(template, Fault("never"))])
+def test_recovering_process_may_die_in_any_event(whole: Run, server: ForkServer, tmp_path: Path) -> None:
+    template = interrupted_copy(whole, tmp_path / "template", DIED_AT)
+    ((reported, ended_by, said),) = recoveries(server, [(template, Fault("never"))])
     assert (ended_by, said) == (0, "") and load_trace(template).status == "completed"
     *events, _ = load_trace(template).events
     logs = []
     for number, fault in enumerate(faults_at(events, DIED_AT, every=AT_NIGHT)):
-        logs.append((begun_again(whole, tmp_path / str(number), DIED_AT), fault))
-    for (path, fault), (told, ended_by, _) in zip(logs, recoveries(server, logs), strict=True):
+        logs.append((interrupted_copy(whole, tmp_path / str(number), DIED_AT), fault))
+    for (path, fault), (reported, ended_by, _) in zip(logs, recoveries(server, logs), strict=True):
         assert ended_by == signal.SIGKILL, fault
         died = load_trace(path)
-        assert told == [event.seq for event in died.events][: len(told)]
-        run = gone_on_with(path)
+        assert reported == [event.seq for event in died.events][: len(reported)]
+        run = recovered_run(path)
         assert run.status == "completed", fault
         assert_whole(path, run, died.events)
         assert_done_once(run, path)
         assert run.times_recovered == 1 + sum(isinstance(event, e.RunRecovered) for event in died.events)
 
 
-def test_a_disk_that_is_full_when_a_run_is_gone_on_with_costs_nothing_that_was_told(
-    whole: Run, server: ForkServer, tmp_path: Path
-) -> None:
+def test_full_disk_during_recovery_loses_no_reported_event(whole: Run, server: ForkServer, tmp_path: Path) -> None:
     logs = []
     for number, seq in enumerate((*range(DIED_AT, DIED_AT + 12), DIED_AT + 20)):
-        path = begun_again(whole, tmp_path / str(seq), DIED_AT)
+        path = interrupted_copy(whole, tmp_path / str(seq), DIED_AT)
         logs.append((path, Fault("full", seq, 0.5 * (number % 2))))
     for (path, fault), (_, ended_by, said) in zip(logs, recoveries(server, logs), strict=True):
         assert ended_by == 0 and said.startswith("StoreError: The run log could not be written"), fault
         assert "see that the disk has room" in said
         died = load_trace(path)
         assert path.read_bytes().endswith(b"}\n") and len(died.events) == fault.seq and died.status == "interrupted"
-        run = gone_on_with(path)
+        run = recovered_run(path)
         assert_whole(path, run, died.events)
         assert_done_once(run, path)
 
@@ -219,12 +217,12 @@ def test_a_disk_that_is_full_when_a_run_is_gone_on_with_costs_nothing_that_was_t
 @pytest.fixture
 def path(whole: Run, tmp_path: Path) -> Path:
     """The log of a run that has died."""
-    return begun_again(whole, tmp_path, DIED_AT)
+    return interrupted_copy(whole, tmp_path, DIED_AT)
 
 
 @pytest.fixture
 def rival(path: Path) -> Iterator[Callable[[], Rival]]:
-    """Makes a process that is about to go on with it."""
+    """Start a process that is ready to recover the run."""
     made: list[Rival] = []
 
     def make() -> Rival:
@@ -236,29 +234,29 @@ def rival(path: Path) -> Iterator[Callable[[], Rival]]:
         one.kill()
 
 
-def test_of_two_processes_that_go_on_with_one_run_exactly_one_does(whole: Run, path: Path, rival: Callable[[], Rival]) -> None:
+def test_exactly_one_of_two_recovering_processes_succeeds(whole: Run, path: Path, rival: Callable[[], Rival]) -> None:
     rivals = [rival(), rival()]
     for one in rivals:
         one.say()
-    heard = [one.hears() for one in rivals]
+    heard = [rival.hears() for rival in rivals]
     winner, loser = sorted(rivals, key=lambda one: heard[rivals.index(one)] != "asked")
     assert max(heard) == "asked"
     assert min(heard) == (f"StoreError: Run {whole.id} is running in another process. Stop it there first, or wait for its end")
     with pytest.raises(StoreError, match="is running in another process"):
-        gone_on_with(path)
+        recovered_run(path)
     loser.end()
     assert winner.end() == "completed"
     assert_whole(path, load_trace(path), whole.events[:DIED_AT])
     assert load_trace(path).times_recovered == 1
 
 
-@pytest.mark.nightly("by day of two processes one goes on")
-def test_when_the_one_that_went_on_is_killed_the_next_may(path: Path, rival: Callable[[], Rival]) -> None:
+@pytest.mark.nightly("by day one of two processes recovers")
+def test_killed_recovery_frees_the_run_for_the_next(path: Path, rival: Callable[[], Rival]) -> None:
     first = rival()
     first.say()
     assert first.hears() == "asked"
     first.kill()
     died = load_trace(path)
-    run = gone_on_with(path)
+    run = recovered_run(path)
     assert (run.status, run.times_recovered) == ("completed", 2)
     assert_whole(path, run, died.events)

@@ -1,4 +1,4 @@
-"""A run that is gone on with goes on counting: its seconds, and whether the open round was compacted already."""
+"""Recovered runs keep their counts: seconds, and compaction of the open round."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEFT = 0.01
 
 
 def later(events: list[e.AnyEvent], kind: type[e.Event], seconds: float) -> list[e.AnyEvent]:
-    """The events, from the first of this kind on so many seconds later, in a round that took so much longer."""
+    """Return the events, delayed from the first of this kind on."""
     place = next(place for place, event in enumerate(events) if isinstance(event, kind))
     moved = [msgspec.structs.replace(event, at=event.at + timedelta(seconds=seconds)) for event in events[place:]]
     return events[:place] + [
@@ -35,7 +35,7 @@ def later(events: list[e.AnyEvent], kind: type[e.Event], seconds: float) -> list
 @pytest.mark.parametrize(
     ("taken", "ends"), [(0.0, ("completed", "natural")), (LIMIT - LEFT, ("limited", "max_seconds"))], ids=["few", "nearly all"]
 )
-def test_the_seconds_that_a_run_took_before_its_process_died_count(taken: float, ends: Any, tmp_path: Path) -> None:
+def test_seconds_before_the_crash_count(taken: float, ends: Any, tmp_path: Path) -> None:
     @tool
     async def slow(n: int = 0) -> str:
         """Ends, unless it is the second call of a run that has nearly no time left."""
@@ -64,18 +64,18 @@ def large(n: int = 0) -> str:
 
 
 @pytest.mark.req("R2.35", "R2.36")
-def test_a_round_that_was_compacted_for_its_length_when_the_process_died_is_not_compacted_again(tmp_path: Path) -> None:
-    """The provider's last count is of the request that was too long, and says nothing of what is sent instead."""
+def test_round_compacted_before_the_crash_is_not_compacted_again(tmp_path: Path) -> None:
+    """The provider's last token count is that of the request before compaction."""
     replies = [*[paid(ToolCall("large", {"n": n}), tokens=8_100 if n == 5 else 1_000) for n in range(6)], "Done."]
     settings: dict[str, Any] = {"tools": [large], "todos": False, "history": History(share=0.8, window=10_000)}
     whole = Agent(Told(replies, summary="What was done."), **settings).run_sync("Go.", store=Store(tmp_path))
-    compacted = [one.compacted for one in whole.rounds[6].compactions]
+    compacted = [compaction.compacted for compaction in whole.rounds[6].compactions]
     assert [event.why for event in whole.events if isinstance(event, e.ContextCompacted)] == ["share"]
     path = cut(died := until(whole, e.ContextCompacted), tmp_path / "died")
     model = Told(replies, first=6, summary="Another summary.")
     run = asyncio.run(recover(path, agent=Agent(model, **settings)))
     assert_whole(path, run, died)
-    assert [one.compacted for one in run.rounds[6].compactions] == compacted
+    assert [compaction.compacted for compaction in run.rounds[6].compactions] == compacted
     (request,) = model.requests
     sent = [part.text for message in request.messages for part in message.parts if isinstance(part, Text)]
     assert "What was done." in sent[0] and not any("Another summary." in text for text in sent)

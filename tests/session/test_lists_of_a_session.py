@@ -1,4 +1,4 @@
-"""Whose todo list a run of a session goes on with."""
+"""Todo lists of runs in a session."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def titles(run: Run) -> list[tuple[str, str]]:
 
 
 @pytest.mark.req("R0.62")
-def test_what_the_person_changed_between_two_cells_counts_also_across_one_without_tools(tmp_path: Path) -> None:
+def test_edits_between_cells_survive_a_run_without_tools(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
     first = with_list(session, "One", "Two")
     session.board().complete(1)  # type: ignore[attr-defined]
@@ -40,7 +40,7 @@ def test_what_the_person_changed_between_two_cells_counts_also_across_one_withou
 
 
 @pytest.mark.req("R0.62")
-def test_a_loaded_run_brings_its_list_also_if_it_only_handed_it_on(tmp_path: Path) -> None:
+def test_loaded_run_brings_a_list_it_only_carried(tmp_path: Path) -> None:
     first = Session(Store(tmp_path))
     chat = without_tools(first, with_list(first, "One"))
     second = Session(Store(tmp_path))
@@ -49,14 +49,14 @@ def test_a_loaded_run_brings_its_list_also_if_it_only_handed_it_on(tmp_path: Pat
     assert titles(with_list(second, before=loaded)) == [("One", "not-started")]
 
 
-def test_loading_a_run_of_this_session_keeps_what_was_changed_since(tmp_path: Path) -> None:
+def test_loading_a_run_of_this_session_keeps_later_edits(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
     run = with_list(session, "One")
     session.board().complete(1)  # type: ignore[attr-defined]
     assert titles(with_list(session, before=session.load(run.id))) == [("One", "completed")]
 
 
-def test_a_run_whose_list_no_board_can_hold_can_be_looked_at_and_says_so_when_gone_on_with(tmp_path: Path) -> None:
+def test_run_with_an_invalid_list_loads_but_cannot_continue(tmp_path: Path) -> None:
     board = TodoBoard(["One"])
     twice = (*board.read(), *board.read())
     board.change(lambda todos: twice)
@@ -70,7 +70,7 @@ def test_a_run_whose_list_no_board_can_hold_can_be_looked_at_and_says_so_when_go
         with_list(session, before=loaded)
 
 
-def test_dry_shows_the_list_as_the_person_has_changed_it(tmp_path: Path) -> None:
+def test_dry_run_shows_the_edited_list(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
     run = with_list(session, "One")
     session.board().add("Two")  # type: ignore[attr-defined]

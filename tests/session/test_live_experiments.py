@@ -1,4 +1,4 @@
-"""The experiments of a session: those that have not ended, and what began last."""
+"""Experiments of a session: running ones, and the newest run or experiment."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from agentnb.runtime.host.host import use_host
 from agentnb.session.session import Session
 
 
-def test_experiment_that_python_starts_is_live_until_it_ends() -> None:
+def test_experiment_started_from_python_is_live_until_it_ends() -> None:
     session = Session()
     seen: list[list[str]] = []
     experiment = small(2)
     with use_host(session.host()):
-        experiment.run_sync(watch=lambda progress: seen.append([one.id for one in session.experiments()]), show=False)
+        experiment.run_sync(
+            watch=lambda progress: seen.append([experiment.id for experiment in session.experiments()]), show=False
+        )
     assert [experiment.id] in seen and session.experiments() == []
 
 
-def test_experiment_that_fails_to_begin_is_not_live(tmp_path: object) -> None:
+def test_experiment_that_fails_to_start_is_not_live(tmp_path: object) -> None:
     session, experiment = Session(), small(2)
     records = experiment._records
 
@@ -35,7 +37,7 @@ def test_experiment_that_fails_to_begin_is_not_live(tmp_path: object) -> None:
     assert session.experiments() == []
 
 
-def test_newest_is_what_began_last_and_has_not_ended() -> None:
+def test_newest_experiment_is_the_last_started_still_running() -> None:
     session, first, second = Session(), Control("first", 2), Control("second", 2)
     with pytest.raises(SettingsError):
         session.newest()

@@ -1,4 +1,4 @@
-"""The defaults of a session: what may be said, and what agents get of it."""
+"""Session defaults: valid values, and the settings agents get."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def session(tmp_path: Path) -> Session:
     return Session(Store(tmp_path))
 
 
-def test_at_first_an_agent_is_as_one_that_is_given_no_settings() -> None:
+def test_initial_defaults_equal_an_agent_without_settings() -> None:
     plain = Agent(ScriptedModel([]))
     for name, value in agent_settings(at_first()).items():
         assert getattr(plain, name) == value, name
 
 
 @pytest.mark.req("KX.2")
-def test_each_limit_has_its_own_name_and_agents_get_its_value(session: Session) -> None:
-    said = {
+def test_each_limit_has_its_own_key_and_reaches_agents(session: Session) -> None:
+    values = {
         "max-rounds": ("7", 7),
         "max-tool-calls": ("9", 9),
         "max-tool-calls-per-turn": ("8", 8),
@@ -39,29 +39,29 @@ def test_each_limit_has_its_own_name_and_agents_get_its_value(session: Session) 
         "instructions": ("No", False),
         "unpriced": ("yes", True),
     }
-    assert {*said, "session-budget"} == {*LIMIT_KEYS, *OTHERS} and set(CHOICES) <= {*said, *OF_CELLS}
-    for key, (text, _) in said.items():
+    assert {*values, "session-budget"} == {*LIMIT_KEYS, *OTHERS} and set(CHOICES) <= {*values, *OF_CELLS}
+    for key, (text, _) in values.items():
         session.set_default(key, text)
-    wanted = {key.replace("-", "_"): value for key, (_, value) in said.items()}
+    wanted = {key.replace("-", "_"): value for key, (_, value) in values.items()}
     assert session.agent_settings() == wanted
     agent = Agent(ScriptedModel([]), **session.agent_settings())
     assert {name: getattr(agent, name) for name in wanted} == wanted
 
 
-def test_a_key_may_be_written_with_underscores(session: Session) -> None:
+def test_key_may_be_written_with_underscores(session: Session) -> None:
     session.set_default("max_tool_calls_per_turn", "7")
     assert session.defaults["max-tool-calls-per-turn"] == "7" and "max_tool_calls_per_turn" not in session.defaults
 
 
 @pytest.mark.parametrize("nothing", ["", "none", "None"])
-def test_a_limit_is_taken_back_by_an_empty_value_or_none(session: Session, nothing: str) -> None:
+def test_limit_is_reset_by_an_empty_value_or_none(session: Session, nothing: str) -> None:
     for key in filter(may_be_empty, LIMIT_KEYS):
         session.set_default(key, "3")
         session.set_default(key, nothing)
     assert session.defaults == at_first() and session.agent_settings()["max_tokens"] is None
 
 
-def test_what_cannot_be_is_refused_in_a_sentence_and_changes_nothing(subtests: pytest.Subtests, session: Session) -> None:
+def test_invalid_default_is_refused_and_changes_nothing(subtests: pytest.Subtests, session: Session) -> None:
     cases = [
         ("max-rounds", "1001", "max-rounds must be a whole number from 1 to 1,000, got '1001'"),
         ("max-rounds", "", "max-rounds must be a whole number"),
@@ -87,13 +87,13 @@ def test_what_cannot_be_is_refused_in_a_sentence_and_changes_nothing(subtests: p
             assert session.defaults == before and session.budget.limit is None
 
 
-def test_a_key_that_was_pasted_there_is_not_repeated(session: Session) -> None:
+def test_pasted_api_key_is_not_repeated(session: Session) -> None:
     with pytest.raises(SettingsError) as refused:
         session.set_default("budget", "sk-ant-" + "api03-Really-Secret12")
     assert "Secret" not in str(refused.value)
 
 
-def test_the_sessions_budget_is_its_purses_and_keeps_what_is_spent(session: Session) -> None:
+def test_session_budget_default_changes_the_limit_but_not_spending(session: Session) -> None:
     session.set_default("session-budget", "$5")
     session.budget.settle(2.0)
     assert (session.budget.limit, session.budget.left()) == (5.0, 3.0)

@@ -1,4 +1,4 @@
-"""Random guidance: a set drawn for each run or for each round, by a seed, logged, and never drawn again."""
+"""Random guidance: sets drawn per run or round by a seed, logged and never redrawn."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def drawn(run: Run) -> list[tuple[int | None, str, float]]:
 
 
 def expected(seed: object, rounds: int) -> list[tuple[int, str, float]]:
-    """The draws by plain code: the first set below its propensity."""
+    """Draw in plain code: the first set below its propensity."""
     names = ["matrix" if Random(f"{seed}:{index}").random() < 0.25 else "off" for index in range(rounds)]
     return [(index, name, SETS[name]) for index, name in enumerate(names)]
 
 
 def guided(run: Run) -> dict[int, set[str]]:
-    return {one.index: {guidance.set for guidance in one.guidance} for one in run.rounds if one.guidance}
+    return {round.index: {guidance.set for guidance in round.guidance} for round in run.rounds if round.guidance}
 
 
-def test_each_round_has_a_draw_of_its_own_by_the_seed() -> None:
+def test_each_round_has_its_own_seeded_draw() -> None:
     run = drawing().run_sync("Go")
     assert drawn(run) == expected(3, 8)
     assert {name for _, name, _ in drawn(run)} == {*SETS} and run.drawn is not None and run.drawn.among == SETS
@@ -52,7 +52,7 @@ def test_each_round_has_a_draw_of_its_own_by_the_seed() -> None:
     assert drawn(own) == expected(own.id, 8)
 
 
-def test_a_run_has_one_draw_by_default(tmp_path: Path) -> None:
+def test_run_has_one_draw_by_default(tmp_path: Path) -> None:
     once = agent_of(*REPLIES, tools=[work], guidance=RandomGuidance(SETS, seed=1), todos=False)
     run = once.run_sync("Go", store=Store(tmp_path))
     assert drawn(run) == expected(1, 1)
@@ -68,7 +68,7 @@ def test_propensities_are_those_of_the_draws() -> None:
     assert abs(names["matrix"] / 4_000 - 0.25) < 0.025
 
 
-def test_propensities_that_do_not_add_up_to_1_are_refused(subtests: pytest.Subtests) -> None:
+def test_propensities_must_sum_to_1(subtests: pytest.Subtests) -> None:
     cases = {
         "The propensities add up to 0.9, not to 1: 0.5 \\+ 0.4": {"matrix": 0.5, "off": 0.4},
         "The propensities add up to 1.00000001, not to 1": {"matrix": 0.5, "off": 0.50000001},
@@ -87,7 +87,7 @@ def test_propensities_that_do_not_add_up_to_1_are_refused(subtests: pytest.Subte
         RandomGuidance(SETS, "rounds")  # type: ignore[arg-type]
 
 
-def test_a_policy_that_draws_takes_no_random_guidance() -> None:
+def test_drawing_policy_refuses_random_guidance() -> None:
     class Drawing(Matrix):
         def rules(self, *words: object, **more: object) -> PolicyBundle:
             return Matrix().rules(*words, **more)._replace(draw=lambda run: None)  # type: ignore[arg-type]
@@ -97,9 +97,9 @@ def test_a_policy_that_draws_takes_no_random_guidance() -> None:
 
 
 def test_replay_and_reproduction_draw_nothing_anew() -> None:
-    run = drawing(seed=None).run_sync("Go")  # another run would draw by another id
+    run = drawing(seed=None).run_sync("Go")  # another run has another id and other draws
     again = replay(run)
-    rounds = len(run.rounds)  # the last draw is for a round that a policy did not let come
+    rounds = len(run.rounds)  # the last draw is for a round that a policy prevented
     assert (guided(again.would_be), again.first_divergence) == (guided(run), None)
     assert drawn(again.would_be) == drawn(run)[:rounds]
     same = reproduce_sync(run)
@@ -108,7 +108,7 @@ def test_replay_and_reproduction_draw_nothing_anew() -> None:
     assert guided(off.would_be) == {} and drawn(off.would_be) == []
 
 
-def test_a_fork_keeps_draws_and_draws_new_rounds() -> None:
+def test_fork_keeps_draws_and_draws_new_rounds() -> None:
     run = drawing().run_sync("Go")
     forked = fork_sync(run, 4, model=ScriptedModel([do(11), do(12), "[WORKFLOW_COMPLETE]"]), tools=[work])
     assert drawn(forked)[:4] == drawn(run)[:4] and drawn(forked) == expected(3, 7)
@@ -116,11 +116,11 @@ def test_a_fork_keeps_draws_and_draws_new_rounds() -> None:
     assert drawn(other) == []
 
 
-def test_a_run_cut_anywhere_draws_nothing_again(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_interrupted_anywhere_draws_nothing_again(tmp_path: Path, subtests: pytest.Subtests) -> None:
     whole = drawing(seed=None).run_sync("Go")
     for count in range(1, len(whole.events)):
         with subtests.test(count):
             died = whole.events[:count]
-            left = REPLIES[sum(isinstance(event, ModelReplied) for event in died) :]
-            by_log = asyncio.run(recover(cut(died, tmp_path / f"{count}"), model=ScriptedModel(left), tools=[work]))
+            replies = REPLIES[sum(isinstance(event, ModelReplied) for event in died) :]
+            by_log = asyncio.run(recover(cut(died, tmp_path / f"{count}"), model=ScriptedModel(replies), tools=[work]))
             assert (drawn(by_log), guided(by_log)) == (drawn(whole), guided(whole))

@@ -1,4 +1,4 @@
-"""A run that is gone on with by an agent with other settings keeps what belongs to the run: its history, and its list."""
+"""A run recovered with another agent keeps its history and its list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def big() -> str:
 
 
 def after_one_round(run: Run, folder: Path) -> str:
-    """The id of the run, whose process died after its first round."""
+    """Write the log of a process that died after the first round; return the run id."""
     over = next(place for place, event in enumerate(run.events) if isinstance(event, e.RoundFinished))
     cut(run.events[: over + 1], folder)
     return run.id
@@ -31,26 +31,26 @@ def after_one_round(run: Run, folder: Path) -> str:
 
 @pytest.mark.req("R0.76", "KX.11")
 @pytest.mark.parametrize("history", ["full", "auto", "documented"])
-def test_what_it_has_shortened_stays_short_and_can_be_read_whatever_the_agent_says(history: str, tmp_path: Path) -> None:
+def test_truncated_results_stay_truncated_and_readable_after_recovery(history: str, tmp_path: Path) -> None:
     whole = Agent(ScriptedModel([ToolCall("big"), "Done."]), tools=[big]).run_sync("go", store=Store(tmp_path / "whole"))
     run_id = after_one_round(whole, tmp_path)
     handle = whole.rounds[0].records[0].call.id
     model = ScriptedModel([ToolCall("read_tool_result", {"handle": handle, "offset": 3_000}), "Done."])
     run = asyncio.run(recover(run_id, store=Store(tmp_path), agent=Agent(model, tools=[big], history=history)))
     assert run.status == "completed" and "characters 3,000 to 7,000 of 50,000" in run.rounds[1].results[0].text
-    assert "read_tool_result" in [one.name for one in model.requests[0].tools]
+    assert "read_tool_result" in [tool.name for tool in model.requests[0].tools]
     assert len(model.requests[0].messages[-1].parts[0].text) < 5_000  # type: ignore[union-attr]
 
 
 class Untitled(TodoBoard):
-    """Keeps a todo that no `TodoBoard` would take."""
+    """A board with a todo that `TodoBoard` refuses."""
 
     def read(self) -> Todos:
         return (*super().read(), Todo(7, "", "not-started"))
 
 
 @pytest.mark.req("KX.11")
-def test_a_list_of_other_rules_is_gone_on_with_on_its_board_and_else_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_custom_list_is_recovered_only_on_its_own_board(tmp_path: Path) -> None:
     def agent(**settings: Any) -> Agent:
         return Agent(ScriptedModel([ToolCall("big"), *["Done."] * 9]), tools=[big], policy="minimal", **settings)
 
@@ -63,7 +63,7 @@ def test_a_list_of_other_rules_is_gone_on_with_on_its_board_and_else_refused_wit
     assert not run.should_continue and [todo.id for todo in run.todos] == [7]
 
 
-def test_a_round_of_which_the_list_was_changed_is_not_left_out_as_failed(tmp_path: Path) -> None:
+def test_round_that_changed_the_list_is_not_failed(tmp_path: Path) -> None:
     write = ToolCall(
         "todo_operations", {"operation": "write", "todoList": [{"id": 1, "title": "Look", "status": "not-started"}]}
     )

@@ -1,4 +1,4 @@
-"""Recovery of runs with MCP servers: by the names in the log, with the commands that the person has configured."""
+"""Recovery with MCP servers: names from the log, commands from the configuration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECRET = "long-secret-value-0815"
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
-    """Connections of all tests of this module, with the server configured."""
+    """Shared connections of this module, with the server configured."""
     held = Servers()
     held.configuration.add(bench())
     yield held
@@ -46,7 +46,7 @@ def look() -> str:
 
 
 def suspended(store: Store, tools: list[Any], servers: Servers | None) -> Run:
-    """Return a run that waits for the permission of a call of a server."""
+    """Return a run that waits for approval of a server call."""
     agent = Agent(ScriptedModel([[WHERE], "Done."]), tools=tools, todos=False)
     with use_host(Host(servers=servers)):
         run = agent.run_sync("Go.", store=store, suspend=True)
@@ -104,7 +104,7 @@ def test_log_starts_no_command(servers: Servers, tmp_path: Path, snapshot: Any) 
     assert not trace.exists()
 
 
-def test_server_that_is_another_one_now_is_said(servers: Servers, tmp_path: Path, snapshot: Any) -> None:
+def test_changed_server_is_reported(servers: Servers, tmp_path: Path, snapshot: Any) -> None:
     store = Store(tmp_path)
     run = suspended(store, ["mcp:bench"], servers)
     other = Servers()
@@ -116,7 +116,7 @@ def test_server_that_is_another_one_now_is_said(servers: Servers, tmp_path: Path
     assert warned.message == snapshot(PROGRAM=f"{bench().command_or_url} {bench().args[0]}")
 
 
-def test_server_whose_arguments_hold_a_key_is_the_same_one_after_its_log_hid_that() -> None:
+def test_server_with_a_redacted_argument_is_unchanged() -> None:
     Key("planted", "tide-5d81c0aa37", "a test")
     item = ServerTools("bench", server=bench("--key", "tide-5d81c0aa37"))
     logged: Any = SimpleNamespace(settings=redact(logged_servers([item])))

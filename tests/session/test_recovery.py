@@ -1,4 +1,4 @@
-"""A run whose process died in any event is gone on with as if it had not."""
+"""A run whose process died in any event is recovered as if it had not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
-from cut_runs import SCENES, Scene, assert_whole, cut, goes_on_alike, gone_on_with, play, story
+from cut_runs import SCENES, Scene, assert_whole, cut, play, recovered_scene, recovers_fully, story
 from generated_runs import Plan, plans, recovered, run_plan
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +31,7 @@ CUTS = 60
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Scene], tuple[Run, list[Request]]]:
-    """The whole run of a scene, and what its model was sent."""
+    """Play each scene once; return its run and requests."""
     known: dict[str, tuple[Run, list[Request]]] = {}
 
     def whole(scene: Scene) -> tuple[Run, list[Request]]:
@@ -55,10 +55,8 @@ def as_bytes(request: Request) -> bytes:
 
 @pytest.mark.req("R0.29")
 @pytest.mark.slow("29 runs, each recovered after every third of its events, at night after every one")
-def test_a_run_that_was_cut_off_after_any_event_does_all_that_it_would_have_done(
-    subtests: pytest.Subtests, played: Played, tmp_path: Path
-) -> None:
-    """And what the model saw can be made again, whichever process sent it."""
+def test_run_interrupted_after_any_event_does_all_its_work(subtests: pytest.Subtests, played: Played, tmp_path: Path) -> None:
+    """The requests can be rebuilt, whichever process sent them."""
     for number, scene in enumerate(SCENES):
         with subtests.test(scene.name):
             whole, sent = played(scene)
@@ -68,19 +66,19 @@ def test_a_run_that_was_cut_off_after_any_event_does_all_that_it_would_have_done
 
 
 def cut_off(scene: Scene, whole: Run, sent_before: list[Request], counts: Iterable[int], folder: Path) -> int:
-    """Recover the run after so many of its events each; return how often it could do all that it would have done."""
+    """Recover the run after each number of events; count the recoveries that do all its work."""
     alike = 0
     for count in counts:
         died = whole.events[:count]
         path = cut(died, folder / str(count))
-        run, sent = gone_on_with(scene, path)
+        run, sent = recovered_scene(scene, path)
         assert_whole(path, run, died)
         assert run.times_recovered == 1
         if count % 3 == 1:
-            made = [as_bytes(seen.request) for _, seen in sent_requests(run)]
-            kept = len(made) - len(sent)
-            assert made == [as_bytes(one) for one in [*sent_before[:kept], *sent]], count
-        if goes_on_alike(scene, died):
+            rebuilt = [as_bytes(seen.request) for _, seen in sent_requests(run)]
+            kept = len(rebuilt) - len(sent)
+            assert rebuilt == [as_bytes(one) for one in [*sent_before[:kept], *sent]], count
+        if recovers_fully(scene, died):
             alike += 1
             assert story(run) == story(whole), count
             assert [(todo.title, todo.status) for todo in run.todos] == [(todo.title, todo.status) for todo in whole.todos]
@@ -89,15 +87,15 @@ def cut_off(scene: Scene, whole: Run, sent_before: list[Request], counts: Iterab
 
 
 @pytest.mark.req("K2.2")
-def test_a_run_that_died_when_its_budget_was_spent_ends_at_that_limit(played: Played, tmp_path: Path) -> None:
+def test_run_interrupted_with_a_spent_budget_ends_at_it(played: Played, tmp_path: Path) -> None:
     scene = next(one for one in SCENES if one.name == "budget")
     whole, _ = played(scene)
     for count in range(1, len(whole.events)):
-        run, _ = gone_on_with(scene, cut(whole.events[:count], tmp_path / str(count)))
+        run, _ = recovered_scene(scene, cut(whole.events[:count], tmp_path / str(count)))
         assert story(run) == story(whole), count
 
 
-def test_a_log_that_was_torn_at_any_byte_is_gone_on_with_after_its_last_whole_event(tmp_path: Path) -> None:
+def test_log_torn_at_any_byte_resumes_after_its_last_event(tmp_path: Path) -> None:
     whole = run_in(tmp_path / "whole")
     data, dice = marked(whole.events), random.Random(6)
     first, most = len(marked(whole.events[:1])), len(marked(whole.events[:-1]))
@@ -114,20 +112,20 @@ def test_a_log_that_was_torn_at_any_byte_is_gone_on_with_after_its_last_whole_ev
 
 
 def assert_calls_are_answered_as_they_should(died: Run, run: Run) -> None:
-    """Of the open calls those that were running are told as interrupted, but for the todo tool; others are run."""
+    """Running calls are reported as interrupted, except the todo tool; pending ones are run."""
     current = died.open_round
-    left = [record.call for record in current.records if record.result is None] if current else []
-    left = sorted([call for call in left if call.id in begun(died)], key=lambda call: call.name != "decide")
-    one_by_one = [call for call in left if call.name in ("build", "fails", "decide", "todo_operations")]
-    running = one_by_one[:1] or left
+    pending = [record.call for record in current.records if record.result is None] if current else []
+    pending = sorted([call for call in pending if call.id in begun(died)], key=lambda call: call.name != "decide")
+    one_by_one = [call for call in pending if call.name in ("build", "fails", "decide", "todo_operations")]
+    running = one_by_one[:1] or pending
     cut_off = {call.id for call in running if call.name != "todo_operations"}
-    told = {result.call_id for one in run.rounds for result in one.results if result.error_code == INTERRUPTED}
+    told = {result.call_id for round in run.rounds for result in round.results if result.error_code == INTERRUPTED}
     assert told == cut_off
 
 
 @examples(120)
 @given(plans, st.integers(0, 200), st.integers(0, 200))
-def test_whatever_a_run_did_it_can_be_gone_on_with_after_any_event_and_again(plan: Plan, first: int, second: int) -> None:
+def test_generated_run_can_be_recovered_twice_after_any_event(plan: Plan, first: int, second: int) -> None:
     with TemporaryDirectory() as folder:
         store = Store(Path(folder) / "runs")
         run = asyncio.run(run_plan(plan, plan.replies, store, None))
@@ -155,9 +153,7 @@ ORDERS: dict[str, tuple[list[str], int, list[str | None], list[int]]] = {
 
 
 @pytest.mark.req("KX.11", "KX.12")
-def test_of_the_calls_of_one_reply_only_those_that_were_running_are_told_as_interrupted(
-    subtests: pytest.Subtests, tmp_path: Path
-) -> None:
+def test_only_running_calls_of_a_reply_are_reported_interrupted(subtests: pytest.Subtests, tmp_path: Path) -> None:
     ran: list[int] = []
 
     async def one(n: int) -> str:

@@ -1,4 +1,4 @@
-"""What cannot be resumed is refused with what to do, and stays as it is; what can be is found."""
+"""Refused recoveries say what to do and change nothing; runs are found by several names."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def again(path: Any, **given: Any) -> Run:
 
 
 def assert_refused(path: Path, kind: type[AgentnbError], said: str, **given: Any) -> None:
-    """With these words; and nothing of its log has changed, which is not held either."""
+    """Check the message, and that the log is unchanged and unlocked."""
     before = path.read_bytes()
     with pytest.raises(kind, match=said):
         again(path, **given)
@@ -54,13 +54,13 @@ def assert_refused(path: Path, kind: type[AgentnbError], said: str, **given: Any
         assert not run_file.is_being_written(file)
 
 
-def test_a_run_that_has_ended_is_refused(tmp_path: Path) -> None:
+def test_ended_run_is_refused(tmp_path: Path) -> None:
     run = run_of(tmp_path)
-    said = rf"Run {run.id} has ended \(natural\).*continue_from=run"
-    assert_refused(tmp_path / "whole" / f"{run.id}.jsonl", SettingsError, said)
+    message = rf"Run {run.id} has ended \(natural\).*continue_from=run"
+    assert_refused(tmp_path / "whole" / f"{run.id}.jsonl", SettingsError, message)
 
 
-def test_a_log_of_a_newer_schema_is_refused(died: Path) -> None:
+def test_log_of_a_newer_schema_is_refused(died: Path) -> None:
     lines = died.read_bytes().splitlines(keepends=True)
     first = json.loads(lines[0]) | {"schema": e.SCHEMA + 1}
     died.write_bytes(json.dumps(first).encode() + b"\n" + b"".join(lines[1:]) + b'{"kind":"weather')
@@ -68,27 +68,27 @@ def test_a_log_of_a_newer_schema_is_refused(died: Path) -> None:
 
 
 @pytest.mark.parametrize("rest", [b"", b'{"kind":"weather_turned","seq":9,"sky":"clear"}\n', b'{"kind":"weather'], ids=repr)
-def test_a_log_on_which_a_newer_version_has_gone_on_is_refused(died: Path, rest: bytes) -> None:
+def test_log_continued_by_a_newer_version_is_refused(died: Path, rest: bytes) -> None:
     events = load_trace(died).events
     newer = e.RunRecovered(seq=len(events), at=events[-1].at, run_id=events[0].run_id, schema=e.SCHEMA + 1)
     died.write_bytes(died.read_bytes() + encode(newer) + rest)
     assert_refused(died, TraceError, "written by a newer agentnb .*pip install --upgrade agentnb")
 
 
-def test_what_is_no_run_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_run_is_refused(subtests: pytest.Subtests) -> None:
     for given in [None, 7, [], {}]:
         with subtests.test(given=given):
             with pytest.raises(SettingsError, match=r"needs a run, got \w+. Give a run, its id, or the path of its log"):
                 again(given)
 
 
-def test_what_is_no_agent_is_refused(died: Path) -> None:
+def test_invalid_agent_is_refused(died: Path) -> None:
     assert_refused(died, SettingsError, "must be an Agent", agent="scripted:script")
 
 
-def test_a_log_without_a_whole_event_and_what_is_no_log_are_refused(died: Path) -> None:
+def test_log_without_a_whole_event_or_other_file_is_refused(died: Path) -> None:
     first = died.read_bytes().splitlines()[0]
-    for data, said in (
+    for data, message in (
         (first[: len(first) // 2], "holds no whole event. The run was cut off before it began: nothing is lost"),
         (b"", "holds no whole event"),
         (b"Dear diary\n", "is not a run log of agentnb"),
@@ -96,16 +96,16 @@ def test_a_log_without_a_whole_event_and_what_is_no_log_are_refused(died: Path) 
     ):
         path = died.with_name(f"{len(data)}.jsonl")
         path.write_bytes(data)
-        assert_refused(path, TraceError, said)
+        assert_refused(path, TraceError, message)
 
 
-def test_a_log_with_a_gap_is_refused_and_not_held(died: Path) -> None:
+def test_log_with_a_gap_is_refused_and_unlocked(died: Path) -> None:
     lines = died.read_bytes().splitlines(keepends=True)
     died.write_bytes(b"".join(lines[:3] + lines[4:]))
     assert_refused(died, TraceError, "Event 4 of run .* came where 3 was due")
 
 
-def test_what_is_not_there_is_not_taken_for_a_run_whose_id_begins_so(died: Path) -> None:
+def test_missing_log_is_not_taken_for_an_id_prefix(died: Path) -> None:
     for missing in (died.with_name(f"{died.stem[:-3]}.jsonl"), died.with_name("gone.jsonl")):
         with pytest.raises(StoreError, match=r"There is no .*lists the runs"):
             again(missing)
@@ -114,7 +114,7 @@ def test_what_is_not_there_is_not_taken_for_a_run_whose_id_begins_so(died: Path)
     assert load_trace(died).status == "interrupted"
 
 
-def test_a_run_is_found_by_its_path_its_id_a_part_of_it_and_as_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_is_found_by_path_id_prefix_or_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events = run_of(tmp_path).events[:8]
     ways: list[Any] = [lambda path: path, str, lambda path: path.stem, lambda path: path.stem[-8:], load_trace]
     for number, way in enumerate(ways):
@@ -131,7 +131,7 @@ def test_missing_tools_and_models_are_named(died: Path) -> None:
     assert again(died).status == "completed"
 
 
-def test_words_and_rules_of_ones_own_are_asked_for(tmp_path: Path) -> None:
+def test_own_texts_and_rules_are_asked_for(tmp_path: Path) -> None:
     class Own:
         name: ClassVar[str] = "own"
 
@@ -139,21 +139,21 @@ def test_words_and_rules_of_ones_own_are_asked_for(tmp_path: Path) -> None:
             return Matrix().rules(words, *limits, repeatable=repeatable)
 
     words = GuidanceSet.from_markdown("mine", "Go on.")
-    for settings, said in (
+    for settings, message in (
         ({"policy": Own()}, r"had a policy of its own, own.*recover\(run, agent=Agent\(\.\.\.\)\)"),
         ({"guidance": words}, r"had the guidance set mine, which is not available here.*recover\(run, agent=Agent\(\.\.\.\)\)"),
     ):
-        older = "guidance" in settings  # since schema 5 a log has the texts itself
+        older = "guidance" in settings  # since schema 5, logs include the texts
         run = run_of(tmp_path, **settings)
-        path = cut(run.events[:8], tmp_path / str(len(said)))
+        path = cut(run.events[:8], tmp_path / str(len(message)))
         if older:
             path.write_bytes(path.read_bytes().replace(b'"schema":%d' % e.SCHEMA, b'"schema":4', 1))
-        assert_refused(path, SettingsError, said)
+        assert_refused(path, SettingsError, message)
         agent = Agent(ScriptedModel([do(2), "Done."]), tools=[work], todos=False, **settings)
         assert again(path, agent=agent, trust_log=True if older else None).status == "completed"
 
 
-def test_settings_of_another_form_are_refused_like_those_of_ones_own(subtests: pytest.Subtests) -> None:
+def test_malformed_settings_are_refused_like_custom_ones(subtests: pytest.Subtests) -> None:
     odd_context = {"name": "context", "settings": {"own": [{"nom": 3}]}}
     cases: dict[str, tuple[Callable[[Run], Any], dict[str, Any]]] = {
         "a policy without a word": (logged_policy, {"policy": {"name": {"of": 1}}}),
@@ -169,7 +169,7 @@ def test_settings_of_another_form_are_refused_like_those_of_ones_own(subtests: p
             read(RunBuilder(settings=settings, schema=4).run)
 
 
-def test_a_run_that_is_still_going_on_is_refused(tmp_path: Path) -> None:
+def test_active_run_is_refused(tmp_path: Path) -> None:
     asked, let_go = threading.Event(), threading.Event()
 
     def held(request: Any) -> str:
@@ -192,14 +192,14 @@ def test_a_run_that_is_still_going_on_is_refused(tmp_path: Path) -> None:
 fcntl = pytest.importorskip("fcntl")
 
 
-def test_who_reads_the_log_for_a_moment_is_waited_for(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_reader_of_the_log_is_waited_for(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with died.open("rb") as reader:
         fcntl.flock(reader, fcntl.LOCK_SH)
         monkeypatch.setattr(run_file, "sleep", lambda _: fcntl.flock(reader, fcntl.LOCK_UN))
         assert again(died).status == "completed"
 
 
-def test_who_reads_the_log_all_the_time_is_not_waited_for_without_an_end(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_permanent_reader_of_the_log_is_not_waited_for(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_file, "sleep", lambda _: None)
     with died.open("rb") as reader:
         fcntl.flock(reader, fcntl.LOCK_SH)
@@ -207,7 +207,7 @@ def test_who_reads_the_log_all_the_time_is_not_waited_for_without_an_end(died: P
             again(died)
 
 
-def test_a_run_can_be_gone_on_with_where_there_are_no_locks(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_can_be_recovered_without_file_locks(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: Any) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -215,7 +215,7 @@ def test_a_run_can_be_gone_on_with_where_there_are_no_locks(died: Path, monkeypa
     assert again(died).status == "completed"
 
 
-def test_a_log_that_may_not_be_written_is_refused(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_only_log_is_refused(died: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(*_: Any, **__: Any) -> int:
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -226,11 +226,11 @@ def test_a_log_that_may_not_be_written_is_refused(died: Path, monkeypatch: pytes
     assert again(died).status == "completed"
 
 
-def test_a_run_of_an_earlier_schema_that_was_cut_off_is_gone_on_with(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_interrupted_run_of_an_earlier_schema_is_recovered(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for path in OLDER:
         with subtests.test(path.stem):
             whole = load_trace(path)
-            tools = [stub(one.name) for one in whole.tools if one.name != "todo_operations"]
+            tools = [stub(tool.name) for tool in whole.tools if tool.name != "todo_operations"]
             options: dict[str, Any] = {"answer": lambda question: "always"} if "approve" in whole.settings else {}
             for count in range(1, len(whole.events), size(2, nightly=1)):
                 died = whole.events[:count]

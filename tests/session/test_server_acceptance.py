@@ -1,4 +1,4 @@
-"""Accepting an MCP server as it is now: shown and confirmed by the person, whoever asks for it."""
+"""Accepting the current state of an MCP server: shown to and confirmed by the user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OTHER = bench("--other", "<b>[31m")
 
 @pytest.fixture(autouse=True)
 def first_sight(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of the person that has seen no server yet."""
+    """A user folder without known servers."""
     return use_own_folder(monkeypatch, tmp_path_factory.mktemp("person"))
 
 
@@ -34,7 +34,7 @@ def live_of(servers: Servers, server: MCPServer) -> LiveServer:
 
 
 def changed(servers: Servers, server: MCPServer) -> list[str]:
-    """Return what has changed of a server and its tools, in a word each."""
+    """Return the changes of a server and its tools, in a word each."""
     live = live_of(servers, server)
     return sorted({word for tool in compare_tools(live, live.tools) for word in tool.origin.changed})
 
@@ -48,7 +48,7 @@ def test_changes_are_shown_and_count_only_when_confirmed(servers: Servers, snaps
     def person(line: str) -> object:
         return lambda question: asked.append(question) or line
 
-    told = []
+    messages = []
     for server in (bench(), OTHER):
         live = live_of(servers, server)
         expected = changed(servers, server)
@@ -59,9 +59,9 @@ def test_changes_are_shown_and_count_only_when_confirmed(servers: Servers, snaps
             assert changed(servers, server) == expected, str(refused.value)
         with ModelCode(None).running(), pytest.raises(SettingsError, match="up to the person"):
             accept_as_now(servers, live, person("y"))  # type: ignore[arg-type]
-        told.append(accept_as_now(servers, live, person("y")))  # type: ignore[arg-type]
+        messages.append(accept_as_now(servers, live, person("y")))  # type: ignore[arg-type]
         assert not changed(servers, server)
-        told.append(accept_as_now(servers, live, None))
+        messages.append(accept_as_now(servers, live, None))
     shown = re.sub(r"\d+ others", "N others", "\n\n".join(dict.fromkeys(asked)))
     assert shown.replace(PROGRAM, "PROGRAM").replace(bench().command_or_url, "PYTHON").split("\n") == snapshot("asked")
-    assert told == snapshot("done")
+    assert messages == snapshot("done")

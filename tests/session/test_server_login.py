@@ -1,4 +1,4 @@
-"""Logging in to an MCP server by OAuth: a real server, the authorization server of the official SDK, a scripted browser."""
+"""OAuth login to an MCP server: a real server, the official SDK's authorization server, a scripted browser."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CALL = ToolCall("mcp_docs_echo", {"text": "hi"})
 
 @pytest.fixture(autouse=True)
 def person(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, locked: None) -> Path:
-    """The folder of a person whose keyring is locked."""
+    """The user folder, with a locked keyring."""
     return use_own_folder(monkeypatch, tmp_path / "person")
 
 
@@ -60,18 +60,18 @@ def logged_in(
     secret: str = "",
     **given: str,
 ) -> str:
-    """Log in as a person does whose browser does this with the address; return what was said in the end."""
-    said = [] if told is None else told
+    """Log in with a browser that visits the address this way; return the final message."""
+    messages = [] if told is None else told
 
     def ask(question: str) -> str:
         if question == SECRET_PROMPT:
             return secret
-        assert len(said) < 5, said
-        answer = visit(said[0].splitlines()[1])
+        assert len(messages) < 5, messages
+        answer = visit(messages[0].splitlines()[1])
         return answer if isinstance(answer, str) else ""
 
     live = servers.live(ServerTools("docs", server=MCPServer("docs", server.address)), Path.cwd())
-    return log_in(servers, live, lambda *told: said.append(in_lines(*told)), ask, **given)
+    return log_in(servers, live, lambda *told: messages.append(in_lines(*told)), ask, **given)
 
 
 def called(servers: Servers, server: ProtectedServer, **options: Any) -> list[str]:
@@ -82,7 +82,7 @@ def login_files(person: Path) -> list[Path]:
     return [*(person / "mcp-logins").iterdir()]
 
 
-def test_login_in_the_browser_serves_runs_and_later_processes(
+def test_browser_login_serves_runs_and_later_processes(
     docs: ProtectedServer, servers: Servers, person: Path, snapshot: Snapshot
 ) -> None:
     with pytest.raises(ServerFailed) as refused:
@@ -99,7 +99,7 @@ def test_login_in_the_browser_serves_runs_and_later_processes(
     assert (stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)) == (0o600, 0o700)
 
 
-def test_tokens_are_renewed_when_they_expire_or_are_refused(docs: ProtectedServer, servers: Servers) -> None:
+def test_tokens_are_renewed_when_expired_or_refused(docs: ProtectedServer, servers: Servers) -> None:
     docs.authorization.lifetime = 1
     logged_in(servers, docs)
     other = Servers()
@@ -127,7 +127,7 @@ def test_tokens_are_renewed_when_they_expire_or_are_refused(docs: ProtectedServe
     fresh.close()
 
 
-def test_server_that_moved_asks_again_and_gets_nothing_of_the_old_login(docs: ProtectedServer, servers: Servers) -> None:
+def test_moved_server_asks_again_without_the_old_login(docs: ProtectedServer, servers: Servers) -> None:
     logged_in(servers, docs)
     with ProtectedServer() as elsewhere:
         with pytest.raises(ServerFailed, match="%agent mcp login docs"):
@@ -157,13 +157,13 @@ def test_refused_login_says_why(docs: ProtectedServer, servers: Servers, subtest
             refuse()
             with pytest.raises(ServerFailed) as raised:
                 logged_in(servers, docs)
-            said = str(raised.value).replace(docs.origin, "ORIGIN")
-            assert said == snapshot(refuse.__name__)
+            message = str(raised.value).replace(docs.origin, "ORIGIN")
+            assert message == snapshot(refuse.__name__)
             assert raised.value.__cause__ is None and raised.value.__suppress_context__
     assert logging.getLogger(FLOW_LOGGER).handlers, "the SDK's errors would be printed"
 
 
-def test_answers_that_do_not_fit_end_the_login_and_show_nothing_secret(
+def test_invalid_responses_end_the_login_and_show_no_secret(
     docs: ProtectedServer, servers: Servers, subtests: pytest.Subtests, snapshot: Snapshot
 ) -> None:
     leak = "leaked-0123456789abcdef"
@@ -203,7 +203,7 @@ def test_answers_that_do_not_fit_end_the_login_and_show_nothing_secret(
         called(servers, docs)
 
 
-def test_answer_with_another_state_is_not_taken(docs: ProtectedServer, servers: Servers) -> None:
+def test_answer_with_another_state_is_not_accepted(docs: ProtectedServer, servers: Servers) -> None:
     pages: list[int] = []
 
     def visit(address: str) -> str:
@@ -225,7 +225,7 @@ def test_answer_with_another_state_is_not_taken(docs: ProtectedServer, servers: 
     assert called(servers, docs) == ["echo hi"]
 
 
-def test_host_that_gets_the_answer_is_named_if_it_is_another(docs: ProtectedServer, servers: Servers) -> None:
+def test_foreign_token_host_is_named(docs: ProtectedServer, servers: Servers) -> None:
     told, other = list[str](), f"http://localhost:{docs.port}/token"
     about = httpx2.get(f"{docs.origin}/.well-known/oauth-authorization-server").json()
     docs.instead = {"/.well-known/oauth-authorization-server": JSONResponse({**about, "token_endpoint": other})}
@@ -233,12 +233,12 @@ def test_host_that_gets_the_answer_is_named_if_it_is_another(docs: ProtectedServ
     assert f"localhost:{docs.port} gets your answer" in told[0]
 
 
-def test_address_of_a_browser_that_reaches_no_loopback_can_be_pasted(docs: ProtectedServer, servers: Servers) -> None:
+def test_redirect_address_can_be_pasted(docs: ProtectedServer, servers: Servers) -> None:
     assert logged_in(servers, docs, visit=lambda address: httpx2.get(address).headers["location"] + "\n")
     assert called(servers, docs) == ["echo hi"]
 
 
-def test_secrets_of_a_login_stand_only_in_its_file(
+def test_login_secrets_are_only_in_its_file(
     docs: ProtectedServer, servers: Servers, person: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -272,7 +272,7 @@ def test_secrets_of_a_login_stand_only_in_its_file(
     assert not [text[:300] for text in told[1:] for secret in secrets if secret in text]
 
 
-def test_header_of_the_person_counts_instead_of_a_login(docs: ProtectedServer, servers: Servers) -> None:
+def test_user_header_replaces_a_login(docs: ProtectedServer, servers: Servers) -> None:
     logged_in(servers, docs)
     docs.asked.clear()
     with pytest.raises(ServerFailed, match="required header"):
@@ -280,7 +280,7 @@ def test_header_of_the_person_counts_instead_of_a_login(docs: ProtectedServer, s
     assert {sent for _, sent in docs.asked} == {"Bearer of-the-person-01"}
 
 
-def test_keyring_takes_the_login_and_the_file_says_only_that_it_does(
+def test_keyring_stores_the_login_and_the_file_only_refers(
     docs: ProtectedServer,
     servers: Servers,
     person: Path,
@@ -301,7 +301,7 @@ def test_keyring_takes_the_login_and_the_file_says_only_that_it_does(
     fresh.close()
 
 
-def test_login_that_cannot_be_stored_holds_in_this_process(
+def test_unstorable_login_lasts_for_the_process(
     docs: ProtectedServer, servers: Servers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -310,7 +310,7 @@ def test_login_that_cannot_be_stored_holds_in_this_process(
     assert called(servers, docs) == ["echo hi"]
 
 
-def test_forgotten_login_is_gone_everywhere(
+def test_forgotten_login_is_deleted_everywhere(
     docs: ProtectedServer,
     servers: Servers,
     person: Path,
@@ -327,7 +327,7 @@ def test_forgotten_login_is_gone_everywhere(
     assert forget(servers, live) == "There is no login at docs"
 
 
-def test_rights_that_a_call_lacks_are_named_and_asked_for(servers: Servers) -> None:
+def test_missing_scopes_of_a_call_are_named_and_requested(servers: Servers) -> None:
     with ProtectedServer(tool_right="write") as docs:
         logged_in(servers, docs)
         (result,) = called(servers, docs)
@@ -340,9 +340,7 @@ def test_rights_that_a_call_lacks_are_named_and_asked_for(servers: Servers) -> N
         assert called(servers, docs, answer=lambda question: browse(question.url) and "done") == ["echo hi"]
 
 
-def test_call_that_is_refused_asks_the_person_to_log_in(
-    docs: ProtectedServer, servers: Servers, subtests: pytest.Subtests
-) -> None:
+def test_refused_call_asks_the_user_to_log_in(docs: ProtectedServer, servers: Servers, subtests: pytest.Subtests) -> None:
     asked: list[Any] = []
 
     def after(act: Callable[[str], Any], answer: str | None = "done") -> list[str]:
@@ -374,7 +372,7 @@ def test_call_that_is_refused_asks_the_person_to_log_in(
     assert len(docs.authorization.clients) == registered, "nobody is there"
 
 
-def test_client_that_is_registered_already_registers_no_other(docs: ProtectedServer, servers: Servers) -> None:
+def test_registered_client_is_not_registered_again(docs: ProtectedServer, servers: Servers) -> None:
     logged_in(servers, docs)
     (client,) = docs.authorization.clients.values()
     assert client.client_secret
@@ -404,7 +402,7 @@ def test_client_that_is_registered_already_registers_no_other(docs: ProtectedSer
         later.close()
 
 
-def test_login_needs_a_person_and_a_server_that_takes_one(
+def test_login_needs_a_user_and_a_server_that_supports_it(
     servers: Servers, subtests: pytest.Subtests, snapshot: Snapshot
 ) -> None:
     remote, program = MCPServer("docs", "http://127.0.0.1:9/mcp"), MCPServer("docs", "docs-server")

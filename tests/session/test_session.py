@@ -37,7 +37,7 @@ def session(tmp_path: Path) -> Session:
 
 
 def held_model() -> tuple[ScriptedModel, threading.Event]:
-    """A model that answers when the event is set."""
+    """Return a model that answers when the event is set."""
     let_go = threading.Event()
 
     def reply(request: Request) -> str:
@@ -47,13 +47,13 @@ def held_model() -> tuple[ScriptedModel, threading.Event]:
     return ScriptedModel([reply]), let_go
 
 
-def test_a_run_is_kept_in_the_store_and_is_the_last_one(session: Session) -> None:
+def test_run_is_stored_and_becomes_the_last(session: Session) -> None:
     run = session.start(Agent(ScriptedModel(["hi"])), "go").result(30)
     assert session.last_run() is run
     assert session.store.load(run.id) == run
 
 
-def test_what_runs_is_known_and_the_newest_is_current(session: Session) -> None:
+def test_running_runs_are_listed_and_the_newest_is_current(session: Session) -> None:
     model, let_go = held_model()
     live = session.start(Agent(model), "go")
     assert session.running() == [live] and session.current() is live
@@ -64,7 +64,7 @@ def test_what_runs_is_known_and_the_newest_is_current(session: Session) -> None:
         session.current()
 
 
-def test_going_on_needs_a_run_that_has_ended(session: Session, snapshot: Snapshot) -> None:
+def test_continuing_needs_an_ended_run(session: Session, snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, check=snapshot.worded):
         session.last_run()
     with pytest.raises(SettingsError, check=snapshot.worded):
@@ -80,7 +80,7 @@ def test_going_on_needs_a_run_that_has_ended(session: Session, snapshot: Snapsho
     assert session.last_run() is run
 
 
-def test_a_loaded_run_is_gone_on_with(session: Session) -> None:
+def test_loaded_run_is_continued(session: Session) -> None:
     first = session.start(Agent(ScriptedModel(["one"])), "go").result(30)
     session.start(Agent(ScriptedModel(["two"])), "go").result(30)
     assert session.load(first.id) == first
@@ -90,7 +90,7 @@ def test_a_loaded_run_is_gone_on_with(session: Session) -> None:
     assert session.last_run() == first
 
 
-def test_without_a_foreground_plain_tools_run_in_threads(session: Session) -> None:
+def test_sync_tools_run_in_threads_without_a_foreground(session: Session) -> None:
     seen: list[bool] = []
 
     def where() -> str:
@@ -102,7 +102,7 @@ def test_without_a_foreground_plain_tools_run_in_threads(session: Session) -> No
     assert seen == [False]
 
 
-def test_defaults_are_checked(session: Session) -> None:
+def test_defaults_are_validated(session: Session) -> None:
     session.set_default("model", "simulated:disciplined")
     session.set_default("max-rounds", "7")
     session.set_default("guidance", "off")
@@ -127,45 +127,45 @@ def test_defaults_are_checked(session: Session) -> None:
     assert session.defaults["guidance"] == "mine"
 
 
-def test_the_session_s_model_comes_before_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_model_precedes_the_environment_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTNB_MODEL", "simulated:disciplined?delay=1")
     assert choose_model("simulated:disciplined") == ("simulated:disciplined", ())
     assert choose_model("") == ("simulated:disciplined?delay=1", ())
 
 
-def test_with_nothing_set_the_simulated_model_answers_and_says_so() -> None:
+def test_simulated_model_answers_with_a_notice_by_default() -> None:
     model, advice = choose_model(None)
     note = in_notebook(advice)
     assert model == "simulated:disciplined" and "not a language model" in note and "\n" not in note
 
 
-def test_with_a_key_a_model_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_must_be_named_when_a_key_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-hidden")
     with pytest.raises(SettingsError) as caught:
         choose_model(None)
-    told = error_in_notebook(caught.value)
-    assert "Name one: %%agent -m anthropic:NAME. " in told and "hidden" not in told
+    message = error_in_notebook(caught.value)
+    assert "Name one: %%agent -m anthropic:NAME. " in message and "hidden" not in message
 
 
-def test_logs_lie_in_the_working_folder(tmp_path: Path) -> None:
+def test_logs_are_in_the_working_folder(tmp_path: Path) -> None:
     store, note = default_store()
     assert store.folder == tmp_path / ".agentnb" / "runs" and note == ""
-    assert not (tmp_path / ".agentnb").exists()  # nothing is left behind before the first run
+    assert not (tmp_path / ".agentnb").exists()  # no files before the first run
 
 
-def test_where_the_folder_cannot_be_written_they_lie_with_the_person_and_a_line_says_so(tmp_path: Path) -> None:
+def test_unwritable_folder_moves_logs_to_the_user_folder(tmp_path: Path) -> None:
     (tmp_path / ".agentnb").write_text("a file where the folder should be")
     store, note = default_store()
     assert store.folder.parts[-2:] == ("agentnb", "runs") and str(store.folder) in note and "not writable" in note
 
 
-def test_a_conversation_goes_on_with_its_own_model_whatever_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conversation_continues_with_its_own_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-hidden")
     before = Agent("simulated:disciplined?seed=2").run_sync("Hi")
     assert choose_model(None, before) == choose_model("simulated:chatty", before) == ("simulated:disciplined?seed=2", ())
 
 
-def test_a_conversation_with_an_object_asks_for_it_instead_of_going_to_another_silently() -> None:
+def test_conversation_with_a_model_object_asks_for_it() -> None:
     before = Agent(ScriptedModel(["Ho"])).run_sync("Hi")
     with pytest.raises(SettingsError) as caught:
         choose_model(None, before)
@@ -173,7 +173,7 @@ def test_a_conversation_with_an_object_asks_for_it_instead_of_going_to_another_s
     assert choose_model("simulated:chatty", before)[0] == "simulated:chatty"
 
 
-def test_the_only_suspended_run_is_meant_unless_a_live_run_waits(session: Session) -> None:
+def test_only_suspended_run_is_meant_unless_a_run_waits(session: Session) -> None:
     def careful(call: ToolCall, run: Run) -> Ask:
         return Ask("May it?")
 
@@ -201,7 +201,7 @@ def test_the_only_suspended_run_is_meant_unless_a_live_run_waits(session: Sessio
     assert session.only_suspended() == ""
 
 
-def test_a_stopped_run_is_waited_for_as_long_as_said(subtests: pytest.Subtests, session: Session) -> None:
+def test_stopped_run_is_awaited_up_to_the_timeout(subtests: pytest.Subtests, session: Session) -> None:
     begun, release = threading.Event(), threading.Event()
 
     async def rest() -> str:
@@ -230,7 +230,7 @@ def test_a_stopped_run_is_waited_for_as_long_as_said(subtests: pytest.Subtests, 
 
 
 @pytest.mark.req("KX.5")
-def test_the_newest_run_that_waits_for_an_answer_is_asking(session: Session) -> None:
+def test_newest_waiting_run_is_the_asking_one(session: Session) -> None:
     async def asks(context: ToolContext) -> str:
         return str(await context.ask("Well?"))
 
@@ -252,6 +252,6 @@ def test_the_newest_run_that_waits_for_an_answer_is_asking(session: Session) -> 
     first.result(30)
 
 
-def test_a_run_of_python_code_spends_from_the_sessions_budget(tmp_path: Path) -> None:
+def test_python_run_spends_from_the_session_budget(tmp_path: Path) -> None:
     session = Session(Store(tmp_path))
     assert session.host().budget is session.budget

@@ -1,4 +1,4 @@
-"""A session goes on with a run whose process died."""
+"""Sessions recover runs whose process died."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def session(tmp_path: Path) -> Session:
 
 
 def cut_off(store: Store, run: Run, rounds: int) -> str:
-    """Leave of its log what was there after so many rounds, as when the process dies then; its id."""
+    """Truncate the log after this many rounds, as if the process had died; return the run id."""
     return cut_log(store.path(run.id), "round_finished", rounds - 1).stem
 
 
 def interrupted(store: Store, *, parent: str | None = None) -> str:
-    """A run of another kernel that died after its first round."""
+    """Return a run of another kernel that died after its first round."""
     agent = Agent(ScriptedModel(script()), tools=[work], todos=False)
     return cut_off(store, _run(agent, store, parent), 1)
 
@@ -64,7 +64,7 @@ def again(run: Run, replies: list[Line]) -> Agent:
     return agent_of(run, tools=[work], model=ScriptedModel(replies))
 
 
-def test_it_goes_on_where_it_was_cut_off_and_is_the_last_run(session: Session) -> None:
+def test_recovered_run_resumes_and_becomes_the_last_run(session: Session) -> None:
     run_id = interrupted(session.store)
     live = session.recover(run_id, partial(again, replies=script()[1:]))
     run = live.result(30)
@@ -73,7 +73,7 @@ def test_it_goes_on_where_it_was_cut_off_and_is_the_last_run(session: Session) -
     assert session.last_run() is run
 
 
-def test_who_watches_is_told_all_of_it_in_order_on_the_runs_own_thread(session: Session) -> None:
+def test_watch_receives_all_events_in_order_on_one_thread(session: Session) -> None:
     told: list[tuple[int, str]] = []
 
     def watch(item: object) -> None:
@@ -85,13 +85,13 @@ def test_who_watches_is_told_all_of_it_in_order_on_the_runs_own_thread(session: 
     assert {name for _, name in told} == {"agentnb"}
 
 
-def test_it_is_paid_from_the_sessions_purse(session: Session) -> None:
+def test_recovered_run_spends_from_the_session_budget(session: Session) -> None:
     session.set_default("session-budget", "5")
     session.recover(interrupted(session.store), partial(again, replies=script(cost=0.5)[1:])).result(30)
     assert session.budget.spent == 0.5
 
 
-def test_with_nothing_left_of_the_sessions_budget_it_is_refused_and_stays_as_it_is(session: Session) -> None:
+def test_exhausted_session_budget_refuses_recovery(session: Session) -> None:
     run_id = interrupted(session.store)
     before = session.store.path(run_id).read_bytes()
     session.set_default("session-budget", "1")
@@ -103,7 +103,7 @@ def test_with_nothing_left_of_the_sessions_budget_it_is_refused_and_stays_as_it_
     assert session.recover(run_id, partial(again, replies=script()[1:])).result(30).status == "completed"
 
 
-def test_a_missing_tool_leaves_it_for_the_next_attempt(session: Session) -> None:
+def test_missing_tool_leaves_the_run_for_the_next_attempt(session: Session) -> None:
     run_id = interrupted(session.store)
     with pytest.raises(UnknownTool, match="work"):
         session.recover(run_id, partial(agent_of, model=ScriptedModel([])))
@@ -111,7 +111,7 @@ def test_a_missing_tool_leaves_it_for_the_next_attempt(session: Session) -> None
     assert session.recover(run_id, partial(again, replies=script()[1:])).result(30).status == "completed"
 
 
-def test_a_run_that_goes_on_here_is_not_gone_on_with_a_second_time(session: Session) -> None:
+def test_run_being_recovered_is_not_recovered_twice(session: Session) -> None:
     asked, let_go = threading.Event(), threading.Event()
 
     def held(request: Request) -> str:
@@ -131,9 +131,7 @@ def test_a_run_that_goes_on_here_is_not_gone_on_with_a_second_time(session: Sess
         session.recover(live.run_id, partial(again, replies=[]))
 
 
-def test_a_run_of_this_kernel_is_not_interrupted_also_where_no_lock_tells(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_active_run_is_not_interrupted_without_lock_support(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentnb.store.store.is_being_written", lambda file: False)  # as on Windows
     asked, let_go = threading.Event(), threading.Event()
 
@@ -144,22 +142,22 @@ def test_a_run_of_this_kernel_is_not_interrupted_also_where_no_lock_tells(
 
     live = session.start(Agent(ScriptedModel([held])), "go")
     assert asked.wait(30)
-    found = list(session.interrupted_ids())
+    ids = list(session.interrupted_ids())
     let_go.set()
     live.result(30)
-    assert found == []
+    assert ids == []
 
 
 @pytest.fixture
 def elsewhere(session: Session) -> Iterator[str]:
-    """A run that another kernel has gone on with already."""
+    """Return a run that another kernel has already recovered."""
     run_id = interrupted(session.store)
     file, _ = RunFile.reopened(session.store.path(run_id))
     yield run_id
     file.close()
 
 
-def test_what_cannot_be_gone_on_with_says_why(session: Session, elsewhere: str) -> None:
+def test_refused_recovery_says_why(session: Session, elsewhere: str) -> None:
     newer = interrupted(session.store)
     path = session.store.path(newer)
     path.write_bytes(path.read_bytes().replace(b'"schema":', b'"schema":9', 1))
@@ -175,13 +173,13 @@ def test_what_cannot_be_gone_on_with_says_why(session: Session, elsewhere: str) 
         session.newest_interrupted()
 
 
-def test_a_new_kernel_that_has_nothing_to_continue_tells_of_the_run_that_was_interrupted(session: Session) -> None:
+def test_new_kernel_points_to_the_interrupted_run(session: Session) -> None:
     cut = interrupted(session.store)
     with pytest.raises(SettingsError, match=f"To resume it: %agent recover {cut}"):
         session.last_run()
 
 
-def test_the_newest_that_was_interrupted_is_one_that_no_other_run_had_begun(session: Session) -> None:
+def test_newest_interrupted_run_is_top_level(session: Session) -> None:
     first = interrupted(session.store)
     newest = interrupted(session.store)
     nested = interrupted(session.store, parent=newest)
@@ -192,7 +190,7 @@ def test_the_newest_that_was_interrupted_is_one_that_no_other_run_had_begun(sess
     assert session.newest_interrupted() == first
 
 
-def test_a_cancelled_recovery_stops_the_run(session: Session) -> None:
+def test_cancelled_recovery_stops_the_run(session: Session) -> None:
     begun = threading.Event()
 
     async def work(number: int) -> str:

@@ -1,4 +1,4 @@
-"""A cell and the panel may start runs at once: none is forgotten, and all share the loops there are."""
+"""Runs started concurrently by a cell and the panel are all known and share their loops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def session(tmp_path: Path) -> Session:
 
 @pytest.fixture
 def let_go() -> Iterator[threading.Event]:
-    """Set at the end: the models of this module answer then."""
+    """Set at the end; the models of this module answer then."""
     event = threading.Event()
     yield event
     event.set()
@@ -35,7 +35,7 @@ def let_go() -> Iterator[threading.Event]:
 
 @pytest.fixture
 def take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever looks through the runs lets the other threads go on between one and the next."""
+    """Iterating over the runs yields to other threads in between."""
     done = LiveRun.done
 
     def slowly(live: LiveRun) -> bool:
@@ -54,7 +54,7 @@ def held(let_go: threading.Event) -> Agent:
 
 
 def at_once(session: Session, agents: list[Agent]) -> list[LiveRun]:
-    """One run of each, all begun in the same moment, each on a thread of its own."""
+    """Start a run of each agent at the same moment, each in its own thread."""
     barrier, started = threading.Barrier(len(agents)), list[LiveRun]()
 
     def begin(agent: Agent) -> None:
@@ -71,7 +71,7 @@ def at_once(session: Session, agents: list[Agent]) -> list[LiveRun]:
 
 
 @pytest.mark.usefixtures("take_turns")
-def test_runs_that_are_started_at_once_are_all_known(session: Session, let_go: threading.Event) -> None:
+def test_concurrently_started_runs_are_all_known(session: Session, let_go: threading.Event) -> None:
     started: list[LiveRun] = []
     for _ in range(3):
         started += at_once(session, [held(let_go) for _ in range(AT_ONCE)])
@@ -80,7 +80,7 @@ def test_runs_that_are_started_at_once_are_all_known(session: Session, let_go: t
     assert all(live.result(30).text == "done" for live in started)
 
 
-def test_runs_that_are_started_at_once_share_one_loop(session: Session) -> None:
+def test_concurrently_started_runs_share_one_loop(session: Session) -> None:
     seen: set[int] = set()
 
     async def where() -> str:
@@ -94,13 +94,13 @@ def test_runs_that_are_started_at_once_share_one_loop(session: Session) -> None:
     assert len(seen) == 1
 
 
-def test_a_run_that_ends_while_another_is_started_is_not_forgotten(
+def test_run_ending_during_another_start_is_not_forgotten(
     session: Session, let_go: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = session.start(held(let_go), "go")
     answers = iter([False])
     with monkeypatch.context() as patched:
-        patched.setattr(LiveRun, "done", property(lambda live: next(answers, True)))  # it ends right after it was asked
+        patched.setattr(LiveRun, "done", property(lambda live: next(answers, True)))  # it ends right after the check
         second = session.start(held(let_go), "go")
     assert session.running() == [first, second]
     let_go.set()

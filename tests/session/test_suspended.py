@@ -1,4 +1,4 @@
-"""Runs that wait for the person without a process: suspended where a gate asks, resumed with the answer."""
+"""Suspended runs: stopped where a gate asks, resumed with the answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def careful(call: ToolCall, run: Run) -> Verdict:
 
 
 class Desk:
-    """A store with runs of one agent, and what its tools did."""
+    """A store with runs of an agent, and a record of its tools' effects."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder)
@@ -49,7 +49,7 @@ class Desk:
 
         @tool(parallel_safe=True)
         async def look(path: str) -> str:
-            for _ in range(50):  # takes a while longer than the question
+            for _ in range(50):  # takes longer than the question
                 await asyncio.sleep(0)
             self.done.append(f"look {path}")
             return "seen"
@@ -76,23 +76,23 @@ def look(path: str) -> ToolCall:
 
 
 @pytest.mark.req("KX.5")
-def test_where_nobody_can_answer_the_run_waits_without_a_process(tmp_path: Path) -> None:
+def test_unanswerable_run_waits_without_a_process(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     run = desk.suspended_ids(write("a"), look("b"), write("c"))
     assert (run.status, run.is_suspended, run.stop_reason) == ("waiting_on_user", True, None)
     assert [question.message for question in run.waiting] == ["May write run?"]
     assert type(run.events[-1]) is e.RunSuspended
-    assert desk.done == ["look b"]  # what does not wait for the answer has ended
+    assert desk.done == ["look b"]  # calls that need no answer have ended
     loaded = load_trace(desk.store.path(run.id))
     assert loaded == run and loaded.status == "waiting_on_user"
     (line,) = desk.store.summaries()
     assert (line.status, line.stop_reason, line.rounds) == ("waiting_on_user", "waiting_on_user", 1)
-    writer, _ = desk.store.reopen(run.id)  # nothing holds its log
+    writer, _ = desk.store.reopen(run.id)  # its log is unlocked
     writer.close()
 
 
 @pytest.mark.req("KX.5", "KX.11")
-def test_the_answer_resumes_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_answer_resumes_the_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
     cases: list[tuple[Any, list[str], str | None]] = [
         ("approve", ["write a"], None),
         ("deny: not now", [], DENIED),
@@ -112,18 +112,18 @@ def test_the_answer_resumes_it(tmp_path: Path, subtests: pytest.Subtests) -> Non
             assert asked == [event.question_id for event in run.events if isinstance(event, e.QuestionAnswered)] == ["q1"]
 
 
-def test_it_is_suspended_again_at_the_next_question(tmp_path: Path) -> None:
+def test_resumed_run_is_suspended_again_at_the_next_question(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     run = desk.suspended_ids(write("a"), write("b"))
     run = desk.recovered(run, answers={"q1": True}, suspend=True)
     assert run.is_suspended and desk.done == ["write a"] and [question.id for question in run.waiting] == ["q2"]
-    run = desk.recovered(run, suspend=True)  # without an answer nothing has changed
+    run = desk.recovered(run, suspend=True)  # unchanged without an answer
     assert run.is_suspended and [question.id for question in run.waiting] == ["q2"]
     run = desk.recovered(run, answers={"q2": "approve"})
     assert run.status == "completed" and [result.text for result in results(run)] == ["wrote a", "wrote b"]
 
 
-def test_whoever_can_answer_then_is_asked(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_resumed_run_asks_whoever_can_answer(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, how in {
         "approve": {"approve": lambda call, run: True},
         "answer": {"answer": lambda question: "approve"},
@@ -140,7 +140,7 @@ def test_whoever_can_answer_then_is_asked(tmp_path: Path, subtests: pytest.Subte
         assert live.result(LONG).status == "completed" and desk.done == ["write a"]
 
 
-def test_without_the_answer_or_with_a_wrong_one_it_is_left_as_it_is(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_missing_or_wrong_answer_leaves_the_run_unchanged(tmp_path: Path, subtests: pytest.Subtests) -> None:
     desk = Desk(tmp_path)
     run = desk.suspended_ids(write("a"))
     for answers, words in [
@@ -154,7 +154,7 @@ def test_without_the_answer_or_with_a_wrong_one_it_is_left_as_it_is(tmp_path: Pa
 
 
 def died_asking(desk: Desk, folder: Path, *calls: ToolCall) -> Run:
-    """A run whose process died while its gate asked; the desk has its log."""
+    """Return a run whose process died while its gate asked; the desk has its log."""
     live = attended(desk, *calls)
     path = cut(live.run.events, folder)
     live.stop()
@@ -165,7 +165,7 @@ def died_asking(desk: Desk, folder: Path, *calls: ToolCall) -> Run:
 
 
 @pytest.mark.req("KX.5", "KX.11")
-def test_a_question_of_a_gate_outlives_a_process_that_died(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_gate_question_survives_a_crashed_process(tmp_path: Path, subtests: pytest.Subtests) -> None:
     calls = [write("a"), write("c")]
     with subtests.test("without an answer it is left as it is"):
         desk = Desk(tmp_path / "left")
@@ -186,13 +186,16 @@ def test_a_question_of_a_gate_outlives_a_process_that_died(tmp_path: Path, subte
             run = desk.recovered(run, answers={"q1": answer}, suspend=True)
             assert run.is_suspended and desk.done == done
             assert [record.result.error_code for record in run.rounds[0].records if record.result] == [code]
-            assert [(one.question.id, one.outcome) for one in run.questions][:2] == [("q1", "withdrawn"), ("q2", "answered")]
+            assert [(question.question.id, question.outcome) for question in run.questions][:2] == [
+                ("q1", "withdrawn"),
+                ("q2", "answered"),
+            ]
             run = desk.recovered(run, answers={run.waiting[0].id: "approve"})
             assert run.status == "completed" and desk.done == [*done, "write c"]
             assert_every_call_has_one_result(run)
 
 
-def test_words_that_came_too_late_are_read_when_it_is_resumed(tmp_path: Path) -> None:
+def test_late_message_is_read_on_resumption(tmp_path: Path) -> None:
     desk, said = Desk(tmp_path), threading.Event()
 
     @tool(parallel_safe=True)
@@ -216,7 +219,7 @@ def test_words_that_came_too_late_are_read_when_it_is_resumed(tmp_path: Path) ->
     assert run.text == "Minded." and "Mind the gap." in model.requests[0].messages[-1].text
 
 
-def test_an_agent_rebuilt_from_its_log_needs_the_gates_by_name(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_agent_from_a_log_needs_the_gates_by_name(tmp_path: Path, subtests: pytest.Subtests) -> None:
     desk = Desk(tmp_path)
     run = desk.suspended_ids(write("a"))
 
@@ -238,21 +241,21 @@ def test_an_agent_rebuilt_from_its_log_needs_the_gates_by_name(tmp_path: Path, s
 
 
 def attended(desk: Desk, *calls: ToolCall, store: bool = True) -> LiveRun:
-    """A run with a person, whose gate has just asked about as many calls as it could."""
+    """Start a run with a user, up to the gate's questions."""
     live = desk.agent(list(calls), "Done.").start("go", RunOptions(store=desk.store if store else None))
     wait_until(lambda: live.run.waiting)
     return live
 
 
 @pytest.mark.req("KX.5", "KX.11")
-def test_a_person_puts_the_question_aside_and_answers_days_later(tmp_path: Path) -> None:
+def test_user_postpones_the_question_and_answers_days_later(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     live = attended(desk, write("a"), look("b"), write("c"))
     live.suspend()
-    with pytest.raises(SettingsError, match="no question"):  # it would not be heard any more
+    with pytest.raises(SettingsError, match="no question"):  # too late for an answer
         live.answer("approve")
     run = live.result(LONG)
-    assert run.is_suspended and desk.done == ["look b"]  # what does not wait for the answer has ended
+    assert run.is_suspended and desk.done == ["look b"]  # calls that need no answer have ended
     assert [question.id for question in run.waiting] == ["q1"]
     assert [(type(event), getattr(event, "command", getattr(event, "why", ""))) for event in run.events[-2:]] == [
         (e.CommandReceived, "suspend"),
@@ -265,7 +268,7 @@ def test_a_person_puts_the_question_aside_and_answers_days_later(tmp_path: Path)
     assert_every_call_has_one_result(run)
 
 
-def test_what_cannot_be_suspended_says_so_and_goes_on(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_unsuspendable_run_says_so_and_continues(tmp_path: Path, subtests: pytest.Subtests) -> None:
     with subtests.test("a run in memory"):
         live = attended(Desk(tmp_path / "memory"), write("a"), store=False)
         with pytest.raises(SettingsError, match="in memory only"):
@@ -285,7 +288,7 @@ def test_what_cannot_be_suspended_says_so_and_goes_on(tmp_path: Path, subtests: 
         assert live.result(LONG).status == "completed"
 
 
-def test_a_stop_counts_more_than_a_suspension(tmp_path: Path) -> None:
+def test_stop_takes_precedence_over_suspension(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     live = attended(desk, write("a"))
     live.stop()
@@ -296,22 +299,20 @@ def test_a_stop_counts_more_than_a_suspension(tmp_path: Path) -> None:
     assert_every_call_has_one_result(run)
 
 
-def test_without_a_store_the_call_is_denied_as_ever(tmp_path: Path) -> None:
+def test_call_is_denied_without_a_store(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     run = desk.agent([write()], "Done.").start("go", RunOptions(suspend=True, can_ask=False)).result(LONG)
     assert run.status == "completed" and codes(run) == [DENIED]
 
 
-def test_who_is_there_is_asked_and_nothing_is_suspended(tmp_path: Path) -> None:
+def test_available_approver_is_asked_and_nothing_suspended(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     options = RunOptions(store=desk.store, suspend=True, can_ask=False, approve=lambda call, run: True)
     run = desk.agent([write()], "Done.").start("go", options).result(LONG)
     assert run.status == "completed" and desk.done == ["write a"]
 
 
-def test_a_grant_of_a_suspended_run_is_listed_and_withdrawn_for_its_resumption(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_grant_of_a_suspended_run_is_listed_and_withdrawn(tmp_path: Path, subtests: pytest.Subtests) -> None:
     @tool(effects=["write"])
     def save(name: str) -> str:
         return f"saved {name}"
@@ -341,4 +342,6 @@ def test_a_grant_of_a_suspended_run_is_listed_and_withdrawn_for_its_resumption(
             answers = {run.waiting[0].id: "approve"}
             options: dict[str, Any] = {"store": store, "answers": answers, "suspend": True}
             after = asyncio.run(recover(run.id, agent=agent(call("c2"), "Done."), **options))
-            assert [one.about.tool for one in after.waiting if one.about] == (["save"] if name == "withdrawn" else [])
+            assert [question.about.tool for question in after.waiting if question.about] == (
+                ["save"] if name == "withdrawn" else []
+            )

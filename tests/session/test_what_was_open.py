@@ -1,4 +1,4 @@
-"""What was going on when a process died: a pause, a question, words, calls, a compaction, last words, an error."""
+"""Recovery from any state: pause, question, message, calls, compaction, final answer, error."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def codes(run: Run, number: int) -> list[str | None]:
     return [result.error_code for result in run.rounds[number].results]
 
 
-def test_a_run_that_was_paused_goes_on(tmp_path: Path) -> None:
+def test_paused_run_resumes(tmp_path: Path) -> None:
     events = and_then(until(run_of(tmp_path, [do(1), "Done."]), e.RoundFinished), e.CommandReceived, command="pause")
     path = cut(events, tmp_path / "died")
     assert Run.from_events(events).status == "waiting_on_user"
@@ -53,7 +53,7 @@ def test_a_run_that_was_paused_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [e.ToolStarted, e.RoundFinished], ids=["in a round", "between rounds"])
-def test_words_that_no_model_had_read_yet_are_read(kind: type[e.Event], tmp_path: Path) -> None:
+def test_unread_messages_are_read(kind: type[e.Event], tmp_path: Path) -> None:
     events = and_then(until(run_of(tmp_path, [do(1), "Done."]), kind), e.CommandReceived, command="say", text="Mind the gap.")
     run, model = again(cut(events, tmp_path / "died"), ["Minded."])
     assert "Mind the gap." in model.requests[0].messages[-1].text
@@ -61,7 +61,7 @@ def test_words_that_no_model_had_read_yet_are_read(kind: type[e.Event], tmp_path
     assert (run.status, run.text) == ("completed", "Minded.")
 
 
-def test_a_question_that_was_open_is_not_answered_and_not_open_any_more(tmp_path: Path) -> None:
+def test_open_question_is_closed_without_an_answer(tmp_path: Path) -> None:
     whole = run_in(tmp_path / "whole")
     path = cut(until(whole, e.QuestionAsked), tmp_path / "died")
     assert len(load_trace(path).waiting) == 1
@@ -70,7 +70,7 @@ def test_a_question_that_was_open_is_not_answered_and_not_open_any_more(tmp_path
     assert codes(run, 3) == [INTERRUPTED, None]
 
 
-def test_a_tool_that_may_be_repeated_asks_again_with_a_question_of_its_own(tmp_path: Path) -> None:
+def test_repeatable_tool_asks_again_with_a_new_question(tmp_path: Path) -> None:
     @tool(repeatable=True)
     async def asks(context: ToolContext) -> str:
         """Asks."""
@@ -99,7 +99,7 @@ def test_a_tool_that_may_be_repeated_asks_again_with_a_question_of_its_own(tmp_p
 
 
 @pytest.mark.req("KX.11")
-def test_a_call_that_was_running_is_told_as_cut_off_others_are_run_and_those_that_had_ended_are_not(tmp_path: Path) -> None:
+def test_running_call_is_interrupted_pending_run_and_finished_stay(tmp_path: Path) -> None:
     made: list[int] = []
 
     def make(n: int) -> str:
@@ -114,7 +114,7 @@ def test_a_call_that_was_running_is_told_as_cut_off_others_are_run_and_those_tha
         (e.ModelReplied, 0): ([None] * 3, [0, 1, 2]),
         (e.ToolStarted, 0): ([INTERRUPTED, None, None], [1, 2]),
         (e.ToolStarted, 2): ([None, None, INTERRUPTED], []),
-        (e.ToolFinished, 0): ([None] * 3, [1, 2]),  # they had not begun
+        (e.ToolFinished, 0): ([None] * 3, [1, 2]),  # the others had not started
         (e.ToolFinished, 2): ([None] * 3, []),
     }
     for number, ((kind, place), (told, ran)) in enumerate(expected.items()):
@@ -129,7 +129,7 @@ def test_a_call_that_was_running_is_told_as_cut_off_others_are_run_and_those_tha
 
 
 @pytest.mark.req("KX.2", "KX.11")
-def test_a_call_that_may_be_repeated_is_made_again_and_counts_once(tmp_path: Path) -> None:
+def test_repeatable_call_is_repeated_and_counts_once(tmp_path: Path) -> None:
     settings = {"max_tool_calls": 2, "on_limit": "final_answer"}
     whole = run_of(tmp_path, [do(1), do(2), "Done."], **settings)
     run, _ = again(cut(until(whole, e.ToolStarted, 1), tmp_path / "died"), ["Done."])
@@ -137,7 +137,7 @@ def test_a_call_that_may_be_repeated_is_made_again_and_counts_once(tmp_path: Pat
     assert run.rounds[1].results[0].text == "made 2"
 
 
-def test_a_call_for_the_list_that_was_cut_off_is_made_or_is_done_where_it_had_changed_the_list(tmp_path: Path) -> None:
+def test_interrupted_todo_call_is_applied_exactly_once(tmp_path: Path) -> None:
     add = ToolCall("todo_operations", {"operation": "add", "newTodos": [{"title": "Look"}]})
     whole = Agent(ScriptedModel([add, *["Well."] * 9]), tools=[work]).run_sync("Go.", store=Store(tmp_path))
     for kind in (e.ToolStarted, e.TodosChanged):
@@ -147,7 +147,7 @@ def test_a_call_for_the_list_that_was_cut_off_is_made_or_is_done_where_it_had_ch
         assert [todo.title for todo in run.todos] == ["Look"]
 
 
-def test_repeats_are_still_known_as_such(tmp_path: Path) -> None:
+def test_repeats_are_recognized_after_recovery(tmp_path: Path) -> None:
     @tool
     def look(n: int) -> str:
         """Looks."""
@@ -162,19 +162,19 @@ def test_repeats_are_still_known_as_such(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [e.CompactionStarted, e.ContextCompacted])
-def test_a_compaction_that_was_cut_off_is_made_and_one_that_was_not_stays(kind: type[e.Event], tmp_path: Path) -> None:
+def test_interrupted_compaction_is_made_and_a_finished_one_kept(kind: type[e.Event], tmp_path: Path) -> None:
     settings = {"history": History(compact_above=4, keep_recent=1)}
     whole = run_of(tmp_path, [*[do(n) for n in range(4)], "Done."], **settings)
     path = cut(until(whole, kind), tmp_path / "died")
     replied = sum(isinstance(event, e.ModelReplied) for event in load_trace(path).events)
     run, model = again(path, [*[do(n) for n in range(4)], "Done."][replied:])
-    done = [[c.compacted for c in one.compactions] for one in whole.rounds]
-    assert [[c.compacted for c in one.compactions] for one in run.rounds] == done and any(done)
+    done = [[c.compacted for c in round.compactions] for round in whole.rounds]
+    assert [[c.compacted for c in round.compactions] for round in run.rounds] == done and any(done)
     assert "".join(m.text for m in model.requests[0].messages).count(run.rounds[replied].compactions[0].compacted.text) == 1
 
 
 class Slow(ScriptedModel):
-    """Lets others run before it answers."""
+    """Yields before it answers."""
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         for _ in range(20):
@@ -184,7 +184,7 @@ class Slow(ScriptedModel):
 
 
 @pytest.mark.req("K2.2")
-def test_last_words_after_the_time_was_up_may_take_their_time(tmp_path: Path) -> None:
+def test_final_answer_after_a_timeout_has_no_time_limit(tmp_path: Path) -> None:
     @tool
     async def hang() -> str:
         """Never ends."""
@@ -198,18 +198,18 @@ def test_last_words_after_the_time_was_up_may_take_their_time(tmp_path: Path) ->
         path = cut(until(whole, kind, number), tmp_path / str(number))
         run = asyncio.run(recover(path, tools=[hang], model=Slow(["In short."])))
         assert (run.status, run.stop_reason, run.text) == ("limited", "max_seconds", "In short.")
-        assert [one.status for one in run.rounds] == ["cancelled", "success"]
+        assert [round.status for round in run.rounds] == ["cancelled", "success"]
 
 
-def test_a_run_that_the_end_of_its_time_cut_off_is_not_taken_for_one_that_came_to_its_end(tmp_path: Path) -> None:
+def test_reply_cut_by_the_time_limit_is_not_an_end(tmp_path: Path) -> None:
     agent = Agent(Streaming([Streamed(FOREVER)]), max_seconds=0.05)
     whole = agent.run_sync("Go.", store=Store(tmp_path))
     path = cut(until(whole, e.RoundFinished), tmp_path / "died")
     run, _ = again(path, ["Done."], (), agent=Agent(ScriptedModel(["Done."]), max_seconds=60))
-    assert (run.status, run.text, [one.reason for one in run.rounds]) == ("completed", "Done.", ["prompt", "recovered"])
+    assert (run.status, run.text, [round.reason for round in run.rounds]) == ("completed", "Done.", ["prompt", "recovered"])
 
 
-def test_after_an_answer_that_broke_off_the_model_is_asked_again_but_not_above_the_limit(tmp_path: Path) -> None:
+def test_interrupted_reply_is_requested_again_within_the_limit(tmp_path: Path) -> None:
     whole = run_of(tmp_path, [do(1), "Done."], max_rounds=2)
     half = until(whole, e.ModelReplied, 1)
     half[-1] = e.ModelReplied(
@@ -222,7 +222,7 @@ def test_after_an_answer_that_broke_off_the_model_is_asked_again_but_not_above_t
     assert (run.status, run.text, len(run.rounds)) == ("completed", "Done, really.", 3)
 
 
-def test_a_run_that_had_failed_ends_as_failed_with_that_error_and_asks_nobody(tmp_path: Path) -> None:
+def test_failed_run_ends_with_its_error_and_calls_no_model(tmp_path: Path) -> None:
     agent = Agent(ScriptedModel([do(1), RuntimeError("no more")]), tools=[work], todos=False)
     whole = agent.run_sync("Go.", store=Store(tmp_path))
     for kind in (e.ErrorRaised, e.RoundFinished):
@@ -233,7 +233,7 @@ def test_a_run_that_had_failed_ends_as_failed_with_that_error_and_asks_nobody(tm
 
 
 @pytest.mark.req("KX.2")
-def test_five_rounds_are_five_in_all_however_often_the_process_dies(tmp_path: Path) -> None:
+def test_max_rounds_counts_across_all_crashes(tmp_path: Path) -> None:
     path = cut(until(run_of(tmp_path, [do(n) for n in range(6)], max_rounds=5), e.RoundStarted), tmp_path / "died")
     for number in range(4):
         run, _ = again(path, [do(n) for n in range(number, 6)])

@@ -1,4 +1,4 @@
-"""Files made to be slow or large: what reading them takes is bounded, and the error says by which bound."""
+"""Slow and large files: the cost of reading is bounded, and the error names the bound."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def result(name: str) -> dict[str, Any]:
 
 
 def lines_run(act: Callable[[], object]) -> int:
-    """How many lines of Python this takes."""
+    """Count the lines of Python that this executes."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
@@ -85,7 +85,7 @@ def test_reading_takes_time_in_proportion_to_the_calls(tmp_path: Path, subtests:
             assert lines_run(lambda path=many: load_trace(path)) < 4.5 * lines_run(lambda path=few: load_trace(path))
 
 
-def test_an_archive_is_opened_once_for_all_its_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_is_opened_once_for_all_its_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
     class Counted(archives.Archive):
@@ -113,7 +113,7 @@ def zipped(data: bytes, name: str) -> bytes:
     return whole.getvalue()
 
 
-def test_archives_deep_within_each_other_are_not_unpacked(tmp_path: Path) -> None:
+def test_deeply_nested_archives_are_not_unpacked(tmp_path: Path) -> None:
     data = json.dumps({"messages": [ASKED, {"role": "assistant", "content": "Here."}]}).encode()
     for depth, name in ((archives.MAX_DEPTH, "read"), (30, "refused")):
         packed = zipped(data, "x.json")
@@ -125,7 +125,7 @@ def test_archives_deep_within_each_other_are_not_unpacked(tmp_path: Path) -> Non
     assert not runs and "is an archive within 3 others, and up to 3 are unpacked" in str(runs.problems)
 
 
-def test_what_a_file_holds_and_expands_to_is_bounded(
+def test_contents_and_expansion_of_a_file_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     log = save_trace(
@@ -187,7 +187,7 @@ def test_what_a_file_holds_and_expands_to_is_bounded(
             assert error.value.hint and str(path) in str(error.value)
 
 
-def test_of_very_many_problems_the_first_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_of_very_many_problems_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_file, "MAX_PROBLEMS", 3)
     path = tmp_path / "chat.jsonl"
     path.write_text(json.dumps({"messages": [ASKED, {"role": "assistant", "content": "x"}]}) + "\n" + "{broken\n" * 20)
@@ -196,7 +196,7 @@ def test_of_very_many_problems_the_first_are_kept(tmp_path: Path, monkeypatch: p
     assert runs.problems[-1].message == "Further parts were left out"
 
 
-def test_a_number_that_is_no_time_is_none() -> None:
+def test_number_outside_all_times_is_dropped() -> None:
     for value in (float("inf"), float("-inf"), float("nan"), 1e300, 10**400, -(10**400), True, None, "9" * 400, [], {}):
         assert time_of(value) is None
     seconds = 1_767_225_600
@@ -205,7 +205,7 @@ def test_a_number_that_is_no_time_is_none() -> None:
         assert found is not None and found.isoformat() == "2026-01-01T00:00:00+00:00"
 
 
-def test_a_trace_with_impossible_numbers_is_read(tmp_path: Path) -> None:
+def test_trace_with_impossible_numbers_is_read(tmp_path: Path) -> None:
     message = '{"role": "assistant", "content": "x", "created_at": NUMBER, "timestamp": NUMBER}'
     for number in ("1e999", "-1e999", "9" * 400):
         path = tmp_path / "chat.json"
@@ -229,7 +229,7 @@ NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
 ROWS = f"{NUMBERS} SELECT 'x' AS id, '2026' AS created_at, '[]' AS messages FROM n"
 
 
-def test_a_database_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_database_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TraceError, match="has views instead of tables"):
         load_traces(database(tmp_path / "view.db", f"CREATE VIEW sessions AS {ROWS}"))
     table = "CREATE TABLE sessions (id TEXT, created_at TEXT, messages TEXT)"
@@ -240,6 +240,6 @@ def test_a_database_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.M
         load_traces(large)
 
 
-def test_a_trace_without_a_reply_says_so(tmp_path: Path) -> None:
+def test_trace_without_a_reply_says_so(tmp_path: Path) -> None:
     run = load_trace(chat(tmp_path / "chat.json"))
     assert not run.rounds and "There is no model reply." in run.warnings[0]

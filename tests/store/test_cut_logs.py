@@ -1,4 +1,4 @@
-"""A log that ends anywhere, as that of a process that died: it holds every event that was whole, once."""
+"""Logs cut anywhere, as by a dead process: each whole event is kept, once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def assert_nothing_twice(run: Run) -> None:
         assert set(Counter(ids).values()) <= {1}
 
 
-def test_every_prefix_of_a_log_is_an_interrupted_run_of_its_events(whole: Run, tmp_path: Path) -> None:
+def test_every_prefix_of_a_log_is_an_interrupted_run(whole: Run, tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     for count in range(1, len(whole.events) + 1):
         path.write_bytes(b"".join(map(encode, whole.events[:count])))
@@ -41,14 +41,14 @@ def test_every_prefix_of_a_log_is_an_interrupted_run_of_its_events(whole: Run, t
         assert_nothing_twice(run)
 
 
-def test_a_log_cut_at_random_bytes_holds_every_event_that_was_whole(whole: Run, tmp_path: Path) -> None:
+def test_log_cut_at_random_bytes_holds_every_whole_event(whole: Run, tmp_path: Path) -> None:
     data = b"".join(map(encode, whole.events))
     ends = [sum(len(encode(event)) for event in whole.events[: count + 1]) for count in range(len(whole.events))]
     path, dice = tmp_path / "r.jsonl", random.Random(6)
     at_the_ends = [end + by for end in ends for by in (-2, -1, 0, 1) if end + by <= len(data)]
     for cut in at_the_ends + [dice.randrange(ends[0], len(data)) for _ in range(CUTS)]:
         path.write_bytes(data[:cut])
-        # An event is whole when all its JSON is there; only the line end may be missing.
+        # An event is whole with all its JSON; only the line end may be missing.
         count = sum(cut >= end - 1 for end in ends)
         if not count:
             with pytest.raises(TraceError, match="holds no whole event"):

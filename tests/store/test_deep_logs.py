@@ -1,4 +1,4 @@
-"""A log that is nested too deep to be read is left out and named; it takes nothing else of its store away."""
+"""Logs nested too deep to be read are left out and named; the rest of the store stays usable."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def deep(store: Store) -> tuple[str, Path]:
-    """The id of a good run, and the log of another that is nested too deep."""
+    """Return the id of a good run, and the log of another that is nested too deep."""
     good, bad = good_run(store), good_run(store)
     spoil(store.path(bad))
     return good, store.path(bad)
 
 
-def test_it_cannot_be_loaded_and_the_error_names_it(store: Store, deep: tuple[str, Path]) -> None:
+def test_deep_log_cannot_be_loaded_and_is_named(store: Store, deep: tuple[str, Path]) -> None:
     path = deep[1]
     for load in (load_trace, load_traces, lambda path: store.load(path.stem), lambda path: store.reopen(path.stem)):
         with pytest.raises(TraceError, match=rf"{path.name}, line 3 is nested too deep"):
             load(path)
 
 
-def test_all_others_are_listed_loaded_and_in_tables(store: Store, deep: tuple[str, Path]) -> None:
+def test_other_logs_are_listed_loaded_and_in_tables(store: Store, deep: tuple[str, Path]) -> None:
     good, path = deep
-    assert [one.id for one in store.summaries()] == [good]
+    assert [summary.id for summary in store.summaries()] == [good]
     for load in (lambda: load_traces(store.folder), lambda: load_traces(store)):
         with pytest.warns(UserWarning, match=f"Left out: .*{path.name}"):
             assert [run.id for run in load()] == [good]
@@ -75,16 +75,16 @@ def test_all_others_are_listed_loaded_and_in_tables(store: Store, deep: tuple[st
         ("tool_finished", b'"seconds":0'),
     ],
 )
-def test_wherever_it_is_deep_no_foreign_error_comes(store: Store, kind: str, key: bytes) -> None:
+def test_depth_anywhere_raises_no_foreign_error(store: Store, kind: str, key: bytes) -> None:
     good, bad = good_run(store), good_run(store)
     path = store.path(bad)
     spoil(path, kind=kind, key=key)
-    assert good in [one.id for one in store.summaries()]
+    assert good in [summary.id for summary in store.summaries()]
     with pytest.raises(TraceError, match=path.name):
         load_trace(path)
 
 
-def test_a_deep_last_line_is_no_line_that_was_cut_off(store: Store) -> None:
+def test_deep_last_line_is_not_a_cut_line(store: Store) -> None:
     bad = good_run(store)
     spoil(store.path(bad), cut=True)
     before = store.path(bad).read_bytes()
@@ -92,10 +92,10 @@ def test_a_deep_last_line_is_no_line_that_was_cut_off(store: Store) -> None:
         store.reopen(bad)
     with pytest.raises(TraceError, match="nested too deep"):
         load_trace(store.path(bad))
-    assert store.path(bad).read_bytes() == before  # nothing of it was taken away
+    assert store.path(bad).read_bytes() == before  # nothing was removed from it
 
 
-def test_history_and_recovery_go_past_it(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_history_and_recovery_skip_deep_logs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     interrupted, bad = good_run(store), good_run(store)
     cut_log(store.path(interrupted), -2)
     spoil(store.path(bad), cut=True)
@@ -105,7 +105,7 @@ def test_history_and_recovery_go_past_it(store: Store, capsys: pytest.CaptureFix
     assert session.newest_interrupted() == interrupted
 
 
-def test_a_line_is_still_decoded_as_it_was(store: Store) -> None:
+def test_line_is_decoded_as_before(store: Store) -> None:
     path = store.path(good_run(store))
     copy = path.with_name("copy.jsonl")
     shutil.copy(path, copy)

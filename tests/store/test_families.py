@@ -1,4 +1,4 @@
-"""Top-level runs of a list, and the runs nested in them."""
+"""Top-level runs of a list, and their nested runs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 
 
 def run(name: str, seconds: float, parent_id: str | None = None) -> RunSummary:
-    """A run that began so long after noon; its id tells the second, and the rest of it has no order."""
+    """Return a run that began this long after noon; its id has the second and a random part."""
     at = NOON + timedelta(seconds=seconds)
     return RunSummary(f"{at:%Y%m%d-%H%M%S}-{name}", at, "completed", "natural", 1, 1.0, "m", name, None, None, 0, parent_id)
 
 
 def listed(*runs: RunSummary) -> list[list[tuple[str, int, int]]]:
-    """Prompt, depth and number of nested runs of each run, family by family."""
+    """Return prompt, depth and number of nested runs of each run, family by family."""
     newest_first = sorted(runs, key=lambda one: one.id, reverse=True)
-    found = families(newest_first, {one.id for one in runs})
+    found = families(newest_first, {run.id for run in runs})
     return [[(one.prompt, one.depth, one.nested) for one in family] for family in found]
 
 
-def test_nested_runs_stand_below_their_parent_oldest_first() -> None:
+def test_nested_runs_are_below_their_parent_oldest_first() -> None:
     top = run("top", 0)
     child = run("child", 2, top.id)
     later = [run("grandchild", 4, child.id), run("second", 6, top.id), run("other", 8)]
@@ -36,17 +36,17 @@ def test_nested_runs_stand_below_their_parent_oldest_first() -> None:
     ]
 
 
-def test_runs_of_the_same_second_are_told_apart_by_when_they_began() -> None:
+def test_runs_of_the_same_second_are_ordered_by_start() -> None:
     top = run("zzz", 0)
     child = run("mmm", 0.25, top.id)
     assert listed(top, child, run("aaa", 0.5, child.id)) == [[("zzz", 0, 2), ("mmm", 1, 1), ("aaa", 2, 0)]]
 
 
-def test_a_run_whose_parent_is_not_there_counts_as_top_level() -> None:
+def test_run_without_its_parent_counts_as_top_level() -> None:
     assert listed(run("orphan", 0, "20200101-000000-gone")) == [[("orphan", 0, 0)]]
 
 
-def test_no_more_is_read_than_is_needed() -> None:
+def test_family_listing_reads_no_more_than_needed() -> None:
     read: list[int] = []
 
     def found() -> Iterator[RunSummary]:
@@ -59,11 +59,11 @@ def test_no_more_is_read_than_is_needed() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3_000), st.integers(-1, 11)), max_size=12))
-def test_every_run_is_listed_once_and_after_its_parent(drawn: list[tuple[int, int]]) -> None:
+def test_every_run_is_listed_once_after_its_parent(drawn: list[tuple[int, int]]) -> None:
     runs: list[RunSummary] = []
     for number, (milliseconds, parent) in enumerate(sorted(drawn)):
         at = milliseconds / 1_000 + number / 1_000_000  # a run begins after its parent
         runs.append(run(f"r{number * 7 % 12}", at, runs[parent].id if 0 <= parent < len(runs) else None))
-    found = listed(*runs)
-    assert sorted(name for family in found for name, _, _ in family) == sorted(one.prompt for one in runs)
-    assert all(family[0][1:] == (0, len(family) - 1) and all(depth for _, depth, _ in family[1:]) for family in found)
+    listing = listed(*runs)
+    assert sorted(name for family in listing for name, _, _ in family) == sorted(one.prompt for one in runs)
+    assert all(family[0][1:] == (0, len(family) - 1) and all(depth for _, depth, _ in family[1:]) for family in listing)

@@ -1,4 +1,4 @@
-"""A log that another process writes is followed event by event, until it ends or its writer dies."""
+"""Following the log of another process event by event, until it ends or its writer dies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run() -> Run:
     return Agent(ScriptedModel(["Done."])).run_sync("Go")
 
 
-def test_each_event_is_told_once_and_iterating_ends_with_the_run(run: Run, tmp_path: Path) -> None:
+def test_events_are_yielded_once_and_iteration_ends_with_the_run(run: Run, tmp_path: Path) -> None:
     path = tmp_path / f"{run.id}.jsonl"
     writer = RunFile(path)
     writer.append(run.events[0])
@@ -36,7 +36,7 @@ def test_each_event_is_told_once_and_iterating_ends_with_the_run(run: Run, tmp_p
     writer.close()
 
 
-def test_it_can_be_followed_without_holding_up_the_loop(run: Run, tmp_path: Path) -> None:
+def test_following_does_not_block_the_loop(run: Run, tmp_path: Path) -> None:
     path = tmp_path / f"{run.id}.jsonl"
     writer = RunFile(path)
     writer.append(run.events[0])
@@ -53,7 +53,7 @@ def test_it_can_be_followed_without_holding_up_the_loop(run: Run, tmp_path: Path
     writer.close()
 
 
-def test_an_event_that_is_half_written_is_told_when_it_is_whole(run: Run, tmp_path: Path) -> None:
+def test_half_written_event_is_yielded_when_whole(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     lines = [encode(event) for event in run.events]
     writer = RunFile(path)
@@ -69,14 +69,14 @@ def test_an_event_that_is_half_written_is_told_when_it_is_whole(run: Run, tmp_pa
     writer.close()
 
 
-def test_a_run_whose_writer_died_is_interrupted(run: Run, tmp_path: Path) -> None:
+def test_run_with_a_dead_writer_is_interrupted(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_bytes(b"".join(encode(event) for event in run.events if not isinstance(event, RunFinished)))
     followed = load_trace(path, follow=True)
     assert len(list(followed)) == len(run.events) - 1 and followed.run.status == "interrupted"
 
 
-def test_what_is_no_log_is_refused(tmp_path: Path, run: Run) -> None:
+def test_only_logs_can_be_followed(tmp_path: Path, run: Run) -> None:
     (tmp_path / "a.jsonl").write_text('{"messages": []}\n')
     (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "gap.jsonl").write_bytes(encode(run.events[0]) + encode(run.events[2]))
@@ -85,7 +85,7 @@ def test_what_is_no_log_is_refused(tmp_path: Path, run: Run) -> None:
             load_trace(tmp_path / f"{name}.jsonl", follow=True)
 
 
-def test_a_later_line_that_is_no_event_is_an_error_with_its_number(run: Run, tmp_path: Path) -> None:
+def test_later_malformed_line_is_an_error_with_its_number(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     writer = RunFile(path)
     writer.append(run.events[0])

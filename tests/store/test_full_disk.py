@@ -1,4 +1,4 @@
-"""A disk that fills at any event of a run: the run stops, is whole in memory, and its file ends with a whole event."""
+"""A disk that fills at any event: the run stops, is whole in memory, and its file ends with a whole event."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.store.store import load_file
 
 PARTS = (0, 1, 40)
-"""Bytes of an event that the disk takes."""
+"""Bytes of an event that fit on the disk."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def outcomes(whole: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
-    """At these events there is room for some bytes of them, or for none; the system refuses the rest."""
+    """Leave space for some or no bytes of these events; the system refuses the rest."""
     dice = random.Random(7)
     faults = [Fault("full", seq, dice.choice((0.0, dice.random()))) for seq in filled_at(whole)]
     with ForkServer(*LOADS) as server:
@@ -42,7 +42,7 @@ def outcomes(whole: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Outco
 
 
 def filled_at(whole: Run) -> list[int]:
-    """The first event of each kind and the last of all; at night, every other event too."""
+    """Return the first event of each kind and the last of all; at night, every other event too."""
     last, first = len(whole.events) - 1, dict[type[e.Event], int]()
     for event in whole.events:
         first.setdefault(type(event), event.seq)
@@ -53,56 +53,56 @@ needs_limits = pytest.mark.skipif(os.name == "nt", reason="Windows has no limit 
 
 
 @needs_limits
-def test_the_run_stops_with_an_error_that_says_what_to_do(outcomes: list[Outcome]) -> None:
-    for one in outcomes:
-        assert "could not be written" in one.said and "File too large" in one.said, one.fault
-        assert "see that the disk has room and run it again" in one.said and one.signal == 0
+def test_run_stops_with_an_error_and_advice(outcomes: list[Outcome]) -> None:
+    for outcome in outcomes:
+        assert "could not be written" in outcome.said and "File too large" in outcome.said, outcome.fault
+        assert "see that the disk has room and run it again" in outcome.said and outcome.signal == 0
 
 
 @needs_limits
-def test_the_file_ends_with_the_whole_event_before(outcomes: list[Outcome]) -> None:
-    for one in outcomes:
-        assert one.path.read_bytes() == marked(map(decode, one.memory[: one.fault.seq])), one.fault
-        if one.fault.seq == 0:
+def test_file_ends_with_the_last_whole_event(outcomes: list[Outcome]) -> None:
+    for outcome in outcomes:
+        assert outcome.path.read_bytes() == marked(map(decode, outcome.memory[: outcome.fault.seq])), outcome.fault
+        if outcome.fault.seq == 0:
             with pytest.raises(TraceError, match="nothing is lost"):
-                load_file(one.path)
+                load_file(outcome.path)
             continue
-        run = load_file(one.path)
-        assert len(run.events) == one.fault.seq and run.status == "interrupted"
+        run = load_file(outcome.path)
+        assert len(run.events) == outcome.fault.seq and run.status == "interrupted"
 
 
 @needs_limits
-def test_the_run_in_memory_has_its_end_and_every_call_its_answer(whole: Run, outcomes: list[Outcome]) -> None:
-    for one in outcomes:
-        run = Run.from_events([decode(line) for line in one.memory])
+def test_run_in_memory_has_its_end_and_all_answers(whole: Run, outcomes: list[Outcome]) -> None:
+    for outcome in outcomes:
+        run = Run.from_events([decode(line) for line in outcome.memory])
         assert isinstance(run.events[-1], e.RunFinished) and not run.should_continue
-        kept = min(one.fault.seq + 1, len(whole.events) - 1)  # an end that was not written is not the run's
+        kept = min(outcome.fault.seq + 1, len(whole.events) - 1)  # an unwritten end is not the run's
         assert [type(event) for event in run.events[:kept]] == [type(event) for event in whole.events[:kept]]
-        assert all(len(each.results) == len(each.calls) for each in run.rounds), one.fault
+        assert all(len(each.results) == len(each.calls) for each in run.rounds), outcome.fault
         assert run.status == "failed" and run.error is not None and run.error.type == "StoreError"
 
 
 @needs_limits
-def test_who_watches_is_told_all_in_order_also_of_the_end_that_could_not_be_stored(
+def test_watchers_get_all_events_including_the_unstored_end(
     outcomes: list[Outcome],
 ) -> None:
-    for one in outcomes:
-        assert one.told == list(range(len(one.memory))), one.fault
+    for outcome in outcomes:
+        assert outcome.told == list(range(len(outcome.memory))), outcome.fault
 
 
 @needs_limits
-def test_the_same_process_can_run_again_when_there_is_room(outcomes: list[Outcome]) -> None:
-    for one in outcomes:
-        assert one.again == "All is done."
-        first, second = sorted(one.folder.glob("*.jsonl"))
-        assert load_file(second).status == "completed" and first == one.path
+def test_process_can_run_again_when_there_is_space(outcomes: list[Outcome]) -> None:
+    for outcome in outcomes:
+        assert outcome.again == "All is done."
+        first, second = sorted(outcome.folder.glob("*.jsonl"))
+        assert load_file(second).status == "completed" and first == outcome.path
 
 
 # In this process, so that each moment can be seen
 
 
 class Full:
-    """A disk on which from an event on there is room for ``part`` bytes; what was told until then is noted."""
+    """A disk with space for ``part`` bytes from an event on; it records the events delivered until then."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seq: int, part: int) -> None:
         self.told: list[int] = []
@@ -126,9 +126,7 @@ class Full:
             self.told.append(item.seq)
 
 
-def test_at_every_event_it_is_told_only_when_the_write_was_tried_and_the_file_ends_before_it(
-    whole: Run, tmp_path: Path
-) -> None:
+def test_event_is_announced_after_its_write_was_tried(whole: Run, tmp_path: Path) -> None:
     for seq in range(len(whole.events)):
         for part in PARTS if AT_NIGHT else PARTS[seq % len(PARTS) :][:1]:
             folder = tmp_path / f"{seq}-{part}"
@@ -143,7 +141,7 @@ def test_at_every_event_it_is_told_only_when_the_write_was_tried_and_the_file_en
             assert path.read_bytes() == marked(run.events[:seq])
 
 
-def test_the_conversation_goes_on_from_the_run_in_memory(tmp_path: Path) -> None:
+def test_conversation_continues_from_the_run_in_memory(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         full = Full(patch, 20, 30)
         with pytest.raises(StoreError) as caught:
@@ -154,7 +152,7 @@ def test_the_conversation_goes_on_from_the_run_in_memory(tmp_path: Path) -> None
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows does not let an open file be deleted")
 @pytest.mark.parametrize("when", ["in the middle", "in the last round"])
-def test_a_log_that_somebody_deletes_stops_the_run_instead_of_being_written_for_nobody(when: str, tmp_path: Path) -> None:
+def test_deleted_log_stops_the_run(when: str, tmp_path: Path) -> None:
     store, model = Store(tmp_path / "runs"), ScriptedModel([ToolCall("clean_up"), ToolCall("clean_up"), "Done."])
 
     def clean_up() -> str:
@@ -167,7 +165,9 @@ def test_a_log_that_somebody_deletes_stops_the_run_instead_of_being_written_for_
         Agent(model, tools=[clean_up], todos=False).run_sync("go", store=store)
     run = caught.value.run
     assert run is not None and run.status == "failed"
-    assert [record.result.text for one in run.rounds for record in one.records if record.result] == ["clean"] * len(run.rounds)
+    assert [record.result.text for round_ in run.rounds for record in round_.records if record.result] == ["clean"] * len(
+        run.rounds
+    )
     assert len(run.rounds) == len(model.requests) == (1 if when == "in the middle" else 2)
     again = Agent(ScriptedModel(["Well."])).run_sync("go", store=store)
     assert store.load(again.id).text == "Well."

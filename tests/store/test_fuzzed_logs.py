@@ -1,4 +1,4 @@
-"""Logs that were damaged in any way: each is a run that every table and form can show, or a `TraceError` that says where."""
+"""Logs with arbitrary damage: each is a run that every table and form can show, or a precise `TraceError`."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ Lines = list[bytes]
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Lines]:
-    """Sound logs: those of older versions, and some of this one with every kind of event that a loop writes."""
+    """Return sound logs: of older versions, and of this one with every kind of event of the loop."""
     store = Store(tmp_path_factory.mktemp("sound"))
     found = [path.read_bytes().splitlines(keepends=True) for path in OLDER]
     names = ("questions", "compacted, and recovered", "interventions", "a limit, after retries", "blocked beside planning")
-    os.chdir(tmp_path_factory.mktemp("work"))  # the folder of the test before may have gone
+    os.chdir(tmp_path_factory.mktemp("work"))  # the folder of the test before may be gone
     for name in names:
         found += [[encode(event) for event in run.events] for run in really_run(BY_HAND[name], store)]
     return found
 
 
-# What may happen to a log
+# Mutations of a log
 
 places = st.integers(0, 10_000)
 ODD: list[Any] = [
@@ -73,13 +73,13 @@ some_event = st.one_of(*of_kind.values())
 
 
 def paths_of(value: Any, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The places within a value: keys and indexes."""
+    """Return the paths within a value: keys and indexes."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [path for key, inner in items for path in ((*before, key), *paths_of(inner, (*before, key)))]
 
 
 def changed(line: bytes, place: int, change: Callable[[Any, Any], None]) -> bytes:
-    """The line with one of its values changed: ``change(container, key)``."""
+    """Return the line with one changed value: ``change(container, key)``."""
     data = json.loads(line)
     paths = paths_of(data)
     *outer, last = paths[place % len(paths)]
@@ -104,7 +104,7 @@ def swap(lines: Lines, at: int, place: int, value: Any) -> None:
 
 
 def swap_numbered(lines: Lines, at: int, place: int, value: Any) -> None:
-    """Swap two events and number all anew, so that only their order is wrong."""
+    """Swap two events and renumber, so that only their order is wrong."""
     swap(lines, at, place, value)
     number(lines)
 
@@ -149,7 +149,7 @@ def nested(lines: Lines, at: int, place: int, value: Any) -> None:
 
 
 def added(lines: Lines, at: int, place: int, value: Any) -> None:
-    """Another event, of the same run and in its place."""
+    """Replace an event by another of the same run."""
     first = json.loads(lines[0])
     event = {**json.loads(encode(value)), "run_id": first["run_id"]}
     event.pop("parent_id", None)
@@ -183,12 +183,12 @@ def damaged(lines: Lines, changes: list[Any]) -> bytes:
             try:
                 change(lines, at % len(lines), place, value)
             except (ValueError, TypeError, AttributeError, UnicodeError, IndexError, ZeroDivisionError, RecursionError):
-                continue  # the line was damaged before, and is no event any more
+                continue  # the line is already damaged
     return b"".join(lines)
 
 
 def check_shown(run: Run, store: Store) -> None:
-    """Everything that shows a run can show this one."""
+    """Check that everything that shows a run can show this one."""
     for name in ALL_TABLES:
         getattr(tables, name)(run)
     listed = store.summaries()
@@ -207,7 +207,7 @@ def check_shown(run: Run, store: Store) -> None:
 @pytest.mark.slow("tables, cards and pages of a hundred damaged logs")
 @examples(120)
 @given(places, st.lists(CHANGES, max_size=3))
-def test_a_damaged_log_can_be_shown_or_says_what_is_wrong(logs: list[Lines], which: int, changes: list[Any]) -> None:
+def test_damaged_log_is_shown_or_named_as_damaged(logs: list[Lines], which: int, changes: list[Any]) -> None:
     with TemporaryDirectory() as folder:
         store = Store(folder)
         path = store.path("r")
@@ -233,7 +233,7 @@ def test_sound_logs_are_runs_that_can_be_shown(logs: list[Lines], subtests: pyte
     assert len(kinds) > 15 and e.SCHEMA in {json.loads(lines[0])["schema"] for lines in logs}
 
 
-def test_a_wait_of_any_length_can_be_shown(logs: list[Lines], tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_wait_of_any_length_can_be_shown(logs: list[Lines], tmp_path: Path, subtests: pytest.Subtests) -> None:
     for seconds in (0.0, 1e300):
         for log in logs:
             lines = log.copy()

@@ -1,4 +1,4 @@
-"""Summaries that are kept beside their logs are those that the logs give."""
+"""Cached summaries beside logs equal those of the logs."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def ended_log_of(store: Store, prompt: str) -> str:
 
 
 def plain(store: Store) -> list[RunSummary]:
-    """What the logs give, one by one."""
+    """Return the summaries from the logs, one by one."""
     return [store.summary(run_id) for run_id in store.ids()[::-1]]
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The logs that are read."""
+    """Record the logs that are read."""
     found: list[str] = []
     read: Callable[..., RunSummary] = summaries.log_summary
 
@@ -62,13 +62,13 @@ def test_only_new_and_changed_logs_are_read_again(tmp_path: Path, reads: list[st
     path = store.path(ids[2])
     path.write_bytes(path.read_bytes().replace(b"number 2", b"number 9"))
     store.path(ids[4]).unlink()
-    found = store.summaries()
+    summaries = store.summaries()
     assert sorted(reads) == sorted([new, ids[2]])
-    assert found == plain(store)
-    assert {one.prompt for one in found} == {"number 0", "number 1", "number 9", "number 3", "number 5", "one more"}
+    assert summaries == plain(store)
+    assert {summary.prompt for summary in summaries} == {"number 0", "number 1", "number 9", "number 3", "number 5", "one more"}
 
 
-def test_a_log_of_the_same_size_and_time_is_read_again_if_it_is_another_file(tmp_path: Path, reads: list[str]) -> None:
+def test_replaced_log_of_equal_size_and_time_is_reread(tmp_path: Path, reads: list[str]) -> None:
     store = Store(tmp_path)
     ids = [ended_log_of(store, f"number {number}") for number in range(4)]
     store.summaries()
@@ -81,17 +81,17 @@ def test_a_log_of_the_same_size_and_time_is_read_again_if_it_is_another_file(tmp
     assert store.summaries() == plain(store)
 
 
-def test_a_log_without_an_end_is_read_each_time(tmp_path: Path, reads: list[str]) -> None:
+def test_log_without_an_end_is_read_each_time(tmp_path: Path, reads: list[str]) -> None:
     store = Store(tmp_path)
     for number in range(4):
         ended_log_of(store, f"number {number}")
     log_of(store, "20990101-000000-00000000000")
     for _ in range(3):
-        assert [one.status for one in store.summaries()] == ["interrupted", *["completed"] * 4]
+        assert [summary.status for summary in store.summaries()] == ["interrupted", *["completed"] * 4]
     assert reads.count("20990101-000000-00000000000") == 3
 
 
-def test_whatever_is_wrong_with_the_file_the_logs_are_read(tmp_path: Path, reads: list[str], subtests: pytest.Subtests) -> None:
+def test_broken_summary_file_falls_back_to_the_logs(tmp_path: Path, reads: list[str], subtests: pytest.Subtests) -> None:
     store = Store(tmp_path)
     for number in range(4):
         ended_log_of(store, f"number {number}")
@@ -140,7 +140,7 @@ def process_that(does: str, folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", DYING, str(folder), does], stdout=subprocess.PIPE, text=True)
 
 
-def test_a_death_while_writing_leaves_what_was_kept(tmp_path: Path, reads: list[str]) -> None:
+def test_death_while_writing_leaves_the_earlier_summaries(tmp_path: Path, reads: list[str]) -> None:
     store = Store(tmp_path)
     old = {ended_log_of(store, f"number {number}") for number in range(4)}
     store.summaries()
@@ -150,7 +150,7 @@ def test_a_death_while_writing_leaves_what_was_kept(tmp_path: Path, reads: list[
     assert process.returncode == 7
     (torn,) = (tmp_path / HOME).glob(".summaries.json.*")
     reads.clear()
-    assert {one.id for one in store.summaries()} == old | new and {*reads} == new and torn.exists()
+    assert {summary.id for summary in store.summaries()} == old | new and {*reads} == new and torn.exists()
     os.utime(torn, (0, 0))
     ended_log_of(store, "more"), ended_log_of(store, "and more"), ended_log_of(store, "and more")
     store.summaries()
@@ -167,7 +167,7 @@ def test_two_processes_at_once_keep_all_summaries(tmp_path: Path, reads: list[st
     assert len(reads) == 6  # those of `plain`
 
 
-def test_a_few_summaries_are_not_kept_and_a_folder_that_cannot_be_written_is_read(tmp_path: Path, reads: list[str]) -> None:
+def test_few_summaries_and_unwritable_folders_are_not_cached(tmp_path: Path, reads: list[str]) -> None:
     store = Store(tmp_path)
     ended_log_of(store, "one")
     store.summaries()
@@ -178,8 +178,8 @@ def test_a_few_summaries_are_not_kept_and_a_folder_that_cannot_be_written_is_rea
     assert store.summaries() == store.summaries() == plain(store)
 
 
-def test_reading_only_the_newest_reads_no_more(tmp_path: Path, reads: list[str]) -> None:
+def test_newest_only_listing_reads_no_more(tmp_path: Path, reads: list[str]) -> None:
     store = Store(tmp_path)
     ids = [ended_log_of(store, f"number {number}") for number in range(6)]
-    assert [one.id for one in store.summaries(2)] == sorted(ids)[:-3:-1]
+    assert [summary.id for summary in store.summaries(2)] == sorted(ids)[:-3:-1]
     assert len(reads) == 2

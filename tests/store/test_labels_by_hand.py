@@ -1,4 +1,4 @@
-"""Labels of people: a file to which each judgement is appended, and which a killed process cannot spoil."""
+"""Labels by hand: an append-only file that survives a killed process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AT = datetime(2026, 1, 1, 12, 0, 0, 5, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("name", ["labels.csv", "labels.jsonl"])
-def test_the_last_judgement_of_each_person_counts_and_none_that_was_taken_back(name: str, tmp_path: Path) -> None:
+def test_last_label_of_each_annotator_counts_unless_withdrawn(name: str, tmp_path: Path) -> None:
     path = tmp_path / "new" / name
     odd = 'a, "b"\nc'
     for run_id, value, who in [("a", 1, ""), (odd, 0, "ada"), ("a", 0, ""), ("b", 1, ""), ("b", None, ""), (odd, 1, "bob")]:
@@ -30,7 +30,7 @@ def test_the_last_judgement_of_each_person_counts_and_none_that_was_taken_back(n
 
 
 @pytest.mark.parametrize("name", ["labels.csv", "labels.jsonl"])
-def test_a_line_that_was_cut_off_is_left_out_and_the_next_one_is_whole(name: str, tmp_path: Path) -> None:
+def test_cut_line_is_omitted_and_the_next_is_whole(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     append_label(path, Label("a", "fine", 1.0, AT))
     whole = path.read_bytes()
@@ -39,12 +39,12 @@ def test_a_line_that_was_cut_off_is_left_out_and_the_next_one_is_whole(name: str
     for length in range(1, len(last) - 1):
         path.write_bytes(whole + last[:length])
         append_label(path, Label("c", "fine", 1.0, AT))
-        found = {one.run_id: one.label for one in read_labels(path)}
+        found = {label.run_id: label.label for label in read_labels(path)}
         assert found["a"] == found["c"] == "fine" and found.keys() <= {"a", "b", "c"}
     assert labels(path).label.iloc[0] == "fine"
 
 
-def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_file_without_labels_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("name,age\nada,36\n")
     (tmp_path / "other.jsonl").write_text('{"name": "ada"}\n')
     for name in ("other.csv", "other.jsonl"):
@@ -56,17 +56,17 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
         append_label(tmp_path, Label("a", 1))
 
 
-def test_a_file_of_an_earlier_version_is_continued_in_its_columns(tmp_path: Path) -> None:
+def test_file_of_an_earlier_version_keeps_its_columns(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("run_id,label,seconds,at,who\na,1,2.5,,ada\n")
     append_label(path, Label("b", 0, 1.0, AT, "ada", "healthy"))
-    assert [(one.run_id, one.label, one.who, one.word) for one in read_labels(path)] == [
+    assert [(label.run_id, label.label, label.who, label.word) for label in read_labels(path)] == [
         ("a", 1, "ada", ""),
         ("b", 0, "ada", ""),
     ]
 
 
-def test_of_labels_only_healthy_and_failed_say_an_outcome(subtests: pytest.Subtests) -> None:
+def test_only_healthy_and_failed_labels_give_an_outcome(subtests: pytest.Subtests) -> None:
     cases = {
         "the word of a key": (Label("a", 1, word="failed"), "failed"),
         "the other": (Label("a", 0, word="healthy"), "passed"),
@@ -81,12 +81,12 @@ def test_of_labels_only_healthy_and_failed_say_an_outcome(subtests: pytest.Subte
             assert (said and said.outcome) == outcome and (said is None or said.source == "label")
 
 
-def test_what_a_person_typed_into_a_file_of_labels_is_read(tmp_path: Path) -> None:
+def test_hand_typed_label_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_bytes(b"\xef\xbb\xbfrun_id,label,at\r\na,healthy,yesterday\r\nb,failed,\r\n")
     assert {run_id: said[0].outcome for run_id, said in assessments_in(tmp_path).items()} == {"a": "passed", "b": "failed"}
 
 
-def test_a_file_beside_runs_that_holds_other_things_says_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_unrelated_file_beside_runs_is_ignored(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, data in {
         "other columns": b"name,age\nada,36\n",
         "bytes": b"\x00\xff" * 9,
@@ -101,18 +101,16 @@ def test_a_file_beside_runs_that_holds_other_things_says_nothing(tmp_path: Path,
 
 
 @pytest.mark.parametrize("name", ["labels.csv", "labels.jsonl"])
-def test_labels_of_reminders_stand_beside_those_of_runs_and_say_no_outcome(name: str, tmp_path: Path) -> None:
+def test_reminder_labels_coexist_with_run_labels_without_an_outcome(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     for one in (Label("a", 1, word="failed"), Label("a", 0, word="failed", reminder="2.1"), Label("a", 1, reminder="2.1")):
         append_label(path, one)
-    assert [(one.label, one.reminder) for one in read_labels(path)] == [(1, ""), (1, "2.1")]
+    assert [(label.label, label.reminder) for label in read_labels(path)] == [(1, ""), (1, "2.1")]
     assert labels(path).reminder.tolist()[1:] == ["2.1"] and labels(path).reminder.isna().tolist() == [True, False]
     assert Label("a", 0, word="failed", reminder="2.1").assessment is None
 
 
-def test_a_file_of_an_earlier_version_takes_no_label_of_a_reminder_for_one_of_the_run(
-    tmp_path: Path, snapshot: Snapshot
-) -> None:
+def test_earlier_version_reads_no_reminder_label_as_a_run_label(tmp_path: Path, snapshot: Snapshot) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("run_id,label\na,1\n", encoding="utf-8")
     with pytest.raises(StoreError) as error:

@@ -1,4 +1,4 @@
-"""Logs that grow large: what is written is read again, cut where there was no room, with a mark that says so."""
+"""Large logs: everything written can be read, cut and marked where space was lacking."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def played(store: Store | None, *calls: ToolCall, **options: Any) -> Run:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Logs in thousandths of their size."""
+    """Scale the bounds of logs to a thousandth."""
     monkeypatch.setattr(event_bounds, "MAX_EVENT_BYTES", 30_000)
     monkeypatch.setattr(event_bounds, "MAX_LOG_BYTES", 190_000)
     monkeypatch.setattr(stores, "MAX_HELD_BYTES", 200_000)
@@ -53,7 +53,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("small")
-def test_log_never_grows_past_what_is_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_log_never_outgrows_the_readable_size(tmp_path: Path, subtests: pytest.Subtests) -> None:
     calls = [
         ToolCall("big", {"characters": 1_000_000}),
         *[ToolCall("big", {"characters": 45_000 + place}) for place in range(20)],
@@ -78,13 +78,13 @@ def test_log_of_an_earlier_version_is_listed_and_read_cut(tmp_path: Path) -> Non
     assert path.stat().st_size > 400_000
     assert [row.status for row in store.summaries()] == ["completed"]
     loaded = store.load(run.id)
-    assert [len(one.results) for one in loaded.rounds] == [len(one.results) for one in run.rounds]
+    assert [len(round_.results) for round_ in loaded.rounds] == [len(round_.results) for round_ in run.rounds]
     assert sum(len(encode(event)) for event in loaded.events) <= 200_000
     assert MARK in loaded.rounds[0].results[0].text
 
 
 @pytest.mark.usefixtures("small")
-def test_lines_and_values_that_are_too_much_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excessive_lines_and_values_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, run = Store(tmp_path), played(None, *[ToolCall("big", {"characters": 500_000})])
     save_log(run, store.path(run.id))
     with pytest.raises(TraceError, match="has a line of more than"):
@@ -96,7 +96,7 @@ def test_lines_and_values_that_are_too_much_are_refused(tmp_path: Path, monkeypa
         store.load(other.id)
 
 
-def test_commas_of_a_text_are_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commas_of_a_text_are_not_values(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("UNCOUNTED_BYTES", "SURELY_FEW_VALUES"):
         monkeypatch.setattr(bounds, name, 100)
     monkeypatch.setattr(bounds, "MAX_HELD_VALUES", 1_000)
@@ -117,13 +117,13 @@ def test_cut_event_is_the_same_event_with_marks() -> None:
     assert third == "short"
 
 
-def test_lists_of_a_cut_event_say_what_was_left_out() -> None:
+def test_lists_of_a_cut_event_name_their_omissions() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     parts = cut_event(ToolFinished(0, at, "r-1", result=ToolResult("c", "big", (Text("part"),) * 5_000)), 10_000)
     assert isinstance(parts, ToolFinished) and MARK in parts.result.text and "items" in parts.result.text
     step = cut_event(StepFinished(0, at, "r-1", step="s", output={"rows": [*range(5_000)]}), 10_000)
     assert isinstance(step, StepFinished) and step.output["rows"][0] == 0 and MARK in step.output["rows"][-1]
-    with pytest.raises(OSError, match="too large"):  # a mark would be no todo
+    with pytest.raises(OSError, match="too large"):  # a mark would not be a todo
         cut_event(TodosChanged(0, at, "r-1", todos=(Todo(1, "short"),) * 5_000, by="model"), 10_000)
 
 

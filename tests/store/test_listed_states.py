@@ -1,4 +1,4 @@
-"""The state and the outcome of a run in lists: the same words as in its card, from the ends of its log and from all of it."""
+"""State and outcome of runs in lists: the words of the card, from the ends of a log and from all of it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ran(store: Store, *replies: Any, tools: Any = (look,), **how: Any) -> Run:
     return Agent(ScriptedModel([*replies]), tools=[*tools], **how).run_sync("go", store=store, show=False)
 
 
-def test_lists_and_cards_have_one_word_for_each_end(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_lists_and_cards_have_one_word_per_status(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Store(tmp_path)
     ends = {
         "Done, not checked": ran(store, "Done."),
@@ -59,13 +59,13 @@ def test_lists_and_cards_have_one_word_for_each_end(tmp_path: Path, subtests: py
                 assert f" {words} " in history_text([row], "")
 
 
-def test_a_run_that_waits_is_waiting_in_the_list_before_and_after_its_process_has_left_it(tmp_path: Path) -> None:
+def test_waiting_run_is_listed_as_waiting_with_and_without_process(tmp_path: Path) -> None:
     store, seen, started = Store(tmp_path), [], threading.Event()
 
     async def main() -> Run:
         def watch(event: object) -> None:
             if isinstance(event, e.QuestionAsked):
-                started.wait()  # on another thread, which may come first
+                started.wait()  # on another thread, possibly earlier
                 seen.append(store.summary(live.run_id))
                 live.suspend()
 
@@ -82,7 +82,7 @@ def test_a_run_that_waits_is_waiting_in_the_list_before_and_after_its_process_ha
     assert chip(run) == "Waiting for you"
 
 
-def test_a_live_run_of_this_kernel_is_listed_as_it_stands(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_live_run_of_this_kernel_is_listed_with_its_state(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Store(tmp_path)
     logged = ran(store, "Done.")
     question = e.WaitingOnUser(id="q1", kind="text", message="Publish?", schema={})
@@ -95,7 +95,7 @@ def test_a_live_run_of_this_kernel_is_listed_as_it_stands(tmp_path: Path, subtes
             assert status_words(row) == words
 
 
-def test_an_outcome_is_a_second_word_beside_the_state_and_can_be_listed_alone(tmp_path: Path) -> None:
+def test_outcome_is_listed_beside_the_state_and_filters_alone(tmp_path: Path) -> None:
     store = Store(tmp_path)
     failed = ran(store, "Done.", extensions=[expectations_extension(["tool_calls > 0"])])
     passed = ran(store, "Done.", extensions=[expectations_extension(["tool_calls == 0"])])
@@ -113,7 +113,7 @@ def test_an_outcome_is_a_second_word_beside_the_state_and_can_be_listed_alone(tm
     ]
 
 
-def test_the_words_of_an_outcome_name_what_says_it(subtests: pytest.Subtests) -> None:
+def test_outcome_words_name_their_source(subtests: pytest.Subtests) -> None:
     cases = {
         "reward 0": Assessment("failed", "trace", "reward", 0.0),
         "reward 0.25": Assessment("unknown", "trace", "reward", 0.25),

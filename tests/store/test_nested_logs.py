@@ -1,4 +1,4 @@
-"""The logs of nested runs: under the lock of their top-level run, with few open files however many there are."""
+"""Logs of nested runs: under the lock of their top-level run, with few open files."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ def test_many_nested_runs_at_once_need_few_open_files(tmp_path: Path) -> None:
     assert int(most) <= nested_file.MAX_OPEN + 20 and int(left) <= 12  # the event loop has some, too
 
 
-def test_nested_logs_are_running_while_their_process_lives_and_interrupted_once_it_was_killed(tmp_path: Path) -> None:
+def test_nested_logs_are_running_until_their_process_is_killed(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", KILLED], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None and process.stdout.readline() == "waits\n"
         store = Store(tmp_path / "runs")
-        found = {one.prompt: one for one in store.summaries()}
+        found = {summary.prompt: summary for summary in store.summaries()}
         assert {prompt: one.status for prompt, one in found.items()} == dict.fromkeys(("top", "deep", "deepest"), "running")
         assert store.load(found["deepest"].id).status == "running"
         with pytest.raises(StoreError, match="running in another process"):
@@ -121,11 +121,11 @@ def test_nested_logs_are_running_while_their_process_lives_and_interrupted_once_
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
-    assert {one.status for one in store.summaries()} == {"interrupted"}
+    assert {summary.status for summary in store.summaries()} == {"interrupted"}
     assert store.load(found["deepest"].id).status == "interrupted"
 
 
-def test_a_nested_log_of_a_dead_process_stays_interrupted_when_its_top_level_run_is_resumed(tmp_path: Path) -> None:
+def test_nested_log_stays_interrupted_when_its_parent_is_resumed(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for run_id, parent_id in (("top", None), ("old", "top")):
         file = RunFile(tmp_path / f"{run_id}.jsonl")
@@ -136,13 +136,17 @@ def test_a_nested_log_of_a_dead_process_stays_interrupted_when_its_top_level_run
     file.append(recovered)
     new = asyncio.run(store.open("new", nested=True))
     new.append(started("new", "top"))
-    assert {one.id: one.status for one in store.summaries()} == {"top": "running", "old": "interrupted", "new": "running"}
+    assert {summary.id: summary.status for summary in store.summaries()} == {
+        "top": "running",
+        "old": "interrupted",
+        "new": "running",
+    }
     assert store.load("old").status == "interrupted" and store.load("new").status == "running"
     new.close()
     file.close()
 
 
-def test_a_nested_run_that_outlives_its_parent_is_running_until_it_ends(tmp_path: Path) -> None:
+def test_nested_run_outliving_its_parent_is_running_until_its_end(tmp_path: Path) -> None:
     store = Store(tmp_path)
 
     async def main() -> tuple[Any, Any, Any]:
@@ -154,17 +158,21 @@ def test_a_nested_run_that_outlives_its_parent_is_running_until_it_ends(tmp_path
     orphan.append(started("b", "elsewhere"))
     top.append(RunFinished(seq=1, at=None, run_id="top", status="completed", stop_reason="natural", seconds=0.1))
     top.close()
-    assert {one.id: one.status for one in store.summaries()} == {"top": "completed", "a": "running", "b": "running"}
+    assert {summary.id: summary.status for summary in store.summaries()} == {"top": "completed", "a": "running", "b": "running"}
     inner.close()
     orphan.close()
-    assert {one.id: one.status for one in store.summaries()} == {"top": "completed", "a": "interrupted", "b": "interrupted"}
+    assert {summary.id: summary.status for summary in store.summaries()} == {
+        "top": "completed",
+        "a": "interrupted",
+        "b": "interrupted",
+    }
     for closed in (top, inner, orphan):
         closed.close()
         with pytest.raises(OSError, match="closed"):
             closed.append(started("x"))
 
 
-def test_logs_that_were_closed_for_others_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_closed_to_make_room_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nested_file, "MAX_OPEN", 2)
     store = Store(tmp_path)
     runs: list[Run] = []
@@ -180,7 +188,7 @@ def test_logs_that_were_closed_for_others_are_whole(tmp_path: Path, monkeypatch:
     assert len(store.ids()) == 8 and [store.load(run.id) for run in (top, *runs)] == [top, *runs]
 
 
-def test_a_nested_log_that_was_deleted_meanwhile_fails_its_run_and_no_other(tmp_path: Path) -> None:
+def test_deleted_nested_log_fails_its_run_and_no_other(tmp_path: Path) -> None:
     store = Store(tmp_path)
     top = asyncio.run(store.open("top"))
     top.append(started("top"))

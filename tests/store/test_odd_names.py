@@ -1,4 +1,4 @@
-"""Names that no folder and no file can have: refused in words of agentnb, where they are given."""
+"""Impossible names of folders and files: refused at once, in words of agentnb."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.errors import StoreError, TraceError
 NAMES = ("a\x00b", "\ud800", "runs/\x00", "~nobody-has-this-name/runs")
 
 
-def test_a_store_of_a_name_that_no_folder_can_have_is_refused(subtests: pytest.Subtests) -> None:
+def test_store_with_an_impossible_folder_name_is_refused(subtests: pytest.Subtests) -> None:
     for name in NAMES:
         with subtests.test(name=ascii(name)):
             with pytest.raises(StoreError, match="cannot be a folder of runs") as caught:
@@ -18,7 +18,7 @@ def test_a_store_of_a_name_that_no_folder_can_have_is_refused(subtests: pytest.S
             assert str(caught.value).isprintable() and "Store('runs')" in caught.value.hint
 
 
-def test_a_log_of_a_name_that_no_file_can_have_is_refused(subtests: pytest.Subtests) -> None:
+def test_log_with_an_impossible_file_name_is_refused(subtests: pytest.Subtests) -> None:
     for name in NAMES[:3]:
         for load in (load_trace, load_traces, tables.runs):
             with subtests.test(load.__name__, name=ascii(name)), pytest.raises((StoreError, TraceError)) as caught:

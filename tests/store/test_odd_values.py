@@ -1,4 +1,4 @@
-"""What a provider or a tool may hand over that JSON cannot carry as it is: the run goes on, and its log tells the same."""
+"""Values of providers and tools that JSON cannot represent: the run continues, and its log is equal."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ ODD: dict[str, Reply] = {
     "a tuple": Reply(Message("assistant", (ToolCall("echo", {"text": (1, 2)}),))),
     "half a character in the stop reason of plain words": Reply(Message("assistant", (Text("Done."),)), stop_reason=HALF),
     "a tuple beside plain words": Reply(Message("assistant", (Text("Done.", {"a": (1, 2)}),))),
-    "a cost that is no number": Reply(Message("assistant", (Text("Done."),)), Usage(cost=float("inf"))),
+    "a non-finite cost": Reply(Message("assistant", (Text("Done."),)), Usage(cost=float("inf"))),
     "a tuple in the metadata": Reply(Message("assistant", (ToolCall("echo"),)), metadata={"a": (1, 2)}),
 }
 
 
-def test_a_run_with_an_odd_value_ends_well_and_is_the_one_its_log_tells(subtests: pytest.Subtests, tmp_path: Any) -> None:
+def test_run_with_an_odd_value_equals_its_log(subtests: pytest.Subtests, tmp_path: Any) -> None:
     store = Store(tmp_path)
     for name, reply in ODD.items():
         with subtests.test(name):
@@ -53,7 +53,7 @@ def test_a_run_with_an_odd_value_ends_well_and_is_the_one_its_log_tells(subtests
             assert store.load(run.id) == run
 
 
-def test_half_characters_in_settings_do_not_break_the_log(tmp_path: Any) -> None:
+def test_surrogates_in_settings_do_not_break_the_log(tmp_path: Any) -> None:
     store = Store(tmp_path)
     run = asyncio.run(Agent(ScriptedModel(["Done."]), system=HALF, name=HALF).run("Go", store=store))
     assert store.load(run.id) == run

@@ -1,4 +1,4 @@
-"""Logs that this person's agentnb wrote are known by their marks, and no others are."""
+"""Logs written by this user's agentnb are recognized by their marks, and no others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Lines = list[bytes]
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An own folder of the person that is as empty as on the first day."""
+    """An own folder of the user that is empty, as on the first day."""
     return use_own_folder(monkeypatch, tmp_path / "home")
 
 
@@ -79,7 +79,7 @@ EDITS: dict[str, Callable[[Lines], Lines]] = {
     "no marks": lambda lines: [_body(line) + b"}\n" for line in lines],
     "a mark of zeros": lambda lines: [*lines[:-1], _body(lines[-1]) + b',"_mark":"' + b"A" * 16 + b'"}\n'],
 }
-"""What somebody may do to a log before they send it back."""
+"""Possible edits of a log by another user."""
 
 
 def _body(line: bytes) -> bytes:
@@ -101,7 +101,7 @@ def test_edited_log_is_not_own(tmp_path: Path, subtests: pytest.Subtests) -> Non
             assert not is_own_log(path)
 
 
-def test_marks_of_another_person_do_not_count(home: Path, tmp_path: Path) -> None:
+def test_marks_of_another_user_do_not_count(home: Path, tmp_path: Path) -> None:
     path, _ = run_in(tmp_path / "theirs")
     assert is_own_log(path)
     (home / SECRET_FILE).write_bytes(b"x" * SECRET_BYTES)
@@ -115,7 +115,7 @@ def test_run_made_here_or_loaded_from_own_log_gives_consent(tmp_path: Path) -> N
     assert all(one.gives_consent for one in load_traces(tmp_path))
     assert not Run.from_events(run.events).gives_consent
     loaded = load_trace(path)
-    path.write_bytes(marked([replace(run.events[0], model="other"), *run.events[1:]]))  # own too, but not what was loaded
+    path.write_bytes(marked([replace(run.events[0], model="other"), *run.events[1:]]))  # also own, but not the loaded one
     assert not loaded.gives_consent
 
 
@@ -165,7 +165,7 @@ def test_secret_is_one_for_processes_that_start_at_once(home: Path, tmp_path: Pa
     for thread in threads:
         thread.join()
     assert len(set(secrets)) == 1 and len(secrets[0] or b"") == SECRET_BYTES
-    assert [one.name for one in home.iterdir()] == [SECRET_FILE]
+    assert [path.name for path in home.iterdir()] == [SECRET_FILE]
     if sys.platform != "win32":
         assert stat.S_IMODE((home / SECRET_FILE).stat().st_mode) == 0o600
         (home / SECRET_FILE).chmod(0o644)

@@ -1,4 +1,4 @@
-"""What holds for every run there can be."""
+"""Properties of every possible run."""
 
 from __future__ import annotations
 
@@ -43,29 +43,29 @@ NOT_BY_A_LOOP = {
     e.RunSuspended,
     *WorkEvent.__args__,
 }
-"""Kinds of events that the loop of these runs does not write."""
+"""Kinds of events that these runs do not write."""
 
 
 @pytest.mark.req("R0.2", "R0.8", "R0.71", "R2.14", "KX.5", "KX.9", "KX.10", "KX.11")
 @examples(200)
 @given(plans)
-def test_all_of_this_holds_whatever_a_run_did(plan: Plan) -> None:
+def test_properties_hold_for_random_runs(plan: Plan) -> None:
     check_all(plan)
 
 
-def test_it_holds_for_plans_that_bring_about_every_kind_of_event(subtests: pytest.Subtests) -> None:
+def test_properties_hold_for_plans_with_every_kind_of_event(subtests: pytest.Subtests) -> None:
     runs: list[Run] = []
     for name, plan in BY_HAND.items():
         with subtests.test(name):
             runs += check_all(plan)
     kinds = {type(event) for run in runs for event in run.events}
     assert kinds == set(e.KINDS) - NOT_BY_A_LOOP
-    assert {one.status for run in runs for one in run.rounds} == ROUND_STATUSES
-    assert {one.rule for run in runs for one in run.loops} == {"only_blocked_calls", "already_said", "planning_only"}
+    assert {round_.status for run in runs for round_ in run.rounds} == ROUND_STATUSES
+    assert {loop.rule for run in runs for loop in run.loops} == {"only_blocked_calls", "already_said", "planning_only"}
 
 
 def check_all(plan: Plan) -> list[Run]:
-    """Do the runs of the plan, and check all that holds for every run."""
+    """Execute the runs of the plan, and check all properties."""
     with TemporaryDirectory() as folder:
         store = Store(Path(folder) / "runs")
         runs = really_run(plan, store)
@@ -82,7 +82,7 @@ def check_all(plan: Plan) -> list[Run]:
 
 
 def check_forms(runs: list[Run], store: Store) -> None:
-    """The live run, the stored one, the saved one and the folded one are equal."""
+    """Check that the live, stored, saved and folded runs are equal."""
     for run in runs:
         assert Run.from_events(run.events) == run
         assert store.load(run.id) == run
@@ -91,8 +91,8 @@ def check_forms(runs: list[Run], store: Store) -> None:
 
 
 def check_summaries(runs: list[Run], store: Store) -> None:
-    """A summary says of a run what folding it says."""
-    found = {one.id: one for one in store.summaries()}
+    """Check that a summary equals the folded run."""
+    found = {summary.id: summary for summary in store.summaries()}
     for run in runs:
         one, used = found[run.id], run.usage
         assert (one.status, one.stop_reason, one.rounds) == (run.status, run.stop_reason, len(run.rounds))
@@ -104,22 +104,22 @@ def check_summaries(runs: list[Run], store: Store) -> None:
 
 
 def check_tables(runs: list[Run], store: Store) -> None:
-    """There is a row for each thing, and the sums of the calls are those of their runs."""
+    """Check the number of rows, and that the sums of calls are those of their runs."""
     assert len(tables.runs(store)) == len(runs)
     assert len(tables.rounds(runs)) == sum(len(run.rounds) for run in runs)
     assert len(tables.messages(runs)) == sum(len(run.messages) for run in runs)
-    assert len(tables.tool_calls(runs)) == sum(len(one.calls) for run in runs for one in run.rounds)
-    assert len(tables.guidance(runs)) == sum(len(one.guidance) for run in runs for one in run.rounds)
+    assert len(tables.tool_calls(runs)) == sum(len(round_.calls) for run in runs for round_ in run.rounds)
+    assert len(tables.guidance(runs)) == sum(len(round_.guidance) for run in runs for round_ in run.rounds)
     changes = sum(isinstance(event, e.TodosChanged) for run in runs for event in run.events)
     todos = tables.todos(runs)
-    assert todos.breach.sum() == sum(len(one.todo_violations) for run in runs for one in run.rounds)
+    assert todos.breach.sum() == sum(len(round_.todo_violations) for run in runs for round_ in run.rounds)
     assert len(todos[~todos.breach]) >= changes
     check_sums(runs)
     assert all(not waited or waited > 0 for waited in tables.usage(runs).waited)
 
 
 def check_events(run: Run) -> None:
-    """Numbers without a gap, one beginning, one end, one id; read again, they make a run."""
+    """Check consecutive numbers, one beginning, one end and one id; read again, they make a run."""
     check_well_formed(run.events, "run.jsonl")
     assert [event.seq for event in run.events] == list(range(len(run.events)))
     assert {event.run_id for event in run.events} == {run.id}
@@ -130,7 +130,7 @@ def check_events(run: Run) -> None:
 
 
 def check_calls(run: Run) -> None:
-    """Each call one result, in the rounds, in the events, and in the conversation, in the message that follows."""
+    """Check one result per call, in the rounds, the events, and the following message of the conversation."""
     asked = [call.id for message in run.messages for call in message.calls]
     answered = [part.call_id for message in run.messages for part in message.parts if isinstance(part, ToolResult)]
     assert asked == answered and len(set(asked)) == len(asked) and all(asked)
@@ -138,28 +138,28 @@ def check_calls(run: Run) -> None:
         if message.calls:
             assert after is not None and after.role == "tool"
             assert [part.call_id for part in after.parts if isinstance(part, ToolResult)] == [call.id for call in message.calls]
-    own = [record.call.id for one in run.rounds for record in one.records]
+    own = [record.call.id for round_ in run.rounds for record in round_.records]
     finished = Counter(event.result.call_id for event in run.events if isinstance(event, e.ToolFinished | e.CallBlocked))
     assert finished == Counter(own) and set(own) <= set(asked)
     blocked = {event.call.id for event in run.events if isinstance(event, e.CallBlocked)}
     assert not blocked & {event.call.id for event in run.events if isinstance(event, e.ToolStarted)}
-    assert all(one.calls == one.reply.calls for one in run.rounds if one.reply is not None)
+    assert all(round_.calls == round_.reply.calls for round_ in run.rounds if round_.reply is not None)
 
 
 def check_rounds(run: Run) -> None:
-    """Numbered 0, 1, 2, …, each begun and ended once."""
+    """Check that rounds are numbered 0, 1, 2, …, and begin and end once."""
     started = [event.index for event in run.events if isinstance(event, e.RoundStarted)]
     finished = [event.index for event in run.events if isinstance(event, e.RoundFinished)]
-    assert started == finished == [one.index for one in run.rounds] == list(range(len(run.rounds)))
-    assert {one.status for one in run.rounds} <= ROUND_STATUSES
+    assert started == finished == [round_.index for round_ in run.rounds] == list(range(len(run.rounds)))
+    assert {round_.status for round_ in run.rounds} <= ROUND_STATUSES
     assert run.max_rounds is not None and len(run.rounds) <= run.max_rounds
 
 
 def check_guidance(run: Run) -> None:
-    """What is said in passing is in its round, and in no message; the list is the one last seen."""
+    """Check that ephemeral text is in its round and in no message; the list is the last one seen."""
     given = [event.guidance for event in run.events if isinstance(event, e.GuidanceGiven)]
-    assert given == [guidance for one in run.rounds for guidance in one.guidance]
-    assert all(len(one.followed) == len(one.guidance) for one in run.rounds)
+    assert given == [guidance for round_ in run.rounds for guidance in round_.guidance]
+    assert all(len(round_.followed) == len(round_.guidance) for round_ in run.rounds)
     assert not any("<system-reminder>" in message.text for message in run.messages)
     lists = [event.todos for event in run.events if isinstance(event, e.TodosChanged)]
     assert all(before != after for before, after in pairwise([run.events[0].todos, *lists]))  # type: ignore[union-attr]
@@ -167,9 +167,9 @@ def check_guidance(run: Run) -> None:
 
 
 def check_questions(run: Run) -> None:
-    """Each question is answered or withdrawn once, before the call that asked ends; nothing is left open.
+    """Check that each question is answered or withdrawn once, before its call ends; nothing stays open.
 
-    Of one that was open when the process died nobody heard the answer.
+    The answer to a question open when the process died was lost.
     """
     asked = {event.question.id: event for event in run.events if isinstance(event, e.QuestionAsked)}
     answered = [event for event in run.events if isinstance(event, e.QuestionAnswered)]

@@ -1,4 +1,4 @@
-"""A log that something else replaces, cuts off or writes into while its run goes on: the run stops and says so."""
+"""Logs replaced, cut or written by others during their run: the run stops and reports it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agentnb.tools.tool import ToolContext
 
 
 def replaced_by_a_copy(log: Path) -> None:
-    """As programs do that keep folders in step, or git."""
+    """As file synchronization and git do."""
     copy = log.with_suffix(".copy")
     shutil.copy(log, copy)
     copy.replace(log)
@@ -38,7 +38,7 @@ def replaced_by_a_link(log: Path) -> None:
 
 
 def replaced_and_kept(log: Path) -> None:
-    """The first file is still there, under another name."""
+    """The first file still exists under another name."""
     log.rename(log.with_suffix(".first"))
     shutil.copy(log.with_suffix(".first"), log)
 
@@ -68,7 +68,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows lets nobody rep
 
 
 def meddled(folder: Path, change: Callable[[Path], None], in_round: int, *, nested: bool = False) -> tuple[Run, Path]:
-    """The run, failed, in whose round something does this to its log, and the log; a run that a tool began, if ``nested``."""
+    """Return a failed run whose log was changed like this in its round, and the log; of a nested run if ``nested``."""
     store = Store(folder)
     model = ScriptedModel([ToolCall("meddle", {"n": 1}), ToolCall("meddle", {"n": 2}), "Done."])
     found: list[StoreError] = []
@@ -101,7 +101,7 @@ def meddled(folder: Path, change: Callable[[Path], None], in_round: int, *, nest
     return error.run, store.path(error.run.id)
 
 
-def test_a_log_that_was_replaced_or_changed_stops_its_run(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_replaced_or_changed_log_stops_its_run(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for change, said in REPLACED.items():
         for in_round in (1, 2):
             for nested in (False, True):
@@ -112,14 +112,14 @@ def test_a_log_that_was_replaced_or_changed_stops_its_run(subtests: pytest.Subte
                     assert len(run.rounds) == in_round and Run.from_events(run.events) == run
 
 
-def test_what_was_put_in_the_place_of_a_log_stays_as_it_is(tmp_path: Path) -> None:
+def test_replacement_of_a_log_is_left_unchanged(tmp_path: Path) -> None:
     run, log = meddled(tmp_path / "a", replaced_by_a_copy, 1)
     assert log.read_bytes() == marked(run.events[: log.read_bytes().count(b"\n")])
     _, log = meddled(tmp_path / "b", emptied, 1)
     assert b"\0" not in log.read_bytes()
 
 
-def test_a_log_that_was_only_moved_is_whole_where_it_is(tmp_path: Path) -> None:
+def test_moved_log_is_whole_in_its_new_place(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
 
     def move() -> str:
@@ -131,7 +131,7 @@ def test_a_log_that_was_only_moved_is_whole_where_it_is(tmp_path: Path) -> None:
     assert run.status == "completed" and Store(tmp_path / "moved").load(run.id) == run
 
 
-def test_a_nested_log_that_is_opened_for_each_write_is_looked_at_too(
+def test_nested_log_reopened_per_write_is_checked_too(
     subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nested_file, "MAX_OPEN", 1)
@@ -158,7 +158,7 @@ def ended(run_id: str) -> RunFinished:
     return RunFinished(seq=1, at=None, run_id=run_id, status="completed", stop_reason="natural", seconds=0.1)
 
 
-def test_a_suspended_run_knows_that_its_log_is_there(tmp_path: Path) -> None:
+def test_suspended_run_knows_its_log_exists(tmp_path: Path) -> None:
     store = Store(tmp_path)
 
     def watch(item: Event | Delta) -> None:
@@ -205,7 +205,7 @@ print("without:", without)
 """
 
 
-def test_logs_are_opened_so_that_windows_translates_no_line_end(tmp_path: Path) -> None:
+def test_logs_are_opened_without_newline_translation(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FLAGS, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
     )

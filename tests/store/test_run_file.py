@@ -32,7 +32,7 @@ def event(seq: int, text: str = "mind") -> Warned:
     return Warned(seq=seq, at=datetime.now(UTC), run_id="r", message=text)
 
 
-def test_each_event_lies_in_the_file_when_append_returns(tmp_path: Path) -> None:
+def test_event_is_in_the_file_when_append_returns(tmp_path: Path) -> None:
     file, written = RunFile(tmp_path / "r.jsonl"), []
     for seq in range(3):
         written.append(event(seq))
@@ -41,8 +41,8 @@ def test_each_event_lies_in_the_file_when_append_returns(tmp_path: Path) -> None
     file.close()
 
 
-def test_log_of_two_recoveries_without_file_locks_stays_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a network drive: the second to write is refused before it writes."""
+def test_log_of_two_recoveries_without_file_locks_is_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a network drive: the second writer is refused before it writes."""
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -68,7 +68,7 @@ def test_log_of_two_recoveries_without_file_locks_stays_readable(tmp_path: Path,
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no file modes")
-def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
+def test_log_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         RunFile(tmp_path / "r.jsonl").close()
@@ -77,7 +77,7 @@ def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "r.jsonl").stat().st_mode) == 0o600
 
 
-def test_a_log_that_exists_is_never_written_over(tmp_path: Path) -> None:
+def test_existing_log_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text("precious")
     with pytest.raises(FileExistsError):
@@ -85,7 +85,7 @@ def test_a_log_that_exists_is_never_written_over(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
 
 
-def test_closing_twice_says_so_once(tmp_path: Path) -> None:
+def test_closing_twice_reports_it_once(tmp_path: Path) -> None:
     closed: list[int] = []
     file = RunFile(tmp_path / "r.jsonl", on_close=lambda: closed.append(1))
     file.close()
@@ -93,7 +93,7 @@ def test_closing_twice_says_so_once(tmp_path: Path) -> None:
     assert closed == [1]
 
 
-def test_a_write_that_is_taken_in_pieces_is_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
     file, one = RunFile(tmp_path / "r.jsonl"), event(0, "wörds " * 10)
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, bytes(data)[:7]))
@@ -103,7 +103,7 @@ def test_a_write_that_is_taken_in_pieces_is_carried_on(tmp_path: Path, monkeypat
     assert file.path.read_bytes() == marked([one])
 
 
-def test_a_write_that_fails_half_way_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_that_fails_half_way_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write, pieces = os.write, []
 
     def half(descriptor: int, data: bytes) -> int:
@@ -124,7 +124,7 @@ def test_a_write_that_fails_half_way_is_taken_back(tmp_path: Path, monkeypatch: 
     assert file.path.read_bytes() == marked([first, second])
 
 
-def test_the_disk_is_forced_after_each_round_only_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_is_synced_after_each_round_only_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forced: list[int] = []
     monkeypatch.setattr(run_file, "_sync", forced.append)
     now = datetime.now(UTC)
@@ -142,7 +142,7 @@ def test_the_disk_is_forced_after_each_round_only_if_asked(tmp_path: Path, monke
 
 
 class FullDisk:
-    """A store whose files lie on a full disk from event ``after`` on: the kernel itself refuses."""
+    """A store on a disk that is full from event ``after`` on: the kernel itself refuses."""
 
     def __init__(self, path: Path, after: int) -> None:
         self.path = path
@@ -165,7 +165,7 @@ class FullDisk:
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full, the disk that is always full")
 @pytest.mark.parametrize("after", [0, 2, 4])
-def test_a_full_disk_stops_the_run_and_the_file_ends_with_the_event_before(tmp_path: Path, after: int) -> None:
+def test_full_disk_stops_the_run_after_the_last_event(tmp_path: Path, after: int) -> None:
     told: list[int] = []
     agent = Agent(ScriptedModel([ToolCall("add", {"a": 1, "b": 2}), "Three."]), tools=[add])
     store = FullDisk(tmp_path / "r.jsonl", after)
@@ -206,7 +206,7 @@ for limit in sys.argv[2:]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no limit of file sizes")
-def test_a_disk_that_takes_half_an_event_keeps_whole_events_only(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_disk_with_room_for_half_an_event_keeps_whole_ones(subtests: pytest.Subtests, tmp_path: Path) -> None:
     limits = [3000, 3011, 3050, 3107, 3200]
     command = [sys.executable, "-c", LIMITED, str(tmp_path), *map(str, limits)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
@@ -219,7 +219,7 @@ def test_a_disk_that_takes_half_an_event_keeps_whole_events_only(subtests: pytes
             assert Run.from_events(run.events).events == run.events
 
 
-def test_a_closed_log_never_writes_into_the_file_that_got_its_descriptor(tmp_path: Path) -> None:
+def test_closed_log_never_writes_to_a_reused_descriptor(tmp_path: Path) -> None:
     file = RunFile(tmp_path / "a.jsonl")
     file.close()
     with (tmp_path / "other.txt").open("w+b") as other:
@@ -230,7 +230,7 @@ def test_a_closed_log_never_writes_into_the_file_that_got_its_descriptor(tmp_pat
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"kind":"warn', encode(event(1))[:-1]], ids=["whole", "half an event", "no line end"])
-def test_a_log_is_written_on_after_its_last_whole_event(torn: bytes, tmp_path: Path) -> None:
+def test_log_is_continued_after_its_last_whole_event(torn: bytes, tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     first = RunStarted(seq=0, at=datetime.now(UTC), run_id="r", schema=SCHEMA, prompt=user("x"), model="m")
     path.write_bytes(encode(first) + torn)
@@ -243,8 +243,8 @@ def test_a_log_is_written_on_after_its_last_whole_event(torn: bytes, tmp_path: P
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_process_that_a_tool_forked_does_not_hold_the_log(tmp_path: Path) -> None:
-    """The writer dies while its child lives: the log is not being written any more."""
+def test_forked_process_of_a_tool_does_not_hold_the_log(tmp_path: Path) -> None:
+    """The writer dies while its child lives: the log has no writer any more."""
     code = """
 import os, signal, sys
 from pathlib import Path

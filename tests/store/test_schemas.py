@@ -1,4 +1,4 @@
-"""Logs of other versions: those of earlier ones are read, one of a later version is refused with what to do."""
+"""Logs of other versions: earlier ones are read, later ones refused with advice."""
 
 from __future__ import annotations
 
@@ -23,34 +23,32 @@ def schema_of(path: Path) -> int:
     return int(json.loads(path.read_text(encoding="utf-8").splitlines()[0])["schema"])
 
 
-def test_there_is_a_log_of_each_earlier_schema() -> None:
+def test_each_earlier_schema_has_a_log() -> None:
     assert {schema_of(path) for path in OLDER} >= set(range(1, e.SCHEMA))
 
 
 def without_statuses(line: str) -> dict[str, object]:
-    """An event without what was read into it: before schema 5 statuses followed from the reasons.
+    """Return an event without inferred fields: before schema 5 statuses followed from the reasons.
 
-    Before schema 9, the word for no mode was that of a mode of today.
+    Before schema 9, the word for no mode was the name of a current mode.
     """
     event = json.loads(line)
     added = {"round_started": {"before"}, "run_recovered": {"approve"}}.get(event["kind"], {"last_round"})
     return {name: value for name, value in event.items() if name not in added}
 
 
-def test_a_log_of_an_earlier_version_is_read_with_all_that_is_in_it(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_log_of_an_earlier_version_is_read_completely(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for path in OLDER:
         with subtests.test(path.stem):
             run = load_trace(path)
             lines = path.read_text(encoding="utf-8").splitlines()
             assert (run.status, run.stop_reason, len(run.events)) == ("completed", "natural", len(lines))
-            assert all(len(one.results) == len(one.calls) for one in run.rounds) and run.open_round is None
+            assert all(len(round_.results) == len(round_.calls) for round_ in run.rounds) and run.open_round is None
             again = save_trace(run, tmp_path / "again.jsonl").read_text(encoding="utf-8").splitlines()
             assert [without_statuses(line) for line in again] == [without_statuses(line) for line in lines]
 
 
-def test_a_log_of_an_earlier_version_can_be_listed_tabulated_shown_and_gone_on_with(
-    subtests: pytest.Subtests, tmp_path: Path
-) -> None:
+def test_log_of_an_earlier_version_is_listed_shown_and_continued(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for path in OLDER:
         with subtests.test(path.stem):
             folder = tmp_path / path.stem
@@ -61,7 +59,7 @@ def test_a_log_of_an_earlier_version_can_be_listed_tabulated_shown_and_gone_on_w
             assert (line.status, line.rounds, line.prompt) == (run.status, len(run.rounds), run.prompt)
             rows = {name: len(getattr(tables, name)(run)) for name in tables.NAMES}
             assert rows["runs"] == 1 and rows["rounds"] == len(run.rounds) and rows["messages"] == len(run.messages)
-            assert rows["tool_calls"] == sum(len(one.calls) for one in run.rounds)
+            assert rows["tool_calls"] == sum(len(round_.calls) for round_ in run.rounds)
             assert run.text in re.sub("<[^>]*>", "", run_html(run))
             model = ScriptedModel(["Well then."])
             assert Agent(model).run_sync("And now?", continue_from=run).text == "Well then."
@@ -76,15 +74,15 @@ def named(name: str) -> Run:
     return load_trace(next(path for path in OLDER if path.stem == name))
 
 
-def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
+def test_contents_of_earlier_logs_match_their_runs() -> None:
     first, guided, retried, asked, limited, last, *granted, failing, resumed = (named(path.stem) for path in OLDER)
-    assert (first.text, [r.error_code for one in first.rounds for r in one.results]) == (
+    assert (first.text, [r.error_code for round_ in first.rounds for r in round_.results]) == (
         "It is 3 👀.",
         [None, "tool_error", "unknown_tool", "invalid_arguments"],
     )
     assert [(todo.title, todo.status) for todo in guided.todos] == [("Add", "completed"), ("Grüße 👀", "completed")]
-    assert "auto_continue_todos" in {one.status for one in guided.rounds}
-    assert [[one.status for one in each.retries] for each in retried.rounds] == [[503], [None]]
+    assert "auto_continue_todos" in {round_.status for round_ in guided.rounds}
+    assert [[retry.status for retry in each.retries] for each in retried.rounds] == [[503], [None]]
     assert retried.cost == pytest.approx(0.01074) and retried.rounds[1].retries[0].heard
     assert [event.answer for event in asked.events if isinstance(event, e.QuestionAnswered)] == ["yes"]
     assert (limited.times_recovered, limited.own_cost, limited.cost) == (1, pytest.approx(0.06), pytest.approx(0.31))
@@ -97,12 +95,10 @@ def test_what_stands_in_the_earlier_logs_is_what_was_done() -> None:
     grants = [[(grant.tool, grant.by, grant.question_id) for grant in run.grants] for run in granted]
     assert grants == [[("write", "program", "q1")], [("weigh", "program", "q1")]]
     assert [result.is_error for result in failing.rounds[0].results] == [False, True]
-    assert resumed.times_recovered == 1 and resumed.settings["approve"] == RULES  # "auto" was the word for no mode
+    assert resumed.times_recovered == 1 and resumed.settings["approve"] == RULES  # "auto" meant no mode
 
 
-def test_the_status_of_a_last_round_in_an_earlier_log_follows_from_why_the_run_ended(
-    subtests: pytest.Subtests, tmp_path: Path
-) -> None:
+def test_last_round_status_in_an_earlier_log_follows_its_end(subtests: pytest.Subtests, tmp_path: Path) -> None:
     ends = {
         "natural": "natural_completion",
         "workflow_complete": "workflow_complete",
@@ -122,7 +118,7 @@ def test_the_status_of_a_last_round_in_an_earlier_log_follows_from_why_the_run_e
                 assert load_trace(path).rounds[-1].status == status
 
 
-def test_what_an_earlier_version_did_not_say_of_a_run_is_empty() -> None:
+def test_fields_missing_from_an_earlier_version_are_empty() -> None:
     for path in [path for path in OLDER if schema_of(path) < 5]:
         run = load_trace(path)
         assert (run.kind, run.tags, run.origin, run.forked_from, run.guidance) == ("agent", (), None, None, {})
@@ -131,7 +127,7 @@ def test_what_an_earlier_version_did_not_say_of_a_run_is_empty() -> None:
 
 @pytest.fixture
 def newer(tmp_path: Path) -> Path:
-    """A log as a later version may write it: another shape of the first event, kinds that nobody knows."""
+    """Write a log as a later version may: another shape of the first event, unknown kinds."""
     first = {"kind": "run_started", "schema": e.SCHEMA + 1, "run_id": "r-2", "prompt": ["Go"], "mood": "new"}
     rest = {"kind": "weather_turned", "seq": 1, "sky": "clear"}
     path = tmp_path / "r-2.jsonl"
@@ -139,7 +135,7 @@ def newer(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_log_of_a_later_version_is_refused_with_what_to_do_however_it_is_opened(newer: Path) -> None:
+def test_log_of_a_later_version_is_refused_with_advice(newer: Path) -> None:
     said = (
         f"{newer} was written by a newer agentnb (schema {e.SCHEMA + 1}, this version reads up to {e.SCHEMA}). "
         "Upgrade with: pip install --upgrade agentnb"
@@ -152,18 +148,18 @@ def test_a_log_of_a_later_version_is_refused_with_what_to_do_however_it_is_opene
     assert newer.read_bytes() == before
 
 
-def test_among_other_logs_one_of_a_later_version_is_left_out_and_said_so(newer: Path) -> None:
+def test_folder_with_a_later_log_omits_it_with_a_note(newer: Path) -> None:
     store = Store(newer.parent)
     run = Agent(ScriptedModel(["Done."])).run_sync("Go", store=store)
     for source in (store, newer.parent, str(newer.parent / "*.jsonl")):
         with pytest.warns(UserWarning, match=r"Left out: .*written by a newer agentnb .*pip install --upgrade agentnb"):
             assert load_traces(source) == [run]
-    assert [one.id for one in store.summaries()] == [run.id]
+    assert [summary.id for summary in store.summaries()] == [run.id]
 
 
 @pytest.fixture
 def gone_on_by_newer(tmp_path: Path) -> Path:
-    """A log of this version, on which a later one has gone on after a crash."""
+    """Write a log of this version that a later one continued after a crash."""
     begun = Agent(ScriptedModel(["Done."])).run_sync("Go").events[:3]
     taken_up = e.RunRecovered(seq=3, at=begun[-1].at, run_id=begun[0].run_id, schema=e.SCHEMA + 1)
     rest = {"kind": "weather_turned", "seq": 4, "sky": "clear"}
@@ -172,7 +168,7 @@ def gone_on_by_newer(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_log_on_which_a_later_version_has_gone_on_is_refused_with_what_to_do_and_stays_as_it_is(
+def test_log_continued_by_a_later_version_is_refused_unchanged(
     gone_on_by_newer: Path,
 ) -> None:
     path = gone_on_by_newer

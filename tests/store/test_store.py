@@ -34,7 +34,7 @@ def do(store: Any, *replies: Any, prompt: str = "Go", **how: Any) -> Run:
     return play(*(replies or ["Done."]), prompt=prompt, store=store, **how)
 
 
-def test_a_run_is_a_file_named_by_its_id_which_begins_with_the_time(tmp_path: Path) -> None:
+def test_run_is_a_file_named_by_its_timed_id(tmp_path: Path) -> None:
     store = Store(tmp_path / "deep" / "runs")
     run = do(store)
     assert [path.name for path in store.folder.iterdir()] == [f"{run.id}.jsonl"]
@@ -42,18 +42,18 @@ def test_a_run_is_a_file_named_by_its_id_which_begins_with_the_time(tmp_path: Pa
     assert run.started_at is not None and run.id.startswith(run.started_at.strftime("%Y%m%d-%H%M"))
 
 
-def test_a_store_makes_its_folder_only_when_a_run_is_kept(tmp_path: Path) -> None:
+def test_store_makes_its_folder_with_the_first_kept_run(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     assert (store.ids(), store.summaries(), store.folder.exists()) == ([], [], False)
 
 
-def test_a_store_may_be_in_the_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_store_may_be_in_the_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     assert Store("~/runs").folder == tmp_path / "runs"
 
 
-def test_a_log_can_be_read_by_a_person(tmp_path: Path) -> None:
+def test_log_is_human_readable(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = do(store, "Grüße 👀")
     lines = store.path(run.id).read_text(encoding="utf-8").splitlines()
@@ -67,12 +67,12 @@ def test_only_the_owner_may_read_a_log(tmp_path: Path) -> None:
     assert stat.S_IMODE(store.path(run.id).stat().st_mode) == 0o600
 
 
-def test_the_folder_of_agentnb_keeps_itself_out_of_the_repository(tmp_path: Path) -> None:
+def test_agentnb_folder_keeps_itself_out_of_the_repository(tmp_path: Path) -> None:
     do(Store(tmp_path / ".agentnb" / "runs"))
     assert (tmp_path / ".agentnb" / ".gitignore").read_text().splitlines()[-1] == "*"
 
 
-def test_a_gitignore_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+def test_existing_gitignore_is_unchanged(tmp_path: Path) -> None:
     (tmp_path / ".agentnb").mkdir()
     (tmp_path / ".agentnb" / ".gitignore").write_text("mine\n")
     do(Store(tmp_path / ".agentnb" / "runs"))
@@ -84,14 +84,14 @@ def test_another_folder_gets_no_gitignore(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob(".gitignore"))
 
 
-def test_a_run_is_loaded_by_its_id_or_its_beginning_or_its_end(tmp_path: Path) -> None:
+def test_run_is_loaded_by_id_prefix_or_suffix(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = do(store)
     for part in (run.id, run.id[:-3], run.id[-5:], f"…{run.id[-8:]}", f"...{run.id[-4:]}", f"{run.id[:15]}…"):
         assert store.find(part) == run.id and store.load(part) == run
 
 
-def test_part_of_an_id_that_two_runs_have_is_ambiguous(tmp_path: Path) -> None:
+def test_shared_part_of_two_ids_is_ambiguous(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for name in ("a-1", "a-2", "b-2", "a-2-more"):
         store.path(name).write_text("")
@@ -102,14 +102,14 @@ def test_part_of_an_id_that_two_runs_have_is_ambiguous(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["", "nothing", "-", "…", "..."])
-def test_a_run_there_is_not_is_said_with_what_there_is(tmp_path: Path, part: str) -> None:
+def test_missing_run_is_reported_with_the_existing_ones(tmp_path: Path, part: str) -> None:
     store = Store(tmp_path)
     run = do(store)
     with pytest.raises(StoreError, match=f"There is no run '{part}' in .* {run.id}"):
         store.load(part)
 
 
-def test_an_empty_store_points_to_the_list(tmp_path: Path) -> None:
+def test_empty_store_points_to_the_list(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"There is no run 'x' in ") as caught:
         Store(tmp_path / "none").load("x")
     assert error_in_notebook(caught.value).endswith("%agent history lists the runs")
@@ -118,7 +118,7 @@ def test_an_empty_store_points_to_the_list(tmp_path: Path) -> None:
 BAD_IDS = ["../x", "..", ".", "", "a/b", "a\\b", "/etc/passwd", "a b", "a\n", "x" * 101, "ä", "a.b", "*", "\x00"]
 
 
-def test_what_leads_out_of_the_folder_is_no_id(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_path_out_of_the_folder_is_not_an_id(subtests: pytest.Subtests, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     do(store)
     (tmp_path / "x.jsonl").write_text("secret")
@@ -134,12 +134,12 @@ def test_what_leads_out_of_the_folder_is_no_id(subtests: pytest.Subtests, tmp_pa
             assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_an_id_that_cannot_be_is_called_so_when_a_run_is_opened(tmp_path: Path) -> None:
+def test_impossible_id_is_named_when_a_run_is_opened(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"'\.\./x' is not the id of a run"):
         asyncio.run(Store(tmp_path).open("../x"))
 
 
-def test_a_second_run_of_the_same_id_is_refused(tmp_path: Path) -> None:
+def test_second_run_with_an_existing_id_is_refused(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = do(store)
     before = store.path(run.id).read_bytes()
@@ -148,30 +148,30 @@ def test_a_second_run_of_the_same_id_is_refused(tmp_path: Path) -> None:
     assert store.path(run.id).read_bytes() == before
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_with_what_to_do(tmp_path: Path) -> None:
+def test_uncreatable_folder_is_an_error_with_advice(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot be created in .*Choose a folder you may write to"):
         do(Store(tmp_path / "file" / "runs"))
 
 
-def test_summaries_stand_newest_first_and_say_how_runs_ended(tmp_path: Path) -> None:
+def test_summaries_are_newest_first_with_their_status(tmp_path: Path) -> None:
     store = Store(tmp_path)
     runs = [do(store, f"Answer {n}.", prompt=f"Question {n}") for n in range(3)]
     runs.append(do(store, [ToolCall("gone")], prompt="Long", max_rounds=1))
     runs.sort(key=lambda run: run.id)
-    found = store.summaries()
-    assert [one.id for one in found] == [run.id for run in runs[::-1]]
-    for one, run in zip(found, runs[::-1], strict=True):
+    summaries = store.summaries()
+    assert [one.id for one in summaries] == [run.id for run in runs[::-1]]
+    for one, run in zip(summaries, runs[::-1], strict=True):
         assert (one.status, one.stop_reason, one.rounds) == (run.status, run.stop_reason, len(run.rounds))
         assert (one.prompt, one.model, one.started_at, one.seconds) == (run.prompt, run.model, run.started_at, run.seconds)
-    assert [one.id for one in store.summaries(2)] == [one.id for one in found[:2]] and store.summaries(0) == []
+    assert [summary.id for summary in store.summaries(2)] == [one.id for one in summaries[:2]] and store.summaries(0) == []
 
 
 def replied(cost: float | None, tokens: int | None = 3) -> Reply:
     return Reply(Message("assistant", (ToolCall("gone"),)), Usage(tokens, tokens, cost=cost), "tool_use", {})
 
 
-def test_a_summary_adds_up_tokens_and_cost_as_the_run_does(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_summary_sums_tokens_and_cost_as_the_run(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases = [
         ([(0.1, 3), (0.2, 4)], 14, 0.1 + 0.2),
         ([(0.1, 3), (None, 4)], 14, None),
@@ -181,12 +181,12 @@ def test_a_summary_adds_up_tokens_and_cost_as_the_run_does(subtests: pytest.Subt
     for number, (usages, tokens, cost) in enumerate(cases):
         with subtests.test(usages=usages):
             store = Store(tmp_path / str(number))
-            run = do(store, *[replied(*one) for one in usages], max_rounds=len(usages))
+            run = do(store, *[replied(*usage) for usage in usages], max_rounds=len(usages))
             (one,) = store.summaries()
             assert (one.tokens, one.cost) == (tokens, cost) == (tokens, run.cost)
 
 
-def test_of_a_run_that_called_no_model_the_summary_says_it_cost_nothing(tmp_path: Path) -> None:
+def test_summary_of_a_run_without_model_calls_costs_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = do(store)
     cut_log(store.path(run.id), 2)
@@ -194,7 +194,7 @@ def test_of_a_run_that_called_no_model_the_summary_says_it_cost_nothing(tmp_path
     assert (one.tokens, one.cost) == (0, 0.0) and store.load(run.id).cost == 0.0
 
 
-def test_a_reply_that_was_cut_off_within_its_line_is_not_counted(tmp_path: Path) -> None:
+def test_reply_cut_within_its_line_is_not_counted(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = do(store, replied(0.1), replied(0.2), max_rounds=2)
     lines = store.path(run.id).read_bytes().splitlines(keepends=True)
@@ -204,7 +204,7 @@ def test_a_reply_that_was_cut_off_within_its_line_is_not_counted(tmp_path: Path)
     assert (one.tokens, one.cost) == (6, 0.1) == (6, store.load(run.id).cost)
 
 
-def test_a_reply_that_cannot_be_read_makes_the_cost_unknown(tmp_path: Path) -> None:
+def test_unreadable_reply_makes_the_cost_unknown(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = do(store, replied(0.1), replied(0.2), max_rounds=2)
     data = store.path(run.id).read_bytes()
@@ -213,7 +213,7 @@ def test_a_reply_that_cannot_be_read_makes_the_cost_unknown(tmp_path: Path) -> N
     assert (one.tokens, one.cost, one.status) == (6, None, "limited")
 
 
-def test_a_run_whose_process_died_is_shown_as_interrupted(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_run_of_a_dead_process_is_shown_as_interrupted(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for events in [1, 2, 3, 4]:
         with subtests.test(events=events):
             store = Store(tmp_path / str(events))
@@ -227,7 +227,7 @@ def test_a_run_whose_process_died_is_shown_as_interrupted(subtests: pytest.Subte
             assert (loaded.status, loaded.stop_reason, loaded.events) == ("interrupted", "interrupted", run.events[:events])
 
 
-def test_a_run_cut_within_an_event_is_summarised_and_loaded_without_it(tmp_path: Path) -> None:
+def test_run_cut_within_an_event_loads_without_it(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = do(store)
     path = store.path(run.id)
@@ -236,14 +236,14 @@ def test_a_run_cut_within_an_event_is_summarised_and_loaded_without_it(tmp_path:
     assert store.load(run.id).events == run.events[:-1]
 
 
-def test_words_that_look_like_events_do_not_deceive_the_summary(tmp_path: Path) -> None:
+def test_event_like_words_do_not_deceive_the_summary(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = do(store, '\n{"kind":"round_started"\n{"kind":"run_finished"}\n')
     (one,) = store.summaries()
     assert (one.rounds, one.status) == (1, "completed") and store.load(run.id) == run
 
 
-def test_files_that_are_no_run_logs_are_left_out_of_the_list(tmp_path: Path) -> None:
+def test_foreign_files_are_left_out_of_the_list(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = do(store)
     for name, data in {
@@ -257,24 +257,24 @@ def test_files_that_are_no_run_logs_are_left_out_of_the_list(tmp_path: Path) -> 
     }.items():
         (tmp_path / name).write_bytes(data)
     (tmp_path / "zu.jsonl").mkdir()
-    assert [one.id for one in store.summaries()] == [run.id] == [one.id for one in store.summaries(1)]
+    assert [summary.id for summary in store.summaries()] == [run.id] == [summary.id for summary in store.summaries(1)]
     assert store.load(run.id) == run
 
 
-def test_a_foreign_file_named_by_its_id_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+def test_foreign_file_opened_by_id_is_an_error_naming_it(tmp_path: Path) -> None:
     (tmp_path / "zz.jsonl").write_bytes(b"hello\n")
     with pytest.raises(TraceError, match=r"zz\.jsonl is not a run log of agentnb"):
         Store(tmp_path).load("zz")
 
 
-def test_rounds_can_be_forced_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounds_can_be_synced_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forced: list[int] = []
     monkeypatch.setattr("agentnb.store.run_file._sync", forced.append)
     run = do(Store(tmp_path, fsync="round"))
     assert len(forced) == sum(isinstance(event, RoundFinished) for event in run.events) + 1
 
 
-# Many runs at once
+# Many concurrent runs
 
 MANY = """
 import asyncio, resource, sys
@@ -301,14 +301,14 @@ print(len(store.ids()), {one.status for one in store.summaries()})
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no limit of open files to lower")
-def test_three_hundred_runs_at_once_get_by_with_two_hundred_open_files(tmp_path: Path) -> None:
+def test_three_hundred_concurrent_runs_need_two_hundred_open_files(tmp_path: Path) -> None:
     command = [sys.executable, "-c", MANY, str(tmp_path / "runs")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout == "300 {'completed'}\n", done.stderr
 
 
 async def opens(store: Store, run_id: str, **how: Any) -> bool:
-    """Whether the log can be opened now, without waiting for another to be closed."""
+    """Return True if the log can be opened now, without waiting for another to be closed."""
     task = asyncio.ensure_future(store.open(run_id, **how))
     for _ in range(5):
         await asyncio.sleep(0)
@@ -320,7 +320,7 @@ async def opens(store: Store, run_id: str, **how: Any) -> bool:
     return True
 
 
-def test_at_most_so_many_logs_are_open_at_once_and_a_closed_one_makes_room(tmp_path: Path) -> None:
+def test_open_logs_are_bounded_and_closing_makes_room(tmp_path: Path) -> None:
     async def main() -> None:
         store = Store(tmp_path)
         files = [await store.open(f"r{n}") for n in range(store_module.MAX_OPEN)]
@@ -334,7 +334,7 @@ def test_at_most_so_many_logs_are_open_at_once_and_a_closed_one_makes_room(tmp_p
     asyncio.run(main())
 
 
-def test_a_run_inside_a_run_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested_run_does_not_wait_for_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "MAX_OPEN", 2)
     store = Store(tmp_path)
     both_hold_a_place = asyncio.Barrier(2)
@@ -357,7 +357,7 @@ def test_a_run_inside_a_run_does_not_wait(tmp_path: Path, monkeypatch: pytest.Mo
     assert sorted(parent for parent in parents if parent) == sorted(run.id for run in runs)
 
 
-def test_a_place_is_given_back_when_the_log_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_place_is_released_when_the_log_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "MAX_OPEN", 1)
 
     async def main() -> None:
@@ -371,7 +371,7 @@ def test_a_place_is_given_back_when_the_log_cannot_be_created(tmp_path: Path, mo
     asyncio.run(main())
 
 
-def test_one_store_serves_several_event_loops(tmp_path: Path) -> None:
+def test_store_serves_several_event_loops(tmp_path: Path) -> None:
     store = Store(tmp_path)
     agents = [Agent(ScriptedModel(["Done."])) for _ in range(4)]
     lives = [agent.start("Go", store=store) for agent in agents]
@@ -380,7 +380,7 @@ def test_one_store_serves_several_event_loops(tmp_path: Path) -> None:
     assert all(store.load(run.id) == run for run in runs)
 
 
-def test_a_summary_holds_one_line_of_a_log_at_a_time() -> None:
+def test_summary_holds_one_line_of_a_log_at_a_time() -> None:
     run = Agent(ScriptedModel(["Done."])).run_sync("go")
     first, *_, last = [encode(event) for event in run.events]
     long = encode(Warned(seq=1, at=None, run_id=run.id, message="x" * 100_000))
@@ -388,7 +388,7 @@ def test_a_summary_holds_one_line_of_a_log_at_a_time() -> None:
     def lines() -> Iterator[bytes]:
         yield first
         for _ in range(500):
-            yield bytes(bytearray(long))  # another one each time
+            yield bytes(bytearray(long))  # a different one each time
         yield last
 
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Summaries of logs: from the first and the last line of a log that is as its run wrote it, else from all of them."""
+"""Summaries of logs: from the first and last line of an unchanged log, otherwise from all lines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def ends_of(run: Run) -> RunFinished:
     return end
 
 
-def test_the_end_of_a_run_says_what_its_lines_add_up_to(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_end_of_a_run_equals_the_sum_of_its_lines(subtests: pytest.Subtests, tmp_path: Path) -> None:
     async def delegate(context: ToolContext) -> str:
         """Start a run of its own."""
         inner = await Agent(model()).run("Do", store=store, parent_id=context.run_id)
@@ -75,14 +75,12 @@ workflow:
 """
 
 
-def test_a_workflow_is_listed_with_its_steps_also_from_logs_that_do_not_count_them(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_workflow_is_listed_with_steps_from_older_logs_too(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Store(tmp_path)
     workflow = Workflow.from_yaml(WORKFLOW, agents={"a": Agent(ScriptedModel([replied_at_once(1.0)] * 20), name="a")})
     run = workflow.run_sync("Go", store=store, show=False)
     path = store.path(run.id)
-    (whole,) = [one for one in store.summaries() if one.id == run.id]
+    (whole,) = [summary for summary in store.summaries() if summary.id == run.id]
     assert (whole.steps, whole.rounds, whole.kind, work_words(whole)) == (8, 0, "workflow", "8 steps")
     assert steps_words(run) == "8 steps" and "    8 steps" in history_text([whole], "") and "8 steps" in run_list_html([whole])
     assert (whole.own_cost, whole.tokens, cost_words(whole)) == (0, 16, "$8.0000") and "· </span>" not in run_list_html([whole])
@@ -100,7 +98,7 @@ def test_a_workflow_is_listed_with_its_steps_also_from_logs_that_do_not_count_th
             assert store.summary(run.id).steps == store.load(run.id).step_count
 
 
-def test_the_end_of_a_resumed_run_says_it_of_both_processes(tmp_path: Path) -> None:
+def test_end_of_a_resumed_run_covers_both_processes(tmp_path: Path) -> None:
     store = Store(tmp_path)
     path = store.path(run_in(store).id)
     lines = path.read_bytes().splitlines(keepends=True)
@@ -126,7 +124,7 @@ CHANGES: dict[str, Callable[[Lines], Lines]] = {
 }
 
 
-def test_a_log_that_was_changed_is_read_as_a_whole(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_changed_log_is_read_completely(subtests: pytest.Subtests, tmp_path: Path) -> None:
     store = Store(tmp_path)
     path = store.path(run_in(store).id)
     lines = path.read_bytes().splitlines(keepends=True)
@@ -139,7 +137,7 @@ def test_a_log_that_was_changed_is_read_as_a_whole(subtests: pytest.Subtests, tm
             assert one == summary(path.read_bytes().splitlines(keepends=True), "interrupted")
 
 
-def test_of_a_long_log_only_its_ends_are_read(tmp_path: Path) -> None:
+def test_long_log_is_read_at_its_ends_only(tmp_path: Path) -> None:
     store = Store(tmp_path)
     path = store.path(run_in(store).id)
     before = store.summaries()
@@ -148,12 +146,12 @@ def test_of_a_long_log_only_its_ends_are_read(tmp_path: Path) -> None:
     assert store.summaries() == before
 
 
-def test_a_saved_run_says_it_only_if_a_store_kept_it(tmp_path: Path) -> None:
+def test_saved_copy_without_marks_is_summarized_completely(tmp_path: Path) -> None:
     store, other = Store(tmp_path / "a"), Store(tmp_path / "b")
     kept, in_memory = run_in(store), Agent(model()).run_sync("Go")
     assert ends_of(in_memory).totals is None
     for run in (kept, in_memory):
         save_trace(run, other.path(run.id))
-    check_totals(store.path(kept.id))  # the copy has no marks, and so another size: it is read as a whole
-    found = {one.id: (one.rounds, one.tokens, one.cost) for one in other.summaries()}
+    check_totals(store.path(kept.id))  # the copy has no marks and another size: it is read completely
+    found = {summary.id: (summary.rounds, summary.tokens, summary.cost) for summary in other.summaries()}
     assert found == {run.id: (3, 6, run.cost) for run in (kept, in_memory)}

@@ -1,4 +1,4 @@
-"""Two kernels, each a process of its own, that keep their runs in one folder."""
+"""Two kernel processes that store their runs in one folder."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ for line in sys.stdin:
 
 
 class Kernel:
-    """A process that does what it is told, and keeps its runs in this folder."""
+    """A process that executes commands and stores its runs in this folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         command = [sys.executable, "-c", KERNEL, str(folder), name]
@@ -103,12 +103,12 @@ def kernels(tmp_path: Path) -> Iterator[tuple[Kernel, Kernel]]:
         one.close()
 
 
-def test_two_kernels_write_list_and_load_the_runs_of_one_folder_at_once(kernels: tuple[Kernel, Kernel], tmp_path: Path) -> None:
+def test_two_kernels_write_list_and_load_one_folder(kernels: tuple[Kernel, Kernel], tmp_path: Path) -> None:
     first, second = kernels
     for kernel in kernels:
         kernel.begin("runs")
     ids = [kernel.said() for kernel in kernels]
-    assert [len(set(one)) for one in ids] == [40, 40] and not set(ids[0]) & set(ids[1])
+    assert [len(set(id_)) for id_ in ids] == [40, 40] and not set(ids[0]) & set(ids[1])
     of_both = first("listed")
     assert of_both == second("listed") and {one[0] for one in of_both} == {*ids[0], *ids[1]}
     assert {(one[1], one[3]) for one in of_both} == {("completed", 2)}
@@ -118,7 +118,7 @@ def test_two_kernels_write_list_and_load_the_runs_of_one_folder_at_once(kernels:
         assert {event.run_id for event in run.events} == {run.id}
 
 
-def test_a_kernel_that_lists_and_loads_while_another_writes_sees_every_run_in_order(kernels: tuple[Kernel, Kernel]) -> None:
+def test_listing_kernel_sees_every_run_of_another_in_order(kernels: tuple[Kernel, Kernel]) -> None:
     first, second = kernels
     known = second("runs")
     first.begin("runs")
@@ -132,7 +132,7 @@ def test_a_kernel_that_lists_and_loads_while_another_writes_sees_every_run_in_or
 
 
 @pytest.mark.skipif(run_file.fcntl is None, reason="without locks of files nobody knows who writes")
-def test_a_run_of_one_kernel_is_running_for_the_other_and_interrupted_once_its_process_is_killed(
+def test_run_of_a_killed_kernel_turns_from_running_to_interrupted(
     kernels: tuple[Kernel, Kernel],
 ) -> None:
     first, second = kernels

@@ -1,4 +1,4 @@
-"""A run of which nobody knows when it happened and how long it took: this stays unknown, and is nowhere shown as 0."""
+"""Runs with unknown times and durations: they stay unknown, and are nowhere shown as 0."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TIMED = (e.ModelReplied, e.ToolFinished, e.RoundFinished, e.RunFinished, e.Conte
 
 @pytest.fixture
 def timeless() -> Run:
-    """A run with all kinds of events that have a time or a duration, none of which is known."""
+    """Build a run with all kinds of timed events, all of unknown time."""
     story = RunBuilder(todos=(todo(1, "in-progress"),))
     story.add(w.StepStarted, step="a").add(w.StepFinished, step="a")
     story.add(w.ModelCalled, operation="planner", usage=Usage(5, 5, cost=0.25))
@@ -44,14 +44,16 @@ def timeless() -> Run:
     return Run.from_events(events)
 
 
-def test_it_is_unknown_in_the_run_and_survives_its_log(timeless: Run, tmp_path: Path) -> None:
+def test_unknown_time_is_unknown_and_survives_its_log(timeless: Run, tmp_path: Path) -> None:
     assert (timeless.started_at, timeless.ended_at, timeless.seconds) == (None, None, None)
-    assert {(one.seconds, one.model_seconds, one.started_at, one.ended_at) for one in timeless.rounds} == {(None,) * 4}
+    assert {(round_.seconds, round_.model_seconds, round_.started_at, round_.ended_at) for round_ in timeless.rounds} == {
+        (None,) * 4
+    }
     assert load_trace(save_trace(timeless, tmp_path / "r-1.jsonl")) == timeless
     assert seconds_taken(timeless.events) == 0.0
 
 
-def test_it_is_missing_in_every_table(timeless: Run, subtests: pytest.Subtests) -> None:
+def test_unknown_time_is_missing_in_every_table(timeless: Run, subtests: pytest.Subtests) -> None:
     for name in tables.NAMES:
         with subtests.test(name):
             frame = getattr(tables, name)(timeless)
@@ -63,12 +65,12 @@ def test_it_is_missing_in_every_table(timeless: Run, subtests: pytest.Subtests) 
     assert tables.usage(timeless).cost.sum() == timeless.spent == pytest.approx(0.85)
 
 
-def test_a_known_duration_stays_though_the_time_is_unknown(timeless: Run) -> None:
+def test_known_duration_survives_an_unknown_time(timeless: Run) -> None:
     run = Run.from_events([*timeless.events[:-1], replace(timeless.events[-1], seconds=3.0)])  # type: ignore[call-arg]
     assert list(tables.runs(run).seconds) == [3.0] and "3.0 s" in run_text(run) and "3.0 s" in run_html(run)
 
 
-def test_no_form_shows_a_duration_or_a_date(timeless: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_unknown_times_show_no_duration_or_date(timeless: Run, tmp_path: Path, subtests: pytest.Subtests) -> None:
     save_trace(timeless, tmp_path / "r-1.jsonl")
     listed = Store(tmp_path).summaries()
     card = LiveCard()
@@ -93,7 +95,7 @@ def test_no_form_shows_a_duration_or_a_date(timeless: Run, tmp_path: Path, subte
     assert listed[0].started_at is None and listed[0].seconds is None
 
 
-def test_times_in_a_table_stay_times_where_some_are_unknown(timeless: Run) -> None:
+def test_table_times_stay_times_where_some_are_unknown(timeless: Run) -> None:
     known = RunBuilder(run_id="r-2").extend(*a_round(0, "Done.")).run
     frame = tables.rounds([timeless, known])
     assert str(frame.started_at.dtype) == "datetime64[us, UTC]" and list(frame.started_at.notna()) == [False, False, True]

@@ -1,4 +1,4 @@
-"""Makes docs/tables.md from the columns of the tables."""
+"""Writes docs/tables.md from the columns of the tables."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ round or step, and after a failure, a stop or an empty reply.
 
 
 def text() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return "\n".join([HEAD, *map(_section, tables.NAMES), EVENTS])
 
 

@@ -1,4 +1,4 @@
-"""What detectors find in folders: the same in one process and in several, and never more than one run in memory."""
+"""Detections over folders: equal in one process and in several, with one run in memory at a time."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def loop(count: int, run_id: str) -> Run:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Seven runs of three formats, and a file that is no trace."""
+    """Create seven runs of three formats, and a file without a trace."""
     found = tmp_path / "traces"
     found.mkdir()
     for number in range(5):
@@ -74,7 +74,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A module with detectors."""
+    """Write a module with detectors."""
     (tmp_path / "own_detectors_here.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     import own_detectors_here  # type: ignore[import-not-found]
@@ -95,18 +95,18 @@ def quiet(source: Any, *given: Any, **how: Any) -> pd.DataFrame:
 
 
 @pytest.mark.req("R0.82")
-def test_it_is_the_timeline_of_each_run_of_any_format_in_their_order(folder: Path) -> None:
+def test_table_is_the_timeline_of_each_run_in_order(folder: Path) -> None:
     with pytest.warns(UserWarning, match=r"no\.json"):
-        found = tables.detections(folder, PRESETS)
+        table = tables.detections(folder, PRESETS)
     runs = load_traces(folder, strict=False)
     single = [detect.timeline(run, PRESETS).assign(run_id=run.id, model=run.model) for run in runs]
-    expected = pd.concat([one for one in single if len(one)], ignore_index=True)[[*found.columns]]
-    pd.testing.assert_frame_equal(found, expected)
-    assert {"default", "openhands"} == {*found["preset"]} and found["run_id"].nunique() >= 4
-    assert [*found.columns[2:]] == [*detect.timeline(runs[0]).columns]
+    expected = pd.concat([one for one in single if len(one)], ignore_index=True)[[*table.columns]]
+    pd.testing.assert_frame_equal(table, expected)
+    assert {"default", "openhands"} == {*table["preset"]} and table["run_id"].nunique() >= 4
+    assert [*table.columns[2:]] == [*detect.timeline(runs[0]).columns]
 
 
-def test_it_takes_what_all_tables_take_and_nothing_found_has_the_same_columns(folder: Path, tmp_path: Path) -> None:
+def test_table_accepts_any_runs_and_keeps_columns_when_empty(folder: Path, tmp_path: Path) -> None:
     run = load_trace(folder / "m4.jsonl")
     whole = tables.detections(run)
     for source in ([run], folder / "m4.jsonl", f"{folder}/m4*", [folder / "m4.jsonl"]):
@@ -120,16 +120,16 @@ def test_it_takes_what_all_tables_take_and_nothing_found_has_the_same_columns(fo
         tables.detections(3)  # type: ignore[arg-type]
 
 
-def test_an_agents_own_detectors_are_told_apart_from_presets(folder: Path) -> None:
+def test_detectors_of_the_agent_are_separated_from_presets(folder: Path) -> None:
     twice = partial(detect.blocks.RepeatedCall, 2)
-    found = tables.detections(folder / "m4.jsonl", ["default", twice])
-    assert {*found["preset"]} == {"default", "RepeatedCall"}
+    table = tables.detections(folder / "m4.jsonl", ["default", twice])
+    assert {*table["preset"]} == {"default", "RepeatedCall"}
     assert {*tables.detections(folder / "m4.jsonl", twice)["preset"]} == {"RepeatedCall"}
 
 
 @pytest.mark.slow("starts interpreters")
 @pytest.mark.usefixtures("small_batches")
-def test_worker_processes_find_the_same_in_the_same_order_and_leave_out_the_same(folder: Path, own: Any) -> None:
+def test_worker_processes_find_the_same_in_the_same_order(folder: Path, own: Any) -> None:
     presets = [*PRESETS, own.third, partial(detect.blocks.RepeatedCall, 2)]
     source = [folder, load_trace("healthy"), folder / "m3.jsonl", loop(4, "r-here")]
     told: list[list[str]] = []
@@ -145,16 +145,16 @@ def test_worker_processes_find_the_same_in_the_same_order_and_leave_out_the_same
 
 
 @pytest.mark.slow("starts interpreters")
-def test_what_a_detector_raises_in_a_worker_is_raised_here(folder: Path, own: Any) -> None:
+def test_error_of_a_detector_in_a_worker_is_raised_here(folder: Path, own: Any) -> None:
     with pytest.raises(own.Odd, match="This and that"):
         tables.detections(folder / "m1.jsonl", own.odd)
-    with pytest.raises(RuntimeError, match="Odd: This and that"):  # its class cannot be made again from its message
+    with pytest.raises(RuntimeError, match="Odd: This and that"):  # its class cannot be rebuilt from its message
         tables.detections(folder / "m1.jsonl", own.odd, processes=2)
     with pytest.raises(AgentnbError, match=r"no\.json"):
         tables.detections(folder / "no.json", processes=2)
 
 
-def test_a_detector_that_cannot_be_sent_to_a_worker_is_refused_with_what_to_do(
+def test_detector_that_cannot_be_pickled_is_refused_with_advice(
     own: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(wrong: Any) -> None:
@@ -163,19 +163,19 @@ def test_a_detector_that_cannot_be_sent_to_a_worker_is_refused_with_what_to_do(
         assert "top level of a module" in str(caught.value) and "leave out processes=" in str(caught.value)
 
     lock = Lock()
-    refused(detect.detector(lambda run: lock.locked()))  # cannot travel at all
+    refused(detect.detector(lambda run: lock.locked()))  # cannot be pickled at all
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     for wrong in (own.made(), lambda: detect.blocks.RepeatedCall(2), [own.made()]):
         refused(wrong)
 
 
-def test_a_detector_of_a_module_travels_by_its_name_without_any_package(own: Any) -> None:
+def test_module_detector_travels_by_name_without_any_package(own: Any) -> None:
     assert pickle.loads(pickle.dumps(own.third)) is own.third
     again = pickle.loads(pickle.dumps(detect.detector(family="stall")(own.function)))
     assert again.function is own.function and again.family == "stall"
 
 
-def test_a_detector_whose_module_no_worker_has_is_refused_with_what_to_do(
+def test_detector_from_a_module_workers_lack_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
 ) -> None:
     home = ModuleType("only_in_this_process")
@@ -187,7 +187,7 @@ def test_a_detector_whose_module_no_worker_has_is_refused_with_what_to_do(
 
 @pytest.mark.nightly("by day a detector without a module is refused in a process")
 @pytest.mark.slow("starts interpreters")
-def test_a_script_and_a_notebook_are_told_where_their_detectors_must_stand(folder: Path, subtests: pytest.Subtests) -> None:
+def test_script_and_notebook_learn_where_to_define_detectors(folder: Path, subtests: pytest.Subtests) -> None:
     begins = "from agentnb import detect, tables\n@detect.detector\ndef mine(run):\n    return 'Found'\n"
     call = f"len(tables.detections({str(folder / 'm1.jsonl')!r}, {{}}, processes=2))"
     told = f"try:\n    print('rows:', {call})\nexcept Exception as error:\n    print(error)\n"
@@ -212,7 +212,7 @@ def told_script(folder: Path, text: str) -> list[str]:
     return [str(path)]
 
 
-def test_only_one_run_is_held_while_a_folder_is_looked_at(folder: Path) -> None:
+def test_only_one_run_of_a_folder_is_held(folder: Path) -> None:
     gc.collect()
     for _ in detected_runs(f"{folder}/m*.jsonl"):
         gc.collect()
@@ -220,7 +220,7 @@ def test_only_one_run_is_held_while_a_folder_is_looked_at(folder: Path) -> None:
 
 
 @pytest.mark.slow("starts interpreters")
-def test_little_is_read_ahead_and_nothing_is_left_when_it_is_given_up(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_reading_ahead_is_bounded_and_abandoning_leaves_nothing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(workers, "BATCH_FILES", 1)
     drawn: list[SourceFile | Run] = []
 
@@ -235,12 +235,12 @@ def test_little_is_read_ahead_and_nothing_is_left_when_it_is_given_up(monkeypatc
     assert len(drawn) <= 2 * workers.BATCHES_AHEAD
 
 
-def test_batches_are_of_a_size_and_runs_stay_in_their_place(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_batches_are_sized_and_runs_keep_their_order(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     files = [SourceFile(str(folder / f"m{number}.jsonl")) for number in range(5)]
     run = loop(1, "r-9")
     assert [*workers.batch_files([*files[:2], run, run, *files[2:]])] == [files[:2], run, run, files[2:]]
     monkeypatch.setattr(workers, "BATCH_BYTES", 1)
-    assert [*workers.batch_files(files)] == [[one] for one in files]
+    assert [*workers.batch_files(files)] == [[file] for file in files]
     monkeypatch.setattr(workers, "BATCH_BYTES", 10**9)
     monkeypatch.setattr(workers, "BATCH_FILES", 2)
     assert [*workers.batch_files([SourceFile(str(folder / "gone")), *files])] == [
@@ -250,7 +250,7 @@ def test_batches_are_of_a_size_and_runs_stay_in_their_place(monkeypatch: pytest.
     ]
 
 
-def test_settings_that_cannot_be_are_refused_before_anything_is_read(tmp_path: Path) -> None:
+def test_impossible_settings_are_refused_before_reading(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no preset 'defualt'"):
         tables.detections(tmp_path / "nowhere", "defualt")
     for wrong in (0, -1, True, 1.5, "2"):

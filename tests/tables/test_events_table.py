@@ -1,4 +1,4 @@
-"""The table of events, and the columns that say where a run comes from."""
+"""The table of events, and the columns with the origin of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
 
 
-def test_it_has_a_row_for_each_event_also_of_unknown_kinds() -> None:
+def test_table_has_a_row_for_each_event_and_kind() -> None:
     story = RunBuilder().add(w.OtherEvent, name="weather_turned", data={"sky": "clear"}).extend(*a_round(0, called("look")))
     run = story.add(e.RunFinished, status="completed", stop_reason="natural").run
     frame = tables.events(run)
@@ -24,13 +24,13 @@ def test_it_has_a_row_for_each_event_also_of_unknown_kinds() -> None:
     assert [None if pd.isna(one) else int(one) for one in frame["round"]] == [None, None, 1, 1, 1, 1, 1, None]
 
 
-def test_a_message_says_who_wrote_it() -> None:
+def test_message_names_its_author() -> None:
     story = RunBuilder().add(e.RoundStarted, index=0, reason="prompt")
     story.add(e.ModelReplied, message=Message("assistant", (Text("Hi."),), author="Orchestrator"))
     assert [None if pd.isna(one) else one for one in tables.messages(story.run).author] == [None, "Orchestrator"]
 
 
-def test_the_table_of_runs_says_what_a_run_says_of_itself() -> None:
+def test_runs_table_has_the_fields_of_a_run() -> None:
     run = RunBuilder(
         run_kind="judge",
         tags=("night", "a b"),
@@ -49,13 +49,13 @@ def test_the_table_of_runs_says_what_a_run_says_of_itself() -> None:
     assert all(pd.isna(plain[name]) for name in ("tags", "origin_format", "forked_from", "forked_at_round", "entity"))
 
 
-def test_the_probability_with_which_a_guidance_set_was_drawn_is_in_the_table_of_runs() -> None:
+def test_propensity_of_a_drawn_guidance_set_is_in_the_table() -> None:
     drawn = RunBuilder().add(w.GuidanceDrawn, set="matrix", propensity=0.25).run
     assert tables.runs(drawn).guidance_propensity[0] == 0.25
     assert tables.runs(RunBuilder().run).guidance_propensity.isna().all()
 
 
-def test_calls_besides_the_loop_are_in_the_table_of_usage_where_they_were_made() -> None:
+def test_usage_table_has_calls_outside_the_loop_in_place() -> None:
     story = RunBuilder()
     story.add(w.ModelCalled, operation="planner", model="openai:big", usage=Usage(4, 1, cost=0.5), seconds=2.0)
     story.add(e.RoundStarted, index=0, reason="prompt").add(w.ModelCalled, operation="guard", error="busy")

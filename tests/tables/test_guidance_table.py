@@ -1,4 +1,4 @@
-"""The ledger of guidance: one row for each time something was said in passing."""
+"""The guidance ledger: a row for each ephemeral message."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def marked(status: str) -> ToolCall:
 
 
 def heeding_late() -> Run:
-    """Three interventions are not followed; then the list is worked through and closed."""
+    """Ignore three interventions, then work through the list and close it."""
     return run_of(one_todo(), "Hm.", "Well.", "So.", marked("in-progress"), do(1), marked("completed"), "Done.")
 
 
 def rows(frame: pd.DataFrame, *columns: str, **where: Any) -> list[tuple[Any, ...]]:
-    """These columns of the rows in which others have these values; what is missing is None."""
+    """Return these columns of the rows that match the values; missing values are None."""
     for name, value in where.items():
         frame = frame[frame[name] == value]
     cells = zip(*(frame[name] for name in columns), strict=True)
@@ -43,16 +43,16 @@ def rows(frame: pd.DataFrame, *columns: str, **where: Any) -> list[tuple[Any, ..
 
 @pytest.mark.req("R0.82")
 @pytest.mark.parametrize("source", [[], "a run"])
-def test_the_columns_have_their_types_whatever_there_is(source: Any) -> None:
+def test_columns_keep_their_types_with_any_data(source: Any) -> None:
     frame = tables.guidance(heeding_late() if source else source)
     assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == COLUMNS["guidance"]
     assert len(frame) == (10 if source else 0)
 
 
 @pytest.mark.req("R0.82")
-def test_each_piece_of_guidance_is_a_row_in_the_order_it_was_said() -> None:
+def test_guidance_texts_are_rows_in_order() -> None:
     run = heeding_late()
-    said = [(one.index, piece) for one in run.rounds for piece in one.guidance]
+    said = [(round_.index, piece) for round_ in run.rounds for piece in round_.guidance]
     frame = tables.guidance(run)
     assert rows(frame, "round", "cell", "level", "trigger", "text", "set", "version") == [
         (index + 1, piece.cell, piece.level, piece.trigger, piece.text, piece.set, piece.version) for index, piece in said
@@ -63,14 +63,14 @@ def test_each_piece_of_guidance_is_a_row_in_the_order_it_was_said() -> None:
 
 
 @pytest.mark.req("R0.82", "R0.79")
-def test_ignored_interventions_are_counted_in_a_row_and_the_rounds_until_one_was_followed() -> None:
+def test_ignored_interventions_are_counted_until_one_is_followed() -> None:
     frame = tables.guidance(heeding_late())
     found = rows(frame, "round", "level", "followed", "ignored_in_a_row", "rounds_until_followed", cell="intervention")
     assert found == [(3, 1, False, 1, None), (4, 2, False, 2, None), (5, 3, False, 3, None)]
 
 
 @pytest.mark.req("R0.82")
-def test_a_followed_intervention_ends_the_row_of_ignored_ones() -> None:
+def test_followed_intervention_resets_the_ignored_count() -> None:
     run = run_of(one_todo(), "Hm.", "Well.", do(1), "So.", marked("completed"), "Done.")
     frame = tables.guidance(run)
     found = rows(frame, "round", "followed", "why", "ignored_in_a_row", "rounds_until_followed", cell="intervention")
@@ -82,7 +82,7 @@ def test_a_followed_intervention_ends_the_row_of_ignored_ones() -> None:
 
 
 @pytest.mark.req("R0.82", "R0.79")
-def test_times_ignored_count_over_the_whole_run_although_one_was_followed_in_between() -> None:
+def test_times_ignored_count_over_the_whole_run() -> None:
     frame = tables.guidance(run_of(one_todo(), "Hm.", do(1), "Well.", "So.", marked("completed"), "Done."))
     found = rows(frame, "followed", "ignored_in_a_row", "times_ignored", cell="intervention")
     assert found == [(True, 0, 0), (False, 1, 1), (True, 0, 1)]
@@ -92,7 +92,7 @@ def test_times_ignored_count_over_the_whole_run_although_one_was_followed_in_bet
 
 
 @pytest.mark.req("R0.82")
-def test_the_tokens_of_guidance_are_an_estimate_of_its_text() -> None:
+def test_guidance_tokens_are_estimated_from_its_text() -> None:
     frame = tables.guidance(heeding_late())
     assert list(frame["tokens"]) == [tokens_of_text(text) for text in frame["text"]] and frame["tokens"].min() > 0
 
@@ -117,7 +117,7 @@ def test_the_four_cells_are_one_kind_and_interventions_another() -> None:
 
 
 @pytest.mark.req("R0.82", "R0.81")
-def test_already_said_and_workflow_mode_are_kinds_of_their_own() -> None:
+def test_already_said_and_workflow_mode_are_separate_kinds() -> None:
     again = "The table has three columns and twelve rows, and none of its values is missing."
     run = run_of(again, again, do(1), "Done.\n[WORKFLOW_COMPLETE]", policy=Matrix(workflow_mode=True))
     frame = tables.guidance(run)
@@ -132,7 +132,7 @@ def test_already_said_and_workflow_mode_are_kinds_of_their_own() -> None:
 
 
 @pytest.mark.req("R0.82", "R0.75")
-def test_what_is_said_of_failing_tools_is_in_the_ledger_under_its_own_names() -> None:
+def test_guidance_on_failing_tools_has_its_own_names() -> None:
     missing = [ToolCall("missing", {"number": number}) for number in range(4)]
     frame = tables.guidance(run_of(*missing, do(1), "Done."))
     failed = frame[frame["cell"].isin(["tool_failed", "failure_loop"])]
@@ -145,7 +145,7 @@ def test_what_is_said_of_failing_tools_is_in_the_ledger_under_its_own_names() ->
 
 
 @pytest.mark.req("R0.82")
-def test_where_no_reply_came_it_is_not_known_whether_it_was_followed_and_the_row_of_ignored_ones_goes_on() -> None:
+def test_missing_reply_leaves_followed_unknown_and_the_row_open() -> None:
     run = run_of(one_todo(), "Hm.", RuntimeError("the line broke"))
     frame = tables.guidance(run)
     assert rows(frame, "round", "cell", "followed", "why", "ignored_in_a_row", "rounds_until_followed") == [
@@ -156,14 +156,14 @@ def test_where_no_reply_came_it_is_not_known_whether_it_was_followed_and_the_row
 
 
 @pytest.mark.req("R0.82")
-def test_a_log_that_ends_within_a_round_gives_its_guidance_without_a_verdict(tmp_path: Path) -> None:
+def test_log_ending_within_a_round_has_guidance_without_verdict(tmp_path: Path) -> None:
     path = save_trace(run_of(one_todo(), "Hm.", "Well.", do(1), "[WORKFLOW_COMPLETE]"), tmp_path / "run.jsonl")
     cut_log(path, "guidance_given", -1)
     assert rows(tables.guidance(path), "round", "followed", "why")[-1] == (5, None, "the round did not end")
 
 
 @pytest.mark.req("R0.82")
-def test_a_saved_run_gives_the_same_ledger_and_several_runs_follow_each_other(tmp_path: Path) -> None:
+def test_saved_run_gives_the_same_ledger(tmp_path: Path) -> None:
     first, second = heeding_late(), run_of("[CONTINUE]", "Done.", guidance=GuidanceSet("own", {"text": "Go."}), policy=Matrix())
     pd.testing.assert_frame_equal(tables.guidance(save_trace(first, tmp_path / "one.jsonl")), tables.guidance(first))
     both = tables.guidance([first, second])
@@ -172,7 +172,7 @@ def test_a_saved_run_gives_the_same_ledger_and_several_runs_follow_each_other(tm
 
 
 @pytest.mark.req("R0.82")
-def test_the_table_of_runs_counts_what_was_given_and_what_was_followed() -> None:
+def test_runs_table_counts_given_and_followed_guidance() -> None:
     run = heeding_late()
     frame, summary = tables.guidance(run), tables.runs(run).iloc[0]
     assert summary["guidance_given"] == len(frame) == 10
@@ -180,13 +180,13 @@ def test_the_table_of_runs_counts_what_was_given_and_what_was_followed() -> None
     assert (summary["guidance"], summary["guidance_version"]) == ("matrix", frame["version"].iloc[0])
 
 
-def test_a_run_without_guidance_has_no_rows() -> None:
+def test_run_without_guidance_has_no_rows() -> None:
     assert tables.guidance(run_of(do(1), "Done.", guidance="off")).empty
 
 
-def test_the_table_of_runs_counts_as_followed_only_what_was_followed() -> None:
+def test_runs_table_counts_only_followed_guidance_as_followed() -> None:
     run = run_of("Hm.", marked("in-progress"), do(1), marked("completed"), "Done.", todos=TodoBoard(["One"]))
-    followed = [verdict.followed for one in run.rounds for verdict in one.followed]
-    assert {True, False, None} == set(followed), "the list at the start asks for nothing"
+    followed = [verdict.followed for round_ in run.rounds for verdict in round_.followed]
+    assert {True, False, None} == set(followed), "the initial list requires nothing"
     row = tables.runs(run).iloc[0]
     assert (row["guidance_given"], row["guidance_followed"]) == (len(followed), followed.count(True))

@@ -1,4 +1,4 @@
-"""Numbers in a log that no column of a table can hold: the log is read or refused, and every table is made."""
+"""Numbers in a log that no column can hold: the log is read or refused, and every table is made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOGS = Path(__file__).parents[1] / "store" / "older_logs"
 
 
 def numbers(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where there is a number."""
+    """Return the paths of all numbers."""
     if isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             yield from numbers(inner, (*path, key))
@@ -36,7 +36,7 @@ def put(into: Any, path: tuple[Any, ...], value: Any) -> str:
 
 
 def changed(log: str) -> Iterator[tuple[str, bytes]]:
-    """The log with one of its numbers huge, one after the other: one of each field of each kind of event."""
+    """Yield the log with one huge number: one per field of each kind of event."""
     lines = (LOGS / log).read_text("utf-8").splitlines()
     seen = set()
     for index, line in enumerate(lines):
@@ -55,7 +55,7 @@ OTHERS = [pytest.param(log, marks=NIGHTLY) for log in ("schema-3-limits.jsonl", 
 
 @pytest.mark.slow("every table of a log with each of its numbers too large")
 @pytest.mark.parametrize("log", ["schema-4-all.jsonl", *OTHERS])
-def test_a_number_that_no_column_can_hold_ends_no_table(log: str, subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_number_beyond_any_column_breaks_no_table(log: str, subtests: pytest.Subtests, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     for name, data in changed(log):
         with subtests.test(name):
@@ -69,7 +69,7 @@ def test_a_number_that_no_column_can_hold_ends_no_table(log: str, subtests: pyte
             assert summary(data.splitlines(keepends=True), "interrupted").id == run.id
 
 
-def test_guidance_of_a_level_that_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_guidance_of_an_impossible_level_is_refused(tmp_path: Path) -> None:
     path, text = tmp_path / "run.jsonl", (LOGS / "schema-1-guidance.jsonl").read_text("utf-8")
     assert '"guidance":{' in text
     path.write_text(text.replace('"guidance":{', f'"guidance":{{"level":{10**30},'), "utf-8")
@@ -77,7 +77,7 @@ def test_guidance_of_a_level_that_cannot_be_is_refused(tmp_path: Path) -> None:
         load_trace(path)
 
 
-def test_table_leaves_out_metadata_numbers_that_are_too_large(tmp_path: Path) -> None:
+def test_table_omits_metadata_numbers_that_are_too_large(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (LOGS / "schema-4-all.jsonl").read_text("utf-8").splitlines()]
     for event in lines:
         if event["kind"] == "model_replied":
@@ -85,6 +85,6 @@ def test_table_leaves_out_metadata_numbers_that_are_too_large(tmp_path: Path) ->
     path = tmp_path / "run.jsonl"
     path.write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in lines), "utf-8")
     run = load_trace(path)
-    replies = [one for one in run.rounds if one.metadata]
-    assert replies and all(one.metadata["context_tokens"] == 10**30 for one in replies)
+    replies = [round_ for round_ in run.rounds if round_.metadata]
+    assert replies and all(reply.metadata["context_tokens"] == 10**30 for reply in replies)
     assert tables.rounds(run)["context_tokens"].isna().all()

@@ -1,4 +1,4 @@
-"""The table of loops: what was found repeating, also where it did not end the run."""
+"""The loops table: repetitions, including those that did not end the run."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def rows(run: Run) -> list[tuple[Any, ...]]:
     return list(tables.loops(run)[FOUND].itertuples(index=False, name=None))
 
 
-def test_a_repeated_answer_is_a_row_before_it_ends_the_run(snapshot: Snapshot) -> None:
-    kept = run_of(f"{ANSWER}\n[CONTINUE]", f"{ANSWER}\n[CONTINUE]", "Enough.")
-    assert (kept.stop_reason, rows(kept)) == ("natural", [("already_said", 1, 2, "notice")])
+def test_repeated_answer_is_a_row_before_it_ends_the_run(snapshot: Snapshot) -> None:
+    run = run_of(f"{ANSWER}\n[CONTINUE]", f"{ANSWER}\n[CONTINUE]", "Enough.")
+    assert (run.stop_reason, rows(run)) == ("natural", [("already_said", 1, 2, "notice")])
     ended = run_of(*[f"{ANSWER}\n[CONTINUE]"] * 9)
     assert (ended.stop_reason, rows(ended)) == (
         "loop_detected",
@@ -40,12 +40,12 @@ def test_a_repeated_answer_is_a_row_before_it_ends_the_run(snapshot: Snapshot) -
 def test_each_blocked_call_is_a_row(snapshot: Snapshot) -> None:
     run = run_of(*[ToolCall("look", {"n": 1})] * 4, "So.")
     assert rows(run) == [
-        (record.rule, one.index + 1, one.index + 1, "block") for one in run.rounds[2:4] for record in one.records
+        (record.rule, round_.index + 1, round_.index + 1, "block") for round_ in run.rounds[2:4] for record in round_.records
     ]
     assert tables.loops(run).sentence[0] == snapshot
 
 
-def test_planning_that_was_answered_with_an_intervention_is_a_row(snapshot: Snapshot) -> None:
+def test_planning_answered_by_an_intervention_is_a_row(snapshot: Snapshot) -> None:
     thoughts = [ToolCall("think", {"thought": f"{number}"}) for number in range(5)]
     run = run_of(ToolCall("look", {"n": 1}), *thoughts, ToolCall("look", {"n": 2}), "So.")
     assert rows(run) == [("planning_only", 2, 5, "nudge"), ("planning_only", 2, 6, "nudge")]
@@ -61,14 +61,14 @@ class EachRound:
 
 
 class Watched(Matrix):
-    """The matrix with a detector of one's own."""
+    """Return the matrix policies with an own detector."""
 
     def rules(self, *given: Any, **how: Any) -> Any:
         bundle = super().rules(*given, **how)
         return bundle._replace(detectors=(*bundle.detectors, EachRound))
 
 
-def test_what_a_detector_of_ones_own_found_is_a_row() -> None:
+def test_finding_of_an_own_detector_is_a_row() -> None:
     run = run_of(ToolCall("look", {"n": 1}), "So.", policy=Watched())
     assert rows(run) == [("mine", 1, 1, "notice"), ("mine", 2, 2, "notice")]
 
@@ -78,8 +78,8 @@ def test_each_finding_has_its_family() -> None:
     planned = run_of(ToolCall("look", {"n": 1}), *thoughts, ToolCall("look", {"n": 2}), "So.")
     assert set(tables.loops(planned).family) == {"stall"}
     assert set(tables.loops(run_of(*[ToolCall("look", {"n": 1})] * 4, "So.")).family) == {"loop"}
-    assert list(tables.loops(run_of("So.", policy=Watched())).family) == ["loops"], "a detector says it itself"
+    assert list(tables.loops(run_of("So.", policy=Watched())).family) == ["loops"], "detectors name their family"
 
 
-def test_a_run_that_repeats_nothing_has_no_row() -> None:
+def test_run_without_repeats_has_no_row() -> None:
     assert rows(run_of(ToolCall("look", {"n": 1}), ToolCall("look", {"n": 2}), "So.")) == []

@@ -1,4 +1,4 @@
-"""A store of very many runs: listed and tabulated from what is kept, which is made anew whenever it is not sound."""
+"""A store of very many runs: listed and tabulated from caches, which are rebuilt when broken."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytest.importorskip("resource", reason="memory is measured on Unix only")
 AT_NIGHT = pytest.mark.nightly("by day test_known_summaries and test_table_cache try the same with a few runs")
 RUNS = 100_000
 MAX_MB = {"list": 150, "table": 250}
-"""More memory than before, for 100,000 runs."""
+"""Allowed growth of memory for 100,000 runs."""
 JOB = """
 import json, os, resource, sys
 from pathlib import Path
@@ -45,7 +45,7 @@ print(json.dumps([len(ids), len({*ids}), len({*opened}), peak() - before]))
 
 
 class Found(NamedTuple):
-    """What a process has found in a store."""
+    """The results of a process that reads a store."""
 
     runs: int
     ids: int
@@ -63,19 +63,19 @@ def found_by(process: subprocess.Popen[str]) -> Found:
 
 
 def look(job: str, folder: Path) -> Found:
-    """What another process finds."""
+    """Return the results of another process."""
     return found_by(begin(job, folder))
 
 
 def die(job: str, folder: Path) -> int:
-    """The exit code of a process that dies before what it keeps has taken the place of the former."""
+    """Return the exit code of a process that dies before it replaces the cache."""
     process = begin(job, folder, "dies")
     process.communicate()
     return process.returncode
 
 
 def add_runs(folder: Path, first: int, count: int) -> None:
-    """Copy a recorded log, each copy with an id of its own."""
+    """Copy a recorded log under new ids."""
     Agent(ScriptedModel(["Done."])).run_sync("Say that you are done.", store=Store(folder.parent / "model"))
     (log,) = list((folder.parent / "model").glob("*.jsonl"))[:1]
     data, stem = log.read_bytes(), log.stem.encode()
@@ -94,7 +94,7 @@ def store(tmp_path: Path) -> Path:
 
 @AT_NIGHT
 @pytest.mark.parametrize("job", ["list", "table"])
-def test_only_new_logs_are_opened_whatever_happened_before(job: str, store: Path) -> None:
+def test_only_new_logs_are_opened_after_any_history(job: str, store: Path) -> None:
     assert die(job, store) == 7
     first = look(job, store)
     assert (first.runs, first.ids, first.opened) == (RUNS, RUNS, RUNS)
@@ -111,7 +111,7 @@ def test_only_new_logs_are_opened_whatever_happened_before(job: str, store: Path
 
 
 @AT_NIGHT
-def test_kernels_at_once_see_all_runs_and_leave_sound_caches(store: Path) -> None:
+def test_concurrent_kernels_see_all_runs_and_leave_sound_caches(store: Path) -> None:
     for job in MAX_MB:
         for found in [*map(found_by, [begin(job, store), begin(job, store)])]:
             assert (found.runs, found.ids) == (RUNS, RUNS)

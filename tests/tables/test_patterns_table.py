@@ -1,4 +1,4 @@
-"""The table of patterns: completion, guidance and failures in one call over all runs."""
+"""The patterns table: completion, guidance and failures over all runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RATES = ["completion_rate", "todo_completion_rate", "followed_rate", "error_rate
 
 
 def run_of(run_id: str, status: str, stop_reason: str, *, failing: int = 0, tool: str = "look", **fields: Any) -> Run:
-    """A run of two calls of a tool, so many of which fail, and an answer after guidance."""
+    """Build a run of two tool calls with this many failures, and an answer after guidance."""
     fields = {"run_id": run_id, "model": "scripted:a", "settings": {"guidance": {"set": "matrix"}}, **fields}
     story = RunBuilder(**fields)
     for number in range(2):
@@ -42,15 +42,15 @@ def runs() -> list[Run]:
 
 
 def of(frame: pd.DataFrame, by: str, *columns: str) -> list[tuple[Any, ...]]:
-    """These columns of the rows by this; what is missing is None."""
+    """Return these columns of the rows grouped by this; missing values are None."""
     found = frame[frame["by"] == by][list(columns)].itertuples(index=False)
     return [tuple(None if pd.isna(cell) else cell for cell in row) for row in found]
 
 
 @pytest.mark.req("R0.82")
-def test_all_runs_are_one_row_with_every_rate(runs: list[Run]) -> None:
+def test_all_runs_make_one_row_with_every_rate(runs: list[Run]) -> None:
     (row,) = tables.patterns(runs).query("by == 'all'").to_dict("records")
-    assert pd.isna(row.pop("passing_rate"))  # no outcome is known
+    assert pd.isna(row.pop("passing_rate"))  # outcomes are unknown
     assert row == {
         "by": "all",
         "value": "all",
@@ -75,7 +75,7 @@ def test_all_runs_are_one_row_with_every_rate(runs: list[Run]) -> None:
 
 
 @pytest.mark.req("R0.82")
-def test_the_commonest_failure_comes_first(runs: list[Run]) -> None:
+def test_commonest_failure_comes_first(runs: list[Run]) -> None:
     frame = tables.patterns(runs)
     assert of(frame, "stop_reason", "value", "runs", "not_completed", "example_run") == [
         ("max_rounds", 2, 2, "r-3"),
@@ -91,13 +91,13 @@ def test_the_commonest_failure_comes_first(runs: list[Run]) -> None:
 
 
 @pytest.mark.req("R0.82")
-def test_a_tool_has_its_own_calls_and_the_one_with_most_errors_comes_first(runs: list[Run]) -> None:
+def test_tools_are_sorted_by_errors_with_their_own_calls(runs: list[Run]) -> None:
     found = of(tables.patterns(runs), "tool", "value", "runs", "tool_calls", "tool_errors", "error_rate", "example_run")
     assert found == [("load", 1, 2, 2, 1.0, "r-4"), ("look", 3, 6, 1, 1 / 6, "r-2")]
 
 
 @pytest.mark.req("R0.82")
-def test_a_guidance_set_has_what_was_given_of_it() -> None:
+def test_guidance_set_has_its_given_counts() -> None:
     other = guidance_of("own", set="mine", asks=("answered",))
     mixed = RunBuilder(settings={"guidance": {"set": "matrix"}}).round("Hm.", guidance=[guidance_of("text"), other]).run
     off = RunBuilder(run_id="r-2", settings={"guidance": {"set": "off"}}).round("Done.").run
@@ -108,7 +108,7 @@ def test_a_guidance_set_has_what_was_given_of_it() -> None:
 
 
 @pytest.mark.req("R0.82", "R0.63")
-def test_findings_and_breaches_of_discipline_are_patterns_too() -> None:
+def test_findings_and_breaches_are_patterns_too() -> None:
     story = RunBuilder(todos=todos_of("not-started")).round(called("look")).round(called("look", "c1"), blocked=("c1",))
     story.add(w.FindingMade, rule="mine", family="stall", first=0, last=0)
     frame = tables.patterns(story.run)
@@ -116,7 +116,7 @@ def test_findings_and_breaches_of_discipline_are_patterns_too() -> None:
     assert of(frame, "breach", "value", "runs") == [("work_without_todo_in_progress", 1)]
 
 
-def test_calls_that_a_tool_made_count() -> None:
+def test_calls_made_by_a_tool_count() -> None:
     story = RunBuilder().add(e.RoundStarted, index=0, reason="prompt")
     outer, inner = called("outer", "c1"), called("inner", "c2")
     story.add(e.ModelReplied, message=Message("assistant", (outer,))).add(e.ToolStarted, call=outer)
@@ -127,28 +127,28 @@ def test_calls_that_a_tool_made_count() -> None:
     ]
 
 
-def test_a_rate_is_missing_where_there_is_nothing_to_count() -> None:
+def test_rate_is_missing_without_anything_to_count() -> None:
     frame = tables.patterns(RunBuilder().round("Still at it.").run)
     assert frame[RATES].isna().all(axis=None) and tables.patterns([]).empty
-    assert of(frame, "stop_reason", "value") == [], "a value that is unknown is no group"
+    assert of(frame, "stop_reason", "value") == [], "unknown values form no group"
 
 
 @pytest.mark.req("R0.82")
-def test_runs_of_other_products_are_grouped_alike_and_have_no_guidance_that_anybody_knows_of() -> None:
+def test_foreign_runs_are_grouped_alike_without_known_guidance() -> None:
     frame = tables.patterns([*[chat_run(record, f"{n}") for n, record in enumerate(CHAT)], team_run(TEAM)])
     found = of(frame, "origin_format", "value", "runs", "completion_rate", "guidance_given", "tool_calls", "tool_errors")
     assert found == [("openai_chat", 2, 0.5, None, 3, 0), ("magentic_one", 1, 1.0, None, 0, 0)]
     assert of(frame, "tool", "value", "error_rate") == [("find", 0.0), ("cancel", 0.0)]
 
 
-def test_runs_whose_end_is_not_recorded_count_apart(runs: list[Run]) -> None:
+def test_runs_without_a_recorded_end_count_apart(runs: list[Run]) -> None:
     unknown = run_of("r-6", "unknown", "")
     for together, expected in (([*runs, unknown], ("all", 6, 1, 3, 1, 0.25)), ([unknown], ("all", 1, 0, 0, 1, None))):
         columns = "value", "runs", "completed", "not_completed", "unknown", "completion_rate"
         assert of(tables.patterns(together), "all", *columns) == [expected]
 
 
-def test_it_is_the_same_of_runs_files_folders_and_stores(runs: list[Run], tmp_path: Path) -> None:
+def test_patterns_are_equal_for_runs_files_folders_and_stores(runs: list[Run], tmp_path: Path) -> None:
     runs[-1].mark_interrupted()
     for run in runs:
         save_trace(run, tmp_path / f"{run.id}.jsonl")
@@ -157,14 +157,14 @@ def test_it_is_the_same_of_runs_files_folders_and_stores(runs: list[Run], tmp_pa
         pd.testing.assert_frame_equal(tables.patterns(source), whole)
 
 
-def test_settings_without_names_are_of_no_group() -> None:
+def test_settings_without_names_belong_to_no_group() -> None:
     nameless = {"guidance": {"set": ["matrix"]}, "policy": {"name": {"a": 1}}}
     frame = tables.patterns([run_of("r-1", "completed", "natural", settings=nameless)])
     assert of(frame, "policy", "value") == []
     assert of(frame, "guidance", "value") == of(tables.patterns([run_of("r-1", "completed", "natural")]), "guidance", "value")
 
 
-def test_completion_and_passing_are_counted_apart_and_a_label_of_now_counts_also_where_facts_are_kept(tmp_path: Path) -> None:
+def test_completed_and_passed_count_apart_with_current_labels(tmp_path: Path) -> None:
     rewards = {"a": 0.0, "b": 0.0, "c": 1.0, "d": None}
     for run_id, reward in rewards.items():
         builder = RunBuilder(run_id=run_id).round("Done.")

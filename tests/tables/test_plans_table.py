@@ -1,4 +1,4 @@
-"""The table of plans: a row for each."""
+"""The plans table: a row for each plan."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_plan_that_aborts_has_failed() -> None:
     assert [status for (status,) in rows(blocked_run(), "status")] == ["completed", "completed", "completed", "failed"]
 
 
-def test_facts_of_a_plan_that_is_reviewed_and_edited(subtests: pytest.Subtests) -> None:
+def test_facts_of_a_reviewed_and_edited_plan(subtests: pytest.Subtests) -> None:
     built = RunBuilder().add(w.ContextShifted, context_type="project", entity="p-1")
     call = w.ModelCalled, {"operation": "plan_generation", "usage": Usage(cost=0.25), "execution_mode": "agent_review"}
     built.extend(call).add(w.PlanProposed, plan_id="a", plan={"steps": [fetch("brest")]})
@@ -63,7 +63,7 @@ def test_facts_of_a_plan_that_is_reviewed_and_edited(subtests: pytest.Subtests) 
             assert rows(built.run, "mode", "context", "cost", "seconds") == [("agent_review", "project", 0.25, None)]
 
 
-def test_a_plan_that_a_reviewer_refuses_is_declined() -> None:
+def test_plan_refused_by_a_reviewer_is_declined() -> None:
     for verdict, status in {"needs_changes": "declined", "rejected": "declined", "approved": "pending"}.items():
         built = RunBuilder().add(w.PlanProposed, plan_id="a", plan={"steps": [fetch("brest")]})
         assert rows(built.add(w.PlanReviewed, plan_id="a", verdict=verdict).run, "status") == [(status,)]

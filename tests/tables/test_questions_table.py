@@ -1,4 +1,4 @@
-"""The table of questions."""
+"""The questions table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def closed(id: str, **fields: object) -> Fact:
 
 @pytest.fixture
 def run() -> Run:
-    """A run that has asked five questions, each with another outcome, in its second round; the first without a call."""
+    """Build a run with five questions of different outcomes in its second round; the first has no call."""
     call = ToolCall("ask_person", {}, "c1")
     story = RunBuilder().round("Hello.").add(e.RoundStarted, index=1, reason="said").extend(asked("q1"))
     story.add(e.ModelReplied, message=Message("assistant", (call,))).add(e.ToolStarted, call=call)
@@ -38,7 +38,7 @@ def run() -> Run:
     return story.extend(closed("q5", declined=True, cancelled=True)).run
 
 
-def test_each_question_is_a_row_with_what_became_of_it(run: Run) -> None:
+def test_question_is_a_row_with_its_answer(run: Run) -> None:
     frame = tables.questions(run)
     assert frame["question_id"].tolist() == ["q1", "q2", "q3", "q4", "q5"]
     assert frame["answered"].tolist() == ["declined", "answered", "withdrawn", "open", "cancelled"]
@@ -57,13 +57,13 @@ def test_each_question_is_a_row_with_what_became_of_it(run: Run) -> None:
     assert frame["answered_by"].isna().tolist() == [False, False, True, True, False]
 
 
-def test_the_tool_that_asked_is_named_if_one_did(run: Run) -> None:
+def test_asking_tool_is_named_if_there_is_one(run: Run) -> None:
     frame = tables.questions(run)
     assert frame["tool"].isna().tolist() == frame["call_id"].isna().tolist() == [True, False, False, False, False]
     assert (frame["tool"][1], frame["call_id"][1]) == ("ask_person", "c1")
 
 
-def test_how_long_the_run_waited_is_known_unless_the_question_is_open(run: Run) -> None:
+def test_wait_is_known_unless_the_question_is_open(run: Run) -> None:
     frame = tables.questions(run)
     at = {event.question.id: event.at for event in run.events if isinstance(event, e.QuestionAsked)}
     ends = {event.question_id: event.at for event in run.events if isinstance(event, e.QuestionAnswered)}
@@ -73,12 +73,12 @@ def test_how_long_the_run_waited_is_known_unless_the_question_is_open(run: Run) 
     assert pd.isna(frame["seconds"][3])
 
 
-def test_the_table_of_a_log_is_that_of_its_run(run: Run, tmp_path: Path) -> None:
+def test_table_of_a_log_equals_that_of_its_run(run: Run, tmp_path: Path) -> None:
     run.mark_interrupted()
     pd.testing.assert_frame_equal(tables.questions(save_trace(run, tmp_path / "run.jsonl")), tables.questions(run))
 
 
-def test_the_former_name_of_a_column_is_read_with_a_warning_and_is_in_no_export(run: Run) -> None:
+def test_former_column_name_warns_and_is_never_exported(run: Run) -> None:
     frame = tables.questions(run)
     expected = frame["answered"].tolist()
     with pytest.warns(DeprecationWarning, match="The column outcome is called answered now"):

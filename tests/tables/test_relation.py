@@ -1,4 +1,4 @@
-"""Tables as DuckDB relations: the same rows as the data frames, and a plain error for what they cannot do."""
+"""Tables as DuckDB relations: the rows of the data frames, and a plain error for unsupported operations."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from agentnb.models import ScriptedModel
 from agentnb.store.folder_cache import HOME
 from agentnb.tables.table_catalogue import OF_RUNS
 
-module = sys.modules["agentnb.tables.relation"]  # the package has the function under this name
+module = sys.modules["agentnb.tables.relation"]  # the package exports the function under this name
 
 
-def test_a_relation_has_the_rows_and_columns_of_its_table(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_relation_has_the_rows_and_columns_of_its_table(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Store(tmp_path / "runs")
     for plan in BY_HAND.values():
         really_run(plan, store)
@@ -49,7 +49,7 @@ def test_relations_are_joined_by_their_names_in_sql(tmp_path: Path) -> None:
     assert (runs.shape[0], rounds.shape[0]) == (2, 2)
 
 
-def test_a_relation_shows_a_log_that_is_being_written_and_stays_when_the_logs_change(tmp_path: Path) -> None:
+def test_relation_shows_a_growing_log_and_survives_changes(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     Agent(ScriptedModel(["Done."])).run_sync("first", store=store)
     kept = []
@@ -65,13 +65,13 @@ def test_a_relation_shows_a_log_that_is_being_written_and_stays_when_the_logs_ch
     assert tables.relation("runs", store).filter("status = 'completed'").shape[0] == 2
 
 
-def test_an_empty_folder_has_a_relation_without_rows(tmp_path: Path) -> None:
+def test_empty_folder_has_a_relation_without_rows(tmp_path: Path) -> None:
     relation = tables.relation("tool_calls", tmp_path)
     assert relation.fetchall() == []
     assert relation.columns == [*tables.tool_calls(tmp_path, cache=False).columns]
 
 
-def test_a_damaged_part_is_made_anew(tmp_path: Path) -> None:
+def test_damaged_part_is_rebuilt(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     Agent(ScriptedModel(["Done."])).run_sync("first", store=store)
     tables.relation("runs", store)
@@ -80,14 +80,14 @@ def test_a_damaged_part_is_made_anew(tmp_path: Path) -> None:
     assert tables.relation("runs", store).shape[0] == 1
 
 
-def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "no_trace.json").write_text("{}")
     for _ in range(2):
         with pytest.warns(UserWarning, match=r"no_trace\.json is of no format"):
             assert tables.relation("runs", tmp_path).fetchall() == []
 
 
-def test_what_a_relation_cannot_do_is_said_with_what_can(
+def test_relation_error_names_the_alternative(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     Agent(ScriptedModel(["Done."])).run_sync("first", store=Store(tmp_path))
@@ -107,7 +107,7 @@ def test_what_a_relation_cannot_do_is_said_with_what_can(
         tables.relation("runs", tmp_path)
 
 
-def test_a_few_logs_that_cannot_be_kept_are_held_in_memory(tmp_path: Path) -> None:
+def test_few_uncachable_logs_are_held_in_memory(tmp_path: Path) -> None:
     Agent(ScriptedModel(["Done."])).run_sync("first", store=Store(tmp_path))
     (tmp_path / HOME).write_text("a file of somebody else")
     with warnings.catch_warnings():

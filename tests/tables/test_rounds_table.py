@@ -1,4 +1,4 @@
-"""The table of rounds: the four decisions after each, who replied, and how full the model's window was."""
+"""The rounds table: the four decisions after each round, its speaker, and the use of the context window."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ DECISIONS = ["tools_called", "todos_open", "workflow_mode", "went_on"]
 
 
 def rows(frame: pd.DataFrame, *columns: str) -> list[tuple[Any, ...]]:
-    """These columns of all rows; what is missing is None."""
+    """Return these columns of all rows; missing values are None."""
     return [tuple(None if pd.isna(cell) else cell for cell in row) for row in frame[list(columns)].itertuples(index=False)]
 
 
 def simple_fail() -> RunBuilder:
-    """Five stories as five todos, of which the last is told without its todo: the documented failure."""
+    """Return the documented failure: five stories as five todos; the last is told without its todo."""
     settings = {"policy": {"name": "matrix", "workflow_mode": False}}
     story = RunBuilder(settings=settings).round(called("todo_operations"), after=todos_of(*["not-started"] * 5))
     for number in range(1, 5):
@@ -36,7 +36,7 @@ def simple_fail() -> RunBuilder:
 
 
 @pytest.mark.req("R0.71")
-def test_the_four_decisions_of_a_documented_failure_are_columns() -> None:
+def test_decisions_of_a_documented_failure_are_columns() -> None:
     run = simple_fail().add(e.RunFinished, status="completed", stop_reason="natural").run
     assert rows(tables.rounds(run), "round", *DECISIONS) == [
         (1, True, 5, False, True),
@@ -48,7 +48,7 @@ def test_the_four_decisions_of_a_documented_failure_are_columns() -> None:
     ]
 
 
-def test_todos_count_as_they_were_when_it_was_decided_also_if_others_changed_them(tmp_path: Any) -> None:
+def test_todos_count_as_of_the_decision(tmp_path: Any) -> None:
     story = RunBuilder(todos=todos_of("not-started", "not-started")).round("One.")
     story.extend(todos_are(*todos_of("completed", "not-started")))  # after the round, before the next
     story.extend(*begun(1, "todos"), todos_are(*todos_of("completed", "completed", "blocked")))
@@ -57,18 +57,18 @@ def test_todos_count_as_they_were_when_it_was_decided_also_if_others_changed_the
     pd.testing.assert_frame_equal(tables.rounds(save_trace(story.run, tmp_path / "run.jsonl")), tables.rounds(story.run))
 
 
-def test_the_todos_of_a_board_are_those_that_the_policy_saw() -> None:
+def test_board_todos_are_those_the_policy_saw() -> None:
     board = TodoBoard(["One"])
     run = run_of("Hm.", lambda _: (board.complete(1), "Done.")[1], todos=board)
     assert rows(tables.rounds(run), "tools_called", "todos_open", "went_on") == [(False, 1, True), (False, 0, False)]
 
 
-def test_open_todos_are_missing_until_there_is_a_list_and_none_once_it_is_done() -> None:
+def test_open_todos_are_missing_without_list_and_zero_when_done() -> None:
     story = RunBuilder().round(called("look")).round(called("todo_operations"), after=todos_of("completed")).round("Done.")
     assert rows(tables.rounds(story.run), "todos_open") == [(None,), (0,), (0,)]
 
 
-def test_workflow_mode_is_that_of_the_policy_and_missing_where_there_is_none(subtests: pytest.Subtests) -> None:
+def test_workflow_mode_is_that_of_the_policy_or_missing(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, bool | None]] = {
         "on": (Matrix(workflow_mode=True), True),
         "off": ("matrix", False),
@@ -82,7 +82,7 @@ def test_workflow_mode_is_that_of_the_policy_and_missing_where_there_is_none(sub
     assert rows(tables.rounds(odd), "workflow_mode") == [(None,)]
 
 
-def test_whether_the_run_went_on_after_its_last_round_is_missing_until_it_has_ended(subtests: pytest.Subtests) -> None:
+def test_continued_is_missing_for_the_last_round_until_the_end(subtests: pytest.Subtests) -> None:
     for name, wanted in {"running": None, "interrupted": None, "ended": False}.items():
         with subtests.test(name):
             story = RunBuilder().round(called("look")).round("Done.")
@@ -93,12 +93,12 @@ def test_whether_the_run_went_on_after_its_last_round_is_missing_until_it_has_en
             assert rows(tables.rounds(story.run), "went_on") == [(True,), (wanted,)]
 
 
-def test_of_a_round_without_a_reply_nobody_knows_whether_tools_would_have_been_called() -> None:
+def test_round_without_a_reply_leaves_wanted_tools_unknown() -> None:
     open_round = RunBuilder().extend(*begun(0)).run
     assert rows(tables.rounds(open_round), "tools_called", "model_seconds", "seconds", "ended_at", "author") == [(None,) * 5]
 
 
-def test_the_guidance_of_a_round_is_named_by_its_cells() -> None:
+def test_guidance_of_a_round_is_named_by_its_cells() -> None:
     given = guidance_of("intervention"), guidance_of("todos_text")
     run = RunBuilder().round("Hm.").round("Done.", guidance=given).run
     assert rows(tables.rounds(run), "guidance_cells") == [(None,), ("intervention, todos_text",)]
@@ -119,10 +119,10 @@ def test_each_speaker_is_named_in_rounds_calls_and_usage() -> None:
         assert rows(frame, "author") == [("Orchestrator",), (None,)]
 
 
-def test_a_round_says_when_it_ended() -> None:
+def test_round_has_its_end_time() -> None:
     run = RunBuilder().round(called("look")).round("Done.").run
     frame = tables.rounds(run)
-    assert [at.to_pydatetime() for at in frame["ended_at"]] == [one.ended_at for one in run.rounds]
+    assert [at.to_pydatetime() for at in frame["ended_at"]] == [round_.ended_at for round_ in run.rounds]
 
 
 def used(model: str = "scripted:hand", metadata: dict[str, Any] | None = None, **settings: Any) -> Run:
@@ -131,7 +131,7 @@ def used(model: str = "scripted:hand", metadata: dict[str, Any] | None = None, *
     return story.add(e.ModelReplied, message=message, usage=Usage(600, 150), metadata=metadata or {}).run
 
 
-def test_tokens_are_held_against_the_window_where_it_is_known(subtests: pytest.Subtests) -> None:
+def test_tokens_are_compared_with_a_known_window(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Run, tuple[Any, ...]]] = {
         "as the agent was told": (used(history={"window": 1_000}), (750, 1_000, 0.75)),
         "unknown": (used(), (750, None, None)),
@@ -140,7 +140,7 @@ def test_tokens_are_held_against_the_window_where_it_is_known(subtests: pytest.S
         "by the price table, as others name it": (used("anthropic/claude-sonnet-4-5"), (750, 200_000, 750 / 200_000)),
         "by the price table, without a provider": (used("gpt-4o"), (750, 128_000, 750 / 128_000)),
         "no model": (used("unknown"), (750, None, None)),
-        "a window that is none": (used(history={"window": True}), (750, None, None)),
+        "an invalid window": (used(history={"window": True}), (750, None, None)),
         "a reply of several calls": (used(metadata={"context_tokens": 500}, history={"window": 1_000}), (500, 1_000, 0.5)),
         "odd metadata": (used(metadata={"context_tokens": "many"}), (750, None, None)),
     }
@@ -149,7 +149,7 @@ def test_tokens_are_held_against_the_window_where_it_is_known(subtests: pytest.S
             assert rows(tables.rounds(run), "context_tokens", "context_window", "context_share") == [wanted]
 
 
-def test_the_tokens_of_a_conversation_are_missing_unless_both_counts_are_known() -> None:
+def test_conversation_tokens_are_missing_unless_both_counts_are_known() -> None:
     story = RunBuilder().add(e.RoundStarted, index=0, reason="prompt")
     story.add(e.ModelReplied, message=Message("assistant", (Text("Hi."),)), usage=Usage(600))
     assert rows(tables.rounds(story.run), "input_tokens", "context_tokens") == [(600, None)]

@@ -1,4 +1,4 @@
-"""The table of steps: a row for each attempt."""
+"""The steps table: a row for each attempt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.core.log import work_events as w
 
 
 @pytest.mark.req("R4.31", "R4.33")
-def test_each_attempt_is_a_row_and_so_is_a_step_that_was_skipped() -> None:
+def test_attempts_and_skipped_steps_are_rows() -> None:
     built = RunBuilder(run_kind="workflow")
     built.add(w.StepStarted, step="a", step_kind="tool", iteration=1)
     built.add(w.StepAttempted, step="a", attempt=1, error="no", wait=2.0)
@@ -23,7 +23,7 @@ def test_each_attempt_is_a_row_and_so_is_a_step_that_was_skipped() -> None:
     built.add(w.StepSkipped, step="a", reason="n > 6")
     table = tables.steps(built.run).astype(object)
     columns = ["step", "iteration", "attempt", "status", "error", "wait", "output", "reason", "seconds"]
-    rows = [tuple(one) for one in table[columns].where(table[columns].notna(), None).itertuples(index=False)]
+    rows = [tuple(row) for row in table[columns].where(table[columns].notna(), None).itertuples(index=False)]
     assert rows == [
         ("a", 1, 1, "retried", "no", 2.0, None, None, 1.0),
         ("b", 1, 1, "open", None, None, None, None, None),

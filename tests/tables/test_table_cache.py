@@ -1,4 +1,4 @@
-"""Tables that are kept beside their logs are those that the logs give, whatever happens to either."""
+"""Cached tables equal those of the logs, whatever happens to either."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from agentnb.tables import folders
 
 
 def log_of(folder: Path, name: str, rounds: int = 2) -> Path:
-    """A log in which a tool is called in each round."""
+    """Write a log with a tool call in each round."""
     story = RunBuilder(f"about {name}", run_id=name)
     for index in range(rounds):
         story.extend(*a_round(index, called("look", f"c{index}", place=name)))
@@ -46,7 +46,7 @@ def log_of(folder: Path, name: str, rounds: int = 2) -> Path:
 
 
 def chat_of(folder: Path, name: str, *texts: str) -> Path:
-    """A trace of another product: as many runs as texts."""
+    """Write a foreign trace with a run per text."""
     records = [{"messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "Yes."}]} for text in texts]
     path = folder / name
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
@@ -54,7 +54,7 @@ def chat_of(folder: Path, name: str, *texts: str) -> Path:
 
 
 def check(source: str | Path | Store, *names: str) -> None:
-    """The kept tables are those of the logs: when they are made, and when they are there."""
+    """Check that cached tables equal those of the logs, when made and when read."""
     for name in names or tables.NAMES:
         make = getattr(tables, name)
         expected = make(source, cache=False)
@@ -63,7 +63,7 @@ def check(source: str | Path | Store, *names: str) -> None:
 
 
 def written(folder: Path) -> dict[str, int]:
-    """The parts of all caches, and when each was written."""
+    """Return the parts of all caches with their modification times."""
     return {str(path): path.stat().st_mtime_ns for path in (folder / HOME).rglob("*.parquet")}
 
 
@@ -74,7 +74,7 @@ def index_of(folder: Path, name: str = "messages") -> Path:
 
 @examples(100)
 @given(plans, st.sets(st.sampled_from(tables.NAMES), min_size=1, max_size=2))
-def test_kept_tables_of_any_runs_are_those_of_their_logs(plan: Plan, names: set[str]) -> None:
+def test_cached_tables_of_any_runs_equal_those_of_logs(plan: Plan, names: set[str]) -> None:
     with TemporaryDirectory() as folder:
         store = Store(Path(folder) / "runs")
         really_run(plan, store)
@@ -82,7 +82,7 @@ def test_kept_tables_of_any_runs_are_those_of_their_logs(plan: Plan, names: set[
 
 
 @pytest.mark.slow("every table of each plan, three times")
-def test_kept_tables_hold_every_kind_of_event(tmp_path: Path) -> None:
+def test_cached_tables_hold_every_kind_of_event(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     for plan in BY_HAND.values():
         really_run(plan, store)
@@ -90,7 +90,7 @@ def test_kept_tables_hold_every_kind_of_event(tmp_path: Path) -> None:
     check(store.folder)
 
 
-def test_facts_alone_make_the_rows_of_tables_that_show_no_judgement(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_tables_without_judgement_are_made_from_facts_alone(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Store(tmp_path / "runs")
     for plan in BY_HAND.values():
         really_run(plan, store)
@@ -102,7 +102,7 @@ def test_facts_alone_make_the_rows_of_tables_that_show_no_judgement(tmp_path: Pa
 
 @examples(100)
 @given(plans)
-def test_a_conversation_is_that_of_the_whole_run(plan: Plan) -> None:
+def test_conversation_is_that_of_the_whole_run(plan: Plan) -> None:
     with TemporaryDirectory() as folder:
         for run in really_run(plan, Store(Path(folder) / "runs")):
             for length in range(1, len(run.events) + 1):
@@ -115,7 +115,7 @@ def test_a_conversation_is_that_of_the_whole_run(plan: Plan) -> None:
                 assert (alone.messages, alone.pending) == (whole.messages, whole.pending)
 
 
-def test_a_folder_of_many_kinds_of_files_is_kept_with_its_order_and_its_problems(tmp_path: Path) -> None:
+def test_folder_of_mixed_files_is_cached_with_order_and_problems(tmp_path: Path) -> None:
     log_of(tmp_path, "m-1")
     chat_of(tmp_path, "a.jsonl", "one", "two")
     (tmp_path / "within").mkdir()
@@ -134,8 +134,8 @@ def test_a_folder_of_many_kinds_of_files_is_kept_with_its_order_and_its_problems
         assert [str(one.message) for one in kept] == [str(one.message) for one in plain] != []
 
 
-def test_only_what_is_new_or_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "MAX_ROWS", 8)  # a few logs a part
+def test_only_new_and_changed_files_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "MAX_ROWS", 8)  # a few logs per part
     names = [f"r-{number:02}" for number in range(12)]
     for name in names:
         log_of(tmp_path, name)
@@ -150,7 +150,7 @@ def test_only_what_is_new_or_changed_is_read_again(tmp_path: Path, monkeypatch: 
     assert sum(written(tmp_path).get(path) == at for path, at in before.items()) >= len(before) - 1  # a small one is merged
 
 
-def test_only_new_logs_are_opened_and_none_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_logs_are_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     load = files.load_if_log
     monkeypatch.setattr(files, "load_if_log", lambda path, fold: [opened.append(Path(path).stem), load(path, fold)][1])
@@ -175,7 +175,7 @@ tables.runs(sys.argv[1], cache=True)
 
 
 @pytest.mark.slow("a process that loads pandas")
-def test_a_death_while_writing_leaves_the_former_cache(tmp_path: Path) -> None:
+def test_death_while_writing_leaves_the_former_cache(tmp_path: Path) -> None:
     log_of(tmp_path, "r-1")
     check(tmp_path, "runs")
     before = index_of(tmp_path, "runs_with_replies").read_bytes()
@@ -186,7 +186,7 @@ def test_a_death_while_writing_leaves_the_former_cache(tmp_path: Path) -> None:
     check(tmp_path, "runs")
 
 
-def test_a_change_of_a_log_is_seen(tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_of_a_log_is_seen(tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "MAX_ROWS", 8)
     for number in range(9):
         log_of(tmp_path, f"r-{number}")
@@ -221,7 +221,7 @@ def test_a_change_of_a_log_is_seen(tmp_path: Path, subtests: pytest.Subtests, mo
                 check(tmp_path, *names)
 
 
-def test_a_log_that_is_being_written_is_read_each_time(tmp_path: Path) -> None:
+def test_log_being_written_is_read_each_time(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     for _ in range(3):
         Agent(ScriptedModel(["Done."])).run_sync("go", store=store)
@@ -241,7 +241,7 @@ def test_a_log_that_is_being_written_is_read_each_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="nobody can tell there whether a log is being written")
-def test_a_run_whose_process_died_without_a_word_is_no_longer_running(tmp_path: Path) -> None:
+def test_run_of_a_dead_process_is_not_running(tmp_path: Path) -> None:
     log_of(tmp_path, "r-1")
     with log_of(tmp_path, "r-2").open("ab") as file:
         lock(file.fileno())
@@ -249,7 +249,7 @@ def test_a_run_whose_process_died_without_a_word_is_no_longer_running(tmp_path: 
     assert [*tables.runs(tmp_path, cache=True).status] == ["interrupted", "interrupted"]
 
 
-def test_a_call_that_a_tool_makes_is_no_result_of_the_model_though_it_has_the_id_of_one() -> None:
+def test_nested_call_with_a_reused_id_adds_no_model_result() -> None:
     first, second = called("look", "a"), called("ask", "b")
     inner = ToolResult("a", "look", (Text("the inner one"),))
     story = RunBuilder("go").extend(
@@ -266,7 +266,7 @@ def test_a_call_that_a_tool_makes_is_no_result_of_the_model_though_it_has_the_id
     assert LoggedMessages(story.events).messages == fold_events(story.events).messages
 
 
-def test_whatever_is_wrong_with_a_cache_it_is_made_anew(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_broken_cache_is_rebuilt(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for number in range(4):
         log_of(tmp_path, f"r-{number}")
     check(tmp_path, "messages")
@@ -274,7 +274,7 @@ def test_whatever_is_wrong_with_a_cache_it_is_made_anew(tmp_path: Path, subtests
     whole = index.read_bytes()
 
     def part() -> Path:
-        return next(index.parent / one[0] for one in json.loads(index.read_bytes())["parts"])
+        return next(index.parent / part[0] for part in json.loads(index.read_bytes())["parts"])
 
     def changed(field: str, value: object) -> bytes:
         return json.dumps({**json.loads(whole), field: value}).encode()
@@ -316,7 +316,7 @@ def unwritable(folder: Path) -> Iterator[None]:
     folder.chmod(0o700)
 
 
-def test_a_folder_that_cannot_be_written_is_read_as_without_a_cache(tmp_path: Path) -> None:
+def test_unwritable_folder_is_read_without_a_cache(tmp_path: Path) -> None:
     log_of(tmp_path, "r-1")
     (tmp_path / HOME).write_text("a file of somebody else")
     check(tmp_path, "messages", "runs")
@@ -330,7 +330,7 @@ def test_a_folder_that_cannot_be_written_is_read_as_without_a_cache(tmp_path: Pa
         check(tmp_path, "messages", "runs")
 
 
-def test_a_cache_is_private_and_no_part_of_the_folder(tmp_path: Path) -> None:
+def test_cache_is_private_and_outside_the_folder(tmp_path: Path) -> None:
     log_of(tmp_path, "r-1")
     check(tmp_path)
     check(tmp_path)
@@ -339,9 +339,7 @@ def test_a_cache_is_private_and_no_part_of_the_folder(tmp_path: Path) -> None:
     assert len(load_traces(tmp_path)) == len(load_traces(Store(tmp_path))) == 1
 
 
-def test_a_few_files_are_read_and_many_are_kept_unless_it_is_said_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_files_are_read_and_many_are_cached_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(4):
         log_of(tmp_path, f"r-{number}")
     tables.messages(tmp_path)
@@ -358,9 +356,7 @@ def test_a_few_files_are_read_and_many_are_kept_unless_it_is_said_otherwise(
     assert index_of(tmp_path, "rounds").exists()
 
 
-def test_without_pyarrow_everything_works_and_asking_for_a_cache_says_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pyarrow_only_an_explicit_cache_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log_of(tmp_path, "r-1")
     expected = tables.messages(tmp_path)
     monkeypatch.setattr(folders, "MANY_FILES", 1)
@@ -372,7 +368,7 @@ def test_without_pyarrow_everything_works_and_asking_for_a_cache_says_what_is_mi
     assert not (tmp_path / HOME).exists()
 
 
-def test_a_file_is_copied_from_part_to_part_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_copied_between_parts_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "BATCH_ROWS", 3)
     monkeypatch.setattr(parts, "MAX_ROWS", 30)
     chat_of(tmp_path, "m.jsonl", *(f"question {number}" for number in range(12)))
@@ -395,7 +391,7 @@ for _ in range(8):
 
 @pytest.mark.nightly("by day one process writes and reads the tables")
 @pytest.mark.slow("three processes that load pandas")
-def test_several_processes_at_once_all_see_whole_tables(tmp_path: Path) -> None:
+def test_concurrent_processes_all_see_whole_tables(tmp_path: Path) -> None:
     for number in range(60):
         log_of(tmp_path, f"r-{number:03}")
     command = [sys.executable, "-c", KERNEL, str(tmp_path)]

@@ -1,4 +1,4 @@
-"""Every column of every table says what it holds, in which unit, and where that comes from; docs/tables.md says the same."""
+"""Every column documents its meaning, unit and source; docs/tables.md repeats them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MEASURED = ("Int64", "int64", "float64")
 
 
 def kinds() -> dict[str, type]:
-    """The events by their names in the log; ``event`` has what all of them have."""
+    """Map event names in logs to their classes; ``event`` has the common fields."""
     return {"event": Event, **{str(kind.__struct_config__.tag): kind for kind in KINDS}}
 
 
 def has_field(kind: Any, path: list[str]) -> bool:
-    """Whether a value of this type may have a field of a field of ... that is called so."""
+    """Return True if a value of this type can have a nested field of this name."""
     if not path:
         return True
     if get_origin(kind) is not None:
@@ -37,7 +37,7 @@ def has_field(kind: Any, path: list[str]) -> bool:
     return path[0] in hints and has_field(hints[path[0]], path[1:])
 
 
-def test_the_columns_are_those_of_the_tables_in_their_order(subtests: pytest.Subtests) -> None:
+def test_columns_are_those_of_the_tables_in_order(subtests: pytest.Subtests) -> None:
     assert list(COLUMNS.columns) == ["table", "column", "dtype", "unit", "meaning", "source"]
     assert list(dict.fromkeys(COLUMNS["table"])) == list(tables.NAMES)
     for name in tables.NAMES:
@@ -47,7 +47,7 @@ def test_the_columns_are_those_of_the_tables_in_their_order(subtests: pytest.Sub
             assert list(mine["dtype"]) == [str(dtype) for dtype in frame.dtypes]
 
 
-def test_each_says_what_it_holds_in_one_sentence_and_what_its_numbers_are(subtests: pytest.Subtests) -> None:
+def test_column_has_one_sentence_and_a_unit(subtests: pytest.Subtests) -> None:
     for row in COLUMNS.itertuples():
         with subtests.test(f"{row.table}.{row.column}"):
             assert re.fullmatch(r"[^|\n]+[^|\n.]", row.meaning) and re.fullmatch(r"[^|\n]+", row.source)
@@ -55,19 +55,19 @@ def test_each_says_what_it_holds_in_one_sentence_and_what_its_numbers_are(subtes
             assert (row.unit == "UTC") == row.dtype.startswith("datetime")
 
 
-def test_every_column_can_be_written_as_csv_and_parquet_and_read_again() -> None:
+def test_every_column_round_trips_through_csv_and_parquet() -> None:
     plain = {"str", "bool", "boolean", "int64", "Int64", "float64", "datetime64[us, UTC]"}
     assert set(COLUMNS["dtype"]) == plain, "no Python objects"
 
 
-def test_columns_of_one_name_that_name_a_round_or_a_time_have_one_unit() -> None:
+def test_equally_named_round_and_time_columns_share_a_unit() -> None:
     assert set(COLUMNS[COLUMNS["column"].isin(["round", "first", "last", "forked_at_round"])]["unit"]) == {"rounds from 1"}
     assert set(COLUMNS[COLUMNS["column"].str.endswith("seconds")]["unit"]) == {"seconds"}
     assert set(COLUMNS[COLUMNS["column"].isin(["cost", "spent", "budget"])]["unit"]) == {"US dollars"}
     assert set(COLUMNS[COLUMNS["column"].str.endswith(("rate", "share", "propensity"))]["unit"]) == {"0 to 1"}
 
 
-def test_a_source_is_a_field_of_an_event_or_a_module_that_exists(subtests: pytest.Subtests) -> None:
+def test_source_is_an_event_field_or_an_existing_module(subtests: pytest.Subtests) -> None:
     named = [(row, name) for row in COLUMNS.itertuples() for name in re.findall(r"[a-z_]+(?:\.[a-z_]+)+", row.source)]
     assert len(named) > 150
     for row, name in named:
@@ -79,7 +79,7 @@ def test_a_source_is_a_field_of_an_event_or_a_module_that_exists(subtests: pytes
                 assert find_spec(f"agentnb.{name}") is not None
 
 
-def test_a_table_that_does_not_exist_is_refused_with_one_that_does() -> None:
+def test_unknown_table_is_refused_with_a_similar_name() -> None:
     with pytest.raises(SettingsError, match="There is no table 'round'") as caught:
         tables.columns("round")
     assert "rounds" in str(caught.value)
@@ -87,12 +87,12 @@ def test_a_table_that_does_not_exist_is_refused_with_one_that_does() -> None:
         tables.columns([])  # type: ignore[arg-type]
 
 
-def test_the_page_about_tables_is_made_of_them() -> None:
+def test_tables_page_is_made_from_the_tables() -> None:
     again = "Run python tests/tables/tables_page.py"
     assert tables_page.PAGE.read_text(encoding="utf-8") == tables_page.text(), again
 
 
-def test_no_docstring_repeats_what_the_columns_say(subtests: pytest.Subtests) -> None:
+def test_no_docstring_repeats_the_column_meanings(subtests: pytest.Subtests) -> None:
     for name in tables.NAMES:
         with subtests.test(name):
             told = set(re.findall(r"``(\w+)``", getattr(tables, name).__doc__))
@@ -100,7 +100,7 @@ def test_no_docstring_repeats_what_the_columns_say(subtests: pytest.Subtests) ->
 
 
 @pytest.mark.req("R3.28")
-def test_the_page_names_each_event_of_a_turn_and_its_kinds() -> None:
+def test_page_names_each_turn_event_and_its_kinds() -> None:
     rows = re.findall(r"^\| (`\w+`) \| (.*?) ?\| .*\|$", tables_page.EVENTS, re.MULTILINE)
     assert {name.strip("`") for name, _ in rows} == NAMES - REMOVED
     assert {*re.findall(r"\w+", " ".join(kinds for _, kinds in rows))} == NAMED.keys()

@@ -297,14 +297,14 @@ def types(frame: pd.DataFrame) -> dict[str, str]:
     return {str(column): str(dtype) for column, dtype in frame.dtypes.items()}
 
 
-def test_a_table_has_exactly_these_columns_and_types(subtests: pytest.Subtests, failed: Run) -> None:
+def test_table_has_exactly_these_columns_and_types(subtests: pytest.Subtests, failed: Run) -> None:
     for name, columns in COLUMNS.items():
         with subtests.test(name):
             assert types(make(name, failed)) == columns
             assert list(make(name, failed).columns) == list(columns)
 
 
-def test_a_table_of_nothing_has_the_same_columns_and_types(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_empty_table_has_the_same_columns_and_types(subtests: pytest.Subtests, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name, columns in COLUMNS.items():
         with subtests.test(name):
@@ -313,9 +313,7 @@ def test_a_table_of_nothing_has_the_same_columns_and_types(subtests: pytest.Subt
                 assert len(frame) == 0 and types(frame) == columns
 
 
-def test_a_table_takes_a_run_several_a_path_a_folder_a_pattern_and_a_store(
-    subtests: pytest.Subtests, failed: Run, tmp_path: Path
-) -> None:
+def test_table_accepts_runs_paths_folders_patterns_and_stores(subtests: pytest.Subtests, failed: Run, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     path = store.path(failed.id)
     for name in COLUMNS:
@@ -335,7 +333,7 @@ def test_rows_are_numbered_from_zero(subtests: pytest.Subtests, failed: Run) -> 
             assert list(frame.index) == list(range(len(frame)))
 
 
-def test_a_table_is_made_anew_each_time(subtests: pytest.Subtests, failed: Run) -> None:
+def test_table_is_rebuilt_each_time(subtests: pytest.Subtests, failed: Run) -> None:
     for name in COLUMNS:
         with subtests.test(name):
             first = make(name, failed)
@@ -349,7 +347,7 @@ def test_all_tables_are_named() -> None:
 
 
 @pytest.mark.req("R0.71", "R2.14")
-def test_a_row_of_runs_says_how_it_ended_and_what_it_took(failed: Run) -> None:
+def test_run_row_has_its_status_and_cost(failed: Run) -> None:
     row = tables.runs(failed).iloc[0]
     assert (row.run_id, row.agent, row.model, row.prompt) == (failed.id, "agent", "scripted:script", "Go")
     assert (row.status, row.stop_reason, row.error) == ("failed", "error", str(failed.error))
@@ -359,7 +357,7 @@ def test_a_row_of_runs_says_how_it_ended_and_what_it_took(failed: Run) -> None:
 
 
 @pytest.mark.req("R0.71")
-def test_a_failed_round_is_a_row_too(failed: Run) -> None:
+def test_failed_round_is_a_row_too(failed: Run) -> None:
     frame = tables.rounds(failed)
     assert list(frame["round"]) == [1, 2] and list(frame.status) == ["success", "error"]
     assert list(frame.tool_calls) == [2, 0] and list(frame.tool_errors) == [1, 0]
@@ -367,7 +365,7 @@ def test_a_failed_round_is_a_row_too(failed: Run) -> None:
 
 
 @pytest.mark.req("R0.71")
-def test_a_round_that_failed_at_once_is_a_row_too() -> None:
+def test_round_that_failed_at_once_is_a_row_too() -> None:
     with pytest.raises(Exception, match="boom") as caught:
         do(RuntimeError("boom"))
     frame = tables.rounds(caught.value.run)  # type: ignore[attr-defined]
@@ -375,7 +373,7 @@ def test_a_round_that_failed_at_once_is_a_row_too() -> None:
 
 
 @pytest.mark.req("R0.71", "R0.69")
-def test_each_call_is_a_row_with_its_success(failed: Run) -> None:
+def test_call_is_a_row_with_its_success(failed: Run) -> None:
     frame = tables.tool_calls(failed)
     assert list(frame.call_id) == ["c1", "c2"] and list(frame.name) == ["add", "gone"]
     assert list(frame["round"]) == [1, 1] and list(frame.position) == [0, 1]
@@ -385,7 +383,7 @@ def test_each_call_is_a_row_with_its_success(failed: Run) -> None:
     assert frame.result[0] == "3" and frame.result[1].startswith("tool not found: gone")
 
 
-def test_why_a_call_failed_is_in_its_row_with_the_traceback_of_the_persons_code() -> None:
+def test_failed_call_row_has_the_user_traceback() -> None:
     def halve(number: int) -> int:
         """Halve a number."""
         return number // 0
@@ -397,13 +395,13 @@ def test_why_a_call_failed_is_in_its_row_with_the_traceback_of_the_persons_code(
     assert pd.isna(frame.traceback[1])
 
 
-def test_the_calls_that_were_not_let_run_are_counted_over_all_rounds() -> None:
+def test_blocked_calls_are_counted_over_all_rounds() -> None:
     run = do(*[ToolCall("add", {"a": 1, "b": 2})] * 4, "Done.")
-    assert [bool(one.records[0].rule) for one in run.rounds[:4]] == [False, False, True, True]
+    assert [bool(round_.records[0].rule) for round_ in run.rounds[:4]] == [False, False, True, True]
     assert tables.runs(run).calls_blocked[0] == 2
 
 
-def test_a_call_of_a_run_that_was_cut_off_has_no_success(failed: Run, tmp_path: Path) -> None:
+def test_call_of_an_interrupted_run_has_no_success(failed: Run, tmp_path: Path) -> None:
     path = save_trace(failed, tmp_path / "cut.jsonl")
     frame = tables.tool_calls(cut_log(path, "tool_started"))
     assert len(frame) == 2 and frame.success.isna().all() and frame.result.isna().all()
@@ -417,7 +415,7 @@ def test_each_message_is_a_row(failed: Run) -> None:
     assert list(frame.tool_calls) == [0, 2, 0] and list(frame.tool_results) == [0, 0, 2]
 
 
-def test_messages_of_the_conversation_before_are_told_apart(failed: Run) -> None:
+def test_messages_of_the_earlier_conversation_are_marked(failed: Run) -> None:
     again = do("Done.", continue_from=failed)
     frame = tables.messages(again)
     assert list(frame.inherited) == [True] * 3 + [False] * (len(frame) - 3)
@@ -426,7 +424,7 @@ def test_messages_of_the_conversation_before_are_told_apart(failed: Run) -> None
 
 
 @pytest.mark.req("R2.14")
-def test_what_is_unknown_is_missing_and_not_zero() -> None:
+def test_unknown_values_are_missing_and_not_zero() -> None:
     frame = tables.rounds(do(said("x")))
     assert frame.input_tokens.isna().all() and frame.output_tokens.isna().all() and frame.cost.isna().all()
     row = tables.runs(do(said("x", input=3))).iloc[0]
@@ -439,18 +437,18 @@ def test_estimates_are_marked() -> None:
     assert row.tokens_estimated and row.input_tokens > 0 and row.cost == 0.0
 
 
-def test_counts_beyond_what_a_float_can_tell_stay_exact() -> None:
+def test_counts_beyond_float_precision_stay_exact() -> None:
     large = 2**53 + 1
     assert tables.runs(do(said("x", input=large, output=0))).input_tokens[0] == large
 
 
 def test_times_keep_their_microseconds_and_their_zone(failed: Run) -> None:
     frame = tables.rounds(failed)
-    assert [at.to_pydatetime() for at in frame.started_at] == [one.started_at for one in failed.rounds]
+    assert [at.to_pydatetime() for at in frame.started_at] == [round_.started_at for round_ in failed.rounds]
 
 
 @pytest.mark.req("R0.71")
-def test_a_row_of_runs_counts_over_all_rounds_what_was_blocked_tried_again_followed_and_completed() -> None:
+def test_run_row_counts_blocks_retries_and_completions_over_rounds() -> None:
     built = RunBuilder(todos=todos_of("completed", "completed", "in-progress"))
     built.round(called("look", "a"), called("look", "b"), blocked=("b",), guidance=[guidance_of()])
     built.round(called("look", "c"), called("look", "d"), blocked=("c", "d")).round("Well.", guidance=[guidance_of()])
@@ -463,7 +461,7 @@ def test_a_row_of_runs_counts_over_all_rounds_what_was_blocked_tried_again_follo
     assert (row.todos, row.todos_completed) == (3, 2)
 
 
-def test_whether_all_todos_were_completed_is_missing_without_a_list(subtests: pytest.Subtests) -> None:
+def test_todo_completion_is_missing_without_a_list(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[list[TodoStatus], bool | None]] = {
         "no list": ([], None),
         "all completed": (["completed", "completed"], True),
@@ -475,7 +473,7 @@ def test_whether_all_todos_were_completed_is_missing_without_a_list(subtests: py
             assert pd.isna(found) if told is None else found == told
 
 
-def test_what_a_run_does_not_have_is_missing_in_its_row() -> None:
+def test_values_a_run_lacks_are_missing_in_its_row() -> None:
     row = tables.runs(
         RunBuilder().round("Done.").add(e.RunFinished, status="completed", stop_reason="natural", seconds=1.0).run
     )
@@ -486,6 +484,6 @@ def test_what_a_run_does_not_have_is_missing_in_its_row() -> None:
     assert not has & nothing and {"run_id", "status", "stop_reason", "seconds", "prompt", "text"} <= has
 
 
-def test_the_text_of_a_message_of_results_is_that_of_its_results_and_no_more() -> None:
+def test_result_message_text_is_exactly_that_of_its_results() -> None:
     run = RunBuilder().round(called("look"), text="seen").run
     assert list(tables.messages(run).text)[-1] == "seen"

@@ -1,4 +1,4 @@
-"""Runs that another product recorded have the same tables; what their traces do not say is missing, and never 0 or no."""
+"""Foreign runs have the same tables; values that their traces lack are missing, never 0 or False."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ UNTOLD = {
     "tool_calls": {"author", "rule", "started_at", "ended_at", "seconds", "traceback"},
     "usage": {"attempts", "waited", "seconds", "input_tokens", "cost", "error", "started_at"},
 }
-"""What a plain chat trace does not say."""
+"""Columns without a value for a plain chat trace."""
 
 
 @pytest.fixture
@@ -64,14 +64,14 @@ def chats() -> list[Run]:
     return [chat_run(record, f"{number}") for number, record in enumerate(CHAT)]
 
 
-def test_what_a_plain_trace_does_not_say_is_missing(chats: list[Run], subtests: pytest.Subtests) -> None:
+def test_values_a_plain_trace_lacks_are_missing(chats: list[Run], subtests: pytest.Subtests) -> None:
     for name, untold in UNTOLD.items():
         with subtests.test(name):
             frame = getattr(tables, name)(chats)
             assert len(frame) and {column for column in untold if not frame[column].isna().all()} == set()
 
 
-def test_what_it_says_is_there(chats: list[Run]) -> None:
+def test_values_a_plain_trace_has_are_there(chats: list[Run]) -> None:
     runs, rounds, calls = tables.runs(chats), tables.rounds(chats), tables.tool_calls(chats, arguments=True)
     assert list(runs["origin_format"]) == ["openai_chat"] * 2 and list(runs["rounds"]) == [4, 1]
     assert list(rounds["round"]) == [1, 2, 3, 4, 1] and list(rounds["tools_called"]) == [True, False, True, False, True]
@@ -80,14 +80,14 @@ def test_what_it_says_is_there(chats: list[Run]) -> None:
     assert list(calls["arguments.order"][:2]) == ["W1", "W1"] and pd.isna(calls["arguments.order"][2])
 
 
-def test_a_call_of_which_the_trace_has_no_result_is_neither_a_success_nor_an_error(chats: list[Run]) -> None:
+def test_call_without_a_recorded_result_has_unknown_success(chats: list[Run]) -> None:
     calls = tables.tool_calls(chats)
     assert [None if pd.isna(one) else one for one in calls["success"]] == [True, True, None]
     assert calls["error_code"][2] == LOST
     assert tables.rounds(chats)["tool_errors"].sum() == tables.runs(chats)["tool_errors"].sum() == 0
 
 
-def test_speakers_are_named_in_every_table_of_what_was_said() -> None:
+def test_speakers_are_named_in_every_message_table() -> None:
     team = team_run(TEAM)
     speakers = ["Orchestrator", "WebSurfer", "Orchestrator"]
     for frame in (tables.rounds(team), tables.usage(team)):
@@ -95,8 +95,8 @@ def test_speakers_are_named_in_every_table_of_what_was_said() -> None:
     assert list(tables.messages(team)["author"]) == ["human", *speakers]
 
 
-def test_what_a_trace_says_of_retries_guidance_and_todos_counts(subtests: pytest.Subtests) -> None:
-    """A log of another product can hold each event of agentnb's; then nothing is missing that it says."""
+def test_retries_guidance_and_todos_of_a_trace_count(subtests: pytest.Subtests) -> None:
+    """A foreign log can contain each event of agentnb, and then no recorded value is missing."""
     story = RunBuilder(origin=ORIGIN, todos=todos_of("completed"))
     story.extend(*begun(0, "", guidance_of())).add(e.RetryScheduled, attempt=1, seconds=2.0, reason="busy")
     run = story.add(e.RunFinished, status="failed", stop_reason="error").run
@@ -105,13 +105,13 @@ def test_what_a_trace_says_of_retries_guidance_and_todos_counts(subtests: pytest
     assert (first.attempts, first.todos_open) == (2, 0) and tables.usage(run)["waited"][0] == 2.0
 
 
-def test_runs_of_agentnb_count_nothing_as_0() -> None:
+def test_own_runs_count_absent_things_as_0() -> None:
     row = tables.runs(RunBuilder().round(called("look")).run).iloc[0]
     names = ["recovered", "compactions", "retries", "calls_blocked", "todos", "breaches", "guidance_given", "guidance_followed"]
     assert [int(row[name]) for name in names] == [0] * len(names)
 
 
-def test_tables_of_both_kinds_together_keep_their_columns_and_types(chats: list[Run], tmp_path: Path) -> None:
+def test_mixed_tables_keep_their_columns_and_types(chats: list[Run], tmp_path: Path) -> None:
     own = RunBuilder().round(called("look")).round("Done.").add(e.RunFinished, status="completed", stop_reason="natural").run
     for name in tables.NAMES:
         make = getattr(tables, name)
@@ -123,7 +123,7 @@ def test_tables_of_both_kinds_together_keep_their_columns_and_types(chats: list[
     pd.testing.assert_frame_equal(tables.rounds(saved), tables.rounds(chats))
 
 
-def test_findings_that_a_trace_holds_are_rows() -> None:
+def test_recorded_findings_of_a_trace_are_rows() -> None:
     writer = RunWriter(ORIGIN, model="openai:x")
     writer.say("Go.")
     writer.reply("I look.", [ToolCall("look", {}, "c1")])
@@ -142,7 +142,7 @@ OWN = ["own_input_tokens", "own_output_tokens"]
 
 
 def replied(run_id: str, *replies: tuple[str, int]) -> Run:
-    """A run of replies with these ids, that used these tokens."""
+    """Build a run of replies with these ids and token counts."""
     writer = RunWriter(ORIGIN, run_id=run_id, model="m")
     writer.say("Go")
     for response_id, tokens in replies:
@@ -151,8 +151,8 @@ def replied(run_id: str, *replies: tuple[str, int]) -> Run:
     return writer.finish()
 
 
-def test_totals_count_a_reply_once_in_whichever_sessions_it_was_copied(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Replies that differ are counted although a server gives them one id, and a run alone has all that it shows."""
+def test_totals_count_a_reply_copied_between_sessions_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Different replies are counted even under one server id, and a single run has all its own counts."""
     runs = [
         replied("first", ("a", 1), ("b", 10)),
         replied("resumed", ("a", 1), ("b", 10), ("c", 100)),

@@ -1,4 +1,4 @@
-"""What the tables and the list of runs say of limits, of summaries, and of runs that were gone on with."""
+"""Limits, summaries and continued runs in the tables and in the list of runs."""
 
 from __future__ import annotations
 
@@ -41,33 +41,33 @@ def run_of_script(*replies: Any, store: Store | None = None, **how: Any) -> Run:
 
 
 def summed_up(store: Store | None = None) -> Run:
-    """Five calls; before the fifth its conversation was summed up, at the second attempt."""
+    """Build a run of five calls; its conversation is summarized before the fifth, at the second attempt."""
     summary = Streamed(Retry(1, 2.0, "busy", 529), said(Text("Sum."), cost=0.125))
     return run_of_script(*calls(4), summary, *calls(1), said(Text("Done.")), history=SHORT, store=store)
 
 
 @pytest.mark.req("KX.2")
-def test_a_row_of_runs_says_which_limit_was_reached_and_what_was_spent() -> None:
+def test_run_row_names_the_reached_limit_and_the_spending() -> None:
     frame = tables.runs([run_of_script(*calls(9), budget=0.5), run_of_script(*calls(2), said(Text("x")))])
     first, second = frame.iloc[0], frame.iloc[1]
     assert (first.status, first.limit, first.limit_value, first.budget, first.spent) == ("limited", "budget", 0.5, 0.5, 0.5)
     assert pd.isna(second.limit) and pd.isna(second.limit_value) and pd.isna(second.budget) and second.spent == 0.75
 
 
-def test_what_was_spent_is_known_also_where_the_cost_is_not() -> None:
+def test_spending_is_known_without_a_cost() -> None:
     row = tables.runs(run_of_script(*calls(1), said(Text("x"), cost=None))).iloc[0]
     assert pd.isna(row.cost) and row.spent == 0.25
 
 
 @pytest.mark.req("KX.2")
-def test_calls_that_a_limit_did_not_let_run_have_its_name_as_their_rule() -> None:
+def test_calls_held_back_by_a_limit_name_it_as_rule() -> None:
     run = run_of_script(said(*[ToolCall("add", {"a": n}) for n in range(3)]), said(Text("x")), max_tool_calls=1)
     assert list(tables.tool_calls(run).rule.fillna("")) == ["", "max_tool_calls", "max_tool_calls"]
     assert tables.runs(run).calls_blocked[0] == 2
 
 
 @pytest.mark.req("KX.9")
-def test_a_summary_is_a_row_of_its_own_and_the_rows_add_up_to_what_the_run_cost() -> None:
+def test_summary_is_a_usage_row_and_rows_add_up() -> None:
     run = summed_up()
     frame = tables.usage(run)
     assert list(frame.operation) == ["chat"] * 4 + ["compaction"] + ["chat"] * 2
@@ -79,7 +79,7 @@ def test_a_summary_is_a_row_of_its_own_and_the_rows_add_up_to_what_the_run_cost(
 
 
 @pytest.mark.req("KX.9")
-def test_the_last_call_at_a_limit_is_told_from_the_others() -> None:
+def test_last_call_at_a_limit_is_distinguished() -> None:
     run = run_of_script(*calls(2), said(Text("So far.")), max_rounds=2, on_limit="final_answer")
     assert list(tables.usage(run).operation) == ["chat", "chat", "final_answer"]
 
@@ -89,20 +89,20 @@ def test_the_last_call_at_a_limit_is_told_from_the_others() -> None:
     ("reply", "why", "cost"),
     [(RuntimeError("away"), "RuntimeError: away", 0.0), (said(Text(" ")), "the model gave no summary", 0.25)],
 )
-def test_a_call_for_a_summary_that_came_to_none_says_why(reply: Any, why: str, cost: float) -> None:
+def test_failed_summary_call_says_why(reply: Any, why: str, cost: float) -> None:
     run = run_of_script(*calls(4), reply, said(Text("Done.")), history=SHORT)
     row = tables.usage(run).iloc[4]
     assert (row.operation, row.error, row.cost) == ("compaction", why, cost) and pd.isna(row.seconds)
     assert run.cost == tables.usage(run).cost.sum()
 
 
-def test_a_summary_that_no_model_was_asked_for_is_no_call() -> None:
+def test_summary_without_a_model_is_not_a_call() -> None:
     model = ScriptedModel([*[ToolCall("add", {"a": n}) for n in range(5)], "Done."])
     run = Agent(model, tools=[add], todos=False, guidance="off", history=SHORT).run_sync("Go")
     assert tables.runs(run).compactions[0] == 1 and set(tables.usage(run).operation) == {"chat"}
 
 
-def test_rounds_say_before_which_the_conversation_was_summed_up_and_messages_stay_whole() -> None:
+def test_rounds_mark_compactions_and_messages_stay_whole() -> None:
     run = summed_up()
     assert list(tables.rounds(run).compacted) == [False] * 4 + [True, False]
     assert tables.runs(run).compactions[0] == 1
@@ -110,7 +110,7 @@ def test_rounds_say_before_which_the_conversation_was_summed_up_and_messages_sta
 
 
 @pytest.mark.req("KX.11")
-def test_a_run_that_was_gone_on_with_says_so_in_every_table(tmp_path: Path) -> None:
+def test_continued_run_says_so_in_every_table(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = summed_up(store)
     cut_log(store.path(run.id), "compaction_started")
@@ -126,7 +126,7 @@ def test_a_run_that_was_gone_on_with_says_so_in_every_table(tmp_path: Path) -> N
     assert frame.cost.sum() == done.cost == 1.75
 
 
-def test_attempts_for_a_summary_that_the_person_stopped_are_not_those_of_the_round() -> None:
+def test_stopped_summary_attempts_are_not_those_of_the_round() -> None:
     model = Summing([*calls(4), Streamed(Retry(1, 3.0, "busy", 529), FOREVER)])
     waits: queue.SimpleQueue[RetryScheduled] = queue.SimpleQueue()
     agent = Agent(model, tools=[add], todos=False, guidance="off", history=SHORT)
@@ -142,14 +142,14 @@ def test_attempts_for_a_summary_that_the_person_stopped_are_not_those_of_the_rou
 
 
 @pytest.mark.req("KX.9")
-def test_the_summary_of_a_log_counts_what_the_conversations_summaries_cost(tmp_path: Path) -> None:
+def test_log_summary_counts_the_cost_of_compactions(tmp_path: Path) -> None:
     run = summed_up(Store(tmp_path))
     (one,) = Store(tmp_path).summaries()
     assert (one.cost, one.tokens, one.recovered) == (run.cost, 105, 0)
 
 
 @pytest.mark.req("KX.2", "KX.11")
-def test_the_list_says_at_which_limit_a_run_stopped_and_which_was_recovered(tmp_path: Path) -> None:
+def test_list_names_the_limit_that_stopped_a_recovered_run(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = run_of_script(*calls(9), budget=0.5, store=store)
     cut_log(store.path(run.id), "tool_finished")
@@ -166,7 +166,7 @@ def test_the_list_says_at_which_limit_a_run_stopped_and_which_was_recovered(tmp_
     assert "Limit reached" in run_list_html([one._replace(stop_reason="odd")])
 
 
-def test_a_call_that_was_refused_as_too_long_is_a_row_with_its_attempts() -> None:
+def test_call_refused_as_too_long_is_a_row_with_attempts() -> None:
     refused = Streamed(Retry(1, 2.0, "busy", 529), ContextOverflow("Too long"))
     again = Streamed(Retry(1, 3.0, "busy", 529), Retry(2, 4.0, "busy", 529), *calls(1))
     run = run_of_script(*calls(3), refused, said(Text("Sum."), cost=0.125), again, said(Text("Done.")), history="auto")

@@ -1,4 +1,4 @@
-"""The table of todos: every change, and every breach of discipline."""
+"""The todos table: every change, and every breach of discipline."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def rows(source: Any, *columns: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.req("R0.63", "R0.82")
 @pytest.mark.parametrize("source", [[], "a run"])
-def test_the_columns_have_their_types_whatever_there_is(source: Any) -> None:
+def test_columns_keep_their_types_with_any_data(source: Any) -> None:
     frame = tables.todos(run_of(write("One"), marked(1, "in-progress"), "[WORKFLOW_COMPLETE]") if source else source)
     assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == COLUMNS["todos"]
     assert len(frame) == (2 if source else 0)
 
 
 @pytest.mark.req("R0.63")
-def test_a_disciplined_run_is_a_row_for_each_change_and_no_breach() -> None:
+def test_disciplined_run_has_rows_for_changes_and_no_breach() -> None:
     run = run_of(write("One", "Two"), marked(1, "in-progress"), do(1), marked(1, "completed"), "[WORKFLOW_COMPLETE]")
     assert rows(run, "round", "what", "by", "todo_id", "title", "before", "after", "breach") == [
         (1, "added", "model", 1, "One", None, "not-started", False),
@@ -61,7 +61,7 @@ def test_a_disciplined_run_is_a_row_for_each_change_and_no_breach() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_work_while_no_todo_is_in_progress_is_a_breach_with_its_call() -> None:
+def test_work_without_a_todo_in_progress_is_a_breach() -> None:
     run = run_of(write("One"), [do(1), do(2)], marked(1, "in-progress"), do(3), "[WORKFLOW_COMPLETE]")
     todo_violations = [row for row in rows(run, "what", "round", "todo_id", "by", "call_id", "breach") if row[-1]]
     first, second = (call.id for call in run.rounds[1].calls)
@@ -72,7 +72,7 @@ def test_work_while_no_todo_is_in_progress_is_a_breach_with_its_call() -> None:
 
 
 @pytest.mark.req("R0.63")
-def test_a_todo_completed_without_having_been_in_progress_is_a_breach_after_its_change() -> None:
+def test_completion_without_progress_is_a_breach_after_its_change() -> None:
     run = run_of(write("One", "Two"), update({"id": 1, "status": "completed"}, {"id": 2, "status": "completed"}), "Done.")
     assert rows(run, "what", "todo_id", "before", "after", "breach")[2:] == [
         ("status", 1, "not-started", "completed", False),
@@ -84,14 +84,14 @@ def test_a_todo_completed_without_having_been_in_progress_is_a_breach_after_its_
 
 
 @pytest.mark.req("R0.63")
-def test_a_todo_completed_after_having_been_put_off_again_is_none() -> None:
+def test_completion_after_postponing_again_is_not_a_breach() -> None:
     marks = [marked(1, status) for status in ("in-progress", "not-started", "completed")]
     run = run_of(write("One"), *marks, "Done.")
     assert not tables.todos(run)["breach"].any()
 
 
 @pytest.mark.req("R0.44", "R0.63")
-def test_what_others_change_is_theirs_and_never_a_breach() -> None:
+def test_changes_by_others_are_never_a_breach() -> None:
     board = TodoBoard(["One", "Two"])
 
     def meanwhile(request: Request) -> str:
@@ -118,7 +118,7 @@ def test_what_others_change_is_theirs_and_never_a_breach() -> None:
 
 
 @pytest.mark.req("R0.62", "R0.63")
-def test_a_list_that_came_with_the_conversation_is_inherited() -> None:
+def test_list_from_the_earlier_conversation_is_inherited() -> None:
     first = run_of(write("One", "Two"), marked(1, "in-progress"), "[WORKFLOW_COMPLETE]")
     second = Agent(ScriptedModel([marked(1, "completed"), "[WORKFLOW_COMPLETE]"]), tools=[work]).run_sync(
         "Go on.", continue_from=first
@@ -132,27 +132,27 @@ def test_a_list_that_came_with_the_conversation_is_inherited() -> None:
 
 
 @pytest.mark.req("R0.58")
-def test_what_changes_nothing_has_no_row() -> None:
+def test_call_without_a_change_has_no_row() -> None:
     run = run_of(write("One"), marked(1, "not-started"), marked(7, "completed"), "[WORKFLOW_COMPLETE]")
     assert len(tables.todos(run)) == 1
 
 
 @pytest.mark.req("R0.63")
-def test_a_saved_run_gives_the_same_table(tmp_path: Path) -> None:
+def test_saved_run_gives_the_same_table(tmp_path: Path) -> None:
     run = run_of(write("One", "Two"), do(1), marked(2, "completed"), "[WORKFLOW_COMPLETE]")
     pd.testing.assert_frame_equal(tables.todos(save_trace(run, tmp_path / "run.jsonl")), tables.todos(run))
     assert tables.todos(run)["breach"].sum() == 2
 
 
 @pytest.mark.req("R0.82")
-def test_the_table_of_runs_has_the_completion_rate() -> None:
+def test_runs_table_has_the_completion_rate() -> None:
     first = [marked(1, "in-progress"), marked(1, "completed"), "[WORKFLOW_COMPLETE]"]
     summary = tables.runs([run_of(write("One", "Two", "Three"), *first), run_of(write("One"), *first), run_of("Done.")])
     assert list(summary["todos"]) == [3, 1, 0] and list(summary["todos_completed"]) == [1, 1, 0]
     assert [None if pd.isna(done) else bool(done) for done in summary["all_completed"]] == [False, True, None]
 
 
-def test_a_list_that_changes_before_the_first_round_has_rows_without_a_round() -> None:
+def test_changes_before_the_first_round_have_no_round() -> None:
     run = built_run(todos_are(*todos_of("in-progress")), todos_are(*todos_of("completed")))
     assert rows(run, "round", "what", "by", "after") == [
         (None, "added", "outside", "in-progress"),
@@ -160,12 +160,12 @@ def test_a_list_that_changes_before_the_first_round_has_rows_without_a_round() -
     ]
 
 
-def test_each_field_that_changed_is_named() -> None:
+def test_changed_fields_are_named() -> None:
     before, after = todo(1), todo(1, title="Another", description="Why")
     assert rows(built_run(todos_are(before), todos_are(after)), "changed") == [(None,), ("title, description",)]
 
 
-def test_each_violation_is_one_row_however_often_its_call_changed_the_list() -> None:
+def test_violation_is_one_row_per_call() -> None:
     statuses: list[TodoStatus] = [*["completed", "not-started"] * 6, "in-progress", "completed"]  # the last is none
     changes = [todos_are(todo(1, status), by="model", call_id="c") for status in statuses]
     run = built_run(*begun(0), *changes)

@@ -1,4 +1,4 @@
-"""The table of tool calls: when they ran, and their arguments as values."""
+"""The table of tool calls: their times, and their arguments as values."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from agentnb.core.messages import Message, ToolResult
 
 
 def calling(*arguments: Any) -> Run:
-    """A run of one call for each of these arguments."""
+    """Build a run with a call for each of these arguments."""
     return RunBuilder().round(*[ToolCall("look", one, f"c{n}") for n, one in enumerate(arguments)]).run
 
 
 def values(frame: pd.DataFrame, name: str) -> list[Any]:
-    """The values of an argument; what is missing is None."""
+    """Return the values of an argument; missing ones are None."""
     column = frame[f"arguments.{name}"]
     return [None if missing else value for value, missing in zip(column, column.isna(), strict=True)]
 
 
-def test_a_call_has_its_start_its_end_and_its_model() -> None:
+def test_call_has_its_start_end_and_model() -> None:
     call, open_call, blocked = called("look", "c1"), called("look", "c2"), called("look", "c3")
     story = RunBuilder().add(e.RoundStarted, index=0, reason="prompt")
     story.add(e.ModelReplied, message=Message("assistant", (call, open_call, blocked)))
@@ -41,7 +41,7 @@ def test_a_call_has_its_start_its_end_and_its_model() -> None:
     assert pd.isna(frame["seconds"][1]) and set(frame["model"]) == {"scripted:hand"}
 
 
-def test_calls_of_a_repeated_step_have_times_of_their_own() -> None:
+def test_calls_of_a_repeated_step_have_separate_times() -> None:
     step, inner = called("look", "again"), called("read", "again.1")
     story = RunBuilder(run_kind="workflow")
     for _ in range(2):
@@ -55,7 +55,7 @@ def test_calls_of_a_repeated_step_have_times_of_their_own() -> None:
     assert frame["ended_at"].tolist() == [at[5], at[4], at[11], at[10]]
 
 
-def test_arguments_are_columns_of_values_when_asked_for() -> None:
+def test_arguments_are_value_columns_when_requested() -> None:
     run = calling({"at": 1, "name": "a", "share": 0.5, "deep": True, "tags": ["x"]}, {"at": 2, "share": 1}, {"at": None})
     plain, frame = tables.tool_calls(run), tables.tool_calls(run, arguments=True)
     pd.testing.assert_frame_equal(frame[list(plain.columns)], plain)
@@ -72,7 +72,7 @@ def test_arguments_are_columns_of_values_when_asked_for() -> None:
     assert frame.query("`arguments.at` > 1")["call_id"].tolist() == ["c1"]
 
 
-def test_values_that_no_column_of_numbers_holds_stay_as_they_are(subtests: pytest.Subtests) -> None:
+def test_values_beyond_numeric_columns_stay_unchanged(subtests: pytest.Subtests) -> None:
     cases = {"too large": [2**70, 1], "too exact": [2**53 + 1, 0.5], "mixed": [1, "1"], "truth": [1, True]}
     for name, wanted in cases.items():
         with subtests.test(name):
@@ -81,7 +81,7 @@ def test_values_that_no_column_of_numbers_holds_stay_as_they_are(subtests: pytes
             assert [(type(one), one) for one in frame["arguments.at"]] == [(type(one), one) for one in wanted]
 
 
-def test_calls_without_arguments_and_texts_in_their_place_add_no_column() -> None:
+def test_missing_and_textual_arguments_add_no_column() -> None:
     plain = list(tables.tool_calls([]).columns)
     for run in ([], calling({}, "{broken")):
         assert list(tables.tool_calls(run, arguments=True).columns) == plain
@@ -89,14 +89,14 @@ def test_calls_without_arguments_and_texts_in_their_place_add_no_column() -> Non
 
 @examples(40)
 @given(json_values, words)
-def test_whatever_was_given_comes_back(value: Any, name: str) -> None:
+def test_given_arguments_are_returned(value: Any, name: str) -> None:
     frame = tables.tool_calls(calling({name: value}, {}), arguments=True)
     first, second = values(frame, name) if not isinstance(value, list | dict) else (frame[f"arguments.{name}"][0], None)
     assert first == value and second is None
     assert len(frame) == 2
 
 
-def test_a_table_with_values_is_that_of_its_log(tmp_path: Path) -> None:
+def test_table_with_values_equals_that_of_its_log(tmp_path: Path) -> None:
     run = calling({"at": 1, "where": {"x": 1}})
     run.mark_interrupted()
     saved = save_trace(run, tmp_path / "run.jsonl")

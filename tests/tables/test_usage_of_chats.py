@@ -1,4 +1,4 @@
-"""The usage of turns of a chat: what each call of a model was made for, with the profile, context and mode that it had."""
+"""Usage of chat turns: the purpose of each model call, with its profile, context and mode."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ PLAN = called("agent_create_plan", "call_1")
 
 
 def rows(*runs: Run) -> list[dict[str, Any]]:
-    """The rows of the table, with the columns of the example, rounds counted from 0; what is missing is None."""
+    """Return the rows with the columns of the example and rounds from 0; missing values are None."""
     table = tables.usage([*runs])[EXAMPLE["columns"][1:]].assign(round=lambda frame: frame["round"] - 1).astype(object)
     return table.where(table.notna(), None).to_dict("records")
 
 
 def expected(turn: str, *runs: str) -> list[dict[str, Any]]:
-    """The rows of a turn in the example."""
+    """Return the rows of a turn in the example."""
     found = [dict(zip(EXAMPLE["columns"], row, strict=True)) for row in EXAMPLE["rows"] if row[0] == turn and row[1] in runs]
     return [{name: value for name, value in row.items() if name != "turn"} for row in found]
 
 
 def turn_of(run_id: str, context: str, profile: str = "balanced", **fields: Any) -> RunBuilder:
-    """A run in a context, before its first round."""
+    """Build a run in a context, before its first round."""
     fields = {"run_id": run_id, "model": "scripted:planner", "context_type": context, **fields}
     return RunBuilder(settings={"profile": profile}, **fields)
 
@@ -53,7 +53,7 @@ def side_call(operation: str, usage: tuple[int, int], **fields: Any) -> Fact:
 
 
 def planned(built: RunBuilder, first: tuple[int, int], last: tuple[int, int], *side_calls: Fact) -> Run:
-    """Two rounds: a call of the plan tool, in which these calls of models are made, and words."""
+    """Build two rounds: a call of the plan tool with these model calls inside, and words."""
     start, end = answered(PLAN)
     built.extend(*begun(0), replied(first, "tool_calls", PLAN), start, *side_calls, end)
     built.add(e.RoundFinished, index=0, status="success").extend(*begun(1), replied(last, "stop", Text("Done.")))
@@ -61,13 +61,13 @@ def planned(built: RunBuilder, first: tuple[int, int], last: tuple[int, int], *s
 
 
 def blank() -> Run:
-    """The run of a blank message, for which no model is called."""
+    """Build the run of a blank message, which calls no model."""
     built = turn_of("run-30", "global")
     return built.add(w.ModelCalled, operation="clarify_blank", usage=used(0, 0)).run
 
 
 def out_of_time() -> Run:
-    """A run whose model is cut off by the time limit."""
+    """Build a run whose model is cut off by the time limit."""
     built = turn_of("run-40", "project_audit", "quality").extend(*begun(0))
     built.add(e.RoundFinished, index=0, status="cancelled").add(e.LimitReached, limit="max_seconds", value=90)
     return built.add(e.RunFinished, status="limited", stop_reason="max_seconds", seconds=90.0).run
@@ -87,7 +87,7 @@ def reviewed() -> Run:
 
 
 @pytest.mark.req("R3.10", "R3.11", "R3.34", "R3.41", "KX.9")
-def test_a_turn_has_the_rows_of_the_example(subtests: pytest.Subtests) -> None:
+def test_turn_has_the_rows_of_the_example(subtests: pytest.Subtests) -> None:
     for turn, make in {
         "blank message": blank,
         "time limit": out_of_time,
@@ -98,13 +98,13 @@ def test_a_turn_has_the_rows_of_the_example(subtests: pytest.Subtests) -> None:
             run = make()
             wanted = expected(turn, run.id)
             for row in wanted:
-                if row["operation"].startswith("plan_"):  # no event says why a reply beside the rounds ended
+                if row["operation"].startswith("plan_"):  # no event has the stop reason of a reply outside the rounds
                     row["stop_reason"] = ""
             assert rows(run) == wanted and wanted
 
 
 @pytest.mark.req("R3.34")
-def test_a_canned_answer_has_a_row_without_attempts() -> None:
+def test_canned_answer_has_a_row_without_attempts() -> None:
     (row,) = tables.usage(blank()).to_dict("records")
     assert (row["attempts"], row["waited"], row["estimated"]) == (0, 0.0, False)
     (other,) = tables.usage(RunBuilder().add(w.ModelCalled, operation="planner").run).to_dict("records")
@@ -112,7 +112,7 @@ def test_a_canned_answer_has_a_row_without_attempts() -> None:
 
 
 @pytest.mark.req("R3.11", "R3.41")
-def test_a_context_is_that_in_force_when_the_call_was_made() -> None:
+def test_context_is_that_in_force_at_the_call() -> None:
     side = w.ModelCalled, {"operation": "judge"}
     built = RunBuilder(context_type="project_create").extend(*a_round(0, "One."), side)
     built.add(w.ContextShifted, context_type="project").extend(side, *a_round(1, "Two."))
@@ -125,7 +125,7 @@ def test_a_context_is_that_in_force_when_the_call_was_made() -> None:
 
 
 @pytest.mark.req("R3.41")
-def test_a_call_of_the_loop_has_the_mode_of_the_last_plan_before() -> None:
+def test_loop_call_has_the_mode_of_the_last_plan() -> None:
     def call(**fields: Any) -> Fact:
         return w.ModelCalled, {"operation": "plan_generation", **fields}
 
@@ -136,7 +136,7 @@ def test_a_call_of_the_loop_has_the_mode_of_the_last_plan_before() -> None:
 
 
 @pytest.mark.req("R3.11")
-def test_only_the_rounds_of_a_run_with_a_profile_are_planner_streams() -> None:
+def test_only_rounds_of_profiled_runs_are_planner_streams() -> None:
     for profile, in_rounds in {"": "chat", "speed": "planner_stream"}.items():
         built = turn_of("r-1", "task", profile).extend(*a_round(0, "One."), *begun(1, "final_answer"))
         built.add(e.CompactionStarted, why="share", messages=2)
@@ -146,7 +146,7 @@ def test_only_the_rounds_of_a_run_with_a_profile_are_planner_streams() -> None:
 
 
 @pytest.mark.req("R3.10")
-def test_a_call_that_the_time_limit_cuts_off_says_so(subtests: pytest.Subtests) -> None:
+def test_call_cut_off_by_the_time_limit_says_so(subtests: pytest.Subtests) -> None:
     for heard in ([], ["I be"]):
         for on_limit in ("stop", "final_answer"):
             with subtests.test(heard=heard, on_limit=on_limit):
@@ -159,7 +159,7 @@ def test_a_call_that_the_time_limit_cuts_off_says_so(subtests: pytest.Subtests) 
                 assert pd.isna(table.error[1:]).all()
 
 
-def test_a_final_answer_that_fails_is_not_cut_off_by_the_time_limit() -> None:
+def test_failed_final_answer_is_not_marked_as_cut_off() -> None:
     built = RunBuilder().extend(*begun(0)).add(e.RoundFinished, index=0, status="cancelled")
     built.add(e.LimitReached, limit="max_seconds", value=90).extend(*begun(1, "final_answer"))
     built.add(e.RoundFinished, index=1, status="error")
@@ -167,7 +167,7 @@ def test_a_final_answer_that_fails_is_not_cut_off_by_the_time_limit() -> None:
     assert [row["stop_reason"] for row in found] == ["broken_off", None]
 
 
-def test_a_call_that_the_person_stopped_has_no_stop_reason() -> None:
+def test_call_stopped_by_the_user_has_no_stop_reason() -> None:
     built = RunBuilder().extend(*begun(0)).add(e.RoundFinished, index=0, status="cancelled")
     (row,) = rows(built.add(e.RunFinished, status="cancelled", stop_reason="cancelled", seconds=1.0).run)
     assert (row["stop_reason"], row["error"]) == (None, "cancelled")

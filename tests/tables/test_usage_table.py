@@ -1,4 +1,4 @@
-"""The ledger of usage: one row a call of a model."""
+"""The usage ledger: a row per model call."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def reply(*parts: Any, stop_reason: str = "end_turn", model: Any = "claude-1", *
 
 
 def run_of(*answers: list[StreamItem | Exception], store: Store | None = None) -> Run:
-    agent = Agent(Streaming([Streamed(*one) for one in answers], name="anthropic:claude"), tools=[add], policy="minimal")
+    agent = Agent(Streaming([Streamed(*answer) for answer in answers], name="anthropic:claude"), tools=[add], policy="minimal")
     return even_failed(lambda: agent.run_sync("Go", store=store))
 
 
@@ -46,34 +46,34 @@ CALL = ToolCall("add", {"a": 1, "b": 2})
 
 
 def hard_won() -> Run:
-    """Two rounds: the first came at the third attempt, the second at once."""
+    """Build two rounds: the first succeeds at the third attempt, the second immediately."""
     used = {"input": 100, "output": 20, "cache_read": 60, "cache_write": 30, "reasoning": 7, "cost": 0.5}
     first: list[Any] = [retry(1, 2.5), TextDelta("Le"), retry(2, 4.0, None), reply(CALL, stop_reason="tool_use", **used)]
     return run_of(first, [reply(Text("Three."), model="claude-2", input=130, output=10, cost=0.25)])
 
 
 def failed_in_the_end() -> Run:
-    """A round that went well, and one whose second attempt failed too."""
+    """Build a successful round, and one whose second attempt fails too."""
     trouble = ProviderTrouble("anthropic: overloaded for long", "Try again later")
     return run_of([reply(CALL, input=9, output=3, cost=0.5)], [retry(1, 2.0), trouble])
 
 
 def row(run: Run, number: int = 0) -> dict[str, Any]:
-    """A row of the table; what is missing is None."""
+    """Return a row of the table; missing values are None."""
     found = tables.usage(run).iloc[number].to_dict()
     return {name: None if pd.isna(value) else value for name, value in found.items()}
 
 
 @pytest.mark.req("KX.9")
 @pytest.mark.parametrize("make", [hard_won, failed_in_the_end, list])
-def test_the_columns_have_their_types_whatever_there_is(make: Any) -> None:
+def test_columns_keep_their_types_with_any_data(make: Any) -> None:
     frame = tables.usage(make())
     assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == COLUMNS["usage"]
     assert list(frame.columns) == list(COLUMNS["usage"])
 
 
 @pytest.mark.req("KX.9")
-def test_a_call_is_a_row_with_all_that_it_used() -> None:
+def test_call_is_a_row_with_all_its_usage() -> None:
     run = hard_won()
     first = run.rounds[0]
     assert row(run) == {
@@ -107,14 +107,14 @@ def test_a_call_is_a_row_with_all_that_it_used() -> None:
     }
 
 
-def test_a_call_that_went_well_at_once_was_one_attempt_and_waited_for_nothing() -> None:
+def test_immediate_success_is_one_attempt_without_a_wait() -> None:
     second = row(hard_won(), 1)
     assert (second["attempts"], second["waited"], second["answered_by"], second["error"]) == (1, 0.0, "claude-2", None)
     assert (second["cache_read_tokens"], second["cache_write_tokens"], second["reasoning_tokens"]) == (None, None, None)
 
 
 @pytest.mark.req("KX.9")
-def test_a_call_that_failed_in_the_end_is_a_row_with_why_and_without_what_nobody_knows(snapshot: Snapshot) -> None:
+def test_failed_call_is_a_row_with_its_reason(snapshot: Snapshot) -> None:
     run = failed_in_the_end()
     last = row(run, 1)
     assert (last["round"], last["operation"], last["attempts"], last["waited"]) == (2, "chat", 2, 2.0)
@@ -124,20 +124,20 @@ def test_a_call_that_failed_in_the_end_is_a_row_with_why_and_without_what_nobody
     assert row(run, 0)["error"] is None and row(run, 0)["seconds"] is not None
 
 
-def test_of_a_stream_that_broke_off_the_row_says_both() -> None:
+def test_row_of_a_broken_stream_has_reply_and_error() -> None:
     run = run_of([TextDelta("I begin"), ConnectionError("cut")])
     only = row(run)
     assert (only["stop_reason"], only["cost"], only["answered_by"]) == ("broken_off", None, None)
     assert "cut" in only["error"] and only["seconds"] == run.rounds[0].model_seconds
 
 
-def test_a_failure_after_the_reply_is_not_one_of_the_call() -> None:
+def test_failure_after_the_reply_is_not_of_the_call() -> None:
     run = run_of([reply(CALL)], [reply(Text("Half an ans"), stop_reason="model_context_window_exceeded")])
     assert run.status == "failed" and run.error is not None
     assert tables.usage(run)["error"].isna().all()
 
 
-def test_a_call_that_the_person_stopped_while_it_waited_counts_what_was_made() -> None:
+def test_call_stopped_while_waiting_counts_its_attempts() -> None:
     waits: queue.SimpleQueue[e.RetryScheduled] = queue.SimpleQueue()
     model = Streaming([Streamed(retry(1, 3_000.0), FOREVER)])
     live = Agent(model).start("Go", watch=lambda item: waits.put(item) if isinstance(item, e.RetryScheduled) else None)
@@ -148,7 +148,7 @@ def test_a_call_that_the_person_stopped_while_it_waited_counts_what_was_made() -
     assert 0 <= only["waited"] < 3_000.0
 
 
-def test_who_answered_is_missing_where_no_provider_said_it(subtests: pytest.Subtests) -> None:
+def test_responder_is_missing_where_no_provider_names_it(subtests: pytest.Subtests) -> None:
     for name in [None, 7, "", ["claude"]]:
         with subtests.test(name=name):
             assert row(run_of([reply(Text("x"), model=name)]))["answered_by"] is None
@@ -159,7 +159,7 @@ def test_estimates_are_marked_call_by_call() -> None:
     assert list(tables.usage(run).estimated) == [True, False]
 
 
-def test_rows_of_a_cut_log_say_what_is_known(tmp_path: Path) -> None:
+def test_rows_of_a_cut_log_hold_the_known_values(tmp_path: Path) -> None:
     path = save_trace(hard_won(), tmp_path / "cut.jsonl")
     frame = tables.usage(cut_log(path, "model_replied", before=True))
     assert list(frame.attempts) == [3] and (frame.error == "interrupted").all() and frame.input_tokens.isna().all()
@@ -171,12 +171,12 @@ def test_retries_are_in_the_tables_of_rounds_and_runs() -> None:
     assert list(tables.runs(runs).retries) == [2, 1]
 
 
-def test_the_wait_before_the_first_attempt_is_no_retry() -> None:
+def test_wait_before_the_first_attempt_is_not_a_retry() -> None:
     run = run_of([retry(0, 3.0, None), retry(1, 2.5), reply(Text("Done."))])
     assert tables.runs(run).retries[0] == 1 and tables.rounds(run).attempts[0] == 2
 
 
-def test_what_came_of_a_failed_attempt_survives_the_log(tmp_path: Path) -> None:
+def test_failed_attempt_details_survive_the_log(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     run = run_of([TextDelta("Let me"), retry(1, 2.0), reply(Text("Done."))], store=store)
     assert [one.heard for one in run.rounds[0].retries] == ["Let me"]
@@ -184,18 +184,18 @@ def test_what_came_of_a_failed_attempt_survives_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("KX.9", "R2.14")
-def test_the_sums_of_the_calls_are_those_of_their_runs() -> None:
+def test_call_sums_equal_those_of_their_runs() -> None:
     check_sums([hard_won(), failed_in_the_end(), run_of([TextDelta("I"), ConnectionError("cut")])])
 
 
-def test_calls_stand_in_the_order_they_were_made() -> None:
+def test_calls_are_in_the_order_they_were_made() -> None:
     frame = tables.usage([hard_won(), failed_in_the_end()])
     assert list(frame["round"]) == [1, 2, 1, 2]
     for _, mine in frame.groupby("run_id", sort=False):
         assert (mine.started_at.diff().dropna() >= timedelta(0)).all()
 
 
-def test_what_came_before_the_wait_of_a_stopped_call_does_not_count_as_waited() -> None:
+def test_waits_before_the_wait_of_a_stopped_call_are_excluded() -> None:
     """The events are one second apart: the call failed after two seconds, and was stopped two seconds later."""
     built = RunBuilder().extend(*begun(0)).add(e.Warned, message="The model takes its time")
     built.add(e.RetryScheduled, attempt=1, seconds=60.0, reason=BUSY).add(e.CommandReceived, command="stop")
@@ -204,7 +204,7 @@ def test_what_came_before_the_wait_of_a_stopped_call_does_not_count_as_waited() 
     assert (only["attempts"], only["waited"]) == (1, 2.0)
 
 
-def test_totals_count_the_rounds_that_forks_repeat_once_if_their_run_is_read() -> None:
+def test_totals_count_rounds_repeated_by_forks_once() -> None:
     def answers(tokens: int) -> Streaming:
         return Streaming([Streamed(reply(Text("Three."), input=tokens, output=1, cost=tokens / 100))], name="anthropic:claude")
 

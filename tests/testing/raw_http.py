@@ -1,4 +1,4 @@
-"""Talks to a loopback server over plain HTTP, as no library would dare to."""
+"""Plain HTTP client for a loopback server, including requests that no library sends."""
 
 from __future__ import annotations
 

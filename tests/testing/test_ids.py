@@ -7,7 +7,7 @@ import pytest
 from agentnb.testing.ids import Ids, make_seal, open_seal
 
 
-def test_what_was_sealed_can_be_opened() -> None:
+def test_sealed_value_can_be_opened() -> None:
     assert open_seal(make_seal(["a", {"b": None}])) == ["a", {"b": None}]
 
 
@@ -16,7 +16,7 @@ def test_a_seal_with_another_content_is_broken() -> None:
     assert open_seal(base64.b64encode(raw.replace(b"thought", b"thinked")).decode()) is None
 
 
-def test_anything_else_is_no_seal(subtests: pytest.Subtests) -> None:
+def test_other_text_is_not_a_seal(subtests: pytest.Subtests) -> None:
     for other in [None, 7, "", "no!", "c2lnbmVk", {}]:
         with subtests.test(other=other):
             assert open_seal(other) is None

@@ -31,7 +31,7 @@ def text_of(wire: str, answered: Answered) -> str:
     return "".join(part["text"] for item in body["output"] for part in item["content"])
 
 
-def test_each_request_takes_one_line_whatever_wire_it_comes_on(subtests: pytest.Subtests) -> None:
+def test_each_request_uses_one_line_on_any_wire(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer(["one", Text("two"), ["th", "ree"]]) as server:
@@ -41,7 +41,7 @@ def test_each_request_takes_one_line_whatever_wire_it_comes_on(subtests: pytest.
             assert [request.wire for request in server.requests] == ["chat", wire, wire]
 
 
-def test_after_the_last_line_a_request_is_refused_with_the_reason(subtests: pytest.Subtests) -> None:
+def test_request_after_the_last_line_is_refused_with_the_reason(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             with LoopbackServer(["one"]) as server:
@@ -56,12 +56,12 @@ def test_a_script_can_begin_again() -> None:
         assert [text_of("chat", post(server, "chat")) for _ in range(5)] == ["one", "two", "one", "two", "one"]
 
 
-def test_an_empty_script_that_repeats_is_over_too() -> None:
+def test_empty_repeating_script_is_exhausted() -> None:
     with LoopbackServer([], repeat=True) as server:
         assert post(server, "chat").status == 400
 
 
-def test_a_function_in_a_script_sees_the_body_of_the_request() -> None:
+def test_function_in_a_script_receives_the_request_body() -> None:
     with LoopbackServer([lambda body: body["messages"][0]["content"] + "!"]) as server:
         assert text_of("chat", post(server, "chat")) == "Hi!"
 
@@ -90,14 +90,14 @@ def test_one_function_answers_many_requests_at_once() -> None:
     assert len(server.requests) == 8
 
 
-def test_a_function_that_fails_is_told_to_the_client() -> None:
+def test_client_is_informed_of_a_failing_function() -> None:
     with LoopbackServer([lambda body: body["no such"]]) as server:
         answered = post(server, "chat")
     assert answered.status == 400
     assert "A line of this server's script failed: KeyError: 'no such'" in answered.body["error"]["message"]
 
 
-def test_what_is_no_line_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_line_is_refused(subtests: pytest.Subtests) -> None:
     for line in [42, [3.5], [Image("image/png", b"x")], Answer]:
         with subtests.test(line=line):
             if callable(line):
@@ -108,7 +108,7 @@ def test_what_is_no_line_is_refused(subtests: pytest.Subtests) -> None:
                     LoopbackServer([line])
 
 
-def test_requests_are_kept_as_they_came_but_without_keys() -> None:
+def test_requests_are_kept_unchanged_without_keys() -> None:
     with LoopbackServer(["one"]) as server:
         post(server, "messages", headers={**HEADERS, "X-Api-Key": "secret"})
     (received,) = server.requests
@@ -121,7 +121,7 @@ def test_requests_are_kept_as_they_came_but_without_keys() -> None:
     assert "secret" not in repr(received)
 
 
-def test_what_is_refused_is_kept_too_and_takes_no_line() -> None:
+def test_refused_request_is_kept_and_uses_no_line() -> None:
     with LoopbackServer(["one"]) as server:
         refused = post(server, "chat", {**MINIMAL["chat"], "colour": "red"})
         assert text_of("chat", post(server, "chat")) == "one"
@@ -131,7 +131,7 @@ def test_what_is_refused_is_kept_too_and_takes_no_line() -> None:
     assert server.requests[1].problems == ()
 
 
-def test_a_body_that_is_no_json_object_is_refused(subtests: pytest.Subtests) -> None:
+def test_body_that_is_not_a_json_object_is_refused(subtests: pytest.Subtests) -> None:
     for wire, raw in product(WIRES, [b"{", b"", b"[1]", b'"text"', b"\xff"]):
         with subtests.test(wire=wire, raw=raw):
             with LoopbackServer(["one"]) as server:
@@ -160,7 +160,7 @@ def test_with_a_key_of_its_own_no_other_is_accepted(subtests: pytest.Subtests) -
                 assert post(server, wire).status == status
 
 
-def test_a_minimal_server_wants_a_key_only_if_it_has_one(subtests: pytest.Subtests) -> None:
+def test_minimal_server_requires_a_key_only_if_configured(subtests: pytest.Subtests) -> None:
     for key, status in [(None, 200), ("secret", 401)]:
         with subtests.test(key=key):
             with LoopbackServer(["one"], key=key, minimal=True) as server:
@@ -198,7 +198,7 @@ def test_another_address_is_not_found() -> None:
     assert server.requests == []
 
 
-def test_the_list_of_models_has_the_shape_of_who_asks(subtests: pytest.Subtests) -> None:
+def test_model_list_has_the_shape_of_its_wire(subtests: pytest.Subtests) -> None:
     for anthropic in [True, False]:
         with subtests.test(anthropic=anthropic):
             headers = HEADERS if anthropic else {"authorization": "Bearer secret"}
@@ -227,7 +227,7 @@ def test_one_connection_serves_many_requests() -> None:
     assert len(ports) == 1
 
 
-def test_it_says_the_names_of_its_models() -> None:
+def test_server_lists_its_models() -> None:
     with LoopbackServer([]) as server:
         assert re.fullmatch(r"anthropic:loopback\?url=http://127\.0\.0\.1:\d+", server.model("anthropic"))
         for provider in ("openai", "openai-responses", "compatible", "ollama"):
@@ -235,7 +235,7 @@ def test_it_says_the_names_of_its_models() -> None:
         assert server.model("openai", stream="no", max_tokens=5).endswith("/v1&stream=no&max_tokens=5")
 
 
-def test_without_being_started_it_has_no_address() -> None:
+def test_unstarted_server_has_no_address() -> None:
     server = LoopbackServer(["one"])
     with pytest.raises(RuntimeError, match="with LoopbackServer"):
         server.model("openai")
@@ -277,7 +277,7 @@ def test_ids_look_like_those_of_the_providers_and_never_repeat() -> None:
     assert len(set(every)) == len(every)
 
 
-def test_an_id_that_the_script_gives_is_kept() -> None:
+def test_id_in_the_script_is_kept() -> None:
     with LoopbackServer(lambda _: ToolCall("add", {}, id="mine")) as server:
         messages, chat, responses = (post(server, wire).body for wire in WIRES)
     assert messages["content"][0]["id"] == "mine"
@@ -285,7 +285,7 @@ def test_an_id_that_the_script_gives_is_kept() -> None:
     assert responses["output"][0]["call_id"] == "mine"
 
 
-def test_why_a_reply_ends_is_said_in_the_words_of_the_wire(subtests: pytest.Subtests) -> None:
+def test_stop_reason_uses_the_words_of_its_wire(subtests: pytest.Subtests) -> None:
     cases = [
         (None, "end_turn", "stop", "completed"),
         ("stop", "end_turn", "stop", "completed"),
@@ -311,7 +311,7 @@ def test_why_a_reply_ends_is_said_in_the_words_of_the_wire(subtests: pytest.Subt
             assert ends[2][-1][0] == f"response.{whole[2]['status']}"
 
 
-def test_a_refusal_is_said_where_the_wire_has_a_place_for_it() -> None:
+def test_refusal_is_in_the_field_of_its_wire() -> None:
     with LoopbackServer(lambda _: Answer(["Not that"], stop_reason="refusal")) as server:
         messages, chat, responses = (post(server, wire).body for wire in WIRES)
         deltas = [event[1]["choices"][0]["delta"] for event in post(server, "chat", streamed("chat")).events[:-1]]
@@ -324,7 +324,7 @@ def test_a_refusal_is_said_where_the_wire_has_a_place_for_it() -> None:
     assert "response.refusal.delta" in kinds
 
 
-def test_the_usage_can_be_said_by_the_script() -> None:
+def test_script_can_set_the_usage() -> None:
     usage = Usage(input=100, output=20, cache_read=60, cache_write=30, reasoning=7)
     with LoopbackServer(lambda _: Answer(["Well"], usage=usage)) as server:
         messages, chat, responses = (post(server, wire).body["usage"] for wire in WIRES)
@@ -344,7 +344,7 @@ def test_usage_is_estimated_by_length() -> None:
     assert [usage.get("output_tokens", usage.get("completion_tokens")) for usage in used] == [51, 51, 51]
 
 
-def test_arguments_that_are_no_json_go_out_as_they_are() -> None:
+def test_invalid_json_arguments_are_sent_unchanged() -> None:
     with LoopbackServer(lambda _: ToolCall("add", '{"a": 1')) as server:
         chat = post(server, "chat").body["choices"][0]["message"]["tool_calls"][0]
         events = post(server, "messages", streamed("messages")).events
@@ -353,7 +353,7 @@ def test_arguments_that_are_no_json_go_out_as_they_are() -> None:
     assert "".join(pieces) == '{"a": 1'
 
 
-def test_a_block_of_the_messages_wire_goes_out_as_it_is_and_is_left_out_elsewhere() -> None:
+def test_messages_block_is_sent_unchanged_and_omitted_on_other_wires() -> None:
     block = {"type": "redacted_thinking", "data": base64.b64encode(b"secret").decode()}
     with LoopbackServer(lambda _: [Opaque(block), "text"]) as server:
         assert post(server, "messages").body["content"][0] == block
@@ -369,7 +369,7 @@ def test_an_answer_of_one_text_is_one_part() -> None:
     assert Answer("Hello", stop_reason="length").parts == (Text("Hello"),)
 
 
-def test_a_request_shows_itself_on_one_line_without_what_was_said(subtests: pytest.Subtests) -> None:
+def test_request_repr_is_one_line_without_content(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             field = "input" if wire == "responses" else "messages"
@@ -388,13 +388,13 @@ def test_a_request_shows_itself_on_one_line_without_what_was_said(subtests: pyte
             assert max(len(good), len(bad), len(none)) < 300
 
 
-def test_a_request_that_got_no_answer_says_so_however_long_its_names_are() -> None:
+def test_unanswered_request_repr_says_so_for_names_of_any_length() -> None:
     one = Received("chat", b"", {}, {"model": "m" * 10_000, "messages": "none"}, hung_up=True, problems=("p" * 10_000,))
     assert repr(one).startswith("<Received chat to mmm") and "1 message, no answer, problems: ppp" in repr(one)
     assert repr(one).endswith(", hung up>") and len(repr(one)) < 500
 
 
-def test_a_key_may_come_as_anthropic_documents_it() -> None:
+def test_key_may_be_in_the_anthropic_header() -> None:
     headers = {name: value for name, value in HEADERS.items() if name != "authorization"}
     with LoopbackServer(["one"], key="the-key") as server:
         assert post(server, "messages", headers={**headers, "x-api-key": "another"}).status == 401
@@ -402,7 +402,7 @@ def test_a_key_may_come_as_anthropic_documents_it() -> None:
         assert "the-key" not in str(server.requests[1].headers)
 
 
-def test_a_lenient_server_answers_and_keeps_what_was_wrong(subtests: pytest.Subtests) -> None:
+def test_lenient_server_answers_and_records_problems(subtests: pytest.Subtests) -> None:
     odd = {"model": "m", "colour": 1, "messages": [{"role": "tool", "tool_call_id": "x", "content": ""}], "input": "x"}
     for wire in ("messages", "chat", "responses"):
         with subtests.test(wire), LoopbackServer(["one", "two"], lenient=True) as server:
@@ -420,7 +420,7 @@ def test_a_server_is_like_those_with_a_name_only() -> None:
             assert server.model().startswith(f"{name}:")
 
 
-def test_a_server_that_is_like_another_refuses_what_that_refuses_and_no_more(subtests: pytest.Subtests) -> None:
+def test_server_like_another_refuses_exactly_its_unknown_fields(subtests: pytest.Subtests) -> None:
     messages = [{"role": "user", "content": "Hi"}]
     key = {"authorization": "Bearer secret"}
     for like, field, is_known in [
@@ -440,7 +440,7 @@ def test_a_server_that_is_like_another_refuses_what_that_refuses_and_no_more(sub
             assert (answered.status == 200) == is_known and (server.problems == []) == is_known
 
 
-def test_a_server_like_openai_knows_the_role_of_a_developer_and_one_like_mistral_does_not(subtests: pytest.Subtests) -> None:
+def test_openai_server_accepts_the_developer_role_and_mistral_does_not(subtests: pytest.Subtests) -> None:
     body = {"model": "m", "messages": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}]}
     for like, status in {"openai": 200, "mistral": 400}.items():
         with subtests.test(like), LoopbackServer(["one"], like=like) as server:
@@ -453,7 +453,7 @@ def test_a_lenient_server_lists_its_models_without_a_key() -> None:
             assert httpx2.get(f"{server.url}/v1/models").status_code == status
 
 
-def test_a_lenient_server_tells_what_is_wrong_in_all_parts_of_a_request() -> None:
+def test_lenient_server_reports_problems_in_all_parts_of_requests() -> None:
     calls = [{"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}}]
     messages = [
         {"role": "user", "content": "Hi"},
@@ -467,7 +467,7 @@ def test_a_lenient_server_tells_what_is_wrong_in_all_parts_of_a_request() -> Non
             assert len([problem for problem in server.problems if words in problem]) == 1
 
 
-def test_each_server_places_its_usage_where_it_does(subtests: pytest.Subtests) -> None:
+def test_each_server_places_usage_like_the_original(subtests: pytest.Subtests) -> None:
     body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
     for like, place in {"mistral": ["usage"], "groq": ["x_groq", "usage"], "vllm": []}.items():
         with subtests.test(like), LoopbackServer(["one"], like=like) as server:

@@ -1,4 +1,4 @@
-"""Each thing that can go wrong, as it goes over the line."""
+"""Every misbehaviour of the loopback server, on the wire."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NAMES = {400: "invalid_request_error", 401: "authentication_error", 403: "permis
 NAMES |= {413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 503: "api_error", 529: "overloaded_error"}
 
 
-def test_a_status_comes_with_an_error_in_the_words_of_the_wire(subtests: pytest.Subtests) -> None:
+def test_status_has_an_error_body_of_its_wire(subtests: pytest.Subtests) -> None:
     for status, wire, stream in product(NAMES, WIRES, [True, False]):
         with subtests.test(status=status, wire=wire, stream=stream):
             answered = answer(Status(status, "Not now"), wire, {**MINIMAL[wire], "stream": stream})
@@ -84,7 +84,7 @@ def test_a_status_may_have_another_name(subtests: pytest.Subtests) -> None:
             assert answer(Status(429, type=name), "messages").body["error"]["type"] == name
 
 
-def test_too_long_a_conversation_is_said_in_the_words_of_each_wire() -> None:
+def test_overlong_conversation_error_uses_the_words_of_its_wire() -> None:
     said = [answer(overflow(), wire) for wire in WIRES]
     assert [answered.status for answered in said] == [400, 400, 400]
     messages, chat, responses = (answered.body["error"] for answered in said)
@@ -117,7 +117,7 @@ def test_a_response_may_fail_as_a_whole() -> None:
     assert data["response"]["error"] == {"code": "server_error", "message": "Overloaded"}
 
 
-def test_an_error_of_a_stream_is_a_status_where_none_was_wanted(subtests: pytest.Subtests) -> None:
+def test_stream_error_is_a_status_where_no_stream_was_requested(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             assert answer(ErrorInStream(), wire).status == 529
@@ -141,7 +141,7 @@ def test_the_libraries_raise_the_errors_of_streams() -> None:
 
 @pytest.fixture
 def five_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A silence of 0.1 s is five looks at the client, by a clock that only looks put forward, on a busy machine too."""
+    """A silence of 0.1 s is five polls of the client; only polls advance the clock, so a busy machine does not matter."""
     monkeypatch.setattr(loopback, "LOOK_EVERY", 0.0001)
     monkeypatch.setattr(loopback, "time", SimpleNamespace(monotonic=partial(next, count(0.0, 0.02))))
 
@@ -153,7 +153,7 @@ def test_after_a_silence_the_rest_comes(subtests: pytest.Subtests) -> None:
             assert answer(Stall(0.01, after=after, line="one two"), wire, body).raw == answer("one two", wire, body).raw
 
 
-def test_signs_of_life_in_a_silence_hold_nothing_of_the_reply(subtests: pytest.Subtests, five_looks: None) -> None:
+def test_keepalives_in_a_silence_contain_nothing_of_the_reply(subtests: pytest.Subtests, five_looks: None) -> None:
     for wire, after, pings in product(WIRES, [0, 2, 99], ["comments", "events"]):
         with subtests.test(wire=wire, after=after, pings=pings):
             plain = answer("one two", wire, streamed(wire)).raw
@@ -162,7 +162,7 @@ def test_signs_of_life_in_a_silence_hold_nothing_of_the_reply(subtests: pytest.S
             assert alive.count(sign) >= plain.count(sign) + 2 and alive.replace(sign, b"") == plain.replace(sign, b"")
 
 
-def test_a_whole_reply_comes_after_blank_lines_that_are_signs_of_life(subtests: pytest.Subtests, five_looks: None) -> None:
+def test_whole_reply_follows_keepalive_blank_lines(subtests: pytest.Subtests, five_looks: None) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             alive = answer(Stall(0.1, 0, "one two", "comments"), wire)
@@ -206,7 +206,7 @@ def test_closing_ends_a_silence_before_the_headers() -> None:
         connection.close()
 
 
-def test_a_client_that_hangs_up_in_a_silence_is_noticed() -> None:
+def test_client_disconnecting_in_a_silence_is_noticed() -> None:
     with LoopbackServer([Stall(60, after=1), "next"]) as server:
         connection = connect(server)
         begin(connection, "chat", streamed("chat")).close()
@@ -252,7 +252,7 @@ def test_a_connection_is_torn_down(subtests: pytest.Subtests) -> None:
             assert not isinstance(raised.value, RemoteDisconnected)
 
 
-def test_a_client_that_tears_its_connection_down_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
+def test_client_resetting_its_connection_is_not_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     with LoopbackServer(["one"]) as server:
         connection = connect(server)
         begin(connection, "chat", MINIMAL["chat"]).read()
@@ -269,7 +269,7 @@ def test_a_stream_ends_in_order_before_the_reply_does(subtests: pytest.Subtests)
             assert answer(EndEarly(after=3, line="one two three"), wire, streamed(wire)).events == good[:3]
 
 
-def test_a_whole_reply_that_is_broken_is_no_json(subtests: pytest.Subtests) -> None:
+def test_broken_whole_reply_is_invalid_json(subtests: pytest.Subtests) -> None:
     for wire, line in product(WIRES, [EndEarly(), BrokenJson()]):
         with subtests.test(wire=wire, line=line):
             answered = answer(line, wire)
@@ -284,7 +284,7 @@ def test_broken_json_comes_in_the_middle_of_a_stream(subtests: pytest.Subtests) 
             answered = answer(BrokenJson(after=after, line="x"), wire, streamed(wire))
             broken = [index for index, line in enumerate(answered.raw.decode().split("\n\n")) if line.endswith('"ind')]
             good = len(answer("x", wire, streamed(wire)).events)
-            # The messages library does not read pings, and one would stand here.
+            # The messages library skips the ping at this position.
             assert broken == [min(after + (wire == "messages"), good - 1)]
 
 
@@ -303,7 +303,7 @@ def test_the_libraries_stumble_over_broken_json() -> None:
     asyncio.run(work())
 
 
-def test_unknown_things_stand_between_the_good_ones(subtests: pytest.Subtests) -> None:
+def test_unknown_items_are_between_valid_ones(subtests: pytest.Subtests) -> None:
     for wire in WIRES:
         with subtests.test(wire):
             good = answer(CALLS, wire, streamed(wire)).events
@@ -398,7 +398,7 @@ def test_an_empty_reply_is_in_good_order() -> None:
     assert kinds == ["response.created", "response.in_progress", "response.completed"]
 
 
-def test_a_misbehaviour_of_what_is_no_line_is_refused(subtests: pytest.Subtests) -> None:
+def test_misbehaviour_of_an_invalid_line_is_refused(subtests: pytest.Subtests) -> None:
     cases = [ErrorInStream, Stall, Cut, EndEarly, BrokenJson, UnknownEvent, Sloppy]
     for kind in cases:
         with subtests.test(kind=kind):

@@ -1,4 +1,4 @@
-"""Whatever comes, a server answers it: with a refusal, and never with a broken thread."""
+"""The server answers any request, however odd, with a refusal and without a broken thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ODD: list[Any] = [None, 7, "x", [], {}, [None], [7], {"type": []}, [{"type": {}}
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path to everything in it."""
+    """Return the path to every value in it."""
     if path:
         yield path
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

@@ -1,4 +1,4 @@
-"""What is told of prompt caches, so that a test can see whether they hold."""
+"""Simulated prompt caches: reported usage shows tests whether caching works."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def body(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def counted(cache: PromptCache, request: dict[str, Any]) -> tuple[int, int, int]:
-    """Tokens read, written and neither."""
+    """Return tokens read, written, and uncached."""
     count = cache.of_messages(request)
     cache.keep(count)
     usage = count.usage
@@ -42,7 +42,7 @@ def test_without_markers_nothing_is_written_or_read() -> None:
     assert counted(cache, plain)[:2] == (0, 0)
 
 
-def test_the_beginning_up_to_a_marker_is_written_once_and_then_read() -> None:
+def test_prefix_up_to_a_marker_is_written_once_then_read() -> None:
     cache = PromptCache()
     read, written, rest = counted(cache, body(turn(text("a", marked=True), text("b"))))
     assert read == 0
@@ -51,7 +51,7 @@ def test_the_beginning_up_to_a_marker_is_written_once_and_then_read() -> None:
     assert counted(cache, body(turn(text("a", marked=True), text("c")))) == (written, 0, rest)
 
 
-def test_a_conversation_that_grows_reads_what_the_last_request_wrote() -> None:
+def test_growing_conversation_reads_the_previous_cache() -> None:
     cache = PromptCache()
     first = [turn(text("a", marked=True))]
     _, written, _ = counted(cache, body(*first))
@@ -76,20 +76,20 @@ def test_another_choice_of_tools_keeps_the_system_prompt_only() -> None:
     assert 0 < read < written
 
 
-def test_the_same_words_of_somebody_else_are_not_the_same() -> None:
+def test_equal_text_of_another_role_is_not_cached() -> None:
     cache = PromptCache()
     _, written, _ = counted(cache, body(turn(text("a", marked=True))))
     assert 0 < counted(cache, body(turn(text("a", marked=True), role="assistant")))[0] < written
 
 
-def test_a_string_is_a_block_of_text_and_turns_may_be_split() -> None:
+def test_string_equals_a_text_block_and_turns_may_be_split() -> None:
     cache = PromptCache()
     _, written, _ = counted(cache, body(turn({"type": "text", "text": "a"}, text("b", marked=True))))
     read, _, _ = counted(cache, body({"role": "user", "content": "a"}, turn(text("b", marked=True))))
     assert read == written
 
 
-def test_it_looks_back_twenty_blocks_and_not_more() -> None:
+def test_cache_lookup_goes_back_twenty_blocks() -> None:
     for blocks, found in ((20, True), (21, False)):
         cache = PromptCache()
         start = turn(text("a", marked=True))
@@ -100,14 +100,14 @@ def test_it_looks_back_twenty_blocks_and_not_more() -> None:
         assert read == (written if found else 0)
 
 
-def test_a_marker_for_all_stands_at_the_last_block() -> None:
+def test_request_level_marker_applies_to_the_last_block() -> None:
     cache = PromptCache()
     _, written, rest = counted(cache, body(turn(text("a")), system=[], cache_control=MARK))
     assert rest == 0
     assert counted(cache, body(turn(text("a")), system=[], cache_control=MARK)) == (written, 0, 0)
 
 
-def test_the_numbers_stand_in_the_usage_as_the_provider_splits_them() -> None:
+def test_usage_has_cache_counts_as_the_provider_splits_them() -> None:
     marked = body(turn(text("a", marked=True), text("b")))
     with LoopbackServer(lambda _: "x") as server:
         first, second = (post(server, "messages", marked).body["usage"] for _ in range(2))
@@ -117,7 +117,7 @@ def test_the_numbers_stand_in_the_usage_as_the_provider_splits_them() -> None:
     assert first["input_tokens"] == second["input_tokens"] > 0
 
 
-def test_a_request_that_was_not_answered_leaves_nothing() -> None:
+def test_unanswered_request_writes_no_cache() -> None:
     marked = body(turn(text("a", marked=True)))
     with LoopbackServer([Status(529), "x", "x"]) as server:
         post(server, "messages", marked)
@@ -125,7 +125,7 @@ def test_a_request_that_was_not_answered_leaves_nothing() -> None:
         assert post(server, "messages", marked).body["usage"]["cache_read_input_tokens"] > 0
 
 
-def test_the_other_wires_read_every_beginning_that_was_there_before() -> None:
+def test_other_wires_read_every_earlier_prefix() -> None:
     user = {"role": "user", "content": "Hello there"}
     for wire, field in (("chat", "messages"), ("responses", "input")):
         with LoopbackServer(lambda _: "x") as server:

@@ -1,4 +1,4 @@
-"""One case for each thing that Chat Completions refuses, and some that it takes."""
+"""A case for every refusal of Chat Completions, and some accepted requests."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ REFUSED = {
     ),
     "two tools of one name": (tools(tool(), tool()), "function names must be unique"),
     "an unknown role": (messages({"role": "function", "content": "x"}), "Invalid value: 'function'. Supported values are"),
-    "a message that is none": (messages("Hi"), "Invalid value: 'None'"),
+    "a message that is not an object": (messages("Hi"), "Invalid value: 'None'"),
     "an unknown field of a message": (messages({**user(), "colour": 1}), "Unknown parameter: 'messages[0].colour'"),
     "what was thought": (
         messages(user(), {"role": "assistant", "content": "x", "reasoning_content": "y"}),
@@ -158,7 +158,7 @@ REFUSED = {
         messages(user(), assistant(call()), result(content=None)),
         "Invalid value for 'messages[2].content'",
     ),
-    "an assistant who says nothing": (
+    "an assistant message without content": (
         messages(user(), {"role": "assistant", "content": None}),
         "content or tool_calls must be set",
     ),

@@ -1,4 +1,4 @@
-"""One case for each thing that the Messages API refuses, and some that it takes."""
+"""A case for every refusal of the Messages API, and some accepted requests."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ REFUSED = {
         with_tool(input_schema={"type": "object", "properties": {"a": {"minimum": 1, "exclusiveMinimum": True}}}),
         "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12",
     ),
-    "a description that is no text": (with_tool(description=None), "description: Input should be a valid string"),
+    "a description that is not text": (with_tool(description=None), "description: Input should be a valid string"),
     "a picture in the system prompt": (with_fields(system=[image()]), "system.0.type: Input should be 'text'"),
     "an empty system prompt": (with_fields(system=""), "text content blocks must be non-empty"),
     "another role": (with_messages({"role": "tool", "content": "3"}), "messages.0.role: Input should be 'user' or 'assistant'"),
@@ -176,7 +176,7 @@ REFUSED = {
     "a text of spaces": (with_first(text(" \n")), "text content blocks must contain non-whitespace text"),
     "a marked empty text": (with_first(text("", cache_control=MARK)), "cache_control cannot be set for empty text blocks"),
     "an unknown block": (with_first({"type": "video"}), "Input tag 'video' found using 'type' does not match"),
-    "a block that is none": (with_first("Hi"), "Input tag 'None' found using 'type' does not match"),
+    "a block that is not an object": (with_first("Hi"), "Input tag 'None' found using 'type' does not match"),
     "an unknown field of a block": (with_first(text(colour="red")), "messages.0.content.0.text.colour: Extra inputs"),
     "a text that is a number": (with_first(text(7)), "messages.0.content.0.text.text: Input should be a valid string"),
     "a text without text": (with_first({"type": "text"}), "messages.0.content.0.text.text: Field required"),
@@ -312,7 +312,7 @@ ACCEPTED = {
     "pictures in a message and in a result": with_messages(
         user(text(), image()), assistant(call()), user(result(content=[image()]))
     ),
-    "nulls where they may stand": with_first(text(citations=None, cache_control=None)),
+    "nulls where they are allowed": with_first(text(citations=None, cache_control=None)),
     "all that can be set": with_fields(
         thinking={"type": "adaptive", "display": "summarized"},
         tool_choice={"type": "auto", "disable_parallel_tool_use": True},
@@ -332,18 +332,18 @@ def test_the_messages_wire_takes(subtests: pytest.Subtests) -> None:
             assert said(change) == []
 
 
-def test_the_version_must_be_told() -> None:
+def test_version_is_required() -> None:
     assert said(lambda body: None, version=None) == ["anthropic-version: header is required"]
 
 
-def test_an_older_version_lets_say_how_to_draw(subtests: pytest.Subtests) -> None:
+def test_older_version_accepts_sampling_options(subtests: pytest.Subtests) -> None:
     for name in ["temperature", "top_p", "top_k"]:
         with subtests.test(name):
             assert said(with_fields(**{name: 1}), version="2023-06-01") == []
 
 
 def goes_on(line: Any, change: Callable[[dict[str, Any]], Any] = lambda message: None, *after: dict[str, Any]) -> int:
-    """The status of a request that continues with a reply of this line, after something was changed in it."""
+    """Return the status of a request that continues a reply to this line, after a change to it."""
     with LoopbackServer(lambda _: line) as server:
         body = {"model": "m", "max_tokens": 9, "messages": [user(text())]}
         content = post(server, "messages", body).body["content"]
@@ -352,7 +352,7 @@ def goes_on(line: Any, change: Callable[[dict[str, Any]], Any] = lambda message:
         return post(server, "messages", {**body, "messages": [user(text()), message, *after]}).status
 
 
-def test_thinking_comes_back_as_it_was_sent() -> None:
+def test_returned_thinking_must_be_unchanged() -> None:
     def touched(message: dict[str, Any]) -> None:
         message["content"][0]["thinking"] += "."
 
@@ -373,19 +373,19 @@ def test_thinking_of_another_server_is_known_again() -> None:
         assert post(second, "messages", {**body, "messages": [user(text()), assistant(*content), user(text())]}).status == 200
 
 
-def test_hidden_thinking_comes_back_as_it_was_sent() -> None:
+def test_returned_hidden_thinking_must_be_unchanged() -> None:
     line = [Opaque({"type": "redacted_thinking", "data": "c2VjcmV0"}), "text"]
     assert goes_on(line, lambda message: None, user(text())) == 200
     assert goes_on(line, lambda message: message["content"][0].update(data="b3RoZXI="), user(text())) == 400
 
 
-def test_a_block_of_its_own_is_known_again_and_no_other() -> None:
+def test_only_blocks_of_its_own_are_recognized() -> None:
     line = [Opaque({"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"q": "x"}}), "text"]
     assert goes_on(line, lambda message: None, user(text())) == 200
     assert goes_on(line, lambda message: message["content"][0].update(name="other"), user(text())) == 400
 
 
-def test_a_paused_reply_may_stand_last_as_it_was_sent() -> None:
+def test_unchanged_paused_reply_may_be_last() -> None:
     paused = Answer(
         [Opaque({"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}), "so"], stop_reason="pause_turn"
     )
@@ -395,14 +395,14 @@ def test_a_paused_reply_may_stand_last_as_it_was_sent() -> None:
     assert goes_on(Answer(["so"])) == 400
 
 
-def test_an_empty_pause_lets_nothing_else_stand_last() -> None:
+def test_after_an_empty_pause_other_assistant_content_cannot_be_last() -> None:
     body: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": [user(text())]}
     with LoopbackServer(lambda _: Answer([], stop_reason="pause_turn")) as server:
         post(server, "messages", body)
         assert post(server, "messages", {**body, "messages": [user(text()), assistant(text())]}).status == 400
 
 
-def test_two_pauses_one_after_the_other_go_on_too() -> None:
+def test_two_consecutive_pauses_continue() -> None:
     with LoopbackServer(lambda _: Answer(["so"], stop_reason="pause_turn")) as server:
         body: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": [user(text())]}
         for _ in range(3):
@@ -411,7 +411,7 @@ def test_two_pauses_one_after_the_other_go_on_too() -> None:
     assert [request.answered for request in server.requests] == [200, 200, 200]
 
 
-def test_a_call_as_it_was_sent_is_good() -> None:
+def test_unchanged_call_is_accepted() -> None:
     def results(message: dict[str, Any]) -> dict[str, Any]:
         return user(*(result(block["id"]) for block in message["content"]))
 

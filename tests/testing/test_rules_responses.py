@@ -1,4 +1,4 @@
-"""One case for each thing that the Responses API refuses, and some that it takes."""
+"""A case for every refusal of the Responses API, and some accepted requests."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ REFUSED = {
         "Tool choice 'sub' not found",
     ),
     "an unknown item": (items({"type": "item_reference", "id": "msg_1"}), "Invalid value: 'item_reference'"),
-    "an item that is none": (items("Hi"), "Invalid value: 'None'"),
+    "an item that is not an object": (items("Hi"), "Invalid value: 'None'"),
     "a call without arguments": (
         items(user(), {"type": "function_call", "call_id": "c1", "name": "add"}),
         "'input[1].arguments'",
@@ -134,7 +134,7 @@ REFUSED = {
         items(user([{"type": "input_text", "text": "x", "id": 1}])),
         "Unknown parameter: 'input[0].content[0].id'",
     ),
-    "a picture that is none": (
+    "an invalid picture": (
         items(user([{"type": "input_image", "image_url": "data:text/plain;base64,eA=="}])),
         "expected a valid URL",
     ),
@@ -202,7 +202,7 @@ def test_the_responses_wire_takes(subtests: pytest.Subtests) -> None:
 
 
 def goes_on(line: Any, change: Callable[[list[dict[str, Any]]], Any] = lambda sent: None) -> str:
-    """What is said of a request that continues with a reply of this line, after something was changed in it."""
+    """Return the problems of a request that continues a reply to this line, after a change to it."""
     with LoopbackServer(lambda _: line) as server:
         body = {"model": "m", "store": False, "input": [user()]}
         sent = post(server, "responses", body).body["output"]
@@ -215,14 +215,14 @@ def goes_on(line: Any, change: Callable[[list[dict[str, Any]]], Any] = lambda se
 THOUGHT = [Thinking("hm"), ToolCall("add"), ToolCall("add")]
 
 
-def test_thoughts_come_back_as_they_were_sent(subtests: pytest.Subtests) -> None:
+def test_returned_reasoning_must_be_unchanged(subtests: pytest.Subtests) -> None:
     cases = [THOUGHT, [Thinking("hm"), "text"], [Thinking("hm"), "text", ToolCall("add")], [Thinking(""), "text"]]
     for line in cases:
         with subtests.test(line=line):
             assert goes_on(line) == ""
 
 
-def test_thoughts_that_were_changed_are_refused() -> None:
+def test_changed_reasoning_is_refused() -> None:
     assert "was changed since it was sent" in goes_on(THOUGHT, lambda sent: sent[0]["summary"][0].update(text="hmm"))
     assert "could not be verified" in goes_on(THOUGHT, lambda sent: sent[0].update(id="rs_else"))
     assert "could not be verified" in goes_on(
@@ -230,7 +230,7 @@ def test_thoughts_that_were_changed_are_refused() -> None:
     )
 
 
-def test_thoughts_come_back_before_what_they_led_to() -> None:
+def test_reasoning_returns_before_its_items() -> None:
     missing = "was provided without its required following item"
 
     def without_id(sent: list[dict[str, Any]]) -> None:
@@ -242,7 +242,7 @@ def test_thoughts_come_back_before_what_they_led_to() -> None:
     assert missing in goes_on(Answer([Thinking("hm")], stop_reason="max_tokens"))
 
 
-def test_what_thoughts_led_to_comes_back_after_them_unless_it_has_no_id() -> None:
+def test_items_after_reasoning_return_with_it_unless_without_id() -> None:
     def alone(sent: list[dict[str, Any]]) -> None:
         sent.pop(0)
 

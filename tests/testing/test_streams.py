@@ -1,4 +1,4 @@
-"""The streams in their exact order, and as the libraries of the providers read them."""
+"""Streams in their exact order, and as the provider libraries read them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_messages_library_reads_the_stream() -> None:
     with_server(LINE, work)
 
 
-def test_the_messages_library_reads_the_whole_reply_and_it_is_the_same() -> None:
+def test_messages_library_reads_stream_and_whole_reply_alike() -> None:
     async def work(server: LoopbackServer) -> None:
         async with claude(server) as client:
             whole = await client.messages.create(**MINIMAL["messages"])
@@ -119,7 +119,7 @@ def test_parallel_calls_of_the_chat_wire_interleave() -> None:
     assert all(len(piece["function"]["arguments"]) <= 6 for piece in pieces)
 
 
-def test_usage_of_a_chat_stream_comes_only_if_asked_for(subtests: pytest.Subtests) -> None:
+def test_chat_stream_usage_is_sent_only_on_request(subtests: pytest.Subtests) -> None:
     for wanted in [True, False]:
         with subtests.test(wanted=wanted):
             body = streamed("chat", stream_options={"include_usage": True}) if wanted else streamed("chat")
@@ -132,7 +132,7 @@ def test_usage_of_a_chat_stream_comes_only_if_asked_for(subtests: pytest.Subtest
                 assert chunks[-1]["usage"]["completion_tokens"] == 3
 
 
-def test_the_chat_library_reads_raw_stream_helper_and_whole_reply_the_same() -> None:
+def test_chat_library_reads_raw_helper_and_whole_reply_alike() -> None:
     async def work(server: LoopbackServer) -> None:
         async with gpt(server) as client:
             options = {"stream_options": {"include_usage": True}}
@@ -158,7 +158,7 @@ def test_the_chat_library_reads_raw_stream_helper_and_whole_reply_the_same() -> 
     with_server(LINE, work)
 
 
-def test_events_of_the_responses_wire_come_in_the_real_order_and_numbered() -> None:
+def test_responses_events_are_numbered_and_in_real_order() -> None:
     with LoopbackServer([[Thinking("hm"), "a", ToolCall("add", {"a": 1})]]) as server:
         events = post(server, "responses", streamed("responses")).events
     assert [name for name, _ in events] == [
@@ -223,7 +223,7 @@ def test_the_libraries_read_the_unusual_too(subtests: pytest.Subtests) -> None:
             with_server(line, work)
 
 
-def test_a_conversation_of_the_messages_library_goes_on_with_what_it_was_sent() -> None:
+def test_messages_library_continues_a_conversation_with_received_content() -> None:
     async def work(server: LoopbackServer) -> None:
         tools = [{"name": name, "input_schema": SCHEMA} for name in ("add", "mul")]
         async with claude(server) as client:
@@ -236,7 +236,7 @@ def test_a_conversation_of_the_messages_library_goes_on_with_what_it_was_sent() 
     with_server(LINE, work)
 
 
-def test_a_conversation_of_the_responses_library_goes_on_with_what_it_was_sent() -> None:
+def test_responses_library_continues_a_conversation_with_received_content() -> None:
     async def work(server: LoopbackServer) -> None:
         async with gpt(server) as client:
             first = await client.responses.create(**MINIMAL["responses"])

@@ -1,4 +1,4 @@
-"""Runs that wait for a draft: agents that make one, and the answers of the person."""
+"""Runs that wait for a draft: their agents, and the user's answers."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ PLAN_EVENTS = (PlanProposed, PlanEdited, PlanApproved, PlanRejected)
 
 
 def drafting(*after: Any, reply: str = TWO, **settings: Any) -> Agent:
-    """An agent whose model makes a draft, explains it, and then replies so."""
+    """Return an agent whose model makes a draft, explains it, and then gives these replies."""
     return agent(DRAFT, reply, "Shall it run?", *after, **settings)
 
 
 def waiting(made: Agent, **options: Any) -> LiveRun:
-    """The handle on a run that waits for its person."""
+    """Return the handle of a run that waits for an answer."""
     live = made.start("Draft it", RunOptions(**options))
     wait_until(lambda: live.run.waiting or live.done)
     return live
 
 
 def answered(live: LiveRun, *answers: Any) -> Run:
-    """The run when it has ended: each of its questions gets the next answer."""
+    """Answer the questions of the run in order and return the ended run."""
     for answer in answers:
         wait_until(lambda: live.run.waiting or live.done)
         question = live.run.waiting[0]
@@ -40,46 +40,46 @@ def answered(live: LiveRun, *answers: Any) -> Run:
 
 
 def recovered(run_id: str, store: Store, made: Agent, **options: Any) -> Run:
-    """The run, resumed until it ends or waits."""
+    """Recover the run until it ends or waits."""
     return asyncio.run(recover(run_id, agent=made, store=store, trust_log=True, **options))
 
 
 def events_of(run: Run, kind: Any) -> list[Any]:
-    """The events of a run of this kind."""
+    """Return the events of this kind."""
     return [event for event in run.events if isinstance(event, kind)]
 
 
 def kinds(run: Run) -> list[str]:
-    """What happened to the plans of a run."""
+    """Return the kinds of the run's plan events."""
     return [type(event).__name__ for event in events_of(run, PLAN_EVENTS)]
 
 
 def who(run: Run, kind: Any) -> list[str]:
-    """Who did what these events say."""
+    """Return the actor of each event."""
     return [event.by for event in events_of(run, kind)]
 
 
 def steps_of(*steps: dict[str, Any]) -> dict[str, Any]:
-    """The answer that makes the draft these steps."""
+    """Return the answer that replaces the draft's steps."""
     return {"edit": {"steps": [*steps]}}
 
 
 def named(request: Any) -> str:
-    """The id of the last draft in a request."""
+    """Return the id of the last draft in a request."""
     texts = [part.text for message in request.messages for part in message.parts if hasattr(part, "text")]
-    found = [text.split('"plan_id":"')[1].split('"')[0] for text in texts if '"plan_id":"' in text]
-    return found[-1]
+    ids = [text.split('"plan_id":"')[1].split('"')[0] for text in texts if '"plan_id":"' in text]
+    return ids[-1]
 
 
 def run_it(request: Any) -> ToolCall:
-    """The call of a model that runs the last draft of its conversation."""
+    """Call the last draft of the conversation."""
     return call("call_2", plan_id=named(request))
 
 
 def left_after(whole: Store, run: Run, store: Store, end: int | str, inside: int | str | None = "whole") -> None:
-    """Leave of a run what a process leaves that died after this event; of its plan's run all, as much as this, or nothing."""
+    """Store the log of a process that died after this event, with all, part or none of its plan's log."""
     store.prepare()
-    nested = [one.nested for one in run.step_records.values()]
+    nested = [record.nested for record in run.step_records.values()]
     for name in (run.id, *(nested if inside is not None else ())):
         (store.folder / whole.path(name).name).write_bytes(whole.path(name).read_bytes())
     cut_log(store.path(run.id), end)
@@ -88,7 +88,7 @@ def left_after(whole: Store, run: Run, store: Store, end: int | str, inside: int
 
 
 class Fetched:
-    """Tools that do more than read, and what they were called with."""
+    """Tools with effects, and a record of their arguments."""
 
     def __init__(self) -> None:
         self.stations: list[str] = []

@@ -1,4 +1,4 @@
-"""Turns of a chat whose model makes plans: their tools, plans and agents."""
+"""Tools, plans and agents for chat turns with plans."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def tables_compare(left: str, right: str) -> str:
 
 
 def step(number: int, station: str = "", *depends: int, **fields: Any) -> dict[str, Any]:
-    """A step of a plan: a call for a station, else a reply."""
+    """Return a step: a call for a station, or a reply."""
     called = {"tools": ["tides_fetch"], "args": {"station": station}} if station else {"tools": []}
     about = {"stepNumber": number, "type": "research", "description": f"Step {number}", "dependsOn": [*depends]}
     return {**about, "executorRequired": False, **called, **fields}
 
 
 def plan(*steps: dict[str, Any]) -> str:
-    """A planner's reply."""
+    """Return a planner's reply."""
     return json.dumps({"steps": [*steps], "reasoning": "The comparison needs both."})
 
 
@@ -44,19 +44,19 @@ def call(call_id: str = "call_1", **arguments: Any) -> ToolCall:
 
 
 def agent(*replies: Any, context: str = "project", plans: dict[str, Any] | None = None, **settings: Any) -> Agent:
-    """An agent in a context, which may make plans."""
+    """Return an agent in a context with plans."""
     settings = {"tools": [tides_fetch, tables_compare], "todos": False, "instructions": False, **settings}
     made = Agent(ScriptedModel([*replies]), extensions=[Plans(**(plans or {}))], **settings)
     return ContextType.named(context).apply(made, "project-harbours")
 
 
 def result_of(run: Run, place: int = -1) -> dict[str, Any]:
-    """The result of a call of the tool."""
-    found = [part for round in run.rounds for part in round.results if part.name == "agent_create_plan"]
-    return dict(json.loads(found[place].text))
+    """Return the result of a call of the tool."""
+    results = [part for round in run.rounds for part in round.results if part.name == "agent_create_plan"]
+    return dict(json.loads(results[place].text))
 
 
 def error_of(run: Run) -> tuple[str | None, str]:
-    """The error of the last call of the tool."""
-    found = [part for round in run.rounds for part in round.results if part.name == "agent_create_plan"]
-    return found[-1].error_code, found[-1].text
+    """Return the error of the last call of the tool."""
+    results = [part for round in run.rounds for part in round.results if part.name == "agent_create_plan"]
+    return results[-1].error_code, results[-1].text

@@ -1,4 +1,4 @@
-"""Clear words about a draft: what counts as a yes or a no, and what as neither."""
+"""Clear answers to a draft: yes, no or neither."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ SAID = {
 }
 
 
-def test_only_messages_that_are_nothing_but_a_yes_or_a_no_are_clear(subtests: pytest.Subtests) -> None:
+def test_only_a_bare_yes_or_no_is_clear(subtests: pytest.Subtests) -> None:
     for word, texts in SAID.items():
         for text in texts:
             with subtests.test(text):
                 assert clear_word(text) == word
 
 
-def test_each_phrase_of_the_table_is_clear_in_one_sense_only() -> None:
+def test_each_phrase_is_clear_in_one_sense_only() -> None:
     for language in LANGUAGES.values():
         for word, fields in {"yes": (language.yes, language.run), "no": (language.no, language.stop)}.items():
             phrases = [

@@ -1,4 +1,4 @@
-"""Edits of a draft: steps that move, go and come, numbered anew with their dependencies and references, and forms of steps."""
+"""Draft edits: moved, removed and added steps, renumbered references, and step forms."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ SPECS = [FETCH, COMPARE]
 
 
 def draft(*more: dict[str, Any]) -> PlanSpec:
-    """Two steps that fetch, one that compares what they have fetched, and these."""
+    """Return two fetching steps, a comparing one, and these."""
     compare = step(3, "", 1, 2, tools=["tables_compare"], args=ARGUMENTS)
     return Plan.read({"steps": [step(1, "brest"), step(2, "cork"), compare, *more], "reasoning": "It needs both."})
 
 
 def outline(plan: PlanSpec) -> list[tuple[int | None, str | None, tuple[int, ...]]]:
-    """Each step's number, description and dependencies."""
-    return [(one.number, one.description, one.depends_on) for one in plan.steps]
+    """Return each step's number, description and dependencies."""
+    return [(step.number, step.description, step.depends_on) for step in plan.steps]
 
 
-def test_a_step_that_moves_is_numbered_anew_with_what_depends_on_it_and_reads_its_output() -> None:
+def test_moved_step_renumbers_its_dependents_and_references() -> None:
     swapped = move_step(draft(), 1, 0)
     assert outline(swapped) == [(1, "Step 2", ()), (2, "Step 1", ()), (3, "Step 3", (1, 2))]
     assert swapped.steps[2].args == {
@@ -42,10 +42,10 @@ def test_a_step_that_moves_is_numbered_anew_with_what_depends_on_it_and_reads_it
     later = move_step(draft(step(4, "galway")), 3, 0)
     assert outline(later)[3] == (4, "Step 3", (2, 3)) and "$step[2].output.rows" in str(later.steps[3].args)
     apart = move_step(draft(step(4, "", 2), step(5, "", 1, 4)), 1, 0)
-    assert [one.depends_on for one in apart.steps[3:]] == [(1,), (2, 4)]
+    assert [step.depends_on for step in apart.steps[3:]] == [(1,), (2, 4)]
 
 
-def test_a_step_stays_behind_what_it_depends_on_or_reads_which_is_not_removed_either(subtests: pytest.Subtests) -> None:
+def test_step_stays_after_its_dependencies_which_cannot_be_removed(subtests: pytest.Subtests) -> None:
     depends = Plan.read({"steps": [step(1, "brest"), step(2, "cork", 1)]})
     reads = Plan.read({"steps": [step(1, "brest"), step(2, "$step[0].output")]})
     cases: dict[str, tuple[Any, str]] = {
@@ -60,13 +60,13 @@ def test_a_step_stays_behind_what_it_depends_on_or_reads_which_is_not_removed_ei
     assert outline(remove_step(draft(step(4, "", 3)), 3)) == outline(draft())
 
 
-def test_a_step_is_added_at_the_end_and_the_others_stay_as_they_are() -> None:
+def test_step_is_added_at_the_end() -> None:
     more = add_step(draft())
     assert more.steps[:3] == draft().steps and (more.steps[3].number, more.steps[3].tools) == (4, ())
     assert check_edit(draft(), more.chat_data["steps"], SPECS, ()).steps == more.steps
 
 
-def test_an_edit_keeps_id_and_reasoning_and_the_rules_of_the_context(subtests: pytest.Subtests) -> None:
+def test_edit_keeps_id_reasoning_and_context_rules(subtests: pytest.Subtests) -> None:
     plan = Plan.read({"id": "plan-1", "steps": [step(1, "brest")], "reasoning": "It needs both."})
     edited = check_edit(plan, [{"description": "Look"}], SPECS, ())
     assert (edited.id, edited.reasoning, edited.form, outline(edited)) == (
@@ -91,11 +91,11 @@ def test_an_edit_keeps_id_and_reasoning_and_the_rules_of_the_context(subtests: p
 
 
 def fields(plan: PlanSpec, place: int, specs: list[ToolSpec] = SPECS) -> dict[str, Any]:
-    """The schemas of the fields of a step's form."""
+    """Return the field schemas of a step's form."""
     return dict(step_form(plan, place, specs).schema["properties"])
 
 
-def test_the_form_of_a_step_offers_the_tools_of_the_run_and_the_steps_before_it() -> None:
+def test_step_form_offers_tools_of_the_run_and_earlier_steps() -> None:
     first, third = fields(draft(), 0), fields(draft(), 2)
     assert first["Tools"]["items"]["enum"] == ["tides_fetch", "tables_compare"] and "After the steps" not in first
     assert third["After the steps"]["items"]["enum"] == [1, 2]
@@ -103,7 +103,7 @@ def test_the_form_of_a_step_offers_the_tools_of_the_run_and_the_steps_before_it(
     assert "Tools" not in fields(Plan.read({"steps": [step(1)]}), 0, [])
 
 
-def test_arguments_have_the_fields_of_the_tool_unless_they_are_decided_on_the_way(subtests: pytest.Subtests) -> None:
+def test_argument_fields_follow_the_tool_unless_decided_later(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[dict[str, Any], Any]] = {
         "a call": (step(2, "cork"), FETCH.input_schema),
         "a reference": (step(2, "$step[0].output"), {"type": "object"}),
@@ -115,7 +115,7 @@ def test_arguments_have_the_fields_of_the_tool_unless_they_are_decided_on_the_wa
             assert fields(Plan.read({"steps": [step(1, "brest"), second]}), 1)["Arguments"] == schema
 
 
-def test_a_filled_form_changes_its_step_only_and_one_that_does_not_fit_changes_nothing() -> None:
+def test_filled_form_changes_its_step_only_and_invalid_nothing() -> None:
     plan, form = draft(), step_form(draft(), 1, SPECS)
     assert list(form.schema["properties"]) == ["What it does", "Tools", "Arguments", "Done by an agent", "After the steps"]
     same = fill_step(plan, 1, SPECS, {})

@@ -1,4 +1,4 @@
-"""What a draft comes to: replaced, decided by a function, out of time, never begun, found again by a process that goes on."""
+"""Outcomes of a draft: replaced, decided by a function, timed out, never started, recovered."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def again(number: int) -> Any:
     return call(f"call_{number}", execution_mode="draft_only")
 
 
-def test_the_person_is_asked_about_the_newest_draft_of_a_turn_and_the_model_reads_only_what_they_decide() -> None:
+def test_user_decides_the_newest_draft_and_model_sees_the_decision() -> None:
     reviewed = call("call_0", execution_mode="agent_review")
     replies = [reviewed, TWO, CHANGES, DRAFT, TWO, again(2), TWO, "Shall it run?", again(3), TWO, "And so?", "High."]
     live = waiting(agent(*replies))
@@ -48,22 +48,22 @@ def test_the_person_is_asked_about_the_newest_draft_of_a_turn_and_the_model_read
     assert not any("replaced" in message.text for message in run.messages)
 
 
-def test_what_a_function_decides_about_a_draft_is_its_own() -> None:
+def test_decision_of_a_function_is_attributed_to_the_program() -> None:
     denied = drafting("So be it.").run_sync("Draft it", RunOptions(answer=lambda question: "deny"))
     assert (who(denied, PlanRejected), denied.status) == (["program"], "completed")
-    left: list[Any] = [steps_of(step(1, "cork")), "approve"]
-    made = drafting("High.", tools=Fetched().tools(), approve="ask")
-    run = made.run_sync("Draft it", RunOptions(answer=lambda question: left.pop(0)))
+    decisions: list[Any] = [steps_of(step(1, "cork")), "approve"]
+    drafter = drafting("High.", tools=Fetched().tools(), approve="ask")
+    run = drafter.run_sync("Draft it", RunOptions(answer=lambda question: decisions.pop(0)))
     assert [who(run, kind) for kind in (PlanEdited, PlanApproved, GrantGiven)] == [["program"]] * 3 and run.text == "High."
 
 
-def test_the_person_may_change_a_draft_as_often_as_they_like() -> None:
+def test_user_may_change_a_draft_repeatedly() -> None:
     changes = [steps_of(step(1, "cork", description=f"Step {number}")) for number in range(MAX_ANSWERS + 1)]
     run = answered(waiting(drafting("High.")), *changes, "approve")
     assert kinds(run).count("PlanEdited") == MAX_ANSWERS + 1 and run.text == "High."
 
 
-def test_words_after_a_refused_change_leave_nothing_of_it_in_the_next_question() -> None:
+def test_refused_change_is_forgotten_after_a_message() -> None:
     live = waiting(drafting("What do you mean?"))
     live.answer(steps_of(step(1, "cork", 7)))
     wait_until(lambda: len(live.run.questions) == 2)
@@ -75,19 +75,17 @@ def test_words_after_a_refused_change_leave_nothing_of_it_in_the_next_question()
     live.result(PATIENCE)
 
 
-def test_a_plan_that_cannot_begin_is_told_to_the_model(tmp_path: Path) -> None:
+def test_plan_that_cannot_start_is_reported_to_the_model(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    left = drafting().run_sync("Draft it", store=store)
+    suspended = drafting().run_sync("Draft it", store=store)
     keyless = agent("It cannot begin.", plans={"model": "openai:gpt-5"})
-    answers = {left.waiting[0].id: "approve"}
-    done = recovered(left.id, store, keyless, answers=answers)
+    answers = {suspended.waiting[0].id: "approve"}
+    done = recovered(suspended.id, store, keyless, answers=answers)
     assert who(done, PlanRejected) == ["agentnb"] and "OPENAI_API_KEY" in done.messages[-2].text
     assert (done.text, done.status) == ("It cannot begin.", "completed") and not done.grants
 
 
-def test_a_plan_that_cannot_be_read_is_not_asked_about_and_what_came_of_it_is_told(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_unreadable_plan_is_not_asked_about_and_result_is_reported(tmp_path: Path, subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[list[Any], str, str]] = {
         "not asked about": ([], "question_asked", "Shall it run?"),
         "told": (["High."], "step_finished", "High."),
@@ -98,30 +96,33 @@ def test_a_plan_that_cannot_be_read_is_not_asked_about_and_what_came_of_it_is_to
             run = drafting(*after).run_sync("Draft it", store=store, answer=(lambda _: "approve") if after else None)
             log = cut_log(store.path(run.id), end, before=not after)
             lines = [json.loads(line) for line in log.read_bytes().splitlines()]
-            for one in lines:
-                if one["kind"] == "plan_proposed":
-                    one["plan"]["steps"] = 7
-            log.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in lines), encoding="utf-8")
+            for line in lines:
+                if line["kind"] == "plan_proposed":
+                    line["plan"]["steps"] = 7
+            log.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines), encoding="utf-8")
             done = recovered(run.id, store, agent("High."))
             assert (done.status, done.text) == ("completed", text), done.error
 
 
-def test_a_question_in_other_words_is_asked_anew_and_its_own_answer_counts(tmp_path: Path) -> None:
+def test_reworded_question_is_asked_anew_with_its_own_answer(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    left = drafting().run_sync("Draft it", store=store)
+    suspended = drafting().run_sync("Draft it", store=store)
     bare = agent("That tool is gone.", tools=[tables_compare])
-    asked: Run = left
-    for _ in range(2):  # without the tool it is another question
+    asked: Run = suspended
+    for _ in range(2):  # without the tool, the question differs
         answers = {asked.waiting[0].id: "approve"}
-        asked = recovered(left.id, store, bare, answers=answers)
-    assert asked.text == "That tool is gone." and [one.outcome for one in asked.questions] == ["withdrawn", "answered"]
+        asked = recovered(suspended.id, store, bare, answers=answers)
+    assert asked.text == "That tool is gone." and [question.outcome for question in asked.questions] == [
+        "withdrawn",
+        "answered",
+    ]
     assert "tides_fetch" in asked.messages[-2].text and kinds(asked)[-1] == "PlanApproved"
 
 
-def test_a_compaction_keeps_the_draft_that_waits_and_of_approved_ones_the_last() -> None:
+def test_compaction_keeps_the_open_and_the_last_approved_draft() -> None:
     live = waiting(drafting(again(2), GALWAY, "And this?", "High."))
-    kept = kept_plans(live.run)
-    assert "has not approved" in kept and "brest" in kept
+    summary = kept_plans(live.run)
+    assert "has not approved" in summary and "brest" in summary
     live.answer("approve")
     wait_until(lambda: len(live.run.questions) == 2)
     both = kept_plans(live.run)
@@ -131,7 +132,7 @@ def test_a_compaction_keeps_the_draft_that_waits_and_of_approved_ones_the_last()
     assert "galway" in last and "brest" not in last and "has not approved" not in last
 
 
-def test_the_question_shows_what_does_each_step() -> None:
+def test_question_shows_the_executor_of_each_step() -> None:
     steps = [step(1, "brest"), step(2, "", 1, tools=["tables_compare"], executorRequired=True), step(3)]
     live = waiting(drafting(reply=plan(*steps)))
     lines = live.run.waiting[0].message.splitlines()[2:]
@@ -141,7 +142,7 @@ def test_the_question_shows_what_does_each_step() -> None:
     live.result(PATIENCE)
 
 
-def test_words_run_a_draft_as_it_was_changed_and_no_result_has_what_models_do_not_see() -> None:
+def test_message_runs_the_edited_draft_and_results_hide_internals() -> None:
     live = waiting(drafting(run_it, "High."))
     live.answer(steps_of(step(1, "cork")))
     wait_until(lambda: len(live.run.questions) == 2)
@@ -152,7 +153,7 @@ def test_words_run_a_draft_as_it_was_changed_and_no_result_has_what_models_do_no
     assert '"calls":' not in clicked.messages[-2].text and '"objective"' not in clicked.messages[-2].text
 
 
-def test_a_call_whose_process_died_gives_the_result_that_it_had(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_interrupted_call_returns_its_recorded_result(tmp_path: Path, subtests: pytest.Subtests) -> None:
     review = call(execution_mode="agent_review")
     late = plan(step(1, tools=["wait_for_tide"], args={}))
     cases: dict[str, tuple[list[Any], dict[str, Any], str, str, str]] = {
@@ -172,8 +173,8 @@ def test_a_call_whose_process_died_gives_the_result_that_it_had(tmp_path: Path, 
                 live.say("Go ahead")
             run = live.result(PATIENCE)
             left_after(whole, run, store, end)
-            made = agent("So.", **tools)
-            done = recovered(run.id, store, made)
-            found = result_of(done)
-            assert (found["status"], done.text) == (status, "So.") and summary in found["summary"] and "calls" not in found
+            drafter = agent("So.", **tools)
+            done = recovered(run.id, store, drafter)
+            result = result_of(done)
+            assert (result["status"], done.text) == (status, "So.") and summary in result["summary"] and "calls" not in result
             assert len(who(done, PlanApproved)) == (status != "needs_changes")

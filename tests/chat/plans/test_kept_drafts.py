@@ -1,4 +1,4 @@
-"""Drafts that outlive what they were made in: suspended runs, dead processes, further runs, summaries of the conversation."""
+"""Drafts survive suspended runs, dead processes, further runs and summaries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentnb.models.scripted import ScriptedModel
 
 
 @pytest.mark.req("KX.5")
-def test_where_nobody_can_answer_the_run_is_suspended_and_an_answer_resumes_it(tmp_path: Path) -> None:
+def test_unanswered_draft_suspends_the_run_and_an_answer_resumes(tmp_path: Path) -> None:
     store, fetched = Store(tmp_path), Fetched()
     run = drafting(tools=fetched.tools()).run_sync("Draft it", store=store)
     assert run.is_suspended and run.status == "waiting_on_user" and run.text == "Shall it run?"
@@ -36,7 +36,7 @@ def test_where_nobody_can_answer_the_run_is_suspended_and_an_answer_resumes_it(t
     assert kinds(done) == ["PlanProposed", "PlanApproved"]
 
 
-def test_a_draft_that_is_put_aside_is_suspended_and_answered_later(tmp_path: Path) -> None:
+def test_postponed_draft_is_suspended_and_answered_later(tmp_path: Path) -> None:
     store = Store(tmp_path)
     live = waiting(drafting(), store=store)
     live.suspend()
@@ -53,7 +53,7 @@ def test_a_draft_that_is_put_aside_is_suspended_and_answered_later(tmp_path: Pat
         recovered(run.id, store, agent("Never."), answers={again.id: "approve"})
 
 
-def test_without_a_store_the_run_waits_in_memory_and_a_message_continues_it() -> None:
+def test_run_without_a_store_waits_until_a_message() -> None:
     run = drafting().run_sync("Draft it")
     assert run.status == "waiting_on_user" and run.waiting
     plan_id = run.waiting[0].call_id
@@ -66,7 +66,7 @@ def test_without_a_store_the_run_waits_in_memory_and_a_message_continues_it() ->
     assert error_of(twice)[0] == "declined" and not twice.step_records  # the other run has it
 
 
-def test_of_two_places_that_go_on_with_a_draft_one_gets_it(tmp_path: Path) -> None:
+def test_concurrent_continuations_of_a_draft_have_one_winner(tmp_path: Path) -> None:
     store, fetched = Store(tmp_path), Fetched()
     tools: dict[str, Any] = {"tools": fetched.tools(), "approve": "auto"}
     run = drafting(**tools).run_sync("Draft it", store=store)
@@ -78,8 +78,8 @@ def test_of_two_places_that_go_on_with_a_draft_one_gets_it(tmp_path: Path) -> No
         start.wait()
         try:
             if place:
-                made = replace(agent(**tools), model=ScriptedModel([call(plan_id=question.call_id), "High."]))
-                made.run_sync("Go ahead", store=store, continue_from=store.load(run.id))
+                drafter = replace(agent(**tools), model=ScriptedModel([call(plan_id=question.call_id), "High."]))
+                drafter.run_sync("Go ahead", store=store, continue_from=store.load(run.id))
             else:
                 recovered(run.id, store, agent("High.", **tools), answers={question.id: "approve"})
         except (StoreError, SettingsError) as error:
@@ -98,7 +98,7 @@ def test_of_two_places_that_go_on_with_a_draft_one_gets_it(tmp_path: Path) -> No
     assert kinds(live.result(PATIENCE)).count("PlanApproved") == 1
 
 
-def test_a_process_that_dies_at_any_event_of_a_draft_leaves_what_runs_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_crash_at_any_event_of_a_draft_runs_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     fetched = Fetched()
     three = plan(step(1, "brest"), step(2, "cork", 1), step(3, "galway", 2))
     whole = Store(tmp_path / "whole")
@@ -117,8 +117,8 @@ def test_a_process_that_dies_at_any_event_of_a_draft_leaves_what_runs_once(tmp_p
             store = Store(tmp_path / str(number))
             left_after(whole, run, store, end, nested_end)
             fetched.stations.clear()
-            left = store.load(run.id)
-            done = _go_on(left, store, agent("High.", tools=fetched.tools(), approve="auto"))
+            interrupted = store.load(run.id)
+            done = _go_on(interrupted, store, agent("High.", tools=fetched.tools(), approve="auto"))
             assert done.text == "High." and kinds(done) == ["PlanProposed", "PlanEdited", "PlanApproved"]
             calls = [one.record.call.arguments["station"] for one in store.load(_nested_of(done)).step_calls]
             assert calls == ["brest", "cork"] and not set(fetched.stations) - {"brest", "cork"}
@@ -140,31 +140,31 @@ def _nested_of(run: Run) -> str:
 
 
 @pytest.mark.req("R2.32")
-def test_an_approved_plan_is_in_each_request_word_for_word_after_compactions_in_this_run_and_the_next() -> None:
+def test_approved_plan_is_in_each_request_after_compactions() -> None:
     exactly = "Exactly: 5 < 7 & 'so'"
     more: Any = [call(f"more_{number}", objective=" ", execution_mode="dry_run") for number in range(6)]
     model = ScriptedModel([DRAFT, TWO, "Shall it run?", *more, "High."])
-    made = replace(agent(history=History(compact_above=3, keep_recent=1)), model=model)
-    run = answered(waiting(made), steps_of(step(1, "cork", description=exactly)), "approve")
-    after = replace(made, model=ScriptedModel([*more, "Still high."]))
+    drafter = replace(agent(history=History(compact_above=3, keep_recent=1)), model=model)
+    run = answered(waiting(drafter), steps_of(step(1, "cork", description=exactly)), "approve")
+    after = replace(drafter, model=ScriptedModel([*more, "Still high."]))
     later = after.run_sync("And now?", continue_from=run)
     for one, requests in ((run, model.requests[3:]), (later, after.model.requests)):
-        compactions = [found.compacted for past in one.rounds for found in past.compactions if found.compacted is not None]
+        compactions = [
+            compaction.compacted for past in one.rounds for compaction in past.compactions if compaction.compacted is not None
+        ]
         assert len(compactions) >= 5 and "The plan that the person approved" in compactions[-1].text
         assert exactly in compactions[-1].text and '"station":"cork"' in compactions[-1].text
         for request in requests:
             texts = [part.text for message in request.messages for part in message.parts if hasattr(part, "text")]
-            found = [text for text in texts if exactly in text]
-            assert found and all('"station":"cork"' in text for text in found)
+            matches = [text for text in texts if exactly in text]
+            assert matches and all('"station":"cork"' in text for text in matches)
 
 
-def test_a_plan_that_ran_in_a_call_when_its_process_died_goes_on_where_it_was(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_plan_interrupted_in_a_call_resumes_where_it_was(tmp_path: Path, subtests: pytest.Subtests) -> None:
     fetched, whole = Fetched(), Store(tmp_path / "whole")
     reply = plan(step(1, "brest"), step(2, "cork", 1))
-    made = agent(call(), reply, "High.", tools=fetched.tools(), approve="auto")
-    run = made.run_sync("Compare them", store=whole)
+    drafter = agent(call(), reply, "High.", tools=fetched.tools(), approve="auto")
+    run = drafter.run_sync("Compare them", store=whole)
     names = [type(event).__name__ for event in run.events]
     cases: dict[str, tuple[int, str | None, list[str]]] = {
         "before it was approved": (names.index("PlanApproved"), None, ["brest", "cork"]),
@@ -182,11 +182,11 @@ def test_a_plan_that_ran_in_a_call_when_its_process_died_goes_on_where_it_was(
             assert fetched.stations == stations
 
 
-def test_a_run_that_waits_is_resumed_from_its_log_alone_unless_its_plans_had_models_of_their_own(tmp_path: Path) -> None:
+def test_waiting_run_resumes_from_its_log_without_own_models(tmp_path: Path) -> None:
     store, fetched = Store(tmp_path), Fetched()
     for plans in ({}, {"reviewer": ScriptedModel([], name="scripted:reviewer")}):
-        made = drafting(tools=fetched.tools(), plans={"max_tool_calls": 7, **plans})
-        run = made.run_sync("Draft it", store=store)
+        drafter = drafting(tools=fetched.tools(), plans={"max_tool_calls": 7, **plans})
+        run = drafter.run_sync("Draft it", store=store)
         answers = {run.waiting[0].id: "approve"}
         again = recover(run.id, store=store, tools=fetched.tools(), model=ScriptedModel(["High."]), answers=answers)
         if plans:
@@ -198,7 +198,7 @@ def test_a_run_that_waits_is_resumed_from_its_log_alone_unless_its_plans_had_mod
         assert store.load(_nested_of(done)).status == "completed"
 
 
-def test_a_plan_whose_time_is_up_says_what_ran_and_takes_its_permissions_back(tmp_path: Path) -> None:
+def test_timed_out_plan_reports_its_results_and_withdraws_permissions(tmp_path: Path) -> None:
     @tool(effects={"write"})
     async def tides_fetch(station: str) -> str:
         """Fetch the tide table of a station; that of Cork never comes."""
@@ -209,12 +209,12 @@ def test_a_plan_whose_time_is_up_says_what_ran_and_takes_its_permissions_back(tm
     slow = plan(step(1, "brest"), step(2, "cork", 1), step(3, "galway", 2))
     script = [DRAFT, slow, "Shall it run?", "It took too long."]
     for store in (Store(tmp_path), None):
-        made = agent(*script, tools=[tides_fetch], approve="ask", max_seconds=None, plans={"max_seconds": 3})
+        drafter = agent(*script, tools=[tides_fetch], approve="ask", max_seconds=None, plans={"max_seconds": 3})
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-            run = runner.run(made.run("Go", RunOptions(store=store, answer=lambda question: "approve")))
+            run = runner.run(drafter.run("Go", RunOptions(store=store, answer=lambda question: "approve")))
         (record,) = run.step_records.values()
         assert (record.status, run.status, run.text) == ("failed", "completed", "It took too long.") and not run.grants
         assert kinds(run) == ["PlanProposed", "PlanApproved"] and '"status":"failed"' in run.messages[-2].text
         assert "3 s" in record.error and (record.error in run.messages[-2].text) is (store is None)
         if store is not None:
-            assert [one["status"] for one in record.output["steps"]] == ["completed", "failed", "not_run"]
+            assert [step["status"] for step in record.output["steps"]] == ["completed", "failed", "not_run"]

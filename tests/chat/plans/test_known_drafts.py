@@ -1,4 +1,4 @@
-"""The drafts of a conversation, from the events of a run and from what earlier runs carry into it."""
+"""Drafts of a conversation, from events and from carried drafts."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ BEGUN: Fact = StepStarted, {"step": "plan-1"}
 
 
 def past(*facts: Fact, carried: Any = ()) -> Run:
-    """A run of these events, which continues one with these drafts."""
+    """Return a run of these events that continues one with these drafts."""
     settings = {"extensions": [{"name": EXTENSION, "settings": {CARRIED: carried}}]}
     return run_of(*facts, prompt="Yes, run it", settings=settings)
 
 
-def test_words_count_for_drafts_that_could_be_seen_when_they_were_written(subtests: pytest.Subtests) -> None:
+def test_message_counts_for_drafts_visible_when_written(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[list[Any], str]] = {
         "before the draft": ([SHOWN, said(), proposed()], ""),
         "in the round that made it": ([proposed(), said()], ""),
@@ -68,7 +68,7 @@ def test_words_count_for_drafts_that_could_be_seen_when_they_were_written(subtes
     assert draft.words == "Yes, run it"  # the message that continues the conversation
 
 
-def test_a_draft_is_as_its_last_event_says() -> None:
+def test_draft_has_the_state_of_its_last_event() -> None:
     assert drafts_of(past(proposed(mode="auto_execute"))) == {}
     edited = drafts_of(past(proposed(), EDITED))["plan-1"]
     assert (edited.is_open, edited.edits, edited.plan["steps"][0]["args"]) == (True, 1, {"station": "galway"})
@@ -76,11 +76,11 @@ def test_a_draft_is_as_its_last_event_says() -> None:
     assert (denied.status, reason_of(denied)) == ("rejected", "too many")
     ran = drafts_of(past(proposed(), SHOWN, said("Wait"), approved(words="Go ahead")))["plan-1"]
     assert (ran.status, ran.words, reason_of(ran)) == ("approved", "Go ahead", "")
-    kept = past(proposed(), carried=[{"plan": EDITED[1]["plan"], "status": "open", "is_edited": True}])
-    assert drafts_of(kept)["plan-1"].edits == 1
+    edited_run = past(proposed(), carried=[{"plan": EDITED[1]["plan"], "status": "open", "is_edited": True}])
+    assert drafts_of(edited_run)["plan-1"].edits == 1
 
 
-def test_without_consent_no_approval_counts_but_what_has_run_does_not_run_again(subtests: pytest.Subtests) -> None:
+def test_approval_needs_consent_but_executed_drafts_never_rerun(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[list[Fact], str]] = {
         "approved": ([approved(words="Go")], "proposed"),
         "it ran when its process died": ([approved(words="Go"), BEGUN], "proposed"),
@@ -96,7 +96,7 @@ def test_without_consent_no_approval_counts_but_what_has_run_does_not_run_again(
             assert (draft.status, draft.is_open and draft.words) == (status, "" if draft.is_open else False)
 
 
-def test_a_run_carries_its_open_drafts_the_plan_that_was_approved_last_and_of_others_the_ids() -> None:
+def test_run_carries_open_drafts_last_approved_plan_and_other_ids() -> None:
     third = {**PLAN, "id": "plan-3"}
     run = past(proposed(), approved(), proposed(OTHER), approved("plan-2"), proposed(third))
     first, second, last = carried_drafts(run)
@@ -110,13 +110,13 @@ def test_a_run_carries_its_open_drafts_the_plan_that_was_approved_last_and_of_ot
     assert carried_drafts(past(carried=[denied])) == [denied]
 
 
-def test_of_a_run_that_another_continues_the_open_drafts_are_closed() -> None:
+def test_open_drafts_of_a_continued_run_are_closed() -> None:
     run = past(proposed(), approved(), proposed(OTHER), (RunFinished, {"status": "completed", "stop_reason": CONTINUED}))
     found = [(one["status"], one.get("reason", "")) for one in carried_drafts(run)]
     assert found == [("approved", ""), ("declined", ELSEWHERE)]
 
 
-def test_the_extension_is_made_again_with_the_settings_of_its_log_but_without_its_drafts() -> None:
+def test_extension_is_rebuilt_with_logged_settings_without_drafts() -> None:
     given = {"max_tool_calls": 7, "max_seconds": 60, "review_failed": "reject"}
     drafted = drafting(plans=given).run_sync("Draft it")
     continued = drafting(plans=given).run_sync("And now?", continue_from=drafted)
@@ -131,7 +131,7 @@ def test_the_extension_is_made_again_with_the_settings_of_its_log_but_without_it
             plans_of(settings)
 
 
-def test_an_approval_counts_for_its_plan_and_its_call_and_not_in_a_log_that_was_refused() -> None:
+def test_approval_counts_for_its_plan_and_call_if_trusted() -> None:
     approval: Fact = PlanApproved, {"plan_id": "plan-1", "call_id": "c1"}
     trusted: Fact = RunRecovered, {"schema": 1, "consent": "taken"}
     cases: list[tuple[list[Fact], str, str | None, bool]] = [

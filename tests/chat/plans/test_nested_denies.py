@@ -1,4 +1,4 @@
-"""What an agent's own rules deny holds wherever its runs are nested: nobody around it lifts that."""
+"""Deny rules of an agent apply in all its nested runs; no outer run lifts them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FETCH = ToolCall("tides_fetch", {"station": "brest"})
 
 
 class Harbour:
-    """Agents whose tool notes the stations that it fetched."""
+    """Agents whose tool records the fetched stations."""
 
     def __init__(self) -> None:
         self.fetched: list[str] = []
@@ -40,7 +40,7 @@ class Harbour:
         return Agent(ScriptedModel([*replies, "Done."]), tools=self.tools(), todos=False, **settings)
 
     def around(self, inner: Any, **settings: Any) -> Agent:
-        """An agent that has another as a tool."""
+        """Return an agent with another as a tool."""
         replies = [ToolCall(inner.name, {"prompt": "go"}), "Done."]
         return Agent(ScriptedModel(replies), tools=[inner], todos=False, **settings)
 
@@ -50,7 +50,7 @@ def as_a_tool(harbour: Harbour, rules: Any) -> Any:
 
 
 def in_the_middle(harbour: Harbour, rules: Any) -> Any:
-    """Its own deny holds for what its agents do, too."""
+    """The agent's deny applies to its nested agents too."""
     inner = harbour.agent(FETCH, permissions={"tides_fetch": "allow"}, name="inner")
     return harbour.around(harbour.around(inner, permissions=rules, name="middle"))
 
@@ -95,7 +95,7 @@ PLACES: dict[str, Callable[[Harbour, Any], Any]] = {
 }
 
 
-def test_what_a_nested_agent_denies_is_denied_in_every_place(subtests: pytest.Subtests) -> None:
+def test_denial_of_a_nested_agent_applies_everywhere(subtests: pytest.Subtests) -> None:
     for name, made in PLACES.items():
         for rules, fetched in ((DENIES, []), ({"tides_fetch": "allow"}, ["brest"])):
             with subtests.test(f"{name}: {rules['tides_fetch']}"):

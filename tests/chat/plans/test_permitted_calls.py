@@ -1,4 +1,4 @@
-"""What an approval of a draft permits: the calls that it shows with all arguments, by a click or a command, and no other."""
+"""An approval by click or command permits exactly the calls that the draft shows with all arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TWO = plan(step(1, "brest"), step(2, "cork", 1))
 
 
 def asked_about(live: LiveRun, answer: Any = "deny") -> list[tuple[str, str]]:
-    """The calls that the run asks about until it has ended, each with its arguments."""
+    """Approve all questions and return the calls asked about, with their arguments."""
     found: list[tuple[str, str]] = []
     while True:
         wait_until(lambda: live.run.waiting or live.done)
@@ -32,22 +32,22 @@ def asked_about(live: LiveRun, answer: Any = "deny") -> list[tuple[str, str]]:
         wait_until(lambda: question not in live.run.waiting)  # noqa: B023  # called at once
 
 
-def test_a_click_permits_the_calls_that_the_draft_shows_whole_and_takes_them_back_with_the_end_of_the_plan() -> None:
+def test_click_permits_fully_shown_calls_until_the_plan_ends() -> None:
     fetched = Fetched()
     again = ToolCall("tides_fetch", {"station": "brest"}, "call_2")
     live = waiting(drafting(again, "High.", reply=TWO, tools=fetched.tools(), approve="ask"))
-    assert asked_about(live) == [("tides_fetch", '{"station":"brest"}')]  # of the model's own call, when the plan is over
+    assert asked_about(live) == [("tides_fetch", '{"station":"brest"}')]  # for the model's own call after the plan
     run = live.result(PATIENCE)
     assert fetched.stations == ["brest", "cork"] and run.text == "High." and not run.grants
-    given = events_of(run, GrantGiven)
-    assert [(one.tool, one.arguments) for one in given] == [
+    grants = events_of(run, GrantGiven)
+    assert [(one.tool, one.arguments) for one in grants] == [
         ("tides_fetch", f'{{"station":"{name}"}}') for name in ("brest", "cork")
     ]
     assert len(events_of(run, GrantWithdrawn)) == 2
 
 
 @pytest.mark.req("R3.19")
-def test_what_the_draft_does_not_show_whole_is_asked_about_as_ever(subtests: pytest.Subtests) -> None:
+def test_calls_not_fully_shown_are_asked_about(subtests: pytest.Subtests) -> None:
     referring = plan(step(1, "brest"), step(2, "$step[0].output", 1))
     executor = plan(step(1, "brest", executorRequired=True))
     inner = ToolCall("tides_fetch", {"station": "brest"}, "inner_1")
@@ -70,7 +70,7 @@ def test_what_the_draft_does_not_show_whole_is_asked_about_as_ever(subtests: pyt
             live.result(PATIENCE)
 
 
-def test_words_a_reviewer_and_a_model_permit_no_call(subtests: pytest.Subtests) -> None:
+def test_messages_reviewers_and_models_permit_no_call(subtests: pytest.Subtests) -> None:
     words = waiting(drafting(run_it, "High.", reply=TWO, tools=Fetched().tools(), approve="ask"))
     words.say("Go ahead")
     wait_until(lambda: words.run.questions[0].outcome == "withdrawn")
@@ -82,7 +82,7 @@ def test_words_a_reviewer_and_a_model_permit_no_call(subtests: pytest.Subtests) 
             assert result_of(live.result(PATIENCE))["status"] == "failed"
 
 
-def test_denies_rules_confirmations_and_gates_of_ones_own_keep_their_say(subtests: pytest.Subtests) -> None:
+def test_denies_rules_confirmations_and_own_gates_still_apply(subtests: pytest.Subtests) -> None:
     def own_gate(call: Any, run: Any) -> Any:
         return Ask("Really?") if call.name == "tides_fetch" else None
 
@@ -101,23 +101,23 @@ def test_denies_rules_confirmations_and_gates_of_ones_own_keep_their_say(subtest
             assert kinds(run)[-1] == "PlanApproved" and not fetched.stations
 
 
-def test_a_plan_that_waits_in_the_middle_keeps_its_permissions_and_gives_them_once(tmp_path: Path) -> None:
+def test_waiting_plan_keeps_its_permissions_and_grants_them_once(tmp_path: Path) -> None:
     fetched, store = Fetched(), Store(tmp_path)
     three = plan(step(1, "brest"), step(2, "$step[0].output", 1), step(3, "cork", 2))
     drafted = drafting(reply=three, tools=fetched.tools(), approve="ask").run_sync("Draft it", store=store)
     again = agent("High.", tools=fetched.tools(), approve="ask")
-    left = recovered(drafted.id, store, again, answers={drafted.waiting[0].id: "approve"}, suspend=True)
-    assert left.is_suspended and left.waiting[0].about is not None and fetched.stations == ["brest"]
-    assert [(one.tool, one.arguments) for one in left.grants] == [
+    suspended = recovered(drafted.id, store, again, answers={drafted.waiting[0].id: "approve"}, suspend=True)
+    assert suspended.is_suspended and suspended.waiting[0].about is not None and fetched.stations == ["brest"]
+    assert [(grant.tool, grant.arguments) for grant in suspended.grants] == [
         ("tides_fetch", '{"station":"brest"}'),
         ("tides_fetch", '{"station":"cork"}'),
     ]
-    done = recovered(left.id, store, again, answers={left.waiting[0].id: "approve"}, suspend=True)
+    done = recovered(suspended.id, store, again, answers={suspended.waiting[0].id: "approve"}, suspend=True)
     assert fetched.stations == ["brest", "brest: 05:10", "cork"] and done.text == "High." and not done.grants
     assert len(events_of(done, GrantGiven)) == 2
 
 
-def test_a_call_is_permitted_whatever_the_order_of_its_arguments() -> None:
+def test_call_is_permitted_whatever_the_order_of_its_arguments() -> None:
     fetched = Fetched()
     compared = step(1, "", tools=["tables_compare"], args={"right": "b", "left": "a"})
     live = waiting(drafting("Compared.", reply=plan(compared), tools=fetched.tools(), approve="ask"))

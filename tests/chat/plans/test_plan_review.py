@@ -1,4 +1,4 @@
-"""Reviews of plans: what a reviewer is asked, and which words are which verdict."""
+"""Plan reviews: the reviewer's prompt and verdict words."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from agentnb.chat.plans.planning import PlanRequest, read_review, review_request
 from agentnb.core.request import ToolSpec
 
 
-def test_words_for_a_verdict_are_read_in_any_case(subtests: pytest.Subtests) -> None:
+def test_verdict_words_are_read_in_any_case(subtests: pytest.Subtests) -> None:
     cases = {"approve": "approved", " Rejected ": "rejected", "REJECT": "rejected", "changes_requested": "needs_changes"}
     for word, verdict in {**cases, "needs_changes": "needs_changes", "approved": "approved"}.items():
         with subtests.test(word):
-            found = read_review(f'So: {{"verdict": "{word}", "notes": " Mind the day. "}}')
-            assert found == (verdict, "Mind the day.")
+            review = read_review(f'So: {{"verdict": "{word}", "notes": " Mind the day. "}}')
+            assert review == (verdict, "Mind the day.")
     assert read_review('{"verdict": "perhaps"}') is None is read_review("Approved")
 
 
-def test_a_reviewer_reads_the_plan_what_is_wanted_and_the_tools() -> None:
+def test_reviewer_reads_plan_objective_and_tools() -> None:
     asked = PlanRequest("Compare the tides", requested_outputs=("the hours",))
     text = (
         review_request(asked, Plan.read(TWO), [ToolSpec("tides_fetch", "", {}), ToolSpec("tables_compare", "", {})])

@@ -1,4 +1,4 @@
-"""Rules of a context about plans, and what a call asks for."""
+"""Plan rules of a context, and the requested mode of a call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CREATE = ContextType.named("project_create").plan_rules
 
 
 @pytest.mark.req("R3.25")
-def test_a_plan_breaks_the_rules_that_the_example_says(subtests: pytest.Subtests) -> None:
+def test_plan_violates_the_documented_rules(subtests: pytest.Subtests) -> None:
     cases: list[dict[str, Any]] = loaded("plan-rules.yaml")
     for case in cases:
         with subtests.test(str(case["steps"])):
@@ -30,7 +30,7 @@ def test_a_plan_breaks_the_rules_that_the_example_says(subtests: pytest.Subtests
 
 
 @pytest.mark.req("R3.16", "K3.8")
-def test_the_mode_of_a_call_is_the_one_that_it_names_else_that_of_the_former_flag(subtests: pytest.Subtests) -> None:
+def test_call_mode_is_explicit_or_from_the_former_flag(subtests: pytest.Subtests) -> None:
     for case in loaded("calls.json"):
         with subtests.test(case["case"]):
             asked = read_request(case["arguments"], "Compare both")
@@ -46,7 +46,7 @@ def test_the_mode_of_a_call_is_the_one_that_it_names_else_that_of_the_former_fla
 
 
 @pytest.mark.req("R3.17", "K3.8")
-def test_the_intent_of_a_call_has_the_documented_fields() -> None:
+def test_intent_of_a_call_has_the_documented_fields() -> None:
     documented = loaded("intent.json")
     asked = read_request(
         {

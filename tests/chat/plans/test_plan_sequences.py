@@ -1,4 +1,4 @@
-"""Turns with plans as the documents tell them: which events come in which order, those of the plan's steps included."""
+"""Turns with plans have the documented event order, including the plan's steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHANGES = '{"verdict": "needs_changes", "notes": "State the day."}'
 
 
 def project_creation() -> Agent:
-    """A turn that creates a project: its first plan leaves out the tool that creates it."""
+    """Return a project-creation turn whose first plan omits the creating tool."""
 
     def list_onto_templates() -> list[str]:
         """List the templates."""
@@ -48,19 +48,19 @@ def project_creation() -> Agent:
     steps = [step(n, "", *[n - 1] * (n > 1), tools=[name], args=args, type="action") for n, (name, args) in calls]
     wrong = plan(steps[0], {**steps[2], "stepNumber": 2, "dependsOn": [1]})
     model = ScriptedModel([call("call_1"), wrong, wrong, call("call_2"), plan(*steps), "There it is."])
-    made = Agent(
+    chat_agent = Agent(
         model, tools=[list_onto_templates, create_onto_project, create_context_document], extensions=[Plans()], todos=False
     )
-    return ContextType.named("project_create").apply(made)
+    return ContextType.named("project_create").apply(chat_agent)
 
 
 def in_words(store: Store) -> Run:
-    """The turn in which a message approves the draft of the one before."""
+    """Return the turn in which a message approves the previous draft."""
     drafted = drafting(reply=THREE).run_sync("Draft it", store=store)
     (question,) = drafted.waiting
     model = ScriptedModel([call(plan_id=question.call_id), "Compared.", "They are high."])
-    made = replace(agent(), model=model)
-    return made.run_sync("Go ahead", store=store, continue_from=store.load(drafted.id))
+    chat_agent = replace(agent(), model=model)
+    return chat_agent.run_sync("Go ahead", store=store, continue_from=store.load(drafted.id))
 
 
 def at_once(*replies: Any) -> Callable[[Store], Run]:
@@ -84,29 +84,29 @@ TURNS: dict[str, Callable[[Store], Run]] = {
 
 
 @pytest.mark.req("R3.18", "R3.19", "R3.20", "R3.28", "R3.30", "KX.10")
-def test_a_turn_with_a_plan_has_the_events_of_the_documents_in_their_order(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_turn_with_a_plan_has_the_documented_event_order(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for number, (name, make) in enumerate(TURNS.items()):
         with subtests.test(name):
             store = Store(tmp_path / str(number))
             run = make(store)
-            found = plan_events(run, store.load)
-            assert found == sequence(name)
+            events = plan_events(run, store.load)
+            assert events == sequence(name)
     with subtests.test("draft approved by click"):
         store = Store(tmp_path / "click")
         run = answered(waiting(drafting("Compared.", "They are high.", reply=THREE), store=store), "approve")
-        found = plan_events(run, store.load)
-        drafted = len(sequence("draft_only")) - 1  # the turn of the draft ends as this one begins
-        assert found[drafted:] == sequence("draft approved by click")
+        events = plan_events(run, store.load)
+        drafted = len(sequence("draft_only")) - 1  # the turn of the draft ends as this one starts
+        assert events[drafted:] == sequence("draft approved by click")
 
 
 @pytest.mark.req("R3.11", "R3.36", "R3.41", "KX.9")
-def test_the_model_calls_of_a_turn_with_a_plan_have_the_rows_of_the_documents(tmp_path: Path) -> None:
+def test_turn_with_a_plan_has_the_documented_usage_rows(tmp_path: Path) -> None:
     store, columns = Store(tmp_path), loaded("usage.json")["columns"]
     executing = plan(step(1, "brest", executorRequired=True))
     replies = [call(execution_mode="agent_review"), executing, APPROVED, "Fetched.", "High."]
     first = agent("Hello.").run_sync("Hello", store=store)
-    made = replace(agent(), model=ScriptedModel(replies, name="scripted:planner"))
-    run = made.run_sync("Compare them", store=store, continue_from=first)
+    chat_agent = replace(agent(), model=ScriptedModel(replies, name="scripted:planner"))
+    run = chat_agent.run_sync("Compare them", store=store, continue_from=first)
     inside = store.load(next(iter(run.step_records.values())).nested)
     executor = store.load(inside.step_records["plan/0"].nested)
     table = tables.usage([run, inside, executor])
@@ -115,11 +115,11 @@ def test_the_model_calls_of_a_turn_with_a_plan_have_the_rows_of_the_documents(tm
     rows = [dict(zip(columns, row, strict=True)) for row in loaded("usage.json")["rows"]]
     documented = [row for row in rows if row["turn"] == "agent_review, approved"]
     wanted = [[str(ids.get(row[name], row[name])) for name in ("run_id", *compared)] for row in documented]
-    own = table[table["operation"] != "nested"][["run_id", *compared]].astype(object)
-    assert sorted(own.where(own.notna(), "None").to_numpy().tolist()) == sorted(wanted)
+    usage = table[table["operation"] != "nested"][["run_id", *compared]].astype(object)
+    assert sorted(usage.where(usage.notna(), "None").to_numpy().tolist()) == sorted(wanted)
 
 
-def test_a_plan_of_a_chat_has_one_row_with_the_calls_of_its_own_run(tmp_path: Path) -> None:
+def test_plan_of_a_chat_has_one_row_with_its_calls(tmp_path: Path) -> None:
     store = Store(tmp_path)
     failing = plan(step(1, "brest"), step(2, "vigo", 1), step(3, "cork", 2))
     run = agent(call(), failing, "Vigo is unknown.").run_sync("Compare them", store=store)
@@ -127,4 +127,4 @@ def test_a_plan_of_a_chat_has_one_row_with_the_calls_of_its_own_run(tmp_path: Pa
     assert table[["run_id", "mode", "status", "steps", "calls"]].to_numpy().tolist() == [
         [run.id, "auto_execute", "failed", 3, 2]
     ]
-    assert [one.status for one in PlanHistory(run.events).plans[0].steps] == ["completed", "failed", "skipped"]
+    assert [step.status for step in PlanHistory(run.events).plans[0].steps] == ["completed", "failed", "skipped"]

@@ -1,4 +1,4 @@
-"""The tool ``agent_create_plan``: plans that run at once, wait as drafts, or are reviewed first."""
+"""The tool ``agent_create_plan``: immediate, drafted and reviewed plans."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SAME = ("status", "summary", "steps", "review")
 
 
 def compared(found: dict[str, Any], documented: dict[str, Any]) -> None:
-    """Compare a result with a documented one, but for texts and ids."""
+    """Compare a result with a documented one, except texts and ids."""
     assert found.keys() == documented.keys() - {"steps"} | found.keys() & {"steps"}
     assert found["status"] == documented["status"] and found["plan_id"]
 
 
 @pytest.mark.req("R3.15")
-def test_the_tool_has_the_documented_schema_and_is_offered_once() -> None:
+def test_plan_tool_has_the_documented_schema_and_is_offered_once() -> None:
     documented = loaded("agent_create_plan.tool.json")["function"]
     bare: Any = lambda schema: {key: one for key, one in schema.items() if key != "description"}  # noqa: E731
     properties = documented["parameters"]["properties"]
@@ -39,19 +39,19 @@ def test_the_tool_has_the_documented_schema_and_is_offered_once() -> None:
         key: bare(one) for key, one in properties.items()
     }
     run = agent("Hello.").run_sync("Hello")
-    assert [one.name for one in run.tools].count("agent_create_plan") == 1
+    assert [tool.name for tool in run.tools].count("agent_create_plan") == 1
 
 
 @pytest.mark.req("R3.18", "R3.21")
-def test_a_plan_runs_at_once_as_a_nested_run_and_the_model_writes_the_answer() -> None:
+def test_plan_runs_as_a_nested_run_and_model_answers() -> None:
     three = plan(step(1, "brest"), step(2, "cork"), step(3, "", 1, 2))
     run = agent(call(), three, "Both are high at 05:10.", "They are high together.").run_sync("Compare them")
-    documented, found = loaded("results.json")["executed"]["content"], result_of(run)
-    assert {key: found[key] for key in ("status", "summary", "steps", "review")} == {
+    documented, result = loaded("results.json")["executed"]["content"], result_of(run)
+    assert {key: result[key] for key in ("status", "summary", "steps", "review")} == {
         key: documented[key] for key in ("status", "summary", "steps", "review")
     }
-    assert found.keys() == documented.keys() and found["insights"] == ["Both are high at 05:10."]
-    assert found["references"][:2] == documented["references"][:2] and run.text == "They are high together."
+    assert result.keys() == documented.keys() and result["insights"] == ["Both are high at 05:10."]
+    assert result["references"][:2] == documented["references"][:2] and run.text == "They are high together."
     (started,) = [start for record in run.rounds[0].records for start in record.nested]
     assert started.run_id
     assert [type(event) for event in run.events if isinstance(event, PlanProposed | PlanApproved)] == [
@@ -62,44 +62,44 @@ def test_a_plan_runs_at_once_as_a_nested_run_and_the_model_writes_the_answer() -
 
 
 @pytest.mark.req("R3.26")
-def test_a_failed_step_skips_what_depends_on_it_and_the_result_says_so() -> None:
+def test_failed_step_skips_its_dependents_and_result_says_so() -> None:
     three = plan(step(1, "brest"), step(2, "vigo"), step(3, "", 1, 2))
     run = agent(call(), three, "It failed.").run_sync("Compare them")
-    documented, found = loaded("results.json")["executed in part"]["content"], result_of(run)
-    assert (found["status"], found["summary"]) == (documented["status"], documented["summary"])
-    assert [one["status"] for one in found["steps"]] == [one["status"] for one in documented["steps"]]
-    assert "no such station" in found["steps"][1]["error"] and "2" in found["steps"][2]["reason"]
-    assert found["references"] == documented["references"] and run.status == "completed"
+    documented, result = loaded("results.json")["executed in part"]["content"], result_of(run)
+    assert (result["status"], result["summary"]) == (documented["status"], documented["summary"])
+    assert [step["status"] for step in result["steps"]] == [step["status"] for step in documented["steps"]]
+    assert "no such station" in result["steps"][1]["error"] and "2" in result["steps"][2]["reason"]
+    assert result["references"] == documented["references"] and run.status == "completed"
 
 
 @pytest.mark.req("R3.19")
-def test_a_draft_runs_nothing_and_runs_once_when_the_person_has_answered() -> None:
+def test_draft_runs_once_and_only_after_the_answer() -> None:
     drafted = agent(call(execution_mode="draft_only"), TWO, "Here is a draft.").run_sync("Draft it")
-    documented, found = loaded("results.json")["pending_review"]["content"], result_of(drafted)
-    assert found.keys() == documented.keys() and found["status"] == "pending_review"
-    assert len(found["plan"]["steps"]) == 2 and not any(record.nested for record in drafted.rounds[0].records)
-    name = found["plan_id"]
+    documented, result = loaded("results.json")["pending_review"]["content"], result_of(drafted)
+    assert result.keys() == documented.keys() and result["status"] == "pending_review"
+    assert len(result["plan"]["steps"]) == 2 and not any(record.nested for record in drafted.rounds[0].records)
+    name = result["plan_id"]
     model = ScriptedModel([call(plan_id=name), "Done.", call(plan_id=name), "Ran before."])
     again = replace(agent(), model=model)
     ran = again.run_sync("Yes, run it", continue_from=drafted)
     assert result_of(ran)["status"] == "executed" and result_of(ran)["plan_id"] == name
-    assert not [one for one in ran.model_calls if one.operation == "plan_generation"]  # no other planning
+    assert not [call for call in ran.model_calls if call.operation == "plan_generation"]  # no other planning
     assert who(ran, PlanApproved) == ["person"]
     twice = again.run_sync("Again", continue_from=ran)
     assert error_of(twice)[0] == "already_executed" and name in error_of(twice)[1]
 
 
 @pytest.mark.req("K3.7")
-def test_a_model_cannot_approve_its_own_draft_nor_one_that_there_is_not() -> None:
+def test_model_cannot_approve_its_own_or_an_unknown_draft() -> None:
     run = agent(DRAFT, TWO, run_it, "Wait for the person.").run_sync("Draft it")
-    assert error_of(run)[0] == "not_approved" and not any(isinstance(one, PlanApproved) for one in run.events)
+    assert error_of(run)[0] == "not_approved" and not any(isinstance(event, PlanApproved) for event in run.events)
     unknown = agent(call(plan_id="plan-70"), "There is none.").run_sync("Run it", continue_from=run)
     code, text = error_of(unknown)
     assert code == "unknown_plan" and "plan-70" in text and result_of(run, 0)["plan_id"] in text
 
 
 @pytest.mark.req("R3.20", "R3.42", "K3.4", "K3.11")
-def test_a_reviewer_decides_and_one_that_fails_approves_nothing(subtests: pytest.Subtests) -> None:
+def test_reviewer_decides_and_a_failed_review_approves_nothing(subtests: pytest.Subtests) -> None:
     documented = loaded("results.json")
     cases: dict[str, tuple[Any, dict[str, Any], str, str]] = {
         "approved": (APPROVED, {}, "executed", "executed after review"),
@@ -114,17 +114,17 @@ def test_a_reviewer_decides_and_one_that_fails_approves_nothing(subtests: pytest
     for name, (review, plans, status, example) in cases.items():
         with subtests.test(name):
             run = agent(call(execution_mode="agent_review"), TWO, review, "So it is.", plans=plans).run_sync("Compare them")
-            found = result_of(run)
-            assert found["status"] == status and run.status == "completed"
+            result = result_of(run)
+            assert result["status"] == status and run.status == "completed"
             if example:
                 content = documented[example]["content"]
-                assert (found["summary"].split()[:2], found["review"]["verdict"]) == (
-                    content["summary"].split()[:2] if status != "executed" else found["summary"].split()[:2],
+                assert (result["summary"].split()[:2], result["review"]["verdict"]) == (
+                    content["summary"].split()[:2] if status != "executed" else result["summary"].split()[:2],
                     content["review"]["verdict"],
                 )
-            told = {"unreadable": "cannot be read", "down": "did not answer", "rejected": "It deletes"}.get(name, "")
-            assert told in found["review"]["notes"]
-            operations = [(one.operation, one.profile, one.execution_mode) for one in run.model_calls]
+            reason = {"unreadable": "cannot be read", "down": "did not answer", "rejected": "It deletes"}.get(name, "")
+            assert reason in result["review"]["notes"]
+            operations = [(call.operation, call.profile, call.execution_mode) for call in run.model_calls]
             assert operations[:2] == [
                 ("plan_generation", "balanced", "agent_review"),
                 ("plan_review", "quality", "agent_review"),
@@ -133,7 +133,7 @@ def test_a_reviewer_decides_and_one_that_fails_approves_nothing(subtests: pytest
 
 
 @pytest.mark.req("R3.16", "R3.22")
-def test_what_cannot_be_planned_is_an_error_result_and_never_a_failed_run(subtests: pytest.Subtests) -> None:
+def test_invalid_plan_is_an_error_result_not_a_failed_run(subtests: pytest.Subtests) -> None:
     wrong = plan(step(1, tools=["tides_compare"], args={}))
     foreign = plan(step(1, tools=["write_file"], args={"path": "tides.txt", "content": "05:10"}))
     cases: dict[str, tuple[tuple[Any, ...], str, list[str]]] = {
@@ -148,7 +148,7 @@ def test_what_cannot_be_planned_is_an_error_result_and_never_a_failed_run(subtes
         with subtests.test(name):
             run = agent(*replies).run_sync("Compare them")
             assert run.status == "completed" and error_of(run)[0] == code
-            assert all(one in error_of(run)[1] for one in names)
+            assert all(name in error_of(run)[1] for name in names)
     mended = agent(call(), wrong, TWO, "Done.").run_sync("Compare them")
     assert result_of(mended)["status"] == "executed"
     requests = scripted(call(), wrong, TWO, "Done.").requests
@@ -156,50 +156,52 @@ def test_what_cannot_be_planned_is_an_error_result_and_never_a_failed_run(subtes
 
 
 def scripted(*replies: Any, **settings: Any) -> ScriptedModel:
-    """The model of a run that has ended."""
-    made = agent(*replies, **settings)
-    made.run_sync("Compare them")
-    assert isinstance(made.model, ScriptedModel)
-    return made.model
+    """Return the model of an ended run."""
+    planner_agent = agent(*replies, **settings)
+    planner_agent.run_sync("Compare them")
+    assert isinstance(planner_agent.model, ScriptedModel)
+    return planner_agent.model
 
 
 def replace_arguments(arguments: Any) -> Any:
-    made = call()
-    return type(made)(made.name, arguments, made.id)
+    example = call()
+    return type(example)(example.name, arguments, example.id)
 
 
 @pytest.mark.req("R3.25")
-def test_a_plan_that_breaks_the_rules_of_its_context_is_made_again_and_then_refused() -> None:
+def test_rule_breaking_plan_is_retried_once_and_then_refused() -> None:
     run = agent(call(), TWO, TWO, "Well.", context="project_create").run_sync("Create one")
     code, text = error_of(run)
     assert code == "plan_rules" and "create_onto_project" in text
 
 
-def test_what_cannot_be_a_setting_is_refused() -> None:
+def test_invalid_plan_settings_are_refused() -> None:
     for settings in ({"review_failed": "maybe"}, {"max_tool_calls": 0}, {"max_seconds": 0}, {"model": "nobody:knows"}):
         with pytest.raises(SettingsError):
             agent(plans=settings)
 
 
-def test_personas_make_plans_of_the_list_of_the_person_and_review_as_they_are_told(subtests: pytest.Subtests) -> None:
+def test_personas_plan_the_listed_calls_and_review_as_configured(subtests: pytest.Subtests) -> None:
     listed = '- Plan `agent_create_plan(objective="Compare", execution_mode="agent_review")`\n- Fetch `tides_fetch("brest")`\n'
     for verdict, status in (("approved", "executed"), ("rejected", "rejected"), ("needs_changes", "needs_changes")):
         with subtests.test(verdict):
             reviewer = f"simulated:disciplined?verdict={verdict}"
-            made = Agent("simulated:disciplined", tools=[tides_fetch], extensions=[Plans(reviewer=reviewer)], todos=False)
-            found = result_of(made.run_sync(listed), 0)
-            assert found["status"] == status and found["review"]["verdict"] == verdict
+            planner_agent = Agent(
+                "simulated:disciplined", tools=[tides_fetch], extensions=[Plans(reviewer=reviewer)], todos=False
+            )
+            result = result_of(planner_agent.run_sync(listed), 0)
+            assert result["status"] == status and result["review"]["verdict"] == verdict
     with pytest.raises(UnknownModel, match="needs_changes"):
         Plans(reviewer="simulated:disciplined?verdict=needs_change")
     assert SimulatedModel(verdict="rejected").name == "simulated:disciplined?verdict=rejected"
 
 
-def test_a_persona_drafts_the_list_once_and_tells_what_came_of_it() -> None:
+def test_persona_drafts_the_list_once_and_reports_the_result() -> None:
     listed = '- Plan `agent_create_plan(objective=" ", execution_mode="draft_only")`\n- Fetch `tides_fetch("brest")`\n'
     live = Agent("simulated:disciplined", tools=[tides_fetch], extensions=[Plans()], todos=False).start(listed)
     wait_until(lambda: live.run.waiting)
     draft = result_of(live.run)
-    assert [(one["description"], one["args"]) for one in draft["plan"]["steps"]] == [
+    assert [(step["description"], step["args"]) for step in draft["plan"]["steps"]] == [
         ('Fetch tides_fetch("brest")', {"station": "brest"})
     ]
     assert draft["summary"] == '1. Fetch tides_fetch("brest")'
@@ -209,7 +211,7 @@ def test_a_persona_drafts_the_list_once_and_tells_what_came_of_it() -> None:
 
 
 @pytest.mark.req("R3.18")
-def test_steps_that_do_not_depend_on_each_other_run_side_by_side_and_others_one_after_the_other() -> None:
+def test_independent_steps_run_in_parallel_and_others_in_order() -> None:
     here = asyncio.Barrier(2)
     order: list[str] = []
 
@@ -230,7 +232,7 @@ def test_steps_that_do_not_depend_on_each_other_run_side_by_side_and_others_one_
     )
 
 
-def test_calls_of_steps_are_asked_about_as_ever_and_a_denied_one_is_a_failed_step() -> None:
+def test_step_calls_are_asked_about_and_denial_fails_the_step() -> None:
     @tool(effects=["write"])
     async def delete_table(name: str) -> str:
         """Delete a table."""
@@ -245,27 +247,29 @@ def test_calls_of_steps_are_asked_about_as_ever_and_a_denied_one_is_a_failed_ste
         asked.append(made.arguments)
         return made.arguments == {"name": "t1"}
 
-    made = agent(call(), plan(delete(1), delete(2)), "Done.", tools=[delete_table], permissions={"delete_table": "allow"})
-    run = made.run_sync("Delete them", approve=approve)
+    planner_agent = agent(
+        call(), plan(delete(1), delete(2)), "Done.", tools=[delete_table], permissions={"delete_table": "allow"}
+    )
+    run = planner_agent.run_sync("Delete them", approve=approve)
     assert sorted(map(str, asked)) == ["{'name': 't1'}", "{'name': 't2'}"]
-    assert [one["status"] for one in result_of(run)["steps"]] == ["completed", "failed"] and run.status == "completed"
+    assert [step["status"] for step in result_of(run)["steps"]] == ["completed", "failed"] and run.status == "completed"
 
 
-def test_a_long_error_is_shortened_and_no_plan_makes_plans() -> None:
+def test_long_error_is_truncated_and_plans_do_not_nest() -> None:
     @tool
     async def fail() -> str:
         """Fail."""
         raise ValueError("x" * 9_000)
 
     nested = step(2, tools=["agent_create_plan"], args={"objective": "More"})
-    made = agent(call(), plan(nested), plan(step(1, tools=["fail"], args={})), "Done.", tools=[fail])
-    run = made.run_sync("Fail")
+    planner_agent = agent(call(), plan(nested), plan(step(1, tools=["fail"], args={})), "Done.", tools=[fail])
+    run = planner_agent.run_sync("Fail")
     (one,) = result_of(run)["steps"]
     assert (one["status"], len(one["error"])) == ("failed", 500)
-    assert len([found for found in run.model_calls if found.operation == "plan_generation"]) == 2
+    assert len([model_call for model_call in run.model_calls if model_call.operation == "plan_generation"]) == 2
 
 
-def test_the_limit_of_tool_calls_is_that_of_the_whole_plan() -> None:
+def test_max_tool_calls_applies_to_the_whole_plan() -> None:
     stations: list[str] = []
 
     @tool(effects={"read"})
@@ -281,26 +285,26 @@ def test_the_limit_of_tool_calls_is_that_of_the_whole_plan() -> None:
     assert stations == ["vigo", "brest", "brest"] and result_of(run)["status"] == "executed" and run.text == "Done."
 
 
-def test_planner_executors_and_reviewer_are_the_models_of_the_settings() -> None:
+def test_planner_executors_and_reviewer_use_the_configured_models() -> None:
     reply = plan(step(1, "", tools=["tides_fetch"]))
     planner, reviewer = ScriptedModel([reply, "Fetched."], name="scripted:planner"), ScriptedModel([APPROVED])
-    made = agent(call(execution_mode="agent_review"), "High.", plans={"model": planner, "reviewer": reviewer})
-    run = made.run_sync("Compare them")
+    planner_agent = agent(call(execution_mode="agent_review"), "High.", plans={"model": planner, "reviewer": reviewer})
+    run = planner_agent.run_sync("Compare them")
     assert result_of(run)["status"] == "executed" and run.text == "High."
     assert (len(planner.requests), len(reviewer.requests)) == (2, 1)
 
 
-def test_the_planner_is_told_what_is_wanted_where_and_the_rules_of_the_context() -> None:
+def test_planner_gets_objective_context_and_rules() -> None:
     asked = call(requested_outputs=["the hours"], priority_entities=["brest-7"], execution_mode="draft_only")
     intent = scripted(asked, TWO, "Shall it run?").requests[1].messages[0].text
     wanted = ['"contextType":"project"', '"entityId":"project-harbours"', '"requestedOutputs":["the hours"]']
     blank = scripted(call(objective=" "), TWO, "Done.").requests[1].messages[0].text
-    assert '"objective":"Compare them"' in blank  # the message of the person
+    assert '"objective":"Compare them"' in blank  # the user's message
     assert all(one in intent for one in (*wanted, '"priorityEntities":["brest-7"]', '"executionMode":"draft_only"'))
     assert "create_onto_project" in scripted(call(), TWO, TWO, "Well.", context="project_create").requests[1].system
 
 
-def test_the_time_of_a_plan_does_not_count_for_the_turn(subtests: pytest.Subtests) -> None:
+def test_plan_time_does_not_count_for_the_turn(subtests: pytest.Subtests) -> None:
     @tool(timeout=600)
     async def wait_for_tide() -> str:
         """Wait."""
@@ -310,7 +314,7 @@ def test_the_time_of_a_plan_does_not_count_for_the_turn(subtests: pytest.Subtest
     late = plan(step(1, tools=["wait_for_tide"], args={}))
     for name, replies in {"in a call": [call(), late], "that was approved": [DRAFT, late, "Shall it run?"]}.items():
         with subtests.test(name), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-            made = agent(*replies, "High.", tools=[wait_for_tide], max_seconds=60)
-            run = runner.run(made.run("Wait for it", RunOptions(answer=lambda question: "approve")))
+            planner_agent = agent(*replies, "High.", tools=[wait_for_tide], max_seconds=60)
+            run = runner.run(planner_agent.run("Wait for it", RunOptions(answer=lambda question: "approve")))
             (record,) = run.step_records.values()
             assert (run.status, run.text, record.output["status"]) == ("completed", "High.", "executed")

@@ -1,4 +1,4 @@
-"""Drafts whose question gets no decision: closed without one, by functions that fail, or by functions that never decide."""
+"""Undecided draft questions: closed, or answered by functions that fail or never decide."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def closing(question: Any) -> Any:
     raise QuestionCancelled("later")
 
 
-def test_a_question_without_a_decision_stays_open_and_is_answered_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_undecided_question_stays_open_and_is_answered_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, answer in {"the person closes it": None, "a function fails": failing, "a function closes it": closing}.items():
         with subtests.test(name):
             store, fetched = Store(tmp_path / name.replace(" ", "-")), Fetched()
@@ -39,16 +39,16 @@ def test_a_question_without_a_decision_stays_open_and_is_answered_later(tmp_path
                 run = live.result(PATIENCE)
             else:
                 run = drafting().run_sync("Draft it", store=store, answer=answer)
-            assert run.status == "waiting_on_user" and [one.kind for one in run.waiting] == ["plan_review"]
+            assert run.status == "waiting_on_user" and [question.kind for question in run.waiting] == ["plan_review"]
             again = recovered(run.id, store, agent(), answers={run.waiting[0].id: NoAnswer.CANCEL})
             assert again.status == "waiting_on_user" and len(again.waiting) == 1
-            made = agent("High.", tools=fetched.tools(), approve="ask")
-            done = recovered(again.id, store, made, answers={again.waiting[0].id: "approve"})
+            drafter = agent("High.", tools=fetched.tools(), approve="ask")
+            done = recovered(again.id, store, drafter, answers={again.waiting[0].id: "approve"})
             assert done.text == "High." and sorted(fetched.stations) == ["brest", "cork"]
             assert kinds(done) == ["PlanProposed", "PlanApproved"]
 
 
-def test_a_function_that_changes_a_draft_for_ever_leaves_it_to_the_person(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_function_that_keeps_changing_a_draft_leaves_it_open(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, steps in {"a change": step(1, "galway"), "a wrong one": step(1, "galway", tools=["nets_mend"])}.items():
         with subtests.test(name):
             store, fetched, asked = Store(tmp_path / name.replace(" ", "-")), Fetched(), []
@@ -60,14 +60,16 @@ def test_a_function_that_changes_a_draft_for_ever_leaves_it_to_the_person(tmp_pa
             run = drafting().run_sync("Draft it", store=store, answer=change)
             assert run.status == "waiting_on_user" and len(asked) == MAX_ANSWERS and len(run.waiting) == 1
             assert run.warned
-            left = recovered(run.id, store, agent(), answer=change)
-            assert len(asked) == MAX_ANSWERS and [one.id for one in left.waiting] == [one.id for one in run.waiting]
-            made = agent("High.", tools=fetched.tools(), approve="ask")
-            done = recovered(left.id, store, made, answers={left.waiting[0].id: "approve"})
+            waiting_run = recovered(run.id, store, agent(), answer=change)
+            assert len(asked) == MAX_ANSWERS and [question.id for question in waiting_run.waiting] == [
+                question.id for question in run.waiting
+            ]
+            drafter = agent("High.", tools=fetched.tools(), approve="ask")
+            done = recovered(waiting_run.id, store, drafter, answers={waiting_run.waiting[0].id: "approve"})
             assert done.text == "High." and bool(fetched.stations) and len(run.waiting) == 1
 
 
-def test_words_that_were_written_before_the_draft_could_be_seen_approve_nothing() -> None:
+def test_message_written_before_the_draft_approves_nothing() -> None:
     lives: list[Any] = []
 
     def planner(request: Any) -> str:
@@ -83,7 +85,7 @@ def test_words_that_were_written_before_the_draft_could_be_seen_approve_nothing(
     lives[0].result(PATIENCE)
 
 
-def test_the_model_reads_what_came_of_a_draft_whatever_else_it_reads(subtests: pytest.Subtests) -> None:
+def test_model_reads_the_draft_result_beside_other_messages(subtests: pytest.Subtests) -> None:
     lives: list[Any] = []
 
     @tool(effects={"write"})
@@ -100,10 +102,10 @@ def test_the_model_reads_what_came_of_a_draft_whatever_else_it_reads(subtests: p
     for name, (settings, answer, read) in cases.items():
         with subtests.test(name):
             tools = {"tools": Fetched().tools(), "approve": "auto", **settings}
-            made = drafting("High.", "Still high.", **tools)
-            lives.append(waiting(made))
+            drafter = drafting("High.", "Still high.", **tools)
+            lives.append(waiting(drafter))
             live = lives[-1]
-            if name == "words with the answer":  # held, as else the words may come a round later
+            if name == "words with the answer":  # paused, otherwise the message may arrive a round later
                 live.pause()
                 wait_until(lambda: any(isinstance(event, CommandReceived) for event in live.run.events))  # noqa: B023
             live.answer(answer)
@@ -112,28 +114,28 @@ def test_the_model_reads_what_came_of_a_draft_whatever_else_it_reads(subtests: p
                 live.say("And hurry")
                 live.resume()
             run = live.result(PATIENCE)
-            sent = [message.text for message in made.model.requests[3].messages if message.role == "user"][-1]  # type: ignore[union-attr]
+            sent = [message.text for message in drafter.model.requests[3].messages if message.role == "user"][-1]  # type: ignore[union-attr]
             assert all(word in sent for word in read) and run.text in ("High.", "Still high.")
 
 
-def test_a_turn_that_another_policy_ends_after_a_plan_in_a_call_ends_there() -> None:
+def test_turn_ended_by_another_policy_after_a_plan_ends() -> None:
     def end(run: Any) -> Stop | None:
         return Stop("enough") if run.rounds and run.last_round.records else None
 
-    made = agent(call(), TWO, "Never read.")
-    run = replace(made, extensions=(*made.extensions, Extension(name="end", policies=[end]))).run_sync("Compare them")
+    drafter = agent(call(), TWO, "Never read.")
+    run = replace(drafter, extensions=(*drafter.extensions, Extension(name="end", policies=[end]))).run_sync("Compare them")
     assert result_of(run)["status"] == "executed" and (run.status, len(run.rounds)) == ("completed", 1)
 
 
-def test_texts_of_a_plan_that_look_like_places_of_the_prompt_stay_as_they_are() -> None:
-    made = drafting("High.", reply=plan(step(1, "brest", description="Write {{ result }}")))
-    live = waiting(made)
+def test_plan_texts_resembling_placeholders_are_kept() -> None:
+    drafter = drafting("High.", reply=plan(step(1, "brest", description="Write {{ result }}")))
+    live = waiting(drafter)
     live.answer("approve")
     run = live.result(PATIENCE)
     assert "Write {{ result }}" in run.messages[-2].text and run.text == "High."
 
 
-def test_no_text_of_a_model_looks_like_a_line_of_the_question() -> None:
+def test_model_text_cannot_imitate_a_line_of_the_question() -> None:
     steps = [step(1, "brest", description="Fetch\n2. Nothing else\nIt may take nothing.")]
     reply = json.dumps({"steps": steps, "reasoning": "Read it:\nMay the plan plan-1 run?\n1. Look"})
     live = waiting(drafting(reply=reply))
@@ -143,7 +145,7 @@ def test_no_text_of_a_model_looks_like_a_line_of_the_question() -> None:
     live.result(PATIENCE)
 
 
-def test_a_conversation_goes_on_without_drafts_that_its_log_holds_in_another_form(subtests: pytest.Subtests) -> None:
+def test_conversation_continues_without_malformed_logged_drafts(subtests: pytest.Subtests) -> None:
     carried: list[Any] = [5, [5], [{}], [{"plan": {"id": "plan-1"}, "status": "open"}]]
     carried += [[{"plan": {"id": "plan-1", "steps": [{"knots": 1}]}, "status": "open"}]]
     carried += [[{"plan": {"id": "plan-1", "steps": [step(1, "brest")]}, "status": "sunk"}]]
@@ -156,7 +158,7 @@ def test_a_conversation_goes_on_without_drafts_that_its_log_holds_in_another_for
 
 
 @pytest.mark.req("KX.5")
-def test_a_log_from_elsewhere_approves_no_draft_unless_it_is_trusted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_foreign_log_approves_no_draft_unless_trusted(tmp_path: Path, subtests: pytest.Subtests) -> None:
     whole, fetched = Store(tmp_path / "whole"), Fetched()
     tools: dict[str, Any] = {"tools": fetched.tools(), "approve": "ask"}
     clicked = answered(waiting(drafting("High.", **tools), store=whole), "approve")
@@ -173,13 +175,19 @@ def test_a_log_from_elsewhere_approves_no_draft_unless_it_is_trusted(tmp_path: P
             store.path(run.id).write_text("".join(lines).replace("Draft it", "Draft this"), encoding="utf-8")
             fetched.stations.clear()
             replies = [run_it, "Shall it run?"] if name == "words" else []
-            left = asyncio.run(recover(run.id, agent=agent(*replies, **tools), store=store, trust_log=False, suspend=True))
-            assert left.status == "waiting_on_user" and left.waiting[0].kind == "plan_review" and not fetched.stations
-            done = recovered(left.id, store, agent("High.", **tools), answers={left.waiting[0].id: "approve"})
+            waiting_run = asyncio.run(
+                recover(run.id, agent=agent(*replies, **tools), store=store, trust_log=False, suspend=True)
+            )
+            assert (
+                waiting_run.status == "waiting_on_user"
+                and waiting_run.waiting[0].kind == "plan_review"
+                and not fetched.stations
+            )
+            done = recovered(waiting_run.id, store, agent("High.", **tools), answers={waiting_run.waiting[0].id: "approve"})
             assert done.text == "High." and sorted(fetched.stations) == ["brest", "cork"]
 
 
-def test_a_turn_with_a_draft_is_forked_with_what_is_recorded_or_with_plans_of_its_own() -> None:
+def test_turn_with_a_draft_is_forked_recorded_or_live() -> None:
     run = answered(waiting(drafting("High.", reply=plan(step(1, "brest")))), "approve")
     for at_round in range(1, 4):
         recorded = fork_sync(run, at_round, model=ScriptedModel(["Low."]))

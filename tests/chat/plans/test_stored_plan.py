@@ -1,4 +1,4 @@
-"""A plan as it is kept: what the documents store of one, from the log of its run."""
+"""The documented form of a stored plan, from the log of its run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FREE = ("id", "run_id", "conversation", "created_at")
 
 
 def compared(found: dict[str, Any], documented: dict[str, Any]) -> None:
-    """Compare a stored plan with the documented one, but for ids and times."""
+    """Compare a stored plan with the documented one, except ids and times."""
     assert list(found) == list(documented)
     assert {key: one for key, one in found.items() if key not in FREE} == {
         key: one for key, one in documented.items() if key not in FREE
@@ -28,14 +28,14 @@ def compared(found: dict[str, Any], documented: dict[str, Any]) -> None:
 
 
 @pytest.mark.req("R3.19", "R3.27", "R3.40")
-def test_a_draft_is_stored_as_documented_and_so_the_model_gets_it() -> None:
+def test_draft_is_stored_and_sent_as_documented() -> None:
     asked = call(
         execution_mode="draft_only",
         requested_outputs=DOCUMENTED["requested_outputs"],
         priority_entities=DOCUMENTED["priority_entities"],
     )
     steps = [
-        {key: one for key, one in each.items() if key not in ("status", "result", "error")} for each in DOCUMENTED["steps"]
+        {key: one for key, one in step.items() if key not in ("status", "result", "error")} for step in DOCUMENTED["steps"]
     ]
     reply = plan(*steps).replace("The comparison needs both.", DOCUMENTED["reasoning"])
     live = agent(asked, reply, "Shall it run?").start("Draft it")
@@ -48,13 +48,13 @@ def test_a_draft_is_stored_as_documented_and_so_the_model_gets_it() -> None:
 
 
 @pytest.mark.req("R3.20", "R3.42", "R3.44")
-def test_what_became_of_a_plan_and_its_steps_is_stored(tmp_path: Path) -> None:
+def test_outcome_of_a_plan_and_its_steps_is_stored(tmp_path: Path) -> None:
     failing = plan(step(1, "brest"), step(2, "vigo", 1), step(3, "cork", 2))
     replies = [call(execution_mode="agent_review"), failing, APPROVED, "Vigo is unknown."]
     run = agent(*replies).run_sync("Go", store=Store(tmp_path))
     stored = stored_plan(run, next(iter(run.plans)))
     assert (stored["status"], stored["execution_mode"], stored["review"]["verdict"]) == ("failed", "agent_review", "approved")
-    assert [one["status"] for one in stored["steps"]] == ["completed", "failed", "skipped"]
+    assert [step["status"] for step in stored["steps"]] == ["completed", "failed", "skipped"]
     assert stored["steps"][1]["error"] and stored["started_at"] and stored["completed_at"].endswith("Z")
     assert run.text == "Vigo is unknown."
     edited = answered(waiting(drafting("Done.")), steps_of(step(1, "cork")), "approve")
@@ -65,7 +65,7 @@ def test_what_became_of_a_plan_and_its_steps_is_stored(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R3.24")
-def test_steps_have_numbers_of_their_own_and_depend_on_earlier_ones(subtests: pytest.Subtests) -> None:
+def test_steps_are_numbered_and_depend_on_earlier_ones(subtests: pytest.Subtests) -> None:
     cases: dict[str, list[dict[str, Any]]] = {
         "no step": [],
         "one number twice": [step(1), step(1)],

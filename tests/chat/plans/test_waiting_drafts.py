@@ -1,4 +1,4 @@
-"""Drafts that wait for their person when the turn is over: approved, declined, changed, put aside, and found again."""
+"""Drafts that wait after the turn: approved, declined, edited, postponed and recovered."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from agentnb.tools.tool import ToolContext
 
 
 @pytest.mark.req("R3.19", "R3.38", "KX.5")
-def test_an_approved_draft_runs_at_once_without_another_model_call_and_the_model_tells_what_came_of_it() -> None:
+def test_approved_draft_runs_at_once_and_model_reports_it() -> None:
     live = waiting(drafting("Both are high at 05:10."))
     (question,) = live.run.waiting
     assert (question.kind, live.run.status, live.run.text) == ("plan_review", "waiting_on_user", "Shall it run?")
     assert live.run.agent_state == "waiting_on_user"
     run = answered(live, "approve")
     assert kinds(run) == ["PlanProposed", "PlanApproved"] and run.text == "Both are high at 05:10."
-    assert [one.operation for one in run.model_calls] == ["plan_generation"] and run.status == "completed"
+    assert [call.operation for call in run.model_calls] == ["plan_generation"] and run.status == "completed"
     (step_,) = run.step_records.values()
     assert (step_.status, step_.output["status"], step_.output["summary"]) == ("completed", "executed", "2 of 2 steps done.")
-    told = run.messages[-2].text
-    assert question.call_id in told and '"status":"executed"' in told and '"station":"brest"' in told
+    report = run.messages[-2].text
+    assert question.call_id in report and '"status":"executed"' in report and '"station":"brest"' in report
 
 
-def test_a_declined_draft_stays_closed_and_only_words_go_on_to_the_model(subtests: pytest.Subtests) -> None:
+def test_declined_draft_stays_closed_and_only_reasons_reach_the_model(subtests: pytest.Subtests) -> None:
     for answer, reason in [
         ("deny", ""),
         (NoAnswer.DECLINE, ""),
@@ -60,7 +60,7 @@ def test_a_declined_draft_stays_closed_and_only_words_go_on_to_the_model(subtest
             assert ("They said: too many" in error_of(later)[1]) is bool(reason)
 
 
-def test_an_edit_is_checked_and_an_event_and_what_is_approved_is_what_runs(subtests: pytest.Subtests) -> None:
+def test_edit_is_validated_logged_and_run_when_approved(subtests: pytest.Subtests) -> None:
     one = step(1, "cork")
     refused = {
         "an unknown tool": [step(1, "cork", tools=["tides_fetches"])],
@@ -94,25 +94,25 @@ def test_an_edit_is_checked_and_an_event_and_what_is_approved_is_what_runs(subte
     assert next(iter(run.step_records.values())).output["summary"] == "1 of 1 steps done."
 
 
-def test_words_in_place_of_an_answer_go_to_the_model_which_may_then_run_the_draft_once() -> None:
-    made = drafting(run_it, "They are high together.")
-    live = waiting(made)
+def test_message_instead_of_an_answer_lets_model_run_once() -> None:
+    drafter = drafting(run_it, "They are high together.")
+    live = waiting(drafter)
     live.say("Yes, go ahead")
     run = live.result(PATIENCE)
     assert result_of(run)["status"] == "executed" and run.text == "They are high together."
     (approved,) = events_of(run, PlanApproved)
     assert (approved.by, approved.words, approved.call_id) == ("person", "Yes, go ahead", "call_2")
-    assert [one.outcome for one in run.questions] == ["withdrawn"]
+    assert [question.outcome for question in run.questions] == ["withdrawn"]
     asked_again = waiting(drafting("What do you mean?"))
     asked_again.say("Hm")
     wait_until(lambda: len(asked_again.run.questions) == 2)
-    assert [one.outcome for one in asked_again.run.questions] == ["withdrawn", "open"]
+    assert [question.outcome for question in asked_again.run.questions] == ["withdrawn", "open"]
     assert asked_again.run.text == "What do you mean?" and asked_again.run.waiting[0].kind == "plan_review"
     asked_again.answer("deny")
     assert asked_again.result(PATIENCE).status == "completed"
 
 
-def test_words_that_are_no_clear_yes_approve_no_draft_and_are_asked_about_once(subtests: pytest.Subtests) -> None:
+def test_unclear_message_approves_no_draft_and_asks_once_more(subtests: pytest.Subtests) -> None:
     for words in ("no problem, run it", "Looks right to me, but leave out step 2", "What does it cost?"):
         with subtests.test("in the run", words=words):
             live = waiting(drafting(run_it, "It waits for you.", "High together."))
@@ -129,10 +129,12 @@ def test_words_that_are_no_clear_yes_approve_no_draft_and_are_asked_about_once(s
             live = again.start(words, RunOptions(continue_from=drafted))
             run = answered(live, "approve")
             assert kinds(run) == ["PlanProposed", "PlanApproved"] and run.text == "High together."
-            assert len(run.questions) == 1 and not [one for one in run.events if isinstance(one, PlanApproved) and one.words]
+            assert len(run.questions) == 1 and not [
+                event for event in run.events if isinstance(event, PlanApproved) and event.words
+            ]
 
 
-def test_a_clear_no_closes_a_draft_and_the_model_cannot_run_it(subtests: pytest.Subtests) -> None:
+def test_clear_no_closes_a_draft_for_the_model(subtests: pytest.Subtests) -> None:
     no = "No! Do not run it."
     with subtests.test("in the run"):
         live = waiting(drafting(run_it, "It stays closed."))
@@ -152,10 +154,10 @@ def test_a_clear_no_closes_a_draft_and_the_model_cannot_run_it(subtests: pytest.
             lives[0].say(no)
             return "05:10"
 
-        made = agent(
+        drafter = agent(
             DRAFT, TWO, ToolCall("look", {"station": "brest"}, "call_2"), "Shall it run?", tools=[*agent().tools, look]
         )
-        lives.append(made.start("Draft it"))
+        lives.append(drafter.start("Draft it"))
         run = lives[0].result(PATIENCE)
         assert kinds(run) == ["PlanProposed", "PlanRejected"] and not run.questions and run.status == "completed"
     with subtests.test("in the next run, and for good"):
@@ -168,18 +170,18 @@ def test_a_clear_no_closes_a_draft_and_the_model_cannot_run_it(subtests: pytest.
             assert error_of(run)[0] == "declined" and no in error_of(run)[1] and not run.step_records
 
 
-def test_an_answer_to_another_question_approves_no_draft() -> None:
+def test_answer_to_another_question_approves_no_draft() -> None:
     @tool(blocking=True)
     async def ask_day(context: ToolContext) -> str:
         """Ask for the day."""
         return str(await context.ask("Which day?"))
 
     run_it: Callable[[Any], Any] = lambda request: call("call_3", plan_id=named(request))  # noqa: E731
-    made = agent(DRAFT, TWO, ToolCall("ask_day", {}, "call_2"), run_it, "It waits for you.", tools=[*agent().tools, ask_day])
-    live = made.start("Draft it")
+    drafter = agent(DRAFT, TWO, ToolCall("ask_day", {}, "call_2"), run_it, "It waits for you.", tools=[*agent().tools, ask_day])
+    live = drafter.start("Draft it")
     wait_until(lambda: live.run.waiting)
     live.answer("yes, Monday")
-    wait_until(lambda: any(one.question.kind == "plan_review" for one in live.run.questions))
+    wait_until(lambda: any(question.question.kind == "plan_review" for question in live.run.questions))
     assert error_of(live.run)[0] == "not_approved" and kinds(live.run) == ["PlanProposed"]
     live.stop()
     live.result(PATIENCE)

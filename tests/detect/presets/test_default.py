@@ -1,4 +1,4 @@
-"""Our own rules: what is a loop, and above all what is none."""
+"""The default rules: what they report as a loop and what they leave alone."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def loops(story: Calls) -> list[tuple[str, int, int, str]]:
 run_of_letters = Calls.of
 
 
-def test_the_same_call_and_result_a_third_time_is_a_loop() -> None:
+def test_third_identical_call_and_result_is_a_loop() -> None:
     assert loops(run_of_letters("AA")) == []
     assert loops(run_of_letters("AAA")) == [("nothing_new", 1, 3, "nudge")]
 
 
-def test_what_goes_on_is_found_again_and_becomes_worse() -> None:
-    assert [one[3] for one in loops(run_of_letters("AAAAAA"))] == ["nudge", "block", "stop", "stop"]
+def test_continuing_loop_is_found_again_and_becomes_worse() -> None:
+    assert [loop[3] for loop in loops(run_of_letters("AAAAAA"))] == ["nudge", "block", "stop", "stop"]
 
 
-def test_a_cycle_of_any_order_is_found_when_it_was_made_three_times(subtests: pytest.Subtests) -> None:
+def test_cycle_in_any_order_is_found_after_three_times(subtests: pytest.Subtests) -> None:
     for once in ("AB", "ABC", "ABCD", "ABCDE"):
         with subtests.test(once):
             assert loops(run_of_letters((once * 3)[:-1])) == []
@@ -48,13 +48,13 @@ def test_a_cycle_of_any_order_is_found_when_it_was_made_three_times(subtests: py
     assert loops(run_of_letters("ABBAABBA"))  # in another order each time
 
 
-def test_a_loop_after_other_work_names_its_own_rounds() -> None:
+def test_loop_after_other_work_names_its_own_rounds() -> None:
     assert loops(run_of_letters("QRSTAAA")) == [("nothing_new", 5, 7, "nudge")]
-    assert loops(run_of_letters("AQRSTAA")) == []  # one call that was made long ago, and again, and once more
+    assert loops(run_of_letters("AQRSTAA")) == []  # an old call, and twice again
     assert loops(run_of_letters("AQRSTAAA"))
 
 
-def test_the_order_of_keys_and_the_thoughts_are_not_part_of_a_call() -> None:
+def test_key_order_and_thoughts_are_not_part_of_a_call() -> None:
     story = Calls()
     for number in range(3):
         arguments = {"a": 1, "b": 2.0} if number % 2 else {"b": 2, "a": 1}
@@ -62,21 +62,21 @@ def test_the_order_of_keys_and_the_thoughts_are_not_part_of_a_call() -> None:
     assert [one.rule for one in story.found()] == ["nothing_new"]
 
 
-def test_an_edit_and_the_same_test_again_is_no_loop() -> None:
+def test_edit_and_the_same_test_again_is_not_a_loop() -> None:
     story = Calls()
     for number in range(8):
         story.call("edit", file="a.py", text=f"version {number}").call("run_tests", "1 failed: test_a")
     assert loops(story) == []
 
 
-def test_reading_again_what_was_edited_is_no_loop() -> None:
+def test_rereading_an_edited_file_is_not_a_loop() -> None:
     story = Calls()
     for number in range(8):
         story.call("read", f"line {number}", file="a.py").call("write", "written", file="a.py", line=number)
     assert loops(story) == []
 
 
-def test_a_few_tries_against_an_overloaded_server_are_no_loop(subtests: pytest.Subtests) -> None:
+def test_few_retries_against_an_overloaded_server_are_not_a_loop(subtests: pytest.Subtests) -> None:
     for text in ("HTTP 503 Service Unavailable", "429 Too Many Requests", "The connection timed out", "Rate limit reached"):
         with subtests.test(text):
             story = Calls()
@@ -86,10 +86,10 @@ def test_a_few_tries_against_an_overloaded_server_are_no_loop(subtests: pytest.S
     endless = Calls()
     for _ in range(9):
         endless.call("fetch", "HTTP 503", error="tool_error")
-    assert [one[0] for one in loops(endless)][:1] == ["nothing_new"]
+    assert [loop[0] for loop in loops(endless)][:1] == ["nothing_new"]
 
 
-def test_polling_is_no_loop_whether_its_answer_changes_or_not(subtests: pytest.Subtests) -> None:
+def test_polling_is_not_a_loop_with_changing_or_equal_answers(subtests: pytest.Subtests) -> None:
     for name, texts in (
         ("get_job", [f"{number} per cent" for number in range(10)]),
         ("get_job", ["status: running"] * 10),
@@ -105,14 +105,14 @@ def test_polling_is_no_loop_whether_its_answer_changes_or_not(subtests: pytest.S
             assert loops(story.call("get_result", "done", job=1)) == []
 
 
-def test_a_poll_without_end_is_found_in_the_end() -> None:
+def test_endless_poll_is_found_eventually() -> None:
     story = Calls()
     for _ in range(40):
         story.call("get_job", "status: running")
-    assert next(one[2] for one in loops(story)) > 30
+    assert next(loop[2] for loop in loops(story)) > 30
 
 
-def test_what_the_person_says_is_something_new() -> None:
+def test_user_message_is_new_information() -> None:
     assert loops(run_of_letters("AA").say().call("A").call("A")) == []
     assert loops(Calls().reply(SEARCH).reply(SEARCH).say().reply(SEARCH).reply(SEARCH)) == []
     asked_again = Calls()
@@ -121,33 +121,33 @@ def test_what_the_person_says_is_something_new() -> None:
     assert loops(asked_again) == []
 
 
-def test_calls_that_a_guard_kept_from_running_bring_nothing_new_either() -> None:
+def test_blocked_calls_bring_nothing_new() -> None:
     story = Calls().call("A").call("A")
     story.round(called("A", "x1"), blocked=["x1"]).round(called("A", "x2"), blocked=["x2"])
-    assert [one[3] for one in loops(story)] == ["nudge", "block"]
+    assert [loop[3] for loop in loops(story)] == ["nudge", "block"]
 
 
-def test_the_same_call_several_times_in_one_reply_is_no_loop() -> None:
+def test_equal_calls_in_one_reply_are_not_a_loop() -> None:
     assert loops(Calls().batch("A", "A", "A", "A")) == []
-    assert [one[0] for one in loops(Calls().batch("A", "B").batch("A", "B").batch("B", "A"))] == ["nothing_new"]
+    assert [loop[0] for loop in loops(Calls().batch("A", "B").batch("A", "B").batch("B", "A"))] == ["nothing_new"]
 
 
 @pytest.mark.req("R0.81")
-def test_nearly_the_same_reply_for_the_third_time_is_a_loop() -> None:
+def test_third_nearly_identical_reply_is_a_loop() -> None:
     assert loops(Calls().reply(SEARCH).reply(AGAIN)) == []
     assert loops(Calls().reply(SEARCH).reply(AGAIN).reply(FIRST_YEAR)) == [("repeated_text", 1, 3, "nudge")]
 
 
-def test_two_replies_that_take_turns_are_a_loop() -> None:
+def test_two_alternating_replies_are_a_loop() -> None:
     other = "I opened the page of the stock exchange, and it says nothing about that."
-    assert [one[0] for one in loops(Calls().reply(SEARCH).reply(other).reply(AGAIN).reply(other))] == ["repeated_text"]
+    assert [loop[0] for loop in loops(Calls().reply(SEARCH).reply(other).reply(AGAIN).reply(other))] == ["repeated_text"]
 
 
-def test_each_author_is_compared_with_itself() -> None:
+def test_authors_are_compared_with_themselves() -> None:
     assert loops(Calls().reply(SEARCH, "Ann").reply(SEARCH, "Bob").reply(SEARCH, "Cem").reply(SEARCH, "Dee")) == []
 
 
-def test_a_form_that_is_filled_in_for_each_item_of_a_list_is_no_loop() -> None:
+def test_form_filled_in_per_list_item_is_not_a_loop() -> None:
     story = Calls()
     for name in ("Elizabeth", "Some Voices", "Sylvia", "Munich", "Layer Cake", "Spectre"):
         story.reply(f"Please check whether the film '{name}' can be seen on Netflix in the United States.")
@@ -156,22 +156,22 @@ def test_a_form_that_is_filled_in_for_each_item_of_a_list_is_no_loop() -> None:
     assert loops(story) == []
 
 
-def test_a_proxy_that_always_says_the_same_is_nothing_new() -> None:
+def test_proxy_with_a_constant_answer_brings_nothing_new() -> None:
     go_on = "Continue. Please keep solving the problem until you need to query."
     story = Calls()
     for _ in range(4):
         story.reply(SEARCH).say(go_on, author="proxy")
-    assert [one[0] for one in loops(story)] == ["repeated_text"]
+    assert [loop[0] for loop in loops(story)] == ["repeated_text"]
 
 
-def test_replies_far_apart_are_no_loop() -> None:
+def test_replies_far_apart_are_not_a_loop() -> None:
     story = Calls().reply(SEARCH).reply(AGAIN)
     for number in range(12):
         story.reply(chr(0x4E00 + number) * 60)
     assert loops(story.reply(SEARCH)) == []
 
 
-def test_a_message_that_three_replies_did_not_heed_is_a_stall() -> None:
+def test_message_unheeded_by_three_replies_is_a_stall() -> None:
     refusal = "Please always give exactly one action in triple backticks, found {} actions. Please format it so."
     story = Calls().call()
     for number in range(3):
@@ -183,7 +183,7 @@ def test_a_message_that_three_replies_did_not_heed_is_a_stall() -> None:
     assert loops(talk.reply("I am confused.")) == []  # a run that never called a tool is a conversation
 
 
-def test_rounds_of_planning_alone_and_talk_while_todos_are_open_are_stalls() -> None:
+def test_planning_alone_and_talk_with_open_todos_are_stalls() -> None:
     planning = Calls()
     for number in range(4):
         planning.round(called(TODO_TOOL, n=number), after=(todo(1, title=f"Plan {number}"),))
@@ -195,18 +195,18 @@ def test_rounds_of_planning_alone_and_talk_while_todos_are_open_are_stalls() -> 
     assert loops(Calls().reply("Hm.").reply("Well.").reply("So.")) == []
 
 
-def test_replies_whose_announced_calls_the_trace_lost_are_no_talk() -> None:
+def test_replies_whose_announced_calls_were_lost_are_not_talk() -> None:
     story = Calls(todos=(todo(1),))
     for number in range(6):
         story.round(f"Step {chr(0x4E00 + number) * 50}", stop_reason="tool_use" if number % 2 else "end_turn")
-    assert [one[1:3] for one in loops(story)] == [(1, 5)]  # the talk between them still counts
+    assert [loop[1:3] for loop in loops(story)] == [(1, 5)]  # the talk between them still counts
     lost = Calls(todos=(todo(1),))
     for number in range(6):
         lost.round(f"Step {chr(0x4E00 + number) * 50}", stop_reason="tool_calls")
     assert loops(lost) == []
 
 
-def test_failing_tools_and_reopened_todos_are_found_and_are_no_loops() -> None:
+def test_failing_tools_and_reopened_todos_are_found_outside_loops() -> None:
     failing = Calls()
     for number in range(4):
         failing.call("fetch", f"no such page {number}", error="tool_error", page=number)
@@ -217,7 +217,7 @@ def test_failing_tools_and_reopened_todos_are_found_and_are_no_loops() -> None:
 
 
 @pytest.mark.req("R0.32", "R0.84")
-def test_of_the_recorded_failures_the_loop_is_found_and_the_healthy_run_is_left_alone() -> None:
+def test_recorded_loop_is_found_and_healthy_run_left_alone() -> None:
     found = findings(load_trace("complex-fails.json"))
     assert {one.rule for one in found} == {"repeated_text"} and found[0].last == 4
     assert findings(load_trace("healthy-research.json")) == []
@@ -231,7 +231,7 @@ OTHERS = (
 )
 
 
-def test_text_is_compared_with_earlier_ones_in_its_window() -> None:
+def test_text_is_compared_within_its_window() -> None:
     for between, rules in ((2, ["repeated_text"]), (3, [])):
         story = Calls().reply(SEARCH)
         for text in OTHERS[:between]:
@@ -239,8 +239,8 @@ def test_text_is_compared_with_earlier_ones_in_its_window() -> None:
         assert story.reply(SEARCH).rules(lambda: RepeatedText(1, window=3)) == rules, between
 
 
-def test_a_call_whose_result_no_trace_has_is_compared_as_text() -> None:
-    """So agents of HyperAgent repeat themselves: their log has what they run, and not what came of it."""
+def test_call_without_a_recorded_result_is_compared_as_text() -> None:
+    """HyperAgent logs contain the code that was run, but not its result."""
     thoughts = ("I open the file that raises once more.", "I open the file that raises.", "I open the file again.")
     for lost, rules in ((True, ["repeated_text"]), (False, [])):
         story = Calls()
@@ -250,7 +250,7 @@ def test_a_call_whose_result_no_trace_has_is_compared_as_text() -> None:
         assert story.rules(RepeatedText) == rules
 
 
-def test_nothing_is_said_of_results_that_the_trace_lacks() -> None:
+def test_results_missing_from_the_trace_give_no_finding() -> None:
     for code, told in (("lost", "came without a recorded result"), ("", "returned the same")):
         story = Calls()
         for _ in range(3):
@@ -259,14 +259,14 @@ def test_nothing_is_said_of_results_that_the_trace_lacks() -> None:
         assert found.sentence == f"The same call of python {told} 3 times, and nothing new came in between"
 
 
-def test_repeats_count_together_within_as_many_replies_as_are_said() -> None:
+def test_repeats_count_together_within_the_configured_replies() -> None:
     for within, rules in ((4, ["repeated_text"]), (3, [])):
         story = Calls().reply(SEARCH).reply(SEARCH).reply(OTHERS[0]).reply(OTHERS[1]).reply(SEARCH)
         assert story.rules(partial(RepeatedText, 2, within=within)) == rules, within
 
 
 def of_rounds(*rounds: dict[str, bool]) -> Calls:
-    """A run whose rounds call `fetch` and `look`, under these ids, which begin with the tool; each worked or failed."""
+    """Build a run whose rounds call `fetch` and `look` with these ids; each call succeeds or fails."""
     story = Calls()
     for index, round_calls in enumerate(rounds):
         calls = {f"{name} {index}": worked for name, worked in round_calls.items()}
@@ -282,7 +282,7 @@ def of_rounds(*rounds: dict[str, bool]) -> Calls:
     return story
 
 
-def test_failing_tool_is_found_beside_another_that_worked(subtests: pytest.Subtests) -> None:
+def test_failing_tool_is_found_beside_a_working_one(subtests: pytest.Subtests) -> None:
     fails, beside, both = {"fetch1": False}, {"fetch1": False, "look1": True}, {"fetch1": False, "fetch2": True}
     cases = {
         "alone": ((fails,) * 3, ["failing_tool"]),
@@ -325,7 +325,7 @@ def test_calls_with_new_results_are_never_a_loop(letters: str) -> None:
 
 @given(st.text("ABC", min_size=1, max_size=12))
 @examples(50)
-def test_what_is_found_in_a_part_of_a_run_is_found_in_the_whole(letters: str) -> None:
+def test_findings_of_a_prefix_are_found_in_the_whole(letters: str) -> None:
     part = run_of_letters(letters).found(NothingNew)
     assert run_of_letters(letters + "QA").found(NothingNew)[: len(part)] == part
     assert all(0 <= one.first <= one.last < len(letters) for one in part)

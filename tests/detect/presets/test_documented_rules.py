@@ -1,4 +1,4 @@
-"""Each preset finds what its project documents: at the threshold and not one before, with its exemptions."""
+"""Presets match the documentation of their projects: threshold, value below it, and exemptions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def new_calls(count: int) -> Calls:
 
 
 def many_steps(count: int) -> Calls:
-    """Rounds of other tools each time."""
+    """Build rounds with a different tool each time."""
     story = Calls()
     for number in range(count):
         story.call(f"tool{number}", text=str(number))
@@ -72,7 +72,7 @@ def compacted(count: int) -> Calls:
 
 
 def reading(count: int) -> Calls:
-    """One call that writes, and then calls that read, each another."""
+    """Build one writing call, followed by different reading calls."""
     story = Calls().call("write")
     for number in range(count):
         story.call(f"read_{'abcdefghijklmnop'[number]}", n=number)
@@ -151,14 +151,14 @@ DOCUMENTED: list[tuple[str, str, int, Tell]] = [
 ]
 
 
-def test_a_preset_finds_at_its_threshold_and_not_one_before(subtests: pytest.Subtests) -> None:
+def test_preset_finds_at_its_threshold_and_not_before(subtests: pytest.Subtests) -> None:
     for name, rule, threshold, tell in DOCUMENTED:
         with subtests.test(preset=name, rule=rule, threshold=threshold):
             assert rule not in tell(threshold - 1).rules(name)
             assert rule in tell(threshold).rules(name)
 
 
-def test_every_preset_but_those_that_are_off_is_held_to_its_document() -> None:
+def test_enabled_presets_are_held_to_their_documents() -> None:
     assert {name for name, *_ in DOCUMENTED} | {"default", "default_without_texts", "goose", "langgraph", "deepeval"} == {
         *presets.names()
     }
@@ -166,7 +166,7 @@ def test_every_preset_but_those_that_are_off_is_held_to_its_document() -> None:
     assert presets.describe("langgraph").rules[0][1]["most"] == 10_007
 
 
-def test_each_has_a_source_and_thresholds_as_data() -> None:
+def test_preset_has_a_source_and_thresholds_as_data() -> None:
     for name in presets.names():
         known = presets.describe(name)
         assert known.source.project and known.about and len(presets.preset(name)) == len(known.rules)
@@ -174,7 +174,7 @@ def test_each_has_a_source_and_thresholds_as_data() -> None:
     assert presets.describe("gemini").rules[0][1]["times"] == 5
 
 
-def test_a_preset_that_there_is_not_is_refused_with_the_nearest() -> None:
+def test_unknown_preset_is_refused_with_a_similar_name() -> None:
     with pytest.raises(SettingsError, match="openhands"):
         presets.preset("openhand")
 
@@ -183,7 +183,7 @@ def severities(story: Calls, name: str, rule: str) -> list[str]:
     return [one.severity for one in story.found(name) if one.rule == rule]
 
 
-def test_the_severities_are_the_actions_of_the_projects() -> None:
+def test_severities_are_the_actions_of_the_projects() -> None:
     assert severities(same(4, error="tool_error"), "openhands", "repeated_action_error") == ["nudge", "stop"]
     assert severities(same(5), "cline", "repeated_call") == ["notice", "notice", "stop"]
     assert severities(same(10), "gemini", "cycle") == ["nudge", "stop"]  # feedback first, then the end
@@ -191,7 +191,7 @@ def test_the_severities_are_the_actions_of_the_projects() -> None:
     assert severities(many_steps(300), "sam", "round_limit") == ["notice", "stop"]  # it asks at 80 per cent
 
 
-def test_openhands_is_blind_to_a_loop_with_reworded_thoughts_and_ours_is_not() -> None:
+def test_only_our_preset_sees_loops_with_reworded_thoughts() -> None:
     story = Calls()
     for number in range(6):
         story.call(thought=f"Try {number}")
@@ -207,7 +207,7 @@ def test_openhands_and_crush_need_the_same_results(subtests: pytest.Subtests) ->
             assert bool(story.rules(name)) == finds
 
 
-def test_keys_in_another_order_are_another_call_for_gemini_and_the_same_for_cline() -> None:
+def test_key_order_matters_for_gemini_and_not_for_cline() -> None:
     story = Calls()
     for number in range(5):
         arguments = {"a": 1, "b": 2} if number % 2 else {"b": 2, "a": 1}
@@ -215,13 +215,13 @@ def test_keys_in_another_order_are_another_call_for_gemini_and_the_same_for_clin
     assert story.rules("gemini") == [] and story.rules("cline") == ["repeated_call"]
 
 
-def test_a_word_of_the_person_ends_a_row(subtests: pytest.Subtests) -> None:
+def test_user_message_ends_a_row(subtests: pytest.Subtests) -> None:
     for name, rule, threshold, tell in DOCUMENTED:
         if rule not in ("round_limit", "condensations", "repeated_chunk", "mostly_reading"):
             with subtests.test(preset=name, rule=rule):
                 story = tell(threshold - 1).say("Please go on with something else now")
                 index = story.round_count
-                story.extend(*[(type(one), _fields(one, index)) for one in tell(1).events[1:]])
+                story.extend(*[(type(event), _fields(event, index)) for event in tell(1).events[1:]])
                 assert rule not in story.rules(name)
 
 
@@ -231,30 +231,30 @@ def _fields(event: e.AnyEvent, index: int) -> dict[str, object]:
     return {**fields, "index": index} if "index" in fields else fields
 
 
-def test_qwen_minds_reading_only_once_something_else_was_called() -> None:
+def test_qwen_counts_reading_only_after_another_call() -> None:
     story = Calls()
     for number in range(15):
         story.call(f"read_{'abcdefghijklmnop'[number]}", n=number)
     assert "mostly_reading" not in story.rules("qwen")
 
 
-def test_code_lists_and_tables_are_no_repeated_text() -> None:
+def test_code_lists_and_tables_are_not_repeated_text() -> None:
     for text in ("```\n" + WORDS * 20 + "\n```", "".join(f"- {WORDS}\n" for _ in range(20)), f"| {WORDS.strip()} |\n" * 20):
         assert Calls().reply(text).rules("gemini") == []
     assert Calls().reply(WORDS * 20).rules("gemini") == ["repeated_chunk"]
 
 
-def test_chunks_far_apart_are_no_repeated_text() -> None:
+def test_chunks_far_apart_are_not_repeated_text() -> None:
     filler = [" ".join(str(1_000 * n + k) for k in range(75)) for n in range(1, 13)]
     assert Calls().reply("".join(WORDS + one for one in filler)).rules("gemini") == []
 
 
-def test_sam_minds_a_part_of_the_batch_before() -> None:
+def test_sam_finds_a_part_of_the_batch_before() -> None:
     assert Calls().batch("a", "b").batch("a", "b").batch("a").rules("sam") == ["repeated_batch"]
     assert Calls().batch("a", "b").batch("a", "b").batch("a", "c").rules("sam") == []
 
 
-def test_the_limit_of_gemini_is_one_of_turns() -> None:
+def test_gemini_limits_turns() -> None:
     story = many_steps(60).say()
     for number in range(60):
         story.call(f"later{number}", text=str(number))
@@ -276,6 +276,6 @@ def test_goose_denies_the_call_beyond_its_number() -> None:
     assert same(3).rules(lambda: RepeatedCall(4)) == [] and same(4).rules(lambda: RepeatedCall(4)) == ["repeated_call"]
 
 
-def test_texts_of_several_parts_are_one_reply() -> None:
+def test_multipart_texts_are_one_reply() -> None:
     story = Calls().round(Text(WORDS[:40]), Text(WORDS[40:])).round(Text(WORDS))
     assert story.rules("naive_texts") == ["repeated_text"]

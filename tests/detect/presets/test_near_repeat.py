@@ -1,4 +1,4 @@
-"""Nearly the same call again, of which nothing comes: what is one, and above all what is none."""
+"""The rule for nearly identical calls without results: what it reports and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOT_FOUND = "Exit code 127\n/bin/bash: line 1: {}: command not found"
 
 
 def bash(*commands: str, text: str = NOTHING, error: str = "") -> Calls:
-    """A round for each command, with its number in the error."""
+    """Build a round per command, with its number in the error."""
     story = Calls()
     for number, command in enumerate(commands):
         story.call("Bash", text.format(f"-{number}"), error=error, command=command)
@@ -25,7 +25,7 @@ def near(story: Calls) -> list[tuple[int, int, str]]:
     return [(one.first + 1, one.last + 1, one.severity) for one in story.found(NearRepeat)]
 
 
-def test_nearly_the_same_call_without_a_result_is_found_the_third_time(subtests: pytest.Subtests) -> None:
+def test_third_nearly_identical_call_without_a_result_is_found(subtests: pytest.Subtests) -> None:
     for name, commands in {
         "signs": [":", ": ", ": }"],
         "one word more": [": python3 run.py", ": python3 run.py 2>&1", ":python3 run.py"],
@@ -37,7 +37,7 @@ def test_nearly_the_same_call_without_a_result_is_found_the_third_time(subtests:
             assert near(bash(*commands, text=NOT_FOUND, error="tool_error")) == [(1, 3, "nudge")]
 
 
-def test_what_goes_on_becomes_worse_more_slowly_than_equal_calls() -> None:
+def test_near_repeats_worsen_more_slowly_than_equal_calls() -> None:
     found = bash(*[": look" + " " * number for number in range(8)]).found()
     assert [(one.rule, one.severity) for one in found] == [
         ("near_repeat", severity) for severity in ("nudge", "nudge", "block", "block", "stop", "stop")
@@ -60,7 +60,7 @@ def test_calls_with_other_words_are_other_calls(subtests: pytest.Subtests) -> No
             assert near(bash(*commands, text=NOT_FOUND, error="tool_error")) == []
 
 
-def test_a_description_does_not_make_another_command_but_it_makes_another_todo() -> None:
+def test_description_changes_a_todo_but_not_a_command() -> None:
     aims = ("List the files", "Check the folder", "Find out where this is")
     shell, notes = Calls(), Calls()
     for aim in aims:
@@ -69,7 +69,7 @@ def test_a_description_does_not_make_another_command_but_it_makes_another_todo()
     assert near(shell) == [(1, 3, "nudge")] and near(notes) == []
 
 
-def test_a_result_ends_the_row(subtests: pytest.Subtests) -> None:
+def test_result_ends_the_row(subtests: pytest.Subtests) -> None:
     for name, text in {"output": "a.py\nb.py", "a confirmation": "File updated", "a number": "0"}.items():
         with subtests.test(name):
             story = Calls()
@@ -78,11 +78,11 @@ def test_a_result_ends_the_row(subtests: pytest.Subtests) -> None:
             assert near(story) == []
 
 
-def test_a_call_that_returns_something_each_time_is_left_to_the_other_rule() -> None:
+def test_call_with_varying_results_is_left_to_the_other_rule() -> None:
     assert near(bash("git status", "git status ", "git  status", text="clean")) == []
 
 
-def test_a_new_silent_call_may_have_mended_what_failed_but_brings_no_result(subtests: pytest.Subtests) -> None:
+def test_new_silent_call_may_mend_but_brings_no_result(subtests: pytest.Subtests) -> None:
     for name, error, found in (("failures", "tool_error", []), ("nothing returned", "", [(1, 5, "nudge")])):
         with subtests.test(name):
             story = Calls()
@@ -107,7 +107,7 @@ def test_numbers_and_quoted_words_of_an_error_are_not_compared() -> None:
     assert near(story) == [(1, 3, "nudge")]
 
 
-def test_waiting_and_failures_that_may_pass_are_left_out(subtests: pytest.Subtests) -> None:
+def test_waiting_and_transient_failures_are_left_out(subtests: pytest.Subtests) -> None:
     for name, tool, text, error in (
         ("a tool that waits", "wait_for_job", NOTHING, ""),
         ("pending", "look", "no results, still running", ""),
@@ -120,7 +120,7 @@ def test_waiting_and_failures_that_may_pass_are_left_out(subtests: pytest.Subtes
             assert near(story) == []
 
 
-def test_calls_that_were_blocked_lost_or_plan_neither_count_nor_end_the_row() -> None:
+def test_blocked_lost_and_planning_calls_neither_count_nor_reset() -> None:
     story = bash(": a", ":a")
     for code in ("lost", "denied", "duplicate_call_blocked"):
         story.call("Bash", "No result", error=code, command=": a")
@@ -128,7 +128,7 @@ def test_calls_that_were_blocked_lost_or_plan_neither_count_nor_end_the_row() ->
     assert near(story.call("Bash", NOTHING, command=":: a")) == [(1, 6, "nudge")]
 
 
-def test_the_same_call_twice_in_one_reply_counts_once() -> None:
+def test_equal_calls_in_one_reply_count_once() -> None:
     story = Calls()
     for _ in range(2):
         story.round(ToolCall("Bash", {"command": ":"}), ToolCall("Bash", {"command": ": }"}), text=NOTHING)
@@ -136,19 +136,19 @@ def test_the_same_call_twice_in_one_reply_counts_once() -> None:
     assert near(story.call("Bash", NOTHING, command=";")) == [(1, 3, "nudge")]
 
 
-def test_what_the_person_says_ends_the_row() -> None:
+def test_user_message_ends_the_row() -> None:
     assert near(bash(":", ": ").say("Try it once more").call("Bash", NOTHING, command=";")) == []
 
 
-def test_what_it_remembers_does_not_grow_with_the_run() -> None:
+def test_memory_does_not_grow_with_the_run() -> None:
     detector = NearRepeat()
     story = bash(*[f"touch {'x' * number}" for number in range(100)])
-    for one in story.run.rounds:
-        assert detector.finished(one, story.run) == ()
+    for round_ in story.run.rounds:
+        assert detector.finished(round_, story.run) == ()
     assert len(detector._rows) == 16
 
 
-def test_the_share_of_common_words_is_a_threshold() -> None:
+def test_share_of_common_words_is_a_threshold() -> None:
     run = bash("ls docs", "ls docs old", "ls docs").run
     table = sweep([run], [1], NearRepeat, alike=[60, 67])
     assert [*table["hits"]] == [1, 0]

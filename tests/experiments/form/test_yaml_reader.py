@@ -1,4 +1,4 @@
-"""Experiments in YAML: names are looked up and never executed, and all that is wrong is said at once, with its line."""
+"""Experiments in YAML: names are looked up and never executed, and all problems are reported with their lines."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read(text: str, **more: Any) -> Any:
     return read_experiment(text, HERE, **more)
 
 
-def test_every_name_is_looked_up_where_it_stands() -> None:
+def test_names_are_looked_up_in_their_own_place() -> None:
     exp = read(
         """
 tasks: [make_task, {id: c, prompt: Three}]
@@ -98,7 +98,7 @@ def test_guidance_sets_of_the_session_count() -> None:
     assert exp.variants["short"] is sets["short"] is exp.agent["guidance"]
 
 
-def test_problems_are_all_told_with_their_lines(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_all_problems_are_listed_with_their_lines(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     cases = {
         "names": """tasks: row
 variants:
@@ -122,7 +122,7 @@ agent: agnt
         assert str(raised.value) == snapshot(name)
 
 
-def test_models_of_a_file_are_marked_and_those_of_a_cell_are_not(tmp_path: Path) -> None:
+def test_models_are_marked_in_a_file_and_not_in_cells(tmp_path: Path) -> None:
     text = LEAST + "models: ['openai:x?url=https://models.example.org', mine]\nagent: {model: 'simulated:planner'}\n"
     of_file, of_cell = read(text, path=tmp_path / "exp.yaml"), read(text)
     for name in (of_file.models[0], of_file.agent["model"]):
@@ -131,7 +131,7 @@ def test_models_of_a_file_are_marked_and_those_of_a_cell_are_not(tmp_path: Path)
     assert not any(isinstance(name, FileModelName) for name in (*of_cell.models, of_cell.agent["model"]))
 
 
-def test_yaml_is_told_from_python(subtests: pytest.Subtests) -> None:
+def test_yaml_is_distinguished_from_python(subtests: pytest.Subtests) -> None:
     cases = {
         LEAST: True,
         "variants: {a: off}": True,

@@ -1,4 +1,4 @@
-"""Agreement of people: Krippendorff's alpha as its package and plain code have it, with an interval that covers."""
+"""Agreement of annotators: Krippendorff's alpha equals its package and plain code, with an interval that covers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.store.run_labels import Label, append_label
 
 
 def drawn(rng: Random, runs: int, people: int, right: float, words: tuple[str, ...] = ("healthy", "failed")) -> list[Label]:
-    """Labels of people who are right this often, and of whom each skips one run in ten."""
+    """Draw labels of annotators with this accuracy, each skipping one run in ten."""
     found = []
     for run in range(runs):
         truth = rng.choice(words)
@@ -29,7 +29,7 @@ def drawn(rng: Random, runs: int, people: int, right: float, words: tuple[str, .
 
 
 def plain_alpha(given: list[Label]) -> float:
-    """Alpha from all pairs of labels, by its definition."""
+    """Compute alpha from all pairs of labels, by its definition."""
     units: dict[str, list[str]] = {}
     for one in given:
         units.setdefault(one.run_id, []).append(one.word)
@@ -69,7 +69,7 @@ def test_labels_of_a_file_and_a_frame_agree_alike(tmp_path: Path) -> None:
     assert agreement(tmp_path / "labels.csv") == agreement(labels(tmp_path / "labels.csv")) == agreement(given)
 
 
-def test_nothing_to_agree_about_is_said(subtests: pytest.Subtests) -> None:
+def test_missing_ground_for_agreement_is_reported(subtests: pytest.Subtests) -> None:
     with subtests.test("a person alone"), pytest.raises(SettingsError, match="No two people"):
         agreement([Label("r", 1, who="ada"), Label("q", 1, who="bob")])
     with subtests.test("a word alone"):

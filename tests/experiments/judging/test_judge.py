@@ -1,4 +1,4 @@
-"""Judges: blind, asked once for each content, paid from the budget, and believed only in a structured reply."""
+"""Judges: blind, called once per content, paid from the budget, and believed only in a structured reply."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def answered(text: str, run_id: str = "r-1", **fields: Any) -> Run:
 
 
 class Unpriced:
-    """A model of which nobody knows what it costs."""
+    """A model of unknown cost."""
 
     name = "own:unpriced"
 
@@ -50,10 +50,10 @@ def test_judge_decides_an_experiment_like_any_check(tmp_path: Path) -> None:
     table = results.table()
     assert table.judge.tolist() == table.was_called.tolist() and 0 < table.judge.sum() < 12
     assert all(row.judged["judge"] for row in results.rows) and compare(results, "matrix", "off").primary == "judge"
-    assert [one for one in results.notes if "not corrected" in one], "an estimate by a judge says so"
+    assert [note for note in results.notes if "not corrected" in note], "estimates by a judge are marked"
     judged = len(model.requests)
     small(6, folder=tmp_path / "exp", primary=judge, checks=[was_called]).run_sync(show=False)
-    assert len(model.requests) == judged, "the second run judges nothing again"
+    assert len(model.requests) == judged, "the second run repeats no judgement"
 
 
 def test_request_names_nothing_of_the_variant(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_request_names_nothing_of_the_variant(tmp_path: Path) -> None:
     assert {row.run_id for row in results.rows}.isdisjoint(word for text in texts for word in text.split())
 
 
-def test_equal_runs_are_judged_once_whatever_their_ids(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_runs_equal_except_for_ids_are_judged_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     judge, model = judge_by(lambda text: verdict("passed"))
     bench = Bench(Verdicts(tmp_path))
     first = ask(judge, answered("There are 344."), bench)
@@ -100,12 +100,12 @@ def test_recorded_runs_are_judged_once(tmp_path: Path) -> None:
     again = asyncio.run(judge.assess(tmp_path / "exp"))
     assert again.verdict.tolist() == frame.verdict.tolist() and len(model.requests) == count and again.cost.sum() == 0
     arms = [[run for run in load_traces(tmp_path / "exp") if f"variant:{name}" in run.tags] for name in ("matrix", "off")]
-    found = compare(*arms, primary=judge)  # runs in memory are of no folder: their verdicts are kept in this one
-    values = [cell.value for cells in found.cells for cell in cells]
+    comparison = compare(*arms, primary=judge)  # runs in memory have no folder: their verdicts are stored in this one
+    values = [cell.value for cells in comparison.cells for cell in cells]
     by_run = frame.set_index("run_id").verdict
     assert values == [float(by_run[run.id] == "passed") for arm in arms for run in arm]
     count = len(model.requests)
-    assert compare(*arms, primary=judge).difference == found.difference and len(model.requests) == count
+    assert compare(*arms, primary=judge).difference == comparison.difference and len(model.requests) == count
 
 
 def test_only_a_structured_reply_is_a_verdict(subtests: pytest.Subtests) -> None:
@@ -126,7 +126,7 @@ def test_only_a_structured_reply_is_a_verdict(subtests: pytest.Subtests) -> None
             assert (found.value, found.answer) == (None, "unknown") and found.error
             before = len(model.requests)
             ask(Judge(model, RUBRIC), answered("There are 344."), bench)
-            assert len(model.requests) > before, "what failed is asked again"
+            assert len(model.requests) > before, "failed judgements are repeated"
     with subtests.test("in an experiment the value is unknown"):
         judge, _ = judge_by(lambda text: "passed: true")
         results = small(2, primary=judge).run_sync(show=False)
@@ -137,7 +137,7 @@ def test_only_a_structured_reply_is_a_verdict(subtests: pytest.Subtests) -> None
         assert [ask(judge, answered("?"), bench).value for _ in range(2)] == [None, None] and len(model.requests) == 1
 
 
-def test_text_of_a_run_stays_data() -> None:
+def test_text_of_a_run_is_treated_as_data() -> None:
     judge, model = judge_by(lambda text: verdict("failed"))
     assert ask(judge, answered(INJECTION)).value is False
     (request,) = model.requests
@@ -156,7 +156,7 @@ def test_calls_are_runs_in_the_budget_and_in_no_arm(tmp_path: Path) -> None:
     results = experiment.results(peek=True)
     table = results.table()
     assert table.cost.sum() == 0 and table.judging_cost.sum() == 1.0 and results.missing > 0, "the fourth reaches the budget"
-    assert any("budget" in one for one in results.notes)
+    assert any("budget" in note for note in results.notes)
     assert tables.usage(tmp_path / "exp").cost.sum() == 0 and len(load_traces(tmp_path / "exp")) == len(table)
     calls = tables.usage(tmp_path / "exp" / ".judging")
     assert {*calls.operation} == {"judge"} and calls.cost.sum() == 1.0
@@ -165,14 +165,14 @@ def test_calls_are_runs_in_the_budget_and_in_no_arm(tmp_path: Path) -> None:
     assert {row.judged["judge"] for row in results.rows} == {run.id for run in runs}
 
 
-def test_runs_that_were_cut_short_are_not_judged() -> None:
+def test_interrupted_runs_are_not_judged() -> None:
     judge, model = judge_by(lambda text: verdict("passed"))
     results = small(2, primary=judge, agent={"tools": [check_line], "max_rounds": 1}).run_sync(show=False)
     assert {row.status for row in results.rows} == {"limited"} and not model.requests
     assert results.table().judge.tolist() == [0] * 4
 
 
-def test_judge_in_processes_is_asked_in_the_kernel(tmp_path: Path) -> None:
+def test_judge_runs_in_the_kernel_for_process_workers(tmp_path: Path) -> None:
     judge, model = judge_of_calls()
     here = small(2, primary=judge).run_sync(show=False).table()
     there = small(2, folder=tmp_path / "exp", primary=judge, executor="processes", places=1).run_sync(show=False).table()
@@ -181,7 +181,7 @@ def test_judge_in_processes_is_asked_in_the_kernel(tmp_path: Path) -> None:
     assert len(model.requests) >= 4
 
 
-def test_what_cannot_judge_is_refused_before_a_run(subtests: pytest.Subtests) -> None:
+def test_invalid_judge_is_refused_before_a_run(subtests: pytest.Subtests) -> None:
     cases = {
         "no rubric": ("simulated:chatty", " "),
         "no name": ("simulated:chatty", "x", ""),
@@ -200,7 +200,7 @@ def test_what_cannot_judge_is_refused_before_a_run(subtests: pytest.Subtests) ->
         assert not model.requests
 
 
-def test_judge_called_with_a_run_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_judge_can_be_called_with_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     judge, _ = judge_by(lambda text: verdict("passed"))
     assert judge(answered("There are 344.")) is True
     hidden = RunBuilder("go").round("Yes.", guidance=[guidance_of("text", "secret guidance")])

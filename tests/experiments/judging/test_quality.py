@@ -1,4 +1,4 @@
-"""The quality of a judge: its verdicts beside the labels of people, from rows, folders and recorded runs."""
+"""The quality of a judge: its verdicts against human labels, from rows, folders and recorded runs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def labelled(folder: Path, truth: dict[str, bool], who: str = "ada") -> Path:
     return folder / "labels.csv"
 
 
-def test_quality_is_that_of_the_counted_verdicts(tmp_path: Path, subtests: pytest.Subtests, snapshot: Snapshot) -> None:
-    """The truth is what was called; the judge passes a task and fails another, whatever was done."""
+def test_quality_covers_the_counted_verdicts(tmp_path: Path, subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+    """The called tools are the truth; the judge passes and fails fixed tasks."""
 
     def answer(text: str) -> str:
         was_made = '"tool": "check_line"' in text and "check_line('3')" not in text
@@ -73,7 +73,7 @@ def test_quality_of_recorded_runs_asks_no_model(tmp_path: Path) -> None:
     assert Judge(model, f"{RUBRIC} Another.").quality(path).unjudged == 6
 
 
-def test_labels_that_say_nothing_are_refused(tmp_path: Path) -> None:
+def test_labels_without_meaning_are_refused(tmp_path: Path) -> None:
     judge, _ = judge_of_calls()
     runs = load_traces("healthy")
     label(runs, tmp_path / "labels.csv", labels=["good", "bad"]).judge(1)

@@ -1,4 +1,4 @@
-"""The time limit of checks: an outcome that does not come is unknown, and whoever waits for it can leave."""
+"""The time limit of checks: a late outcome is unknown, and its caller can leave."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONG = 60
 
 
 class Stuck:
-    """A check that returns for the example run, and for others when it is let go."""
+    """Return at once for the example run, and for others when released."""
 
     __name__ = "stuck"
 
@@ -35,7 +35,7 @@ class Stuck:
         try:
             while self._in_python and not self.go.is_set():
                 pass
-            self.go.wait(LONG)  # a call into a library, which nothing ends
+            self.go.wait(LONG)  # a library call that cannot be interrupted
         finally:
             self.ended.set()
         return True
@@ -45,7 +45,7 @@ def experiment(check: Any, **settings: Any) -> Experiment:
     return small(1, {"off": "off"}, checks=[check], **settings)
 
 
-def test_check_without_an_end_is_unknown_and_the_other_checks_count(subtests: pytest.Subtests) -> None:
+def test_endless_check_is_unknown_and_the_others_count(subtests: pytest.Subtests) -> None:
     for in_python in (True, False):
         with subtests.test(in_python=in_python):
             check = Stuck(in_python=in_python)
@@ -54,11 +54,11 @@ def test_check_without_an_end_is_unknown_and_the_other_checks_count(subtests: py
             assert (row.values["stuck"], row.values["was_called"] is None) == (None, False)
             assert row.check_errors == {"stuck": "TooSlow: it took longer than 0.05 s"}
             assert any("a check raised for 1 run:" in note and "longer than 0.05 s" in note for note in results.notes)
-            assert not in_python or check.ended.wait(LONG)  # it was interrupted, not left behind
+            assert not in_python or check.ended.wait(LONG)  # it was interrupted, not abandoned
             check.go.set()
 
 
-def test_stop_ends_a_check_and_the_next_run_reads_the_run_again(tmp_path: Path) -> None:
+def test_stop_ends_a_check_and_the_next_run_rereads_it(tmp_path: Path) -> None:
     check = Stuck(in_python=True)
     live: LiveExperiment = experiment(check, folder=tmp_path / "exp").start(show=False)
     assert check.begun.wait(LONG)
@@ -71,7 +71,7 @@ def test_stop_ends_a_check_and_the_next_run_reads_the_run_again(tmp_path: Path) 
 
 
 def test_checks_of_several_runs_wait_for_none(tmp_path: Path) -> None:
-    """One endless check does not hold the other cells up."""
+    """An endless check does not block the other cells."""
     check = Stuck(in_python=False)
 
     def some(run: Run, row: Any) -> bool:
@@ -83,7 +83,7 @@ def test_checks_of_several_runs_wait_for_none(tmp_path: Path) -> None:
     assert live.result(LONG).missing == 0
 
 
-def test_outcome_is_the_value_the_error_or_too_late() -> None:
+def test_outcome_is_the_value_error_or_timeout() -> None:
     def fails(run: Run) -> bool:
         raise TimeoutError("of its own")
 

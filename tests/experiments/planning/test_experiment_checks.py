@@ -1,4 +1,4 @@
-"""Checks: shipped ones by name, functions of the run and its row, and expectations."""
+"""Checks: built-in names, functions of the run and its row, and expectations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_shipped_checks_read_the_run(subtests: pytest.Subtests) -> None:
             assert found == expected, found
 
 
-def test_limits_are_kept_broken_or_unknown() -> None:
+def test_limits_are_kept_exceeded_or_unknown() -> None:
     run = talk("first", "second")
     rounds = len(run.rounds)
     assert within(rounds=rounds)(run) is True and within(rounds=rounds - 1)(run) is False
@@ -53,7 +53,7 @@ def test_limits_are_kept_broken_or_unknown() -> None:
         within()
 
 
-def test_function_gets_the_row_if_it_asks_for_it() -> None:
+def test_function_gets_the_row_if_requested() -> None:
     def of_row(run: Any, row: Any) -> float:
         return row["weight"] / 2
 
@@ -73,7 +73,7 @@ def test_useless_value_is_an_error_of_the_check() -> None:
     assert values == {"words": None} and "returned 'fine'" in errors["words"]
 
 
-def test_functions_that_say_so_are_binary() -> None:
+def test_functions_that_declare_it_are_binary() -> None:
     def sure(run: Any) -> bool:
         return True
 

@@ -1,4 +1,4 @@
-"""Planned looks: their shares, the tasks of each, and those that come too early."""
+"""Planned looks: their shares, their tasks, and looks that come too early."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.experiments.planning.looks import look_problems, looks_of, read_loo
 
 
 def tasks(count: int, clusters: int = 0) -> list[ExperimentTask]:
-    """Tasks, of so many clusters if any."""
+    """Return tasks, optionally in this many clusters."""
     groups = [{"cluster": f"c{place % clusters}"} if clusters else {} for place in range(count)]
     return [ExperimentTask(f"t{place}", group) for place, group in enumerate(groups)]
 

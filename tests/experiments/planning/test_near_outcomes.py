@@ -1,4 +1,4 @@
-"""Near outcomes: known by the rounds after guidance, and unknown where a run was cut short before."""
+"""Near outcomes: taken from the rounds after guidance, and unknown where a run was cut short before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.experiments.planning.near_outcomes import NearOutcome, find_near_ou
 
 
 class FailingTwice(FailingTool):
-    """A failure twice in a row: no loop."""
+    """Fails twice in a row, which is not a loop yet."""
 
     def __init__(self) -> None:
         super().__init__(2)
@@ -29,7 +29,7 @@ def values(name: str, *replies: object, **settings: object) -> list[bool | None]
     return [value(index, None) for index in range(len(run.rounds))]
 
 
-def test_near_outcomes_are_those_of_the_rounds_after(subtests: pytest.Subtests) -> None:
+def test_near_outcomes_come_from_the_rounds_after(subtests: pytest.Subtests) -> None:
     same = "The table has three columns and twelve rows, and none of its values is missing."
     talk = (do(1), same, same, "Another thing.", "[WORKFLOW_COMPLETE]")
     long = {"policy": Matrix(workflow_mode=True)}

@@ -1,4 +1,4 @@
-"""What is refused before anything runs, all at once."""
+"""Plans that are refused before anything runs, with all problems at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Unpriced:
 
 
 def columns(**lacking: str) -> list[dict[str, Any]]:
-    """Rows of 8 tasks, of which t2 on lack a column."""
+    """Return 8 tasks; t2 and later lack a column."""
     return [{**row, **(lacking if place < 2 else {})} for place, row in enumerate(rows(8))]
 
 
@@ -45,7 +45,7 @@ def raises(run: Any) -> bool:
     raise ValueError("no such thing")
 
 
-def test_each_problem_is_refused_with_what_to_do(subtests: pytest.Subtests, snapshot: Any) -> None:
+def test_each_problem_is_refused_with_advice(subtests: pytest.Subtests, snapshot: Any) -> None:
     same = {"a": "matrix", "b": {"guidance": "matrix"}}
     flow = Workflow.from_yaml("workflow:\n  - type: tool\n    name: check_line\n    args: {name: a}\n", tools=[check_line])
     cases: dict[str, Experiment] = {
@@ -96,12 +96,12 @@ def test_column_that_all_rows_lack_is_one_problem() -> None:
     assert len(found) == 1 and "4,997 more: the row has no column id" in found[0]
 
 
-def test_all_problems_come_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     found = problems(Experiment([*rows(1), *rows(1)], {"a": "off", "b": "off"}, models=[CHATTY], primary="nothing"))
     assert len(found) == 3
 
 
-def test_nothing_is_called_before_a_refusal() -> None:
+def test_refusal_precedes_any_call() -> None:
     model = ScriptedModel(["never"], repeat=True)
     experiment = Experiment([*rows(1), *rows(1)], {"a": "off"}, models=[model], folder=False)
     with pytest.raises(ExperimentProblems):
@@ -126,7 +126,7 @@ def test_data_frames_lists_and_functions_are_tasks() -> None:
     assert len(seeds) == 2
 
 
-def test_columns_are_filled_in_whatever_the_blanks_and_other_braces_stay() -> None:
+def test_columns_are_substituted_and_other_braces_stay() -> None:
     row = {"city": "Kiel", "home city": "Bonn", "text": "{{ city }}", "a.b": "dot"}
     spellings = ("{{city}}", "{{ city }}", "{{  city\t}}", "{{\ncity}}", "{{city\u00a0}}")
     assert [fill_in(text, row) for text in spellings] == ["Kiel"] * len(spellings)

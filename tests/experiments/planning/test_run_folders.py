@@ -1,4 +1,4 @@
-"""Folders of tasks: what of them is copied and hashed, and what is refused."""
+"""Folders of tasks: files that are copied and hashed, and files that are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.experiments.planning.run_folders import files_left_out, folder_cont
 
 @pytest.fixture
 def task(tmp_path: Path) -> Path:
-    """The folder of a task."""
+    """Create the folder of a task."""
     folder = tmp_path / "task"
     folder.mkdir()
     (folder / "a.txt").write_text("alpha\n")
@@ -42,7 +42,7 @@ def test_logs_of_an_experiment_never_change_it(task: Path, monkeypatch: pytest.M
         experiment_in(task, folder=folder).check()
 
 
-def test_checks_are_tried_in_a_copy_of_the_folder(task: Path) -> None:
+def test_checks_run_in_a_copy_of_the_folder(task: Path) -> None:
     seen: list[Path] = []
 
     def writes(run: Run, row: Mapping[str, Any]) -> bool:
@@ -56,7 +56,7 @@ def test_checks_are_tried_in_a_copy_of_the_folder(task: Path) -> None:
     assert [path.name for path in task.iterdir()] == ["a.txt"]
 
 
-def test_copies_lack_files_of_keys_and_no_folders(task: Path) -> None:
+def test_copies_omit_key_files_but_keep_folders(task: Path) -> None:
     kept = ["credentials/a.py", "id_generator/a.py", ".git/refs/heads/id_fix", ".git/refs/heads/id_more/a"]
     left_out = [".env", "id_rsa", "credentials/id_rsa", ".agentnb/runs/a.jsonl"]
     contents = {folder_content(task)}

@@ -22,7 +22,7 @@ def schedule(tasks: int = 3, variants: Any = ("off", "matrix"), **settings: Any)
 
 @examples(20)
 @given(st.integers(1, 6), st.integers(1, 3), st.integers(0, 5))
-def test_every_combination_comes_once_and_blocks_stay_together(tasks: int, repeats: int, seed: int) -> None:
+def test_combinations_appear_once_and_blocks_stay_together(tasks: int, repeats: int, seed: int) -> None:
     one = schedule(tasks, repeats=repeats, seed=seed)
     cells = [*one]
     assert len(cells) == len(one) == tasks * 2 * 2 * repeats == len({cell.key for cell in cells})
@@ -40,7 +40,7 @@ def test_order_of_blocks_and_within_them_is_drawn() -> None:
     assert any(one > two for one, two in pairwise(blocks))
 
 
-def test_seed_is_that_of_task_and_repeat_and_independent_on_demand() -> None:
+def test_seed_depends_on_task_and_repeat_unless_independent() -> None:
     shared = {(cell.task, cell.repeat): set[int]() for cell in schedule(3, repeats=2)}
     for cell in schedule(3, repeats=2):
         shared[cell.task, cell.repeat].add(cell.seed)

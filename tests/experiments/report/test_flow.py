@@ -1,4 +1,4 @@
-"""The flow of runs: its numbers a second time, counted row by row."""
+"""The flow of runs: its numbers recounted row by row."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_each_planned_run_is_counted_once() -> None:
         assert planned == later + not_made + run and run == sum(parts)
 
 
-def test_one_variant_alone_is_analysed_where_it_has_a_value() -> None:
+def test_lone_variant_is_analysed_where_it_has_a_value() -> None:
     rows = [row("a", f"t{place}", None if place == 2 else True) for place in range(6)]
     results = results_from(rows, not_run=[row("a", "t6", None, status=NOT_RUN, values={})], missing=1)
     grid = flow_alone(results, {"a": 7})
@@ -61,6 +61,6 @@ def test_one_variant_alone_is_analysed_where_it_has_a_value() -> None:
     }
 
 
-def test_column_of_later_runs_is_only_there_at_a_look() -> None:
+def test_column_of_later_runs_exists_only_at_a_look() -> None:
     results = results_from([row(arm, f"t{place}", True) for arm in "ab" for place in range(6)])
     assert LATER not in flow_of(compare(results, "a", "b"), {"a": 6, "b": 6}).headings

@@ -1,4 +1,4 @@
-"""Reports of guidance sets that were drawn for each round."""
+"""Reports of guidance sets drawn for each round."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_report_of_drawn_sets_has_their_effects(drawn: Results, tmp_path: Path) 
         assert (f"[{row.lift_low:+.3g}, {row.lift_high:+.3g}]" in line) is (row.lift_low == row.lift_low)
 
 
-def test_report_of_logs_that_are_gone_has_no_effects(tmp_path: Path) -> None:
+def test_report_of_deleted_logs_has_no_effects(tmp_path: Path) -> None:
     experiment: Any = small(6, ["off", "matrix"], assign="round", agent={"tools": [check_line]}, folder=tmp_path / "exp")
     results = experiment.run_sync(show=False)
     for log in (tmp_path / "exp").glob("*.jsonl"):

@@ -1,4 +1,4 @@
-"""Markdown of a report: every text comes out of a reader of Markdown as it went in."""
+"""Markdown reports: a Markdown parser returns every text unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TEXTS = (
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_text_is_read_as_itself(text: str) -> None:
+def test_text_is_parsed_as_written(text: str) -> None:
     parts = (Heading(text), Paragraph(text), Grid([text, "n"], [[text, text]]), Facts([(text, text, text)]))
     written = report_markdown(Document(text, parts), "figures")
     tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(written)

@@ -1,4 +1,4 @@
-"""The experiment again: the code of a report makes the same table."""
+"""Source code of a report: it makes the same table again."""
 
 from __future__ import annotations
 

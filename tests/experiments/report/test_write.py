@@ -1,4 +1,4 @@
-"""Reports as a whole: they say what happened, hold no markup but their own, and no key."""
+"""Whole reports: complete, without foreign markup, and without keys."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def written(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Elements(HTMLParser):
-    """The elements of a page with their attributes."""
+    """Parse the elements of a page with their attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -56,14 +56,14 @@ class Elements(HTMLParser):
 
 
 def shown(folder: Path) -> Iterator[tuple[str, str]]:
-    """Both reports as a reader sees them, by their endings."""
+    """Return the text of both reports, by file suffix."""
     yield "html", words_in((folder / "paper.html").read_text("utf-8"))
     tokens = READER.parse((folder / "paper.md").read_text("utf-8"))
     texts = [child.content for token in tokens for child in token.children or [] if child.content]
     yield "md", " ".join(" ".join(texts + [token.content for token in tokens if token.type == "fence"]).split())
 
 
-def test_report_says_all_that_happened(written: Path, results: Results, subtests: pytest.Subtests) -> None:
+def test_report_tells_the_whole_experiment(written: Path, results: Results, subtests: pytest.Subtests) -> None:
     (comparison,) = compare(results)
     sentences = [
         verdict(comparison),
@@ -94,7 +94,7 @@ def test_report_says_all_that_happened(written: Path, results: Results, subtests
                 assert " ".join(sentence.split()) in text
 
 
-def test_no_text_becomes_markup(written: Path) -> None:
+def test_text_never_becomes_markup(written: Path) -> None:
     page = (written / "paper.html").read_text("utf-8")
     elements = Elements(page).found
     assert {tag for tag, _ in elements} <= OWN_TAGS
@@ -136,7 +136,7 @@ def test_another_primary_is_a_deviation(results: Results, tmp_path: Path) -> Non
     assert "the primary was frozen as is_even, and rounds was chosen later" in text
 
 
-def test_report_has_the_words_of_own_guidance_sets(tmp_path: Path) -> None:
+def test_report_contains_own_guidance_sets(tmp_path: Path) -> None:
     own = GuidanceSet("own", {"text": "Call\nit.", "tools": "Now."})
     results = small(6, {"off": "off", "own": own}, primary="answered").run_sync(show=False)
     text = results.report(tmp_path / "paper.md").read_text("utf-8")
@@ -165,7 +165,7 @@ def test_known_key_enters_no_file_of_a_report(tmp_path: Path) -> None:
     assert len(data) > 5 and not [one for one in data if key.encode() in one or looks_like_one.encode() in one]
 
 
-def test_reports_are_refused_with_what_to_write(results: Results, tmp_path: Path) -> None:
+def test_reports_are_refused_with_advice(results: Results, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"ending \.html or \.md"):
         results.report(tmp_path / "paper.pdf")
     with pytest.raises(SettingsError, match="do not belong to an experiment"):
@@ -177,7 +177,7 @@ def test_reports_are_refused_with_what_to_write(results: Results, tmp_path: Path
     assert not [*tmp_path.iterdir()]
 
 
-def test_report_of_a_planned_look_says_which(tmp_path: Path) -> None:
+def test_report_of_a_planned_look_names_it(tmp_path: Path) -> None:
     experiment = small(24, looks=2)
     results = experiment.run_sync(show=False)
     text = results.report(tmp_path / "paper.md").read_text("utf-8")

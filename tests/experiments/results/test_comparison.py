@@ -1,4 +1,4 @@
-"""Comparisons: paired by task, with what a reader must know beside each number."""
+"""Comparisons: paired by task, with the facts a reader needs beside each number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentnb.experiments.views.numbers import format_estimate
 
 
 def arm(variant: str, values: dict[str, list[Any]], **fields: Any) -> list[Row]:
-    """Rows of a variant: the values of each task; None is unknown, a text is the status of a run that did not complete."""
+    """Build rows of a variant from values by task: unknown if None, the status of an incomplete run if a text."""
     found = []
     for task, of_task in values.items():
         for repeat, value in enumerate(of_task):
@@ -46,7 +46,7 @@ def test_difference_is_a_minus_b_with_interval_and_p() -> None:
     assert swapped.difference == pytest.approx(-0.7) and swapped.p_value == found.p_value
 
 
-def test_runs_that_did_not_complete_have_not_passed_and_are_left_out_second() -> None:
+def test_incomplete_runs_have_not_passed_and_are_left_out_second() -> None:
     limited = {f"t{n}": ["limited" if n == 0 else n < 7] for n in range(10)}
     found = comparison(limited, NONE)
     assert found.difference == pytest.approx(0.6)
@@ -59,7 +59,7 @@ def test_unknown_values_leave_their_task_out() -> None:
     assert found.tasks == 9
 
 
-def test_too_few_or_unpaired_tasks_say_what_is_missing() -> None:
+def test_too_few_or_unpaired_tasks_are_explained() -> None:
     few = {name: values for name, values in TEN.items() if name < "t4"}
     for a, b in ((few, NONE), (TEN, {f"x{n}": [True] for n in range(10)})):
         found = comparison(a, b)
@@ -72,7 +72,7 @@ def test_identical_arms_have_no_interval() -> None:
     assert found.is_identical and found.interval is None and "did the same" in repr(found)
 
 
-def test_effect_that_could_have_been_seen_stands_beside_no_difference() -> None:
+def test_detectable_effect_is_beside_no_difference() -> None:
     thirty = {f"t{n}": [n % 3 > 0] for n in range(30)}
     found = comparison(thirty, {**thirty, "t1": [False], "t9": [True]})
     assert found.p_value is not None and found.p_value > 0.05 and found.mde is not None and 0 < found.mde < 1
@@ -86,7 +86,7 @@ def test_flips_name_both_runs() -> None:
     assert [*found.run_a] == [f"at{n}0" for n in range(7)] and [*found.run_b] == [f"bt{n}0" for n in range(7)]
 
 
-def test_one_repeat_has_an_exact_mcnemar_test_and_more_have_none() -> None:
+def test_single_repeat_has_an_exact_mcnemar_test() -> None:
     found = comparison(TEN, NONE).discordant
     assert found is not None and (found.only_a, found.only_b) == (7, 0)
     twice = {task: values * 2 for task, values in TEN.items()}
@@ -112,23 +112,23 @@ def test_clusters_are_units_and_tasks_weigh_alike() -> None:
         ]
         for name in "ab"
     ]
-    found = Comparison("a", "b", "ok", *arms)
-    values = {unit.task: unit.a[0] - unit.b[0] for unit in found.units}
-    assert found.difference == pytest.approx(sum(values.values()) / 30) and found.tasks == 30
-    assert isinstance(found.analysis, Difference) and sorted(found.analysis.sizes) == [2, 2, 2, 2, 2, 20]
+    comparison = Comparison("a", "b", "ok", *arms)
+    values = {unit.task: unit.a[0] - unit.b[0] for unit in comparison.units}
+    assert comparison.difference == pytest.approx(sum(values.values()) / 30) and comparison.tasks == 30
+    assert isinstance(comparison.analysis, Difference) and sorted(comparison.analysis.sizes) == [2, 2, 2, 2, 2, 20]
     alone = Comparison("a", "b", "ok", *[[replace(row, cluster="") for row in of] for of in arms])
-    assert alone.p_value is not None and found.p_value is not None and found.p_value > alone.p_value
+    assert alone.p_value is not None and comparison.p_value is not None and comparison.p_value > alone.p_value
 
 
-def test_task_without_a_partner_is_out_of_its_cluster() -> None:
+def test_unpaired_task_is_dropped_from_its_cluster() -> None:
     twelve = {f"t{n}": [True] for n in range(12)}
     a, b = arm("a", {**twelve, "t0": [None]}), arm("b", {**twelve, "t0": [False], "t1": [False]})
-    found = Comparison("a", "b", "ok", in_clusters(*a), in_clusters(*b))
+    comparison = Comparison("a", "b", "ok", in_clusters(*a), in_clusters(*b))
     alone = Comparison("a", "b", "ok", in_clusters(*a[1:]), in_clusters(*b[1:]))
-    assert found.difference == alone.difference and [unit.task for unit in found.left_out] == ["t0"]
+    assert comparison.difference == alone.difference and [unit.task for unit in comparison.left_out] == ["t0"]
 
 
-def test_missing_values_that_could_turn_a_result_are_said_so(subtests: pytest.Subtests) -> None:
+def test_missing_values_that_could_turn_a_result_are_noted(subtests: pytest.Subtests) -> None:
     passing = {f"t{n}": [True] for n in range(20)}
     failing = {f"t{n}": [False] for n in range(20)}
     half = {f"t{n}": [None if n % 2 else False] for n in range(20)}
@@ -166,7 +166,7 @@ def test_missing_numbers_lie_within_the_stated_limits_or_those_seen() -> None:
         compare(small(2).run_sync(show=False), "matrix", "off", limits=(1.0, 1.0))
 
 
-def test_too_few_pairs_are_told_with_what_would_make_more() -> None:
+def test_too_few_pairs_are_reported_with_a_remedy() -> None:
     found = {
         "1 paired task, 6 are needed: add tasks": ({"t": [1]}, {"t": [0]}),
         "1 paired task, 6 are needed: run both variants on the same tasks": ({"t": [1], "u": [1]}, {"t": [0], "v": [1]}),
@@ -185,19 +185,19 @@ def test_shares_of_missing_values_that_differ_are_a_warning() -> None:
     assert comparison({**TEN, "t0": [None]}, {**NONE, "t1": [None]}).warnings == ()
 
 
-def test_cells_that_have_not_run_are_counted_and_could_turn_the_result(tmp_path: Any) -> None:
+def test_pending_cells_are_counted_as_able_to_turn_results(tmp_path: Any) -> None:
     experiment = small(12, folder=tmp_path / "exp", places=1)
     experiment.run_sync(show=False)
     path = tmp_path / "exp" / "experiment.rows"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-5]))
-    found = compare(experiment.results(peek=True), "matrix", "off")
-    assert sum(states["not run"] for states in found.counts.values()) == 5
-    assert all(sum(states.values()) == 12 for states in found.counts.values()) and found.missing_values == 5
-    assert found.extremes is not None and all(one.tasks == 12 for one in found.extremes)
+    comparison = compare(experiment.results(peek=True), "matrix", "off")
+    assert sum(states["not run"] for states in comparison.counts.values()) == 5
+    assert all(sum(states.values()) == 12 for states in comparison.counts.values()) and comparison.missing_values == 5
+    assert comparison.extremes is not None and all(one.tasks == 12 for one in comparison.extremes)
 
 
-def test_difference_of_runs_that_did_not_complete_is_told_apart() -> None:
+def test_difference_of_incomplete_runs_is_separate() -> None:
     limited = {f"t{n}": ["limited" if n < 9 else True] for n in range(20)}
     found = comparison({f"t{n}": [True] for n in range(20)}, limited)
     assert found.difference == pytest.approx(0.45) and found.rests_on_incomplete
@@ -214,9 +214,9 @@ def test_models_differ_in_their_pairs_only() -> None:
     a = [row for model, ok in rates.items() for row in arm("a", {f"t{n}": [ok] for n in tasks}, model=model)]
     lost = [replace(row, values={"ok": None}) if row.model == "hard" else row for row in a]
     b = [replace(row, variant="b", key=f"b{row.key}") for row in a]
-    found = Comparison("a", "b", "ok", lost, b)
-    assert found.difference == 0 and len(found.left_out) == 20
-    assert found.flips.empty and [share.tasks for share in Comparison("a", "b", "ok", a, b).pass_k["a"]] == [20]
+    comparison = Comparison("a", "b", "ok", lost, b)
+    assert comparison.difference == 0 and len(comparison.left_out) == 20
+    assert comparison.flips.empty and [share.tasks for share in Comparison("a", "b", "ok", a, b).pass_k["a"]] == [20]
 
 
 def test_second_analysis_of_costs_leaves_out_runs_cut_short() -> None:
@@ -225,15 +225,17 @@ def test_second_analysis_of_costs_leaves_out_runs_cut_short() -> None:
         values = {f"t{n}": ["limited" if f"t{n}" in early else True] for n in range(12)}
         return [replace(row, cost=cost * (10 if row.task in early else 1)) for row in arm(name, values)]
 
-    found = Comparison("a", "b", "ok", priced("a", 2.0), priced("b", 1.0))
-    assert found.ratios["cost"].tasks == 12 and found.ratios_of_completed["cost"].tasks == 8
-    completed = found.ratios_of_completed["cost"]
+    comparison = Comparison("a", "b", "ok", priced("a", 2.0), priced("b", 1.0))
+    assert comparison.ratios["cost"].tasks == 12 and comparison.ratios_of_completed["cost"].tasks == 8
+    completed = comparison.ratios_of_completed["cost"]
     assert isinstance(completed, Ratio) and completed.value == pytest.approx(2.0)
-    failed = [replace(row, status="failed", cost=0.0001) if row.task == "t0" else row for row in found.rows_b]
-    assert Comparison("a", "b", "ok", found.rows_a, failed).ratios["cost"].tasks == 11, "a run that died at once has no cost"
+    failed = [replace(row, status="failed", cost=0.0001) if row.task == "t0" else row for row in comparison.rows_b]
+    assert Comparison("a", "b", "ok", comparison.rows_a, failed).ratios["cost"].tasks == 11, (
+        "a run that died at once has no cost"
+    )
 
 
-def test_identical_is_said_of_identical_runs_only() -> None:
+def test_only_identical_runs_are_called_identical() -> None:
     a, b = arm("a", TEN), arm("b", TEN)
     assert Comparison("a", "b", "ok", a, b).missing.startswith("Every pair of runs said and did the same")
     priced = [replace(row, input_tokens=10, output_tokens=1) for row in b]
@@ -255,9 +257,9 @@ def test_comparison_names_its_experiment() -> None:
 
 def test_each_further_variant_is_compared_with_the_first_and_adjusted() -> None:
     results = small(6, {"off": "off", "one": "matrix", "two": {"policy": "minimal"}}).run_sync(show=False)
-    found = compare(results)
-    assert [(one.a, one.b) for one in found] == [("one", "off"), ("two", "off")]
-    assert all(one.p_value is None or one.p_adjusted >= one.p_value for one in found)  # type: ignore[operator]
+    comparison = compare(results)
+    assert [(one.a, one.b) for one in comparison] == [("one", "off"), ("two", "off")]
+    assert all(one.p_value is None or one.p_adjusted >= one.p_value for one in comparison)  # type: ignore[operator]
 
 
 def test_measures_compare_without_a_check() -> None:
@@ -265,7 +267,7 @@ def test_measures_compare_without_a_check() -> None:
     assert compare(results, "matrix", "off", primary="rounds").difference == 0
 
 
-def test_unknown_names_are_refused_with_near_ones() -> None:
+def test_unknown_names_are_refused_with_similar_ones() -> None:
     results = small(2).run_sync(show=False)
     for call, match in (
         (lambda: compare(results, "matrx", "off"), "matrix"),
@@ -280,9 +282,9 @@ def test_two_sets_of_recorded_runs_are_paired_by_task(tmp_path: Any) -> None:
     settings = {"models": [CHATTY], "primary": was_called, "agent": {"tools": [small.__globals__["check_line"]]}}
     for name in ("off", "matrix"):
         Experiment(rows(6), {name: name}, folder=tmp_path / name, **settings).run_sync(show=False)
-    found = compare(tmp_path / "matrix", load_traces(tmp_path / "off"), primary=was_called, names=("new", "old"))
-    assert (found.a, found.b, found.tasks) == ("new", "old", 6)
-    assert found.primary == "was_called" and found.difference is not None
+    comparison = compare(tmp_path / "matrix", load_traces(tmp_path / "off"), primary=was_called, names=("new", "old"))
+    assert (comparison.a, comparison.b, comparison.tasks) == ("new", "old", 6)
+    assert comparison.primary == "was_called" and comparison.difference is not None
     by_outcome = compare(tmp_path / "matrix", tmp_path / "off")
     assert by_outcome.primary == "passed" and by_outcome.tasks == 6
-    assert found.diff("t0") is not None
+    assert comparison.diff("t0") is not None

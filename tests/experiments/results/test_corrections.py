@@ -1,4 +1,4 @@
-"""Estimates by a judge: corrected by how often it errs, and equal to plain code."""
+"""Estimates by a judge: corrected by its error rates, and equal to plain code."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_runs_of_a_task_count_as_fewer() -> None:
     assert wide.high - wide.low > 1.5 * (narrow.high - narrow.low)
 
 
-def test_difference_of_variants_is_told_by_fishers_test() -> None:
+def test_difference_of_variants_is_tested_by_fisher() -> None:
     found = quality({}, [*table(19, 1, 2, 18), *table(10, 10, 2, 18, "b")])
 
     def plain(k: int) -> float:
@@ -63,10 +63,10 @@ def test_difference_of_variants_is_told_by_fishers_test() -> None:
 
 def test_corrected_difference_equals_plain_code() -> None:
     rows, labels = draw(Random(1), 80, 40, (0.7, 0.4), ((0.9, 0.7), (0.8, 0.9)))
-    found = compared(rows, quality(labels))
+    comparison = compared(rows, quality(labels))
     means, parts = [], []
     for arm in "ab":
-        values = {one.run_id: one.values[JUDGE] for one in rows if one.variant == arm}
+        values = {row.run_id: row.values[JUDGE] for row in rows if row.variant == arm}
         known = [(values[run_id], label) for run_id, label in labels.items() if run_id in values]
         passed = fmean(values.values())
         if_passed, if_failed = ([label for value, label in known if value is verdict] for verdict in (True, False))
@@ -75,33 +75,33 @@ def test_corrected_difference_equals_plain_code() -> None:
         for share, of in sides:
             low, high = proportion_confint(sum(of), len(of), method="wilson")
             parts.append((share * (fmean(of) - low), share * (high - fmean(of)))[:: 1 if arm == "a" else -1])
-    assert found.difference == approx(means[0] - means[1])
+    assert comparison.difference == approx(means[0] - means[1])
     plain = compared(rows)
-    low, high = found.interval
-    below = found.difference - low
-    assert below**2 > sum(one**2 for one, _ in parts), "the interval pays for the rates and for the tasks"
+    low, high = comparison.interval
+    below = comparison.difference - low
+    assert below**2 > sum(one**2 for one, _ in parts), "the interval covers both rates and tasks"
     slopes = 0.3, 0.9  # of any line between verdict and pass rate here
     width = plain.difference - plain.interval[0]
     assert (slopes[0] * width) ** 2 < below**2 - sum(one**2 for one, _ in parts) < (slopes[1] * width) ** 2
-    assert high > found.difference and found.mde > 0
+    assert high > comparison.difference and comparison.mde > 0
 
 
 def test_planned_look_widens_the_corrected_interval_at_its_level() -> None:
     rows, labels = draw(Random(5), 80, 40, (0.7, 0.4), ((0.9, 0.7), (0.8, 0.9)))
-    found = compared(rows, quality(labels))
-    look = replace(found, look=Look(1, 2, 80, 160, 0.01))
-    width, wider = (one.interval[1] - one.interval[0] for one in (found, look))
+    comparison = compared(rows, quality(labels))
+    look = replace(comparison, look=Look(1, 2, 80, 160, 0.01))
+    width, wider = (one.interval[1] - one.interval[0] for one in (comparison, look))
     more = NormalDist().inv_cdf(0.995) / NormalDist().inv_cdf(0.975)
     assert wider / width == approx(more, rel=0.1) and look.price == approx(wider / width)
     assert (look.p_value < 0.01) == (not look.interval[0] <= 0 <= look.interval[1])
 
 
-def test_what_cannot_be_corrected_says_so(subtests: pytest.Subtests) -> None:
+def test_uncorrectable_estimate_explains_itself(subtests: pytest.Subtests) -> None:
     rows, labels = draw(Random(2), 40, 20, (0.7, 0.4), ((0.9, 0.8),) * 2)
     with subtests.test("no quality: a note"):
-        assert [one for one in compared(rows).notes if "not corrected" in one]
-        assert not [one for one in compared(rows, quality(labels)).notes if "not corrected" in one]
-        assert [one for one in compared(rows, quality(labels)).notes if "20 and 20 labelled runs" in one]
+        assert [note for note in compared(rows).notes if "not corrected" in note]
+        assert not [note for note in compared(rows, quality(labels)).notes if "not corrected" in note]
+        assert [note for note in compared(rows, quality(labels)).notes if "20 and 20 labelled runs" in note]
     with subtests.test("a judge no better than chance"), pytest.raises(SettingsError, match="better than chance"):
         compared(rows, quality({}, table(5, 5, 5, 5)))
     with subtests.test("another judge"), pytest.raises(SettingsError, match="does not decide here"):
@@ -115,26 +115,31 @@ def test_what_cannot_be_corrected_says_so(subtests: pytest.Subtests) -> None:
         compared(rows, quality(labels)).equivalence(0.1)
 
 
-def test_missing_verdicts_are_told_apart_from_missing_values() -> None:
+def test_missing_verdicts_differ_from_missing_values() -> None:
     rows, labels = draw(Random(1), 80, 40, (0.7, 0.4), ((0.9, 0.7), (0.8, 0.9)))
     rows[0] = judged_row("a", "t0", None, key="a0", digest="a0")
     assert "1 missing value" in compared(rows).robustness
     assert "1 missing verdict" in compared(rows, quality(labels)).robustness
 
 
-def test_difference_beyond_what_there_can_be_keeps_its_interval() -> None:
+def test_difference_beyond_its_range_keeps_its_interval() -> None:
     for arms, sign in (("ab", 1), ("ba", -1)):
         rows = [
             judged_row(arm, f"t{n}", arm == arms[0], key=f"{arm}{n}", digest=f"{arm}{n}") for arm in arms for n in range(60)
         ]
-        found = compared(rows, quality({}, table(80, 20, 20, 80)))
-        assert found.difference == sign and found.p_value < 0.05
-        assert min(map(abs, found.interval)) < 1 == max(map(abs, found.interval)) and found.interval[0] < found.interval[1]
+        comparison = compared(rows, quality({}, table(80, 20, 20, 80)))
+        assert comparison.difference == sign and comparison.p_value < 0.05
+        assert (
+            min(map(abs, comparison.interval)) < 1 == max(map(abs, comparison.interval))
+            and comparison.interval[0] < comparison.interval[1]
+        )
 
 
-def test_verdict_that_no_labelled_run_got_may_be_wrong_each_time() -> None:
+def test_verdict_without_a_labelled_run_may_always_be_wrong() -> None:
     rows = [judged_row(arm, f"t{n}", n > 2, key=f"{arm}{n}", digest=f"{arm}{n}") for arm in "ab" for n in range(30)]
     rows[-1] = judged_row("b", "t29", False, key="b29", digest="b29")
     labels = {f"{arm}-t{n}": True for arm in "ab" for n in range(3, 25)}
-    found = compared(rows, quality(labels))
-    assert found.interval[0] < -0.1 and found.interval[1] > 0.1, "one run in ten was judged so, and nothing is known of them"
+    comparison = compared(rows, quality(labels))
+    assert comparison.interval[0] < -0.1 and comparison.interval[1] > 0.1, (
+        "one run in ten got this verdict, of unknown accuracy"
+    )

@@ -29,7 +29,7 @@ def row(key: str, **fields: Any) -> Row:
 
 @examples(30)
 @given(st.integers(0, 400))
-def test_rows_before_a_cut_line_are_read_and_more_are_appended(cut: int) -> None:
+def test_rows_before_a_cut_line_are_read_and_extended(cut: int) -> None:
     folder = ExperimentFolder(Path(f"cut-{cut}").absolute())
     path = folder.path / "experiment.rows"
     with folder.hold_lock():
@@ -101,7 +101,7 @@ def test_damaged_rows_are_left_out(tmp_path: Path) -> None:
 
 
 class FullDisk:
-    """A disk with room for so many more bytes of rows."""
+    """A disk with space for this many more bytes of rows."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
         self.room, self._write = room, os.write
@@ -115,7 +115,7 @@ class FullDisk:
         return written
 
 
-def test_full_disk_is_an_error_and_no_row_is_lost_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_an_error_that_loses_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = ExperimentFolder(tmp_path / "exp")
     with folder.hold_lock():
         folder.add(row("a"), None)
@@ -166,7 +166,7 @@ def test_primary_decides_the_outcome_of_runs(tmp_path: Path, subtests: pytest.Su
             assert [(one.outcome, one.score, one.source) for one in found] == ([(*expected, "check")] if expected else [])
 
 
-def test_log_put_aside_takes_nested_logs_along(tmp_path: Path) -> None:
+def test_log_set_aside_takes_nested_logs_along(tmp_path: Path) -> None:
     async def inner(n: int) -> str:
         """Have another agent look."""
         return (await Agent(ScriptedModel(["seen"]), name="inner").run("look", show=False)).text

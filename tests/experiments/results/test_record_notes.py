@@ -1,4 +1,4 @@
-"""Notes of results and comparisons: what the record says of how the experiment was run and read."""
+"""Notes of results and comparisons: how the experiment was run and read, from its record."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def frozen(primary: str, arms: dict[str, Any]) -> Any:
     return replace(results_of(arms), plan=Plan("c0ac", "hash", {"primary": primary}))
 
 
-def test_primary_that_was_not_frozen_is_a_note_of_its_comparison(snapshot: Snapshot) -> None:
+def test_unfrozen_primary_is_a_note_of_its_comparison(snapshot: Snapshot) -> None:
     results = frozen("called", {name: ARMS[name] for name in ("a", "b")})
     assert compare(results, "a", "b").notes == ()
     assert compare(results, "a", "b", primary="rounds").notes == snapshot
 
 
-def test_single_comparison_of_several_is_a_note_and_holm_needs_none(snapshot: Snapshot) -> None:
+def test_single_comparison_of_several_is_a_note_without_holm(snapshot: Snapshot) -> None:
     results = frozen("called", ARMS)
     assert compare(results, "a", "b").notes == snapshot
     assert [(one.notes, one.p_adjusted is None) for one in compare(results)] == [((), False)] * 2
 
 
-def test_runs_that_asked_in_vain_or_reached_a_limit_are_notes_by_variant_once_open(snapshot: Snapshot) -> None:
+def test_unanswered_and_limited_runs_are_notes_by_variant(snapshot: Snapshot) -> None:
     limited = {"status": "limited", "values": {}}
     rows = [
         row("a", "t0", True, unanswered=2),
@@ -43,7 +43,7 @@ def test_runs_that_asked_in_vain_or_reached_a_limit_are_notes_by_variant_once_op
     assert "(a " not in repr(covered)
 
 
-def test_errors_of_checks_are_quoted_once_nothing_is_covered() -> None:
+def test_check_errors_are_quoted_once_nothing_is_covered() -> None:
     rows = [row("a", "t0", None, check_errors={"called": "KeyError: 'a'"}), row("b", "t0", True)]
     told = "a check raised for 1 run: unknown values"
     assert results_from(rows).notes == (f"{told} (called: KeyError: 'a')",)

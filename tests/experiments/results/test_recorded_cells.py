@@ -1,4 +1,4 @@
-"""Sets of recorded runs: what is a task, a repeat and an outcome, and what belongs to another run."""
+"""Sets of recorded runs: their tasks, repeats and outcomes, and nested runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ASKED, REPLIED = {"role": "user", "content": "Go"}, {"role": "assistant", "conte
 
 
 def inspect_log(task: str, scores: list[float | str], **of_sample: Any) -> dict[str, Any]:
-    """A log of Inspect, which numbers its samples from 1; a text as a score is that of a sample without one."""
+    """Write an Inspect log with samples numbered from 1; a text as a score means no score."""
     samples = [
         {"id": number, "epoch": 1, "input": "Go", "messages": [ASKED, REPLIED], **of_sample}
         | ({"scores": {"match": {"value": score}}} if isinstance(score, float) else {})
@@ -47,7 +47,7 @@ def outcome(passed: bool, prompt: str, run_id: str, end: str = "completed", **fi
     return story.over(end).run  # type: ignore[arg-type]
 
 
-def test_tasks_of_several_benchmarks_are_told_apart(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_tasks_of_several_benchmarks_are_separated(tmp_path: Path, subtests: pytest.Subtests) -> None:
     better, worse = ([1.0] * 8, [0.0] * 8), ([0.0] * 8, [1.0] * 8)
     made = {
         "inspect": lambda values, name: inspect_log(name, values),
@@ -59,20 +59,23 @@ def test_tasks_of_several_benchmarks_are_told_apart(tmp_path: Path, subtests: py
                 written(tmp_path / f"{product}-{arm}", math=make(better[arm], "math"), code=make(worse[arm], "code"))
                 for arm in (0, 1)
             )
-            found = compare(a, b)
-            assert found.tasks == 16 and found.difference == 0
-            assert len(found.flips) == 16 and set(found.flips.a) == {0.0, 1.0}
+            comparison = compare(a, b)
+            assert comparison.tasks == 16 and comparison.difference == 0
+            assert len(comparison.flips) == 16 and set(comparison.flips.a) == {0.0, 1.0}
             name = "math"
-            assert f"{name} / 1" in {unit.task for unit in found.units}
-            assert any("math" in note and "code" in note for note in found.notes)
+            assert f"{name} / 1" in {unit.task for unit in comparison.units}
+            assert any("math" in note and "code" in note for note in comparison.notes)
 
 
-def test_one_benchmark_in_several_logs_keeps_the_names_of_its_tasks(tmp_path: Path) -> None:
+def test_benchmark_in_several_logs_keeps_its_task_names(tmp_path: Path) -> None:
     a = written(tmp_path / "a", one=inspect_log("math", [1.0] * 6), two=inspect_log("math", [0.0] * 6))
     b = written(tmp_path / "b", other=inspect_log("math", [1.0] * 6))
-    found = compare(a, b)
-    assert [(unit.task, unit.a, unit.b) for unit in found.units][:2] == [("1", [1.0, 0.0], [1.0]), ("2", [1.0, 0.0], [1.0])]
-    assert found.tasks == 6 and found.difference == -0.5 and not found.notes
+    comparison = compare(a, b)
+    assert [(unit.task, unit.a, unit.b) for unit in comparison.units][:2] == [
+        ("1", [1.0, 0.0], [1.0]),
+        ("2", [1.0, 0.0], [1.0]),
+    ]
+    assert comparison.tasks == 6 and comparison.difference == -0.5 and not comparison.notes
 
 
 def test_nested_runs_are_part_of_their_parent() -> None:
@@ -87,17 +90,17 @@ def test_nested_runs_are_part_of_their_parent() -> None:
         ]
         for arm in "ab"
     ]
-    found = compare(*arms)
-    assert found.tasks == 6 and found.counts["a"]["scored"] == 6
-    assert compare([arms[0][1]], [arms[1][1]]).counts["a"]["scored"] == 1, "without its parent it is a run of its own"
+    comparison = compare(*arms)
+    assert comparison.tasks == 6 and comparison.counts["a"]["scored"] == 6
+    assert compare([arms[0][1]], [arms[1][1]]).counts["a"]["scored"] == 1, "without its parent it is a separate run"
 
 
-def test_recorded_outcomes_are_the_values_whatever_the_state(tmp_path: Path) -> None:
+def test_recorded_outcomes_are_the_values_in_any_state(tmp_path: Path) -> None:
     ends = ("completed", "limited", "stopped", "failed", "cancelled", "unknown")
     a = [outcome(True, f"task {place}", f"a{place}", end) for place, end in enumerate(ends)]
     b = [outcome(False, f"task {place}", f"b{place}", end) for place, end in enumerate(ends)]
-    found = compare(a, b)
-    assert found.difference == 1 and found.missing_values == 0
+    comparison = compare(a, b)
+    assert comparison.difference == 1 and comparison.missing_values == 0
     limited = {"limit": {"type": "token", "limit": 100.0}}
     logs = [written(tmp_path / arm, log=inspect_log("math", [score] * 6, **limited)) for arm, score in (("a", 1.0), ("b", 0.0))]
     assert compare(*logs).difference == 1

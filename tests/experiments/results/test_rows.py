@@ -1,4 +1,4 @@
-"""The values of rows: by how the run ended, and by what the check is about."""
+"""The values of rows, from the end of the run and the kind of check."""
 
 from __future__ import annotations
 
@@ -105,12 +105,12 @@ def test_recorded_outcome_counts_however_the_run_ended(subtests: pytest.Subtests
                     assert found.value(name) == score and found.state(name) == "scored"
 
 
-def test_end_without_an_outcome_has_not_passed_only_if_cut_short() -> None:
+def test_end_without_outcome_fails_only_if_cut_short() -> None:
     values = {name: row(ended(*end), "passed")[0].value("passed") for name, end in ENDS.items()}
     assert values == {"completed": None, "limited": 0.0, "by a policy": 0.0, "by a person": None, "killed": None}
 
 
-def test_value_that_is_no_number_is_missing_with_its_reason(subtests: pytest.Subtests) -> None:
+def test_non_numeric_value_is_missing_with_its_reason(subtests: pytest.Subtests) -> None:
     for check, reason in ((unknown, "gave no value"), (raises, "KeyError: 'area'"), (nan, "no value"), (infinite, "inf")):
         with subtests.test(check.__name__):
             found, name = row(ended("completed"), check)

@@ -1,4 +1,4 @@
-"""Units: which values of two arms are compared with each other."""
+"""Units: the values of two arms that are compared with each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.experiments.results.values import Unit, cell_values, count_states, 
 
 
 def rows(arm: str, *cells: tuple[str, str, int, Any], seed: int | None = 7) -> list[Row]:
-    """Rows by task, model, repeat and value; a text is the status of a run without a value."""
+    """Build rows from task, model, repeat and value; a text is the status of a run without a value."""
     return [
         Row(
             f"{arm}{task}{model}{repeat}", task, arm, model, repeat, seed, f"{arm}{task}{model}{repeat}",
@@ -33,7 +33,7 @@ def test_models_are_paired_within_their_task() -> None:
     assert stack_units(found) == ([[1.0], []], [[1.0], []], ["t", "t"]) and task_means(found) == ([1.0], [1.0])
 
 
-def test_repeats_pair_where_they_share_a_seed_and_are_averaged_else() -> None:
+def test_repeats_pair_by_shared_seed_or_are_averaged() -> None:
     values_a, values_b = [("t", "m", 0, 1.0), ("t", "m", 1, 3.0)], [("t", "m", 0, 0.0), ("t", "m", 1, None)]
     shared = units(rows("a", *values_a), rows("b", *values_b))
     assert [(unit.repeat, unit.a, unit.b) for unit in shared] == [(0, [1.0], [0.0]), (1, [3.0], [])]
@@ -44,7 +44,7 @@ def test_repeats_pair_where_they_share_a_seed_and_are_averaged_else() -> None:
         assert stack_units(own) == ([[1.0, 3.0]], [[0.0]], ["t"]) and task_means(own) == ([2.0], [0.0])
 
 
-def test_task_counts_each_model_once_however_many_repeats_are_paired() -> None:
+def test_task_counts_each_model_once_with_any_number_of_repeats() -> None:
     a = rows("a", ("t", "m", 0, 1.0), ("t", "m", 1, 1.0), ("t", "n", 0, 0.0))
     b = rows("b", ("t", "m", 0, 0.0), ("t", "m", 1, 0.0), ("t", "n", 0, 0.0))
     assert stack_units(units(a, b)) == ([[1.0, 1.0], [0.0]], [[0.0, 0.0], [0.0]], ["t", "t"])

@@ -1,4 +1,4 @@
-"""Lift: an effect where sets were drawn by round, an association in other runs, and numbers by plain code."""
+"""Lift: an effect where sets were drawn by round, an association in other runs, and equal to plain code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAID = ("Nothing more.", "A.", "So.", "B.")
 
 
 def after_work(number: int, words: Any, *said: str, **settings: Any) -> Run:
-    """One call, then these answers, under this guidance: workflow mode asks for more after each."""
+    """Build a run of one call and these answers under this guidance; workflow mode continues after each."""
     replies = [do(number), *said, "All is done.\n[WORKFLOW_COMPLETE]"]
     return play(*replies, tools=[work], guidance=words, policy=WORKFLOW, todos=False, **settings)
 
@@ -32,7 +32,7 @@ def of_kind(table: pd.DataFrame, kind: str = "workflow") -> dict[str, Any]:
 
 
 def drawn_runs(count: int, sets: dict[Any, float] = HALVES) -> list[Run]:
-    """Runs of as many tasks that speak, work and speak, whatever they are told: some rounds work, some do not."""
+    """Build runs that speak, work and speak regardless of guidance; some rounds work, some do not."""
     runs = []
     for task in range(count):
         replies = ["Hm.", do(task), "So.", "And.", do(task + 100), "Done.\n[WORKFLOW_COMPLETE]"]
@@ -42,14 +42,14 @@ def drawn_runs(count: int, sets: dict[Any, float] = HALVES) -> list[Run]:
 
 
 def test_effect_is_the_difference_of_weighted_means() -> None:
-    """By plain code: of rounds that workflow mode brings, does a call run more often under matrix than under off?"""
+    """In plain code: does a call follow workflow-mode rounds more often under matrix than under off?"""
     runs = drawn_runs(30, {"off": 0.3, "matrix": 0.7})
     values = defaultdict(list)
     for run in runs:
         sets = {event.round: event.set for event in draws_of(run)}
-        for one in run.rounds[1:]:
-            if one.reason == "workflow_mode":
-                values[sets[one.index]].append(bool(one.records))
+        for round_ in run.rounds[1:]:
+            if round_.reason == "workflow_mode":
+                values[sets[round_.index]].append(bool(round_.records))
     row = of_kind(lift(runs, outcome="call_worked"))
     assert (row["judged"], row["judged_without"]) == (len(values["matrix"]), len(values["off"]))
     means = {name: sum(each) / len(each) for name, each in values.items()}
@@ -61,16 +61,16 @@ def test_effect_is_the_difference_of_weighted_means() -> None:
 
 
 def test_propensities_weigh_draws_of_several_designs() -> None:
-    """Rounds of runs with other propensities: each draw counts as many rounds as it stands for."""
+    """Return rounds of runs with other propensities: each draw is weighted by the rounds it represents."""
     runs = [*drawn_runs(20, {"off": 0.2, "matrix": 0.8}), *drawn_runs(20, {"off": 0.8, "matrix": 0.2})]
     sums: dict[str, list[float]] = {"matrix": [0.0, 0.0], "off": [0.0, 0.0]}
     for run in runs:
         draws = {event.round: event for event in draws_of(run)}
-        for one in run.rounds[1:]:
-            if one.reason == "tool_results":
-                weight = 1 / draws[one.index].propensity
-                sums[draws[one.index].set][0] += weight * bool(one.records)
-                sums[draws[one.index].set][1] += weight
+        for round_ in run.rounds[1:]:
+            if round_.reason == "tool_results":
+                weight = 1 / draws[round_.index].propensity
+                sums[draws[round_.index].set][0] += weight * bool(round_.records)
+                sums[draws[round_.index].set][1] += weight
     row = of_kind(lift(runs, outcome="call_worked"), "tools")
     assert (row["share"], row["anyway"]) == pytest.approx(tuple(sums[name][0] / sums[name][1] for name in ("matrix", "off")))
 
@@ -78,14 +78,14 @@ def test_propensities_weigh_draws_of_several_designs() -> None:
 def test_followed_is_judged_alike_with_guidance_and_without() -> None:
     row = of_kind(lift(drawn_runs(30)))
     assert row["outcome"] == "followed" and 0 < row["share"] < 1 and 0 < row["anyway"] < 1
-    rounds = [one for run in drawn_runs(30) for one in run.rounds if one.reason == "workflow_mode"]
+    rounds = [round_ for run in drawn_runs(30) for round_ in run.rounds if round_.reason == "workflow_mode"]
     assert row["judged"] + row["judged_without"] == len(rounds)
-    told = [verdict.followed for one in rounds for guidance, verdict in zip(one.guidance, one.followed, strict=True)
+    told = [verdict.followed for round_ in rounds for guidance, verdict in zip(round_.guidance, round_.followed, strict=True)
             if guidance.cell == "workflow"]  # fmt: skip
     assert (len(told), sum(map(bool, told)) / len(told)) == (row["judged"], pytest.approx(row["share"]))
 
 
-def test_no_loop_within_rounds_looks_that_far() -> None:
+def test_no_loop_within_rounds_covers_the_next_rounds() -> None:
     runs = drawn_runs(10)
     same = "The table has three columns and twelve rows, and none of its values is missing."
     looping = [
@@ -103,11 +103,11 @@ def test_no_loop_within_rounds_looks_that_far() -> None:
             lift(runs, outcome=name)
 
 
-def test_rounds_count_whichever_set_was_drawn() -> None:
-    """Also those of runs in which no set was drawn that says anything."""
+def test_rounds_count_with_any_drawn_set() -> None:
+    """Including runs whose drawn sets are all silent."""
     runs = drawn_runs(20, {"off": 0.9, "matrix": 0.1})
     assert any({event.set for event in draws_of(run)} == {"off"} for run in runs)
-    rounds = [one for run in runs for one in run.rounds if one.reason == "workflow_mode"]
+    rounds = [round_ for run in runs for round_ in run.rounds if round_.reason == "workflow_mode"]
     row = of_kind(lift(runs))
     assert row["judged"] + row["judged_without"] == len(rounds) and row["unknown"] == 0
 
@@ -120,7 +120,7 @@ def test_too_few_tasks_have_no_interval() -> None:
     )
 
 
-def test_sets_are_held_against_the_first_where_either_speaks() -> None:
+def test_sets_are_compared_with_the_first_where_either_speaks() -> None:
     brief = GuidanceSet("brief", {"workflow": "Go on.", "tools": ""})
     runs = drawn_runs(24, {"off": 0.25, brief: 0.25, "matrix": 0.5})
     table = lift(runs, outcome="call_worked")
@@ -134,7 +134,7 @@ def test_sets_are_held_against_the_first_where_either_speaks() -> None:
     assert table["p_adjusted"].dropna().ge(table["p_value"].dropna()).all()
 
 
-def test_a_store_of_drawn_runs_reads_as_the_runs(tmp_path: Path) -> None:
+def test_store_of_drawn_runs_reads_as_the_runs(tmp_path: Path) -> None:
     store = Store(tmp_path)
     agent = agent_of(*SAID, "[WORKFLOW_COMPLETE]", guidance=RandomGuidance(HALVES, "round", 1), tools=[work],
                      policy=WORKFLOW, todos=False)  # fmt: skip
@@ -142,10 +142,10 @@ def test_a_store_of_drawn_runs_reads_as_the_runs(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(lift(tmp_path), lift([run]))
 
 
-def test_lift_of_other_runs_is_an_association_with_what_came_anyway() -> None:
+def test_lift_of_other_runs_is_an_association() -> None:
     guided = [after_work(1, "matrix"), after_work(2, "matrix", "I may do more of it, perhaps.")]
     bare = [after_work(1, "off", *SAID[:1]), after_work(2, "off", "A.", "So."), after_work(3, "off", "B.", "C.", "D.")]
-    other = after_work(1, GuidanceSet("other", {"workflow": "Go on."}), "E.", "F.")  # its rounds do not lack such guidance
+    other = after_work(1, GuidanceSet("other", {"workflow": "Go on."}), "E.", "F.")  # its rounds do not lack this guidance
     row = of_kind(lift([*guided, *bare, other]))
     assert (row["set"], row["runs"], row["judged"], row["runs_without"], row["judged_without"]) == ("matrix", 1, 1, 3, 6)
     assert row["share"] == 1.0 and row["anyway"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
@@ -154,13 +154,13 @@ def test_lift_of_other_runs_is_an_association_with_what_came_anyway() -> None:
     assert pd.isna(row["p_value"]) and pd.isna(row["tasks"])
 
 
-def test_a_draw_for_the_whole_run_makes_no_effect() -> None:
+def test_draw_for_the_whole_run_makes_no_effect() -> None:
     runs = [after_work(seed, RandomGuidance(HALVES, "run", seed), "A.", "B.") for seed in range(12)]
     row = of_kind(lift(runs))
     assert (row["claim"], row["note"]) == ("association", OF_ASSOCIATION) and row["runs"] + row["runs_without"] == 12
 
 
-def test_without_a_run_that_lacks_it_lift_is_not_known() -> None:
+def test_lift_is_unknown_without_a_run_that_lacks_it() -> None:
     table = lift([after_work(1, "matrix", "I may do more of it, perhaps."), after_work(1, "matrix")])
     assert len(table) and table["lift"].isna().all() and set(table["runs_without"]) == {0}
     assert set(table["note"]) == {NO_OTHERS}

@@ -1,4 +1,4 @@
-"""A Dask cluster for all tests of this room."""
+"""A Dask cluster shared by the tests of this room."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 SET = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.worker-saturation": 1.0,
-    "distributed.comm.timeouts.connect": "120s",  # a busy machine starts no worker in less
+    "distributed.comm.timeouts.connect": "120s",  # a busy machine starts workers slowly
 }
 
 
 @pytest.fixture(scope="session")
 def started_cluster() -> Iterator[Any]:
-    """The client of a Dask cluster of two processes, set up as the scheduler must be."""
+    """Client of a Dask cluster of two processes, with the required scheduler settings."""
     import dask
     from distributed import Client, LocalCluster
 
@@ -30,7 +30,7 @@ def started_cluster() -> Iterator[Any]:
 
 @pytest.fixture
 def cluster(started_cluster: Any) -> Any:
-    """The same with both workers, whatever an earlier test has killed."""
+    """The same client with both workers, whatever earlier tests killed."""
     started_cluster.cluster.scale(2)
     started_cluster.wait_for_workers(2, timeout=240)
     return started_cluster

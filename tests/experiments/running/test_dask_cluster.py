@@ -35,11 +35,11 @@ from agentnb.testing import LoopbackServer
 PRICED = {"models": ["simulated:disciplined?price=3000/3000"], "primary": "answered"}
 KEY = "of-this-cluster-0123456789"
 LONG = 60.0
-"""Seconds after which something that was waited for will not come."""
+"""Time limit in seconds of everything awaited."""
 
 
-@pytest.mark.slow("a worker that is killed, and the one that replaces it")
-def test_killed_worker_of_a_cluster_loses_an_attempt_and_no_cell(tmp_path: Path, cluster: Any) -> None:
+@pytest.mark.slow("kills and replaces a worker")
+def test_killed_cluster_worker_loses_an_attempt_and_no_cell(tmp_path: Path, cluster: Any) -> None:
     killed = tmp_path / "killed"
 
     def check_line(name: str) -> str:
@@ -58,14 +58,14 @@ def test_killed_worker_of_a_cluster_loses_an_attempt_and_no_cell(tmp_path: Path,
     assert [row.redone for row in results.rows if row.task == lost["task"].iloc[0]].count("again") == 1
 
 
-@pytest.mark.slow("a worker that looks each second whether it is stopped")
-def test_stop_ends_what_a_cluster_runs_and_keeps_it_as_lost(tmp_path: Path, cluster: Any) -> None:
+@pytest.mark.slow("a worker that polls every second for a stop")
+def test_stop_ends_running_cluster_work_and_keeps_it_as_lost(tmp_path: Path, cluster: Any) -> None:
     begun = tmp_path / "begun"
-    os.mkfifo(begun)  # who opens it for reading waits for who writes
+    os.mkfifo(begun)  # opening for reading waits for the writer
 
     async def check_line(name: str) -> str:
         """Check a line of the plant."""
-        with begun.open("r+b", buffering=0) as file:  # to write alone would wait for a reader, who reads only once
+        with begun.open("r+b", buffering=0) as file:  # write-only mode would wait for the reader
             file.write(b"1")
             await asyncio.Event().wait()
         return ""
@@ -97,8 +97,8 @@ def test_scheduler_that_hides_deaths_is_refused(cluster: Any) -> None:
         cluster.run_on_scheduler(allow, 0)
 
 
-@pytest.mark.slow("a worker that is killed, and the one that replaces it")
-def test_log_of_a_running_cell_streams_and_is_kept_with_the_lost_attempt(tmp_path: Path, cluster: Any) -> None:
+@pytest.mark.slow("kills and replaces a worker")
+def test_running_cell_streams_its_log_and_keeps_lost_attempts(tmp_path: Path, cluster: Any) -> None:
     folder, seen = tmp_path / "exp", tmp_path / "seen"
 
     def check_line(name: str) -> str:
@@ -122,7 +122,7 @@ def test_log_of_a_running_cell_streams_and_is_kept_with_the_lost_attempt(tmp_pat
     assert [path.name for path in (folder / CUT).iterdir()] == [f"{lost.run_id}.jsonl.cut"]
 
 
-def test_pieces_of_a_log_are_kept_in_order_and_not_after_the_end(tmp_path: Path) -> None:
+def test_pieces_of_a_log_keep_their_order_until_its_end(tmp_path: Path) -> None:
     there, here = tmp_path / "there", Store(tmp_path / "here")
     there.mkdir()
     here.prepare()
@@ -136,7 +136,7 @@ def test_pieces_of_a_log_are_kept_in_order_and_not_after_the_end(tmp_path: Path)
     rest = [*tail.pieces()]
     assert [len(piece.data) for piece in rest] == [MAX_PIECE_BYTES, MAX_PIECE_BYTES, 2, 6] and not [*tail.pieces()]
     streamed.begin("r1")
-    for piece in [*first, rest[1], *rest, *first]:  # one that came too early, and one again
+    for piece in [*first, rest[1], *rest, *first]:  # one piece too early, and one repeated
         streamed.take("r1", piece)
         streamed.take("unknown", piece._replace(run_id="r3"))
     assert here.path("r1").read_bytes() == text and here.ids() == ["r1", "r2"]
@@ -148,7 +148,7 @@ def test_pieces_of_a_log_are_kept_in_order_and_not_after_the_end(tmp_path: Path)
 
 
 @pytest.mark.nightly("by day one death of a worker, and a stop")
-def test_workers_killed_at_random_lose_no_cell_and_begin_none_in_silence(tmp_path: Path, cluster: Any) -> None:
+def test_randomly_killed_workers_lose_no_cell(tmp_path: Path, cluster: Any) -> None:
     begun, random = tmp_path / "begun", Random(54)
     count, kills = size(30, nightly=100), size(6, nightly=40)
     due = sorted(random.sample(range(2 * count - 4), kills))
@@ -226,7 +226,7 @@ def test_refusal_on_a_worker_slows_the_others(cluster: Any) -> None:
 
 
 @pytest.mark.slow("workers that call a provider")
-def test_no_key_is_in_what_a_cluster_is_sent_or_tells(tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_is_sent_to_or_from_a_cluster(tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from distributed.comm import tcp
 
     passed: list[bytes] = []
@@ -260,7 +260,7 @@ def test_no_key_is_in_what_a_cluster_is_sent_or_tells(tmp_path: Path, cluster: A
             given = {"models": [model], "agent": {"tools": [read_key], "todos": False}, "places": 1, "budget": 1.0}
             experiment = Experiment(rows(1), {"a": "off", "b": "matrix"}, executor=cluster, folder=tmp_path / "exp", **given)
             results = experiment.run_sync(show=False)
-            assert not results.failures and [one.answered for one in server.requests] == [200] * 4
+            assert not results.failures and [request.answered for request in server.requests] == [200] * 4
     finally:
         cluster.run(_set_key, "PLANT_KEY", "")
         settings.forget_key("PLANT_KEY")
@@ -300,8 +300,8 @@ def test_workflows_and_functions_of_the_notebook_reach_a_cluster(cluster: Any) -
         Experiment(rows(1), {"flow": flow, "own": own}, **{**given, "models": None, "aa": True}).run_sync(show=False)
 
 
-@pytest.mark.slow("a worker that is killed, and the one that replaces it")
-def test_worker_killed_while_work_is_given_out_holds_up_nothing(cluster: Any) -> None:
+@pytest.mark.slow("kills and replaces a worker")
+def test_worker_killed_during_distribution_delays_nothing(cluster: Any) -> None:
     killed: list[str] = []
 
     def scatter(data: Any, **settings: Any) -> Any:
@@ -320,7 +320,7 @@ def test_worker_killed_while_work_is_given_out_holds_up_nothing(cluster: Any) ->
     made.scatter(b"more")  # nor is anything later
 
 
-def test_work_is_given_out_again_where_workers_die_meanwhile() -> None:
+def test_work_is_redistributed_where_workers_die() -> None:
     errors: list[Exception] = [OSError("closed"), TimeoutError("no worker")]
     given: list[bytes] = []
 

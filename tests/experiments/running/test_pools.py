@@ -1,4 +1,4 @@
-"""Cells in a pool of the person: executors of all shapes, and what a worker lacks."""
+"""Cells in a user's pool: executors of all kinds, and incapable workers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OF_THIS_RUN = ["run_id", "seconds", "at", "redone"]
 
 
 class Submitting:
-    """A pool whose jobs are no futures: they run when they are asked whether they are done."""
+    """A pool whose jobs are not futures: polling runs them."""
 
     def submit(self, function: Any, *given: Any) -> Any:
         results: list[Any] = []
@@ -57,9 +57,7 @@ def sorted_table(results: Any) -> pd.DataFrame:
 
 
 @pytest.mark.slow("worker processes of two pools")
-def test_every_pool_makes_the_table_of_the_kernel_and_writes_its_logs(
-    tmp_path: Path, cluster: Any, processes: Executor, subtests: Any
-) -> None:
+def test_pools_make_the_table_and_logs_of_the_kernel(tmp_path: Path, cluster: Any, processes: Executor, subtests: Any) -> None:
     table = sorted_table(small(4).run_sync(show=False))
     with ThreadPoolExecutor(2) as threads:
         pools: dict[str, Any] = {
@@ -78,15 +76,15 @@ def test_every_pool_makes_the_table_of_the_kernel_and_writes_its_logs(
 
 
 @pytest.mark.nightly("by day pools of four other kinds")
-@pytest.mark.slow("a worker process that is started")
-def test_pool_of_loky_makes_the_table_of_the_kernel_and_loses_no_cell() -> None:
+@pytest.mark.slow("starts a worker process")
+def test_loky_pool_makes_the_kernel_table_and_loses_no_cell() -> None:
     from loky import get_reusable_executor
 
     results = small(4, executor=get_reusable_executor(1)).run_sync(show=False)
     pd.testing.assert_frame_equal(sorted_table(results), sorted_table(small(4).run_sync(show=False)))
 
 
-def test_server_that_only_the_kernel_knows_by_name_is_refused_before_the_first_cell() -> None:
+def test_server_named_only_in_the_kernel_is_refused_at_once() -> None:
     servers = Servers()
     servers.configuration.add(MCPServer("plant", "plant-server"))
     with use_host(Host(servers=servers)), ThreadPoolExecutor(1) as pool:
@@ -95,7 +93,7 @@ def test_server_that_only_the_kernel_knows_by_name_is_refused_before_the_first_c
             small(1, **given).run_sync(show=False)
 
 
-def test_workers_that_cannot_run_the_experiment_are_named_before_the_first_cell(processes: Executor) -> None:
+def test_incapable_workers_are_named_before_the_first_cell(processes: Executor) -> None:
     broken = "compatible:m?url=http://127.0.0.1:9/v1&key=PLANT_KEY&price=0"
     settings.keep_key("PLANT_KEY", "of-this-kernel-0123456789")
     seen: list[Progress] = []
@@ -111,7 +109,7 @@ def test_workers_that_cannot_run_the_experiment_are_named_before_the_first_cell(
 
 
 @pytest.mark.slow("a process that dies")
-def test_broken_pool_ends_the_experiment_which_goes_on_in_another(tmp_path: Path, processes: Executor) -> None:
+def test_experiment_of_a_broken_pool_continues_in_another(tmp_path: Path, processes: Executor) -> None:
     died = tmp_path / "died"
 
     def check_line(name: str) -> str:
@@ -128,7 +126,7 @@ def test_broken_pool_ends_the_experiment_which_goes_on_in_another(tmp_path: Path
     assert results.missing == 0 and (results.attempts["status"] == "lost").sum() >= 1
 
 
-def test_runs_whose_rows_are_missing_go_on_from_their_logs(tmp_path: Path) -> None:
+def test_runs_without_rows_continue_from_their_logs(tmp_path: Path) -> None:
     ran = {row.run_id for row in small(2, folder=tmp_path).run_sync(show=False).rows}
     kept = (tmp_path / ROWS).read_bytes().splitlines(keepends=True)
     (tmp_path / ROWS).write_bytes(b"".join(kept[:-2]))
@@ -137,7 +135,7 @@ def test_runs_whose_rows_are_missing_go_on_from_their_logs(tmp_path: Path) -> No
     assert {row.run_id for row in results.rows} == ran and len(results.attempts) == 4
 
 
-def test_run_of_a_pool_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
+def test_interrupted_run_of_a_pool_is_repeated(tmp_path: Path) -> None:
     for name, redone in {"kernel": "recovered", "pool": "again"}.items():
         folder = tmp_path / name
         with ThreadPoolExecutor(1) as pool:
@@ -153,7 +151,7 @@ def test_run_of_a_pool_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
 
 
 class Closing:
-    """A pool that loses a cell in words with a key, and is closed then."""
+    """A pool that loses a cell with a key in its error, and is closed then."""
 
     def __init__(self, pool: Executor) -> None:
         self._pool = pool
@@ -167,7 +165,7 @@ class Closing:
         return future
 
 
-def test_pool_that_is_closed_meanwhile_fails_no_cell_and_its_words_hold_no_key(tmp_path: Path) -> None:
+def test_pool_closed_meanwhile_fails_no_cell_and_reveals_no_key(tmp_path: Path) -> None:
     settings.keep_key("PLANT_KEY", KEY)
     try:
         with ThreadPoolExecutor(1) as threads, pytest.raises(SettingsError, match="The pool is broken: RuntimeError"):
@@ -179,13 +177,13 @@ def test_pool_that_is_closed_meanwhile_fails_no_cell_and_its_words_hold_no_key(t
     assert KEY.encode() not in (tmp_path / ROWS).read_bytes()
 
 
-def test_only_its_person_may_read_a_log_that_came_from_a_pool(tmp_path: Path) -> None:
+def test_log_from_a_pool_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         small(1, executor=pool, folder=tmp_path).run_sync(show=False)
     assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*.jsonl")} == {0o600}
 
 
-def test_attempts_that_were_lost_count_in_the_budget_of_a_later_process(tmp_path: Path) -> None:
+def test_lost_attempts_count_in_the_budget_of_later_processes(tmp_path: Path) -> None:
     given = {"budget": 0.5, "folder": tmp_path, **PRICED}
     experiment = small(2, **given)
     rows = experiment.run_sync(show=False).rows
@@ -203,12 +201,12 @@ def test_spending_of_a_pool_counts_in_the_budget() -> None:
     assert results.missing == 19
 
 
-def test_object_without_submit_is_no_executor() -> None:
+def test_object_without_submit_is_refused_as_executor() -> None:
     with pytest.raises(Exception, match="executor='threads': it is kernel, processes, or an object with submit"):
         small(1, executor="threads").design()
 
 
-def test_money_of_an_attempt_that_was_given_up_counts() -> None:
+def test_cost_of_an_abandoned_attempt_counts() -> None:
     spending, here = CellSpending(1.0), InKernel(small(1)._work, Memory(), CellSpending(None), 1)
     with ThreadPoolExecutor(1) as threads:
         pool = InPool(threads, here.work, here.records, spending, 1, here)

@@ -1,4 +1,4 @@
-"""Cells in worker processes: deaths, keys, functions of the notebook, one budget and one rate."""
+"""Cells in worker processes: deaths, keys, notebook functions, shared budget and rate."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def two_rounds(tool: Any) -> dict[str, Any]:
     return {"tools": [tool], "policy": TwoRounds()}
 
 
-@pytest.mark.slow("three worker processes that are started")
-def test_dead_worker_is_replaced_and_its_cells_are_made_anew(tmp_path: Path) -> None:
+@pytest.mark.slow("starts three worker processes")
+def test_dead_worker_is_replaced_and_its_cells_repeated(tmp_path: Path) -> None:
     died = tmp_path / "died"
 
     def check_line(name: str) -> str:
@@ -43,8 +43,8 @@ def test_dead_worker_is_replaced_and_its_cells_are_made_anew(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows bounds no files")
-@pytest.mark.slow("a worker process that is started")
-def test_worker_leaves_endless_checks_behind_and_reports_a_log_without_room(tmp_path: Path) -> None:
+@pytest.mark.slow("starts a worker process")
+def test_worker_abandons_endless_checks_and_reports_a_full_disk(tmp_path: Path) -> None:
     def check_line(name: str) -> str:
         """Check a line of the plant."""
         if len([*(tmp_path / "exp").glob("*.jsonl")]) == 2:
@@ -69,9 +69,9 @@ def test_worker_leaves_endless_checks_behind_and_reports_a_log_without_room(tmp_
     assert "a check raised for 1 run: unknown values" in results.notes
 
 
-@pytest.mark.nightly("by day an experiment that was killed goes on")
-@pytest.mark.slow("four worker processes that are started")
-def test_cell_whose_workers_die_is_a_row_that_says_so(tmp_path: Path) -> None:
+@pytest.mark.nightly("a killed experiment continues in every run")
+@pytest.mark.slow("starts four worker processes")
+def test_cell_with_dying_workers_is_a_row_with_its_reason(tmp_path: Path) -> None:
     def check_line(name: str) -> str:
         """Check a line of the plant."""
         if name == "1":
@@ -83,15 +83,15 @@ def test_cell_whose_workers_die_is_a_row_that_says_so(tmp_path: Path) -> None:
     assert {row.task: row.stop_reason for row in results.rows if not row.is_completed} == {"t1": "process_died"}
 
 
-@pytest.mark.slow("a worker process that is started")
-def test_key_reaches_a_worker_by_the_pipe_alone(tmp_path: Path) -> None:
+@pytest.mark.slow("starts a worker process")
+def test_key_reaches_a_worker_only_through_the_pipe(tmp_path: Path) -> None:
     settings.keep_key("PLANT_KEY", KEY)
     try:
         with LoopbackServer(["Here."] * 2, minimal=True, key=KEY) as server:
             model = f"compatible:m?url={server.url}/v1&key=PLANT_KEY&price=0"
             given = {"models": [model], "folder": tmp_path / "exp", "executor": "processes"}
             results = Experiment(rows(1), {"a": "off", "b": "matrix"}, **given).run_sync(show=False)
-            assert not results.failures and [one.answered for one in server.requests] == [200, 200]
+            assert not results.failures and [request.answered for request in server.requests] == [200, 200]
         for path in (tmp_path / "exp").iterdir():
             assert KEY.encode() not in path.read_bytes(), path
     finally:
@@ -113,7 +113,7 @@ def test_work_that_holds_a_key_does_not_travel() -> None:
         settings.forget_key("PLANT_KEY")
 
 
-@pytest.mark.slow("a worker process that is started")
+@pytest.mark.slow("starts a worker process")
 def test_budget_counts_all_workers() -> None:
     price = "simulated:disciplined?price=3000/3000"
     given = {"models": [price], "primary": "answered", "agent": {"tools": [check_line]}}
@@ -129,7 +129,7 @@ def test_refusal_in_one_worker_slows_the_others() -> None:
 
     workers += [SharedLimits(2, pass_on(place)) for place in range(2)]
     endpoint = Endpoint("openai", None, None, "OPENAI_API_KEY")
-    first, second = (one.limits.of(endpoint) for one in workers)
+    first, second = (worker.limits.of(endpoint) for worker in workers)
     assert first.allowed == second.allowed == 16  # type: ignore[attr-defined]
     first.was_refused(30.0, 60.0)
     for limiter in (first, second):

@@ -1,4 +1,4 @@
-"""MCP servers in experiments: named in variants, shared by the cells of a kernel, warm in a worker process."""
+"""MCP servers in experiments: named in variants, shared by the cells of a kernel, kept open in a worker process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECRET = "long-secret-value-4711"
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
-    """Connections of all tests of this module, with the server configured."""
+    """Connections shared by the tests of this module, with the server configured."""
     held = Servers()
     held.configuration.add(bench(env={"TOKEN": SECRET}))
     yield held
@@ -41,7 +41,7 @@ def scripted() -> ScriptedModel:
 
 
 def experiment(tools: list[Any], folder: Path, count: int = 2, **settings: Any) -> Experiment:
-    """Return an experiment of one call of the server per cell, in a folder."""
+    """Return an experiment with one server call per cell, in a folder."""
     arms = {
         "one": Agent(scripted(), tools=tools, todos=False),
         "other": Agent(scripted(), tools=tools, todos=False, system="x"),
@@ -69,8 +69,8 @@ def test_cells_share_one_process(servers: Servers, tmp_path: Path, subtests: pyt
             assert is_alive(processes_of(runs).pop()) == (held is not None)
 
 
-@pytest.mark.slow("a worker process that is started, with a server")
-def test_worker_process_keeps_its_connection_and_ends_it(servers: Servers, tmp_path: Path) -> None:
+@pytest.mark.slow("starts a worker process with a server")
+def test_worker_process_keeps_one_connection_until_its_end(servers: Servers, tmp_path: Path) -> None:
     with use_host(Host(servers=servers)):
         results = experiment(["mcp:bench"], tmp_path, executor="processes").run_sync(show=False)
     runs = runs_of(results, tmp_path)

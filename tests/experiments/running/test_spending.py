@@ -1,4 +1,4 @@
-"""The budget of an experiment: what cells under way can still spend is set aside before another begins."""
+"""The budget of an experiment: possible spending of running cells is reserved before another begins."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from small_experiments import CHATTY, check_line, small
 from agentnb.experiments.running.spending import CellSpending
 
 PRICE = "simulated:disciplined?price=3/3"
-"""US dollars for a million tokens: a run costs 0.03."""
+"""US dollars per million tokens: a run costs 0.03."""
 OFF = ("off", "m")
 
 
-def test_what_cells_under_way_can_still_spend_is_set_aside() -> None:
+def test_possible_spending_of_running_cells_is_reserved() -> None:
     spending = CellSpending(1.0, 0.1, {OFF: 0.4})
     spending.begin("a", OFF)
     spending.begin("b", OFF)
@@ -31,17 +31,17 @@ def test_what_cells_under_way_can_still_spend_is_set_aside() -> None:
     spending.account_of("a").pay(0.2)  # its last round may exceed its own budget
     assert math.isclose(spending.set_aside, 0.8)
     spending.end("a")
-    spending.pay("a", 0.05)  # told after its end
+    spending.pay("a", 0.05)  # reported after its end
     assert math.isclose(spending.spent, 0.65) and not spending.has_room
     spending.end("b")
-    spending.begin("d", OFF)  # as dear as the dearest, as c may be
+    spending.begin("d", OFF)  # as expensive as the most expensive, like c
     spending.pay("d", 0.1)
     assert math.isclose(spending.set_aside, 0.9)
     spending.begin("d", OFF)  # again, after a death
     assert math.isclose(spending.set_aside, 1.0)
 
 
-def test_first_cell_of_unknown_cost_takes_all_that_is_left() -> None:
+def test_first_cell_of_unknown_cost_reserves_everything() -> None:
     spending = CellSpending(1.0)
     assert spending.has_room
     spending.begin("a", OFF)
@@ -57,14 +57,14 @@ def test_first_cell_of_unknown_cost_takes_all_that_is_left() -> None:
     assert without.has_room
 
 
-def test_no_more_runs_are_under_way_than_the_budget_can_bear(tmp_path: Path) -> None:
+def test_runs_under_way_never_exceed_the_budget(tmp_path: Path) -> None:
     running: list[int] = [0, 0]
 
     async def check_line(name: str) -> str:
         """Check a line of the plant."""
         running[0] += 1
         running[1] = max(running)
-        for _ in range(20):  # those that may begin meanwhile do
+        for _ in range(20):  # except cells that may begin meanwhile
             await asyncio.sleep(0)
         running[0] -= 1
         return f"{name} ok"
@@ -82,7 +82,7 @@ def test_no_more_runs_are_under_way_than_the_budget_can_bear(tmp_path: Path) -> 
     assert most_at_once(model=CHATTY, budget=0.1, places=8) > 3
 
 
-def test_design_shows_what_is_set_aside(tmp_path: Path) -> None:
+def test_design_shows_the_reserve(tmp_path: Path) -> None:
     given: dict[str, Any] = {"models": [PRICE], "primary": "answered", "budget": 2.0, "places": 3, "folder": tmp_path}
     unknown = small(6, agent={"tools": [check_line]}, **given)
     assert unknown.design().set_aside is None and "all of it set aside for the first run" in repr(unknown.design())
@@ -94,6 +94,6 @@ def test_design_shows_what_is_set_aside(tmp_path: Path) -> None:
     assert "Budget: $2, up to $0.25 of it set aside for each run under way." in repr(bounded.design())
     assert small(6, budget=1.0).design().set_aside == 0.0  # personas cost nothing
     judged = small(6, budget=1.0, primary=judge_of_calls()[0])
-    assert judged.design().set_aside is None  # and a judge something
+    assert judged.design().set_aside is None  # but a judge does
     rows = [row("off", f"t{place}", True, cost=0.1, judging_cost=cost) for place, cost in enumerate((0.2, 0.0))]
     assert judged._bounds(rows) == {("off", rows[0].model): pytest.approx(0.3)}

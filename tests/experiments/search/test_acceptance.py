@@ -1,4 +1,4 @@
-"""The test of candidates: seldom wrong over all its looks, and tasks that must not get worse."""
+"""The acceptance test of candidates: seldom wrong over all looks, and no worse on kept tasks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from agentnb.experiments.search.acceptance import find_regressions, look_at
 
 CANDIDATES = size(300, nightly=4_000)
 FOLDS, TASKS = 6, 8
-"""Looks at a candidate, and tasks that each of them adds: with as many looks an undivided level errs three times as often."""
+"""Looks at a candidate, and tasks added by each: at this number an undivided level errs three times as often."""
 
 
 def is_accepted(chance: Random, ahead: float) -> bool:
-    """Draw a candidate that is ahead of the best by this, in deviations of a task, and look at both fold by fold."""
+    """Draw a candidate this many task deviations ahead of the best, and look at both fold by fold."""
     arms = [
         [row(name, f"t{n}", chance.gauss(mean, 0.7)) for n in range(FOLDS * TASKS)] for name, mean in (("a", ahead), ("b", 0))
     ]
@@ -31,7 +31,7 @@ def is_accepted(chance: Random, ahead: float) -> bool:
 
 
 @pytest.mark.slow("four hundred candidates, tested at up to six looks each")
-def test_alike_candidates_are_seldom_accepted_and_better_ones_mostly() -> None:
+def test_equal_candidates_are_seldom_accepted_and_better_ones_usually() -> None:
     chance = Random(5)
     wrong = sum(is_accepted(chance, 0.0) for _ in range(CANDIDATES))
     assert wrong <= at_most(0.05, CANDIDATES), f"{wrong} of {CANDIDATES} candidates that are no better"

@@ -1,4 +1,4 @@
-"""Candidates: what a proposal makes of a set, and which lines are new in it."""
+"""Candidates: sets made from proposals, and their new lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proposals: what a model is told, what it may answer, and that none is made again."""
+"""Proposals: the request to the model, valid answers, and repeated ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IDLE = json.dumps({"part": "text", "line": "Be brief."})
 
 
 def asked(model: ScriptedModel, place: int) -> Any:
-    """What the model was told in a request, read as the JSON that it is."""
+    """Parse the JSON in a request to the model."""
     text = next(message for message in model.requests[place].messages if message.role == "user").text
     block = text.split("```json\n")[1].split("\n```")
     assert len(block) == 2, "no text of a run ends the block"
@@ -26,7 +26,7 @@ def asked(model: ScriptedModel, place: int) -> Any:
 
 
 @pytest.mark.slow("a search of a hundred runs")
-def test_model_proposes_from_runs_and_what_was_tried(tmp_path: Path) -> None:
+def test_model_proposes_from_runs_and_earlier_trials(tmp_path: Path) -> None:
     model = ScriptedModel([IDLE, "no JSON", "still none", "none at all", GOOD])
     found = searched(small_search(propose=None, proposer=model, folder=tmp_path))
     assert [trial.accepted for trial in found.trials] == [False, False, True]

@@ -1,4 +1,4 @@
-"""The budget of a search: held before each cell, with what runs under way and the judgement may cost."""
+"""The budget of a search: checked before each cell, with reserves for running cells and the judgement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
 
 
-def test_cells_begin_only_while_the_budget_holds_all_that_may_follow() -> None:
+def test_cells_begin_only_while_the_budget_covers_them() -> None:
     rows = [row("a", f"t{n}", True, cost=cost) for n, cost in enumerate((0.01, 0.03, None))]
     for limit, other, reserved, running, is_spent in (
         (None, 9.0, 9, 9, False),
@@ -37,7 +37,7 @@ def test_cells_begin_only_while_the_budget_holds_all_that_may_follow() -> None:
         assert ledger.is_spent is is_spent, (limit, other, reserved, running)
 
 
-def test_first_cell_runs_alone_to_show_what_cells_cost() -> None:
+def test_first_cell_runs_alone_to_measure_its_cost() -> None:
     ledger = Ledger(1.0, [], 0.0, 100)
     states = [ledger.is_spent]
     ledger.begin("a", ("start", "m"))
@@ -45,7 +45,7 @@ def test_first_cell_runs_alone_to_show_what_cells_cost() -> None:
     states.append(ledger.is_spent)
     ledger.end("a")
     states.append(ledger.is_spent)
-    assert states == [False, True, True] and ledger.dearest == 0.01, "the judgement takes what is left"
+    assert states == [False, True, True] and ledger.dearest == 0.01, "the judgement takes the remainder"
     ledger.reserved = 0
     ledger.begin("b", ("candidate", "m"))
     states.append(ledger.is_spent)
@@ -59,14 +59,16 @@ def test_search_keeps_and_pays_the_verdicts_of_judges(tmp_path: Path) -> None:
     assert "Cost: unknown" in repr(small_search(**given).design())
     found = searched(small_search(budget=11.0, **given))
     rows = ExperimentFolder(tmp_path / "cells").attempts()
-    assert found.spent == sum(one.judging_cost or 0.0 for one in rows) == 0.25 * len(rows) <= 11.0
-    assert all(one.judged for one in rows)
+    assert found.spent == sum(row.judging_cost or 0.0 for row in rows) == 0.25 * len(rows) <= 11.0
+    assert all(row.judged for row in rows)
     assert searched(small_search(budget=11.0, **given)).spent == found.spent, "it counts what was spent before"
 
 
 def cost_of(folder: Path) -> float:
-    """All that a search has spent, by the rows of its folders."""
-    return sum(one.cost or 0.0 for place in ("cells", "judgement") for one in ExperimentFolder(folder / place).attempts())
+    """Sum the spending of a search over the rows of its folders."""
+    return sum(
+        attempt.cost or 0.0 for place in ("cells", "judgement") for attempt in ExperimentFolder(folder / place).attempts()
+    )
 
 
 @pytest.mark.slow("searches of up to a hundred runs with many budgets")
@@ -85,4 +87,4 @@ def test_no_cell_exceeds_the_budget(tmp_path: Path) -> None:
     assert cut >= 3
     more = searched(small_search(model=PRICED, folder=tmp_path / "0.3"))
     assert (more.spent, repr(more.judgement)) == (pytest.approx(whole.spent), repr(whole.judgement)), "no cell was paid twice"
-    assert repr(found.judgement) == repr(whole.judgement), "a budget that suffices changes nothing"
+    assert repr(found.judgement) == repr(whole.judgement), "a sufficient budget changes nothing"

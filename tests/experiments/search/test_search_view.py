@@ -24,7 +24,7 @@ def result_of(best: list[float], ablations: tuple[Ablation, ...] = ()) -> Search
     return SearchResult("5ea7c4", START, BEST, TRIALS, judgement, ablations, 44, 0.125, (f"stopped by {EVIL}",))
 
 
-def test_search_shows_its_gain_and_what_came_of_each_proposal() -> None:
+def test_search_shows_its_gain_and_the_result_of_each_proposal() -> None:
     gained = result_of([1] * 8 + [0, 0, 1, 0], (Ablation(Line("text", EVIL), None),))
     html, text = search_html(gained), search_text(gained)
     shown = html.replace("&lt;", "<").replace("&gt;", ">")

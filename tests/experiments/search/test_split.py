@@ -1,4 +1,4 @@
-"""The split of the tasks: whole clusters on one side and in one fold, the same for the same seed."""
+"""The split of the tasks: whole clusters on one side and in one fold, deterministic by seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of two arms as Hypothesis draws them."""
+"""Values of two arms, drawn by Hypothesis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Values = list[list[float]]
 
 @st.composite
 def two_arms(draw: st.DrawFn, min_tasks: int = 6, max_tasks: int = 40) -> tuple[Values, Values]:
-    """Passes and fails, or numbers of two decimals, of the same tasks in both arms."""
+    """Draw passes and fails, or numbers of two decimals, of the same tasks in both arms."""
     tasks = draw(st.integers(min_tasks, max_tasks))
     value = draw(st.sampled_from([st.sampled_from([0.0, 1.0]), st.integers(-300, 300).map(lambda number: number / 100)]))
     repeats = draw(st.integers(1, 3))
@@ -22,7 +22,7 @@ def two_arms(draw: st.DrawFn, min_tasks: int = 6, max_tasks: int = 40) -> tuple[
 
 
 def estimated(a: Values, b: Values, **options: Any) -> Difference:
-    """The difference of arms that have enough tasks."""
+    """Estimate the difference of arms with enough tasks."""
     difference = estimate_difference(a, b, **options)
     assert isinstance(difference, Difference)
     return difference

@@ -1,6 +1,6 @@
-"""Write the numbers that comprisk 0.8.0 has for fixed data to `comprisk_numbers.json`.
+"""Write the results of comprisk 0.8.0 for fixed data to `comprisk_numbers.json`.
 
-It is no dependency: ``python -m venv /tmp/comprisk && /tmp/comprisk/bin/pip install comprisk==0.8.0``, then run this file with
+Not a dependency: ``python -m venv /tmp/comprisk && /tmp/comprisk/bin/pip install comprisk==0.8.0``, then run this file with
 ``/tmp/comprisk/bin/python``.
 """
 
@@ -17,7 +17,7 @@ ENDS = ("censored", "loop", "completed")
 
 
 def drawn(seed: int, runs: int, rounds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rounds, ends and arms of runs."""
+    """Draw rounds, ends and arms of runs."""
     rng = np.random.default_rng(seed)
     return rng.integers(1, rounds + 1, runs), rng.choice(3, runs, p=(0.2, 0.4, 0.4)), rng.integers(0, 2, runs)
 

@@ -1,4 +1,4 @@
-"""Outcomes of experiments with a known truth: the pass rates of tasks are Beta, with the same rank in both arms."""
+"""Outcomes of experiments with a known truth: pass rates of tasks are Beta, equally ranked in both arms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Arms = tuple[list[list[float]], list[list[float]]]
 
 
 def draw_rates(quantiles: np.ndarray, rate: float, clustering: float) -> np.ndarray:
-    """The pass rates of tasks by their ranks; the intraclass correlation of their runs is ``clustering``."""
+    """Return pass rates of tasks by rank; the intraclass correlation of their runs is ``clustering``."""
     if clustering == 0:
         return np.full(quantiles.shape, rate)
     spread = 1 / clustering - 1
@@ -27,7 +27,7 @@ def draw_rates(quantiles: np.ndarray, rate: float, clustering: float) -> np.ndar
 def draw_experiments(
     rates: tuple[float, float], clustering: float, *, tasks: int, repeats: int = 3, experiments: int = EXPERIMENTS
 ) -> Iterator[Arms]:
-    """The values of both arms, an experiment after the other."""
+    """Yield the values of both arms, experiment by experiment."""
     rng = np.random.default_rng(SEED)
     ranks = rng.random((experiments, tasks))
     arms = []
@@ -38,7 +38,7 @@ def draw_experiments(
 
 
 def measure_coverage(rates: tuple[float, float], clustering: float, *, tasks: int, repeats: int = 3) -> float:
-    """The share of experiments whose interval holds the true difference; one without an interval does not."""
+    """Return the share of experiments whose interval contains the true difference; a missing interval does not."""
     truth, covered = rates[0] - rates[1], 0
     for a, b in draw_experiments(rates, clustering, tasks=tasks, repeats=repeats):
         difference = estimate_difference(a, b)
@@ -49,6 +49,6 @@ def measure_coverage(rates: tuple[float, float], clustering: float, *, tasks: in
 
 
 def bounds_of(share: float) -> tuple[float, float]:
-    """The bounds within which a share of that many experiments lies with a probability of 99.9 per cent."""
+    """Return bounds that contain the share of this many experiments with a probability of 99.9 per cent."""
     low, high = binom.ppf((0.0005, 0.9995), EXPERIMENTS, share) / EXPERIMENTS
     return float(low), float(high)

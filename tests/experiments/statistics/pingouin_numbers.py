@@ -1,6 +1,6 @@
-"""Write the numbers that pingouin 0.7.0 has for fixed data to `pingouin_numbers.json`.
+"""Write the results of pingouin 0.7.0 for fixed data to `pingouin_numbers.json`.
 
-It is no dependency: ``python -m venv /tmp/pingouin && /tmp/pingouin/bin/pip install pingouin==0.7.0``, then run this file with
+Not a dependency: ``python -m venv /tmp/pingouin && /tmp/pingouin/bin/pip install pingouin==0.7.0``, then run this file with
 ``/tmp/pingouin/bin/python``.
 """
 

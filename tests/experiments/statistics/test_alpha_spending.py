@@ -1,4 +1,4 @@
-"""Levels of planned looks: those of the literature, and those that drawn paths cross as often as they should."""
+"""Levels of planned looks: equal to the literature, and crossed by drawn paths as often as they should be."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PUBLISHED = {
     3: (3.710, 2.511, 1.993),
     5: (4.877, 3.357, 2.680, 2.290, 2.031),
 }
-"""Boundaries of equally spaced looks at a two-sided level of .05: O'Brien-Fleming type spending in gsDesign and rpact."""
+"""Boundaries of equally spaced looks at a two-sided level of .05: O'Brien-Fleming spending in gsDesign and rpact."""
 
 
-def test_boundaries_of_equal_looks_are_the_published_ones(subtests: pytest.Subtests) -> None:
+def test_boundaries_of_equal_looks_match_the_literature(subtests: pytest.Subtests) -> None:
     for count, boundaries in PUBLISHED.items():
         with subtests.test(looks=count):
             levels = spend_alpha([number / count for number in range(1, count + 1)])
@@ -27,7 +27,7 @@ def test_boundaries_of_equal_looks_are_the_published_ones(subtests: pytest.Subte
     assert spend_alpha([1.0]) == approx((0.05,))
 
 
-def test_drawn_paths_cross_as_often_as_was_spent() -> None:
+def test_drawn_paths_cross_as_often_as_spent() -> None:
     shares, draws = np.array([0.3, 0.45, 0.8, 1.0]), size(200_000, nightly=2_000_000)
     steps = np.diff(shares, prepend=0.0) ** 0.5
     paths = np.cumsum(np.random.default_rng(SEED).normal(0, 1, (draws, 4)) * steps, axis=1) / shares**0.5

@@ -1,4 +1,4 @@
-"""Rounds until a loop in two arms, where completion is a competing end."""
+"""Rounds until a loop in two arms, with completion as a competing event."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ends_of(*runs: tuple[object, int, str]) -> list[RunEnd]:
 
 
 def score_of(runs: list[tuple[int, str, str]]) -> float:
-    """Gray's score of the first arm, all runs of one unit."""
+    """Compute Gray's score of the first arm, with all runs in one unit."""
     arms = [ends_of(*[(0, at, end) for at, end, arm in runs if arm == name]) for name in "ab"]
     score = compare_survival(*arms).statistic
     assert score is not None
@@ -58,7 +58,7 @@ def test_p_is_the_share_of_swaps_of_whole_tasks() -> None:
     assert result.p_value == approx(np.mean(np.array(scores) >= scores[0] - 1e-9)) and result.units == 7
 
 
-def test_completed_runs_of_other_lengths_make_no_difference() -> None:
+def test_length_of_completed_runs_makes_no_difference() -> None:
     loops = [(task, 4, "loop") for task in range(20)]
     long, short = ([*loops, *[(task, at, "completed") for task in range(20)]] for at in (9, 2))
     result = compare_survival(ends_of(*long), ends_of(*short))
@@ -66,14 +66,14 @@ def test_completed_runs_of_other_lengths_make_no_difference() -> None:
     assert (result.a.runs, result.a.events, result.a.completed) == (40, 20, 20)
 
 
-def test_runs_of_a_task_are_no_evidence_of_their_own() -> None:
+def test_repeated_runs_are_not_independent_evidence() -> None:
     early, late = [(task, 2, "loop") for task in range(6)], [(task, 8, "loop") for task in range(6)]
     once, often = compare_survival(ends_of(*early), ends_of(*late)), compare_survival(ends_of(*early * 9), ends_of(*late * 9))
     assert once.p_value == often.p_value == approx(2 / 2**6) and once.statistic == approx(3) and often.statistic == approx(27)
     assert once.a.steps[0][2:] == often.a.steps[0][2:]
 
 
-def test_alike_arms_are_seldom_told_apart() -> None:
+def test_equal_arms_seldom_differ() -> None:
     rng, alarms = np.random.default_rng(29), 0
     for _ in range(80):
         level = rng.random(12)
@@ -86,7 +86,7 @@ def test_alike_arms_are_seldom_told_apart() -> None:
     assert alarms <= 11  # the bound of 99.9 per cent for a share of .05
 
 
-def test_nothing_is_said_without_a_loop_under_six_tasks_or_without_a_partner(subtests: pytest.Subtests) -> None:
+def test_test_of_gray_needs_a_loop_six_tasks_and_pairs(subtests: pytest.Subtests) -> None:
     six, other = [(task, 3, "loop") for task in range(6)], [(task, 3, "completed") for task in range(6)]
     cases = {
         "no loop": (other, other, (None, None, 6, 0)),
@@ -99,6 +99,6 @@ def test_nothing_is_said_without_a_loop_under_six_tasks_or_without_a_partner(sub
             assert compare_survival(ends_of(*a), ends_of(*b))[2:] == expected
 
 
-def test_intervals_say_nothing_under_six_tasks() -> None:
+def test_intervals_need_six_tasks() -> None:
     (step,) = compare_survival(ends_of((1, 2, "loop"), (2, 3, "completed")), []).a.steps
     assert step == (2, 2, 0.5, 0.0, 1.0)

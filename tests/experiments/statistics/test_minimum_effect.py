@@ -1,4 +1,4 @@
-"""Minimum effects: experiments that have them show a difference four times in five."""
+"""Minimum effects: experiments with this effect show a difference four times in five."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEAST, MOST = binom.ppf(0.0005, EXPERIMENTS, 0.78) / EXPERIMENTS, binom.ppf(0.99
 
 
 def draw_passes(rng: np.random.Generator, rates: np.ndarray, effect: float, repeats: int) -> tuple[Values, Values]:
-    """Passes and fails of tasks with these rates; of the fails, some pass in the first arm: over tasks, the effect."""
+    """Draw outcomes with these rates; some failed tasks pass in the first arm: over tasks, the effect."""
     lifted = rates + effect * (1 - rates) / (1 - rates.mean())
     a, b = ((rng.random((len(rates), repeats)) < arm[:, None]).astype(float).tolist() for arm in (lifted, rates))
     return a, b
@@ -42,7 +42,7 @@ def test_planned_effect_of_passes_is_shown_four_times_in_five(subtests: pytest.S
 
 @pytest.mark.slow("simulates the effect of each of 200 experiments")
 @pytest.mark.nightly("by day in drawn worlds")
-def test_stated_effect_is_shown_four_times_in_five_by_another_experiment(subtests: pytest.Subtests) -> None:
+def test_stated_effect_is_shown_four_times_in_five_again(subtests: pytest.Subtests) -> None:
     even, uneven = np.full(29, 0.4), np.tile([0.05, 0.2, 0.4, 0.6, 0.75], 3)
     for name, rates, repeats in (("alike", even, 1), ("uneven with repeats", uneven, 5)):
         with subtests.test(name):
@@ -71,14 +71,14 @@ def test_effect_of_tasks_that_react_in_different_ways_is_larger() -> None:
     assert one is not None and other is not None and other > 1.5 * one
 
 
-def test_effect_of_clusters_is_larger_than_that_of_as_many_tasks() -> None:
+def test_effect_of_clusters_is_larger_than_of_single_tasks() -> None:
     rng = np.random.default_rng(SEED)
     a, b = draw_passes(rng, np.full(60, 0.4), 0.0, 1)
     alone, together = estimate_minimum_effect(a, b), estimate_minimum_effect(a, b, clusters=[n // 6 for n in range(60)])
     assert alone is not None and together is not None and together > alone
 
 
-def test_no_effect_is_stated_that_is_impossible(subtests: pytest.Subtests) -> None:
+def test_impossible_effect_is_never_stated(subtests: pytest.Subtests) -> None:
     all_pass: Values = [[1.0]] * 30
     cases = {
         "six tasks": estimate_minimum_effect([[1.0], [0.0]] * 3, [[0.0], [1.0], [1.0]] * 2),
@@ -95,7 +95,7 @@ def test_no_effect_is_stated_that_is_impossible(subtests: pytest.Subtests) -> No
         assert effect is None or effect <= max(rate, 1 - rate)
 
 
-def test_effect_is_the_same_each_time_and_for_swapped_arms_about_the_same() -> None:
+def test_effect_is_deterministic_and_similar_for_swapped_arms() -> None:
     a, b = draw_passes(np.random.default_rng(SEED), np.full(20, 0.5), 0.1, 2)
     one = estimate_minimum_effect(a, b)
     assert one == estimate_minimum_effect(a, b) and one == approx(estimate_minimum_effect(b, a), rel=0.1)

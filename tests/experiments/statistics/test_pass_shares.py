@@ -61,7 +61,7 @@ def test_under_six_tasks_have_no_band() -> None:
     assert (share.interval, share.method, share.tasks) == (None, None, 5) and share.value is not None
 
 
-def test_models_of_a_task_are_averaged_and_are_no_tasks() -> None:
+def test_models_of_a_task_are_averaged_not_tasks() -> None:
     one = [[1, 1], [0, 0], [1, 0], [1, 1], [1, 1], [0, 0]]
     other = [[0, 0], [0, 0], [1, 1], [1, 1], [0, 0], [1, 1]]
     share = estimate_all_pass(one + other, tasks=[*range(6)] * 2)[1]

@@ -53,7 +53,7 @@ def test_missing_and_zero_values_leave_their_task_out() -> None:
     assert estimate_ratio(wrong, wrong_b) == expected._replace(left_out=4)
 
 
-def test_nothing_left_says_what_is_missing() -> None:
+def test_empty_ratio_names_the_missing_values() -> None:
     assert estimate_ratio([[0.0]] * 7, [[1.0]] * 7) == TooFewTasks(sizes=(), left_out=7)
 
 

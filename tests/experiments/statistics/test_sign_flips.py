@@ -1,4 +1,4 @@
-"""Sign flips of more tasks than can be enumerated, beside all of them."""
+"""Sign flips of more tasks than can be enumerated, compared with the full enumeration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.experiments.statistics.sign_flips import flip_signs
 
 
 def exact_p_value(differences: np.ndarray) -> float:
-    """The share of all flips whose absolute sum reaches the observed one, by the sums of each half."""
+    """Return the share of all flips whose absolute sum reaches the observed one, from the sums of each half."""
     halves = []
     for part in (differences[::2], differences[1::2]):
         sums = np.zeros(1)
@@ -24,7 +24,7 @@ def exact_p_value(differences: np.ndarray) -> float:
     return min(float(2 * above.sum() / 2 ** len(differences)), 1.0)
 
 
-def test_chosen_flips_err_in_no_direction(subtests: pytest.Subtests) -> None:
+def test_chosen_flips_are_unbiased(subtests: pytest.Subtests) -> None:
     for tasks in (16, 22, 29):
         with subtests.test(f"{tasks} tasks"):
             rng = np.random.default_rng(29)

@@ -1,4 +1,4 @@
-"""Weighted differences of draws: Hájek's means, a jackknife by cluster, and intervals that cover, by plain code."""
+"""Weighted differences of draws: Hájek's means, a jackknife by cluster, and covering intervals, in plain code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Draws = list[WeightedDraw]
 
 
 def draws(rng: Random, clusters: int = 12, share: float = 0.3, rates: tuple[float, float] = (0.6, 0.3)) -> Draws:
-    """Draws with one of two propensities, by cluster."""
+    """Draw clusters with one of two propensities."""
     found = []
     for cluster, _ in product(range(clusters), range(6)):
         propensity = share if cluster % 2 else 1 - share
@@ -29,7 +29,7 @@ def draws(rng: Random, clusters: int = 12, share: float = 0.3, rates: tuple[floa
 
 
 def hajek(drawn: Draws, *, without: int | None = None) -> float:
-    """The difference by its definition."""
+    """Compute the difference by its definition."""
     means = []
     for is_first in (True, False):
         arm = [one for one in drawn if one.is_first is is_first and one.cluster != without]
@@ -38,7 +38,7 @@ def hajek(drawn: Draws, *, without: int | None = None) -> float:
 
 
 def with_two_more(drawn: Draws) -> Draws:
-    """A success and a failure more in each arm, as two clusters, each of the usual weight of its arm."""
+    """Add a success and a failure to each arm, as two clusters of the arm's usual weight."""
     more = []
     for is_first in (True, False):
         arm = [1 / one.propensity for one in drawn if one.is_first is is_first]
@@ -51,8 +51,8 @@ def test_interval_and_p_are_those_of_a_jackknife_by_cluster(subtests: pytest.Sub
     for seed, clusters in enumerate((6, 9, 20, 40)):
         with subtests.test(f"{clusters} clusters"):
             drawn = draws(Random(seed), clusters)
-            found = estimate_weighted_difference(drawn)
-            assert found.value == approx(hajek(drawn))
+            difference = estimate_weighted_difference(drawn)
+            assert difference.value == approx(hajek(drawn))
             counted = with_two_more(drawn)
             labels = [*dict.fromkeys(one.cluster for one in counted)]
             count, others = len(labels), [hajek(counted, without=label) for label in labels]
@@ -62,19 +62,19 @@ def test_interval_and_p_are_those_of_a_jackknife_by_cluster(subtests: pytest.Sub
             flips = flip_signs([hajek(counted) + (count - 1) * (mean - other) for other in others])
             p_value = max(2 * min(of_t.cdf(0), of_t.sf(0)), flips.p_value())
             limits = [(min(of_t.ppf(0.025), flips.interval(0.05)[0])), max(of_t.ppf(0.975), flips.interval(0.05)[1])]
-            assert (found.p_value, found.interval) == (approx(p_value), approx(limits))
-            assert (found.p_value < 0.05) == (not found.interval[0] <= 0 <= found.interval[1])
+            assert (difference.p_value, difference.interval) == (approx(p_value), approx(limits))
+            assert (difference.p_value < 0.05) == (not difference.interval[0] <= 0 <= difference.interval[1])
 
 
 def test_draws_of_equal_weight_make_plain_shares() -> None:
-    drawn = [one._replace(propensity=0.5) for one in draws(Random(0))]
-    found = estimate_weighted_difference(drawn)
-    for is_first, mean in ((True, found.first), (False, found.second)):
+    drawn = [draw._replace(propensity=0.5) for draw in draws(Random(0))]
+    difference = estimate_weighted_difference(drawn)
+    for is_first, mean in ((True, difference.first), (False, difference.second)):
         values = [one.value for one in drawn if one.is_first is is_first]
         assert mean == approx(sum(values) / len(values))
 
 
-def test_six_clusters_with_draws_of_each_arm_are_needed() -> None:
+def test_weighted_intervals_need_six_clusters_drawing_each_arm() -> None:
     drawn = [
         WeightedDraw(cluster, is_first, 0.5, cluster % 2 == is_first) for cluster in range(6) for is_first in (True, False)
     ]
@@ -86,8 +86,13 @@ def test_six_clusters_with_draws_of_each_arm_are_needed() -> None:
     assert alone.value is None and alone.first is not None and estimate_weighted_difference([]).first is None
 
 
-def test_arms_without_any_spread_have_an_interval() -> None:
+def test_arms_without_spread_have_an_interval() -> None:
     drawn = [WeightedDraw(cluster, is_first, 0.5, is_first) for cluster in range(20) for is_first in (True, False)]
-    found = estimate_weighted_difference(drawn)
-    assert found.value == 1.0 and found.interval is not None and 0.5 < found.interval[0] < 0.95 and found.interval[1] == 1.0
-    assert found.p_value is not None and found.p_value < 0.001
+    difference = estimate_weighted_difference(drawn)
+    assert (
+        difference.value == 1.0
+        and difference.interval is not None
+        and 0.5 < difference.interval[0] < 0.95
+        and difference.interval[1] == 1.0
+    )
+    assert difference.p_value is not None and difference.p_value < 0.001

@@ -1,4 +1,4 @@
-"""A comparison as text and as HTML: what it says beside its number, and that nothing in it becomes markup."""
+"""Comparisons as text and HTML: the facts beside the number, and no markup from names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compared(a: Any, b: Any, repeats: int = 1, **more: Any) -> Comparison:
 
 
 def half_missing() -> Comparison:
-    """Half of the tasks of b have no value, and half of the others raise; a fails where b is missing."""
+    """Half of the tasks of b have no value, and half of the others rise; a fails where b is missing."""
     lost = {"values": {CALLED: None}}
     rows = [row("a", f"t{n}", n % 2 == 0) for n in range(20)] + [
         row("b", f"t{n}", False, **(lost if n % 4 == 3 else {"check_errors": {CALLED: "KeyError: 'x'"}} if n % 2 else {}))
@@ -46,7 +46,7 @@ def drawn(value: float, limits: tuple[float, float] | None) -> str:
     return intervals_html([Estimate("all runs", difference(value, limits))])
 
 
-def test_verdict_says_what_is_shown_or_what_would_have_been_seen(snapshot: Snapshot, subtests: Any) -> None:
+def test_verdict_states_the_shown_or_detectable_difference(snapshot: Snapshot, subtests: Any) -> None:
     results = results_of({"a": HALF, "b": [0] * 40, "c": MORE})
     cases = {
         "a difference": compared([1] * 20 + [0] * 20, [0] * 40),
@@ -100,7 +100,7 @@ def test_text_and_html_hold_every_number(snapshot: Snapshot, subtests: Any) -> N
                 assert "c.diff" in line or "side by side" in line or " ".join(value.partition("  (")[0].split()) in html
 
 
-def test_flips_name_task_values_and_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flips_name_task_values_and_the_next_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     results = small(8, folder="exp").run_sync(show=False)
     comparison = compare(results, "matrix", "off")
@@ -113,7 +113,7 @@ def test_flips_name_task_values_and_what_to_type(tmp_path: Path, monkeypatch: py
     assert len(links) == 2 * len(flips) and all((tmp_path / link).is_file() for link in links)
 
 
-def test_flips_of_memory_have_no_links_and_only_so_many_are_listed() -> None:
+def test_flips_from_memory_have_no_links_and_are_limited() -> None:
     comparison = compared([1] * (MAX_FLIPS + 5), [0] * (MAX_FLIPS + 5))
     html = comparison_html(comparison)
     assert "<a " not in html and html.count("c.diff(") == MAX_FLIPS
@@ -136,7 +136,7 @@ def test_bar_marks_zero_estimate_and_limits(subtests: Any) -> None:
             places = [float(one) for one in re.findall(r"left:([\d.]+)%", html)]
             width = float(re.findall(r"width:([\d.]+)%", html)[0])
             low, zero, estimate = places[:3]
-            assert "background" not in html, "a notebook that is not trusted drops them"
+            assert "background" not in html, "untrusted notebooks drop them"
             assert zero == 50 and low < estimate < low + width
             assert (low < 50) == (limits[0] < 0) and (low + width > 50) == (limits[1] > 0)
             assert low >= 0 and low + width <= 100

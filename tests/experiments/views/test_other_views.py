@@ -30,7 +30,7 @@ def words_of(html: str) -> list[str]:
 
 
 def agree(html: str, text: str) -> None:
-    """Whether both say the same words, in any layout."""
+    """Return True if both have the same words, in any layout."""
     assert "<img" not in html
     missing = {word.strip("():,") for word in text.split()} - {word.strip("():,") for word in words_of(html)}
     assert missing - {"Note", "·"} == set()
@@ -55,7 +55,7 @@ def test_covered_results_show_no_mean() -> None:
     assert "mean" not in results_text(results) + results_html(results)
 
 
-def test_design_says_what_is_known_and_how_to_learn_the_rest(snapshot: Snapshot, subtests: Any) -> None:
+def test_design_states_knowns_and_how_to_learn_the_rest(snapshot: Snapshot, subtests: Any) -> None:
     unknown = replace(DESIGN, cost=None, seconds=None, minimum_effect=None, assumption="unknown", unseeded=())
     no_effect = replace(DESIGN, minimum_effect=None, assumption="any_rate")
     cases = {

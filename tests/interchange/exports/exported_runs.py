@@ -1,4 +1,4 @@
-"""Runs with everything that an export has to hold, by the name of what is particular about them."""
+"""Runs with everything an export has to represent, by name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def paint(colour: str) -> str:
 
 
 def tools_and_errors() -> Run:
-    """A run of ours, really run, with failed calls, todos and guidance."""
+    """Execute a run with failed calls, todos and guidance."""
     calls = ToolCall("paint", {"colour": "blue", "größe": [1, {"a.b": None}]}), ToolCall("paint", {"colour": "none"})
     first = Reply(Message("assistant", (Text("I paint. 👀"), *calls)), USAGE, "tool_use", {"id": "msg_1", "model": "painter-2"})
     write = {"operation": "write", "todoList": [{"id": 1, "title": "Paint", "status": "in-progress"}]}
@@ -47,7 +47,7 @@ def tools_and_errors() -> Run:
 
 
 def pictures() -> Run:
-    """Pictures in the prompt and in a result."""
+    """Return a run with pictures in the prompt and in a result."""
     started: dict[str, Any] = {"prompt": Message("user", (Text("What is this?"), PICTURE)), "model": "openai:gpt-x"}
     call = called("look", "call_1", x=1)
     result = ToolResult("call_1", "look", (Text("Two."), PICTURE))
@@ -60,14 +60,14 @@ def pictures() -> Run:
 
 
 def thinking() -> Run:
-    """Thinking with the signature that its provider wants back."""
+    """Return a run with signed thinking."""
     builder = RunBuilder(model="anthropic:claude-x", system="Be kind.")
     builder.round(Thinking("I weigh it.", SIGNED), "Yes.", called("look", "toolu_1"))
     return builder.round("No.").add(e.RunFinished, status="completed", stop_reason="natural").run
 
 
 def authors() -> Run:
-    """Several agents in one conversation, as another product recorded it, without any time."""
+    """Return a conversation of several agents from another product, without times."""
     writer = RunWriter(e.Origin("team", "team.json"), run_id="team-1", model="gpt-x")
     writer.say("How high is it?", author="human")
     writer.reply("Open the page.", author="Orchestrator")
@@ -78,17 +78,17 @@ def authors() -> Run:
 
 
 def foreign() -> Run:
-    """A trace with ids that are used again, and calls without a result."""
+    """Return a trace with reused ids and calls without results."""
     return chat_run(CHAT[0], "0")
 
 
 def without_result() -> Run:
-    """A trace that breaks off after a call."""
+    """Return a trace that ends after a call."""
     return chat_run(CHAT[1], "1")
 
 
 def without_prompt() -> Run:
-    """A trace in which the model speaks first, and a result of which only the time of its end is known."""
+    """Return a trace that begins with the model and has a result with a known end time only."""
     writer = RunWriter(e.Origin("team", "team.json"), run_id="first-1", model="gpt-x")
     writer.reply("Hello.", [ToolCall("open", {}, "c1")], at=datetime(2026, 3, 1, 12, tzinfo=UTC))
     writer.result("c1", "", is_error=True, error_code="timeout", at=datetime(2026, 3, 1, 12, 1, tzinfo=UTC))
@@ -96,13 +96,13 @@ def without_prompt() -> Run:
 
 
 def empty_replies() -> Run:
-    """Replies with nothing in them, and what the person says meanwhile."""
+    """Return a run with empty replies and user messages in between."""
     builder = RunBuilder().round("").extend(said("Hello? 👋")).round("", reason="said").extend(said("Hello? 👋"))
     return builder.round("Here.", reason="said").add(e.RunFinished, status="completed", stop_reason="natural").run
 
 
 def interrupted() -> Run:
-    """A run whose process died during a call."""
+    """Return a run whose process died during a call."""
     call, other = called("look", "c9", x=1), called("look", "c10", x=2)
     builder = RunBuilder().round("I look.", called("look", "c1"))
     builder.extend(
@@ -114,7 +114,7 @@ def interrupted() -> Run:
 
 
 def broken_off() -> Run:
-    """A run whose process died while a reply streamed."""
+    """Return a run whose process died while a reply streamed."""
     builder = RunBuilder().round("I look.", called("look", "c1")).extend(*begun(1))
     builder.add(e.ReplyStreamed, parts=(Text("I have "),)).add(e.ReplyStreamed, parts=(Text("seen"),))
     builder.run.mark_interrupted()
@@ -122,7 +122,7 @@ def broken_off() -> Run:
 
 
 def failed() -> Run:
-    """A run whose model did not reply."""
+    """Return a run whose model did not reply."""
     builder = RunBuilder().extend(*begun(0)).add(e.RetryScheduled, attempt=1, seconds=1.0, reason="busy")
     builder.add(e.ErrorRaised, error=e.RunError("ModelError", "It is overloaded", as_advice("Wait")), where="model")
     builder.add(e.RoundFinished, index=0, status="error")
@@ -130,7 +130,7 @@ def failed() -> Run:
 
 
 def continued() -> Run:
-    """A run that goes on with a conversation, which holds a failed call."""
+    """Return a run that continues a conversation with a failed call."""
     call = called("look", "h1", x=0)
     history = (
         Message("user", (Text("Before."),)),
@@ -143,7 +143,7 @@ def continued() -> Run:
 
 
 def judged() -> Run:
-    """Guidance, todos, a loop, a finding, a plan, another model call and a limit."""
+    """Return a run with guidance, todos, a loop, a finding, a plan, another model call and a limit."""
     guidance = Guidance("matrix", "tools_success", "Go on.", 2, "tool_results", "v1")
     again = [called("look", f"c{n}", x=1) for n in range(3)]
     builder = RunBuilder(tools=(ToolSpec("look", "Look.", {"type": "object", "properties": {"x": {"type": "integer"}}}),))
@@ -162,7 +162,7 @@ def judged() -> Run:
 
 
 def family() -> list[Run]:
-    """A run with nested runs, at two depths."""
+    """Return a run with nested runs at two depths."""
     made = []
     for run_id, parent in (("top", None), ("inner", "top"), ("innermost", "inner")):
         facts = [*a_round(0, "I ask.", called("delegate", f"{run_id}-c")), *a_round(1, f"{run_id} is done.")]
@@ -173,7 +173,7 @@ def family() -> list[Run]:
 
 
 def named(make: Callable[[], Run]) -> Callable[[], Run]:
-    """Return what makes this run with an id of its own."""
+    """Return a function that copies this run under a new id."""
 
     def made() -> Run:
         run = make()

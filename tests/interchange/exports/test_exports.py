@@ -1,4 +1,4 @@
-"""What exports are for other programs: requests that the SDKs take, spans with sound ids and times, and nothing redacted."""
+"""Exports are valid for other programs: requests for the SDKs, spans with sound ids and times, redacted text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lines_of(runs: list[Run]) -> list[Any]:
 
 
 def otel_spans(runs: list[Run]) -> list[dict[str, Any]]:
-    """The spans of an export, with their attributes as a dict."""
+    """Return the spans of an export, with their attributes as a dict."""
     return otel_spans_of(lines_of(runs))
 
 
@@ -48,36 +48,36 @@ def otel_spans_of(lines: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def values(attributes: list[dict[str, Any]]) -> dict[str, Any]:
-    return {one["key"]: next(iter(one["value"].values())) for one in attributes}
+    return {attribute["key"]: next(iter(attribute["value"].values())) for attribute in attributes}
 
 
 @pytest.mark.req("R0.83")
-def test_the_requests_are_as_the_sdks_take_them(subtests: pytest.Subtests) -> None:
+def test_exported_requests_are_valid_for_the_sdks(subtests: pytest.Subtests) -> None:
     chat = TypeAdapter(openai_params.CompletionCreateParamsNonStreaming)
     messages = TypeAdapter(anthropic_params.MessageCreateParamsNonStreaming)
     for name, make in RUNS.items():
         with subtests.test(name):
             request = openai_chat_export.request_of(make())
             chat.validate_python(request)
-            answered = {one["tool_call_id"] for one in request["messages"] if one["role"] == "tool"}
-            asked = {call["id"] for one in request["messages"] for call in one.get("tool_calls", ())}
+            answered = {message["tool_call_id"] for message in request["messages"] if message["role"] == "tool"}
+            asked = {call["id"] for message in request["messages"] for call in message.get("tool_calls", ())}
             assert answered <= asked
             messages.validate_python(anthropic_messages_export.request_of(make()))
 
 
-def test_thinking_goes_back_as_its_provider_signed_it() -> None:
+def test_thinking_is_exported_with_its_provider_signature() -> None:
     blocks = anthropic_messages_export.request_of(RUNS["thinking"]())["messages"][1]["content"]
     assert blocks[0] == {"type": "thinking", "thinking": "I weigh it.", "signature": "c2ln"}
     assert openai_chat_export.request_of(RUNS["thinking"]())["messages"][2]["reasoning_content"] == "I weigh it."
 
 
 @pytest.mark.req("R0.83")
-def test_the_spans_name_the_conventions_and_follow_them() -> None:
+def test_spans_name_and_follow_the_conventions() -> None:
     run = tools_and_errors()
     first = lines_of([run])[0]["resourceSpans"][0]
     assert first["schemaUrl"] == first["scopeSpans"][0]["schemaUrl"] == "https://opentelemetry.io/schemas/gen-ai/0.1.0"
     spans = otel_spans([run])
-    assert [one["name"] for one in spans][:4] == [
+    assert [span["name"] for span in spans][:4] == [
         "invoke_agent agent",
         "chat script",
         "execute_tool todo_operations",
@@ -85,76 +85,79 @@ def test_the_spans_name_the_conventions_and_follow_them() -> None:
     ]
     own, others = spans[0], spans[1:]
     assert own["parentSpanId"] == "" and {one["parentSpanId"] for one in others} == {own["spanId"]}
-    assert {len(one["traceId"]) for one in spans} == {32} and {len(one["spanId"]) for one in spans} == {16}
-    assert len({one["spanId"] for one in spans}) == len(spans)
+    assert {len(span["traceId"]) for span in spans} == {32} and {len(span["spanId"]) for span in spans} == {16}
+    assert len({span["spanId"] for span in spans}) == len(spans)
     for one in spans:
         assert one["attributes"]["gen_ai.operation.name"] == one["name"].split()[0]
         assert int(own["startTimeUnixNano"]) <= int(one["startTimeUnixNano"]) <= int(one["endTimeUnixNano"])
-    failed = [one for one in spans if one["status"].get("code") == 2]
+    failed = [span for span in spans if span["status"].get("code") == 2]
     assert [one["attributes"]["error.type"] for one in failed] == ["invalid_arguments", "tool_error"]
     assert lines_of([run]) == lines_of([run])
 
 
 def names_of(spans: Iterable[dict[str, Any]]) -> dict[tuple[str, int], set[str]]:
-    """The attributes of the conventions that spans of each operation and kind have."""
+    """Return the attributes that the conventions define for spans of each operation and kind."""
     found: dict[tuple[str, int], set[str]] = {}
-    for one in spans:
-        names = {name for name in one["attributes"] if name.startswith(("gen_ai.", "error."))}
-        found.setdefault((one["attributes"]["gen_ai.operation.name"], one["kind"]), set()).update(names)
+    for span in spans:
+        names = {name for name in span["attributes"] if name.startswith(("gen_ai.", "error."))}
+        found.setdefault((span["attributes"]["gen_ai.operation.name"], span["kind"]), set()).update(names)
     return found
 
 
-def test_the_attributes_are_those_that_the_instrumentation_of_opentelemetry_writes() -> None:
+def test_span_attributes_match_the_opentelemetry_instrumentation() -> None:
     path = FILES / "otel_genai" / "openai-instrumentation.jsonl"
     theirs = names_of(otel_spans_of(json.loads(line) for line in path.read_text().splitlines()))
     ours = names_of(otel_spans([load_trace(path)]))
     missing = {operation: names - ours[operation] for operation, names in theirs.items()}
     assert missing == {
         ("invoke_agent", 1): set(),
-        ("chat", 3): {"gen_ai.tool.definitions"},  # ours stand at the agent, once
+        ("chat", 3): {"gen_ai.tool.definitions"},  # our attributes are on the agent, once
         ("execute_tool", 1): set(),
     }
 
 
 def test_a_model_call_after_a_compaction_says_so() -> None:
-    made = RunWriter(e.Origin("by_hand"))
-    made.say("Go.")
-    made.reply("One.")
-    made.compact("It went.")
-    made.reply("Two.")
-    calls = [one for one in otel_spans([made.finish()]) if one["name"].startswith("chat")]
-    assert [one["attributes"].get("gen_ai.conversation.compacted") for one in calls] == [None, True]
+    writer = RunWriter(e.Origin("by_hand"))
+    writer.say("Go.")
+    writer.reply("One.")
+    writer.compact("It went.")
+    writer.reply("Two.")
+    calls = [span for span in otel_spans([writer.finish()]) if span["name"].startswith("chat")]
+    assert [call["attributes"].get("gen_ai.conversation.compacted") for call in calls] == [None, True]
 
 
-def test_findings_are_evaluation_results_at_the_model_call_that_they_are_about() -> None:
-    spans = {one["spanId"]: one["name"] for one in otel_spans([judged()])}
+def test_findings_are_evaluation_results_on_their_model_call() -> None:
+    spans = {span["spanId"]: span["name"] for span in otel_spans([judged()])}
     records = lines_of([judged()])[1]["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
-    told = [(one["eventName"], values(one["attributes"])["gen_ai.evaluation.name"], spans[one["spanId"]]) for one in records]
+    told = [
+        (record["eventName"], values(record["attributes"])["gen_ai.evaluation.name"], spans[record["spanId"]])
+        for record in records
+    ]
     assert told == [("gen_ai.evaluation.result", rule, "chat hand") for rule in ("only_blocked_calls", "no_progress")]
 
 
-def test_plans_have_spans_around_the_calls_that_made_them() -> None:
-    spans = {one["name"]: one for one in otel_spans([judged()])}
+def test_plans_have_spans_around_their_calls() -> None:
+    spans = {span["name"]: span for span in otel_spans([judged()])}
     assert spans["chat small"]["parentSpanId"] == spans["plan agent"]["spanId"]
 
 
-def test_a_canned_answer_is_no_call_of_a_model() -> None:
+def test_canned_answer_is_not_a_model_call() -> None:
     built = RunBuilder().add(w.ModelCalled, operation="clarify_blank")
     assert len(otel_spans([built.run])) == 1
     assert len(otel_spans([built.add(w.ModelCalled, operation="judge").run])) == 2
 
 
-def test_nested_runs_are_in_the_trace_of_their_root_in_whichever_order() -> None:
+def test_nested_runs_join_their_root_trace_in_any_order() -> None:
     for runs in (family(), family()[::-1]):
-        assert len({one["traceId"] for one in otel_spans(runs)}) == 1
-    roots = [one for one in otel_spans(family()) if not one["parentSpanId"]]
+        assert len({span["traceId"] for span in otel_spans(runs)}) == 1
+    roots = [span for span in otel_spans(family()) if not span["parentSpanId"]]
     assert [one["attributes"]["agentnb.run.id"] for one in roots] == ["top"]
 
 
 def test_unknown_times_are_in_order_and_marked() -> None:
     spans = otel_spans([RUNS["authors"]()])
-    assert all(one["attributes"]["agentnb.times"] in ("unknown", "only the duration") for one in spans)
-    chats = [int(one["startTimeUnixNano"]) for one in spans if one["name"].startswith("chat")]
+    assert all(span["attributes"]["agentnb.times"] in ("unknown", "only the duration") for span in spans)
+    chats = [int(span["startTimeUnixNano"]) for span in spans if span["name"].startswith("chat")]
     assert chats == sorted(chats) and len(set(chats)) == 3
 
 
@@ -165,29 +168,29 @@ def test_a_long_conversation_is_not_repeated_in_every_span() -> None:
     run = builder.add(e.RunFinished, status="completed", stop_reason="natural").run
     for form in (otel_export, openinference_export):
         assert len(b"".join(form.pieces([run]))) < 10 * MAX_INPUT_BYTES + 60 * 30_000  # repeated in full, it would be 20 MB
-    offsets = [one["attributes"].get("agentnb.input.offset") for one in otel_spans([run])][1:]
+    offsets = [span["attributes"].get("agentnb.input.offset") for span in otel_spans([run])][1:]
     assert offsets[0] == "0" and offsets[-1] == "59"
 
 
-def test_a_long_conversation_with_calls_is_read_back_as_it_was(tmp_path: Path) -> None:
-    made = RunWriter(e.Origin("by_hand"), model="m")
-    made.system(" Be brief.\n")
-    made.say("Go.")
+def test_long_conversation_with_calls_round_trips(tmp_path: Path) -> None:
+    writer = RunWriter(e.Origin("by_hand"), model="m")
+    writer.system(" Be brief.\n")
+    writer.say("Go.")
     for number in range(6):
-        made.reply(f"{number}", [ToolCall("look", {"at": number}, f"c{number}")])
-        made.result(f"c{number}", "y" * MAX_INPUT_BYTES)
-    made.reply("Done.")
-    run = made.finish()
+        writer.reply(f"{number}", [ToolCall("look", {"at": number}, f"c{number}")])
+        writer.result(f"c{number}", "y" * MAX_INPUT_BYTES)
+    writer.reply("Done.")
+    run = writer.finish()
     for form in ("otel", "openinference"):
         back = load_trace(save_trace(run, tmp_path / "run", form))
-        assert [(one.role, one.text, one.calls) for one in back.messages] == [
-            (one.role, one.text, one.calls) for one in run.messages
+        assert [(message.role, message.text, message.calls) for message in back.messages] == [
+            (message.role, message.text, message.calls) for message in run.messages
         ]
         assert back.system == run.system
 
 
 @pytest.mark.req("R0.83")
-def test_what_is_redacted_is_in_no_form(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_redacted_text_is_in_no_form(tmp_path: Path, subtests: pytest.Subtests) -> None:
     run = RunBuilder("Call 0151-2345 for Ms Ögmundsdóttir.").round("I call 0151-2345.").run
     run.apply(e.RunFinished(seq=len(run.events), at=None, run_id=run.id, status="completed", stop_reason="natural"))
     for form in [*EXPORTS, "agentnb", "html"]:
@@ -198,7 +201,7 @@ def test_what_is_redacted_is_in_no_form(tmp_path: Path, subtests: pytest.Subtest
             assert b"[redacted]" in data
 
 
-def test_no_form_has_the_placeholder_of_a_prompt_but_each_has_a_prompt_of_its_words(subtests: pytest.Subtests) -> None:
+def test_exports_hold_prompts_without_their_placeholders(subtests: pytest.Subtests) -> None:
     for form in ("sam", "openai_chat", "anthropic_messages", "otel", "openinference"):
         with subtests.test(form):
             lacking, asked = RunWriter(e.Origin("by_hand")), RunWriter(e.Origin("by_hand"))
@@ -216,7 +219,7 @@ def _events(path: Path) -> bytes:
     return "\n".join(pq.read_table(path).column("event").to_pylist()).encode()
 
 
-def test_more_seconds_than_a_span_can_hold_are_shortened() -> None:
+def test_seconds_beyond_a_span_are_capped() -> None:
     events = tools_and_errors().events
     endless = [replace(event, seconds=1e308) if isinstance(event, e.ToolFinished) else event for event in events]
     tools = [span for span in otel_spans([Run.from_events(endless)]) if span["name"].startswith("execute_tool")]

@@ -1,4 +1,4 @@
-"""Each form gives back what it can hold of a run, and of several in one file."""
+"""Exports round-trip: each form returns all that it can represent, for one run and for several in a file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from agentnb.interchange.exports import EXPORTS
 SAMPLES = Path(__file__).parents[1] / "formats" / "files"
 NOT_HELD = {
     ("anthropic_messages", "authors"): {"said", "replies"},  # its messages have no names
-    ("otel", "broken_off"): {"times"},  # a reply that is not whole gets the time of its last part
+    ("otel", "broken_off"): {"times"},  # incomplete replies get the time of their last part
     ("openinference", "broken_off"): {"times"},
     ("openai_chat", "continued"): {"calls", "result texts", "thinking"},  # the history becomes rounds of the run
     ("anthropic_messages", "continued"): {"calls", "result texts", "thinking", "what providers want back"},
 }
-"""What a form cannot hold of one run."""
+"""Parts of a run that a form cannot represent."""
 
 
 @pytest.mark.req("R0.83")
@@ -31,7 +31,7 @@ def test_every_form_has_a_reader_and_a_row_here() -> None:
 
 
 @pytest.mark.req("R0.83")
-def test_each_form_gives_back_what_it_can_hold(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_form_returns_all_it_can_represent(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for form, aspects in HOLDS.items():
         for name, make in RUNS.items():
             with subtests.test(f"{name} as {form}"):
@@ -41,7 +41,7 @@ def test_each_form_gives_back_what_it_can_hold(tmp_path: Path, subtests: pytest.
 
 
 @pytest.mark.req("R0.83")
-def test_a_parquet_file_gives_back_the_very_runs(tmp_path: Path) -> None:
+def test_parquet_file_gives_back_equal_runs(tmp_path: Path) -> None:
     runs = [make() for make in RUNS.values()]
     for run in runs:
         assert load_trace(save_trace(run, tmp_path / "run.parquet")) == run
@@ -74,8 +74,8 @@ def test_nested_runs_stay_nested_where_the_form_has_ids(tmp_path: Path, subtests
 
 
 def conversation(run: Run) -> list[Any]:
-    """The messages of a run, with its calls."""
-    calls = [[(call.id, call.name, call.arguments) for call in one.calls] for one in run.messages]
+    """Return the messages of a run with their calls."""
+    calls = [[(call.id, call.name, call.arguments) for call in message.calls] for message in run.messages]
     return [(one.role, one.author, one.text, each) for one, each in zip(run.messages, calls, strict=True)]
 
 
@@ -95,7 +95,7 @@ def test_runs_of_other_products_come_back_from_spans(tmp_path: Path, subtests: p
                     )
 
 
-def test_spans_say_what_a_run_is_a_fork_of(tmp_path: Path) -> None:
+def test_spans_name_the_run_that_was_forked(tmp_path: Path) -> None:
     run = RunBuilder("Go", forked_from=ForkedFrom("r-0", 1)).round("Done.").run
     for form in ("otel", "openinference"):
         assert load_trace(save_trace(run, tmp_path / "run", form)).forked_from == ForkedFrom("r-0", 1)

@@ -1,4 +1,4 @@
-"""Sample files of benchmarks and of coding agents, and what they are compared with."""
+"""Sample files of benchmarks and coding agents, and the facts they are compared with."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ FILES = Path(__file__).parent / "files"
 
 
 def loaded(name: str) -> Any:
-    """The JSON of a sample file."""
+    """Load the JSON of a sample file."""
     return json.loads((FILES / name).read_text("utf-8"))
 
 
 def runs_of(path: Path, data: Any, *, strict: bool = True) -> Runs:
-    """The runs of a file with this data: JSON Lines for a tuple of records."""
+    """Read the runs of a file with this data; a tuple of records becomes JSON Lines."""
     text = "".join(json.dumps(one) + "\n" for one in data) if isinstance(data, tuple) else json.dumps(data)
     path.write_text(text, encoding="utf-8")
     return load_traces(path, strict=strict)
 
 
 def records(run: Run) -> list[CallRecord]:
-    """The calls of a run."""
-    return [record for one in run.rounds for record in one.records]
+    """Return the calls of a run."""
+    return [record for round_ in run.rounds for record in round_.records]
 
 
 def calls(run: Run) -> list[ToolCall]:
@@ -36,16 +36,16 @@ def calls(run: Run) -> list[ToolCall]:
 
 
 def results(run: Run) -> list[tuple[str, str | None]]:
-    """The text and the error code of each result."""
+    """Return the text and error code of each result."""
     return [(record.result.text, record.result.error_code) for record in records(run) if record.result is not None]
 
 
 def recorded(run: Run) -> dict[str, Any]:
-    """What the run keeps of its record."""
+    """Return the metadata that the run keeps of its record."""
     found: dict[str, Any] = run.settings["recorded"]
     return found
 
 
 def said(run: Run) -> list[tuple[str, str, str]]:
-    """Role, author and text of each message, without results."""
-    return [(one.role, one.author, one.text) for one in run.messages if one.role != "tool"]
+    """Return role, author and text of each message, without results."""
+    return [(message.role, message.author, message.text) for message in run.messages if message.role != "tool"]

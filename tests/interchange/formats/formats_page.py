@@ -1,4 +1,4 @@
-"""Writes the table of formats in docs/traces.md anew: ``python tests/interchange/formats/formats_page.py``."""
+"""Writes the table of formats in docs/traces.md: ``python tests/interchange/formats/formats_page.py``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ BEGIN, END = "<!-- formats -->\n", "<!-- /formats -->"
 
 
 def table() -> str:
-    """The table: the name of each format in tables, what it is called, what is read of it, and what records an end."""
+    """Return the table: name, product, contents that are read, and what records an end."""
     formats = sorted(FORMATS, key=lambda one: one.NAME)
-    rows = [f"| `{one.NAME}` | {one.TITLE} | {_first_sentence(one)} | {one.RECORDS_END} |" for one in formats]
+    rows = [
+        f"| `{format_.NAME}` | {format_.TITLE} | {_first_sentence(format_)} | {format_.RECORDS_END} |" for format_ in formats
+    ]
     head = "| name in tables | what it is | what its files are | what records the end of a run |"
     return "\n".join([head, "|---|---|---|---|", *rows, ""])
 
@@ -25,7 +27,7 @@ def _first_sentence(module: object) -> str:
 
 
 def page() -> str:
-    """The page with the table as it should be."""
+    """Return the page with a current table."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     return before + BEGIN + table() + END + rest.partition(END)[2]
 

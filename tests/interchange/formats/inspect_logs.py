@@ -1,4 +1,4 @@
-"""Write the logs of Inspect in `files`: one evaluation in each form that its writer has.
+"""Write the logs of Inspect in `files`: one evaluation in each form of its writer.
 
 usage: python inspect_logs.py FOLDER     with inspect_ai installed
 """
@@ -16,7 +16,7 @@ import tiktoken
 
 
 class _Words:
-    """Counts words as tokens: the counter of tiktoken is downloaded."""
+    """Count words as tokens: tiktoken's counter needs a download."""
 
     def encode(self, text: str, **options: Any) -> list[str]:
         return text.split()

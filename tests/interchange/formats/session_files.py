@@ -1,4 +1,4 @@
-"""Writes small session files of coding agents, and counts what files hold, straight from their JSON."""
+"""Writes small session files of coding agents, and counts the contents of files from their JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every format: its samples are its own, are read the same each time, and also out of an archive."""
+"""Properties of every format: it claims its own samples only, and reads them alike each time, from archives too."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ SAMPLES = {
 }
 del SAMPLES["licences"]
 WITHOUT_SAMPLES = {"agentnb", "page", "parquet"}
-"""Our own forms, which are made in their tests."""
+"""Our own forms, written by their tests."""
 
 
 def contents(run: Run) -> list[bytes]:
-    """All that the run holds, but for where it was read from and the ids made of that."""
+    """Return all fields of the run except its source and the ids derived from it."""
     lines = [encode(event).replace(run.id.encode(), b"ID") for event in run.events]
     return [lines[0].partition(b'"origin"')[0], *lines[1:]] if run.parent_id is None and run.forked_from is None else []
 
 
 def test_every_format_has_samples_and_every_sample_a_format() -> None:
-    names = {one.NAME for one in FORMATS}
+    names = {format_.NAME for format_ in FORMATS}
     assert set(SAMPLES) <= names and names - set(SAMPLES) <= WITHOUT_SAMPLES
-    assert all(SAMPLES.values()) and all(one.TITLE for one in FORMATS)
+    assert all(SAMPLES.values()) and all(format_.TITLE for format_ in FORMATS)
 
 
-def test_no_format_takes_a_file_of_another_whatever_their_order(subtests: pytest.Subtests) -> None:
+def test_no_format_claims_a_file_of_another(subtests: pytest.Subtests) -> None:
     for name, paths in SAMPLES.items():
         for path in paths:
             with subtests.test(f"{name}/{path.name}"):
-                assert [one.NAME for one in FORMATS if not one.sniff(trace_file(path))] == [name]
+                assert [format_.NAME for format_ in FORMATS if not format_.sniff(trace_file(path))] == [name]
 
 
-def test_a_sample_is_read_the_same_each_time_plain_packed_and_archived(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_sample_reads_alike_plain_packed_and_archived(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, paths in SAMPLES.items():
         for path in paths:
             with subtests.test(f"{name}/{path.name}"):
@@ -55,7 +55,7 @@ def test_a_sample_is_read_the_same_each_time_plain_packed_and_archived(tmp_path:
                 (tmp_path / "packed.gz").write_bytes(gzip.compress(path.read_bytes()))
                 with zipfile.ZipFile(tmp_path / "archive.zip", "w", zipfile.ZIP_DEFLATED) as names:
                     names.writestr(f"inside/{path.name}", path.read_bytes())
-                if path.suffix != ".eval":  # a zip itself: an archive in an archive is not read
+                if path.suffix != ".eval":  # already a zip: nested archives are not read
                     archived = load_traces(tmp_path / "archive.zip")
                     assert [contents(run) for run in archived] == [contents(run) for run in runs]
                 packed = load_traces(tmp_path / "packed.gz")

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: messages of text and blocks, requests and responses are read to the last detail."""
+"""Anthropic's Messages API: messages of text and blocks, requests and responses are read completely."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_each_form_of_file_holds_the_same_conversation(tmp_path: Path, subtests:
             assert run.system == ("" if "message" in name else "Be brief.")
 
 
-def test_usage_counts_what_was_read_from_the_cache_and_written_to_it_as_sent(tmp_path: Path) -> None:
+def test_usage_counts_cache_reads_and_writes_as_sent(tmp_path: Path) -> None:
     usage = {"input_tokens": 5, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 7}
     run = load_trace(
         document(
@@ -116,7 +116,7 @@ def test_blocks_of_every_kind_are_kept(tmp_path: Path) -> None:
     assert run.messages[1].parts[0].provider_metadata == {"anthropic": {"type": "redacted_thinking", "data": "zzz"}}  # type: ignore[union-attr]
 
 
-def test_tools_that_the_api_runs_itself_have_their_results_within_the_reply(tmp_path: Path) -> None:
+def test_server_tool_results_stay_within_the_reply(tmp_path: Path) -> None:
     content = [
         {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "tower"}},
         {
@@ -141,7 +141,7 @@ def test_tools_that_the_api_runs_itself_have_their_results_within_the_reply(tmp_
         {"type": "text", "text": "Done."},
     ]
     run = load_trace(document(tmp_path, {"request": {"model": "claude-x", "messages": [ASKS]}, "response": answer(*content)}))
-    assert [one for one in lines(run) if one.startswith("tool")] == [
+    assert [line for line in lines(run) if line.startswith("tool")] == [
         "tool: -> T\nhttps://example.org",
         "tool: ! -> gone",
         "tool: -> 1",
@@ -153,7 +153,7 @@ def test_tools_that_the_api_runs_itself_have_their_results_within_the_reply(tmp_
     assert run.is_answered and len(tables.usage(run)) == 1
 
 
-def test_how_the_last_reply_ended_is_how_the_run_ended(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_end_of_last_reply_is_end_of_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
     text = {"type": "text", "text": "7"}
     for stop, ended in {
         "end_turn": ("completed", "natural"),
@@ -174,9 +174,12 @@ def test_how_the_last_reply_ended_is_how_the_run_ended(tmp_path: Path, subtests:
     assert (run.status, str(run.error)) == ("failed", "overloaded_error: Busy")
 
 
-def test_what_is_damaged_is_left_out_and_listed(tmp_path: Path) -> None:
+def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     broken = [{"system": "S", "messages": TALK}, 7, {"system": "S", "messages": [ASKS, {"role": "assistant", "content": [7]}]}]
-    found = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
-    assert [run.text for run in found] == ["It is 7 m."] and [one.position for one in found.problems] == ["line 2", "line 3"]
+    runs = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
+    assert [run.text for run in runs] == ["It is 7 m."] and [problem.position for problem in runs.problems] == [
+        "line 2",
+        "line 3",
+    ]
     with pytest.raises(TraceError, match="line 2"):
         load_traces(tmp_path / "a.jsonl")

@@ -1,4 +1,4 @@
-"""Recorded exchanges: which requests are one conversation, bodies of every form, and streams put together."""
+"""Recorded exchanges: requests grouped into conversations, bodies of every form, and streams put together."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def cassette(folder: Path, *exchanges: Any, name: str = "cassette.json") -> Path
 
 
 def stream(*events: Any) -> str:
-    return "".join(f"event: x\ndata: {json.dumps(one)}\n\n" for one in events) + "data: [DONE]\n\n"
+    return "".join(f"event: x\ndata: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
 
 
-def test_recorded_cassettes_are_one_run_each_with_the_counts_of_the_file() -> None:
+def test_cassette_is_one_run_with_the_counts_of_its_file() -> None:
     for name, rounds, calls, messages, usage in (
         ("test_anthropic_mcp_servers_stream", 1, 1, 1, Usage(3042, 354, cache_read=0, cache_write=0)),
         ("test_multiple_agent_tool_calls", 4, 2, 2, Usage(291, 38, cache_read=0, reasoning=0)),
@@ -54,13 +54,13 @@ def test_recorded_cassettes_are_one_run_each_with_the_counts_of_the_file() -> No
         path = CASSETTES / f"{name}.yaml"
         run = load_trace(path)
         exchanges = load_yaml(path.read_bytes(), name)["interactions"]
-        assert (len(run.rounds), sum(len(one.records) for one in run.rounds)) == (rounds, calls)
+        assert (len(run.rounds), sum(len(round_.records) for round_ in run.rounds)) == (rounds, calls)
         assert sum(message.role == "user" for message in run.messages) == messages
         assert (run.status, run.stop_reason, run.usage) == ("completed", "natural", usage)
-        assert sum(one.usage != Usage() for one in run.rounds) == len(exchanges)  # each response counts once
+        assert sum(round_.usage != Usage() for round_ in run.rounds) == len(exchanges)  # each response counts once
 
 
-def test_a_conversation_that_changes_the_api_on_its_way_is_one_run() -> None:
+def test_conversation_that_switches_api_is_one_run() -> None:
     run = load_trace(CASSETTES / "test_multiple_agent_tool_calls.yaml")
     assert lines(run) == [
         "user: What is the capital of France?",
@@ -72,7 +72,7 @@ def test_a_conversation_that_changes_the_api_on_its_way_is_one_run() -> None:
         "tool: -> London",
         "assistant: The capital of England is London.",
     ]
-    assert run.model == "gemini-2.0-flash-exp" and [one.name for one in run.tools] == ["get_capital"]
+    assert run.model == "gemini-2.0-flash-exp" and [tool.name for tool in run.tools] == ["get_capital"]
 
 
 def test_bodies_are_read_however_they_are_recorded(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -99,10 +99,10 @@ def test_bodies_are_read_however_they_are_recorded(tmp_path: Path, subtests: pyt
         entry = {"request": request, "response": {"status": 200, "content": {"text": plain}}, "time": 1500}
         entry["startedDateTime"] = "2026-01-01T00:00:00Z"
         run = load_trace(document(tmp_path, {"log": {"entries": [entry]}}, "a.har"))
-        assert run.text == "7 m" and [one.seconds for one in run.events if isinstance(one, ModelReplied)] == [1.5]
+        assert run.text == "7 m" and [event.seconds for event in run.events if isinstance(event, ModelReplied)] == [1.5]
 
 
-def test_streams_of_each_api_come_to_their_responses(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_streams_of_each_api_become_their_responses(tmp_path: Path, subtests: pytest.Subtests) -> None:
     call = {"index": 0, "id": "c", "function": {"name": "look", "arguments": ""}}
     more = {"index": 0, "function": {"arguments": '{"at": 1}'}}
     said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "7 m"}]}
@@ -152,11 +152,11 @@ def test_streams_of_each_api_come_to_their_responses(tmp_path: Path, subtests: p
     for name, (asked, events, read) in streams.items():
         with subtests.test(name):
             run = load_trace(cassette(tmp_path, exchange(asked, {"string": stream(*events)})))
-            assert [one for one in lines(run) if one.startswith("assistant")] == read
+            assert [line for line in lines(run) if line.startswith("assistant")] == read
             assert (run.usage.input, run.usage.output) == (3, 2)
 
 
-def test_several_conversations_of_a_cassette_are_told_apart(tmp_path: Path) -> None:
+def test_conversations_of_one_cassette_are_separated(tmp_path: Path) -> None:
     first, second = [ASKS], [{"role": "user", "content": "Who?"}]
     told = {"role": "assistant", "content": "7 m"}
     runs = load_traces(
@@ -165,26 +165,26 @@ def test_several_conversations_of_a_cassette_are_told_apart(tmp_path: Path) -> N
             exchange({"messages": first}, chat("7 m")),
             exchange({"messages": second}, chat("I.")),
             exchange({"messages": [*first, told, {"role": "user", "content": "Sure?"}]}, chat("Yes.")),
-            exchange({"messages": first}, chat("8 m")),  # asked again, of another model: not the same conversation
+            exchange({"messages": first}, chat("8 m")),  # sent to another model: not the same conversation
             exchange({"model": "e", "input": "text"}, {"object": "list", "data": [{"embedding": [1.0]}]}),
             {"request": {"method": "GET", "uri": "https://example.org/a.png"}, "response": {"body": {"string": "x"}}},
         )
     )
-    assert [[one.text for one in run.rounds] for run in runs] == [["7 m", "Yes."], ["I."], ["8 m"]]
+    assert [[round_.text for round_ in run.rounds] for run in runs] == [["7 m", "Yes."], ["I."], ["8 m"]]
     assert [run.origin.position for run in runs if run.origin] == ["exchange 0", "exchange 1", "exchange 3"]
 
 
-def test_a_request_that_failed_and_was_sent_again_is_a_warning(tmp_path: Path) -> None:
+def test_retried_request_is_a_warning(tmp_path: Path) -> None:
     busy = exchange({"messages": [ASKS]}, {"error": {"message": "Busy."}}, 429)
     run = load_trace(cassette(tmp_path, busy, exchange({"messages": [ASKS]}, chat("7 m"))))
-    assert run.status == "completed" and len(run.rounds) == 1 and any("Busy." in one for one in run.warnings)
+    assert run.status == "completed" and len(run.rounds) == 1 and any("Busy." in warning for warning in run.warnings)
     run = load_trace(cassette(tmp_path, exchange({"messages": [ASKS]}, {"string": "<html>"}, 502)))
     assert (run.status, str(run.error)) == ("failed", "HTTP status 502")
     run = load_trace(cassette(tmp_path, exchange({"messages": [ASKS]}, {"detail": "gone"}, 404)))
     assert (run.status, str(run.error)) == ("failed", "HTTP status 404")
 
 
-def test_results_find_their_calls_though_the_client_gave_these_ids_of_its_own(tmp_path: Path) -> None:
+def test_results_match_calls_whose_ids_the_client_replaced(tmp_path: Path) -> None:
     def contents(*parts: Any) -> dict[str, Any]:
         return {"candidates": [{"content": {"role": "model", "parts": [*parts]}, "finishReason": "STOP"}]}
 
@@ -196,17 +196,20 @@ def test_results_find_their_calls_though_the_client_gave_these_ids_of_its_own(tm
     assert lines(run) == ["user: How high?", "assistant: look {}", "tool: -> 7 m", "assistant: 7 m"]
 
 
-def test_a_body_that_expands_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_body_that_expands_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api_cassettes, "MAX_BODY_BYTES", 1000)
     packed = {"base64_string": base64.b64encode(gzip.compress(b" " * 5000)).decode()}
     with pytest.raises(TraceError, match="expands to more than"):
         load_traces(cassette(tmp_path, exchange({"messages": [ASKS]}, packed)))
 
 
-def test_what_is_damaged_is_left_out_and_listed(tmp_path: Path) -> None:
+def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     path = cassette(tmp_path, exchange({"messages": [ASKS]}, chat("7 m")), {"request": 7}, {"response": {}})
-    found = load_traces(path, strict=False)
-    assert [run.text for run in found] == ["7 m"] and [one.position for one in found.problems] == ["exchange 1", "exchange 2"]
+    runs = load_traces(path, strict=False)
+    assert [run.text for run in runs] == ["7 m"] and [problem.position for problem in runs.problems] == [
+        "exchange 1",
+        "exchange 2",
+    ]
     with pytest.raises(TraceError, match="exchange 1"):
         load_traces(path)
     empty = cassette(tmp_path, {"request": {"uri": "https://example.org"}, "response": {}}, name="other.json")

@@ -13,11 +13,11 @@ from agentnb.core.messages import Thinking
 SAMPLE = FILES / "atif/research.json"
 
 
-def test_a_step_of_the_agent_is_a_reply_with_its_calls_and_their_results() -> None:
+def test_agent_step_is_a_reply_with_calls_and_results() -> None:
     run = load_trace(SAMPLE)
     steps = loaded("atif/research.json")["steps"]
     assert len(run.rounds) == sum(step["source"] == "agent" and not step.get("is_copied_context") for step in steps)
-    assert [(one.id, one.name, one.arguments) for one in calls(run)] == [
+    assert [(call.id, call.name, call.arguments) for call in calls(run)] == [
         ("c1", "search", {"q": "maker"}),
         ("c2", "delegate", {"to": "reader"}),
     ]
@@ -29,7 +29,7 @@ def test_a_step_of_the_agent_is_a_reply_with_its_calls_and_their_results() -> No
     assert [tool.name for tool in run.tools] == ["search", "delegate"] and run.tools[0].input_schema["type"] == "object"
 
 
-def test_copied_steps_are_history_and_observations_without_a_call_are_messages() -> None:
+def test_copied_steps_are_history_and_callless_observations_are_messages() -> None:
     assert said(load_trace(SAMPLE)) == [
         ("user", "", "An earlier question."),
         ("assistant", "", "An earlier answer."),
@@ -42,7 +42,7 @@ def test_copied_steps_are_history_and_observations_without_a_call_are_messages()
     ]
 
 
-def test_calls_in_copied_steps_are_history_and_their_tokens_count_nowhere(tmp_path: Path) -> None:
+def test_calls_in_copied_steps_are_history_without_tokens(tmp_path: Path) -> None:
     call = {"tool_call_id": "a", "function_name": "look", "arguments": {}}
     result = {"results": [{"source_call_id": "a", "content": "a hat"}]}
     reply = {"source": "agent", "message": "", "metrics": {"prompt_tokens": 5}}
@@ -57,17 +57,17 @@ def test_calls_in_copied_steps_are_history_and_their_tokens_count_nowhere(tmp_pa
     assert run.usage.input == 5 and [problem.position for problem in runs.problems] == ["step 3"]
 
 
-def test_a_system_step_without_a_message_is_none() -> None:
+def test_system_step_without_a_message_is_dropped() -> None:
     assert not any("blank" in warning for warning in load_trace(SAMPLE).warnings)
 
 
-def test_a_trajectory_within_another_is_a_nested_run() -> None:
+def test_nested_trajectory_is_a_nested_run() -> None:
     outer, nested = load_traces(SAMPLE)
     assert (outer.id, nested.id, nested.parent_id, nested.agent) == ("lead-1", "lead-1-reader-1", "lead-1", "reader")
     assert (nested.status, results(nested)[0][1]) == ("interrupted", "lost")
 
 
-def test_trajectories_may_stand_on_lines_and_a_damaged_step_is_a_problem(tmp_path: Path) -> None:
+def test_trajectories_may_be_lines_and_damaged_steps_are_problems(tmp_path: Path) -> None:
     one = {"schema_version": "ATIF-v1.0", "session_id": "a b", "agent": {"name": "x", "version": "1"}}
     steps = [{"step_id": 1, "source": "user", "message": "Go."}, 7, {"step_id": 3, "source": "agent", "message": "Gone."}]
     runs = runs_of(tmp_path / "t.jsonl", ({**one, "steps": steps}, {**one, "steps": steps[:1]}, {"steps": 7}), strict=False)
@@ -75,7 +75,7 @@ def test_trajectories_may_stand_on_lines_and_a_damaged_step_is_a_problem(tmp_pat
     assert [problem.position for problem in runs.problems] == ["line 1, step 1", "line 3"]
 
 
-def test_late_unanswered_calls_are_moved_to_their_time(tmp_path: Path) -> None:
+def test_late_unanswered_calls_move_to_their_time(tmp_path: Path) -> None:
     def step(second: int, message: str, **fields: Any) -> dict[str, Any]:
         at = f"2026-04-01T10:00:{second:02}Z"
         return {"step_id": second, "timestamp": at, "source": "agent", "message": message, **fields}
@@ -99,14 +99,14 @@ def test_late_unanswered_calls_are_moved_to_their_time(tmp_path: Path) -> None:
     assert (run.status, run.stop_reason, len(run.rounds)) == ("completed", "natural", 5)
 
 
-def test_a_call_failed_if_its_step_says_so_and_has_one_result(tmp_path: Path) -> None:
+def test_call_failed_if_its_step_says_so(tmp_path: Path) -> None:
     def step(number: int, says: Any, *ids: str) -> dict[str, Any]:
-        made = [{"tool_call_id": one, "function_name": "Bash", "arguments": {}} for one in ids]
-        answers = [{"source_call_id": one, "content": "Exit code 2"} for one in ids]
+        made = [{"tool_call_id": id_, "function_name": "Bash", "arguments": {}} for id_ in ids]
+        answers = [{"source_call_id": id_, "content": "Exit code 2"} for id_ in ids]
         more = {"extra": {"tool_result_is_error": says}, "observation": {"results": answers}}
         return {"step_id": number, "source": "agent", "message": "", "tool_calls": made, **more}
 
     steps = [step(1, True, "a"), step(2, False, "b"), step(3, "no", "c"), step(4, True, "d", "e")]
     one = {"schema_version": "ATIF-v1.2", "agent": {"name": "x", "version": "1"}, "steps": steps}
     (run,) = runs_of(tmp_path / "t.jsonl", (one,))
-    assert [one.is_error for each in run.rounds for one in each.results] == [True, False, False, False, False]
+    assert [result.is_error for each in run.rounds for result in each.results] == [True, False, False, False, False]

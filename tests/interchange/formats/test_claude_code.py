@@ -1,4 +1,4 @@
-"""Sessions of Claude Code: pieces of replies, results, sub-agents, branches, compaction, interruptions and errors."""
+"""Sessions of Claude Code: partial replies, results, sub-agents, branches, compaction, interruptions and errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def said(run: Run) -> list[tuple[str, str]]:
 
 
 def replies(run: Run) -> list[tuple[str, list[str]]]:
-    return [(one.text, [call.name for call in one.calls]) for one in run.rounds]
+    return [(round_.text, [call.name for call in round_.calls]) for round_ in run.rounds]
 
 
 def session(tmp_path: Path, *records: Any, name: str = "session.jsonl") -> Run:
@@ -39,7 +39,7 @@ def session(tmp_path: Path, *records: Any, name: str = "session.jsonl") -> Run:
 
 
 def counted(records: list[dict[str, Any]]) -> tuple[int, int, int]:
-    """Return the replies, calls and results that these lines hold; a line without an id of a message is a reply of its own."""
+    """Return the replies, calls and results of these lines; a line without a message id is a separate reply."""
     made = [record["message"] for record in records if record.get("type") == "assistant"]
     ids = {message.get("id") or f"line {place}" for place, message in enumerate(made)}
     blocks = [block for record in records if "message" in record for block in record["message"]["content"]]
@@ -48,19 +48,19 @@ def counted(records: list[dict[str, Any]]) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("path", [REPRESENTATIVE, LARGE, WEB], ids=lambda path: path.stem)
-def test_replies_calls_and_results_are_as_many_as_in_the_file(path: Path) -> None:
+def test_replies_calls_and_results_match_the_file(path: Path) -> None:
     records = json.loads(path.read_text())["loglines"] if path is WEB else lines_of(path)
     run = load_trace(path)
-    calls = [record for one in run.rounds for record in one.records]
+    calls = [record for round_ in run.rounds for record in round_.records]
     assert counted(records) == (
         len(run.rounds),
         len(calls),
-        sum(one.result is not None and one.result.error_code != "lost" for one in calls),
+        sum(call.result is not None and call.result.error_code != "lost" for call in calls),
     )
     assert run.origin is not None and run.origin.format == ("claude_code_web" if path is WEB else "claude_code")
 
 
-def test_lines_of_one_message_are_one_reply_even_with_results_between_them(tmp_path: Path) -> None:
+def test_lines_of_one_message_are_one_reply(tmp_path: Path) -> None:
     usage = {"input_tokens": 3, "cache_creation_input_tokens": 100, "cache_read_input_tokens": 1000, "output_tokens": 1}
     run = session(
         tmp_path,
@@ -87,8 +87,8 @@ def test_lines_of_one_message_are_one_reply_even_with_results_between_them(tmp_p
     assert run.settings["recorded"] == recorded
 
 
-def test_a_session_counts_sub_agents_of_other_files_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Whichever way they are named; own tokens add up to all, and a file alone counts them too."""
+def test_session_counts_sub_agents_of_other_files_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """With any names; own tokens add up to the total, and a single file counts them too."""
 
     def used(tokens: int) -> dict[str, Any]:
         return {"usage": {"input_tokens": tokens, "output_tokens": 1}}
@@ -127,10 +127,10 @@ def test_a_session_counts_sub_agents_of_other_files_once(tmp_path: Path, subtest
     assert load_trace(write_lines(folder / "session.jsonl", main)).usage.input == 300, "of another session"
     named = [record | {"toolUseResult": {"agentId": "/../../agent-x"}} if record is ran else record for record in main]
     write_lines(tmp_path / "agent-x.jsonl", [record | {"agentId": "/../../agent-x"} for record in agent])
-    assert load_trace(write_lines(folder / "sub.jsonl", named)).usage.input == 300, "no id that is a path"
+    assert load_trace(write_lines(folder / "sub.jsonl", named)).usage.input == 300, "ids are not paths"
 
 
-def test_the_same_message_id_after_another_prompt_is_another_reply(tmp_path: Path) -> None:
+def test_message_id_after_another_prompt_is_another_reply(tmp_path: Path) -> None:
     run = session(
         tmp_path,
         claude_user("u1", None, "One"),
@@ -141,12 +141,12 @@ def test_the_same_message_id_after_another_prompt_is_another_reply(tmp_path: Pat
     assert replies(run) == [("1", []), ("2", [])]
 
 
-def test_a_line_that_a_resumed_session_repeats_is_read_once(tmp_path: Path) -> None:
+def test_line_repeated_by_a_resumed_session_is_read_once(tmp_path: Path) -> None:
     once = [claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", "Done.")]
     assert replies(session(tmp_path, *once, *once)) == [("Done.", [])]
 
 
-def test_a_prompt_that_was_taken_back_is_a_fork_of_the_run_that_went_on(tmp_path: Path) -> None:
+def test_withdrawn_prompt_is_a_fork_of_its_run(tmp_path: Path) -> None:
     path = write_lines(
         tmp_path / "rewound.jsonl",
         [
@@ -163,7 +163,7 @@ def test_a_prompt_that_was_taken_back_is_a_fork_of_the_run_that_went_on(tmp_path
     main, left = load_traces(path)
     assert (replies(main), said(main)) == ([("Started.", []), ("There.", [])], [("", "Start"), ("", "Right way")])
     assert (replies(left), said(left)) == ([("Going.", ["Bash"])], [("", "Start"), ("", "Wrong way")])
-    assert [one.text for one in left.messages[: left.inherited]] == ["Start", "Started."] and left.prompt == "Wrong way"
+    assert [message.text for message in left.messages[: left.inherited]] == ["Start", "Started."] and left.prompt == "Wrong way"
     assert left.forked_from is not None and (left.forked_from.run_id, left.forked_from.round) == (main.id, 1)
     assert load_trace(path) == main
 
@@ -172,9 +172,7 @@ def used(tokens: int) -> dict[str, Any]:
     return {"message": {"usage": {"input_tokens": tokens, "output_tokens": 1}}}
 
 
-def test_branches_of_branches_share_their_beginning_and_count_no_reply_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nested_branches_share_their_beginning_and_count_replies_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_lines(
         tmp_path / "rewound.jsonl",
         [
@@ -193,14 +191,14 @@ def test_branches_of_branches_share_their_beginning_and_count_no_reply_twice(
         ],
     )
     runs = load_traces(path)
-    heads = {run.prompt: [one.text for one in run.messages[: run.inherited]] for run in runs}
+    heads = {run.prompt: [message.text for message in run.messages[: run.inherited]] for run in runs}
     assert heads == {
         "First again": [],
         "First": [],
         "Second": ["First", "One."],
         "Third": ["First", "One.", "Second", "Two."],
     }
-    assert {run.prompt: [one.text for one in run.rounds] for run in runs} == {
+    assert {run.prompt: [round_.text for round_ in run.rounds] for run in runs} == {
         "First again": ["Six."],
         "First": ["One.", "Five."],
         "Second": ["Two.", "Four."],
@@ -216,19 +214,19 @@ def test_branches_of_branches_share_their_beginning_and_count_no_reply_twice(
     assert sum(run.usage.input or 0 for run in bounded) == 111_111
 
 
-def test_a_result_that_stands_before_its_call_follows_it(tmp_path: Path) -> None:
+def test_result_before_its_call_is_moved_behind_it(tmp_path: Path) -> None:
     asked, call = claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", claude_call("t1"))
     result, done = claude_result("r1", "a1", "t1", "ok"), claude_reply("a2", "r1", "m2", "Done.")
     circle = [claude_user("x1", "x2", "Round"), claude_user("x2", "x1", "and round")]
     for lines in ([asked, result, call, done], [done, result, call, asked]):
         run = session(tmp_path, *lines)
         assert replies(run) == [("", ["Bash"]), ("Done.", [])]
-        assert [one.success for one in run.rounds[0].records] == [True]
+        assert [record.success for record in run.rounds[0].records] == [True]
     assert said(session(tmp_path, asked, call, result, *circle))[1:] == [("", "Round"), ("", "and round")], "nothing is lost"
 
 
-def test_what_a_forked_session_copied_is_its_history(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Whether its lines say so, or keep the id of the session that they are of; also in the middle of a reply's calls."""
+def test_copied_part_of_a_forked_session_is_history(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """With lines that declare it or keep the id of their session, also between the calls of a reply."""
     main = [
         claude_user("u1", None, "Go"),
         claude_reply("a1", "u1", "m1", claude_call("t1"), **used(1)),
@@ -246,7 +244,7 @@ def test_what_a_forked_session_copied_is_its_history(tmp_path: Path, subtests: p
             write_lines(tmp_path / form / "s-1.jsonl", main)
             path = write_lines(tmp_path / form / "s-2.jsonl", [*copied, *own])
             first, second = load_traces(tmp_path / form)
-            assert [one.text for one in second.messages] == ["Go", "", "", "Done.", "More", "Yes."]
+            assert [message.text for message in second.messages] == ["Go", "", "", "Done.", "More", "Yes."]
             assert (first.id, second.id, load_trace(path).id) == ("s-1", "s-2", "s-2")
             if form != "unmarked":
                 assert (second.prompt, len(second.rounds), second.usage.input, second.inherited) == ("More", 1, 100, 4)
@@ -256,12 +254,12 @@ def test_what_a_forked_session_copied_is_its_history(tmp_path: Path, subtests: p
     in_the_middle = [one | {"forkedFrom": {"sessionId": "s-1"}, "sessionId": "s-2"} for one in main[:2]]
     rest = [one | {"sessionId": "s-2"} for one in main[2:]]
     run = load_trace(write_lines(tmp_path / "s-2.jsonl", [*in_the_middle, *rest]))
-    assert [one.text for one in run.rounds] == ["Done."] and run.result_of("t1") is not None
+    assert [round_.text for round_ in run.rounds] == ["Done."] and run.result_of("t1") is not None
     alone = load_traces(write_lines(tmp_path / "alone" / "s-2.jsonl", [*main, *own]))
-    assert [(run.id, run.usage.input) for run in alone] == [("s-1", 11), ("s-2", 100)], "the first has no file of its own"
+    assert [(run.id, run.usage.input) for run in alone] == [("s-1", 11), ("s-2", 100)], "the first has no separate file"
 
 
-def test_parallel_results_are_no_branches(tmp_path: Path) -> None:
+def test_parallel_results_are_not_branches(tmp_path: Path) -> None:
     run = session(
         tmp_path,
         claude_user("u1", None, "Go"),
@@ -274,7 +272,7 @@ def test_parallel_results_are_no_branches(tmp_path: Path) -> None:
     assert replies(run) == [("", ["Bash", "Bash"]), ("Both.", [])]
 
 
-def test_sub_agents_are_runs_within_the_run_whether_in_its_file_or_in_their_own(tmp_path: Path) -> None:
+def test_sub_agents_are_nested_runs_in_either_file(tmp_path: Path) -> None:
     task = claude_call("t1", "Task", prompt="Count", subagent_type="Explore")
     side = {"isSidechain": True}
     main = [claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", task), claude_result("r1", "a1", "t1", "3")]
@@ -293,7 +291,7 @@ def test_sub_agents_are_runs_within_the_run_whether_in_its_file_or_in_their_own(
     assert load_trace(path).parent_id == "s-1"
 
 
-def test_a_compaction_replaces_what_is_before_it_in_later_requests(tmp_path: Path) -> None:
+def test_compaction_replaces_earlier_messages_in_later_requests(tmp_path: Path) -> None:
     compact = {"trigger": "auto", "preTokens": 167094}
     run = session(
         tmp_path,
@@ -308,18 +306,18 @@ def test_a_compaction_replaces_what_is_before_it_in_later_requests(tmp_path: Pat
         {"type": "summary", "summary": "Went well", "leafUuid": "a3"},
     )
     assert said(run) == [("", "Go"), ("", "Go on")]
-    requests = [[(one.role, one.text) for one in seen.request.messages] for _, seen in sent_requests(run)]
+    requests = [[(message.role, message.text) for message in seen.request.messages] for _, seen in sent_requests(run)]
     assert requests == [
         [("user", "Go")],
         [("user", "So far: ...")],
         [("user", "So far: ..."), ("assistant", "Going on."), ("user", "Go on")],
     ]
-    assert [one.why for one in run.rounds[1].compactions] == ["recorded"]
+    assert [compaction.why for compaction in run.rounds[1].compactions] == ["recorded"]
     assert run.settings["recorded"]["compactions"] == [{"trigger": "auto", "tokens_before": 167094, "after_rounds": 1}]
     assert run.settings["recorded"]["titles"] == ["Went well"]
 
 
-def test_a_summary_that_no_reply_follows_or_that_begins_a_session_is_a_message(tmp_path: Path) -> None:
+def test_summary_without_reply_or_at_the_start_is_a_message(tmp_path: Path) -> None:
     summary = claude_user("u2", "a1", "So far: ...", isCompactSummary=True)
     run = session(tmp_path, claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", "On it."), summary)
     assert said(run) == [("", "Go"), ("summary", "So far: ...")]
@@ -328,7 +326,7 @@ def test_a_summary_that_no_reply_follows_or_that_begins_a_session_is_a_message(t
     assert said(run) == [("", "Go"), ("summary", "Before: ...")]
 
 
-def test_the_prompt_is_what_the_person_typed_and_not_the_product_s_notices(tmp_path: Path) -> None:
+def test_prompt_is_typed_text_without_product_notices(tmp_path: Path) -> None:
     run = session(
         tmp_path,
         claude_user("u0", None, "Caveat: The messages below were generated by the user", isMeta=True),
@@ -346,7 +344,7 @@ def test_the_prompt_is_what_the_person_typed_and_not_the_product_s_notices(tmp_p
     assert [author for author, _ in said(run)] == ["", "claude-code", "command", "command", "command"]
 
 
-def test_a_run_that_the_person_interrupted_is_cancelled_unless_it_went_on(tmp_path: Path) -> None:
+def test_interrupted_run_is_cancelled_unless_it_continued(tmp_path: Path) -> None:
     begun = [claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", claude_call("t1"))]
     stop = claude_user("u2", "a1", [{"type": "text", "text": "[Request interrupted by user for tool use]"}])
     run = session(tmp_path, *begun, stop)
@@ -355,7 +353,7 @@ def test_a_run_that_the_person_interrupted_is_cancelled_unless_it_went_on(tmp_pa
     assert run.status == "unknown" and [text for _, text in said(run)][1].startswith("[Request interrupted")
 
 
-def test_an_error_of_the_api_ends_the_run_or_warns(tmp_path: Path) -> None:
+def test_api_error_ends_the_run_or_warns(tmp_path: Path) -> None:
     begun = [claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", "On it.", claude_call("t1"))]
     zero = {"model": "<synthetic>", "usage": {"input_tokens": 0, "output_tokens": 0}}
     error = claude_reply("e1", "a1", "m0", "API Error: 529 Overloaded", isApiErrorMessage=True, message=zero)
@@ -366,7 +364,7 @@ def test_an_error_of_the_api_ends_the_run_or_warns(tmp_path: Path) -> None:
     assert run.status == "unknown" and "API Error: 529 Overloaded" in run.warnings
 
 
-def test_what_the_person_typed_while_the_agent_worked_is_said_once(tmp_path: Path) -> None:
+def test_text_typed_while_the_agent_worked_appears_once(tmp_path: Path) -> None:
     def queue(operation: str, **more: Any) -> dict[str, Any]:
         return {"type": "queue-operation", "operation": operation, "sessionId": "s-1"} | more
 
@@ -418,21 +416,21 @@ def test_the_todo_list_of_a_session_is_followed() -> None:
     assert run.rounds[2].completed == (1, 2, 3)
 
 
-def test_a_damaged_line_is_a_problem_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_damaged_line_is_a_problem_and_the_rest_is_read(tmp_path: Path) -> None:
     lines = REPRESENTATIVE.read_text().splitlines(keepends=True)
     for damage in ("7\n", '{"type": "user", "uuid": "x", "sessionId": "s", "message": 3}\n'):
         path = tmp_path / "damaged.jsonl"
         path.write_text("".join([*lines[:3], damage, *lines[3:]]))
         with pytest.raises(TraceError, match="line 4"):
             load_traces(path)
-        found = load_traces(path, strict=False)
-        assert (len(found), len(found[0].rounds)) == (1, 5) and found.problems[0].position == "line 4"
+        runs = load_traces(path, strict=False)
+        assert (len(runs), len(runs[0].rounds)) == (1, 5) and runs.problems[0].position == "line 4"
     path.write_text("".join(lines)[:-40])
-    found = load_traces(path, strict=False)
-    assert len(found[0].rounds) == 5 and "cut off" in found.problems[0].message
+    runs = load_traces(path, strict=False)
+    assert len(runs[0].rounds) == 5 and "cut off" in runs.problems[0].message
 
 
-def test_a_compressed_session_whose_first_lines_are_no_messages_is_recognized(tmp_path: Path) -> None:
+def test_compressed_session_without_leading_messages_is_recognized(tmp_path: Path) -> None:
     snapshot = {"type": "file-history-snapshot", "messageId": "x", "snapshot": {}}
     lines = [snapshot, claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", "Done.")]
     plain = write_lines(tmp_path / "plain.jsonl", lines)

@@ -1,4 +1,4 @@
-"""What Claude Code prints in print mode: lines of stream-json, and results alone."""
+"""Output of Claude Code in print mode: lines of stream-json, and lone results."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from agentnb.core.messages import Text, Thinking
 STREAM = FILES / "claude_stream" / "max_turns.jsonl"
 
 
-def test_lines_of_one_message_are_a_reply_and_a_sub_agent_a_run() -> None:
+def test_message_lines_are_one_reply_and_sub_agents_runs() -> None:
     run, nested = load_traces(STREAM)
     assert len(run.rounds) == 2 and nested.parent_id == run.id and nested.agent == "general-purpose"
-    reply = next(one for one in run.messages if one.role == "assistant")
+    reply = next(message for message in run.messages if message.role == "assistant")
     assert reply.parts[:2] == (Thinking("I run them."), Text("I run the tests."))
     assert [call.name for call in reply.calls] == ["Bash"]
     assert results(run) == [("1 failed", "tool_error"), ("It compares 1 to 2.", None)]
@@ -29,7 +29,7 @@ def test_lines_of_one_message_are_a_reply_and_a_sub_agent_a_run() -> None:
     assert [tool.name for tool in run.tools] == ["Task", "Bash", "Read"]
 
 
-def test_the_result_says_how_the_run_ended_how_long_it_took_and_what_it_cost(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_result_has_status_duration_and_cost_of_the_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
     run = load_traces(STREAM)[0]
     assert (run.status, run.stop_reason, run.seconds) == ("limited", "max_rounds", 8.5)
     assert recorded(run)["total_cost_usd"] == 0.0421
@@ -47,14 +47,14 @@ def test_the_result_says_how_the_run_ended_how_long_it_took_and_what_it_cost(tmp
     assert load_traces(write_lines(tmp_path / "cut.jsonl", lines))[0].status == "interrupted"
 
 
-def test_a_result_alone_is_its_only_reply_and_a_list_is_read_as_lines(tmp_path: Path) -> None:
+def test_lone_result_is_the_reply_and_lists_read_as_lines(tmp_path: Path) -> None:
     run = load_trace(FILES / "claude_stream" / "result_alone.json")
     assert (run.text, run.status, run.usage.cost, len(run.rounds)) == ("Paris.", "completed", 0.0021, 1)
     (tmp_path / "verbose.json").write_text(json.dumps(lines_of(STREAM)))
     assert [run.id for run in load_traces(tmp_path / "verbose.json")] == [run.id for run in load_traces(STREAM)]
 
 
-def test_the_summary_after_a_compaction_is_one(tmp_path: Path) -> None:
+def test_text_after_a_compaction_is_its_summary(tmp_path: Path) -> None:
     first, *rest = lines_of(STREAM)
     session = {"session_id": first["session_id"], "parent_tool_use_id": None, "uuid": "x"}
     boundary = {"type": "system", "subtype": "compact_boundary", "compact_metadata": {"trigger": "auto", "pre_tokens": 9}}
@@ -63,12 +63,14 @@ def test_the_summary_after_a_compaction_is_one(tmp_path: Path) -> None:
     ]
     lines = [first, *rest[:6], boundary | session, *[one | session for one in told], *rest[6:]]
     run = load_traces(write_lines(tmp_path / "compacted.jsonl", lines))[0]
-    assert [one.text for one in sent_request(run, 1).request.messages] == ["So far: ...\n\nHook."]
+    assert [message.text for message in sent_request(run, 1).request.messages] == ["So far: ...\n\nHook."]
     assert recorded(run)["compactions"] == [{"trigger": "auto", "tokens_before": 9, "after_rounds": 1}]
-    assert [(one.author, one.text) for one in run.messages if one.role == "user"][1:] == [("claude-code", "Hook.")]
+    assert [(message.author, message.text) for message in run.messages if message.role == "user"][1:] == [
+        ("claude-code", "Hook.")
+    ]
 
 
-def test_parts_of_messages_and_notices_are_left_out(tmp_path: Path) -> None:
+def test_partial_messages_and_notices_are_left_out(tmp_path: Path) -> None:
     part = {"type": "stream_event", "event": {"type": "content_block_delta"}, "session_id": "5a4f", "uuid": "x"}
     first, *rest = lines_of(STREAM)
     runs = load_traces(write_lines(tmp_path / "parts.jsonl", [first, part, *rest]))

@@ -1,4 +1,4 @@
-"""Sessions of the Codex CLI, in the form of today and in those of its first versions."""
+"""Sessions of the Codex CLI, in the current form and the first ones."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ def counts(last: int, total: int) -> dict[str, Any]:
 
 
 def replies(run: Run) -> list[tuple[str, list[str]]]:
-    return [(one.text, [call.name for call in one.calls]) for one in run.rounds]
+    return [(round_.text, [call.name for call in round_.calls]) for round_ in run.rounds]
 
 
 def session(tmp_path: Path, *records: Any) -> Run:
     return load_trace(write_lines(tmp_path / "rollout.jsonl", [line("session_meta", id="c-1", cwd="/work"), *records]))
 
 
-def test_replies_calls_and_results_are_as_many_as_in_the_file() -> None:
+def test_replies_calls_and_results_match_the_file() -> None:
     items = [record["payload"] for record in lines_of(LARGE) if record["type"] == "response_item"]
     run = load_trace(LARGE)
-    said = [one for one in items if one["type"] == "message" and one["role"] == "assistant"]
-    assert [one.text for one in run.rounds] == [one["content"][0]["text"] for one in said]
-    calls = [record for one in run.rounds for record in one.records]
-    assert [record.call.name for record in calls] == [one["function"]["name"] for one in items if one["type"] == "tool_call"]
+    said = [item for item in items if item["type"] == "message" and item["role"] == "assistant"]
+    assert [round_.text for round_ in run.rounds] == [one["content"][0]["text"] for one in said]
+    calls = [record for round_ in run.rounds for record in round_.records]
+    assert [record.call.name for record in calls] == [item["function"]["name"] for item in items if item["type"] == "tool_call"]
     assert calls[0].call.arguments == {"command": "printf 'line1\\nline2\\nline3\\n'", "cwd": "/tmp/large"}
     assert calls[0].result is not None and calls[0].result.text == "line1\nline2\nline3\n"
     used = run.rounds[0].usage
     assert (used.input, used.cache_read, used.output, used.reasoning) == (12091, 10880, 182, 128)
     assert (run.prompt, run.model, run.system, run.status) == ("Start", "gpt-5.2", "large", "unknown")
-    assert "codex" in [one.author for one in run.messages]  # its environment is no message of the person
+    assert "codex" in [message.author for message in run.messages]  # its environment is not a user message
 
 
-def test_a_reply_is_all_until_a_result_with_its_thoughts_and_the_events_repeat_nothing(tmp_path: Path) -> None:
+def test_reply_runs_to_its_result_and_events_repeat_nothing(tmp_path: Path) -> None:
     run = session(
         tmp_path,
         message("user", "<environment_context>x</environment_context>"),
@@ -79,11 +79,11 @@ def test_a_reply_is_all_until_a_result_with_its_thoughts_and_the_events_repeat_n
     first, second = run.rounds[0].records
     assert (first.call.arguments, first.success, first.seconds) == ({"command": ["ls"]}, False, 0.5)
     assert (second.call.arguments, second.success, second.seconds) == ({"input": "*** Begin"}, True, 2.0)
-    assert [one.usage.input for one in run.rounds] == [100, 200]
+    assert [round_.usage.input for round_ in run.rounds] == [100, 200]
     assert (run.prompt, run.status, run.stop_reason, run.id) == ("Go", "completed", "natural", "c-1")
 
 
-def test_an_aborted_turn_cancels_the_run_and_an_error_fails_it(tmp_path: Path) -> None:
+def test_aborted_turn_cancels_and_error_fails_the_run(tmp_path: Path) -> None:
     begun = [message("user", "Go"), item("function_call", name="shell", arguments="{}", call_id="c1")]
     aborted = line("event_msg", type="turn_aborted", reason="interrupted")
     assert session(tmp_path, *begun, aborted).status == "cancelled"
@@ -91,7 +91,7 @@ def test_an_aborted_turn_cancels_the_run_and_an_error_fails_it(tmp_path: Path) -
     assert failed.status == "failed" and failed.error is not None and failed.error.message == "Usage limit"
 
 
-def test_a_compaction_replaces_what_is_before_it_but_for_the_prompt(tmp_path: Path) -> None:
+def test_compaction_replaces_earlier_messages_except_the_prompt(tmp_path: Path) -> None:
     begun = [message("user", "Go"), message("assistant", "On it."), message("user", "Go on")]
     done = [message("assistant", "Done."), message("user", "More"), message("assistant", "No.")]
     for told, expected in (("It was begun.", "It was begun."), ("", "(The summary is encrypted.)")):
@@ -101,7 +101,7 @@ def test_a_compaction_replaces_what_is_before_it_but_for_the_prompt(tmp_path: Pa
         assert [one.text for one in sent_request(run, 2).request.messages][1:] == ["Done.", "More"]
 
 
-def test_a_sub_agent_names_the_session_that_started_it(tmp_path: Path) -> None:
+def test_sub_agent_names_the_session_that_started_it(tmp_path: Path) -> None:
     source = {"subagent": {"thread_spawn": {"parent_thread_id": "c-0", "depth": 1}}}
     path = write_lines(tmp_path / "sub.jsonl", [line("session_meta", id="c-1", source=source), message("user", "Count")])
     run = load_trace(path)
@@ -112,7 +112,7 @@ def rollout(session: str, at: int, *records: Any, **more: Any) -> list[dict[str,
     return [line("session_meta", at, id=session, **more), *records]
 
 
-def test_what_a_fork_copied_is_its_history_whatever_its_times(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_copied_part_of_a_fork_is_history_at_any_time(tmp_path: Path, subtests: pytest.Subtests) -> None:
     first = rollout("c-1", 0, message("user", "Go", 1), message("assistant", "On it.", 9), counts(100, 100))
     first[-1]["timestamp"] = first[-2]["timestamp"]
     asked = message("user", "More", 31)
@@ -141,24 +141,24 @@ def test_what_a_fork_copied_is_its_history_whatever_its_times(tmp_path: Path, su
     assert (len(empty.rounds), empty.inherited, empty.status) == (0, 2, "interrupted")
 
 
-def test_what_the_product_or_the_developer_says_is_not_the_person_s(tmp_path: Path) -> None:
+def test_product_and_developer_texts_are_not_user_messages(tmp_path: Path) -> None:
     loop = [item("function_call", name="shell", arguments="{}", call_id="c{}"), item("function_call_output", output="same")]
     calls = [{**one, "payload": {**one["payload"], "call_id": f"c{number}"}} for number in range(4) for one in loop]
     notices = [message("developer", "Mind the time."), message("user", "<subagent_notification>done</subagent_notification>")]
     run = session(tmp_path, message("developer", "Be brief."), message("user", "Go"), *calls[:4], *notices, *calls[4:])
-    assert run.prompt == "Go" and [one.reason for one in run.rounds] == ["prompt", *["tool_results"] * 3]
+    assert run.prompt == "Go" and [round_.reason for round_ in run.rounds] == ["prompt", *["tool_results"] * 3]
     said = [event for event in run.events if isinstance(event, CommandReceived)]
     assert [(one.message.author, one.by_person) for one in said if one.message is not None] == [
         ("developer", False),
         ("developer", False),
         ("codex", False),
     ]
-    assert run.calls_this_turn == 4 and any(one.first == 0 and one.last == 3 for one in findings(run))
+    assert run.calls_this_turn == 4 and any(finding.first == 0 and finding.last == 3 for finding in findings(run))
     only = session(tmp_path, message("developer", "Begin."), message("assistant", "Done."))
     assert only.prompt == "Begin."
 
 
-def test_a_plan_of_the_agent_is_its_todo_list(tmp_path: Path) -> None:
+def test_plan_of_the_agent_is_its_todo_list(tmp_path: Path) -> None:
     plan = '{"plan": [{"step": "Look", "status": "completed"}, {"step": "Fix", "status": "in_progress"}]}'
     call = item("function_call", name="update_plan", arguments=plan, call_id="c1")
     run = session(tmp_path, message("user", "Go"), call, item("function_call_output", call_id="c1", output="Plan updated"))
@@ -171,10 +171,10 @@ def test_files_without_messages_have_a_round_for_each_turn() -> None:
         ("codex_052_raw.jsonl", [(980, 640), (1620, 240)]),
     ):
         (run,) = load_traces(FILES / "codex" / name)
-        assert [(one.usage.input, one.usage.output) for one in run.rounds] == expected
+        assert [(round_.usage.input, round_.usage.output) for round_ in run.rounds] == expected
 
 
-def test_the_flat_lines_of_the_first_versions_are_read(tmp_path: Path) -> None:
+def test_flat_lines_of_first_versions_are_read(tmp_path: Path) -> None:
     records = [
         {"id": "c-9", "timestamp": "2025-05-07T10:00:00.000Z", "instructions": "Be brief."},
         {"record_type": "state"},

@@ -1,4 +1,4 @@
-"""Exchanges become conversations: what goes on, what begins anew, and how many are kept open."""
+"""Exchanges become conversations: continuation, new beginnings, and the number kept open."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def exchange(*messages: Any, reply: str) -> dict[str, Any]:
 
 
 def texts(path: Path) -> list[list[str]]:
-    return [[one.text for one in run.rounds] for run in load_traces(path)]
+    return [[round_.text for round_ in run.rounds] for run in load_traces(path)]
 
 
-def test_a_request_goes_on_only_with_the_conversation_whose_reply_it_repeats(tmp_path: Path) -> None:
+def test_request_continues_only_the_conversation_whose_reply_it_repeats(tmp_path: Path) -> None:
     same = exchange(user("q"), reply="one"), exchange(user("q"), reply="two")
     more = exchange(user("q"), assistant("two"), user("more"), reply="three")
     assert texts(document(tmp_path, [*same, more])) == [["one"], ["two", "three"]]
@@ -40,7 +40,7 @@ def test_a_request_goes_on_only_with_the_conversation_whose_reply_it_repeats(tmp
     assert texts(document(tmp_path, [same[0], unanswered])) == [["one"], ["three"]]
 
 
-def test_a_growing_conversation_without_responses_is_one_run_until_a_record_is_whole(tmp_path: Path) -> None:
+def test_growing_conversation_without_responses_is_one_run(tmp_path: Path) -> None:
     grows = [
         {"messages": [user("q")]},
         {"messages": [user("q"), assistant("one"), user("more")]},
@@ -50,7 +50,7 @@ def test_a_growing_conversation_without_responses_is_one_run_until_a_record_is_w
     assert texts(document(tmp_path, [grows[2], grows[2]])) == [["one", "two"]] * 2
 
 
-def test_conversations_that_rested_long_give_way_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_conversations_are_evicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversations, "MAX_OPEN_CONVERSATIONS", 2)
     told = [exchange(user(name), reply="one") for name in "abc"]
     late = exchange(user("a"), assistant("one"), user("more"), reply="two")
@@ -60,7 +60,7 @@ def test_conversations_that_rested_long_give_way_to_others(tmp_path: Path, monke
     assert sorted(texts(early)) == [["one"], ["one"], ["one", "two"]]
 
 
-def test_whole_records_are_yielded_before_the_next_line_is_read(tmp_path: Path) -> None:
+def test_whole_records_are_yielded_before_reading_on(tmp_path: Path) -> None:
     path = document(
         tmp_path, [{"messages": [user("q"), assistant("one")]}, {"messages": [user("r"), assistant("two")]}], "a.jsonl"
     )

@@ -21,19 +21,19 @@ def request(call_id: str, name: str, **arguments: Any) -> dict[str, Any]:
     return {"type": "function", "toolCallId": call_id, "name": name, "arguments": arguments}
 
 
-def test_replies_and_calls_are_as_many_as_in_the_file() -> None:
+def test_replies_and_calls_match_the_file() -> None:
     said = [record["data"] for record in lines_of(SMALL) if record["type"] == "assistant.message"]
     (run,) = load_traces(SMALL)
-    assert [one.text for one in run.rounds] == [one["content"] for one in said]
+    assert [round_.text for round_ in run.rounds] == [one["content"] for one in said]
     made = [call["name"] for one in said for call in one["toolRequests"]]
-    assert [call.name for one in run.rounds for call in one.calls if call.name != "unknown"] == made
+    assert [call.name for round_ in run.rounds for call in round_.calls if call.name != "unknown"] == made
     assert (run.id, run.model, run.prompt) == ("copilot_stage0_small", "gpt-5-mini", "List the files")
     first = run.rounds[0].records[0]
     assert (first.call.arguments, first.seconds, run.rounds[0].usage.output) == ({"command": "ls"}, 0.004, 12)
     assert "Example model error" in run.warnings and run.settings["recorded"]["shutdown"][0]["currentTokens"] == 120
 
 
-def test_a_sub_agent_is_a_run_within_the_run_that_started_it(tmp_path: Path) -> None:
+def test_sub_agent_is_nested_in_the_run_that_started_it(tmp_path: Path) -> None:
     inner = {"parentToolCallId": "t1"}
     path = write_lines(
         tmp_path / "events.jsonl",
@@ -50,13 +50,13 @@ def test_a_sub_agent_is_a_run_within_the_run_that_started_it(tmp_path: Path) -> 
         ],
     )
     main, sub = load_traces(path)
-    assert [one.text for one in main.rounds] == ["", "Done."] and main.rounds[0].results[0].text == "One."
+    assert [round_.text for round_ in main.rounds] == ["", "Done."] and main.rounds[0].results[0].text == "One."
     assert (sub.id, sub.parent_id, sub.agent, sub.prompt) == ("p-1-t1", "p-1", "explore", "Count")
-    assert [one.text for one in sub.rounds] == ["", "One."]
+    assert [round_.text for round_ in sub.rounds] == ["", "One."]
     assert main.rounds[1].usage.output is None
 
 
-def test_an_event_that_stands_before_the_one_it_follows_is_taken_behind_it(tmp_path: Path) -> None:
+def test_event_before_its_predecessor_is_moved_behind_it(tmp_path: Path) -> None:
     said = [
         event("user.message", content="Go"),
         event("assistant.message", content="", toolRequests=[request("t1", "glob")]),
@@ -67,10 +67,10 @@ def test_an_event_that_stands_before_the_one_it_follows_is_taken_behind_it(tmp_p
     run = load_trace(
         write_lines(tmp_path / "events.jsonl", [event("session.start", sessionId="p-1"), *linked[:1], *linked[:0:-1]])
     )
-    assert [one.text for one in run.rounds] == ["", "Done."] and run.rounds[0].results[0].text == "a"
+    assert [round_.text for round_ in run.rounds] == ["", "Done."] and run.rounds[0].results[0].text == "a"
 
 
-def test_a_compaction_replaces_what_is_before_it_in_later_requests(tmp_path: Path) -> None:
+def test_compaction_replaces_earlier_messages_in_later_requests(tmp_path: Path) -> None:
     path = write_lines(
         tmp_path / "events.jsonl",
         [
@@ -82,10 +82,10 @@ def test_a_compaction_replaces_what_is_before_it_in_later_requests(tmp_path: Pat
         ],
     )
     run = load_trace(path)
-    assert [one.text for one in sent_request(run, 1).request.messages] == ["It was begun.\n\nGo on"]
+    assert [message.text for message in sent_request(run, 1).request.messages] == ["It was begun.\n\nGo on"]
 
 
-def test_an_abort_cancels_the_run_and_failed_tools_say_why(tmp_path: Path) -> None:
+def test_abort_cancels_the_run_and_failed_tools_say_why(tmp_path: Path) -> None:
     failed = {"success": False, "error": {"message": "Denied by the user", "code": "denied"}}
     path = write_lines(
         tmp_path / "events.jsonl",

@@ -1,4 +1,4 @@
-"""Sessions of docker-agent: documents, and databases in every state in which they are found."""
+"""Sessions of docker-agent: documents, and databases in every state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reply(text: str, *calls: str, **more: Any) -> dict[str, Any]:
 
 
 def replies(run: Run) -> list[tuple[str, list[str]]]:
-    return [(one.text, [call.name for call in one.calls]) for one in run.rounds]
+    return [(round_.text, [call.name for call in round_.calls]) for round_ in run.rounds]
 
 
 def fill(opened: sqlite3.Connection) -> None:
@@ -72,12 +72,12 @@ def is_as_filled(runs: list[Run]) -> bool:
     used = main.rounds[0].usage
     assert (used.input, used.cache_read, used.cost, main.model) == (100, 90, 0.25, "gpt-5")
     assert main.rounds[0].records[0].call.arguments == {"x": 1} and main.rounds[0].results[0].text == "3"
-    assert [one.compacted and one.compacted.text for one in main.rounds[1].compactions] == ["So far: 3."]
+    assert [compaction.compacted and compaction.compacted.text for compaction in main.rounds[1].compactions] == ["So far: 3."]
     return True
 
 
-def test_messages_are_nested_twice_and_a_call_has_no_text() -> None:
-    recorded = [one["message"]["message"] for one in json.loads(SAMPLE.read_text())["messages"]]
+def test_doubly_nested_messages_are_read_and_calls_have_no_text() -> None:
+    recorded = [message["message"]["message"] for message in json.loads(SAMPLE.read_text())["messages"]]
     run = load_trace(SAMPLE)
     made = [one for one in recorded if one["role"] == "assistant"]
     assert replies(run) == [(one["content"], ["list_directory"] if "tool_calls" in one else []) for one in made]
@@ -86,12 +86,12 @@ def test_messages_are_nested_twice_and_a_call_has_no_text() -> None:
     assert run.settings["recorded"]["input_tokens"] == 918
 
 
-def test_a_database_in_wal_mode_is_read_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+def test_wal_database_is_read_without_leaving_files(tmp_path: Path) -> None:
     path = database(tmp_path / "session.db")
     assert is_as_filled(load_traces(path)) and list(tmp_path.iterdir()) == [path]
 
 
-def test_rows_that_are_still_in_the_wal_file_are_read_and_the_files_stay_as_they_were(tmp_path: Path) -> None:
+def test_rows_in_the_wal_file_are_read_without_changes(tmp_path: Path) -> None:
     path = tmp_path / "session.db"
     with closing(sqlite3.connect(path)) as opened:
         fill(opened)
@@ -101,14 +101,14 @@ def test_rows_that_are_still_in_the_wal_file_are_read_and_the_files_stay_as_they
         assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == before
 
 
-def test_a_database_in_an_archive_is_read(tmp_path: Path) -> None:
+def test_database_in_an_archive_is_read(tmp_path: Path) -> None:
     path = database(tmp_path / "session.db")
     with zipfile.ZipFile(tmp_path / "sessions.zip", "w") as packed:
         packed.write(path, "sessions/session.db")
     assert is_as_filled(load_traces(tmp_path / "sessions.zip"))
 
 
-def test_the_older_form_with_messages_in_the_table_of_sessions_is_read(tmp_path: Path) -> None:
+def test_older_form_with_messages_in_the_session_table_is_read(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     with closing(sqlite3.connect(path)) as opened:
         opened.execute("CREATE TABLE sessions (id TEXT PRIMARY KEY, messages TEXT, created_at TEXT)")
@@ -118,7 +118,7 @@ def test_the_older_form_with_messages_in_the_table_of_sessions_is_read(tmp_path:
     assert replies(load_trace(path)) == replies(load_trace(SAMPLE))
 
 
-def test_a_database_of_another_product_is_refused(tmp_path: Path) -> None:
+def test_database_of_another_product_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as opened:
         opened.execute("CREATE TABLE cookies (name TEXT)")
@@ -129,25 +129,25 @@ def test_a_database_of_another_product_is_refused(tmp_path: Path) -> None:
         load_traces(path)
 
 
-def test_a_damaged_message_and_a_session_within_itself_are_problems(tmp_path: Path) -> None:
+def test_damaged_message_and_self_containing_session_are_problems(tmp_path: Path) -> None:
     path = database(tmp_path / "session.db")
     with closing(sqlite3.connect(path)) as opened:
         opened.execute("UPDATE session_items SET message_json = '7' WHERE session_id = 'inner' AND position = 1")
         opened.execute("INSERT INTO sessions VALUES ('loop', '', 0, NULL, '2027')")
         opened.execute("INSERT INTO session_items (session_id, position, subsession_id) VALUES ('loop', 0, 'lost')")
         opened.commit()
-    found = load_traces(path, strict=False)
-    assert [replies(run) for run in found] == [[("", ["transfer_task"]), ("Done.", [])], []]
-    assert "there is no session lost" in str(found.problems)
+    runs = load_traces(path, strict=False)
+    assert [replies(run) for run in runs] == [[("", ["transfer_task"]), ("Done.", [])], []]
+    assert "there is no session lost" in str(runs.problems)
     document = json.loads(SAMPLE.read_text())
     document["messages"][1]["message"]["message"] = 7
     broken = tmp_path / "broken.json"
     broken.write_text(json.dumps(document))
-    found = load_traces(broken, strict=False)
-    assert len(found) == 1 and found.problems[0].position == "message 1"
+    runs = load_traces(broken, strict=False)
+    assert len(runs) == 1 and runs.problems[0].position == "message 1"
 
 
-def test_a_session_without_messages_is_left_out_and_noted(tmp_path: Path) -> None:
+def test_session_without_messages_is_left_out_and_noted(tmp_path: Path) -> None:
     path = database(tmp_path / "session.db")
     with closing(sqlite3.connect(path)) as opened:
         opened.execute("INSERT INTO sessions VALUES ('empty', '', 0, NULL, '2027')")
@@ -156,7 +156,7 @@ def test_a_session_without_messages_is_left_out_and_noted(tmp_path: Path) -> Non
         assert is_as_filled([*load_traces(path)])
 
 
-def test_sessions_that_no_other_contains_are_read_or_noted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_orphaned_sessions_are_read_or_noted(tmp_path: Path, subtests: pytest.Subtests) -> None:
     messages = json.dumps(json.loads(SAMPLE.read_text())["messages"])
     cases: dict[str, tuple[list[tuple[str | None, str | None]], int, str]] = {
         "beside a session without an id": ([(None, None), ("a", None)], 1, "there is no session None"),

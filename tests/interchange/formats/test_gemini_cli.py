@@ -31,19 +31,19 @@ def session(tmp_path: Path, *messages: Any) -> Run:
 
 
 def replies(run: Run) -> list[tuple[str, list[str]]]:
-    return [(one.text, [made.name for made in one.calls]) for one in run.rounds]
+    return [(round_.text, [made.name for made in round_.calls]) for round_ in run.rounds]
 
 
-def test_messages_and_usage_are_as_in_the_file() -> None:
+def test_messages_and_usage_match_the_file() -> None:
     recorded = json.loads(SMALL.read_text())
     run = load_trace(SMALL)
-    assert [one.text for one in run.messages] == [one["content"] for one in recorded["messages"]]
+    assert [message.text for message in run.messages] == [message["content"] for message in recorded["messages"]]
     assert (run.id, run.model, run.status) == (recorded["sessionId"], "gemini-3-flash-preview", "unknown")
     assert run.messages[1].parts[0] == Thinking("Short reasoning placeholder.")
     assert (run.rounds[0].usage.input, run.rounds[0].usage.output, run.rounds[0].usage.reasoning) == (10, 5, 0)
 
 
-def test_calls_stand_in_their_message_with_their_results(tmp_path: Path) -> None:
+def test_calls_are_in_their_message_with_their_results(tmp_path: Path) -> None:
     made = [
         call("success"),
         call("error", "run_shell"),
@@ -58,14 +58,14 @@ def test_calls_stand_in_their_message_with_their_results(tmp_path: Path) -> None
     assert run.status == "interrupted"
 
 
-def test_notices_are_warnings_and_the_last_of_them_how_it_ended(tmp_path: Path) -> None:
+def test_notices_are_warnings_and_the_last_sets_the_status(tmp_path: Path) -> None:
     begun = [message(1, "user", "Go"), message(2, "gemini", "Yes.")]
     assert "Update available" in session(tmp_path, *begun, message(3, "info", "Update available")).warnings
     assert session(tmp_path, *begun, message(3, "info", "Request cancelled.")).status == "cancelled"
     assert session(tmp_path, *begun, message(3, "error", "Quota exceeded")).status == "failed"
 
 
-def test_lines_replace_change_and_take_back_messages(tmp_path: Path) -> None:
+def test_lines_replace_change_and_withdraw_messages(tmp_path: Path) -> None:
     records = [
         META,
         message(1, "user", "Go"),

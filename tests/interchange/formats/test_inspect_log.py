@@ -105,7 +105,7 @@ def test_each_sample_and_epoch_of_an_archive_is_a_run() -> None:
     assert len({run.id for run in runs}) == 4
 
 
-def test_a_log_of_zstandard_frames_or_chunks_is_read_without_an_extra(subtests: pytest.Subtests) -> None:
+def test_zstandard_frames_and_chunks_are_read_without_an_extra(subtests: pytest.Subtests) -> None:
     long = "3 is the sum. " + "It was added with care. " * 10
     for form in ("zstandard", "frames", "chunked"):
         with subtests.test(form):
@@ -113,14 +113,14 @@ def test_a_log_of_zstandard_frames_or_chunks_is_read_without_an_extra(subtests: 
             assert [one.outcome for one in (passed, failed)] == ["passed", "failed"]
             assert [(one.usage.input, one.usage.output) for one in (passed, failed)] == [(300, 30), (302, 30)]
             assert said(passed)[-1][2] == "The answer is 3." and results(passed) == [(long, None)]
-            assert [(one.name, one.arguments) for one in calls(passed)] == [("add", {"a": 1, "b": 2})]
+            assert [(call.name, call.arguments) for call in calls(passed)] == [("add", {"a": 1, "b": 2})]
             assert recorded(failed)["metadata"] == {"level": 1} and recorded(passed)["target"] == "3"
             assert records(passed)[0].seconds is not None and passed.tools[0].description == "Add two numbers."
             assert passed.origin is not None and passed.origin.benchmark == "sums"
             assert (passed.origin.task, passed.origin.trial) == ("1", "1")
 
 
-def test_a_reply_has_the_usage_time_and_duration_of_its_model_call() -> None:
+def test_reply_has_usage_time_and_duration_of_its_call() -> None:
     run = load_trace(FILES / "inspect/log_read_sample.eval")
     assert run.rounds[0].usage == Usage(66, 3) and run.rounds[0].model_seconds == pytest.approx(0.28, abs=0.01)
     assert run.started_at is not None and run.started_at.isoformat() == "2025-07-05T13:59:48.945242+00:00"
@@ -128,20 +128,20 @@ def test_a_reply_has_the_usage_time_and_duration_of_its_model_call() -> None:
     assert recorded(run)["sample_uuid"] == "LKmyJnSm3fgU8aanLnfPkL"
 
 
-def test_errors_of_tools_are_errors_of_their_results() -> None:
+def test_tool_errors_are_errors_of_their_results() -> None:
     run = load_trace(FILES / "inspect/log_tool_call_error.json")
     messages = loaded("inspect/log_tool_call_error.json")["samples"][0]["messages"]
-    assert all(one.result is not None and one.result.is_error for one in records(run))
+    assert all(record.result is not None and record.result.is_error for record in records(run))
     kinds = {"parsing": "invalid_arguments", "unknown": "tool_error"}
     found = [message["error"]["type"] for message in messages]
     assert [code for _, code in results(run)] == [kinds.get(kind, kind) for kind in found]
     assert results(run)[-1][0].endswith("The tool output limit of 10 MiB was exceeded.") and run.prompt == "..."
 
 
-# What a message may hold
+# Parts of messages
 
 
-def test_a_message_keeps_its_reasoning_calls_parse_errors_and_attachments(tmp_path: Path) -> None:
+def test_message_keeps_reasoning_calls_parse_errors_and_attachments(tmp_path: Path) -> None:
     events = [
         model_event(READS, 1),
         {"event": "tool", "id": "c1", "completed": "2026-01-01T00:00:05+00:00", "working_time": 0.5},
@@ -158,16 +158,16 @@ def test_a_message_keeps_its_reasoning_calls_parse_errors_and_attachments(tmp_pa
     )
     parts = [part for part in run.messages[1].parts if isinstance(part, Thinking)]
     assert parts == [Thinking("I must look.", {"signature": "sig"}), Thinking("It looks.", {"redacted": True})]
-    assert [(one.name, one.arguments, one.id, one.provider_metadata) for one in calls(run)] == [
+    assert [(call.name, call.arguments, call.id, call.provider_metadata) for call in calls(run)] == [
         ("read", {"path": "a.txt"}, "c1", None),
         ("read", {}, "c2", {"parse_error": "no JSON"}),
     ]
     assert results(run) == [("It says Ada.", None), ("no JSON", "invalid_arguments")]
     assert (records(run)[0].seconds, run.tools[0].description, run.agent) == (0.5, "Read.", "react")
-    assert [one.usage for one in run.rounds] == [Usage(9, 2)] * 2 and recorded(run)["eval"]["task_version"] == 3
+    assert [round_.usage for round_ in run.rounds] == [Usage(9, 2)] * 2 and recorded(run)["eval"]["task_version"] == 3
 
 
-def test_pictures_sound_and_files_are_kept_as_what_can_be_shown(tmp_path: Path) -> None:
+def test_pictures_are_kept_and_sound_and_files_shown_as_text(tmp_path: Path) -> None:
     picture = "data:image/png;base64," + base64.b64encode(b"png").decode()
     content = [
         {"type": "text", "text": "See."},
@@ -182,7 +182,7 @@ def test_pictures_sound_and_files_are_kept_as_what_can_be_shown(tmp_path: Path) 
     assert run.prompt == "See.[picture: https://example.org/a.png][audio: mp3 26 characters][document: notes.pdf notes.pdf]"
 
 
-def test_a_tool_that_the_provider_ran_is_a_call_with_its_result(tmp_path: Path) -> None:
+def test_provider_run_tool_is_a_call_with_its_result(tmp_path: Path) -> None:
     used = {
         "type": "tool_use",
         "tool_type": "web_search",
@@ -193,12 +193,12 @@ def test_a_tool_that_the_provider_ran_is_a_call_with_its_result(tmp_path: Path) 
         "error": None,
     }
     run = run_of(tmp_path, ASKED, {"role": "assistant", "content": [used, {"type": "text", "text": "It is."}]})
-    assert [(one.name, one.arguments) for one in calls(run)] == [("web_search", {"q": "x"})] and results(run) == [
+    assert [(call.name, call.arguments) for call in calls(run)] == [("web_search", {"q": "x"})] and results(run) == [
         ("Found.", None)
     ]
 
 
-def test_tokens_of_the_cache_are_part_of_the_input(tmp_path: Path) -> None:
+def test_cache_tokens_are_part_of_the_input(tmp_path: Path) -> None:
     usage = {
         "input_tokens": 5,
         "output_tokens": 2,
@@ -212,12 +212,12 @@ def test_tokens_of_the_cache_are_part_of_the_input(tmp_path: Path) -> None:
     assert run.rounds[0].usage == Usage(105, 2, 90, 10, 1, 0.25)
 
 
-def test_a_model_call_that_failed_is_a_warning_before_the_reply(tmp_path: Path) -> None:
+def test_failed_model_call_is_a_warning_before_the_reply(tmp_path: Path) -> None:
     run = run_of(tmp_path, ASKED, ANSWERS, events=[model_event(None, 1, error="503"), model_event(ANSWERS, 2)])
     assert list(run.warnings) == ["A model call failed: 503"] and run.rounds[0].usage == Usage(9, 2)
 
 
-def test_several_system_messages_before_the_conversation_make_one(tmp_path: Path) -> None:
+def test_leading_system_messages_are_joined(tmp_path: Path) -> None:
     run = run_of(
         tmp_path, {"role": "system", "content": "Be kind."}, {"role": "system", "content": "Be brief."}, ASKED, ANSWERS
     )
@@ -227,7 +227,7 @@ def test_several_system_messages_before_the_conversation_make_one(tmp_path: Path
 # Sub-agents
 
 
-def test_an_agent_whose_replies_are_not_among_the_messages_is_a_nested_run(tmp_path: Path) -> None:
+def test_agent_with_replies_outside_the_messages_is_a_nested_run(tmp_path: Path) -> None:
     inner_said = {"id": "i1", "role": "assistant", "content": "I read it."}
     asks = {"id": "m2", "role": "assistant", "content": "", "tool_calls": [{"id": "c1", "function": "reader", "arguments": {}}]}
     events = [
@@ -246,17 +246,17 @@ def test_an_agent_whose_replies_are_not_among_the_messages_is_a_nested_run(tmp_p
     outer, nested = runs_of(tmp_path / "log.json", log(sample(ASKED, asks, answer, ANSWERS, **more)))
     assert (nested.agent, nested.parent_id, nested.id) == ("reader", outer.id, f"{outer.id}-sub")
     assert (nested.system, nested.prompt, nested.text, nested.usage) == ("You read.", "Read a.txt.", "I read it.", Usage(9, 2))
-    assert [one.name for one in calls(outer)] == ["reader"] and [one.usage for one in outer.rounds] == [Usage(9, 2)] * 2
+    assert [call.name for call in calls(outer)] == ["reader"] and [round_.usage for round_ in outer.rounds] == [Usage(9, 2)] * 2
 
 
-def test_events_within_a_tool_of_early_logs_are_a_nested_run(tmp_path: Path) -> None:
+def test_events_within_a_tool_of_early_logs_are_nested(tmp_path: Path) -> None:
     inner = model_event({"role": "assistant", "content": "I read it."}, 2, input=[{"role": "user", "content": "Read."}])
     events = [{"event": "tool", "id": "c1", "function": "reader", "events": [inner]}, model_event(ANSWERS, 3)]
     outer, nested = runs_of(tmp_path / "log.json", log(sample(ASKED, ANSWERS, events=events)))
     assert (nested.agent, nested.prompt, nested.text, nested.parent_id) == ("reader", "Read.", "I read it.", outer.id)
 
 
-def test_model_calls_of_scorers_are_no_part_of_the_run(tmp_path: Path) -> None:
+def test_model_calls_of_scorers_are_not_in_the_run(tmp_path: Path) -> None:
     grades = model_event({"id": "g", "role": "assistant", "content": "GRADE: C"}, 5)
     runs = runs_of(tmp_path / "log.json", log(sample(ASKED, ANSWERS, events=[model_event(ANSWERS, 1), grades])))
     assert len(runs) == 1 and said(runs[0])[-1][2] == "Ada's words." and runs[0].usage == Usage(9, 2)
@@ -265,7 +265,7 @@ def test_model_calls_of_scorers_are_no_part_of_the_run(tmp_path: Path) -> None:
 # How samples ended
 
 
-def test_a_sample_ends_by_its_limit_its_error_or_its_answer(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_sample_status_follows_limit_error_or_answer(tmp_path: Path, subtests: pytest.Subtests) -> None:
     trouble = {"message": "no key", "traceback": "Traceback\n  File x\nmodels.KeyMissing: no key"}
     cases: list[tuple[tuple[Any, ...], dict[str, Any], tuple[str, str | None]]] = [
         ((ASKED, ANSWERS), {}, ("completed", "natural")),
@@ -291,7 +291,7 @@ def test_a_sample_ends_by_its_limit_its_error_or_its_answer(tmp_path: Path, subt
 # Files
 
 
-def test_an_archive_of_an_evaluation_that_has_not_finished_is_read(tmp_path: Path) -> None:
+def test_archive_of_an_unfinished_evaluation_is_read(tmp_path: Path) -> None:
     whole = log()
     members = {
         "_journal/start.json": {"version": 2, "eval": whole["eval"]},
@@ -301,12 +301,12 @@ def test_an_archive_of_an_evaluation_that_has_not_finished_is_read(tmp_path: Pat
     assert (run.text, run.model, recorded(run)["eval"]["status"]) == ("Ada's words.", "openai/gpt-4o", "started")
 
 
-def test_a_member_that_cannot_be_unpacked_says_only_the_known_cause(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_unreadable_archive_member_names_only_the_known_cause(tmp_path: Path, subtests: pytest.Subtests) -> None:
     path = eval_file(tmp_path / "log.eval", {"header.json": log(), "samples/1_epoch_1.json": sample(ASKED, ANSWERS)})
     whole, of_today = path.read_bytes(), (FILES / "inspect/zstandard.eval").read_bytes()
-    directory = whole.rindex(b"PK\x01\x02")  # of the sample, in which zipfile believes
+    directory = whole.rindex(b"PK\x01\x02")  # of the sample, as zipfile expects
     with zipfile.ZipFile(FILES / "inspect/zstandard.eval") as archive:
-        names = [one.filename for one in archive.infolist()]
+        names = [member.filename for member in archive.infolist()]
     found = of_today.index(b"PK\x01\x02")
     for _ in range(names.index("samples/1_epoch_1.json")):
         found = of_today.index(b"PK\x01\x02", found + 1)
@@ -324,7 +324,7 @@ def test_a_member_that_cannot_be_unpacked_says_only_the_known_cause(tmp_path: Pa
             assert "password" not in str(raised.value) or name == "password"
 
 
-def test_a_damaged_sample_is_a_problem_and_the_others_are_read(tmp_path: Path) -> None:
+def test_damaged_sample_is_a_problem_and_others_are_read(tmp_path: Path) -> None:
     members = {
         "header.json": {key: value for key, value in log().items() if key != "samples"},
         "samples/1_epoch_1.json": b'{"id": 1, "mess',
@@ -344,7 +344,7 @@ def test_a_damaged_sample_is_a_problem_and_the_others_are_read(tmp_path: Path) -
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_of_a_sample_that_was_written_twice_the_last_counts(tmp_path: Path) -> None:
+def test_sample_written_twice_counts_in_its_last_form(tmp_path: Path) -> None:
     path = eval_file(tmp_path / "log.eval", {"header.json": log()})
     with zipfile.ZipFile(path, "a") as archive:
         for text in ("Old.", "New."):
@@ -352,14 +352,12 @@ def test_of_a_sample_that_was_written_twice_the_last_counts(tmp_path: Path) -> N
     assert [run.text for run in load_traces(path)] == ["New."]
 
 
-def test_a_log_without_samples_says_so(tmp_path: Path) -> None:
+def test_log_without_samples_says_so(tmp_path: Path) -> None:
     runs = runs_of(tmp_path / "log.json", log(), strict=False)
     assert runs == [] and "no samples" in str(runs.problems[0])
 
 
-def test_samples_of_an_archive_are_read_one_at_a_time_and_within_a_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_archived_samples_are_read_singly_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     member = inspect_log.read_member
 

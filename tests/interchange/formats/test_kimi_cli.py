@@ -13,7 +13,7 @@ from agentnb.core.messages import Thinking
 CONTEXT = FILES / "kimi_cli" / "context.jsonl"
 
 
-def test_replies_calls_and_results_are_as_in_the_file() -> None:
+def test_replies_calls_and_results_match_the_file() -> None:
     run = load_trace(CONTEXT)
     records = lines_of(CONTEXT)
     assert len(run.rounds) == sum(record["role"] == "assistant" for record in records)
@@ -22,18 +22,18 @@ def test_replies_calls_and_results_are_as_in_the_file() -> None:
         ("Bash", {"command": "ls"}, True),
         ("Glob", {"pattern": "**"}, False),
     ]
-    reply = next(one for one in run.messages if one.role == "assistant")
+    reply = next(message for message in run.messages if message.role == "assistant")
     assert reply.parts[0] == Thinking("I list them.")
     assert (run.prompt, run.system, run.status) == ("How many files are here?", "You are Kimi.", "unknown")
-    assert [one.author for one in run.messages if one.role == "user"] == ["", "kimi-cli"]
+    assert [message.author for message in run.messages if message.role == "user"] == ["", "kimi-cli"]
 
 
-def test_the_length_of_the_conversation_is_noted_and_is_no_usage() -> None:
+def test_conversation_length_is_noted_and_not_counted_as_usage() -> None:
     run = load_trace(CONTEXT)
     counts = [event.metadata["context_tokens"] for event in run.events if isinstance(event, ModelReplied)]
     assert counts == [5120, 5230] and run.rounds[0].usage.input is None
 
 
-def test_a_session_that_begins_with_a_message_is_recognized_by_its_marks(tmp_path: Path) -> None:
+def test_session_that_begins_with_a_message_is_recognized(tmp_path: Path) -> None:
     run = load_trace(write_lines(tmp_path / "old.jsonl", lines_of(CONTEXT)[3:]))
     assert run.origin is not None and run.origin.format == "kimi_cli"

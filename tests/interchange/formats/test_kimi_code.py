@@ -14,13 +14,13 @@ from agentnb.core.messages import Text, Thinking
 WIRE = FILES / "kimi_code" / "wire.jsonl"
 
 
-def test_a_step_is_a_reply_and_a_prompt_that_is_there_twice_is_one() -> None:
+def test_step_is_a_reply_and_duplicate_prompts_are_merged() -> None:
     run = load_trace(WIRE)
-    assert [(one.author, one.text) for one in run.messages if one.role == "user"] == [
+    assert [(message.author, message.text) for message in run.messages if message.role == "user"] == [
         ("", "Fix the login."),
         ("injection", "<system-reminder>Be brief.</system-reminder>"),
     ]
-    replies = [one for one in run.messages if one.role == "assistant"]
+    replies = [message for message in run.messages if message.role == "assistant"]
     assert replies[0].parts[0] == Thinking("I look first.") and replies[1].parts == (Text("It is empty."),)
     assert [(call.name, call.arguments) for call in replies[0].calls] == [
         ("Read", {"path": "login.rs"}),
@@ -38,13 +38,13 @@ def test_a_step_is_a_reply_and_a_prompt_that_is_there_twice_is_one() -> None:
     assert run.started_at is not None and run.started_at.year == 2026
 
 
-def test_a_compaction_replaces_what_is_before_it_in_later_requests() -> None:
+def test_compaction_replaces_earlier_messages_in_later_requests() -> None:
     run = load_trace(WIRE)
-    assert [one.text for one in sent_request(run, 1).request.messages] == ["login.rs was read."]
+    assert [message.text for message in sent_request(run, 1).request.messages] == ["login.rs was read."]
     assert recorded(run)["compactions"] == [{"tokens_before": 900, "tokens_after": 100}]
 
 
-def test_messages_of_the_context_are_read_without_a_loop_and_another_agent_is_named(tmp_path: Path) -> None:
+def test_context_messages_are_read_and_another_agent_is_named(tmp_path: Path) -> None:
     call = {"type": "function", "id": "t1", "function": {"name": "Read", "arguments": '{"path": "a"}'}}
     messages = [
         {"role": "user", "content": [{"type": "text", "text": "Read a."}]},
@@ -52,12 +52,12 @@ def test_messages_of_the_context_are_read_without_a_loop_and_another_agent_is_na
         {"role": "tool", "content": [{"type": "text", "text": "b"}], "toolCallId": "t1"},
         {"role": "assistant", "content": "It is b."},
     ]
-    records = [{"type": "context.append_message", "agentId": "agent-3", "message": one, "time": 1} for one in messages]
+    records = [{"type": "context.append_message", "agentId": "agent-3", "message": message, "time": 1} for message in messages]
     run = load_trace(write_lines(tmp_path / "wire.jsonl", records))
     assert (run.prompt, run.text, run.agent, results(run)) == ("Read a.", "It is b.", "agent-3", [("b", None)])
 
 
-def test_a_session_that_breaks_off_is_interrupted_and_a_damaged_line_a_problem(tmp_path: Path) -> None:
+def test_broken_session_is_interrupted_and_damaged_lines_are_problems(tmp_path: Path) -> None:
     records = lines_of(WIRE)[:10]
     records.insert(7, {"type": "context.append_loop_event", "event": {"type": "content.part"}})
     runs = load_traces(write_lines(tmp_path / "wire.jsonl", records), strict=False)

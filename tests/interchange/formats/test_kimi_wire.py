@@ -1,4 +1,4 @@
-"""Sessions of the Kimi CLI as its wire file holds them."""
+"""Sessions of the Kimi CLI from its wire file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from agentnb.core.messages import Text, Thinking
 WIRE = FILES / "kimi_wire" / "wire.jsonl"
 
 
-def test_a_step_is_a_reply_with_its_calls_usage_and_times() -> None:
+def test_step_is_a_reply_with_calls_usage_and_times() -> None:
     run = load_trace(WIRE)
     steps = [record for record in lines_of(WIRE) if record.get("message", {}).get("type") == "StepBegin"]
     assert len(run.rounds) == len(steps) == 2
-    reply = next(one for one in run.messages if one.role == "assistant")
+    reply = next(message for message in run.messages if message.role == "assistant")
     assert reply.parts[:2] == (Thinking("I list them."), Text("Let me see."))
     assert [(call.name, call.arguments) for call in reply.calls] == [
         ("Shell", {"command": "ls"}),
@@ -36,27 +36,27 @@ def test_a_step_is_a_reply_with_its_calls_usage_and_times() -> None:
     assert run.started_at is not None and run.started_at.timestamp() == 1770983400
 
 
-def test_a_sub_agent_is_a_run_within_the_session() -> None:
+def test_sub_agent_is_a_run_within_the_session() -> None:
     run, nested = load_traces(WIRE)
     assert nested.parent_id == run.id and nested.status == "unknown"
     assert results(nested) == [("Failed with exit code: 1", "tool_error")]
     assert nested.text == "It cannot be counted." and "Count the lines." in nested.prompt
 
 
-def test_usage_that_comes_again_for_a_message_replaces_the_earlier_one(tmp_path: Path) -> None:
+def test_repeated_usage_of_a_message_replaces_the_earlier(tmp_path: Path) -> None:
     records = lines_of(WIRE)
     again = {"type": "StatusUpdate", "payload": {"message_id": "chatcmpl-1", "token_usage": {"input_other": 7, "output": 1}}}
     run = load_trace(write_lines(tmp_path / "w.jsonl", [*records, {"timestamp": 1770983420, "message": again}]))
-    assert [one.usage.output for one in run.rounds if one.usage] == [1, 5]
+    assert [round_.usage.output for round_ in run.rounds if round_.usage] == [1, 5]
 
 
-def test_a_session_that_was_interrupted_in_a_step_is_cancelled(tmp_path: Path) -> None:
+def test_session_interrupted_in_a_step_is_cancelled(tmp_path: Path) -> None:
     stopped = {"timestamp": 1770983401.7, "message": {"type": "StepInterrupted", "payload": {}}}
     run = load_trace(write_lines(tmp_path / "w.jsonl", [*lines_of(WIRE)[:6], stopped]))
     assert (run.status, run.stop_reason) == ("cancelled", "cancelled")
 
 
-def test_a_damaged_line_is_a_problem(tmp_path: Path) -> None:
+def test_damaged_line_is_a_problem(tmp_path: Path) -> None:
     records = lines_of(WIRE)
     records.insert(5, {"timestamp": 1, "message": {"type": "ToolCall", "payload": {}}})
     runs = load_traces(write_lines(tmp_path / "w.jsonl", records), strict=False)
@@ -79,6 +79,6 @@ def test_kimi_folder_is_one_run_with_its_system_prompt(tmp_path: Path) -> None:
     packed = load_traces(tmp_path / "session.zip")
     (tmp_path / "session.zip").unlink()
     assert [(len(run.rounds), run.system) for run in packed] == [(len(run.rounds), run.system) for run in together]
-    assert load_trace(tmp_path / "context.jsonl").prompt == "How many files are here?", "a file that is named is read"
+    assert load_trace(tmp_path / "context.jsonl").prompt == "How many files are here?", "a named file is read"
     (tmp_path / "wire.jsonl").write_text('{"other": 1}\n')
-    assert load_traces(tmp_path, strict=False)[0].prompt == "How many files are here?", "what is beside it is no session"
+    assert load_traces(tmp_path, strict=False)[0].prompt == "How many files are here?", "files beside it are not sessions"

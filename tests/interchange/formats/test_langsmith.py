@@ -69,7 +69,7 @@ def tree() -> list[dict[str, Any]]:
 READ = ["user: How high?", 'assistant: look {"at": "tower"}', "tool: -> 7 m", "assistant: It is 7 m."]
 
 
-def test_recorded_traces_have_the_messages_of_the_file() -> None:
+def test_recorded_traces_match_the_messages_of_the_file() -> None:
     for path in sorted(TRACES.glob("langsmith_*.json")):
         told = json.loads(path.read_text(encoding="utf-8"))
         asked, answered = told["post"][0]["inputs"], told["patch"][0]["outputs"]
@@ -102,18 +102,18 @@ def test_each_form_of_file_holds_the_same_trace(tmp_path: Path, subtests: pytest
             run = load_trace(document(tmp_path, value, name))
             assert lines(run) == READ and run.status == "completed" and run.system == "Be brief."
             assert (run.id, run.agent, run.model, run.tags) == ("root", "Researcher", "m1", ("a",))
-            assert run.rounds[0].usage == Usage(5, 2, cache_read=1) and [one.name for one in run.tools] == ["look"]
+            assert run.rounds[0].usage == Usage(5, 2, cache_read=1) and [tool.name for tool in run.tools] == ["look"]
 
 
-def test_times_without_a_zone_are_utc_and_tools_have_their_durations(tmp_path: Path) -> None:
+def test_zoneless_times_are_utc_and_tools_have_durations(tmp_path: Path) -> None:
     run = load_trace(document(tmp_path, tree()))
-    assert [one.at for one in run.events if isinstance(one, ModelReplied)] == [
+    assert [event.at for event in run.events if isinstance(event, ModelReplied)] == [
         datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC) for second in (3, 7)
     ]
-    assert run.rounds[0].records[0].seconds == 1.0 and not any("zone" in one for one in run.warnings)
+    assert run.rounds[0].records[0].seconds == 1.0 and not any("zone" in warning for warning in run.warnings)
 
 
-def test_an_agent_within_a_tool_is_a_run_of_its_own_and_the_tool_stays_a_call(tmp_path: Path) -> None:
+def test_agent_within_a_tool_is_a_run_and_a_call(tmp_path: Path) -> None:
     runs = tree()
     asked = {"messages": [[constructed("HumanMessage", content="Measure.")]]}
     inner = langsmith_run(
@@ -124,7 +124,7 @@ def test_an_agent_within_a_tool_is_a_run_of_its_own_and_the_tool_stays_a_call(tm
     assert (nested.id, nested.parent_id, lines(nested)) == ("tool", "root", ["user: Measure.", "assistant: 7 m"])
 
 
-def test_another_conversation_of_a_trace_is_a_nested_run_with_the_name_of_its_agent(tmp_path: Path) -> None:
+def test_second_conversation_of_a_trace_is_a_named_nested_run(tmp_path: Path) -> None:
     runs = tree()
     agent = langsmith_run("node", "chain", "Critic", 8, runs[0])
     asked = {"messages": [[constructed("HumanMessage", content="Is it right?")]]}
@@ -135,7 +135,7 @@ def test_another_conversation_of_a_trace_is_a_nested_run_with_the_name_of_its_ag
     assert outer.text == "It is 7 m." and (nested.parent_id, nested.agent, nested.text) == ("root", "Critic", "Yes.")
 
 
-def test_agents_that_share_a_conversation_are_the_authors_of_their_replies(tmp_path: Path) -> None:
+def test_agents_sharing_a_conversation_author_their_replies(tmp_path: Path) -> None:
     root = langsmith_run("root", "chain", "Team", 0)
     writer, critic = langsmith_run("n1", "chain", "Writer", 1, root), langsmith_run("n2", "chain", "Critic", 3, root)
     draft, verdict = constructed("AIMessage", content="A draft."), constructed("AIMessage", content="Fine.")
@@ -146,7 +146,7 @@ def test_agents_that_share_a_conversation_are_the_authors_of_their_replies(tmp_p
     assert lines(run) == ["user: How high?", "Writer: A draft.", "user: Judge.", "Critic: Fine."]
 
 
-def test_tools_that_no_model_called_are_calls_where_they_ran(tmp_path: Path) -> None:
+def test_tools_called_by_no_model_are_calls_in_place(tmp_path: Path) -> None:
     runs = tree()
     found = langsmith_run("ret", "retriever", "search_docs", 1, runs[0], inputs={"query": "high"}, outputs={"documents": []})
     run = load_trace(document(tmp_path, [*runs, found]))
@@ -154,7 +154,7 @@ def test_tools_that_no_model_called_are_calls_where_they_ran(tmp_path: Path) -> 
     assert lines(run)[3:] == READ[1:]
 
 
-def test_errors_of_tools_models_and_traces_are_told(tmp_path: Path) -> None:
+def test_errors_of_tools_models_and_traces_are_kept(tmp_path: Path) -> None:
     runs = tree()[:3]
     failed = {**runs[2], "error": "ToolException('gone')", "outputs": None}
     run = load_trace(document(tmp_path, [{**runs[0], "error": "It broke.", "outputs": None}, runs[1], failed]))
@@ -164,7 +164,7 @@ def test_errors_of_tools_models_and_traces_are_told(tmp_path: Path) -> None:
     assert str(load_trace(document(tmp_path, [broken])).error) == "RateLimitError"
 
 
-def test_a_trace_without_a_model_is_its_inputs_its_tools_and_its_outputs(tmp_path: Path) -> None:
+def test_trace_without_a_model_has_inputs_tools_and_outputs(tmp_path: Path) -> None:
     root = langsmith_run("root", "chain", "pipeline", 0, inputs={"question": "How high?"}, outputs={"answer": "7 m"})
     tool = langsmith_run("t", "tool", "look", 1, root, inputs={"at": "tower"}, outputs={"output": "7"})
     assert lines(load_trace(document(tmp_path, [root, tool]))) == [
@@ -183,18 +183,18 @@ def test_several_traces_in_a_file_are_as_many_runs(tmp_path: Path) -> None:
     assert [(run.id, run.origin and run.origin.position) for run in runs] == [("a", "0"), ("b", "1")]
 
 
-def test_runs_nested_in_each_other_and_damaged_ones_are_problems(tmp_path: Path) -> None:
+def test_mutually_nested_and_damaged_runs_are_problems(tmp_path: Path) -> None:
     one, other = langsmith_run("a", "chain", "a", 0), langsmith_run("b", "chain", "b", 1)
     circle = [{**one, "parent_run_id": "b"}, {**other, "parent_run_id": "a"}]
     with pytest.raises(TraceError, match="nested in each other"):
         load_traces(document(tmp_path, circle))
     whole = langsmith_run("c", "llm", "Chat", 0, inputs={"messages": [ASKS]}, outputs=generated(SAYS))
     odd = {**whole, "id": "d", "inputs": {"messages": [[{"type": "ai", "content": [7]}]]}}
-    found = load_traces(document(tmp_path, [whole, 7, odd], "a.jsonl"), strict=False)
-    assert [run.text for run in found] == ["It is 7 m."] and [one.position for one in found.problems] == ["line 2", "1"]
+    runs = load_traces(document(tmp_path, [whole, 7, odd], "a.jsonl"), strict=False)
+    assert [run.text for run in runs] == ["It is 7 m."] and [problem.position for problem in runs.problems] == ["line 2", "1"]
 
 
-def test_a_run_starts_when_its_outermost_run_did() -> None:
+def test_run_starts_with_its_outermost_run() -> None:
     for name in ("langsmith_py_wrap_openai_", "langsmith_js_wrap_openai_reasoning"):
         run = load_trace(FILES / "langsmith" / f"{name}.json")
         assert run.started_at is not None and run.ended_at is not None and run.seconds is not None

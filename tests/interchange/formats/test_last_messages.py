@@ -1,4 +1,4 @@
-"""Files that end with a message of the person keep it wherever a run is read, shown and replayed."""
+"""A final user message is kept wherever a run is read, shown and replayed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentnb.display.card.text import run_text
 LAST = "One more thing: the roof."
 ASKS, SAYS = {"role": "user", "content": "How high?"}, {"role": "assistant", "content": "It is 7 m."}
 MESSAGES = [ASKS, SAYS, {"role": "user", "content": LAST}]
-BLOCKS = [{"role": one["role"], "content": [{"type": "text", "text": one["content"]}]} for one in MESSAGES]
+BLOCKS = [{"role": message["role"], "content": [{"type": "text", "text": message["content"]}]} for message in MESSAGES]
 SAM = {
     "id": "s",
     "title": "t",
@@ -47,21 +47,21 @@ SPANS = [
 ]
 
 
-def test_the_last_message_of_the_person_is_in_every_view(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_last_user_message_is_in_every_view(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, value in {"chat": MESSAGES, "anthropic": {"system": "x", "messages": BLOCKS}, "sam": SAM, "spans": SPANS}.items():
         with subtests.test(name):
             run = load_trace(document(tmp_path, value, f"{name}.json"))
-            assert [(one.role, one.text) for one in run.messages][-1] == ("user", LAST) and not run.pending
+            assert [(message.role, message.text) for message in run.messages][-1] == ("user", LAST) and not run.pending
             assert tables.messages(run)["text"].tolist()[-1] == LAST and run.status == "interrupted"
             assert LAST in run_text(run) and LAST in run_html(run) and LAST in page_html(run)
 
 
-def test_messages_to_which_no_model_replied_are_shown(tmp_path: Path) -> None:
+def test_messages_without_a_model_reply_are_shown(tmp_path: Path) -> None:
     run = load_trace(document(tmp_path, {"model": "m", "messages": [ASKS, MESSAGES[-1]]}))
-    assert [one.text for one in run.messages] == ["How high?", LAST] and not run.rounds
+    assert [message.text for message in run.messages] == ["How high?", LAST] and not run.rounds
     assert LAST in run_text(run) and LAST in run_html(run)
 
 
-def test_a_last_message_is_no_answer_to_replay(tmp_path: Path) -> None:
-    found = replay(load_trace(document(tmp_path, MESSAGES)))
-    assert len(found.rounds) == 1 and found.rounds[0].recorded_decision.continues is None
+def test_last_message_is_not_a_replayed_answer(tmp_path: Path) -> None:
+    replayed = replay(load_trace(document(tmp_path, MESSAGES)))
+    assert len(replayed.rounds) == 1 and replayed.rounds[0].recorded_decision.continues is None

@@ -1,4 +1,4 @@
-"""Records of MAD and MASFT: turns of AG2, logs of MetaGPT and HyperAgent, and the failure modes that people saw."""
+"""Records of MAD and MASFT: turns of AG2, logs of MetaGPT and HyperAgent, and annotated failure modes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def loaded(tmp_path: Path, record: Any) -> Run:
 
 
 def told(run: Run) -> list[tuple[str, str, str]]:
-    return [(one.role, one.author, one.text) for one in run.messages]
+    return [(message.role, message.author, message.text) for message in run.messages]
 
 
-def test_roles_of_ag2_are_those_of_the_other_side_and_contents_may_be_lines(tmp_path: Path) -> None:
+def test_ag2_roles_are_inverted_and_contents_may_be_lines(tmp_path: Path) -> None:
     turns = [
         {"role": "assistant", "name": "mathproxyagent", "content": ["Solve:", "1 + 1"]},
         {"role": "user", "name": "assistant", "content": ["It is 3."]},
@@ -45,17 +45,17 @@ def test_roles_of_ag2_are_those_of_the_other_side_and_contents_may_be_lines(tmp_
     )
 
 
-def test_in_a_team_of_agents_only_the_task_is_the_persons() -> None:
+def test_only_the_task_of_an_agent_team_is_user_text() -> None:
     records = json.loads((FILES / "ag2_records.json").read_text("utf-8"))
     runs = load_traces(FILES / "ag2_records.json")
     for record, run in zip(records, runs, strict=True):
         turns = json.loads(record["trace"])["trajectory"]
-        assert [one.author for one in run.messages] == [turn["name"] for turn in turns]
-        assert [one.role for one in run.messages] == ["user"] + ["assistant"] * (len(turns) - 1)
+        assert [message.author for message in run.messages] == [turn["name"] for turn in turns]
+        assert [message.role for message in run.messages] == ["user"] + ["assistant"] * (len(turns) - 1)
         assert run.origin is not None and run.origin.task == record["trace_id"]
 
 
-def test_a_record_of_mad_holds_json_or_a_log_and_annotations_as_a_literal() -> None:
+def test_mad_record_holds_json_a_log_or_literal_annotations() -> None:
     turns, log = load_traces(FILES / "two_records.json")
     assert [len(run.messages) for run in (turns, log)] == [4, 6]
     assert [one.author for one in (log.rounds[0].reply and [log.rounds[0].reply]) or ()] == ["Alice(SimpleCoder)"]
@@ -64,7 +64,7 @@ def test_a_record_of_mad_holds_json_or_a_log_and_annotations_as_a_literal() -> N
     assert isinstance(modes, list) and {"failure mode", "annotator_1"} <= modes[0].keys()
 
 
-def test_the_communication_log_of_metagpt_names_who_speaks(tmp_path: Path) -> None:
+def test_metagpt_log_names_its_speakers(tmp_path: Path) -> None:
     rule = "-" * 80
     log = (
         "=== MetaGPT Agent Communication Log - Started at 2025-03-27 01:21:02 ===\n\n"
@@ -81,26 +81,26 @@ def test_the_communication_log_of_metagpt_names_who_speaks(tmp_path: Path) -> No
     assert run.agent == "MetaGPT" and run.settings["recorded"]["annotations"] == "not a literal ("
 
 
-def test_lines_that_a_restarted_hyperagent_repeats_are_read_once(tmp_path: Path) -> None:
+def test_lines_repeated_by_a_restarted_hyperagent_are_read_once(tmp_path: Path) -> None:
     line = "HyperAgent_sympy-1 - INFO - Planner's Response: Thought: look"
     other = "HyperAgent_sympy-1 - INFO - Planner's Response: Thought: dig\nAction: dig()"
     record = {"instance_id": "h", "problem_statement": ["Fix it."], "trajectory": [line, line, line, *other.split("\n"), line]}
     run = loaded(tmp_path, record)
-    assert [one.text.partition("Thought: ")[2] for one in run.rounds] == ["look", "dig\nAction: dig()", "look"]
+    assert [round_.text.partition("Thought: ")[2] for round_ in run.rounds] == ["look", "dig\nAction: dig()", "look"]
     assert run.prompt == "Fix it."
 
 
-def test_a_log_of_another_kind_is_one_message(tmp_path: Path) -> None:
+def test_log_of_another_kind_is_one_message(tmp_path: Path) -> None:
     run = loaded(tmp_path, {"instance_id": "p", "problem_statement": ["Review it."], "trajectory": ["Good.", "", "Accept."]})
     assert (run.prompt, run.text) == ("Review it.", "Good.\n\nAccept.")
 
 
-def test_a_record_that_is_none_is_a_problem_of_its_own(tmp_path: Path) -> None:
+def test_malformed_record_is_its_own_problem(tmp_path: Path) -> None:
     records = json.loads((FILES / "ag2_records.json").read_text("utf-8"))
     (tmp_path / "x.json").write_text(json.dumps([records[0], {**records[1], "trace": 7}]), encoding="utf-8")
-    found = load_traces(tmp_path / "x.json", strict=False)
-    assert len(found) == 1 and [one.position for one in found.problems] == ["1"]
-    assert len(found[0].messages) == len(json.loads(records[0]["trace"])["trajectory"])
+    runs = load_traces(tmp_path / "x.json", strict=False)
+    assert len(runs) == 1 and [problem.position for problem in runs.problems] == ["1"]
+    assert len(runs[0].messages) == len(json.loads(records[0]["trace"])["trajectory"])
 
 
 def test_hyperagent_log_names_its_speakers_and_has_calls(tmp_path: Path) -> None:
@@ -114,15 +114,15 @@ def test_hyperagent_log_names_its_speakers_and_has_calls(tmp_path: Path) -> None
     )
     log = "\n".join(f"HyperAgent_x__y-1 - INFO - {text}" for text in spoken)
     run = loaded(tmp_path, {"instance_id": "h", "problem_statement": ["Fix", "it."], "trajectory": log.split("\n")})
-    assert [one.author for one in run.messages if one.role == "assistant"] == [
+    assert [message.author for message in run.messages if message.role == "assistant"] == [
         "Planner",
         "Inner-Editor-Assistant",
         "Editor",
         "Planner",
     ]
-    calls = [(call.name, call.arguments) for one in run.rounds for call in one.calls]
-    assert calls == [("python", {"code": "editor.run('a.py')\nprint(1)"})], "what is told to the planner is no action"
-    assert [one.text.partition("\n")[0] for one in run.rounds][:2] == ["Thought: Locate it.", "Thought: Applying."]
+    calls = [(call.name, call.arguments) for round_ in run.rounds for call in round_.calls]
+    assert calls == [("python", {"code": "editor.run('a.py')\nprint(1)"})], "messages to the planner are not actions"
+    assert [round_.text.partition("\n")[0] for round_ in run.rounds][:2] == ["Thought: Locate it.", "Thought: Applying."]
     assert run.prompt == "Fix\nit." and run.status == "unknown" and run.text.endswith("never closed")
 
 
@@ -151,7 +151,7 @@ def test_peers_that_answer_in_rounds_are_read_exchange_by_exchange(tmp_path: Pat
     ]
 
 
-def test_a_tree_of_thoughts_is_read_as_its_steps(tmp_path: Path) -> None:
+def test_tree_of_thoughts_is_read_as_its_steps(tmp_path: Path) -> None:
     lines = [
         " ########## Round 1 ########## ",
         "***** Reasoner 1 output: *****",
@@ -167,7 +167,7 @@ def test_a_tree_of_thoughts_is_read_as_its_steps(tmp_path: Path) -> None:
         "At least two verified reasoners agree. Final Answer: 7",
     ]
     run = loaded(tmp_path, {"instance_id": "t", "problem_statement": "How much?", "trajectory": lines})
-    assert [(one.author, one.text) for one in run.messages] == [
+    assert [(message.author, message.text) for message in run.messages] == [
         ("", "How much?"),
         ("Reasoner 1", "Starting reasoning process for question: How much?"),
         ("Reasoner 1", 'Step 1: Generation\n\nGenerated thoughts: [["a", "b"]]'),

@@ -1,4 +1,4 @@
-"""Conversations of Magentic-One and Who&When: every message with its speaker, and who is blamed."""
+"""Conversations of Magentic-One and Who&When: every message with its speaker, and the blamed agent."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ FILES = Path(__file__).parent / "files" / "magentic"
 
 
 def spoken(run: Run) -> list[tuple[str, str]]:
-    """Every message: its speaker and its first characters."""
-    return [(one.author, ("".join(getattr(part, "text", "") for part in one.parts)).strip()[:20]) for one in run.messages]
+    """Return the speaker and the first characters of every message."""
+    return [
+        (message.author, ("".join(getattr(part, "text", "") for part in message.parts)).strip()[:20])
+        for message in run.messages
+    ]
 
 
-def test_every_message_is_there_with_its_speaker(subtests: pytest.Subtests) -> None:
+def test_every_message_keeps_its_speaker(subtests: pytest.Subtests) -> None:
     for name in ("thoughts", "named_agents", "blamed"):
         with subtests.test(name):
             found = json.loads((FILES / f"{name}.json").read_text("utf-8"))
@@ -26,20 +29,20 @@ def test_every_message_is_there_with_its_speaker(subtests: pytest.Subtests) -> N
             run = load_trace(FILES / f"{name}.json")
             speakers = [one.get("name") or one["role"].partition(" (")[0].replace("human", "") for one in history]
             assert spoken(run) == [(who, one["content"].strip()[:20]) for who, one in zip(speakers, history, strict=True)]
-            assert not any(one.calls for one in run.rounds)
+            assert not any(round_.calls for round_ in run.rounds)
 
 
-def test_thoughts_are_thinking_and_what_is_told_to_another_says_to_whom() -> None:
+def test_thoughts_are_thinking_and_messages_name_their_addressee() -> None:
     run = load_trace(FILES / "blamed.json")
     first = run.rounds[0].reply
     assert first is not None and isinstance(first.parts[0], Thinking) and run.rounds[0].text == ""
     history = json.loads((FILES / "blamed.json").read_text("utf-8"))["history"]
     named = [one["role"].partition("(-> ")[2].rstrip(")") for one in history if "(-> " in one["role"]]
-    assert named and [one.metadata["to"] for one in run.rounds if "to" in one.metadata] == named
-    assert {one.author for one in run.messages} >= {"", "Orchestrator"}
+    assert named and [round_.metadata["to"] for round_ in run.rounds if "to" in round_.metadata] == named
+    assert {message.author for message in run.messages} >= {"", "Orchestrator"}
 
 
-def test_how_it_ended_is_what_the_termination_condition_says(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_termination_condition_sets_the_status(tmp_path: Path, subtests: pytest.Subtests) -> None:
     ends = {
         "Max rounds (30) reached.": ("limited", "max_rounds"),
         "Max time (25 minutes) reached.": ("limited", "max_seconds"),
@@ -54,14 +57,14 @@ def test_how_it_ended_is_what_the_termination_condition_says(tmp_path: Path, sub
             assert (run.status, run.stop_reason) == (status, reason)
 
 
-def test_the_blame_is_kept_and_the_prompts_of_the_agents_are_read_as_a_literal() -> None:
+def test_blame_is_kept_and_agent_prompts_parse_as_a_literal() -> None:
     run = load_trace(FILES / "named_agents.json")
     assert run.settings["recorded"]["mistake_agent"] and run.settings["recorded"]["mistake_step"].isdecimal()
     assert run.origin is not None and run.origin.task.startswith("42576abe")
     assert run.system.startswith("# ")
 
 
-def test_a_literal_is_never_evaluated(tmp_path: Path) -> None:
+def test_literal_is_never_evaluated(tmp_path: Path) -> None:
     found = json.loads((FILES / "named_agents.json").read_text("utf-8"))
     found["system_prompt"] = f"__import__('pathlib').Path({str(tmp_path / 'made')!r}).touch()"
     (tmp_path / "x.json").write_text(json.dumps(found))

@@ -26,12 +26,12 @@ def bash(command: str, said: str = "THOUGHT: look") -> dict[str, Any]:
     return {"role": "assistant", "content": f"{said}\n\n```bash\n{command}\n```"}
 
 
-def test_one_block_is_a_call_and_the_next_message_its_result() -> None:
+def test_single_block_is_a_call_answered_by_the_next_message() -> None:
     run = load_trace(FILES / "mini_swe_agent/sphinx-7889.traj.json")
     data = loaded("mini_swe_agent/sphinx-7889.traj.json")
     answers = [message for message in data["messages"] if message["role"] == "assistant"]
-    assert [one.text for one in run.rounds] == [message["content"] for message in answers]
-    assert [one.name for one in calls(run)] == ["bash"] and calls(run)[0].arguments["command"] in answers[0]["content"]
+    assert [round_.text for round_ in run.rounds] == [message["content"] for message in answers]
+    assert [call.name for call in calls(run)] == ["bash"] and calls(run)[0].arguments["command"] in answers[0]["content"]
     assert results(run) == [(data["messages"][3]["content"], None)]
     assert run.origin is not None and run.origin.task == data["instance_id"]
     usage = [message["extra"]["response"]["usage"] for message in answers]
@@ -41,27 +41,30 @@ def test_one_block_is_a_call_and_the_next_message_its_result() -> None:
     assert any(isinstance(part, Thinking) for message in run.messages for part in message.parts) and run.started_at is None
 
 
-def test_blocks_of_an_answer_that_was_rejected_are_no_calls() -> None:
+def test_blocks_of_a_rejected_answer_are_not_calls() -> None:
     run = load_trace(FILES / "mini_swe_agent/sphinx-7889.traj.json")
     assert run.rounds[1].text.count("```bash") == 3 and not run.rounds[1].records
     assert said(run)[-1][1] == "mini-swe-agent" and said(run)[-1][2].startswith("Please always provide EXACTLY ONE action")
 
 
-def test_a_bare_list_of_an_early_version_is_recognized_by_its_return_codes() -> None:
+def test_early_bare_list_is_recognized_by_its_return_codes() -> None:
     run = load_trace(FILES / "mini_swe_agent/github_issue.traj.json")
     messages = loaded("mini_swe_agent/github_issue.traj.json")
     assert len(run.rounds) == len(calls(run)) == sum(message["role"] == "assistant" for message in messages)
-    assert [one.result.error_code for one in records(run) if one.result and one.result.is_error] == ["exit_1", "exit_1"]
+    assert [record.result.error_code for record in records(run) if record.result and record.result.is_error] == [
+        "exit_1",
+        "exit_1",
+    ]
     assert (run.status, run.stop_reason, run.prompt) == ("completed", "natural", messages[1]["content"])
 
 
-def test_only_blocks_of_the_word_that_the_version_uses_count(tmp_path: Path) -> None:
+def test_only_blocks_with_the_word_of_the_version_count(tmp_path: Path) -> None:
     text = "An example is ```bash\nrm x\n```\nbut:\n```mswea_bash_command\nls\n```"
     run = runs_of(tmp_path / "a.json", trajectory({"role": "assistant", "content": text}))[0]
-    assert [one.arguments for one in calls(run)] == [{"command": "ls"}]
+    assert [call.arguments for call in calls(run)] == [{"command": "ls"}]
 
 
-def test_tool_calls_actions_and_answers_of_the_responses_api_are_calls(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_tool_calls_actions_and_responses_api_answers_are_calls(tmp_path: Path, subtests: pytest.Subtests) -> None:
     function = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
     returned = {"returncode": 2, "raw_output": "no", "timestamp": 1_764_000_001.5}
     forms: dict[str, list[dict[str, Any]]] = {
@@ -96,12 +99,12 @@ def test_tool_calls_actions_and_answers_of_the_responses_api_are_calls(tmp_path:
         with subtests.test(name):
             exit_message = {"role": "exit", "content": "patch", "extra": {"exit_status": "Submitted"}}
             run = runs_of(tmp_path / "a.json", trajectory(*messages, exit_message, exit_status="Submitted"))[0]
-            assert [(one.name, one.arguments) for one in calls(run)] == [("bash", {"command": "ls"})]
+            assert [(call.name, call.arguments) for call in calls(run)] == [("bash", {"command": "ls"})]
             assert results(run) == [("no", "exit_2")] and run.usage.cost == 0.5 and run.status == "completed"
             assert run.messages[-1].role == "tool"
 
 
-def test_a_trajectory_ends_as_its_exit_status_says(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_exit_status_sets_the_end_of_a_trajectory(tmp_path: Path, subtests: pytest.Subtests) -> None:
     limits = {"config": {"agent": {"step_limit": 3, "cost_limit": 1.0}}}
     cases: list[tuple[dict[str, Any], tuple[str, str | None]]] = [
         ({"exit_status": "Submitted"}, ("completed", "natural")),
@@ -119,7 +122,7 @@ def test_a_trajectory_ends_as_its_exit_status_says(tmp_path: Path, subtests: pyt
             assert run.error is None or str(run.error) == "no key"
 
 
-def test_a_command_that_timed_out_and_a_message_that_is_none_do_not_stop_the_reading(tmp_path: Path) -> None:
+def test_timeout_and_malformed_message_do_not_stop_reading(tmp_path: Path) -> None:
     late = {"role": "user", "content": "The last command <command>sleep 9</command> timed out and has been killed."}
     runs = runs_of(tmp_path / "a.json", trajectory(bash("sleep 9"), late, 7, {"content": "?"}, bash("ls")), strict=False)
     assert results(runs[0])[0][1] == "timeout" and len(calls(runs[0])) == 2

@@ -1,4 +1,4 @@
-"""Damaged files of every format: what can be read is read, the rest is a problem, and nothing else ever comes out."""
+"""Damaged files of every format: sound parts are read, others are problems, and no other error is raised."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.errors import TraceError
 FILES = Path(__file__).parent / "files"
 SAMPLES = sorted(path for path in FILES.rglob("*") if path.suffix in (".json", ".jsonl", ".traj"))
 OTHERS: tuple[Any, ...] = (None, 7, -1.5, "", "x", True, [], {}, [7], {"type": 7}, ["x"], {"content": [None]})
-"""What stands where something else should."""
+"""Replacement values."""
 
 
 def records_of(path: Path) -> list[Any]:
@@ -42,9 +42,7 @@ PLACES = {path: places(records) for path, records in RECORDS.items()}
 
 @examples(1000)
 @given(data=st.data())
-def test_only_runs_and_trace_errors_come_out_of_a_changed_file(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_changed_file_yields_only_runs_and_trace_errors(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     source = data.draw(st.sampled_from(SAMPLES))
     records = copy.deepcopy(RECORDS[source])
     for *above, key in data.draw(st.lists(st.sampled_from(PLACES[source]), min_size=1, max_size=3)):

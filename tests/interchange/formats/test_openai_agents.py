@@ -1,4 +1,4 @@
-"""States of OpenAI's Agents SDK: items of several agents, handoffs, calls that wait for approval, in both languages' forms."""
+"""States of OpenAI's Agents SDK: items of several agents, handoffs and pending approvals, from Python and JavaScript."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ HANDOFF = [
 ]
 
 
-def test_recorded_states_have_the_items_of_the_file() -> None:
+def test_recorded_states_match_the_items_of_the_file() -> None:
     for path, rounds in ((STATES / "minimal_v1_17.json", 0), (STATES / "features_v1_13_programmatic_tool_calling.json", 1)):
         run = load_trace(path)
         told = json.loads(path.read_text(encoding="utf-8"))
-        made = [one["raw_item"] for one in told["generated_items"]]
-        calls = [record.call for one in run.rounds for record in one.records]
+        made = [item["raw_item"] for item in told["generated_items"]]
+        calls = [record.call for round_ in run.rounds for record in round_.records]
         assert run.prompt == told["original_input"] and len(run.rounds) == rounds and run.agent == "compat-agent"
-        assert [one.id for one in calls] == [raw["call_id"] for raw in made if raw["type"] in ("program", "function_call")]
-        assert run.usage.input in (None, 0) and all(one.usage == Usage() for one in run.rounds)  # no request was counted
+        assert [call.id for call in calls] == [raw["call_id"] for raw in made if raw["type"] in ("program", "function_call")]
+        assert run.usage.input in (None, 0) and all(round_.usage == Usage() for round_ in run.rounds)  # no request was counted
 
 
-def test_a_handoff_is_a_call_and_each_agent_is_the_author_of_its_replies(tmp_path: Path) -> None:
+def test_handoff_is_a_call_and_agents_author_their_replies(tmp_path: Path) -> None:
     usage = {
         "requests": 1,
         "input_tokens": 9,
@@ -86,11 +86,11 @@ def test_a_handoff_is_a_call_and_each_agent_is_the_author_of_its_replies(tmp_pat
         "tool: -> paid",
         "Refunds: It is paid.",
     ]
-    assert [(one.usage.input, one.usage.cache_read) for one in run.rounds] == [(9, 4), (20, 4), (30, 4)]
+    assert [(round_.usage.input, round_.usage.cache_read) for round_ in run.rounds] == [(9, 4), (20, 4), (30, 4)]
     assert run.status == "unknown" and run.agent == "Triage"
 
 
-def test_a_run_put_aside_for_an_approval_says_which_call_waits(tmp_path: Path) -> None:
+def test_run_paused_for_approval_names_the_pending_call(tmp_path: Path) -> None:
     raw = call("refund", "c1")
     waiting = item("tool_approval_item", raw)
     step = {"type": "next_step_interruption", "data": {"interruptions": [waiting]}}
@@ -99,10 +99,10 @@ def test_a_run_put_aside_for_an_approval_says_which_call_waits(tmp_path: Path) -
     assert lines(run)[1:] == ["assistant: refund {}", f"tool: ! -> {WAITING}"]
     assert (tables.runs(run)["tool_errors"][0], tables.tool_calls(run)["success"].isna()[0]) == (0, True)
     assert "waits for approval" in run_text(run) and tables.patterns(run)["tool_errors"].max() == 0
-    assert any("waited for approval" in one for one in run.warnings) and run.settings["recorded"]["max_turns"] == 10
+    assert any("waited for approval" in warning for warning in run.warnings) and run.settings["recorded"]["max_turns"] == 10
 
 
-def test_the_form_of_javascript_and_input_items_are_read_too(tmp_path: Path) -> None:
+def test_javascript_form_and_input_items_are_read_too(tmp_path: Path) -> None:
     result = {"type": "function_call_result", "callId": "c1", "name": "refund", "output": {"type": "text", "text": "paid"}}
     asked = {"type": "function_call", "callId": "c1", "name": "refund", "arguments": '{"x": 1}', "status": "completed"}
     told = {
@@ -122,15 +122,15 @@ def test_the_form_of_javascript_and_input_items_are_read_too(tmp_path: Path) -> 
     assert (run.usage.input, run.usage.output, run.status) == (5, 2, "interrupted")
 
 
-def test_items_that_a_handoff_left_out_are_those_of_the_session(tmp_path: Path) -> None:
+def test_items_dropped_by_a_handoff_come_from_the_session(tmp_path: Path) -> None:
     run = load_trace(document(tmp_path, state(HANDOFF[4], session_items=HANDOFF)))
     assert len(run.rounds) == 3
 
 
-def test_what_is_damaged_is_left_out_and_listed(tmp_path: Path) -> None:
+def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     broken = [state(*HANDOFF), 7, state({"type": "tool_call_item"}), {"generated_items": []}]
-    found = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
-    assert [run.text for run in found] == ["It is paid."]
-    assert [one.position for one in found.problems] == ["line 2", "line 3", "line 4"]
+    runs = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
+    assert [run.text for run in runs] == ["It is paid."]
+    assert [problem.position for problem in runs.problems] == ["line 2", "line 3", "line 4"]
     with pytest.raises(TraceError, match="line 2"):
         load_traces(tmp_path / "a.jsonl")

@@ -1,4 +1,4 @@
-"""OpenAI's chat API: every form of file that holds its messages is read, to the last detail."""
+"""OpenAI's chat API: every form of file with its messages is read completely."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_each_form_of_file_holds_the_same_conversation(tmp_path: Path, subtests:
             assert runs[0].origin is not None and runs[0].origin.format == "openai_chat"
 
 
-def test_a_response_tells_usage_times_the_model_and_why_it_ended(tmp_path: Path) -> None:
+def test_response_has_usage_times_model_and_finish_reason(tmp_path: Path) -> None:
     usage = {
         "prompt_tokens": 9,
         "completion_tokens": 4,
@@ -75,13 +75,13 @@ def test_a_response_tells_usage_times_the_model_and_why_it_ended(tmp_path: Path)
     run = load_trace(document(tmp_path, {"request": request, "response": answer}))
     assert run.rounds[0].usage == Usage(9, 4, cache_read=3, reasoning=2, cost=0.5)
     assert (run.model, run.stop_reason, run.rounds[0].stop_reason) == ("gpt-x", "natural", "stop")
-    assert [(one.name, one.description, one.input_schema) for one in run.tools] == [("look", "Looks.", {"type": "object"})]
+    assert [(tool.name, tool.description, tool.input_schema) for tool in run.tools] == [("look", "Looks.", {"type": "object"})]
     assert run.settings["recorded"] == {"temperature": 0}
     assert lines(run) == ["user: How high?", "assistant: (Hm.)", "assistant: 7 m"] and list(run.warnings) == []
-    assert [one.at for one in run.events if isinstance(one, ModelReplied)] == [datetime.fromtimestamp(1_700_000_000, UTC)]
+    assert [event.at for event in run.events if isinstance(event, ModelReplied)] == [datetime.fromtimestamp(1_700_000_000, UTC)]
 
 
-def test_how_the_last_reply_ended_is_how_the_run_ended(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_end_of_last_reply_is_end_of_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for finish, message, ended in (
         ("stop", {"content": "7 m"}, ("completed", "natural")),
         ("length", {"content": "7"}, ("failed", "reply_cut")),
@@ -97,17 +97,17 @@ def test_how_the_last_reply_ended_is_how_the_run_ended(tmp_path: Path, subtests:
     assert load_trace(document(tmp_path, TALK)).stop_reason in ("", None)
 
 
-def test_an_error_in_place_of_a_response_fails_the_run_or_is_a_warning_if_the_request_was_sent_again(tmp_path: Path) -> None:
+def test_error_response_fails_the_run_or_warns_if_retried(tmp_path: Path) -> None:
     failed = {"request": {"messages": ASKS}, "response": {"error": {"type": "rate_limit", "message": "Too many."}}}
     run = load_trace(document(tmp_path, failed))
     assert (run.status, str(run.error)) == ("failed", "rate_limit: Too many.")
     again = {"request": {"messages": ASKS}, "response": completion({"content": "7 m"})}
     run = load_trace(document(tmp_path, [failed, again]))
     assert run.status == "completed" and len(run.rounds) == 1
-    assert any("rate_limit: Too many." in one for one in run.warnings)
+    assert any("rate_limit: Too many." in warning for warning in run.warnings)
 
 
-def test_parts_of_every_kind_are_kept_as_pictures_or_text(tmp_path: Path) -> None:
+def test_parts_of_every_kind_become_pictures_or_text(tmp_path: Path) -> None:
     data = base64.b64encode(b"12345").decode()
     content = [
         {"type": "text", "text": "See"},
@@ -128,7 +128,7 @@ def test_parts_of_every_kind_are_kept_as_pictures_or_text(tmp_path: Path) -> Non
     ]
 
 
-def test_calls_keep_their_results_whatever_their_ids_and_arguments_are(tmp_path: Path) -> None:
+def test_calls_keep_their_results_with_any_ids_and_arguments(tmp_path: Path) -> None:
     def call(name: str, arguments: Any, call_id: str | None) -> dict[str, Any]:
         return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
@@ -166,7 +166,7 @@ def test_calls_keep_their_results_whatever_their_ids_and_arguments_are(tmp_path:
     assert run.status == "interrupted"
 
 
-def test_a_list_of_different_conversations_is_as_many_runs(tmp_path: Path) -> None:
+def test_list_of_conversations_is_as_many_runs(tmp_path: Path) -> None:
     other = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "I."}]
     runs = load_traces(document(tmp_path, [{"messages": TALK, "score": 1}, {"messages": other}, {"messages": TALK[:2]}]))
     assert [run.text for run in runs] == ["It is 7 m.", "I.", ""] and len({run.id for run in runs}) == 3
@@ -174,16 +174,16 @@ def test_a_list_of_different_conversations_is_as_many_runs(tmp_path: Path) -> No
     assert runs[2].status == "interrupted"
 
 
-def test_what_is_damaged_is_left_out_and_listed(tmp_path: Path) -> None:
+def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     path = document(tmp_path, [{"messages": TALK}, 7, {"messages": [*ASKS, {"role": "tool", "content": "x"}]}], "a.jsonl")
     path.write_text(path.read_text(encoding="utf-8")[:-9], encoding="utf-8")
     with pytest.raises(TraceError, match="line 2"):
         load_traces(path)
-    found = load_traces(path, strict=False)
-    assert len(found) == 1 and [one.position for one in found.problems] == ["line 2", "line 3"]
+    runs = load_traces(path, strict=False)
+    assert len(runs) == 1 and [problem.position for problem in runs.problems] == ["line 2", "line 3"]
     broken = document(tmp_path, [{"messages": TALK}, {"messages": [*ASKS, {"role": "assistant", "tool_calls": 7}]}])
-    found = load_traces(broken, strict=False)
-    assert len(found) == 1 and [one.position for one in found.problems] == ["1"]
+    runs = load_traces(broken, strict=False)
+    assert len(runs) == 1 and [problem.position for problem in runs.problems] == ["1"]
 
 
 def test_records_of_other_products_are_not_claimed(tmp_path: Path, subtests: pytest.Subtests) -> None:

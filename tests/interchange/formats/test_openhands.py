@@ -1,4 +1,4 @@
-"""Trajectories of OpenHands: output.jsonl, pairs, and the list of events that the page exports."""
+"""Trajectories of OpenHands: output.jsonl, pairs, and the event list exported by its page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASKED = {"id": 0, "source": "user", "action": "message", "args": {"content": "Fi
 
 
 def action(number: int, name: str, response: str = "", **args: Any) -> dict[str, Any]:
-    """An action with a tool call of a model response of its own, or of the given one."""
+    """Return an action with a tool call of a new model response, or of the given one."""
     call = {"id": f"toolu_{number:02}", "type": "function", "function": {"name": f"do_{name}", "arguments": '{"x": 1}'}}
     answer = {
         "id": response or f"r{number}",
@@ -33,12 +33,12 @@ def seen(number: int, cause: int, name: str = "run", content: str = "ok", **extr
     return {"id": number, "source": "agent", "observation": name, "cause": cause, "content": content, "extras": extras}
 
 
-def test_the_events_of_a_page_are_replies_calls_and_results_with_usage_and_times() -> None:
+def test_page_events_are_replies_calls_results_usage_and_times() -> None:
     run = load_trace(FILES / "openhands/wrong_initial_state.json")
     events = loaded("openhands/wrong_initial_state.json")
     made = [event for event in events if "action" in event and event["source"] == "agent"]
     assert len(run.rounds) == len(made) and len(results(run)) == sum("observation" in event for event in events)
-    assert [one.id for one in calls(run)] == [
+    assert [call.id for call in calls(run)] == [
         event["tool_call_metadata"]["tool_call_id"] for event in made[:-1]
     ]  # the last is a finish
     usage = [event["tool_call_metadata"]["model_response"]["usage"] for event in made]
@@ -49,10 +49,10 @@ def test_the_events_of_a_page_are_replies_calls_and_results_with_usage_and_times
     assert calls(run)[1].arguments["command"] == "mv /workspace/game_2048.py /workspace/2048.py"
 
 
-def test_events_of_early_versions_have_their_fields_beside_their_kind_and_no_ids() -> None:
+def test_early_events_have_flat_fields_and_no_ids() -> None:
     run = load_traces(FILES / "openhands/resolver_output.jsonl")[0]
     record = loaded("openhands/resolver_output.jsonl")
-    assert [one.name for one in calls(run)] == ["run", "run_ipython", "run"]
+    assert [call.name for call in calls(run)] == ["run", "run_ipython", "run"]
     assert calls(run)[0].arguments == {"command": "touch LICENSE"}
     assert [text for text, _ in results(run)] == [event["content"] for event in record["history"] if "observation" in event]
     assert run.usage.cost == pytest.approx(sum(record["metrics"]["costs"]))
@@ -60,7 +60,7 @@ def test_events_of_early_versions_have_their_fields_beside_their_kind_and_no_ids
     assert recorded(run)["success"] is True and recorded(run)["git_patch"] == record["git_patch"]
 
 
-def test_pairs_of_actions_and_observations_are_read_as_their_events(tmp_path: Path) -> None:
+def test_action_observation_pairs_are_read_as_events(tmp_path: Path) -> None:
     record = loaded("openhands/resolver_output.jsonl")
     events = record["history"]
     pairs = [[events[at], events[at + 1]] for at in (1, 3, 5)]
@@ -71,7 +71,7 @@ def test_pairs_of_actions_and_observations_are_read_as_their_events(tmp_path: Pa
     assert results(runs[0]) == results(runs[1]) and said(runs[0]) == said(runs[1])
 
 
-def test_observations_belong_to_the_action_that_caused_them_however_late_they_come(tmp_path: Path) -> None:
+def test_late_observations_belong_to_the_action_that_caused_them(tmp_path: Path) -> None:
     events = [
         ASKED,
         action(1, "run", "r"),
@@ -84,13 +84,13 @@ def test_observations_belong_to_the_action_that_caused_them_however_late_they_co
     assert results(run) == [("one", "exit_1"), ("two", None)] and run.usage.input == 10
 
 
-def test_ids_of_calls_start_again_in_each_run(tmp_path: Path) -> None:
+def test_call_ids_restart_in_each_run(tmp_path: Path) -> None:
     record = {"instance_id": "a-1", "metrics": {}, "history": [ASKED, action(1, "run"), seen(2, 1)]}
     runs = runs_of(tmp_path / "output.jsonl", (record, {**record, "instance_id": "a-2"}))
     assert [calls(run)[0].id for run in runs] == ["toolu_01", "toolu_01"] and runs[0].id != runs[1].id
 
 
-def test_an_agent_that_was_delegated_to_has_a_run_of_its_own(tmp_path: Path) -> None:
+def test_delegated_agent_has_its_own_run(tmp_path: Path) -> None:
     inner = [action(2, "browse", thought="I look."), seen(3, 2, "browse", "A page."), action(4, "finish", thought="Found.")]
     events = [
         ASKED,
@@ -105,12 +105,12 @@ def test_an_agent_that_was_delegated_to_has_a_run_of_its_own(tmp_path: Path) -> 
         "Look it up.",
         "Found.",
     )
-    assert [one.name for one in calls(outer)] == ["do_delegate"] and results(outer) == [("It was found.", None)]
-    assert [one.name for one in calls(nested)] == ["do_browse"] and outer.text == "Done."
+    assert [call.name for call in calls(outer)] == ["do_delegate"] and results(outer) == [("It was found.", None)]
+    assert [call.name for call in calls(nested)] == ["do_browse"] and outer.text == "Done."
     assert load_trace(tmp_path / "t.json").id == outer.id
 
 
-def test_what_is_no_action_of_the_agent_is_no_call(tmp_path: Path) -> None:
+def test_events_without_an_agent_action_are_not_calls(tmp_path: Path) -> None:
     picture = "data:image/png;base64," + base64.b64encode(b"png").decode()
     tools = {"id": 0, "source": "agent", "action": "system", "args": {"content": "You code.", "tools": []}}
     state = {"id": 3, "observation": "agent_state_changed", "content": "", "extras": {"agent_state": "running"}}
@@ -134,7 +134,7 @@ def test_what_is_no_action_of_the_agent_is_no_call(tmp_path: Path) -> None:
     assert any("2 events were left out" in warning for warning in run.warnings) and run.status == "unknown"
 
 
-def test_a_condensation_with_a_summary_replaces_what_it_forgets_in_later_requests(tmp_path: Path) -> None:
+def test_condensation_summary_replaces_forgotten_events_in_later_requests(tmp_path: Path) -> None:
     condensed = {"id": 7, "source": "agent", "action": "condensation", "args": {"summary": "It was run."}}
     rounds = [one for number in (1, 3, 5) for one in (action(number, "run"), seen(number + 1, number, content=f"ok {number}"))]
     for args in ({"forgotten_event_ids": [1, 2, 3, 4]}, {"forgotten_events_start_id": 1, "forgotten_events_end_id": 4}):
@@ -145,7 +145,7 @@ def test_a_condensation_with_a_summary_replaces_what_it_forgets_in_later_request
         assert [call.id for one in sent for call in one.calls] == ["toolu_05"]
 
 
-def test_a_run_ends_as_its_record_or_its_agent_says(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_record_or_agent_sets_the_status_of_a_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
     def state(name: str) -> dict[str, Any]:
         return {"id": 9, "observation": "agent_state_changed", "content": "", "extras": {"agent_state": name, "reason": "why"}}
 
@@ -167,7 +167,7 @@ def test_a_run_ends_as_its_record_or_its_agent_says(tmp_path: Path, subtests: py
             assert (run.status, run.stop_reason) == ended
 
 
-def test_errors_of_tools_and_rejections_are_errors(tmp_path: Path) -> None:
+def test_tool_errors_and_rejections_are_errors(tmp_path: Path) -> None:
     events = [
         ASKED,
         action(1, "run"),
@@ -178,7 +178,7 @@ def test_errors_of_tools_and_rejections_are_errors(tmp_path: Path) -> None:
     assert results(runs_of(tmp_path / "t.json", events)[0]) == [("No such tool.", "tool_error"), ("No.", "rejected")]
 
 
-def test_a_damaged_event_is_a_problem_and_a_cut_line_is_left_out(tmp_path: Path) -> None:
+def test_damaged_event_is_a_problem_and_cut_lines_are_dropped(tmp_path: Path) -> None:
     record = {"instance_id": "a", "metrics": {}, "history": [ASKED, 7, {"id": 8}, action(1, "run"), seen(2, 1)]}
     path = tmp_path / "output.jsonl"
     runs_of(path, ({**record, "history": [ASKED]}, record), strict=False)

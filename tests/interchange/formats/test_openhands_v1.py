@@ -1,4 +1,4 @@
-"""Conversations of OpenHands 1: lists of events, records of benchmarks, downloads, and folders with a file for each event."""
+"""Conversations of OpenHands 1: lists of events, records of benchmarks, downloads, and folders of event files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVENTS = "openhands_v1/events.json"
 
 
 def event_files(folder: Path, events: list[dict[str, Any]], **state: Any) -> Path:
-    """A conversation as the program keeps it, with what it says of itself beside the events."""
+    """Return a conversation as the program stores it, with metadata beside the events."""
     (folder / "events").mkdir(parents=True)
     (folder / "base_state.json").write_text(json.dumps(state))
     for number, event in enumerate(events):
@@ -33,7 +33,7 @@ def written(path: Path, *events: dict[str, Any]) -> Path:
     return path
 
 
-def test_actions_of_one_response_are_a_reply_and_the_last_words_no_call() -> None:
+def test_actions_of_one_response_are_one_reply() -> None:
     run, events = load_trace(FILES / EVENTS), loaded(EVENTS)
     responses = {event["llm_response_id"] for event in events if event["kind"] == "ActionEvent"}
     assert len(run.rounds) == len(responses)
@@ -51,11 +51,11 @@ def test_actions_of_one_response_are_a_reply_and_the_last_words_no_call() -> Non
     assert (run.system, run.prompt) == ("You are OpenHands agent.", "Why does the build fail?")
     assert said(run)[1] == ("user", "OpenHands", "<EXTRA_INFO>make builds it.</EXTRA_INFO>")
     assert [tool.name for tool in run.tools] == ["terminal", "finish", "terminl"]
-    assert next(one for one in run.messages if one.role == "assistant").parts[0] == Thinking("First see the error.")
+    assert next(message for message in run.messages if message.role == "assistant").parts[0] == Thinking("First see the error.")
     assert run.started_at is not None and run.started_at.minute == 50
 
 
-def test_a_condensation_replaces_what_it_forgets_in_later_requests() -> None:
+def test_condensation_replaces_forgotten_events_in_later_requests() -> None:
     run = load_trace(FILES / EVENTS)
     before, after = sent_request(run, 2), sent_request(run, 3)
     assert before.compacted is None and after.compacted is not None
@@ -65,7 +65,7 @@ def test_a_condensation_replaces_what_it_forgets_in_later_requests() -> None:
     assert asked == ["toolu_04"]  # those before it are forgotten
 
 
-def test_a_record_of_a_benchmark_has_the_usage_of_each_response_and_its_task() -> None:
+def test_benchmark_record_has_usage_per_response_and_its_task() -> None:
     runs = load_traces(FILES / "openhands_v1/output.jsonl")
     record = json.loads((FILES / "openhands_v1/output.jsonl").read_text().splitlines()[0])
     usage = record["metrics"]["token_usages"]
@@ -76,7 +76,7 @@ def test_a_record_of_a_benchmark_has_the_usage_of_each_response_and_its_task() -
     assert (runs[1].status, runs[1].stop_reason) == ("failed", "error")
 
 
-def test_a_folder_and_a_download_of_event_files_are_one_run_each(tmp_path: Path) -> None:
+def test_folder_and_download_of_events_are_one_run_each(tmp_path: Path) -> None:
     events = loaded(EVENTS)
     folder = event_files(tmp_path / "a", events, id="a-1", agent={"llm": {"model": "m-1"}})
     (run,) = load_traces(folder)
@@ -93,7 +93,7 @@ def test_a_folder_and_a_download_of_event_files_are_one_run_each(tmp_path: Path)
     assert [run.prompt for run in runs] == ["x/events/event-00002-a.json", "y/events/event-00000-c.json"]
 
 
-def test_a_run_ends_as_its_last_state_or_error_says(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_last_state_or_error_sets_the_status(tmp_path: Path, subtests: pytest.Subtests) -> None:
     def state(value: str) -> dict[str, Any]:
         return {
             "id": "s",
@@ -121,7 +121,7 @@ def test_a_run_ends_as_its_last_state_or_error_says(tmp_path: Path, subtests: py
             assert (run.status, run.stop_reason) == ended
 
 
-def test_a_damaged_event_is_a_problem(tmp_path: Path) -> None:
+def test_damaged_event_is_a_problem(tmp_path: Path) -> None:
     events = loaded(EVENTS)
     path = written(tmp_path / "t.json", *events[:3], {"id": "x", "kind": "MessageEvent", "source": "user"}, *events[3:])
     assert [problem.position for problem in load_traces(path, strict=False).problems] == ["event 3"]
@@ -141,7 +141,7 @@ def test_folder_of_event_files_is_listed_once(tmp_path: Path, monkeypatch: pytes
     assert counts[0] == counts[1] < 5
 
 
-def test_event_file_that_comes_first_later_stands_for_its_folder(tmp_path: Path) -> None:
+def test_later_first_event_file_still_represents_its_folder(tmp_path: Path) -> None:
     events = loaded(EVENTS)
     folder = event_files(tmp_path, events[2:])
     assert len(load_traces(folder)) == 1
@@ -151,7 +151,7 @@ def test_event_file_that_comes_first_later_stands_for_its_folder(tmp_path: Path)
     assert run.prompt == "Why does the build fail?"
 
 
-def test_unreadable_event_file_is_a_problem_and_the_rest_is_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_unreadable_event_file_is_a_problem_and_others_are_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
     def dangle(path: Path) -> None:
         path.unlink()
         path.symlink_to("gone")

@@ -1,4 +1,4 @@
-"""Spans of OpenInference in the ways in which their attributes are written; made up after its specification."""
+"""Spans of OpenInference in each spelling of their attributes, written by hand from the specification."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ FILES = Path(__file__).parent / "files" / "openinference"
 
 def told(run: Run) -> list[Any]:
     return [
-        (one.text, [(each.call.name, each.call.arguments, each.result and each.result.text) for each in one.records])
-        for one in run.rounds
+        (round_.text, [(each.call.name, each.call.arguments, each.result and each.result.text) for each in round_.records])
+        for round_ in run.rounds
     ]
 
 
 @pytest.mark.req("R0.83")
-def test_flat_attributes_in_otlp_are_read_and_a_call_recorded_by_two_libraries_is_one() -> None:
+def test_flat_otlp_attributes_are_read_and_duplicate_calls_merged() -> None:
     run = load_trace(FILES / "otlp.json")
     assert told(run) == [("", [("get_weather", {"location": "Boston"}, '{"temperature": 65}')]), ("65 degrees.", [])]
     assert (run.prompt, run.system, run.agent, run.model) == ("Weather in Boston?", "Be brief.", "weather", "gpt-4o")
@@ -31,13 +31,13 @@ def test_flat_attributes_in_otlp_are_read_and_a_call_recorded_by_two_libraries_i
     assert run.rounds[0].records[0].seconds == 0.3 and run.seconds == 2.1
 
 
-def test_lists_of_messages_whose_keys_are_paths_are_read() -> None:
+def test_messages_with_dotted_keys_are_read() -> None:
     run = load_trace(FILES / "lists-of-messages.json")
     assert told(run) == [("", [("multiply", {"a": 23, "b": 87}, "2001")]), ("It is 2001.", [])]
     assert (run.prompt, run.system) == ("what is 23 times 87", "You speak as in old plays.")
 
 
-def test_nested_attributes_are_read_and_each_trace_is_a_run() -> None:
+def test_nested_attributes_are_read_and_traces_are_runs() -> None:
     runs = load_traces(FILES / "nested-attributes.jsonl")
     assert [(run.prompt, run.text, run.usage.input, run.usage.cache_read) for run in runs] == [
         ("Question 1?", "Answer 1.", 11, 0),
@@ -46,17 +46,17 @@ def test_nested_attributes_are_read_and_each_trace_is_a_run() -> None:
     assert [run.origin and run.origin.position for run in runs] == ["trace t1", "trace t2"]
 
 
-def test_what_the_instrumentation_of_openinference_writes_is_read_without_gaps() -> None:
+def test_openinference_instrumentation_is_read_without_gaps() -> None:
     run = load_trace(FILES / "openai-instrumentation.jsonl")
     calls = [("weather", {"city": "Paris"}, "rain"), ("weather", {"city": "Atlantis"}, "LookupError: no city Atlantis")]
     assert told(run) == [("", calls), ("It rains in Paris; of Atlantis nothing is known.", [])]  # spans of tools have no ids
-    assert [one.result and one.result.error_code for one in run.rounds[0].records] == [None, "tool_error"]
+    assert [record.result and record.result.error_code for record in run.rounds[0].records] == [None, "tool_error"]
     assert (run.prompt, run.system) == ("Does it rain in Paris and in Atlantis?", "You know the weather.")
     assert (run.agent, run.status, run.warnings) == ("forecaster", "completed", ())
     assert (run.usage.input, run.usage.output, run.usage.cache_read, run.usage.reasoning) == (140, 40, 32, 8)
 
 
-def test_spans_that_phoenix_exports_flat_are_read() -> None:
+def test_flat_spans_of_phoenix_are_read() -> None:
     run = load_trace(FILES / "phoenix.json")
     assert told(run) == [("", [("look", {"at": "tower"}, "no ladder")]), ("It is 7 m.", [])]
     assert run.rounds[0].records[0].result and run.rounds[0].records[0].result.error_code == "tool_error"

@@ -1,4 +1,4 @@
-"""Spans of the GenAI conventions of now and before, and of OpenLLMetry; made up after what each exporter writes."""
+"""Spans of current and earlier GenAI conventions, and of OpenLLMetry, written by hand as each exporter does."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ FILES = Path(__file__).parent / "files" / "otel_genai"
 
 
 def told(run: Run) -> list[Any]:
-    """The rounds of a run: its texts, its calls with their results."""
+    """Return the rounds of a run: texts, and calls with their results."""
     calls = [
-        [(one.call.name, one.call.arguments, one.result and one.result.text) for one in each.records] for each in run.rounds
+        [(record.call.name, record.call.arguments, record.result and record.result.text) for record in each.records]
+        for each in run.rounds
     ]
     return [(one.text, each) for one, each in zip(run.rounds, calls, strict=True)]
 
 
 @pytest.mark.req("R0.83")
-def test_an_agent_with_parallel_calls_is_a_run_and_the_agent_within_a_tool_another() -> None:
+def test_agent_within_a_tool_of_an_agent_is_another_run() -> None:
     outer, inner = load_traces(FILES / "agent-with-subagent.jsonl")
     assert told(outer) == [
         (
@@ -57,7 +58,7 @@ def test_usage_times_errors_thinking_and_tools_are_read() -> None:
     )
     assert (first.usage.cost, first.stop_reason, first.model_seconds) == (None, "tool_call", 1.0)
     assert first.reply and first.reply.parts[0] == Thinking("Two calls.")
-    assert [(one.success, one.seconds, one.result and one.result.error_code) for one in first.records] == [
+    assert [(record.success, record.seconds, record.result and record.result.error_code) for record in first.records] == [
         (True, 0.3, None),
         (False, 0.7, "TimeoutError"),
     ]
@@ -66,17 +67,17 @@ def test_usage_times_errors_thinking_and_tools_are_read() -> None:
     assert not outer.warnings
 
 
-def test_numbered_attributes_are_ordered_as_numbers_and_the_repeated_history_is_not_doubled() -> None:
+def test_numbered_attributes_sort_as_numbers_without_doubling_history() -> None:
     run = load_trace(FILES / "openllmetry-numbered.json")
     assert told(run) == [
         *[(f"Note {n}.", [("note", {"text": str(n)}, f"noted {n}")]) for n in range(1, 7)],
         ("All six are noted.", []),
     ]
     assert (run.system, run.prompt, len(run.messages)) == ("Take notes.", "Note the numbers from 1 to 6.", 1 + 7 + 6)
-    assert [one.usage and one.usage.input for one in run.rounds] == [20, 40, 60, 80, 100, 120, None]
+    assert [round_.usage and round_.usage.input for round_ in run.rounds] == [20, 40, 60, 80, 100, 120, None]
 
 
-def test_messages_in_events_are_read_and_a_call_that_failed_ends_the_run() -> None:
+def test_messages_in_events_are_read_and_failed_calls_end_runs() -> None:
     run = load_trace(FILES / "message-events.json")
     assert told(run) == [("", [("add", {"a": 1, "b": 2}, "3")])]
     assert (run.system, run.prompt, run.status, run.error and run.error.message) == (
@@ -94,7 +95,7 @@ def span(number: int, attributes: dict[str, Any], **more: Any) -> dict[str, Any]
 
 def read(tmp_path: Path, *documents: Any) -> list[Run]:
     path = tmp_path / "spans.json"
-    path.write_text("\n".join(json.dumps(one) for one in documents), encoding="utf-8")
+    path.write_text("\n".join(json.dumps(document) for document in documents), encoding="utf-8")
     return load_traces(path)
 
 
@@ -105,7 +106,7 @@ def said(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
-def test_messages_in_log_records_belong_to_the_span_that_they_name(tmp_path: Path) -> None:
+def test_log_record_messages_belong_to_the_span_they_name(tmp_path: Path) -> None:
     body = {
         "gen_ai.input.messages": json.dumps([said("user", "Hi?")]),
         "gen_ai.output.messages": json.dumps([said("assistant", "Ho.")]),
@@ -122,13 +123,13 @@ def test_messages_in_log_records_belong_to_the_span_that_they_name(tmp_path: Pat
     assert (run.prompt, run.text) == ("Hi?", "Ho.")
 
 
-def test_tool_calls_that_only_spans_tell_become_calls_of_the_model_call_before(tmp_path: Path) -> None:
+def test_tool_spans_become_calls_of_the_preceding_model_call(tmp_path: Path) -> None:
     tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look", "gen_ai.tool.call.arguments": '{"x": 1}'}
     (run,) = read(tmp_path, [span(1, MODEL), span(3, {**tool, "gen_ai.tool.call.result": "dark"}), span(5, MODEL)])
     assert told(run) == [("", [("look", {"x": 1}, "dark")]), ("", [])]
 
 
-def test_a_question_asked_twice_is_told_twice_and_a_cut_history_only_what_is_new(tmp_path: Path) -> None:
+def test_repeated_questions_are_kept_and_cut_histories_add_new_messages(tmp_path: Path) -> None:
     histories = [["Go on?"], ["Go on?", "One.", "Go on?"], ["(summary)", "Two.", "Go on?"]]
     spans = []
     for number, (history, answer) in enumerate(zip(histories, ("One.", "Two.", "Three."), strict=True)):
@@ -141,12 +142,12 @@ def test_a_question_asked_twice_is_told_twice_and_a_cut_history_only_what_is_new
     assert texts == ["Go on?", "One.", "Go on?", "Two.", "(summary)", "Go on?", "Three."]
 
 
-def test_a_file_of_spans_without_models_is_refused_with_what_it_lacks(tmp_path: Path) -> None:
+def test_spans_without_models_are_refused_with_what_they_lack(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="otel_genai: its spans have no gen_ai attributes"):
         read(tmp_path, [span(1, {"http.request.method": "GET"})])
 
 
-def test_what_is_damaged_is_left_out_with_a_problem(tmp_path: Path) -> None:
+def test_damaged_spans_are_left_out_with_a_problem(tmp_path: Path) -> None:
     good = span(
         1, {**MODEL, "gen_ai.input.messages": [said("user", "Hi?")], "gen_ai.output.messages": [said("assistant", "Ho.")]}
     )
@@ -158,20 +159,20 @@ def test_what_is_damaged_is_left_out_with_a_problem(tmp_path: Path) -> None:
     assert [problem.position for problem in runs.problems] == ["line 4", "trace cd"]
 
 
-def test_what_the_instrumentation_of_opentelemetry_writes_is_read_without_gaps() -> None:
+def test_opentelemetry_instrumentation_is_read_without_gaps() -> None:
     run = load_trace(FILES / "openai-instrumentation.jsonl")
     calls = [("weather", {"city": "Paris"}, "rain"), ("weather", {"city": "Atlantis"}, "no city Atlantis")]
     assert told(run) == [("", calls), ("It rains in Paris; of Atlantis nothing is known.", [])]
-    assert [one.result and one.result.error_code for one in run.rounds[0].records] == [None, "LookupError"]
+    assert [record.result and record.result.error_code for record in run.rounds[0].records] == [None, "LookupError"]
     assert (run.prompt, run.system) == ("Does it rain in Paris and in Atlantis?", "You know the weather.")
     assert (run.agent, run.model, run.status, run.warnings) == ("forecaster", "gpt-4o", "completed", ())
     assert (run.usage.input, run.usage.output, run.usage.cache_read, run.usage.reasoning) == (140, 40, 32, 8)
-    assert [one.metadata for one in run.rounds] == [
+    assert [round_.metadata for round_ in run.rounds] == [
         {"id": f"chatcmpl-{number}", "model": "gpt-4o-2024-08-06"} for number in range(2)
     ]
 
 
-def test_span_without_an_id_is_around_no_other(tmp_path: Path) -> None:
+def test_span_without_an_id_has_no_children(tmp_path: Path) -> None:
     span = {
         "name": "chat m",
         "context": {"trace_id": "0x1", "span_id": ""},

@@ -1,4 +1,4 @@
-"""Messages that several formats hold: LangChain's, and the contents of Google's API."""
+"""Messages shared by several formats: LangChain's, and the contents of Google's API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.interchange.formats import gemini_contents, langchain_messages
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, write_steps
 
 
-def test_messages_of_langchain_are_read_in_each_form(subtests: pytest.Subtests) -> None:
+def test_langchain_messages_are_read_in_each_form(subtests: pytest.Subtests) -> None:
     function = {"name": "look", "arguments": '{"at": 1}'}
     forms: list[tuple[dict[str, Any], Step]] = [
         ({"type": "human", "content": "a"}, UserMessage([Text("a")])),
@@ -58,7 +58,7 @@ def test_messages_of_langchain_are_read_in_each_form(subtests: pytest.Subtests) 
             assert langchain_messages.is_message(message) and langchain_messages.message_steps(message) == [step]
 
 
-def test_contents_of_google_are_read(subtests: pytest.Subtests) -> None:
+def test_google_contents_are_read(subtests: pytest.Subtests) -> None:
     call = {"functionCall": {"name": "look", "args": {"at": 1}, "id": "c"}}
     forms: list[tuple[dict[str, Any], list[Step]]] = [
         ({"role": "user", "parts": [{"text": "a"}]}, [UserMessage([Text("a")])]),

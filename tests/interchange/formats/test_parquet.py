@@ -1,4 +1,4 @@
-"""Parquet files of run logs: for queries of other tools, and read again."""
+"""Parquet files of run logs: queried by other tools, and read again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_other_tools_query_the_events(tmp_path: Path) -> None:
     assert pq.read_schema(path).names == ["run_id", "parent_id", "seq", "at", "kind", "event"]
 
 
-def test_row_groups_are_small_and_runs_of_one_id_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_groups_are_small_and_equal_ids_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_export, "MAX_GROUP_ROWS", 4)
     runs = [a_run(1), a_run(1), a_run(2)]
     path = save_trace(iter(runs), tmp_path / "runs.parquet")
@@ -50,7 +50,7 @@ def test_row_groups_are_small_and_runs_of_one_id_stay_apart(tmp_path: Path, monk
     assert load_traces(path) == runs
 
 
-def test_a_packed_one_and_one_in_an_archive_are_read(tmp_path: Path) -> None:
+def test_packed_and_archived_tables_are_read(tmp_path: Path) -> None:
     path = save_trace(a_run(1), tmp_path / "run.parquet")
     (tmp_path / "run.parquet.gz").write_bytes(gzip.compress(path.read_bytes()))
     with zipfile.ZipFile(tmp_path / "runs.zip", "w") as archive:
@@ -58,7 +58,7 @@ def test_a_packed_one_and_one_in_an_archive_are_read(tmp_path: Path) -> None:
     assert load_trace(tmp_path / "run.parquet.gz") == load_traces(tmp_path / "runs.zip")[0] == a_run(1)
 
 
-def test_a_table_of_something_else_is_refused_and_a_damaged_run_is_a_problem(tmp_path: Path) -> None:
+def test_foreign_table_is_refused_and_damaged_run_a_problem(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "other.parquet")
     with pytest.raises(TraceError, match="it has no column run_id, event"):
         load_traces(tmp_path / "other.parquet")
@@ -68,13 +68,13 @@ def test_a_table_of_something_else_is_refused_and_a_damaged_run_is_a_problem(tmp
     broken = table.set_column(5, "event", [[*events[:2], "{}", *events[3:]]])
     pq.write_table(broken, path)
     runs = load_traces(path, strict=False)
-    assert [run.id for run in runs] == ["run-2"] and [one.position for one in runs.problems] == ["run run-1"]
+    assert [run.id for run in runs] == ["run-2"] and [problem.position for problem in runs.problems] == ["run run-1"]
     (tmp_path / "cut.parquet").write_bytes(path.read_bytes()[:-20])
     with pytest.raises(TraceError, match="parquet: it cannot be read"):
         load_traces(tmp_path / "cut.parquet")
 
 
-def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_pyarrow_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save_trace(a_run(1), tmp_path / "run.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(StoreError, match=r"pip install 'agentnb\[scale\]'"):

@@ -1,4 +1,4 @@
-"""Usage, costs, times and thinking that stand in files of other products are in columns."""
+"""Usage, costs, times and thinking from files of other products are in columns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def used(run: Run) -> tuple[Any, ...]:
     return run.usage.input, run.usage.output, run.usage.cost
 
 
-def test_sums_of_a_file_fill_usage_missing_in_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_file_sums_fill_usage_missing_in_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
     session = {"id": "s", "cost": 0.5, "messages": [{"message": {"message": message}} for message in (USER, SAYS)]}
     prints = [
         {"type": "assistant", "session_id": "s", "message": {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}},
@@ -40,7 +40,7 @@ def test_sums_of_a_file_fill_usage_missing_in_replies(tmp_path: Path, subtests: 
     for name, value, expected in (
         ("SWE-agent", swe_agent(), (900, 80, 0.25)),
         ("nothing counted", swe_agent(instance_cost=0, tokens_sent=0, tokens_received=0), (None, None, None)),
-        ("a sum that is no number", swe_agent(instance_cost=True, tokens_sent="9"), (None, 80, None)),
+        ("a non-numeric sum", swe_agent(instance_cost=True, tokens_sent="9"), (None, 80, None)),
         ("ATIF", atif(total_prompt_tokens=9, total_completion_tokens=4, total_cost_usd=0.5), (9, 4, 0.5)),
         ("docker-agent", session, (None, None, 0.5)),
         ("print mode of Claude Code", prints, (None, None, 0.125)),
@@ -52,8 +52,8 @@ def test_sums_of_a_file_fill_usage_missing_in_replies(tmp_path: Path, subtests: 
             assert (row["cost"] == expected[2]) or expected[2] is None
 
 
-def test_a_sum_of_the_file_stands_beside_that_of_its_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """The replies' counts; the run warns of a difference that is more than rounding."""
+def test_sum_of_the_file_is_kept_beside_that_of_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Replies count; the run warns of a difference beyond rounding."""
     metrics = {"prompt_tokens": 100, "completion_tokens": 10, "cost_usd": 0.01}
     inner = {"subagent_trajectories": [atif()]}
     for name, sums, more, differences in (
@@ -77,7 +77,7 @@ def test_a_sum_of_the_file_stands_beside_that_of_its_replies(tmp_path: Path, sub
             row = tables.runs(run).iloc[0]
             stated = tuple(row[f"stated_{name}"] for name in ("input_tokens", "output_tokens", "cost"))
             assert stated[:2] == sums[:2] and (stated[2] == sums[2] or sums[2] is None)
-            warned = [one for one in run.warnings if "instead of" in one]
+            warned = [warning for warning in run.warnings if "instead of" in warning]
             assert warned == ([f"Its trace sums up other usage than its replies report: {differences}."] if differences else [])
     assert pd.isna(tables.runs(load_trace(document(tmp_path, [USER, SAYS])))["stated_input_tokens"][0])
 
@@ -127,7 +127,7 @@ def test_thinking_has_a_column(tmp_path: Path) -> None:
     assert messages["thinking"][1] == "Hm.\n\nYes." and messages["text"][1] == "7"
 
 
-def test_spans_whose_times_name_no_zone_say_so(tmp_path: Path) -> None:
+def test_spans_with_zoneless_times_say_so(tmp_path: Path) -> None:
     span = {
         "name": "call",
         "context": {"trace_id": "t", "span_id": "s"},

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: items, requests and responses are read, with the calls that the API made itself."""
+"""OpenAI's Responses API: items, requests and responses are read, with server-side calls."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_each_form_of_file_holds_the_same_conversation(tmp_path: Path, subtests:
             assert run.origin is not None and run.origin.format == "openai_responses"
 
 
-def test_calls_that_the_api_made_itself_have_their_results(tmp_path: Path) -> None:
+def test_server_side_calls_have_their_results(tmp_path: Path) -> None:
     data = base64.b64encode(b"12345").decode()
     items = [
         {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search", "query": "tower"}},
@@ -99,8 +99,8 @@ def test_calls_that_the_api_made_itself_have_their_results(tmp_path: Path) -> No
         "tool: ! -> gone",
     ]
     assert run.status == "completed" and run.is_answered and run.text == "It is 7 m."
-    assert [one.usage for one in run.rounds] == [Usage(9, 4, reasoning=1)]
-    assert ("ask", {"type": "object"}) in [(one.name, one.input_schema) for one in run.tools]
+    assert [round_.usage for round_ in run.rounds] == [Usage(9, 4, reasoning=1)]
+    assert ("ask", {"type": "object"}) in [(tool.name, tool.input_schema) for tool in run.tools]
     made = run.rounds[0].records[4].call.provider_metadata
     assert made == {"server_side": {"type": "mcp_call", "server_label": "wiki"}}
 
@@ -128,7 +128,7 @@ def test_calls_of_other_kinds_and_their_results_are_read(tmp_path: Path) -> None
         {"type": "mcp_approval_response", "approval_request_id": "q", "approve": False, "reason": "no"},
     ]
     run = load_trace(document(tmp_path, items))
-    assert [one for one in lines(run) if one.startswith("tool")] == [
+    assert [line for line in lines(run) if line.startswith("tool")] == [
         "tool: -> 1",
         "tool: ! -> a.txt",
         "tool: -> b.txt",
@@ -138,14 +138,14 @@ def test_calls_of_other_kinds_and_their_results_are_read(tmp_path: Path) -> None
     assert lines(run)[1] == 'assistant: sql {"input": "select"}' and "no result" not in str(run.warnings)
 
 
-def test_encrypted_reasoning_is_kept_beside_the_thinking_as_the_api_wants_it_back(tmp_path: Path) -> None:
+def test_encrypted_reasoning_is_kept_for_the_next_request(tmp_path: Path) -> None:
     sealed = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "xyz", "status": None}
     run = load_trace(document(tmp_path, [ASKS, sealed, SAYS]))
     kept = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "xyz"}
     assert run.messages[1].parts[0] == Thinking("", {NAME: kept}) and run.text == "It is 7 m."
 
 
-def test_how_a_response_ended_is_how_the_run_ended(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_end_of_a_response_is_end_of_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
     refusal = {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
     for name, answer, ended in (
         ("completed", response(SAYS), ("completed", "natural")),
@@ -167,19 +167,22 @@ def test_how_a_response_ended_is_how_the_run_ended(tmp_path: Path, subtests: pyt
     assert str(run.error) == "server_error: Broke."
 
 
-def test_instructions_and_tools_are_those_of_the_run(tmp_path: Path) -> None:
+def test_instructions_and_tools_become_those_of_the_run(tmp_path: Path) -> None:
     tools = [{"type": "function", "name": "look", "parameters": {"type": "object"}}, {"type": "web_search"}]
     run = load_trace(document(tmp_path, {"model": "m", "instructions": "Be brief.", "input": [ASKS], "tools": tools}))
-    assert (run.system, run.model, [one.name for one in run.tools]) == ("Be brief.", "m", ["look", "web_search"])
+    assert (run.system, run.model, [tool.name for tool in run.tools]) == ("Be brief.", "m", ["look", "web_search"])
 
 
-def test_what_is_damaged_is_left_out_and_listed(tmp_path: Path) -> None:
+def test_damaged_parts_are_left_out_and_listed(tmp_path: Path) -> None:
     broken = [
         {"model": "m", "input": TALK},
         7,
         {"model": "m", "input": [ASKS, {"type": "reasoning", "summary": 7, "content": [7]}]},
     ]
-    found = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
-    assert [run.text for run in found] == ["It is 7 m."] and [one.position for one in found.problems] == ["line 2", "line 3"]
+    runs = load_traces(document(tmp_path, broken, "a.jsonl"), strict=False)
+    assert [run.text for run in runs] == ["It is 7 m."] and [problem.position for problem in runs.problems] == [
+        "line 2",
+        "line 3",
+    ]
     with pytest.raises(TraceError, match="line 2"):
         load_traces(tmp_path / "a.jsonl")

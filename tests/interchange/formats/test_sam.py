@@ -1,4 +1,4 @@
-"""Conversations of SAM: its three forms are read, and what is exported is what was read."""
+"""Conversations of SAM: its three forms are read and exported unchanged."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ FILES = Path(__file__).parent / "files" / "sam"
 
 
 def rounds_of(run: Run) -> list[tuple[str, list[str], list[str]]]:
-    return [(one.text, [call.name for call in one.calls], [result.call_id for result in one.results]) for one in run.rounds]
+    return [
+        (round_.text, [call.name for call in round_.calls], [result.call_id for result in round_.results])
+        for round_ in run.rounds
+    ]
 
 
 @pytest.mark.req("R0.83")
-def test_each_message_of_the_assistant_with_its_results_is_a_round() -> None:
+def test_assistant_message_with_its_results_is_a_round() -> None:
     run = load_trace(FILES / "sam-conversation.json")
     assert rounds_of(run) == [
         ("", ["todo_operations"], ["call_a"]),
@@ -38,17 +41,20 @@ def test_each_message_of_the_assistant_with_its_results_is_a_round() -> None:
 
 
 @pytest.mark.req("R0.83")
-def test_a_bulk_export_holds_several_with_pictures_thinking_errors_and_other_agents() -> None:
+def test_bulk_export_holds_runs_with_pictures_thinking_errors_and_agents() -> None:
     bread, picture = load_traces(FILES / "sam-bulk.json")
     assert [run.origin.position for run in (bread, picture) if run.origin] == ["0", "1"]
     assert (bread.prompt, bread.text) == ("Do gulls steal bread?", "Yes.")
     assert [type(part) for part in picture.messages[0].parts] == [Text, Image]
     assert type(picture.rounds[0].reply.parts[0]) is Thinking
-    assert [(one.call.name, one.success) for one in picture.rounds[0].records] == [("find_bird", False), ("second_agent", True)]
+    assert [(record.call.name, record.success) for record in picture.rounds[0].records] == [
+        ("find_bird", False),
+        ("second_agent", True),
+    ]
     assert "Stopped by the person." in picture.warnings and picture.status == "interrupted"
 
 
-def test_a_bulk_export_that_lacks_the_conversations_that_it_counts_is_told_of(tmp_path: Path) -> None:
+def test_bulk_export_that_lacks_counted_conversations_warns(tmp_path: Path) -> None:
     file = tmp_path / "bulk.json"
     for count, problems in ((2, 1), (0, 0)):
         file.write_text(json.dumps({"formatVersion": "1.0", "conversationCount": count, "conversations": []}), "utf-8")
@@ -56,14 +62,14 @@ def test_a_bulk_export_that_lacks_the_conversations_that_it_counts_is_told_of(tm
         assert not runs and len(runs.problems) == problems
 
 
-def test_the_simple_form_has_lost_its_calls_and_is_read_as_texts() -> None:
+def test_simple_form_without_calls_is_read_as_texts() -> None:
     run = load_trace(FILES / "sam-simple.json")
     assert (len(run.rounds), run.text) == (8, "Noted: gulls sleep on the water.")
-    assert not any(one.calls for one in run.rounds)
+    assert not any(round_.calls for round_ in run.rounds)
 
 
 @pytest.mark.req("R0.83")
-def test_an_export_of_what_was_read_is_what_was_read() -> None:
+def test_imported_sam_file_is_exported_unchanged() -> None:
     file = json.loads((FILES / "sam-conversation.json").read_text("utf-8"))
     assert conversation_export(load_trace(FILES / "sam-conversation.json")) == file
     bread = json.loads((FILES / "sam-bulk.json").read_text("utf-8"))["conversations"][0]
@@ -86,20 +92,24 @@ def own_run() -> Run:
 
 
 def content_of(run: Run) -> list[Any]:
-    """What the form can hold of a run, without its ids and times."""
+    """Return the parts of a run that the form can represent, without ids and times."""
     return [
         run.prompt,
         run.model,
         [
-            (one.text, [(call.name, call.arguments) for call in one.calls], [(r.text, r.is_error) for r in one.results])
-            for one in run.rounds
+            (
+                round_.text,
+                [(call.name, call.arguments) for call in round_.calls],
+                [(r.text, r.is_error) for r in round_.results],
+            )
+            for round_ in run.rounds
         ],
-        [[record.seconds for record in one.records] for one in run.rounds],
+        [[record.seconds for record in round_.records] for round_ in run.rounds],
     ]
 
 
 @pytest.mark.req("R0.83")
-def test_a_run_of_ours_comes_back_with_all_that_the_form_can_hold(tmp_path: Path) -> None:
+def test_own_run_round_trips_as_far_as_sam_can_hold(tmp_path: Path) -> None:
     run = own_run()
     path = tmp_path / "run.json"
     path.write_bytes(b"".join(pieces([run])))
@@ -110,7 +120,7 @@ def test_a_run_of_ours_comes_back_with_all_that_the_form_can_hold(tmp_path: Path
 
 
 @pytest.mark.req("R0.83")
-def test_an_export_is_as_sam_wants_it() -> None:
+def test_export_validates_as_sam() -> None:
     export = conversation_export(own_run())
     conversation = export["conversation"]
     stamp = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")

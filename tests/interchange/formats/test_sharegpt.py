@@ -1,4 +1,4 @@
-"""Conversations in the form of ShareGPT."""
+"""Conversations in ShareGPT form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.core.messages import Thinking
 TOOLS = FILES / "sharegpt" / "tools.json"
 
 
-def test_calls_of_a_message_of_their_own_are_answered_in_their_order() -> None:
+def test_calls_in_their_own_message_are_answered_in_order() -> None:
     run = load_traces(TOOLS)[0]
     assert [(call.name, call.arguments) for call in calls(run)] == [
         ("weather", {"city": "Paris"}),
@@ -29,22 +29,22 @@ def test_calls_of_a_message_of_their_own_are_answered_in_their_order() -> None:
     assert run.tools[0].description == "Tells the weather." and run.origin is not None and run.origin.task == "weather-1"
 
 
-def test_thinking_and_calls_between_tags_are_taken_out_of_the_text() -> None:
+def test_tagged_thinking_and_calls_are_taken_from_the_text() -> None:
     run = load_traces(TOOLS)[1]
-    reply = next(one for one in run.messages if one.role == "assistant")
+    reply = next(message for message in run.messages if message.role == "assistant")
     assert reply.parts[0] == Thinking("I look.") and reply.text == "Let me see."
     assert [(call.name, call.arguments) for call in reply.calls] == [("weather", {"city": "Oslo"})]
     assert results(run) == [('{"name": "weather", "content": {"sky": "snow"}}', None)]
     assert said(run)[-1] == ("assistant", "", "It snows.") and run.system == "You are a function calling model."
 
 
-def test_a_call_that_is_no_json_keeps_its_text() -> None:
+def test_call_with_invalid_json_keeps_its_text() -> None:
     run = load_traces(TOOLS)[2]
     assert [(call.name, call.arguments) for call in calls(run)] == [("unknown", {"text": "weather(city=Bern"})]
     assert run.status == "interrupted"
 
 
-def test_each_line_is_a_run_and_an_unknown_speaker_a_problem(tmp_path: Path) -> None:
+def test_line_is_a_run_and_unknown_speaker_a_problem(tmp_path: Path) -> None:
     assert [run.text for run in load_traces(FILES / "sharegpt" / "plain.jsonl")] == ["Hi.", "Yes."]
     talk = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "A"}, {"from": "gpt", "value": "B"}]
     many = [*talk, *talk, {"from": "narrator", "value": "They leave."}]

@@ -26,19 +26,19 @@ ASKED = [
 ]
 
 
-def test_an_action_without_a_tool_call_is_a_call_of_bash_whose_result_is_the_next_message() -> None:
+def test_bare_action_is_a_bash_call_with_the_next_result() -> None:
     run = load_trace(FILES / "swe_agent/BabyEncryption.traj")
     data = loaded("swe_agent/BabyEncryption.traj")
     replies = [message for message in data["history"] if message["role"] == "assistant"]
     assert len(run.rounds) == len(calls(run)) == len(data["trajectory"]) == len(replies) + 1
-    assert [one.arguments["command"] for one in calls(run)] == [one["action"].strip() for one in data["trajectory"]]
+    assert [call.arguments["command"] for call in calls(run)] == [one["action"].strip() for one in data["trajectory"]]
     observations = [message["content"] for message in data["history"] if message["role"] == "user"][1:]
     assert [text for text, _ in results(run)][: len(observations) - 1] == observations[:-1]
     assert (run.prompt, run.status, run.stop_reason) == (data["history"][1]["content"], "completed", "natural")
     assert recorded(run)["submission"].startswith("HTB{") and run.origin is not None and run.origin.task == "BabyEncryption"
 
 
-def test_a_step_that_the_history_lacks_stands_where_it_was_made(tmp_path: Path) -> None:
+def test_step_missing_from_history_is_inserted_where_made(tmp_path: Path) -> None:
     history = [
         *ASKED,
         reply("ls"),
@@ -49,7 +49,7 @@ def test_a_step_that_the_history_lacks_stands_where_it_was_made(tmp_path: Path) 
     ]
     steps = [step("ls", "a b"), step("catt a", "catt: not found"), step("cat a", "text"), step("submit", "the patch")]
     run = runs_of(tmp_path / "x.traj", {"trajectory": steps, "history": history, "info": {"exit_status": "submitted"}})[0]
-    assert [one.arguments["command"] for one in calls(run)] == ["ls", "catt a", "cat a", "submit"]
+    assert [call.arguments["command"] for call in calls(run)] == ["ls", "catt a", "cat a", "submit"]
     assert [text for text, _ in results(run)] == ["a b", "catt: not found", "text", "the patch"]
 
 
@@ -65,11 +65,11 @@ def test_tool_calls_have_their_ids_results_and_durations(tmp_path: Path) -> None
     config = json.dumps({"agent": {"model": {"name": "gpt-4o"}}, "problem_statement": {"id": "task-9"}})
     steps = [step("open a", execution_time=0.5), step("open a", execution_time=1.5)]
     run = runs_of(tmp_path / "x.traj", {"trajectory": steps, "history": history, "info": {}, "replay_config": config})[0]
-    assert [(one.name, one.id, one.arguments) for one in calls(run)] == [
+    assert [(call.name, call.id, call.arguments) for call in calls(run)] == [
         ("open", "c1", {"path": "a"}),
         ("open", "c1-2", {"path": "a"}),
     ]
-    assert results(run) == [("text", None), ("text again", None)] and [one.seconds for one in records(run)] == [0.5, 1.5]
+    assert results(run) == [("text", None), ("text again", None)] and [record.seconds for record in records(run)] == [0.5, 1.5]
     assert run.model == "gpt-4o" and run.origin is not None and run.origin.task == "task-9"
 
 
@@ -86,13 +86,13 @@ def test_demonstrations_are_history_and_other_agents_keep_their_names(tmp_path: 
     assert run.prompt == "Fix it."
 
 
-def test_a_trajectory_without_a_history_is_read_from_its_steps(tmp_path: Path) -> None:
+def test_trajectory_without_history_is_read_from_its_steps(tmp_path: Path) -> None:
     steps = [step("ls", "a", query=ASKED), step("submit", "patch")]
     run = runs_of(tmp_path / "x.traj", {"trajectory": steps, "info": {"exit_status": "submitted"}})[0]
     assert (run.system, run.prompt, len(calls(run))) == ("Be brief.", "Fix it.", 2)
 
 
-def test_a_trajectory_ends_as_its_exit_status_says(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_exit_status_sets_the_end_of_a_trajectory(tmp_path: Path, subtests: pytest.Subtests) -> None:
     cases = {
         "submitted": ("completed", "natural"),
         "submitted (exit_cost)": ("limited", "budget"),
@@ -109,7 +109,7 @@ def test_a_trajectory_ends_as_its_exit_status_says(tmp_path: Path, subtests: pyt
             assert (run.status, run.stop_reason) == ended
 
 
-def test_a_damaged_message_is_a_problem_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_damaged_message_is_a_problem_and_the_rest_is_read(tmp_path: Path) -> None:
     data = {"trajectory": [step("ls")], "history": [*ASKED, 7, {"content": "?"}, reply("ls")], "info": {}}
     runs = runs_of(tmp_path / "x.traj", data, strict=False)
     assert len(calls(runs[0])) == 1 and [problem.position for problem in runs.problems] == ["message 2", "message 3"]

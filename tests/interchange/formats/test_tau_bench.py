@@ -30,20 +30,20 @@ def record(*messages: Any, **more: Any) -> dict[str, Any]:
     return {"task_id": 7, "trial": 2, "reward": 0.0, "info": {"source": "user"}, "traj": [*messages]} | more
 
 
-def test_a_record_is_a_run_with_as_many_replies_calls_and_results_as_it_holds() -> None:
+def test_record_is_a_run_with_all_its_replies_and_calls() -> None:
     run = load_trace(FILES / "tau_bench/retail.json")
     messages = loaded("tau_bench/retail.json")[0]["traj"]
     made = [one for message in messages for one in message.get("tool_calls") or ()]
     assert len(run.rounds) == sum(message["role"] == "assistant" for message in messages)
-    assert [one.name for one in calls(run)] == [one["function"]["name"] for one in made] and len(calls(run)) == 7
+    assert [call.name for call in calls(run)] == [one["function"]["name"] for one in made] and len(calls(run)) == 7
     assert len(results(run)) == sum(message["role"] == "tool" for message in messages)
     assert run.system == messages[0]["content"] and run.prompt == messages[1]["content"]
     assert run.origin is not None and (run.origin.format, run.origin.task, run.origin.trial) == ("tau_bench", "63", "63")
     assert (run.status, run.stop_reason, recorded(run)["reward"]) == ("completed", "natural", 0.0)
-    assert any(one.text and one.records for one in run.rounds)  # text beside calls
+    assert any(round_.text and round_.records for round_ in run.rounds)  # text beside calls
 
 
-def test_a_call_id_that_is_used_again_belongs_to_the_newer_call(tmp_path: Path) -> None:
+def test_reused_call_id_belongs_to_the_newer_call(tmp_path: Path) -> None:
     messages = [
         ASKED,
         call("get"),
@@ -57,7 +57,7 @@ def test_a_call_id_that_is_used_again_belongs_to_the_newer_call(tmp_path: Path) 
     assert results(run) == [("pending", None), ("cancelled", None)]
 
 
-def test_a_conversation_ends_as_its_last_message_says(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_last_message_sets_the_status_of_a_conversation(tmp_path: Path, subtests: pytest.Subtests) -> None:
     steps = [one for _ in range(30) for one in (call("get"), result("x"))]
     cases: dict[str, tuple[dict[str, Any], tuple[str, str | None]]] = {
         "the user stops": (
@@ -76,12 +76,12 @@ def test_a_conversation_ends_as_its_last_message_says(tmp_path: Path, subtests: 
     assert str(run.error) == "503"
 
 
-def test_a_result_that_begins_with_error_is_one(tmp_path: Path) -> None:
+def test_result_beginning_with_error_is_an_error(tmp_path: Path) -> None:
     run = runs_of(tmp_path / "tau.jsonl", (record(ASKED, call("get"), result("Error: no order")), record(ASKED)))[0]
     assert results(run) == [("Error: no order", "tool_error")] and run.origin is not None and run.origin.position == "line 1"
 
 
-def test_a_damaged_record_is_a_problem_and_the_others_are_read(tmp_path: Path) -> None:
+def test_damaged_record_is_a_problem_and_others_are_read(tmp_path: Path) -> None:
     good = record(ASKED, {"role": "assistant", "content": "Done."})
     runs = runs_of(tmp_path / "tau.json", [good, 7, record(ASKED, 7, {"role": "assistant", "content": "Yes."})], strict=False)
     assert [run.text for run in runs] == ["Done.", "Yes."]
@@ -91,12 +91,12 @@ def test_a_damaged_record_is_a_problem_and_the_others_are_read(tmp_path: Path) -
 # tau2-bench
 
 
-def test_a_simulation_is_a_run_with_the_calls_of_the_agent_as_calls_and_those_of_the_user_as_messages() -> None:
+def test_simulation_has_agent_calls_and_user_calls_as_messages() -> None:
     run = load_trace(FILES / "tau2_bench/user_tools_results.json")
     one = loaded("tau2_bench/user_tools_results.json")["simulations"][0]
     of_agent = [message for message in one["messages"] if message["role"] == "assistant"]
     made = [each for message in of_agent for each in message["tool_calls"] or ()]
-    assert len(run.rounds) == len(of_agent) - 1  # the first is a greeting that no model wrote, of before the prompt
+    assert len(run.rounds) == len(of_agent) - 1  # a greeting before the prompt, not written by a model
     assert [(each.id, each.name, each.arguments) for each in calls(run)] == [
         (each["id"], each["name"], each["arguments"]) for each in made
     ]
@@ -118,7 +118,7 @@ def simulation(reason: str | None, *messages: Any) -> dict[str, Any]:
     return {"id": "s", "task_id": "t", "trial": 1, "termination_reason": reason, "messages": talk}
 
 
-def test_a_simulation_ends_as_its_termination_reason_says(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_termination_reason_sets_the_status_of_a_simulation(tmp_path: Path, subtests: pytest.Subtests) -> None:
     reasons = {
         "user_stop": ("completed", "natural"),
         "agent_stop": ("completed", "natural"),
@@ -135,7 +135,7 @@ def test_a_simulation_ends_as_its_termination_reason_says(tmp_path: Path, subtes
             assert (run.status, run.stop_reason) == ended
 
 
-def test_results_of_parallel_calls_may_stand_in_one_message_and_be_errors(tmp_path: Path) -> None:
+def test_parallel_results_may_share_a_message_and_be_errors(tmp_path: Path) -> None:
     made = [{"id": "a", "name": "get", "arguments": {"x": 1}}, {"id": "b", "name": "get", "arguments": {}}]
     given = [
         {"id": "a", "role": "tool", "content": "one", "requestor": "assistant", "error": False},
@@ -146,7 +146,7 @@ def test_results_of_parallel_calls_may_stand_in_one_message_and_be_errors(tmp_pa
     assert results(run) == [("one", None), ("no", "tool_error")]
 
 
-def test_a_damaged_simulation_is_a_problem_and_the_others_are_read(tmp_path: Path) -> None:
+def test_damaged_simulation_is_a_problem_and_others_are_read(tmp_path: Path) -> None:
     runs = runs_of(tmp_path / "tau2.json", {"simulations": [7, simulation("user_stop"), {"task_id": "x"}]}, strict=False)
     assert len(runs) == 1 and [problem.position for problem in runs.problems] == ["0", "2"]
     assert len(load_traces(FILES / "tau2_bench", strict=False)) == 1

@@ -1,4 +1,4 @@
-"""The faults of the personas: what each looks like, and where it cannot show."""
+"""The faults of the personas: their effects, and where they cannot occur."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ def test_the_list_is_always_taken_down() -> None:
 
 
 @pytest.mark.req("R0.85")
-def test_a_forgetful_one_goes_on_without_marking_what_it_finished() -> None:
-    one = reply(SimulatedModel("forgetful", p=1))
-    assert (updates(one), work(one)) == ([(2, "in-progress")], [2])
+def test_forgetful_persona_continues_without_marking_finished_work() -> None:
+    answer = reply(SimulatedModel("forgetful", p=1))
+    assert (updates(answer), work(answer)) == ([(2, "in-progress")], [2])
     assert updates(reply(SimulatedModel(), 2)) == [(1, "completed"), (2, "in-progress")]
 
 
-def test_a_forgetful_one_answers_with_todos_open() -> None:
-    one = reply(SimulatedModel("forgetful", p=1), 4)
-    assert not one.message.calls and one.message.text.startswith("Done: 3 steps, 3 tool calls.")
+def test_forgetful_persona_answers_with_open_todos() -> None:
+    answer = reply(SimulatedModel("forgetful", p=1), 4)
+    assert not answer.message.calls and answer.message.text.startswith("Done: 3 steps, 3 tool calls.")
     run = do("simulated:forgetful?p=1&heed=0")
     assert len(open_todos(run.todos)) == 3 and "Done: 3 steps" in run.rounds[4].text
 
 
-def test_a_forgetful_one_without_a_list_of_todos_forgets_nothing() -> None:
+def test_forgetful_persona_without_todos_forgets_nothing() -> None:
     assert not reply(SimulatedModel("forgetful", p=1), 1, todos=False).metadata
     assert do("simulated:forgetful?p=1", todos=False).text == do("simulated:disciplined", todos=False).text
 
 
-def test_a_chatty_one_says_what_it_will_do_and_does_nothing() -> None:
-    one = reply(SimulatedModel("chatty", p=1))
-    assert not one.message.calls and "step 2 of 3 (Two add(2))" in one.message.text
+def test_chatty_persona_announces_work_and_does_nothing() -> None:
+    answer = reply(SimulatedModel("chatty", p=1))
+    assert not answer.message.calls and "step 2 of 3 (Two add(2))" in answer.message.text
 
 
-def test_a_chatty_one_says_it_in_words_that_are_not_alike() -> None:
+def test_chatty_persona_varies_its_announcements() -> None:
     what = "step 12 of 14 (" + "a rather long item of the list " * 2 + ")"
     for phrases in (TALK, PLANS):
         said = [phrase.format(what=what) for phrase in phrases]
@@ -57,10 +57,10 @@ def test_a_chatty_one_says_it_in_words_that_are_not_alike() -> None:
         )
         assert all(fuzz.ratio(one, other) < MIN_SIMILARITY for one in said for other in said if one is not other)
     run = do("simulated:chatty?p=1&heed=0")
-    assert all(one.said_before is None for one in run.rounds) and not any(one.worked for one in run.rounds)
+    assert all(round_.said_before is None for round_ in run.rounds) and not any(round_.worked for round_ in run.rounds)
 
 
-def test_a_looping_one_makes_the_calls_of_its_last_step_again() -> None:
+def test_looping_persona_repeats_the_calls_of_its_last_step() -> None:
     model = SimulatedModel("looping", p=1)
     assert not reply(model, 1).metadata  # nothing to repeat yet
     one, before = reply(model, 2), reply(model, 1)
@@ -68,9 +68,9 @@ def test_a_looping_one_makes_the_calls_of_its_last_step_again() -> None:
     assert all(work(reply(model, rounds)) == [3] for rounds in (4, 5))  # instead of the last mark, and of the answer
 
 
-def test_a_looping_one_keeps_its_place() -> None:
+def test_looping_persona_keeps_its_position() -> None:
     run = do("simulated:looping?seed=2&p=0.4", max_rounds=40)
-    worked = [call.arguments["a"] for one in run.rounds for call in one.calls if call.name == "add"]
+    worked = [call.arguments["a"] for round_ in run.rounds for call in round_.calls if call.name == "add"]
     assert sorted(set(worked)) == [1, 2, 3] and worked == sorted(worked) and len(worked) > 3
     assert run.status == "completed"
 
@@ -85,24 +85,26 @@ def test_a_planner_reads_and_rewords_its_list_in_turn() -> None:
 
 def test_a_planner_only_plans() -> None:
     run = do("simulated:planner?p=1&heed=0", guidance="matrix")
-    assert all(one.is_planning_only for one in run.rounds) and run.stop_reason == "todo_intervention_exhausted"
-    assert not any(record.result is None or record.result.is_error for one in run.rounds[:3] for record in one.records)
+    assert all(round_.is_planning_only for round_ in run.rounds) and run.stop_reason == "todo_intervention_exhausted"
+    assert not any(record.result is None or record.result.is_error for round_ in run.rounds[:3] for record in round_.records)
 
 
-def test_a_planner_thinks_if_it_has_a_tool_for_that() -> None:
+def test_planning_persona_uses_a_thinking_tool() -> None:
     spec = ToolSpec("think", "", {"properties": {"thought": {}}, "required": ["thought"]})
-    one = reply(SimulatedModel("planner", p=1), 1, todos=False, tools=(spec,))
-    assert [call.name for call in one.message.calls] == ["think"] and "step 2 of 3" in one.message.calls[0].arguments["thought"]
+    answer = reply(SimulatedModel("planner", p=1), 1, todos=False, tools=(spec,))
+    assert [call.name for call in answer.message.calls] == ["think"] and "step 2 of 3" in answer.message.calls[0].arguments[
+        "thought"
+    ]
     run = do("simulated:planner?p=1&heed=0", tools=[add, think], todos=False)
-    assert {call.name for one in run.rounds for call in one.calls} == {"think"}
+    assert {call.name for round_ in run.rounds for call in round_.calls} == {"think"}
 
 
-def test_a_planner_without_a_tool_for_it_plans_in_words() -> None:
-    one = reply(SimulatedModel("planner", p=1), 1, todos=False)
-    assert not one.message.calls and "step 2 of 3 (Two add(2))" in one.message.text
+def test_planning_persona_without_a_tool_plans_in_text() -> None:
+    answer = reply(SimulatedModel("planner", p=1), 1, todos=False)
+    assert not answer.message.calls and "step 2 of 3 (Two add(2))" in answer.message.text
 
 
-def test_an_early_stopper_answers_before_all_steps_are_done_but_not_before_the_first() -> None:
+def test_early_stopper_answers_between_the_first_and_last_step() -> None:
     model = SimulatedModel("early-stopper", p=1)
     assert not reply(model, 1).metadata
     assert reply(model, 2).message.text == "Done: 1 step, 1 tool call.\n\nadd: 3"
@@ -110,19 +112,19 @@ def test_an_early_stopper_answers_before_all_steps_are_done_but_not_before_the_f
     assert do("simulated:early-stopper?p=1&heed=0", todos=False).text == "Done: 1 step, 1 tool call.\n\nadd: 3"
 
 
-def test_a_plan_that_was_given_up_early_goes_on_when_no_fault_comes_up() -> None:
+def test_disciplined_model_continues_a_plan_abandoned_early() -> None:
     first = do("simulated:early-stopper?p=1&heed=0", todos=False)
     agent = Agent("simulated:disciplined", tools=[add], todos=False)
     second = agent.run_sync("Go on.", continue_from=first)
-    assert [[call.arguments["a"] for call in one.calls] for one in second.rounds] == [[2], [3], []]
+    assert [[call.arguments["a"] for call in round_.calls] for round_ in second.rounds] == [[2], [3], []]
     assert second.text.startswith("Done: 3 steps, 3 tool calls.")
 
 
-def test_every_fault_has_something_that_it_does() -> None:
+def test_every_fault_has_an_effect() -> None:
     assert set(COMMIT) == {fault.option for fault in FAULTS}
 
 
-def test_every_run_of_a_persona_comes_to_an_end_that_makes_sense(subtests: pytest.Subtests) -> None:
+def test_every_persona_run_ends_sensibly(subtests: pytest.Subtests) -> None:
     for persona, policy in product(PERSONAS, ["matrix", "minimal"]):
         with subtests.test(persona=persona, policy=policy):
             ends = {"natural", "todo_intervention_exhausted", "loop_detected", "max_rounds"}

@@ -1,4 +1,4 @@
-"""The personas: how often something goes wrong, and what makes them heed."""
+"""The personas: rates of faults, and reactions to guidance."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_fault_appears_about_as_often_as_its_probability_says(subtests: pytest
             assert abs(sum(faulty) / SEEDS - p) < 0.08
 
 
-def test_a_fault_of_probability_0_never_appears_and_one_of_1_always(subtests: pytest.Subtests) -> None:
+def test_fault_of_probability_0_never_and_of_1_always_occurs(subtests: pytest.Subtests) -> None:
     for fault in FAULTS:
         with subtests.test(fault.persona):
             for seed in range(50):
@@ -50,7 +50,7 @@ def test_without_its_fault_a_persona_is_the_disciplined_one(subtests: pytest.Sub
             ]
 
 
-def test_mixed_has_each_fault_about_as_often_as_it_should_and_one_a_reply_at_most() -> None:
+def test_mixed_persona_has_faults_at_their_rates_one_per_reply() -> None:
     faults = Counter(reply(SimulatedModel("mixed", seed=seed)).metadata.get("fault") for seed in range(2 * SEEDS))
     for fault in FAULTS:
         assert abs(faults[fault.option] / (2 * SEEDS) - fault.mixed) < 0.05
@@ -59,13 +59,13 @@ def test_mixed_has_each_fault_about_as_often_as_it_should_and_one_a_reply_at_mos
 def test_mixed_takes_a_probability_for_each_fault() -> None:
     zero = dict.fromkeys((fault.option for fault in FAULTS), 0.0)
     for fault in FAULTS:
-        one = reply(SimulatedModel("mixed", **{**zero, fault.option: 1.0}))
-        assert one.metadata["fault"] == fault.option
-        assert one.message == reply(SimulatedModel(fault.persona, p=1)).message
+        answer = reply(SimulatedModel("mixed", **{**zero, fault.option: 1.0}))
+        assert answer.metadata["fault"] == fault.option
+        assert answer.message == reply(SimulatedModel(fault.persona, p=1)).message
     assert reply(SimulatedModel("mixed", **zero)).message == right()
 
 
-def test_the_same_request_gets_the_same_reply_and_other_seeds_get_others() -> None:
+def test_same_request_gets_the_same_reply_unless_seeds_differ() -> None:
     first, again = ([reply(SimulatedModel("mixed", seed=seed)) for seed in range(40)] for _ in range(2))
     assert first == again
     assert len({one.metadata.get("fault") for one in first}) > 3
@@ -79,13 +79,13 @@ def test_each_reply_draws_anew() -> None:
 # Heeding
 
 
-def test_every_fault_is_heard_in_each_way_of_asking_and_in_no_other() -> None:
+def test_every_fault_heeds_each_of_its_guidance_words_only() -> None:
     for fault in FAULTS:
         model = SimulatedModel(fault.persona, p=1, heed=1)
         for words in fault.heeds:
-            one = reply(model, reminder=f"PLEASE {' please '.join(words).upper()}!")
-            assert (one.metadata["asked"], one.metadata["heeded"]) == (True, True)
-            assert one.message == right()
+            answer = reply(model, reminder=f"PLEASE {' please '.join(words).upper()}!")
+            assert (answer.metadata["asked"], answer.metadata["heeded"]) == (True, True)
+            assert answer.message == right()
             if len(words) > 1:
                 assert reply(model, reminder=words[0]).metadata["asked"] is False
         deaf = reply(model, reminder="Be good. Round 3 of 50.")
@@ -94,7 +94,7 @@ def test_every_fault_is_heard_in_each_way_of_asking_and_in_no_other() -> None:
 
 
 @pytest.mark.slow("hundreds of runs, to count how often")
-def test_it_heeds_about_as_often_as_it_should(subtests: pytest.Subtests) -> None:
+def test_persona_heeds_at_its_configured_rate(subtests: pytest.Subtests) -> None:
     for fault, heed in product(FAULTS, [0.0, 0.3, USUAL_HEED, 1.0]):
         with subtests.test(fault.persona, heed=heed):
             reminder = " ".join(fault.heeds[0])
@@ -108,22 +108,22 @@ def test_it_heeds_about_as_often_as_it_should(subtests: pytest.Subtests) -> None
 
 def test_words_of_the_person_are_no_reminder() -> None:
     model = SimulatedModel("chatty", p=1, heed=1)
-    one = ask(model, user(f"{PROMPT}\n\nCall the tool, execute it."), tools=conversation(0, todos=False)[1])
-    assert one.metadata["asked"] is False and not one.message.calls
+    answer = ask(model, user(f"{PROMPT}\n\nCall the tool, execute it."), tools=conversation(0, todos=False)[1])
+    assert answer.metadata["asked"] is False and not answer.message.calls
 
 
 def test_a_reminder_of_an_earlier_request_is_not_heard_again() -> None:
     messages, tools = conversation(2)
     told = Message("user", (*messages[0].parts, Text("<system-reminder>call a tool</system-reminder>")))
-    one = ask(SimulatedModel("chatty", p=1, heed=1), told, *messages[1:], tools=tools)
-    assert one.metadata["asked"] is False
+    answer = ask(SimulatedModel("chatty", p=1, heed=1), told, *messages[1:], tools=tools)
+    assert answer.metadata["asked"] is False
 
 
 def test_a_list_in_a_reminder_is_no_plan() -> None:
     assert right(reminder="Todos:\n- Do this `add(99)`\n- and that `add(98)`") == right()
 
 
-def test_a_forgetful_one_that_heeds_also_marks_what_it_forgot_before() -> None:
+def test_heeding_forgetful_persona_also_marks_earlier_omissions() -> None:
     forgot = do("simulated:forgetful?p=1&heed=0")
     messages, tools = forgot.messages[:7], conversation(0)[1]
     asked = Message("tool", (*messages[-1].parts, Text("<system-reminder>Mark it completed.</system-reminder>")))
@@ -133,7 +133,7 @@ def test_a_forgetful_one_that_heeds_also_marks_what_it_forgot_before() -> None:
     assert updates(lucky) == [(2, "completed"), (3, "in-progress")]
 
 
-def test_who_heeds_nothing_is_not_changed_by_words(subtests: pytest.Subtests) -> None:
+def test_persona_heeding_nothing_ignores_guidance(subtests: pytest.Subtests) -> None:
     for fault in FAULTS:
         with subtests.test(fault.persona):
             words = " ".join(word for alternatives in fault.heeds for word in alternatives)
@@ -142,7 +142,7 @@ def test_who_heeds_nothing_is_not_changed_by_words(subtests: pytest.Subtests) ->
                 assert reply(model, rounds).message == reply(model, rounds, reminder=words).message
 
 
-def test_one_that_always_heeds_closes_the_list_when_it_is_asked(subtests: pytest.Subtests) -> None:
+def test_always_heeding_persona_closes_the_list_on_request(subtests: pytest.Subtests) -> None:
     for persona in ["forgetful", "early-stopper"]:
         with subtests.test(persona):
             deaf = do(f"simulated:{persona}?p=1&heed=0", guidance="matrix")
@@ -151,10 +151,10 @@ def test_one_that_always_heeds_closes_the_list_when_it_is_asked(subtests: pytest
             assert (heeding.stop_reason, open_todos(heeding.todos)) == ("natural", ())
 
 
-# What is kept
+# Recorded decisions
 
 
-def test_how_a_fault_was_decided_is_kept_with_the_reply() -> None:
+def test_fault_decision_is_kept_with_the_reply() -> None:
     model = SimulatedModel("chatty", p=1, heed=1)
     metadata = reply(model, reminder="call a tool").metadata
     assert {key: metadata[key] for key in ("persona", "fault", "asked", "heeded")} == {
@@ -167,10 +167,10 @@ def test_how_a_fault_was_decided_is_kept_with_the_reply() -> None:
     assert all(0 <= metadata[key] <= 1 and round(metadata[key], 4) == metadata[key] for key in ("draw", "heed"))
     assert msgspec.json.decode(msgspec.json.encode(metadata)) == metadata
     run = do(model, guidance="matrix")
-    assert [one.metadata.get("fault") for one in run.rounds if one.metadata] == ["chat"] * 4
+    assert [round_.metadata.get("fault") for round_ in run.rounds if round_.metadata] == ["chat"] * 4
 
 
-def test_a_reply_in_which_no_fault_came_up_keeps_nothing() -> None:
+def test_reply_without_a_fault_keeps_no_decision() -> None:
     assert reply(SimulatedModel()).metadata == {} == reply(SimulatedModel("chatty", p=0)).metadata
     assert reply(SimulatedModel("mixed", stop=1, forget=0, chat=0, loop=0, plan=0), 1).metadata == {}
 
@@ -178,7 +178,7 @@ def test_a_reply_in_which_no_fault_came_up_keeps_nothing() -> None:
 # Names and options
 
 
-def test_a_name_says_all_that_is_not_usual_and_makes_the_same_model(subtests: pytest.Subtests) -> None:
+def test_name_with_nondefault_options_recreates_the_model(subtests: pytest.Subtests) -> None:
     cases = [
         (SimulatedModel("forgetful"), "simulated:forgetful"),
         (SimulatedModel("forgetful", seed=3, heed=0.5, p=0.75), "simulated:forgetful?seed=3&heed=0.5&p=0.75"),
@@ -197,7 +197,7 @@ def test_a_name_says_all_that_is_not_usual_and_makes_the_same_model(subtests: py
             assert [reply(model, at) for at in range(6)] == [reply(again, at) for at in range(6)]
 
 
-def test_what_an_option_cannot_be_is_said_with_what_there_is(subtests: pytest.Subtests) -> None:
+def test_invalid_option_error_names_the_alternatives(subtests: pytest.Subtests) -> None:
     cases = [
         ("forgetful?luck=1", "simulated:forgetful has no option 'luck'. It has seed, heed, p, delay, price;"),
         ("disciplined?p=1", "simulated:disciplined has no option 'p'. It has seed, heed, delay, price;"),
@@ -227,7 +227,7 @@ def test_options_in_python_are_looked_at_too(subtests: pytest.Subtests) -> None:
                 SimulatedModel("chatty", **given)
 
 
-def test_what_is_no_price_is_refused_with_how_one_is_written(subtests: pytest.Subtests) -> None:
+def test_invalid_price_is_refused_with_its_syntax(subtests: pytest.Subtests) -> None:
     for price in ["3", "-3/15", "three/15", ""]:
         with subtests.test(price):
             with pytest.raises(
@@ -236,14 +236,14 @@ def test_what_is_no_price_is_refused_with_how_one_is_written(subtests: pytest.Su
                 make_model(f"simulated:chatty?price={price}")
 
 
-def test_a_usual_option_in_its_own_words_is_accepted_and_makes_the_usual_model() -> None:
+def test_default_option_given_explicitly_makes_the_default_model() -> None:
     for persona in PERSONAS:
         with pytest.raises(UnknownModel) as caught:
             make_model(f"simulated:{persona}?luck=1")
         assert make_model(caught.value.hint.rpartition(" ")[2]).name == f"simulated:{persona}"
 
 
-# What is written about them
+# Documentation
 
 
 def table() -> dict[str, list[str]]:
@@ -253,7 +253,7 @@ def table() -> dict[str, list[str]]:
     return {row[0].strip("`"): row[1:] for row in rows}
 
 
-def test_the_documentation_says_what_the_personas_do() -> None:
+def test_documentation_describes_the_personas() -> None:
     rows = table()
     assert list(rows) == [fault.persona for fault in FAULTS]
     for fault in FAULTS:
@@ -264,6 +264,6 @@ def test_the_documentation_says_what_the_personas_do() -> None:
         assert tuple(tuple(re.findall(r'"([^"]+)"', way)) for way in heeds.split(";")) == fault.heeds
 
 
-def test_the_documentation_says_that_personas_are_no_language_models() -> None:
+def test_documentation_distinguishes_personas_from_language_models() -> None:
     text = (Path(agentnb.__file__).parents[1] / "docs" / "personas.md").read_text(encoding="utf-8")
     assert "not language models" in text and "say nothing about real ones" in text

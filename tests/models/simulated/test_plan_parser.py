@@ -35,11 +35,11 @@ def test_any_markdown_list_is_a_plan(subtests: pytest.Subtests) -> None:
             assert read_plan(f"Please\n\n{mark}load it `load('x')`\n") == (PlanItem("load it load('x')", ("load('x')",)),)
 
 
-def test_items_of_all_lists_stand_in_order() -> None:
+def test_items_of_all_lists_are_in_order() -> None:
     assert [item.title for item in read_plan("- a\n- b\n\nThen:\n\n1. c\n2. d\n")] == ["a", "b", "c", "d"]
 
 
-def test_an_item_stands_before_the_items_of_its_own_list() -> None:
+def test_item_precedes_its_sublist() -> None:
     assert [item.title for item in read_plan("- a\n  - a1\n  - a2\n- b\n")] == ["a", "a1", "a2", "b"]
 
 
@@ -48,7 +48,7 @@ def test_an_item_may_have_several_lines_and_paragraphs() -> None:
     assert item == PlanItem("one now() two three load('x')", ("now()", "load('x')"))
 
 
-def test_literal_arguments_are_read_as_json_has_them(subtests: pytest.Subtests) -> None:
+def test_literal_arguments_become_json_values(subtests: pytest.Subtests) -> None:
     cases = [
         ("load('a.csv')", {"path": "a.csv"}),
         ("load('a.csv', ';', 3)", {"path": "a.csv", "sep": ";", "rows": 3}),
@@ -84,13 +84,13 @@ NO_CALLS = [
 ]
 
 
-def test_what_is_no_call_of_a_tool_with_literals_is_no_call(subtests: pytest.Subtests) -> None:
+def test_only_tool_calls_with_literals_are_parsed(subtests: pytest.Subtests) -> None:
     for code in NO_CALLS:
         with subtests.test(code):
             assert calls(code) == []
 
 
-def test_calls_stand_in_the_order_of_the_text() -> None:
+def test_calls_are_in_text_order() -> None:
     assert [call.name for call in calls("now()", "nonsense", "load('x')")] == ["now", "load"]
 
 
@@ -101,7 +101,7 @@ def test_any_prompt_can_be_read(prompt: str) -> None:
         calls_of(item, TOOLS)
 
 
-def test_the_list_of_todos_is_read_as_the_tool_shows_it() -> None:
+def test_todo_list_is_parsed_as_the_tool_prints_it() -> None:
     todos = (
         Todo(1, "Load the table", "completed"),
         Todo(2, "Describe", "in-progress", description="with `now()`\nand `load('x')`"),
@@ -129,7 +129,7 @@ def test_the_newest_of_two_lists_in_a_text_counts() -> None:
     assert read_listing(text) == (Entry(2, "not-started", "New"),)
 
 
-def test_a_text_without_a_list_is_told_from_an_empty_list(subtests: pytest.Subtests) -> None:
+def test_text_without_a_list_differs_from_an_empty_list(subtests: pytest.Subtests) -> None:
     cases = [("", None), ("No list here", None), ("There are no todos. Write some.", ()), ("There is no list to update.", ())]
     for text, entries in cases:
         with subtests.test(text):

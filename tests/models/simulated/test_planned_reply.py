@@ -1,4 +1,4 @@
-"""The simulated model as a planner: the calls in the list of the query are one plan, and their results the answer."""
+"""The simulated model as a planner: calls in the query's list form one plan, and their results the answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUERY = "Please:\n\n- Fetch both, `fetch('brest')` and `fetch('cork')`\n- Look, 
 
 
 def reply(query: str, results: Sequence[dict[str, Any]] = (), persona: str = "disciplined") -> str:
-    """What the persona replies to a planning request."""
+    """Return the persona's reply to a planning request."""
     request = Request("", (user("a template of somebody"),), TOOLS, {"planning": {"query": query, "results": results}})
 
     async def ask() -> Any:
@@ -47,7 +47,7 @@ def result(name: str, args: Any, output: Any = "ok", error: str | None = None) -
 
 
 def asked(name: str, action: str, content: Any = None) -> dict[str, Any]:
-    """What the person did when the arguments of a call were missing."""
+    """Return the person's responses about missing arguments."""
     told = {"action": action} | ({} if content is None else {"content": content})
     return result("elicitation", {"message": f'Tool "{name}" requires additional parameters.'}, json.dumps(told))
 
@@ -64,7 +64,7 @@ def test_each_persona_plans_all_calls_of_the_list_at_once(subtests: pytest.Subte
     assert json.loads(reply(QUERY))["steps"][0]["reason"].startswith("Fetch both")
 
 
-def test_calls_that_have_a_result_are_left_out_whatever_it_is(subtests: pytest.Subtests) -> None:
+def test_calls_with_any_result_are_omitted(subtests: pytest.Subtests) -> None:
     for name, one in {
         "output": result(*BREST),
         "nothing": result(*BREST, None),
@@ -89,7 +89,7 @@ def test_query_without_calls_is_answered_in_words(snapshot: Snapshot) -> None:
 
 
 @pytest.mark.req("R1.28", "R1.43")
-def test_missing_arguments_are_asked_for_once(snapshot: Snapshot) -> None:
+def test_missing_arguments_are_requested_once(snapshot: Snapshot) -> None:
     query = "- Look there `look(day=2)`\n- `fetch()`"
     look, fetch = ("look", {"day": 2}), ("fetch", {})
     assert calls(reply(query)) == [look, fetch]
@@ -102,7 +102,7 @@ def test_missing_arguments_are_asked_for_once(snapshot: Snapshot) -> None:
     assert reply(query, done) == snapshot
 
 
-def test_reference_to_another_step_has_the_result_of_what_it_stood_for() -> None:
+def test_step_reference_uses_the_result_of_its_call() -> None:
     query = "- `fetch('brest')`\n- `look('$step[0].output.rows', day=['$step[0].output'])`"
     look = ("look", {"where": [1], "day": ["all"]})
     assert [name for name, _ in calls(reply(query))] == ["fetch", "look"]
@@ -118,6 +118,6 @@ def test_long_list_is_planned_in_parts() -> None:
     assert len(calls(reply(query, [result(name, args) for name, args in first]))) == 2
 
 
-def test_arguments_that_json_does_not_hold_are_planned() -> None:
+def test_arguments_outside_json_are_planned() -> None:
     ((_, arguments),) = calls(reply(r"- `look('\ud800', day={1e999})`"))
     assert arguments["where"] != r"\ud800" and arguments["day"] == [None]

@@ -1,4 +1,4 @@
-"""What the simulated model does when it does everything right, with a list of todos to keep."""
+"""The simulated model without faults, keeping a todo list."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def told(text: str) -> Text:
 
 
 def of_the_list(run: Run) -> list[Any]:
-    """What was asked of the list, round by round: the ids and statuses of an update, otherwise the operation."""
+    """Return the todo calls by round: ids and statuses of updates, otherwise the operation."""
     return [
-        [call.arguments.get("todoUpdates", call.arguments["operation"]) for call in one.calls if call.name == TODO_TOOL]
-        for one in run.rounds
+        [call.arguments.get("todoUpdates", call.arguments["operation"]) for call in round_.calls if call.name == TODO_TOOL]
+        for round_ in run.rounds
     ]
 
 
@@ -40,7 +40,7 @@ def whole(rounds: int, *more: Message) -> tuple[Message, ...]:
 
 
 def after_the_answer(reminder: str = "", board: str = "", *, said: str = "Please continue") -> tuple[Message, ...]:
-    """The whole run, its answer, a word of the person; if a board is given, one reading of it as well."""
+    """Return a whole run, its answer, a message of the person and, with a board, one reading of it."""
     run = do("simulated:disciplined")
     transient = (told(reminder),) if reminder else ()
     asked = Message("user", (Text(said), *(() if board else transient)))
@@ -52,7 +52,7 @@ def after_the_answer(reminder: str = "", board: str = "", *, said: str = "Please
 
 
 @pytest.mark.req("R0.84")
-def test_it_takes_its_steps_down_and_marks_each_before_and_after_its_work(snapshot: Snapshot) -> None:
+def test_planner_writes_steps_and_marks_each_before_and_after(snapshot: Snapshot) -> None:
     run = do("simulated:disciplined", guidance="matrix")
     assert of_the_list(run) == [
         ["write"],
@@ -65,20 +65,20 @@ def test_it_takes_its_steps_down_and_marks_each_before_and_after_its_work(snapsh
     assert [work(reply(MODEL, at)) for at in range(6)] == [[], [1], [2], [3], [], []]
     assert run.text == snapshot
     assert (run.stop_reason, open_todos(run.todos)) == ("natural", ())
-    assert not any(guidance.cell == "intervention" for one in run.rounds for guidance in one.guidance)
+    assert not any(guidance.cell == "intervention" for round_ in run.rounds for guidance in round_.guidance)
 
 
-def test_the_marks_stand_before_the_work_of_the_same_reply() -> None:
+def test_marks_precede_the_work_of_the_same_reply() -> None:
     assert [call.name for call in reply(MODEL, 2).message.calls] == [TODO_TOOL, "add"]
 
 
-def test_a_long_item_becomes_a_short_title_that_it_knows_again() -> None:
+def test_long_item_becomes_a_short_recognizable_title() -> None:
     run = do("simulated:disciplined", "- " + "Think hard about it and then " * 9 + "`add(1)`\n- `add(2)`")
     assert len(run.todos[0].title) <= 60 and run.todos[0].title.endswith(" …")
     assert not open_todos(run.todos) and run.stop_reason == "natural"
 
 
-def test_it_adds_to_a_list_it_has_seen_and_knows_its_own_todos_on_it() -> None:
+def test_planner_extends_an_existing_list_and_recognizes_its_todos() -> None:
     first = do("simulated:disciplined")
     agent = Agent("simulated:disciplined", tools=[add], guidance="off")
     again = agent.run_sync(PROMPT, continue_from=first)
@@ -91,7 +91,7 @@ def test_equal_items_are_todos_of_their_own() -> None:
     assert of_the_list(run)[1:3] == [[marks((1, "in-progress"))], [marks((1, "completed"), (2, "in-progress"))]]
 
 
-def test_a_list_that_could_not_be_written_is_tried_once_more_and_then_left() -> None:
+def test_failed_list_write_is_retried_once() -> None:
     messages, tools = conversation(1)
     failed = ToolResult("x", TODO_TOOL, (Text("The board is away."),), is_error=True)
     refused = (*messages[:2], Message("tool", (failed,)))
@@ -101,7 +101,7 @@ def test_a_list_that_could_not_be_written_is_tried_once_more_and_then_left() -> 
     assert (third.message.text, updates(third), work(third)) == ("Step 1 of 3: One add(1).", [], [1])
 
 
-def test_a_step_of_which_every_call_failed_is_marked_blocked_with_the_reason() -> None:
+def test_step_with_only_failed_calls_is_blocked_with_the_reason() -> None:
     def look(a: int) -> int:
         """Look."""
         if a < 0:
@@ -122,7 +122,7 @@ def fails(a: int) -> int:
     return a
 
 
-def test_without_a_list_it_stops_at_a_failure_loop_that_the_next_step_would_continue() -> None:
+def test_without_a_list_planner_stops_before_extending_a_failure_loop() -> None:
     prompt = "\n".join(f"- `fails({number})`" for number in (-1, -2, -3, -4, 5))
     run = do("simulated:disciplined", prompt, tools=[fails], guidance="matrix", todos=False)
     assert work_of(run) == [-1, -2, -3] and run.text.startswith("Done: 3 steps (3 failed)")
@@ -130,14 +130,14 @@ def test_without_a_list_it_stops_at_a_failure_loop_that_the_next_step_would_cont
     assert work_of(listed) == [-1, -2, -3, -4, 5], "a list can say what is blocked"
 
 
-def test_a_step_that_fails_is_tried_twice_at_most() -> None:
+def test_failing_step_is_tried_twice_at_most() -> None:
     prompt = "- `fails(-1)`\n- `fails(1)`\n- `fails(2)`"
     tries = [work_of(do(f"simulated:early-stopper?p=0.9&seed={seed}", prompt, tools=[fails])).count(-1) for seed in range(8)]
     assert max(tries) == 2
 
 
 def mended_after_a_failure() -> tuple[Agent, Any, Run]:
-    """An agent whose tool failed in the run that is returned, and works by now; and that tool."""
+    """Return an agent, its run with a failed tool, and that tool, which works by now."""
     broken = [True]
 
     def look(a: int) -> int:
@@ -152,7 +152,7 @@ def mended_after_a_failure() -> tuple[Agent, Any, Run]:
     return agent, look, first
 
 
-def test_a_failed_step_that_was_opened_again_is_tried_again_when_the_person_has_spoken() -> None:
+def test_reopened_failed_step_is_retried_after_the_person_wrote() -> None:
     agent, look, first = mended_after_a_failure()
     left = agent.run_sync("I mended it.", continue_from=first)
     assert (left.stop_reason, work_of(left)) == ("blocked", []), "a todo that is blocked stays so"
@@ -163,7 +163,7 @@ def test_a_failed_step_that_was_opened_again_is_tried_again_when_the_person_has_
     assert [todo.status for todo in mended.todos] == ["completed", "completed"]
 
 
-def test_a_task_that_is_repeated_takes_up_the_open_todos_of_the_same_titles() -> None:
+def test_repeated_task_resumes_open_todos_with_the_same_titles() -> None:
     agent, _, first = mended_after_a_failure()
     again = agent.run_sync("- `look(1)`\n- `look(3)`", continue_from=first)
     assert (again.stop_reason, work_of(again)) == ("natural", [1, 3])
@@ -173,11 +173,11 @@ def test_a_task_that_is_repeated_takes_up_the_open_todos_of_the_same_titles() ->
 
 
 def work_of(run: Run) -> list[int]:
-    """The arguments of the work calls of a run."""
-    return [call.arguments["a"] for one in run.rounds for call in one.calls if call.name != TODO_TOOL]
+    """Return the arguments of the work calls of a run."""
+    return [call.arguments["a"] for round_ in run.rounds for call in round_.calls if call.name != TODO_TOOL]
 
 
-def test_a_step_that_the_person_has_completed_is_passed_over() -> None:
+def test_step_completed_by_the_person_is_skipped() -> None:
     board = TodoBoard()
 
     def help_along(a: int) -> int:
@@ -187,11 +187,11 @@ def test_a_step_that_the_person_has_completed_is_passed_over() -> None:
 
     prompt = "- `help_along(1)`\n- `help_along(2)`\n- `help_along(3)`"
     run = do("simulated:disciplined", prompt, tools=[help_along], todos=board)
-    assert [call.arguments["a"] for one in run.rounds for call in one.calls if call.name != TODO_TOOL] == [1, 2]
+    assert [call.arguments["a"] for round_ in run.rounds for call in round_.calls if call.name != TODO_TOOL] == [1, 2]
     assert run.text.startswith("Done: 2 steps") and not open_todos(board.read())
 
 
-def test_what_somebody_reopened_is_marked_again_at_the_end() -> None:
+def test_reopened_todo_is_marked_again_at_the_end() -> None:
     board = TodoBoard()
 
     def undo(a: int) -> int:
@@ -204,10 +204,10 @@ def test_what_somebody_reopened_is_marked_again_at_the_end() -> None:
     assert not open_todos(board.read())
 
 
-def test_a_plan_that_speaks_of_the_list_itself_is_done_as_it_says() -> None:
+def test_plan_with_list_operations_is_followed_literally() -> None:
     prompt = "- `todo_operations('write', [{'id': 1, 'title': 'Mine', 'status': 'in-progress'}])`\n- `add(1)`"
     run = do("simulated:disciplined", prompt)
-    assert [[call.name for call in one.calls] for one in run.rounds[:3]] == [[TODO_TOOL], ["add"], []]
+    assert [[call.name for call in round_.calls] for round_ in run.rounds[:3]] == [[TODO_TOOL], ["add"], []]
     assert "Wrote 1 todo" in run.rounds[2].text
 
 
@@ -218,7 +218,9 @@ def test_results_of_the_list_are_no_part_of_the_answer() -> None:
 def test_blocked_repetitions_are_no_part_of_the_answer() -> None:
     run = do("simulated:looping?p=1&heed=0", "- `add(1)`\n- `add(2)`")
     assert any(
-        record.result and record.result.error_code == "duplicate_call_blocked" for one in run.rounds for record in one.records
+        record.result and record.result.error_code == "duplicate_call_blocked"
+        for round_ in run.rounds
+        for record in round_.records
     )
     tools = Agent(MODEL, tools=[add]).first_request(PROMPT).tools
     messages = [
@@ -243,16 +245,16 @@ def test_words_without_a_list_change_no_open_plan(subtests: pytest.Subtests) -> 
 
 
 def test_words_without_a_list_after_the_answer_get_the_introduction() -> None:
-    one = ask(MODEL, *after_the_answer(said="Who are you?"), tools=conversation(0)[1])
-    assert "no language model" in one.message.text
+    answer = ask(MODEL, *after_the_answer(said="Who are you?"), tools=conversation(0)[1])
+    assert "no language model" in answer.message.text
 
 
-def test_the_introduction_says_how_a_language_model_is_used() -> None:
-    told = ask(MODEL, *after_the_answer(said="Who are you?"), tools=conversation(0)[1]).message.text
-    assert "set the key of its provider" in told and " anthropic:NAME" in told and " ollama:NAME" in told
+def test_introduction_explains_language_model_setup() -> None:
+    text = ask(MODEL, *after_the_answer(said="Who are you?"), tools=conversation(0)[1]).message.text
+    assert "set the key of its provider" in text and " anthropic:NAME" in text and " ollama:NAME" in text
 
 
-def test_a_step_of_an_earlier_run_whose_call_was_stopped_is_blocked_and_not_completed(subtests: pytest.Subtests) -> None:
+def test_step_whose_call_was_stopped_earlier_is_blocked(subtests: pytest.Subtests) -> None:
     def survey(region: str) -> str:
         """Ask every customer."""
         raise RuntimeError("stopped")
@@ -268,7 +270,7 @@ def test_a_step_of_an_earlier_run_whose_call_was_stopped_is_blocked_and_not_comp
             assert asked.status == "blocked" and asked.blocked_reason
 
 
-def test_everything_that_it_cannot_do_is_reported_as_left_out() -> None:
+def test_impossible_steps_are_reported_as_omitted() -> None:
     prompt = (
         "- Add `add(1)` into `total`\n- A typo: `ad(2)`\n- Think about it\n- Not literal: `add(x)`\n"
         "- These:\n  - `add(3)` and `gone()`"
@@ -278,14 +280,14 @@ def test_everything_that_it_cannot_do_is_reported_as_left_out() -> None:
     assert left_out.splitlines() == ["- ad(2)", "- Think about it", "- add(x)", "- gone()"]
 
 
-def test_asked_to_go_on_while_todos_are_open_it_reads_the_list_first() -> None:
-    one = ask(MODEL, *after_the_answer(OPEN), tools=conversation(0)[1])
-    assert one.message.calls == (ToolCall(TODO_TOOL, {"operation": "read"}),)
+def test_planner_continuing_with_open_todos_reads_the_list_first() -> None:
+    answer = ask(MODEL, *after_the_answer(OPEN), tools=conversation(0)[1])
+    assert answer.message.calls == (ToolCall(TODO_TOOL, {"operation": "read"}),)
     assert not ask(MODEL, *after_the_answer("Be good."), tools=conversation(0)[1]).message.calls
     assert not ask(MODEL, *after_the_answer(OPEN), tools=conversation(0, todos=False)[1]).message.calls
 
 
-def test_what_it_knows_to_be_open_of_its_own_it_marks_at_once() -> None:
+def test_own_open_todos_already_done_are_marked_at_once() -> None:
     forgot = do("simulated:forgetful?p=1&heed=0", policy="minimal")
     agent = Agent("simulated:disciplined", tools=[add], guidance="off")
     run = agent.run_sync("Go on.", continue_from=forgot)
@@ -293,24 +295,24 @@ def test_what_it_knows_to_be_open_of_its_own_it_marks_at_once() -> None:
     assert run.text == "Done: 3 steps, as reported above."
 
 
-def test_a_list_it_is_not_let_read_is_not_asked_for_again() -> None:
+def test_unreadable_list_is_not_requested_again() -> None:
     messages = after_the_answer(OPEN)
     tools = conversation(0)[1]
-    one = ask(MODEL, *messages, tools=tools)
+    answer = ask(MODEL, *messages, tools=tools)
     shown = Text(
         "duplicate_call_blocked: todo_operations was not run again.\n\nTodos (0 of 1 completed):\n9. [not-started] Old"
     )
     blocked = ToolResult("r", TODO_TOOL, (shown,), is_error=True, error_code="duplicate_call_blocked")
-    assert not ask(MODEL, *messages, one.message, Message("tool", (blocked, told(OPEN))), tools=tools).message.calls
+    assert not ask(MODEL, *messages, answer.message, Message("tool", (blocked, told(OPEN))), tools=tools).message.calls
 
 
-def test_what_it_did_and_others_reopened_is_put_in_progress_and_completed() -> None:
+def test_own_work_reopened_by_others_is_marked_again() -> None:
     board = "1. [in-progress] One add(1)\n2. [completed] Two add(2)\n3. [not-started] Three add(3)"
-    one = ask(MODEL, *after_the_answer(OPEN, board), tools=conversation(0)[1])
-    assert updates(one) == [(3, "in-progress"), (1, "completed"), (3, "completed")] and not work(one)
+    answer = ask(MODEL, *after_the_answer(OPEN, board), tools=conversation(0)[1])
+    assert updates(answer) == [(3, "in-progress"), (1, "completed"), (3, "completed")] and not work(answer)
 
 
-def test_todos_of_the_person_are_done_if_they_hold_a_call_and_blocked_if_not(snapshot: Snapshot) -> None:
+def test_todos_of_the_person_are_done_or_blocked(snapshot: Snapshot) -> None:
     board = TodoBoard()
     agent = Agent("simulated:disciplined", tools=[add], todos=board)
     first = agent.run_sync("- `add(1)`")
@@ -318,30 +320,30 @@ def test_todos_of_the_person_are_done_if_they_hold_a_call_and_blocked_if_not(sna
     board.add("Count on", "with `add(40)` and `add(41)`")
     board.add("And `add(42)`")
     run = agent.run_sync("- `add(2)`", continue_from=first)
-    assert [one.text for one in run.rounds[4:]] == snapshot
-    assert [call.arguments["a"] for one in run.rounds for call in one.calls if call.name == "add"] == [2, 40, 41, 42]
+    assert [round_.text for round_ in run.rounds[4:]] == snapshot
+    assert [call.arguments["a"] for round_ in run.rounds for call in round_.calls if call.name == "add"] == [2, 40, 41, 42]
     assert [todo.status for todo in board.read()] == ["completed", "blocked", "completed", "completed", "completed"]
     assert "holds no call" in (board.read()[1].blocked_reason or "") and run.stop_reason == "blocked"
 
 
-def test_it_works_on_a_board_without_any_plan_when_it_is_told_of_it() -> None:
+def test_planner_works_on_a_board_without_a_plan_when_informed() -> None:
     board = TodoBoard(["Count `add(40)`", "Count `add(41)`"])
     run = do("simulated:disciplined", "Please do what is on the board.", todos=board, guidance="matrix")
-    assert [call.arguments["a"] for one in run.rounds for call in one.calls if call.name == "add"] == [40, 41]
+    assert [call.arguments["a"] for round_ in run.rounds for call in round_.calls if call.name == "add"] == [40, 41]
     assert (run.stop_reason, run.text) == ("natural", "Done: nothing is left on the list.")
 
 
-def test_a_mark_that_does_not_take_is_not_made_for_ever() -> None:
+def test_ineffective_mark_is_not_repeated_forever() -> None:
     board = "1. [in-progress] One add(1)"
     messages = after_the_answer(OPEN, board)
     tools = conversation(0)[1]
-    one = ask(MODEL, *messages, tools=tools)
-    assert updates(one) == [(1, "completed")]
+    answer = ask(MODEL, *messages, tools=tools)
+    assert updates(answer) == [(1, "completed")]
     still = ToolResult("u", TODO_TOOL, (Text(f"Not now.\n\nTodos (0 of 1 completed):\n{board}"),))
-    assert not ask(MODEL, *messages, one.message, Message("tool", (still,)), tools=tools).message.calls
+    assert not ask(MODEL, *messages, answer.message, Message("tool", (still,)), tools=tools).message.calls
 
 
-def test_a_blocked_repetition_says_nothing_new_of_the_list() -> None:
+def test_result_of_a_blocked_repetition_is_ignored() -> None:
     old = ToolResult(
         "r",
         TODO_TOOL,
@@ -354,6 +356,6 @@ def test_a_blocked_repetition_says_nothing_new_of_the_list() -> None:
     assert updates(ask(MODEL, *repeated, tools=tools)) == [(2, "completed"), (3, "in-progress")]
 
 
-def test_it_says_that_the_work_is_complete_when_it_is_told_how() -> None:
+def test_planner_reports_completion_when_instructed_how() -> None:
     run = do("simulated:disciplined", policy=Matrix(workflow_mode=True), guidance="matrix")
     assert (run.stop_reason, run.text) == ("workflow_complete", "Done: 3 steps, as reported above.")

@@ -1,4 +1,4 @@
-"""A model without a language model: it follows the list in the prompt. Here without a list of todos; with one in test_moves."""
+"""The simulated model follows the list in the prompt. Here without todos; with todos in test_planner."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def do(prompt: str, *tools: Any) -> Run:
 
 
 def arguments(run: Run) -> list[list[tuple[str, Any]]]:
-    return [[(call.name, call.arguments) for call in one.calls] for one in run.rounds]
+    return [[(call.name, call.arguments) for call in round_.calls] for round_ in run.rounds]
 
 
 def reply_to(*messages: Message, tools: tuple[ToolSpec, ...] = ()) -> Reply:
@@ -50,13 +50,13 @@ def ask_model(model: SimulatedModel, request: Request) -> Reply:
     return asyncio.run(ask())
 
 
-def test_it_follows_the_list_one_item_a_round() -> None:
+def test_model_follows_the_list_one_item_per_round() -> None:
     run = do("Please do this:\n\n1. First `add(1)`.\n2. Then `look('here')`\n\nThank you.")
     assert arguments(run) == [[("add", {"a": 1})], [("look", {"where": "here"})], []]
-    assert [one.text for one in run.rounds[:2]] == ["Step 1 of 2: First add(1).", "Step 2 of 2: Then look('here')."]
+    assert [round_.text for round_ in run.rounds[:2]] == ["Step 1 of 2: First add(1).", "Step 2 of 2: Then look('here')."]
 
 
-def test_it_answers_with_what_the_tools_returned(snapshot: Snapshot) -> None:
+def test_answer_contains_the_tool_results(snapshot: Snapshot) -> None:
     run = do("- `add(1)`\n- `look('here')`")
     assert run.text == snapshot
     assert (run.status, run.stop_reason) == ("completed", "natural")
@@ -67,7 +67,7 @@ def test_calls_may_have_positional_and_keyword_literals() -> None:
     assert arguments(run)[:3] == [[("add", {"a": 1, "b": 4})], [("add", {"a": 2, "b": -3})], [("look", {"where": "x"})]]
 
 
-def test_several_calls_in_an_item_are_made_in_one_round() -> None:
+def test_calls_of_one_item_share_a_round() -> None:
     run = do("- both `add(1)` and `look('here')`\n- and `add(2)`")
     assert [len(calls) for calls in arguments(run)] == [2, 1, 0]
 
@@ -77,19 +77,19 @@ def test_an_item_without_a_call_is_passed_over() -> None:
     assert arguments(run) == [[("add", {"a": 1})], []]
 
 
-def test_a_list_without_any_call_is_said_to_be_one(snapshot: Snapshot) -> None:
+def test_list_without_calls_is_reported(snapshot: Snapshot) -> None:
     run = do("- think\n- think `again`")
     assert run.text == snapshot
     alone = Agent("simulated:disciplined").run_sync("- Think.")
     assert alone.text == snapshot
 
 
-def test_tools_it_was_not_given_are_not_called() -> None:
+def test_unavailable_tools_are_not_called() -> None:
     run = do("- `delete('all')`\n- `add(1)` and `remove(2)`")
     assert arguments(run) == [[("add", {"a": 1})], []]
 
 
-def test_a_tool_that_failed_is_named_in_the_answer_with_what_it_raised() -> None:
+def test_answer_names_failed_tools_with_their_errors() -> None:
     run = do("- `look('away')`")
     assert "look failed:\n\n```\nValueError: nothing there\nat all" in run.text
 
@@ -98,12 +98,12 @@ def test_a_long_result_is_shortened_in_the_answer() -> None:
     assert do("- `look('far')`").text.endswith("\n\nlook: " + "x" * 400 + " …")
 
 
-def test_without_a_list_it_says_what_it_is_and_names_its_tools() -> None:
+def test_prompt_without_a_list_gets_introduction_and_tools() -> None:
     text = do("What is the meaning of life?").text
     assert "simulated model: no language model" in text and "Tools I was given: `add`, `look`." in text and "key" in text
 
 
-def test_without_a_list_and_without_tools_it_says_that_too() -> None:
+def test_introduction_mentions_missing_tools() -> None:
     assert "Tools I was given: none." in reply_to(user("hello")).message.text
 
 
@@ -124,7 +124,7 @@ def test_words_along_the_way_do_not_change_the_plan() -> None:
     assert user("Please be quick") in run.messages
 
 
-def test_a_new_list_said_along_the_way_is_the_new_plan() -> None:
+def test_new_list_sent_during_the_run_is_the_new_plan() -> None:
     call = ToolCall("add", {"a": 1}, "1")
     spec = ToolSpec("add", "", {"properties": {"a": {}}})
     said = Message("tool", (ToolResult("1", "add", (Text("3"),)), Text("Rather:\n- `add(9)`")))
@@ -132,7 +132,7 @@ def test_a_new_list_said_along_the_way_is_the_new_plan() -> None:
     assert [one.arguments for one in reply.message.calls] == [{"a": 9}]
 
 
-def test_it_works_on_the_newest_prompt_of_a_conversation(snapshot: Snapshot) -> None:
+def test_model_follows_the_newest_prompt_of_a_conversation(snapshot: Snapshot) -> None:
     agent = Agent(SimulatedModel(), tools=[add], todos=False)
     first = asyncio.run(agent.run("- `add(1)`"))
     second = asyncio.run(agent.run("- `add(5)`\n- `add(6)`", continue_from=first))
@@ -143,8 +143,8 @@ def test_it_works_on_the_newest_prompt_of_a_conversation(snapshot: Snapshot) -> 
 def test_its_tokens_are_estimates_and_its_cost_is_zero() -> None:
     run = do("- `add(1)`")
     assert run.usage.estimated and run.cost == 0.0
-    assert all(one.usage is not None and one.usage.input and one.usage.output for one in run.rounds)
-    sent = [one.usage.input for one in run.rounds if one.usage is not None and one.usage.input is not None]
+    assert all(round_.usage is not None and round_.usage.input and round_.usage.output for round_ in run.rounds)
+    sent = [round_.usage.input for round_ in run.rounds if round_.usage is not None and round_.usage.input is not None]
     assert sent == sorted(sent) and sent[0] < sent[-1]
 
 
@@ -153,14 +153,14 @@ def test_the_same_request_gets_the_same_reply() -> None:
     assert reply_to(request) == reply_to(request)
 
 
-def test_its_name_says_how_it_was_made() -> None:
+def test_simulated_model_name_contains_its_options() -> None:
     assert (SimulatedModel().name, SimulatedModel(delay=0.02).name) == (
         "simulated:disciplined",
         "simulated:disciplined?delay=0.02",
     )
 
 
-def test_it_costs_nothing_unless_it_was_given_a_price_and_then_its_tokens_cost_that() -> None:
+def test_model_is_free_unless_it_has_a_price() -> None:
     request = Request("", (user("- `add(1)`"),))
     free, priced = (ask_model(SimulatedModel(price=price), request).usage for price in (FREE, Price.parse("3/15")))
     assert free.cost == 0.0 and free.estimated
@@ -168,7 +168,7 @@ def test_it_costs_nothing_unless_it_was_given_a_price_and_then_its_tokens_cost_t
     assert free.input and free.output and priced.cost == pytest.approx((3 * free.input + 15 * free.output) / 1e6)
 
 
-def test_an_unknown_persona_is_named_with_those_there_are(snapshot: Snapshot) -> None:
+def test_unknown_persona_error_lists_the_personas(snapshot: Snapshot) -> None:
     with pytest.raises(UnknownModel, check=snapshot.worded):
         SimulatedModel("diciplined")
 

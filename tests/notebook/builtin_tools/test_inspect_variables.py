@@ -1,4 +1,4 @@
-"""``inspect_variables`` in a kernel: what it shows, and that it runs no code of what it shows."""
+"""``inspect_variables`` in a kernel: its output, without running code of the values."""
 
 from __future__ import annotations
 
@@ -132,15 +132,15 @@ ran.clear()
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     kernel = Kernel(tmp_path_factory.mktemp("kernel"))
-    made = kernel.run(SETUP)
-    assert made.status == "ok", made.error
+    cell = kernel.run(SETUP)
+    assert cell.status == "ok", cell.error
     yield kernel
     kernel.close()
 
 
-def test_variables_are_shown_by_class_size_and_columns(kernel: Kernel, snapshot: Snapshot) -> None:
-    made = kernel.run(DATA)
-    assert made.status == "ok", made.error
+def test_variables_are_listed_by_class_size_and_columns(kernel: Kernel, snapshot: Snapshot) -> None:
+    cell = kernel.run(DATA)
+    assert cell.status == "ok", cell.error
     assert kernel.run("print(_shown())").printed == snapshot("all")
     assert kernel.run("print(_shown(names=['frame', 'series', 'array', 'index']))").printed == snapshot("tables")
     assert kernel.run("print(_shown(names=['numbers', 'pairs', 'double', 'thing', 'n']))").printed == snapshot("others")
@@ -148,9 +148,9 @@ def test_variables_are_shown_by_class_size_and_columns(kernel: Kernel, snapshot:
     assert kernel.run("print(_shown(names=['frane']))").printed == snapshot("unknown")
 
 
-def test_no_code_of_what_is_shown_runs(kernel: Kernel, subtests: pytest.Subtests) -> None:
-    made = kernel.run(TRAPS)
-    assert made.status == "ok", made.error
+def test_inspection_runs_no_code_of_the_values(kernel: Kernel, subtests: pytest.Subtests) -> None:
+    cell = kernel.run(TRAPS)
+    assert cell.status == "ok", cell.error
     names = kernel.value("','.join(n for n in [*globals()] if type(n) is str and n[0] != '_')").split(",")
     with subtests.test("all"):
         kernel.run("ran.clear(); told = _shown(); found = list(ran)")
@@ -161,24 +161,24 @@ def test_no_code_of_what_is_shown_runs(kernel: Kernel, subtests: pytest.Subtests
             kernel.run(f"ran.clear(); told = _shown(names=[{name!r}]); found = list(ran)")
             assert kernel.value("found") == "[]"
     with subtests.test("cells are shown as far as they are known"):
-        told = kernel.run("print(_shown(names=['cells']))").printed
-        assert "<Qualified>" in told and "<Word>" in told and "nan" in told
+        printed = kernel.run("print(_shown(names=['cells']))").printed
+        assert "<Qualified>" in printed and "<Word>" in printed and "nan" in printed
 
 
-def test_a_foreign_column_or_index_is_named_and_not_read(kernel: Kernel) -> None:
-    made = kernel.run(TRAPS)
-    assert made.status == "ok", made.error
+def test_foreign_column_or_index_is_named_without_being_read(kernel: Kernel) -> None:
+    cell = kernel.run(TRAPS)
+    assert cell.status == "ok", cell.error
     for name in ("odd_labels", "odd_column", "odd_frame"):
         kernel.run("ran.clear()")
-        told = kernel.run(f"print(_shown(names=[{name!r}])); print(ran)").printed
-        assert "has an unknown class" in told and told.endswith("[]\n"), told
+        printed = kernel.run(f"print(_shown(names=[{name!r}])); print(ran)").printed
+        assert "has an unknown class" in printed and printed.endswith("[]\n"), printed
 
 
 def test_long_texts_and_many_variables_are_bounded(kernel: Kernel) -> None:
     kernel.run("import os; os.environ['ANTHROPIC_API_KEY'] = 'sk-ant-' + 'k' * 40")
     kernel.run("long = 'a' * 1_990 + os.environ['ANTHROPIC_API_KEY'] + 'b' * 100_000\nshort = 'x' * 60 + long[1_990:2_040]")
-    told = kernel.run("print(_shown(names=['long'])); print(_shown(names=['short']))").printed
-    assert "sk-" not in told and len(told) < 3_000
+    printed = kernel.run("print(_shown(names=['long'])); print(_shown(names=['short']))").printed
+    assert "sk-" not in printed and len(printed) < 3_000
     kernel.run("del os.environ['ANTHROPIC_API_KEY']\nfor _n in range(1_000): globals()[f'many_{_n}'] = _n")
-    told = kernel.run("print(_shown())").printed
-    assert len(told) < 32_000 and "more:" in told
+    printed = kernel.run("print(_shown())").printed
+    assert len(printed) < 32_000 and "more:" in printed

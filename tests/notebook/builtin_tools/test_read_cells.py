@@ -26,14 +26,14 @@ def _cells(**arguments):
 @pytest.fixture
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     kernel = Kernel(tmp_path_factory.mktemp("kernel"))
-    made = kernel.run(SETUP)
-    assert made.status == "ok", made.error
+    cell = kernel.run(SETUP)
+    assert cell.status == "ok", cell.error
     yield kernel
     kernel.close()
 
 
 def saved(kernel: Kernel, *cells: dict[str, Any]) -> None:
-    """Save a notebook with these cells, which the kernel knows as its own."""
+    """Save a notebook with these cells as the kernel's own."""
     path = kernel.folder / "mine.ipynb"
     path.write_text(json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}), "utf-8")
     kernel.client.execute(f"__session__ = {str(path)!r}", silent=True)
@@ -49,7 +49,7 @@ def markdown(source: str) -> dict[str, Any]:
 
 
 def shown(kernel: Kernel, arguments: str = "") -> str:
-    """What the tool returns, without the time at which the file was saved."""
+    """Return the result of the tool, without the time of the saved file."""
     cell = kernel.run(f"print(_cells({arguments}))")
     assert cell.status == "ok", cell.error
     return re.sub(r"\d\d:\d\d:\d\d", "TIME", cell.printed)
@@ -68,14 +68,14 @@ def test_executed_cells_are_shown_in_order_with_their_output(kernel: Kernel, sna
         "%%agent -m simulated:chatty --guidance off\nHello",
     ):
         kernel.run(source)
-    told = shown(kernel, "last=8")
-    assert told.count("\nrepr\n") == 1, "once, when the cell ran"
-    told = re.sub(r"run \S+ ", "run RUN ", told)
-    assert "\x1b" not in told
+    text = shown(kernel, "last=8")
+    assert text.count("\nrepr\n") == 1, "once, when the cell ran"
+    text = re.sub(r"run \S+ ", "run RUN ", text)
+    assert "\x1b" not in text
     for words in ("printed\n'a result'", "after an await", "{'a': 1}\nand\n'x'", "ZeroDivisionError", "to stderr", "its repr"):
-        assert words in told, words
-    assert told.rstrip().endswith("(running now)\nprint(_cells(last=8))")
-    card = told.partition("%%agent -m simulated:chatty --guidance off\nHello\n")[2].partition("\n\n[")[0]
+        assert words in text, words
+    assert text.rstrip().endswith("(running now)\nprint(_cells(last=8))")
+    card = text.partition("%%agent -m simulated:chatty --guidance off\nHello\n")[2].partition("\n\n[")[0]
     assert len(card) < 400, "the card of a run is short"
     assert shown(kernel, "pattern='after an a.ait'").count("[") >= 1
     assert "(running now)" in kernel.run("get_ipython().run_cell('1')\nprint(_cells(last=1))").printed
@@ -97,12 +97,12 @@ def test_markdown_and_missing_output_come_from_the_saved_file(kernel: Kernel, sn
         code("y = 4", 2, {"output_type": "stream", "name": "stdout", "text": "of another kernel\n"}),
         markdown("The end."),
     )
-    told = shown(kernel, "last=3")
-    assert told == snapshot
+    text = shown(kernel, "last=3")
+    assert text == snapshot
 
 
 @pytest.mark.slow("a kernel of its own for each test: cells are numbered")
-def test_files_that_cannot_be_read_and_long_cells_do_no_harm(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_unreadable_files_and_long_cells_are_handled(kernel: Kernel, subtests: pytest.Subtests) -> None:
     kernel.run("print('x' * 50_000)")
     with subtests.test("long"):
         told = shown(kernel)

@@ -1,4 +1,4 @@
-"""``run_python`` in a kernel: its output, its figures and tracebacks, the tools it may call, and what it may not."""
+"""``run_python`` in a kernel: output, figures, tracebacks, and the tools it may call."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def tell(run):
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     kernel = Kernel(tmp_path_factory.mktemp("kernel"))
-    made = kernel.run(SETUP)
-    assert made.status == "ok", made.error
+    cell = kernel.run(SETUP)
+    assert cell.status == "ok", cell.error
     yield kernel
     kernel.close()
 
@@ -72,7 +72,7 @@ class Told(dict[str, object]):
 
 
 def ran(kernel: Kernel, code: str, options: str = "") -> Told:
-    """The result of ``run_python`` with this code."""
+    """Return the result of ``run_python`` with this code."""
     kernel.run(f"code = {code!r}")
     return told(kernel.run(f"tell(go(code{', ' if options else ''}{options}))"))
 
@@ -84,13 +84,13 @@ def told(cell: Cell) -> Told:
     return Told(json.loads(cell.printed.splitlines()[-1]))
 
 
-def test_threads_of_the_code_are_followed_without_any_rule(kernel: Kernel) -> None:
-    """The first run of this kernel: no other has asked for it."""
+def test_traces_of_threads_started_by_code_are_followed(kernel: Kernel) -> None:
+    """Needs the first run of this kernel: no other has installed the hook."""
     code = "t = threading.Thread(target=print, args=('from a thread',)); t.start(); t.join()"
     assert ran(kernel, code, "approve=lambda call, run: True").text == "from a thread"
 
 
-def test_its_output_value_and_errors_are_its_result(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_output_value_and_errors_form_the_result(kernel: Kernel, subtests: pytest.Subtests) -> None:
     cases = {
         "value": ("1 + 1", "2", None),
         "printed and value": ("print('out'); print('err', file=sys.stderr)\n{'a': [1]}", 'out\nerr\n{"a":[1]}', None),
@@ -113,7 +113,7 @@ def test_its_output_value_and_errors_are_its_result(kernel: Kernel, subtests: py
             assert (result.text, result["error"], result["printed"]) == (text, error, "")
 
 
-def test_a_traceback_names_the_lines_of_the_code_and_not_those_of_agentnb(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_traceback_names_lines_of_the_code_not_of_agentnb(kernel: Kernel, subtests: pytest.Subtests) -> None:
     cases = {
         "in a function": ("print('so far')\ndef f():\n    return 1 / 0\nf()", ["so far", "line 3, in f", "return 1 / 0"]),
         "syntax": ("print('a')\nx = = 1", ["SyntaxError", "x = = 1"]),
@@ -132,7 +132,7 @@ def test_a_traceback_names_the_lines_of_the_code_and_not_those_of_agentnb(kernel
     assert "return a" in kernel.value("__import__('inspect').getsource(made)")
 
 
-def test_variables_stay_and_names_of_tools_do_not(kernel: Kernel) -> None:
+def test_variables_persist_and_tool_names_do_not(kernel: Kernel) -> None:
     before = kernel.value("sorted(name for name in globals() if name[:1] != '_')")
     assert ran(kernel, "answer = tools.add(40) + add(a=0, b=0)\nkept['tool'] = tools.add\nanswer").text == "42"
     assert kernel.value("answer") == "42"
@@ -150,7 +150,7 @@ def test_variables_stay_and_names_of_tools_do_not(kernel: Kernel) -> None:
 
 
 @pytest.mark.req("R0.74")
-def test_its_tools_are_inner_calls_of_one_round(kernel: Kernel) -> None:
+def test_tools_called_by_code_are_inner_calls_of_one_round(kernel: Kernel) -> None:
     result = ran(kernel, "print(where())\n[add(n, b=1) for n in range(10)]")
     assert result.text.endswith("[1,2,3,4,5,6,7,8,9,10]") and result["inner"] == [["where", True], *[["add", True]] * 10]
     assert "in the tool" not in result.text, "what a tool prints is kept with its own call"
@@ -160,7 +160,7 @@ def test_its_tools_are_inner_calls_of_one_round(kernel: Kernel) -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_a_denied_tool_raises_and_nobody_there_is_a_denial(kernel: Kernel) -> None:
+def test_denied_tool_raises_and_an_absent_person_denies(kernel: Kernel) -> None:
     options = "tools=[write], permissions={'run_python': 'allow'}, approve='ask', suspend=True, can_ask=False"
     result = ran(kernel, "write('x')", options)
     assert result["error"] == "python_error" and result["inner"] == [["write", False]]
@@ -170,7 +170,7 @@ def test_a_denied_tool_raises_and_nobody_there_is_a_denial(kernel: Kernel) -> No
     assert result.text == "nobody_to_ask"
 
 
-def test_call_in_code_is_asked_about_with_its_own_arguments(kernel: Kernel) -> None:
+def test_approval_of_a_call_in_code_shows_its_arguments(kernel: Kernel) -> None:
     kernel.run("from agentnb.display.card.html import running_html\nfrom agentnb.display.card.text import run_text\nshown = []")
     kernel.run("def see(call, run):\n    shown.extend([run_text(run), running_html(run)])\n    return True")
     options = "tools=[write], permissions={'run_python': 'allow', 'write': 'ask'}, approve=see"
@@ -180,7 +180,7 @@ def test_call_in_code_is_asked_about_with_its_own_arguments(kernel: Kernel) -> N
 
 
 @pytest.mark.slow("draws with matplotlib in a kernel")
-def test_figures_are_pictures_shown_once_and_not_below_the_cell(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_figures_become_pictures_of_the_result_only(kernel: Kernel, subtests: pytest.Subtests) -> None:
     plot = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2])\n"
     for name, end in {
         "open": "None",
@@ -193,11 +193,11 @@ def test_figures_are_pictures_shown_once_and_not_below_the_cell(kernel: Kernel, 
             cell = kernel.run("tell(go(code))")
             result = told(cell)
             assert result["parts"].count("Image") == 1, result  # type: ignore[attr-defined]  # a list
-            assert not [one for one in cell.outputs if "image/png" in one.get("data", {})]
+            assert not [output for output in cell.outputs if "image/png" in output.get("data", {})]
             assert kernel.value("plt.get_fignums()") == "[]"
 
 
-def test_long_output_is_cut_in_the_middle_without_part_of_a_key(kernel: Kernel) -> None:
+def test_long_output_is_cut_without_leaking_part_of_a_key(kernel: Kernel) -> None:
     kernel.run("import os; os.environ['ANTHROPIC_API_KEY'] = 'sk-ant-' + 'k' * 40")
     result = ran(kernel, "print('a' * 9_975 + os.environ['ANTHROPIC_API_KEY'] + 'b' * 100_000)")
     kernel.run("del os.environ['ANTHROPIC_API_KEY']")
@@ -205,7 +205,7 @@ def test_long_output_is_cut_in_the_middle_without_part_of_a_key(kernel: Kernel) 
     assert "sk-ant" not in result.text and result.text.startswith("aaa") and result.text.endswith("bbb")
 
 
-def test_what_others_print_meanwhile_goes_where_it_went(kernel: Kernel) -> None:
+def test_prints_of_other_threads_go_to_their_own_place(kernel: Kernel) -> None:
     kernel.run(
         "told, printed = threading.Event(), threading.Event()\n"
         "def other():\n    told.wait(30); print('from another thread'); printed.set()\n"
@@ -216,7 +216,7 @@ def test_what_others_print_meanwhile_goes_where_it_went(kernel: Kernel) -> None:
     kernel.run("thread.join()")
 
 
-def test_it_runs_on_the_main_thread_in_every_run(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_code_runs_on_the_main_thread_in_every_run(kernel: Kernel, subtests: pytest.Subtests) -> None:
     code = "import threading\nthread = threading.current_thread().name\nthread"
     ways = {
         "waited for": f"run = agent({code!r}).run_sync('go', approve='auto')",
@@ -236,7 +236,7 @@ def test_it_runs_on_the_main_thread_in_every_run(kernel: Kernel, subtests: pytes
         assert told(kernel.run("tell(run)")).text == "MainThread"
 
 
-def test_an_interrupt_ends_the_code_and_its_run(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_interrupt_ends_the_code_and_its_run(kernel: Kernel, subtests: pytest.Subtests) -> None:
     forever = "open('begun', 'w').close()\nwhile True:\n    time.sleep(0.01)"
     begun = kernel.folder / "begun"
     ways = {
@@ -260,7 +260,7 @@ def test_an_interrupt_ends_the_code_and_its_run(kernel: Kernel, subtests: pytest
         assert kernel.value("live.run.status") == "cancelled"
 
 
-def test_commands_of_the_person_are_refused_in_it(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_commands_of_the_person_are_refused_in_code(kernel: Kernel, subtests: pytest.Subtests) -> None:
     lines = {
         "permissions": "%agent permissions allow write",
         "defaults": "%agent defaults approve=auto",
@@ -288,7 +288,7 @@ HOOKS = {
 }
 
 
-def test_hook_that_code_leaves_under_another_name_permits_nothing(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_hook_left_by_code_grants_no_permission(kernel: Kernel, subtests: pytest.Subtests) -> None:
     for name, register in {
         **{
             event: HOOKS["an event"].format(event=event)

@@ -1,4 +1,4 @@
-"""The kernel of each file of this folder, with what its tests run, and a browser that shows its cards."""
+"""A kernel per file of this folder with its setup, and a browser that shows its cards."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pretend_browser import Browser
 
 
 @pytest.fixture(scope="module")
-def told(kernel: Any, request: pytest.FixtureRequest) -> Any:
-    """The kernel, in which the ``STORY`` of the file was run."""
+def story_kernel(kernel: Any, request: pytest.FixtureRequest) -> Any:
+    """Return a kernel with the file's ``STORY`` already run."""
     assert kernel.run(request.module.STORY).status == "ok"
     return kernel
 
 
 @pytest.fixture
-def browser(told: Any) -> Iterator[Browser]:
-    """A browser that listens."""
-    browser = Browser(told)
+def browser(story_kernel: Any) -> Iterator[Browser]:
+    """Return a listening browser."""
+    browser = Browser(story_kernel)
     browser.listen(0.1)
     yield browser
     browser.close()

@@ -1,4 +1,4 @@
-"""The live card in a real kernel, spoken to as a browser would: what it hears, and that nothing it hears can break it."""
+"""The live card in a real kernel, with messages as a browser sends them: none can break it."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ Go."""
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(told: Any) -> Iterator[None]:
-    """When the browser has gone, no card has left anything in the kernel."""
+def nothing_left(story_kernel: Any) -> Iterator[None]:
+    """Check that no card leaves anything in the kernel once the browser has gone."""
     yield
-    # The page hears that a widget is closed before the kernel has forgotten it.
-    wait_until(lambda: told.value(f"len({LEFT}), len(get_ipython().kernel.comm_manager.comms)") == "(0, 0)")
+    # The page learns of a closed widget before the kernel has dropped it.
+    wait_until(lambda: story_kernel.value(f"len({LEFT}), len(get_ipython().kernel.comm_manager.comms)") == "(0, 0)")
 
 
 def dozing(browser: Browser, first: str = "write('Sleep', 'Wake')", seconds: float = 600) -> str:
-    """A run that is in its second round and dozes there; the request of its cell."""
+    """Start a run that dozes in its second round; return its request."""
     browser.run(f"model = ScriptedModel([{first}, ToolCall('doze', {{'seconds': {seconds}}}), 'Up again.'])")
     request = browser.start_card(GO)
     browser.greet()
@@ -53,7 +53,7 @@ def dozing(browser: Browser, first: str = "write('Sleep', 'Wake')", seconds: flo
 
 
 def stopped(browser: Browser, request: str) -> None:
-    """Stop it, and wait for the end of its cell, as a browser does that then shows the saved form."""
+    """Stop the run and wait for its cell to end, like a browser that then shows the saved form."""
     assert browser.ask(do="stop") == ""
     browser.until(lambda: request in browser.ended)
     browser.send({"do": "gone", "page": "page"})
@@ -61,14 +61,14 @@ def stopped(browser: Browser, request: str) -> None:
 
 
 @pytest.mark.req("R3.37")
-def test_a_page_that_greets_gets_all_and_then_what_changes(browser: Browser) -> None:
+def test_greeting_page_gets_the_whole_card_then_changes(browser: Browser) -> None:
     request = dozing(browser)
     whole = browser.greet()
     assert [one["index"] for one in whole["rounds"]] == [0, 1]
     assert "Todos 0 of 2" in whole["slots"]["todos"] and "Running doze" in whole["slots"]["chip"]
-    known = len(browser.said)
+    count = len(browser.said)
     assert browser.ask(do="tick", key="1") == ""
-    browser.until(lambda: any("todos" in one.get("slots", {}) for one in browser.said[known:]))
+    browser.until(lambda: any("todos" in one.get("slots", {}) for one in browser.said[count:]))
     frames = [one for one in browser.said if one["kind"] == "frame"]
     last = whole["seq"]
     for one in frames[frames.index(whole) + 1 :]:
@@ -80,7 +80,7 @@ def test_a_page_that_greets_gets_all_and_then_what_changes(browser: Browser) -> 
     stopped(browser, request)
 
 
-def test_each_click_is_done_and_heard(browser: Browser, told: Any, snapshot: Snapshot) -> None:
+def test_each_click_is_carried_out_and_acknowledged(browser: Browser, story_kernel: Any, snapshot: Snapshot) -> None:
     request = dozing(browser)
     assert browser.ask(do="pause") == ""
     assert browser.ask(do="resume") == ""
@@ -92,10 +92,10 @@ def test_each_click_is_done_and_heard(browser: Browser, told: Any, snapshot: Sna
     assert browser.ask(do="tick", key="3") == ""  # reopened, as the list at the end shows
     assert browser.ask(do="remove", key="2") == ""
     assert browser.ask(do="saw", round=1, key="saw:1") == ""
-    fill = next(one for one in browser.said if one["kind"] == "fill")
+    fill = next(message for message in browser.said if message["kind"] == "fill")
     assert fill["key"] == "saw:1" and "Go." in fill["html"]
     stopped(browser, request)
-    assert told.value("[(t.id, t.title, t.status) for t in run.todos]") == snapshot
+    assert story_kernel.value("[(t.id, t.title, t.status) for t in run.todos]") == snapshot
 
 
 NONSENSE = [
@@ -131,14 +131,14 @@ NONSENSE = [
 ]
 
 
-def test_nonsense_is_answered_with_what_is_wrong_and_changes_nothing(browser: Browser, told: Any, snapshot: Snapshot) -> None:
+def test_invalid_message_gets_an_error_and_changes_nothing(browser: Browser, story_kernel: Any, snapshot: Snapshot) -> None:
     request = dozing(browser)
     for message in NONSENSE:
         assert browser.ask(**message), message
     assert browser.ask(do="all", call="no such call", key="all:x") == ""
     stopped(browser, request)
     assert "Traceback" not in browser.printed and "Exception" not in browser.printed, browser.printed
-    assert told.value("[(t.id, t.title, t.status) for t in run.todos]") == snapshot
+    assert story_kernel.value("[(t.id, t.title, t.status) for t in run.todos]") == snapshot
 
 
 NO_MESSAGES = [
@@ -150,7 +150,7 @@ NO_MESSAGES = [
 ]
 
 
-def test_what_is_no_message_at_all_is_passed_over(browser: Browser, snapshot: Snapshot) -> None:
+def test_malformed_message_is_ignored(browser: Browser, snapshot: Snapshot) -> None:
     request = dozing(browser)
     for content in NO_MESSAGES:
         browser.send(content)
@@ -160,16 +160,16 @@ def test_what_is_no_message_at_all_is_passed_over(browser: Browser, snapshot: Sn
     assert browser.printed == snapshot
 
 
-def test_huge_and_hostile_text_is_taken_as_text(browser: Browser, told: Any) -> None:
+def test_huge_and_hostile_text_is_taken_as_text(browser: Browser, story_kernel: Any) -> None:
     request = dozing(browser)
     assert browser.ask(do="say", text="<b>" + "long " * 100_000 + "</b>") == ""
     assert browser.ask(do="add", text="<script>alert(1)</script>\x00\u202e" + "x" * 100_000) == ""
     browser.until(lambda: any("&lt;script&gt;" in one.get("slots", {}).get("todos", "") for one in browser.said))
-    frames = [one for one in browser.said if "todos" in one.get("slots", {})]
+    frames = [message for message in browser.said if "todos" in message.get("slots", {})]
     assert "<script>" not in frames[-1]["slots"]["todos"] and len(frames[-1]["slots"]["todos"]) < 10_000
     stopped(browser, request)
     assert "Traceback" not in browser.printed
-    assert told.value("run.todos[-1].title.count('x')") == "100000"
+    assert story_kernel.value("run.todos[-1].title.count('x')") == "100000"
 
 
 MOODY = """
@@ -199,7 +199,7 @@ view.show(live)
 """
 
 
-def test_a_board_of_ones_own_that_raises_does_not_stop_the_card(browser: Browser) -> None:
+def test_failing_custom_board_does_not_stop_the_card(browser: Browser) -> None:
     browser.run(MOODY)
     browser.start_card(GO_MOODY)
     browser.greet()
@@ -215,7 +215,7 @@ def test_a_board_of_ones_own_that_raises_does_not_stop_the_card(browser: Browser
     assert browser.printed == ""
 
 
-def test_what_is_clicked_after_the_end_is_heard_and_refused_kindly(browser: Browser, told: Any) -> None:
+def test_clicks_after_the_end_are_refused_politely(browser: Browser, story_kernel: Any) -> None:
     browser.run("model = ScriptedModel([ToolCall('essay', {}), ToolCall('doze', {'seconds': 0.5}), 'Up again.'])")
     request = browser.start_card(GO)
     browser.greet()
@@ -233,7 +233,7 @@ def test_what_is_clicked_after_the_end_is_heard_and_refused_kindly(browser: Brow
     assert browser.printed == ""
 
 
-def test_a_page_that_was_loaded_again_is_told_the_end_to_write_it_into_the_notebook(browser: Browser) -> None:
+def test_reloaded_page_gets_the_end_to_save_it(browser: Browser) -> None:
     for restored in (True, False):
         request = dozing(browser)
         known = len(browser.said)
@@ -241,16 +241,16 @@ def test_a_page_that_was_loaded_again_is_told_the_end_to_write_it_into_the_noteb
         browser.until(lambda known=known: any(one.get("whole") for one in browser.said[known:]))  # type: ignore[misc]
         assert browser.ask(do="stop") == ""
         browser.until(lambda request=request: request in browser.ended)  # type: ignore[misc]
-        told = [one for one in browser.said if one["kind"] == "ended"]
-        assert len(told) == restored  # the other page gets an update of its output
-        for one in told:
+        ends = [one for one in browser.said if one["kind"] == "ended"]
+        assert len(ends) == restored  # the other page gets an updated output
+        for one in ends:
             assert "Stopped by you" in one["html"] and "Stopped by you" in one["text"]
             assert "%agent load" in one["unsaved"] and one["unsaved"] not in one["html"]
         browser.send({"do": "gone", "page": "page"})
         browser.until(lambda: browser.cards[-1] in browser.closed)
 
 
-def test_a_notebook_that_was_closed_and_is_opened_after_the_end_gets_it(browser: Browser) -> None:
+def test_notebook_opened_after_the_end_gets_the_final_card(browser: Browser) -> None:
     request = dozing(browser)
     browser.run_beside("from agentnb.notebook.card import view as card_view\ncard_view.UNSEEN = 0.1")
     browser.send({"do": "gone", "page": "page"})
@@ -259,7 +259,7 @@ def test_a_notebook_that_was_closed_and_is_opened_after_the_end_gets_it(browser:
     browser.listen(0.4)
     browser.run("card_view.UNSEEN = 10.0")
     assert "Stopped by you" in browser.greet("opened again")["html"]
-    for page in ("opened again", "page"):  # a repeated greeting of the first page may have been heard only after the cell
+    for page in ("opened again", "page"):  # a repeated greeting of the first page may arrive only after the cell
         browser.send({"do": "gone", "page": page})
     browser.until(lambda: browser.cards[-1] in browser.closed)
 
@@ -297,17 +297,17 @@ def let_go(browser: Browser) -> None:
     browser.until(lambda: browser.cards[-1] in browser.closed)
 
 
-def test_a_card_that_is_shown_before_the_first_event_begins_all_the_same(browser: Browser) -> None:
+def test_card_shown_before_the_first_event_still_starts(browser: Browser) -> None:
     browser.run(LATE)
     browser.run("card_view.UNSEEN = 0.3")
     browser.start_card("live, view = shown(ScriptedModel([ToolCall('doze', {'seconds': 600}), 'Up.']))")
     browser.until(lambda: any(one.get("say") == "Running doze" for one in browser.said))
-    browser.until(lambda: browser.cards[-1] in browser.closed)  # nobody greeted: it was given up
+    browser.until(lambda: browser.cards[-1] in browser.closed)  # nobody greeted, so it was given up
     browser.run("card_view.UNSEEN = 10.0; live.stop()")
     browser.until(lambda: any("Stopped by you" in one.get("text/plain", "") for one in browser.shown))
 
 
-def test_what_a_card_draws_when_it_is_asked_holds_up_neither_the_run_nor_the_card(browser: Browser, told: Any) -> None:
+def test_slow_drawing_blocks_neither_run_nor_card(browser: Browser, story_kernel: Any) -> None:
     browser.run(LATE)
     browser.run("may, sent_request = threading.Event(), card_actions.sent_request")
     browser.run("card_actions.sent_request = lambda run, index: may.wait() and sent_request(run, index)")
@@ -315,7 +315,7 @@ def test_what_a_card_draws_when_it_is_asked_holds_up_neither_the_run_nor_the_car
     browser.greet()
     browser.until(lambda: any(one.get("say") == "Running doze" for one in browser.said))
     browser.send({"do": "saw", "round": 1, "key": "saw:1", "id": "later"})
-    assert browser.ask(do="tick", key="1") == ""  # done on the event loop of the run
+    assert browser.ask(do="tick", key="1") == ""  # done on the run's event loop
     browser.until(lambda: any("Todos 1 of 1" in one.get("slots", {}).get("todos", "") for one in browser.said))
     assert not any(one["kind"] == "fill" for one in browser.said)
     browser.run("may.set(); card_actions.sent_request = sent_request")
@@ -327,7 +327,7 @@ def test_what_a_card_draws_when_it_is_asked_holds_up_neither_the_run_nor_the_car
     assert browser.printed == ""
 
 
-def test_what_was_asked_for_stands_in_the_card_until_the_run_has_read_it(browser: Browser) -> None:
+def test_requests_stay_in_the_card_until_the_run_reads_them(browser: Browser) -> None:
     request = dozing(browser)
     assert browser.ask(do="say", text="Hurry up") == ""
     assert browser.ask(do="pause") == ""
@@ -339,7 +339,7 @@ def test_what_was_asked_for_stands_in_the_card_until_the_run_has_read_it(browser
     stopped(browser, request)
 
 
-def test_to_tell_a_card_whose_widget_is_closed_is_not_an_error(browser: Browser) -> None:
+def test_sending_to_a_closed_widget_is_no_error(browser: Browser) -> None:
     browser.run(LATE)
     browser.start_card("live, view = shown(ScriptedModel([ToolCall('doze', {'seconds': 600}), 'Up.']))")
     browser.greet()
@@ -350,7 +350,7 @@ def test_to_tell_a_card_whose_widget_is_closed_is_not_an_error(browser: Browser)
     assert browser.printed == ""
 
 
-def test_a_run_that_cannot_be_drawn_is_kept_as_text_and_its_card_goes(browser: Browser) -> None:
+def test_undrawable_run_is_kept_as_text(browser: Browser) -> None:
     browser.run(LATE)
     browser.run("run_html, card_view.run_html = card_view.run_html, lambda *given, **named: 1 / 0")
     browser.start_card("live, view = shown(ScriptedModel([ToolCall('doze', {'seconds': 1.0}), '<b>Up</b>.']))")

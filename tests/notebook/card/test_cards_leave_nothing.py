@@ -1,4 +1,4 @@
-"""What cards leave in a kernel: no widgets, no comms, whether or not a browser shows them, and however their cells end."""
+"""Cards leave no widgets and no comms in a kernel, whether a browser shows them or not."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ COUNT = f"len({LEFT}), len(get_ipython().kernel.comm_manager.comms)"
 
 
 @pytest.fixture(autouse=True)
-def patience(told: Any) -> None:
-    """So that what nobody shows is given up soon."""
-    told.run("card_view.UNSEEN = 0.3")
+def patience(story_kernel: Any) -> None:
+    """Give up unseen cards soon."""
+    story_kernel.run("card_view.UNSEEN = 0.3")
 
 
 def nothing_is_left(kernel: Any) -> None:
@@ -70,59 +70,59 @@ def nothing_is_left(kernel: Any) -> None:
 
 
 @pytest.mark.slow("a hundred runs and their cards")
-def test_many_cards_that_no_browser_shows_leave_nothing(told: Any) -> None:
-    cell = told.run("card_view.UNSEEN = 1000; go(30)", attended=True)
+def test_many_unseen_cards_leave_nothing_behind(story_kernel: Any) -> None:
+    cell = story_kernel.run("card_view.UNSEEN = 1000; go(30)", attended=True)
     assert (cell.status, cell.error) == ("ok", "")
-    assert sum(VIEW in one.get("data", {}) for one in cell.outputs) > 20  # the others had ended before
-    assert int(told.value(f"len({LEFT})")) <= 2 * MAX_LEFT_OPEN
-    assert told.run(LET_GO).status == "ok"
-    told.run("card_view.UNSEEN = 0.3")
-    assert told.run(f"go({size(70, nightly=270)})", attended=True).status == "ok"
-    nothing_is_left(told)
+    assert sum(VIEW in output.get("data", {}) for output in cell.outputs) > 20  # the others had already ended
+    assert int(story_kernel.value(f"len({LEFT})")) <= 2 * MAX_LEFT_OPEN
+    assert story_kernel.run(LET_GO).status == "ok"
+    story_kernel.run("card_view.UNSEEN = 0.3")
+    assert story_kernel.run(f"go({size(70, nightly=270)})", attended=True).status == "ok"
+    nothing_is_left(story_kernel)
 
 
-def test_where_nobody_is_there_no_card_is_made(told: Any) -> None:
-    cell = told.run("go(3, 0.05)")
+def test_no_card_is_made_where_nobody_watches(story_kernel: Any) -> None:
+    cell = story_kernel.run("go(3, 0.05)")
     assert cell.status == "ok"
-    assert not any(VIEW in one.get("data", {}) for one in cell.outputs)
+    assert not any(VIEW in output.get("data", {}) for output in cell.outputs)
     assert cell.shown.startswith("Done")
-    assert told.value(COUNT) == "(0, 0)"
+    assert story_kernel.value(COUNT) == "(0, 0)"
 
 
-def test_a_card_that_no_browser_ever_shows_becomes_plain_html(told: Any) -> None:
-    cell = told.run("go(1, 1.5)", attended=True)
+def test_card_that_no_browser_shows_becomes_plain_html(story_kernel: Any) -> None:
+    cell = story_kernel.run("go(1, 1.5)", attended=True)
     widgets = [place for place, bundle in enumerate(cell.displays) if VIEW in bundle]
     assert widgets == [0]
     assert any("Running doze" in bundle["text/html"] for bundle in cell.displays[1:])
     assert cell.shown.startswith("Done")
-    nothing_is_left(told)
+    nothing_is_left(story_kernel)
 
 
 @pytest.mark.slow("eleven cells, one after the other")
-def test_a_browser_that_goes_without_a_word_leaves_a_few_and_no_more(told: Any) -> None:
-    browser = Browser(told)
+def test_vanished_browser_leaves_a_bounded_number_of_cards(story_kernel: Any) -> None:
+    browser = Browser(story_kernel)
     for _ in range(MAX_LEFT_OPEN + 3):
         request = browser.start_card("go(1, 0.3)")
         browser.greet("a page that is closed by force")
         browser.until(lambda request=request: request in browser.ended)
     browser.listen(0.5)
-    assert int(told.value(f"len({LEFT})")) == 2 * MAX_LEFT_OPEN
+    assert int(story_kernel.value(f"len({LEFT})")) == 2 * MAX_LEFT_OPEN
     browser.close()
-    assert told.run(LET_GO).status == "ok"
-    nothing_is_left(told)
+    assert story_kernel.run(LET_GO).status == "ok"
+    nothing_is_left(story_kernel)
 
 
 @pytest.mark.slow("twenty cells, each interrupted a little later")
 @pytest.mark.parametrize("tool", ["nap", "doze"])
-def test_an_interrupt_at_any_moment_leaves_nothing(told: Any, tool: str) -> None:
-    told.run("from agentnb.runtime.host import process_end; process_end.NOTICE = 0.0")  # its kernel stays
+def test_interrupt_at_any_moment_leaves_nothing_behind(story_kernel: Any, tool: str) -> None:
+    story_kernel.run("from agentnb.runtime.host import process_end; process_end.NOTICE = 0.0")  # its kernel stays alive
     count = size(20, nightly=40)
     for place in range(count):
-        cell = told.run(f"interrupted_after({0.08 * place / count}, ('{tool}', {{'seconds': 600}}))", attended=True)
+        cell = story_kernel.run(f"interrupted_after({0.08 * place / count}, ('{tool}', {{'seconds': 600}}))", attended=True)
         assert cell.status == "error" and "Interrupt" in cell.error, cell.error
-    nothing_is_left(told)
-    assert told.run("go(1)", attended=True).status == "ok"
-    nothing_is_left(told)
+    nothing_is_left(story_kernel)
+    assert story_kernel.run("go(1)", attended=True).status == "ok"
+    nothing_is_left(story_kernel)
 
 
 ASKS = """
@@ -135,14 +135,14 @@ def asks(*before):
 
 @pytest.mark.req("KX.5")
 @pytest.mark.parametrize("before", ["", "ToolCall('doze', {'seconds': 1.5})"])
-def test_a_question_that_nobody_sees_is_declined_whether_it_comes_before_or_after_giving_up(told: Any, before: str) -> None:
-    told.run(ASKS)
-    cell = told.run(f"asks({before})", attended=True)
+def test_unseen_question_is_declined_before_and_after_giving_up(story_kernel: Any, before: str) -> None:
+    story_kernel.run(ASKS)
+    cell = story_kernel.run(f"asks({before})", attended=True)
     assert (cell.status, cell.error) == ("ok", "")
-    assert "gave no answer" in told.value("run.rounds[-2].results[0].text")
+    assert "gave no answer" in story_kernel.value("run.rounds[-2].results[0].text")
     assert cell.shown.startswith("Done")
-    assert told.value("run.questions[0].by") == "nobody"
-    nothing_is_left(told)
+    assert story_kernel.value("run.questions[0].by") == "nobody"
+    nothing_is_left(story_kernel)
 
 
 GATED = """
@@ -154,14 +154,14 @@ model = ScriptedModel([ToolCall("doze", {"seconds": 0})])
 
 
 @pytest.mark.req("KX.5")
-def test_a_question_of_a_gate_that_nobody_sees_suspends_the_run(told: Any) -> None:
-    assert told.run(GATED).status == "ok"
-    cell = told.run("%%agent -m model -t doze --gate careful\nGo.", attended=True)
+def test_unseen_gate_question_suspends_the_run(story_kernel: Any) -> None:
+    assert story_kernel.run(GATED).status == "ok"
+    cell = story_kernel.run("%%agent -m model -t doze --gate careful\nGo.", attended=True)
     assert (cell.status, cell.error) == ("ok", "")
-    assert told.value("run.is_suspended") == "True"
+    assert story_kernel.value("run.is_suspended") == "True"
     assert "Answer: %agent answer" in cell.shown
     assert "nobody could answer here" in cell.shown and "you chose Later" not in cell.shown
-    nothing_is_left(told)
+    nothing_is_left(story_kernel)
 
 
 STREAMS = """
@@ -177,10 +177,10 @@ model = Slow()
 """
 
 
-def test_words_that_stream_while_a_card_is_given_up_are_not_lost(told: Any) -> None:
-    assert told.run(STREAMS).status == "ok"
-    cell = told.run("%%agent -m model\nGo.", attended=True)
+def test_text_streamed_while_a_card_is_given_up_is_kept(story_kernel: Any) -> None:
+    assert story_kernel.run(STREAMS).status == "ok"
+    cell = story_kernel.run("%%agent -m model\nGo.", attended=True)
     assert cell.status == "ok", cell.error
     streaming = [bundle["text/html"] for bundle in cell.displays if "late ones" in bundle["text/html"]]
     assert "Early words and late ones." in streaming[0]
-    nothing_is_left(told)
+    nothing_is_left(story_kernel)

@@ -1,4 +1,4 @@
-"""What the browser says to a card leaves the cell that runs alone: its hooks, and the figure that a tool is drawing."""
+"""Clicks in a card do not affect the running cell: its hooks, and the figure that a tool is drawing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def draw() -> str:
 
 
 @pytest.mark.skipif(not HEARS_WHILE_BUSY, reason="ipykernel 6 hears no widget while a cell runs")
-def test_a_figure_that_a_tool_draws_is_left_alone_while_the_card_is_spoken_to(kernel: Any) -> None:
+def test_clicks_do_not_touch_the_figure_of_a_tool(kernel: Any) -> None:
     browser = Browser(kernel)
     try:
         browser.run(DRAWS)
@@ -36,7 +36,7 @@ def test_a_figure_that_a_tool_draws_is_left_alone_while_the_card_is_spoken_to(ke
         browser.greet()
         for _ in range(10):
             browser.send({"do": "fold", "key": "x", "open": True})
-            assert browser.ask(do="dance") != ""  # heard, and refused
+            assert browser.ask(do="dance") != ""  # received and refused
         (kernel.folder / "spoken").touch()
         browser.until(lambda: request in browser.ended)
     finally:

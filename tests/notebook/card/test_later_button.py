@@ -1,4 +1,4 @@
-"""A question of a gate that is put aside in the live card: the run is suspended, and another card shows how it goes on."""
+"""A postponed gate question in the live card: the run is suspended, and another card shows its continuation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CELL = "%%agent -m simulated:disciplined -t write --gate careful\n- first `write
 
 
 def asked(browser: Browser, code: str) -> str:
-    """Run the cell until its card shows an open question; its request."""
+    """Run the cell until its card shows an open question; return its request."""
     request = browser.start_card(code)
     browser.greet()
     browser.until(lambda: any('data-do="suspend"' in str(one) for one in browser.said))
@@ -42,24 +42,24 @@ def asked(browser: Browser, code: str) -> str:
 
 @pytest.mark.req("KX.5")
 @pytest.mark.slow("two cells, each with a card that a page greets")
-def test_later_suspends_the_run_and_an_answer_goes_on_in_another_card(browser: Browser, told: Any, snapshot: Snapshot) -> None:
+def test_later_suspends_the_run_and_an_answer_resumes_it(browser: Browser, story_kernel: Any, snapshot: Snapshot) -> None:
     request = asked(browser, CELL)
     browser.client.execute("after = 'run'")
     assert browser.ask(do="suspend", key="q1") == ""
     browser.until(lambda: request in browser.ended)
-    run_id = told.value("run.id")
+    run_id = story_kernel.value("run.id")
     assert browser.printed == snapshot
-    assert told.value("'after' in globals()") == "False", "Run All stops"
+    assert story_kernel.value("'after' in globals()") == "False", "Run All stops"
     saved = browser.shown[-1]
     line = f"Answer: %agent answer {run_id[-8:]} TEXT"
     assert line in saved["text/plain"] and "May write run?" in saved["text/plain"]
     assert "data-do=" not in saved["text/html"] and "May write run?" in saved["text/html"] and "You: " not in saved["text/html"]
-    assert told.value("run.is_suspended, run.waiting[0].id") == "(True, 'q1')"
+    assert story_kernel.value("run.is_suspended, run.waiting[0].id") == "(True, 'q1')"
 
-    request = asked(browser, f"%agent answer {run_id} approve")  # whose earlier events did not end its card
+    request = asked(browser, f"%agent answer {run_id} approve")  # the replayed events did not end its card
     assert browser.ask(do="choose", key="q2", value='"approve"') == ""
     browser.until(lambda: request in browser.ended)
-    assert told.value("run.id, run.status") == f"('{run_id}', 'completed')"
+    assert story_kernel.value("run.id, run.status") == f"('{run_id}', 'completed')"
     assert "Answer: %agent" not in browser.shown[-1]["text/plain"]
     assert "process died" not in browser.shown[-1]["text/plain"]
 
@@ -78,13 +78,13 @@ class Place:
         self.calls.append("saved")
 
 
-def test_a_suspension_ends_the_card_only_of_the_run_that_was_suspended_here(tmp_path: Path) -> None:
+def test_suspension_ends_only_the_card_of_its_own_run(tmp_path: Path) -> None:
     def write() -> None: ...
 
     agent = Agent(ScriptedModel([ToolCall("write")]), tools=[write], gates=[lambda call, run: Ask("May it?")])
     run = agent.start("go", RunOptions(store=Store(tmp_path), suspend=True, can_ask=False)).result(30)
     assert run.is_suspended
-    for events_before, shown in {0: "saved", len(run.events): "live"}.items():  # a run that is resumed tells all of it first
+    for events_before, shown in {0: "saved", len(run.events): "live"}.items():  # a resumed run replays all its events first
         place = Place()
         view = CardView(OpenWidgets(), blocks=True, place=place)
         for event in run.events:

@@ -1,4 +1,4 @@
-"""The button of a failed run: it replays on a click only, and says what came of it as text."""
+"""The replay button of a failed run: it replays only on a click, and shows the outcome as text."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class Page:
         self.is_closed = True
 
     def click(self, run_id: str) -> dict[str, Any]:
-        """Click the button of a run; the answer of the kernel."""
+        """Click the button of a run and return the kernel's answer."""
         self.click_handler(self, {"do": "replay", "run": run_id}, [])  # type: ignore[misc]
         return self.said[-1]
 
 
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Page:
-    made = Page()
-    monkeypatch.setattr(replay_button, "_widget_class", lambda: lambda: made)
+    new_page = Page()
+    monkeypatch.setattr(replay_button, "_widget_class", lambda: lambda: new_page)
 
     def work() -> Any:
         def do(job: Callable[[], object]) -> None:
@@ -53,7 +53,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Page:
         return SimpleNamespace(do=do)
 
     monkeypatch.setattr(replay_button, "_worker", work)
-    return made
+    return new_page
 
 
 def limited(rounds: int = 2) -> Run:
@@ -68,12 +68,12 @@ def test_nothing_is_replayed_before_a_click(page: Page, monkeypatch: pytest.Monk
     run = limited()
     ReplayButtons().add(run)
     assert page.runs == [run.id] and replayed == []
-    told = page.click(run.id)
-    assert replayed == [run.id] and told["run"] == run.id and told["error"] == ""
-    assert told["told"] == snapshot
+    answer = page.click(run.id)
+    assert replayed == [run.id] and answer["run"] == run.id and answer["error"] == ""
+    assert answer["told"] == snapshot
 
 
-def test_replay_is_under_guidance_and_policy_matrix(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_uses_guidance_and_policy_matrix(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     settings: list[dict[str, Any]] = []
     monkeypatch.setattr(
         replay_button, "replay", lambda run, **named: settings.append(named) or SimpleNamespace(sentence="Told.")
@@ -84,7 +84,7 @@ def test_replay_is_under_guidance_and_policy_matrix(page: Page, monkeypatch: pyt
     assert settings == [{"guidance": "matrix", "policy": "matrix"}]
 
 
-def test_error_of_a_replay_is_one_line(page: Page, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_replay_error_is_one_line(page: Page, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     run = limited()
     ReplayButtons().add(run)
     cases: dict[str, tuple[Exception, str]] = {
@@ -125,7 +125,7 @@ def test_closed_buttons_free_their_runs_and_the_widget(page: Page) -> None:
     assert page.runs == [run.id]
 
 
-def test_other_messages_are_passed_over(page: Page) -> None:
+def test_unrelated_messages_are_ignored(page: Page) -> None:
     ReplayButtons().add(limited())
     for message in (None, "replay", {}, {"do": "dance"}):
         page.click_handler(page, message, [])  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What a card says of a finished run that is not in the notebook, and its button."""
+"""The note of a card about an unsaved run, and its button."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from agentnb.notebook.card.actions import DRAWN
 from agentnb.notebook.card.unsaved import unsaved_html
 
 
-def test_it_says_that_it_is_lost_and_what_to_type_where_there_is_a_log() -> None:
+def test_unsaved_output_says_how_to_get_it_back() -> None:
     for stored in (True, False):
         html = unsaved_html("20261122-101010-abcdef01234", stored=stored)
         assert "this output is lost when the kernel ends" in html and 'data-do="page"' in html
         assert ("%agent load def01234" in html) is stored
 
 
-def test_its_button_writes_a_page_and_says_where(tmp_path: Path) -> None:
+def test_save_button_writes_a_page_and_says_where(tmp_path: Path) -> None:
     live = Agent(ScriptedModel(["The <answer>."])).start("Go.")
     live.result(30)
-    told = DRAWN["page"](live, {})
+    note = DRAWN["page"](live, {})
     page = tmp_path / f"{live.run_id}.html"
-    assert page.name in told and "The &lt;answer&gt;." in page.read_text("utf-8")
+    assert page.name in note and "The &lt;answer&gt;." in page.read_text("utf-8")

@@ -43,18 +43,22 @@ def ended_with(kernel: Any) -> str:
 
 
 @pytest.mark.req("KX.5", "R3.13")
-def test_an_answer_of_another_cell_lets_the_run_go_on(kernel: Any) -> None:
+def test_answer_from_another_cell_resumes_the_run(kernel: Any) -> None:
     kernel.run("model = asking()")
     begin(kernel)
-    told = kernel.run("%agent status").printed
-    assert "Waiting for you:" in told and "It asks: Which {colour}?" in told and re.search(r"%agent answer \w{8} TEXT", told)
+    printed = kernel.run("%agent status").printed
+    assert (
+        "Waiting for you:" in printed
+        and "It asks: Which {colour}?" in printed
+        and re.search(r"%agent answer \w{8} TEXT", printed)
+    )
     cell = kernel.run("%agent answer the {data} of $HOME")
     assert "continues with your answer" in cell.printed
     assert ended_with(kernel) == "the {data} of $HOME"
     assert "It asks" not in kernel.run("%agent status").printed
 
 
-def test_a_run_is_named_by_the_id_of_a_list_and_a_short_word_is_the_answer(kernel: Any) -> None:
+def test_run_is_named_by_short_id_but_words_are_answers(kernel: Any) -> None:
     for name in (lambda run_id: f"…{run_id[-4:]}", lambda run_id: run_id[-8:], lambda run_id: run_id):
         kernel.run("model = asking()")
         begin(kernel)
@@ -68,15 +72,15 @@ def test_a_run_is_named_by_the_id_of_a_list_and_a_short_word_is_the_answer(kerne
     assert ended_with(kernel) == f"{short} green"
 
 
-def test_a_question_can_be_declined_or_cancelled(kernel: Any) -> None:
-    for word, told in (("--decline", "declined to answer"), ("--cancel", "closed the question without deciding")):
+def test_question_can_be_declined_or_cancelled(kernel: Any) -> None:
+    for word, expected in (("--decline", "declined to answer"), ("--cancel", "closed the question without deciding")):
         kernel.run("model = asking()")
         begin(kernel)
         assert "continues without an answer" in kernel.run(f"%agent answer {word}").printed
-        assert told in ended_with(kernel)
+        assert expected in ended_with(kernel)
 
 
-def test_choices_are_offered_and_others_are_refused(kernel: Any) -> None:
+def test_choices_are_offered_and_other_answers_refused(kernel: Any) -> None:
     kernel.run("model = asking(options=['red', 'blue'])")
     begin(kernel)
     assert "It asks: Which {colour}? (red, blue)" in kernel.run("%agent status").printed
@@ -90,7 +94,7 @@ def test_choices_are_offered_and_others_are_refused(kernel: Any) -> None:
     assert ended_with(kernel) == "red"
 
 
-def test_a_number_is_read_as_one(kernel: Any) -> None:
+def test_number_is_read_as_a_number(kernel: Any) -> None:
     kernel.run("model = ScriptedModel([ToolCall('numbered'), last])")
     begin(kernel, "numbered")
     assert "Please enter a whole number" in kernel.run("%agent answer many").error
@@ -98,14 +102,14 @@ def test_a_number_is_read_as_one(kernel: Any) -> None:
     assert ended_with(kernel) == "4 of them"
 
 
-def test_where_nothing_is_asked_there_is_nothing_to_answer(kernel: Any) -> None:
+def test_answer_without_an_open_question_is_refused(kernel: Any) -> None:
     cell = kernel.run("%agent answer yes")
     assert cell.status == "error" and "No run waits for an answer" in cell.error
     assert "answer" in kernel.run("%agent help").printed
     assert "answer" in kernel.client.complete("%agent ans", 10, reply=True, timeout=30)["content"]["matches"]
 
 
-def test_a_run_that_waits_can_be_stopped(kernel: Any) -> None:
+def test_waiting_run_can_be_stopped(kernel: Any) -> None:
     kernel.run("model = asking()")
     begin(kernel)
     kernel.run("%agent stop")

@@ -1,4 +1,4 @@
-"""``%agent answer ID TEXT`` in a real kernel: a run that was suspended goes on with the answer, in this kernel or another."""
+"""``%agent answer ID TEXT`` in a real kernel: an answer resumes a suspended run, in this kernel or another."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def suspended(kernel: Any) -> str:
 
 
 @pytest.mark.req("KX.5", "KX.11")
-def test_the_answer_resumes_the_run_in_a_cell_like_another(kernel: Any) -> None:
+def test_answer_resumes_the_run_in_an_ordinary_cell(kernel: Any) -> None:
     run_id = suspended(kernel)
     assert f"%agent answer {run_id[-8:]} TEXT" in kernel.run("%agent status").printed
     assert "Answer a run that waits for you: %agent answer ID TEXT" in str(kernel.run("%agent history").listing)
@@ -67,7 +67,7 @@ def test_the_answer_resumes_the_run_in_a_cell_like_another(kernel: Any) -> None:
     kernel.run("wrote.clear()")
 
 
-def test_the_only_suspended_run_needs_no_id_unless_a_live_run_waits(kernel: Any) -> None:
+def test_single_suspended_run_needs_no_id_unless_another_waits(kernel: Any) -> None:
     run_id = suspended(kernel)
     for line, words in {"": "The line has no answer", " perhaps": "approve, deny", " approve it": "approve, deny"}.items():
         refused = kernel.run(f"%agent answer{line}")
@@ -82,7 +82,7 @@ def test_the_only_suspended_run_needs_no_id_unless_a_live_run_waits(kernel: Any)
     kernel.run("wrote.clear()")
 
 
-def test_the_run_goes_into_the_variable_of_its_cell_and_of_several_one_is_named(kernel: Any) -> None:
+def test_answered_run_keeps_its_variable_and_several_need_an_id(kernel: Any) -> None:
     kernel.run(f"{CELL} -o first\n{PLAN}")
     kernel.run("%%workflow -o second\nworkflow: [{id: ready, type: human, ask: 'Ready?', confirm: true}]")
     kernel.run("run, first_id, second_id = 'another', first.id, second.id")
@@ -110,7 +110,7 @@ log.write_bytes(b''.join(line for line in lines if b'"kind":"run_suspended"' not
 
 
 @pytest.mark.req("KX.5")
-def test_a_run_whose_kernel_died_while_a_gate_asked_is_resumed_by_the_answer_too(kernel: Any) -> None:
+def test_run_that_died_at_a_gate_is_resumed_by_answering(kernel: Any) -> None:
     run_id = suspended(kernel)
     kernel.run(f"from pathlib import Path\n{UNSUSPENDED}")
     assert kernel.value("__import__('agentnb').load_trace(log).status") == "interrupted"
@@ -120,7 +120,7 @@ def test_a_run_whose_kernel_died_while_a_gate_asked_is_resumed_by_the_answer_too
     kernel.run("wrote.clear()")
 
 
-def test_an_answer_may_name_the_model_and_the_run_by_the_id_of_a_list(kernel: Any) -> None:
+def test_answer_may_name_the_model_and_a_short_id(kernel: Any) -> None:
     kernel.run("other = ScriptedModel(['Another model read it.'] * 20)")
     run_id = suspended(kernel)
     assert "The line has no answer" in kernel.run(f"%agent answer …{run_id[-4:]} -m other").error
@@ -131,7 +131,7 @@ def test_an_answer_may_name_the_model_and_the_run_by_the_id_of_a_list(kernel: An
     kernel.run("wrote.clear()")
 
 
-def test_a_gate_that_is_missing_is_named_and_the_run_still_waits(kernel: Any) -> None:
+def test_missing_gate_is_named_and_the_run_keeps_waiting(kernel: Any) -> None:
     run_id = suspended(kernel)
     kernel.run("kept = careful\nkept.__name__ = 'kept'\ndel careful")
     cell = kernel.run(f"%agent answer q1 {run_id}")
@@ -148,7 +148,7 @@ def test_a_gate_that_is_missing_is_named_and_the_run_still_waits(kernel: Any) ->
     assert "not now" in kernel.value("str(run.events)")
 
 
-def test_a_gate_that_is_no_function_is_refused(kernel: Any) -> None:
+def test_gate_that_is_not_a_function_is_refused(kernel: Any) -> None:
     for name, words in {"nothing": "There is no variable 'nothing'", "data": "The variable data holds a dict"}.items():
         cell = kernel.run(f"%%agent --gate {name}\nGo.")
         assert cell.status == "error" and f"--gate {name}: {words}" in cell.error

@@ -50,9 +50,7 @@ SEVERAL: dict[str, Any] = {
 }
 
 
-def test_the_newest_draft_that_waits_is_approved_or_the_one_that_is_named(
-    approved: list[str], subtests: pytest.Subtests
-) -> None:
+def test_newest_waiting_or_named_draft_is_approved(approved: list[str], subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, str, str]] = {
         "a draft before a call": (session(LIVE), "", "run-new q2 approve"),
         "a live run before others": (session(LIVE, **LEFT), "", "run-new q2 approve"),
@@ -72,7 +70,7 @@ def test_the_newest_draft_that_waits_is_approved_or_the_one_that_is_named(
             assert approved == [line]
 
 
-def test_nothing_is_approved_where_none_or_several_wait(approved: list[str], subtests: pytest.Subtests) -> None:
+def test_nothing_is_approved_if_none_or_several_wait(approved: list[str], subtests: pytest.Subtests) -> None:
     calls: dict[str, Any] = {"run-a": [CALL], "run-b": [CALL]}
     cases: dict[str, tuple[Any, str, list[str]]] = {
         "another question": (session({"run-1": [OTHER]}), "", ["Nothing waits"]),

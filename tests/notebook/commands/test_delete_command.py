@@ -1,4 +1,4 @@
-"""``%agent delete``, and what ``%agent status`` says of costs."""
+"""``%agent delete``, and the costs in ``%agent status``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ids(kernel: Kernel) -> set[str]:
 
 
 def made_old(kernel: Kernel, run_id: str, days: int) -> None:
-    """Let the run have begun so many days ago."""
+    """Move the start of the run back by this many days."""
     path = kernel.folder / ".agentnb" / "runs" / f"{run_id}.jsonl"
     first, rest = path.read_text().split("\n", 1)
     then = kernel.value(f"(datetime.now(UTC) - timedelta(days={days})).isoformat()")
@@ -61,17 +61,17 @@ def test_delete_shows_what_it_frees_and_asks(clean: Kernel) -> None:
     clean.run("%%agent -o gone\nThis goes.")
     kept, gone = clean.value("kept.id"), clean.value("gone.id")
     size = (clean.folder / ".agentnb" / "runs" / f"{gone}.jsonl").stat().st_size
-    for reply, told in (("", "Nothing was deleted"), ("y", f"1 run deleted, {size / 1000:.1f} kB freed")):
+    for reply, expected in (("", "Nothing was deleted"), ("y", f"1 run deleted, {size / 1000:.1f} kB freed")):
         cell = clean.run(f"%agent delete {gone[-8:]}", attended=True, reply=reply)
         lines = cell.printed.splitlines()
         assert lines[0] == f"1 run in .agentnb/runs, {size / 1000:.1f} kB"
-        assert lines[1].startswith(gone) and "This goes." in lines[1] and lines[2:] == [told]
+        assert lines[1].startswith(gone) and "This goes." in lines[1] and lines[2:] == [expected]
         assert cell.asked == f"Delete 1 run? This frees {size / 1000:.1f} kB and cannot be undone. [y/N] "
         assert ids(clean) == ({kept, gone} if not reply else {kept})
     assert gone not in clean.run("%agent history").listing["text/plain"]
 
 
-def test_old_and_failed_runs_go_with_what_is_nested_in_them(clean: Kernel) -> None:
+def test_old_and_failed_runs_are_deleted_with_nested_runs(clean: Kernel) -> None:
     clean.run("broken = ScriptedModel([RuntimeError('boom')])")
     found = {}
     for name, line in {"fine": "", "failed": "-m broken", "old": "", "old_failed": "-m broken"}.items():
@@ -91,7 +91,7 @@ def test_old_and_failed_runs_go_with_what_is_nested_in_them(clean: Kernel) -> No
     assert clean.run("%agent delete --failed").printed == "No run is deleted\n"
 
 
-def test_a_run_goes_with_its_nested_runs_and_not_without_its_parent(clean: Kernel) -> None:
+def test_nested_runs_are_deleted_only_with_their_parent(clean: Kernel) -> None:
     clean.run("%%workflow -o outer\nagents: {a: {instruction: Work.}}\nworkflow: [{id: one, type: agent, name: a}]")
     outer = clean.value("outer.id")
     (inner,) = ids(clean) - {outer}
@@ -118,10 +118,10 @@ def test_live_waiting_and_suspended_runs_are_never_deleted(clean: Kernel) -> Non
     clean.run("%agent stop --all")
 
 
-def test_delete_refuses_what_it_cannot_do(clean: Kernel, subtests: pytest.Subtests) -> None:
+def test_invalid_deletion_is_refused(clean: Kernel, subtests: pytest.Subtests) -> None:
     clean.run("%%agent\nTask.")
     run_id = clean.value("run.id")
-    for words, told in {
+    for words, expected in {
         "": "Which runs? Write: %agent delete ID ..., --older-than 30d, or --failed",
         f"{run_id} --failed": "Either IDs or --older-than and --failed. Write: %agent delete ID ...",
         "--older-than 30": "--older-than 30 is not an age. Write hours, days or weeks: --older-than 30d",
@@ -131,10 +131,10 @@ def test_delete_refuses_what_it_cannot_do(clean: Kernel, subtests: pytest.Subtes
         run_id: "Nothing was deleted: nobody can be asked here. Type the command in a notebook that is open",
     }.items():
         with subtests.test(words):
-            assert told in clean.run(f"%agent delete {words}").error and run_id in ids(clean)
+            assert expected in clean.run(f"%agent delete {words}").error and run_id in ids(clean)
 
 
-def test_status_says_what_today_this_notebook_and_the_folder_cost(clean: Kernel) -> None:
+def test_status_shows_cost_of_today_notebook_and_folder(clean: Kernel) -> None:
     assert clean.run(PRICED).status == "ok"
     assert "Cost" not in clean.run("%agent status").printed
     for notebook, cost, days in (("a.ipynb", 0.5, 0), ("b.ipynb", 0.25, 0), ("a.ipynb", 1.0, 3)):

@@ -28,13 +28,13 @@ def words_of(html: str) -> str:
 
 
 def todos_in(html: str) -> list[str]:
-    """The entries of the list, mark and all, as they read where no style is kept."""
+    """Return the entries of the list with their marks, as they read without styles."""
     listed = re.findall(r'<ul class="agentnb-todos.*?</ul>', html, re.DOTALL)
     assert len(listed) == 1
-    return [words_of(one) for one in re.findall(r"<li.*?</li>", listed[0], re.DOTALL)]
+    return [words_of(match) for match in re.findall(r"<li.*?</li>", listed[0], re.DOTALL)]
 
 
-def test_a_cell_writes_a_set_and_the_next_one_uses_it(kernel: Any) -> None:
+def test_cell_writes_a_set_and_the_next_uses_it(kernel: Any) -> None:
     wrote = kernel.run("%%guidance brief\n# tools\nOnly numbers, round {{ round }}.\n")
     assert wrote.status == "ok"
     assert "brief, version " in wrote.printed and "Own parts: tools." in wrote.printed
@@ -45,7 +45,7 @@ def test_a_cell_writes_a_set_and_the_next_one_uses_it(kernel: Any) -> None:
     )
 
 
-def test_the_body_of_a_set_is_not_interpolated_from_the_notebook(kernel: Any) -> None:
+def test_body_of_a_set_is_not_interpolated(kernel: Any) -> None:
     kernel.run("next_todo = 'mine'")
     kernel.run("%%guidance own\nDo {{ next_todo }}.")
     assert "{{ next_todo }}" in kernel.run("%agent guidance own").printed
@@ -60,15 +60,15 @@ def test_sets_are_listed_and_shown(kernel: Any) -> None:
     assert "# todos_text\n\nCRITICAL WORKFLOW GUIDANCE (TODO MODE):" in shown
 
 
-def test_a_set_can_be_put_in_a_variable_for_python(kernel: Any) -> None:
+def test_set_can_be_assigned_to_a_variable(kernel: Any) -> None:
     kernel.run("%%guidance own -o mine\n# text\nSpeak.")
     assert kernel.value("mine.name, mine.parts['text']") == "('own', 'Speak.')"
     assert kernel.run(f"%%agent -t add -g mine\n{PLAN}").status == "ok"
     assert kernel.value("run.settings['guidance']['set']") == "own"
 
 
-def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
-    for cell, told in [
+def test_mistake_is_one_line_with_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
+    for cell, expected in [
         ("%%guidance\nhello", "The following arguments are required: NAME"),
         ("%%guidance matrix\nhello", "matrix is a built-in guidance set"),
         ("%%guidance own", "The guidance set is blank"),
@@ -84,16 +84,16 @@ def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, subtests: pyt
         with subtests.test(cell):
             failed = kernel.run(cell)
             assert failed.status == "error"
-            assert told in failed.error and len(failed.error.strip().splitlines()) == 1
+            assert expected in failed.error and len(failed.error.strip().splitlines()) == 1
 
 
-def test_a_set_that_is_refused_leaves_the_one_before(kernel: Any) -> None:
+def test_refused_set_leaves_the_previous_one(kernel: Any) -> None:
     kernel.run("%%guidance own\nSpeak.")
     assert kernel.run("%%guidance own\n# nonsense\nSpeak.").status == "error"
     assert "Speak." in kernel.run("%agent guidance own").printed
 
 
-def test_defaults_name_the_set_and_the_policy_of_all_cells(kernel: Any) -> None:
+def test_defaults_name_set_and_policy_for_all_cells(kernel: Any) -> None:
     kernel.run("%%guidance own\nSpeak.")
     kernel.run("%agent defaults guidance=own policy=minimal")
     kernel.run(f"%%agent -t add\n{PLAN}")
@@ -101,19 +101,19 @@ def test_defaults_name_the_set_and_the_policy_of_all_cells(kernel: Any) -> None:
     assert kernel.value("run.settings['guidance']['set'], run.settings['policy']['name']") == "('own', 'minimal')"
 
 
-def test_workflow_mode_goes_on_until_the_model_says_that_it_is_complete(kernel: Any) -> None:
+def test_workflow_mode_continues_until_the_model_declares_completion(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}model = ScriptedModel(['Half of it.', 'All of it.\\n[WORKFLOW_COMPLETE]'])")
     kernel.run("%%agent -m model --workflow-mode\nDo it.")
     assert kernel.value("run.stop_reason, len(run.rounds), run.text") == "('workflow_complete', 2, 'All of it.')"
 
 
-def test_a_marker_is_not_shown_while_the_text_streams(kernel: Any) -> None:
+def test_marker_is_not_shown_while_the_text_streams(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}model = ScriptedModel(['All of it.\\n[WORKFLOW_COMPLETE]'])")
     cell = kernel.run("%%agent -m model --workflow-mode\nDo it.")
-    assert not any("WORKFLOW_COMPLETE" in str(one) for one in cell.outputs)
+    assert not any("WORKFLOW_COMPLETE" in str(output) for output in cell.outputs)
 
 
-def test_the_person_ticks_a_todo_and_the_next_run_knows(kernel: Any) -> None:
+def test_todo_ticked_by_the_person_is_known_next_run(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}first = ScriptedModel([listed(), marked(1, 'in-progress'), marked(1)])")
     kernel.run("%%agent -m first -t add --max-rounds 3\nDo it.")
     assert kernel.run("%agent todos").printed.splitlines() == [
@@ -127,7 +127,7 @@ def test_the_person_ticks_a_todo_and_the_next_run_knows(kernel: Any) -> None:
     assert kernel.value("run.stop_reason, [t.status for t in run.todos]") == "('natural', ['completed', 'completed'])"
 
 
-def test_the_person_moves_a_todo_before_another_and_to_the_end(kernel: Any) -> None:
+def test_person_moves_a_todo_before_another_and_to_the_end(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed()])")
     kernel.run("%%agent -m model -t add --max-rounds 1\nDo it.")
     added = kernel.run('%agent todos add "Look at it"').printed
@@ -138,11 +138,11 @@ def test_the_person_moves_a_todo_before_another_and_to_the_end(kernel: Any) -> N
 
 
 @pytest.mark.req("R0.62")
-def test_a_list_survives_the_kernel(kernel: Any, snapshot: Snapshot) -> None:
+def test_todo_list_survives_the_kernel(kernel: Any, snapshot: Snapshot) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed(), marked(1, 'in-progress'), marked(1)])")
     kernel.run("%%agent -m model -t add --max-rounds 3\nDo it.")
     run_id = kernel.value("run.id").strip("'")
-    kernel.run("get_ipython()._agentnb_session = None\n%reload_ext agentnb")  # a session that knows nothing
+    kernel.run("get_ipython()._agentnb_session = None\n%reload_ext agentnb")  # a session without memory
     kernel.run(f"%agent load {run_id}")
     assert "2. [not-started] Step 2" in kernel.run("%agent todos").printed
     kernel.run("%agent todos add Look at the result")
@@ -151,8 +151,8 @@ def test_a_list_survives_the_kernel(kernel: Any, snapshot: Snapshot) -> None:
     assert kernel.value("[t.title for t in run.todos]") == snapshot
 
 
-def test_what_cannot_be_done_to_a_list_is_said_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
-    for line, told in [
+def test_impossible_todo_command_is_refused_in_one_line(kernel: Any, subtests: pytest.Subtests) -> None:
+    for line, expected in [
         ("%agent todos", "There is no todo list"),
         ("%agent todos done x", "not the number of a todo"),
         ("%agent todos finish 1", "%agent todos has no command 'finish'"),
@@ -169,10 +169,10 @@ def test_what_cannot_be_done_to_a_list_is_said_in_one_line(kernel: Any, subtests
             else:
                 kernel.run("%%agent\nhello")
             failed = kernel.run(line)
-            assert failed.status == "error" and told in failed.error and len(failed.error.strip().splitlines()) == 1
+            assert failed.status == "error" and expected in failed.error and len(failed.error.strip().splitlines()) == 1
 
 
-def test_the_card_shows_guidance_and_todos(kernel: Any) -> None:
+def test_card_shows_guidance_and_todos(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed(), 'I will begin soon, I promise.', 'Soon.'])")
     kernel.run("%%agent -m model -t add --max-rounds 3\nDo it.")
     html = kernel.run("run").result["text/html"]
@@ -193,7 +193,7 @@ def test_completion_knows_sets_policies_and_todo_words(kernel: Any) -> None:
         assert offered in kernel.client.complete(code, len(code), reply=True, timeout=30)["content"]["matches"]
 
 
-def test_a_set_that_is_written_again_is_the_one_that_is_used(kernel: Any) -> None:
+def test_rewritten_set_replaces_the_old_one(kernel: Any) -> None:
     kernel.run("%%guidance again -o again\n# text\nFirst version.")
     kernel.run("%%guidance again\n# text\nSecond version.")
     assert kernel.run("%agent guidance again text").printed.strip() == "Second version."
@@ -202,20 +202,20 @@ def test_a_set_that_is_written_again_is_the_one_that_is_used(kernel: Any) -> Non
     assert kernel.value("run.settings['guidance']['version'] == again.version") == "True"
 
 
-def test_the_persons_words_to_the_list_are_not_expanded(kernel: Any) -> None:
+def test_todo_title_of_the_person_is_not_expanded(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}x = 5\nmodel = ScriptedModel([listed()])")
     kernel.run("%%agent -m model -t add --max-rounds 1\nDo it.")
     assert "3. [not-started] Plot {x} and {{ x }} for $x" in kernel.run("%agent todos add Plot {x} and {{ x }} for $x").printed
 
 
-def test_other_commands_take_variables_as_ever(kernel: Any) -> None:
+def test_other_commands_still_expand_variables(kernel: Any) -> None:
     kernel.run("%%agent -t add\n- `add(1)`")
     kernel.run("first = run")
     assert kernel.run("%agent load {first.id}").status == "ok"
     assert kernel.run("%agent load $first.id").status == "ok"
 
 
-def test_one_todo_at_a_time_is_changed(kernel: Any) -> None:
+def test_todos_change_one_at_a_time(kernel: Any) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed()])")
     kernel.run("%%agent -m model -t add --max-rounds 1\nDo it.")
     failed = kernel.run("%agent todos done 1 2")
@@ -223,7 +223,7 @@ def test_one_todo_at_a_time_is_changed(kernel: Any) -> None:
     assert kernel.run("%agent todos").printed.startswith("0 of 2 completed")
 
 
-def test_a_long_list_is_shown_around_what_is_being_done(kernel: Any) -> None:
+def test_long_list_is_shown_around_the_current_todo(kernel: Any) -> None:
     kernel.run("from agentnb import Agent, TodoBoard\nfrom agentnb.models import ScriptedModel")
     kernel.run(
         "board = TodoBoard([{'title': f'Step {n}', 'status': 'completed' if n < 100 else 'not-started'} for n in range(200)])"
@@ -235,7 +235,7 @@ def test_a_long_list_is_shown_around_what_is_being_done(kernel: Any) -> None:
     assert shown[1:-1] == [f"✓ done: Step {n}" for n in range(80, 100)] + [f"○ open: Step {n}" for n in range(100, 120)]
 
 
-def test_going_on_without_the_tools_of_before_is_noticed(kernel: Any) -> None:
+def test_continuing_without_previous_tools_is_reported(kernel: Any) -> None:
     kernel.run("%%agent -t add nap\n- `add(1)`")
     assert "To use them again: -t add nap" in kernel.run("%%agent --continue\nGo on.").printed
     kernel.run("%%agent -t add\n- `add(1)`")

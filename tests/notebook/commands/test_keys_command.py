@@ -1,4 +1,4 @@
-"""``%agent key``: a key is asked for and kept, and is seen nowhere."""
+"""``%agent key``: a key is requested and kept, and shown nowhere."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Asked = Callable[..., tuple[Any, list[dict[str, Any]]]]
 
 @pytest.fixture
 def asked(kernel: Any) -> Iterator[Asked]:
-    """Runs a cell and answers what it asks; gives the cell, and what was asked."""
+    """Run a cell and answer its prompts; return the cell and the prompts."""
 
     def run(code: str, answer: str) -> tuple[Any, list[dict[str, Any]]]:
         questions: list[dict[str, Any]] = []
@@ -64,7 +64,7 @@ def asked(kernel: Any) -> Iterator[Asked]:
 
 @pytest.fixture
 def everything_told(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
-    """All that the kernel publishes, to whom it may concern, from here on."""
+    """Collect everything that the kernel publishes from now on."""
     messages: list[str] = []
     read = kernel.client.get_iopub_msg
 
@@ -87,36 +87,36 @@ def key_of(kernel: Any, name: str) -> str:
     return kernel.value(code + "'reveal', str)()")  # type: ignore[no-any-return]
 
 
-def test_the_key_is_asked_for_without_echo_and_kept(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_key_is_read_without_echo_and_kept(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     cell, questions = asked("%agent key anthropic", SECRET + "\n")
     assert questions == [{"prompt": "The key (ANTHROPIC_API_KEY, for anthropic: models): ", "password": True}]
     assert cell.printed == snapshot
     assert key_of(kernel, "anthropic") == f"(<key ANTHROPIC_API_KEY from this kernel>, '{SECRET}')"
 
 
-def test_the_key_is_seen_nowhere(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
+def test_key_is_shown_nowhere(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
     asked("%agent key anthropic", SECRET)
     kernel.run("%history -n")
     kernel.run("%agent key")
     kernel.run("agentnb = __import__('agentnb'); agentnb.settings.find_key('anthropic')")
     kernel.run("print(In, Out, _ih, _oh, _i, _ii, globals())")
     kernel.run("get_ipython().history_manager.writeout_cache()")
-    told = everything_told()
-    assert "%agent key anthropic" in told and "<key ANTHROPIC_API_KEY from this kernel>" in told
-    assert SECRET not in told
+    published = everything_told()
+    assert "%agent key anthropic" in published and "<key ANTHROPIC_API_KEY from this kernel>" in published
+    assert SECRET not in published
     contents = [read_if_there(file) for file in (kernel.folder / "ipython").rglob("history.sqlite*")]
-    assert contents and not any(SECRET.encode() in one for one in contents)
+    assert contents and not any(SECRET.encode() in content for content in contents)
 
 
 def read_if_there(file: Path) -> bytes:
-    """What is in the file; nothing if it is gone by now, as the journal of a database is when it was written."""
+    """Return the content of the file, or nothing if it is gone, like the journal of a database."""
     try:
         return file.read_bytes()
     except FileNotFoundError:
         return b""
 
 
-def test_a_provider_whose_key_is_kept_has_one(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_provider_with_a_kept_key_has_a_key(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     asked("%agent key openai", SECRET)
     lines = kernel.run("%agent key").printed.splitlines()
     assert [line.split() for line in lines[:2]] == [
@@ -126,7 +126,7 @@ def test_a_provider_whose_key_is_kept_has_one(kernel: Any, asked: Asked, snapsho
     assert lines[-1] == snapshot
 
 
-def test_the_token_of_github_is_asked_for_by_its_short_name(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_github_token_is_requested_by_its_short_name(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     cell, questions = asked("%agent key github", "ghp_test-0123456789abcdef")
     assert questions == [{"prompt": "The key (GITHUB_TOKEN, for github tools): ", "password": True}]
     assert cell.printed == snapshot
@@ -137,7 +137,7 @@ def test_the_token_of_github_is_asked_for_by_its_short_name(kernel: Any, asked: 
     kernel.run("%agent key github --forget")
 
 
-def test_a_variable_of_another_provider_can_be_given(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_variable_of_another_provider_can_be_given(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     cell, questions = asked("%agent key GATEWAY_API_KEY", SECRET)
     assert questions[0]["prompt"] == "The key (GATEWAY_API_KEY): "
     assert cell.printed == snapshot
@@ -146,16 +146,14 @@ def test_a_variable_of_another_provider_can_be_given(kernel: Any, asked: Asked, 
 
 
 @pytest.mark.parametrize("answer", ["", "  ", "\x04"])
-def test_an_empty_answer_keeps_nothing(kernel: Any, asked: Asked, answer: str) -> None:
+def test_empty_answer_keeps_nothing(kernel: Any, asked: Asked, answer: str) -> None:
     cell, _ = asked("%agent key anthropic", answer)
     assert cell.status == "ok"
     assert cell.printed == "No key was entered: ANTHROPIC_API_KEY is unchanged\n"
     assert "ANTHROPIC_API_KEY    no key" in kernel.run("%agent key").printed
 
 
-def test_a_key_that_was_copied_badly_is_refused_without_repeating_it(
-    kernel: Any, asked: Asked, everything_told: Callable[[], str]
-) -> None:
+def test_malformed_key_is_refused_without_being_repeated(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
     cell, _ = asked("%agent key anthropic", "sk-ant-one sk-ant-two")
     why = "That is not a key for ANTHROPIC_API_KEY: there is white space in it. Nothing was stored. Copy the complete key again"
     assert cell.error == f"SettingsError: {why}"
@@ -163,29 +161,29 @@ def test_a_key_that_was_copied_badly_is_refused_without_repeating_it(
     assert "sk-ant" not in everything_told()
 
 
-def test_a_key_can_be_put_in_the_keyring_and_taken_out(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_key_can_be_stored_in_the_keyring_and_removed(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     kernel.run(IN_MEMORY)
     cell, _ = asked("%agent key anthropic --keyring", SECRET)
     assert cell.printed.startswith(
         "ANTHROPIC_API_KEY is stored in this kernel until it ends, and in the system's keyring. Next:"
     )
     assert kernel.value("Memory.held") == str({("agentnb", "ANTHROPIC_API_KEY"): SECRET})
-    kernel.run("from agentnb import settings; settings._held = settings._Held()")  # as a new kernel begins
+    kernel.run("from agentnb import settings; settings._held = settings._Held()")  # as at the start of a new kernel
     assert "ANTHROPIC_API_KEY    from the keyring" in kernel.run("%agent key").printed
     assert kernel.run("%agent key anthropic --forget").printed == snapshot
     assert kernel.value("Memory.held") == "{}"
 
 
-def test_forgetting_says_what_still_stands_in_the_environment(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+def test_forgetting_reports_keys_still_in_the_environment(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     assert kernel.run("%agent key openai --forget").printed == "OPENAI_API_KEY was not stored\n"
     asked("%agent key openai", SECRET)
     kernel.run("import os; os.environ['OPENAI_API_KEY'] = 'x'")
-    told = kernel.run("%agent key openai --forget").printed
-    assert told == snapshot
+    printed = kernel.run("%agent key openai --forget").printed
+    assert printed == snapshot
     kernel.run("del os.environ['OPENAI_API_KEY']")
 
 
-def test_asking_can_be_interrupted(kernel: Any) -> None:
+def test_key_prompt_can_be_interrupted(kernel: Any) -> None:
     cell = kernel.run(
         "%agent key anthropic", interrupt_when=lambda cell: kernel.client.stdin_channel.msg_ready(), attended=True
     )
@@ -193,7 +191,7 @@ def test_asking_can_be_interrupted(kernel: Any) -> None:
     kernel.client.get_stdin_msg(timeout=PATIENCE)
 
 
-def test_a_key_in_the_line_is_refused_without_repeating_it(subtests: pytest.Subtests) -> None:
+def test_key_on_the_line_is_refused_without_being_repeated(subtests: pytest.Subtests) -> None:
     for line in [
         f"anthropic {SECRET}",
         f"{SECRET}",
@@ -214,8 +212,8 @@ def test_a_key_in_the_line_is_refused_without_repeating_it(subtests: pytest.Subt
             assert "sk-ant" not in repr(caught.value) and "short" not in repr(caught.value)
 
 
-def test_what_cannot_be_done_is_refused_with_what_can(subtests: pytest.Subtests) -> None:
-    for line, said in [
+def test_invalid_key_command_lists_the_valid_ones(subtests: pytest.Subtests) -> None:
+    for line, expected in [
         ("anthropic --keyrin", "%agent key has no such option. Did you mean --keyring?"),
         ("anthropic --x", "%agent key has no such option. Available: --keyring, --forget."),
         ("anthropic forget", "Write it so: --forget"),
@@ -225,16 +223,16 @@ def test_what_cannot_be_done_is_refused_with_what_can(subtests: pytest.Subtests)
         with subtests.test(" ".join(line) or "nothing"):
             with pytest.raises(SettingsError) as caught:
                 key_verdict(line.split())
-            assert str(caught.value).startswith(said)
+            assert str(caught.value).startswith(expected)
 
 
-def test_the_line_is_taken_as_it_stands(kernel: Any) -> None:
+def test_line_is_taken_verbatim(kernel: Any) -> None:
     kernel.run("mine = 'anthropic'")
     for line in ("%agent key {mine} --forget", "%agent key $mine --forget"):
         assert "That is not the name of a key" in kernel.run(line).error
 
 
-def test_a_key_in_the_place_of_a_command_is_not_repeated(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_key_instead_of_a_command_is_not_repeated(kernel: Any, subtests: pytest.Subtests) -> None:
     for line in [f"%agent {SECRET}", f"%agent key={SECRET}"]:
         with subtests.test(line):
             error = kernel.run(line).error
@@ -254,20 +252,20 @@ def test_names_and_options_are_completed(kernel: Any, subtests: pytest.Subtests)
             assert offered in reply["content"]["matches"]
 
 
-# Where nobody can be asked
+# Without a person to ask
 
 
-def test_a_frontend_that_cannot_ask_is_told_what_to_do(tmp_path: Path) -> None:
+def test_frontend_without_input_says_what_to_do(tmp_path: Path) -> None:
     cells = [nbformat.v4.new_code_cell(cell) for cell in ("%load_ext agentnb", "%agent key anthropic")]
     notebook = nbformat.v4.new_notebook(cells=cells)
     with pytest.raises(CellExecutionError) as caught:
         NotebookClient(notebook, kernel_name="python3", timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    said = "There is no way to ask for ANTHROPIC_API_KEY here without showing it. Set that variable before Jupyter"
-    assert said in str(caught.value)
-    assert notebook.cells[1].outputs[0]["traceback"][0].startswith(f"SettingsError: {said}")
+    expected = "There is no way to ask for ANTHROPIC_API_KEY here without showing it. Set that variable before Jupyter"
+    assert expected in str(caught.value)
+    assert notebook.cells[1].outputs[0]["traceback"][0].startswith(f"SettingsError: {expected}")
 
 
-def test_a_terminal_that_would_show_the_key_is_not_asked(tmp_path: Path) -> None:
+def test_terminal_that_would_echo_the_key_is_not_asked(tmp_path: Path) -> None:
     code = "ip = get_ipython()\nip.run_line_magic('load_ext', 'agentnb')\nip.run_cell('%agent key anthropic')\n"
     (tmp_path / "script.py").write_text(code)
     command = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor", "script.py"]
@@ -280,7 +278,7 @@ def test_a_terminal_that_would_show_the_key_is_not_asked(tmp_path: Path) -> None
 # Runs
 
 
-def test_a_tool_that_returns_a_key_shows_it_nowhere(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
+def test_key_returned_by_a_tool_is_redacted(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
     asked("%agent key anthropic", SECRET)
     kernel.run('def leak() -> str:\n    """Tell."""\n    return settings.find_key("anthropic").reveal()')
     kernel.run('def fail() -> str:\n    """Fail."""\n    raise ValueError(settings.find_key("anthropic").reveal())')
@@ -288,7 +286,7 @@ def test_a_tool_that_returns_a_key_shows_it_nowhere(kernel: Any, asked: Asked, e
     cell = kernel.run("%%agent -m simulated:disciplined -t leak fail\n- first `leak()`\n- then `fail()`")
     assert cell.status == "ok" and "[key]" in cell.shown and "[key]" in cell.displays[-1]["text/html"]
     live = kernel.run("%%agent -m simulated:disciplined -t leak fail\n- first `leak()`\n- then `fail()`", attended=True)
-    assert live.status == "ok"  # the live card: what its widget is sent is published too
+    assert live.status == "ok"  # the live card: messages of its widget are published too
     kernel.run("run\n")
     kernel.run("print(list(run.events), run.messages)")
     kernel.run("print(tables.tool_calls(run).to_csv(), tables.messages(run).to_csv(), tables.rounds(run).to_csv())")

@@ -1,4 +1,4 @@
-"""``%agent mcp accept``, in a real kernel: what has changed is shown, and rules count again once the person says so."""
+"""``%agent mcp accept`` in a real kernel: changes are shown, and rules apply again after consent."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ CODE = "run.rounds[0].records[0].result.error_code if run.rounds[0].records[0].r
 
 
 @pytest.mark.slow("a kernel, and a real server that is started twice")
-def test_rules_count_again_for_a_server_that_the_person_accepts(kernel: Kernel) -> None:
+def test_rules_apply_again_after_the_server_is_accepted(kernel: Kernel) -> None:
     def called(rule: str) -> str:
         kernel.run(MODEL)
         cell = kernel.run(f"%%agent -m asker -t mcp:watch --rule '{rule}=allow'\nWhat time is it?")
         assert cell.status == "ok", cell.error
         return kernel.value(CODE)
 
-    # A name that no other test has: what was first seen of a server outlives the kernel.
+    # A name unique to this test: the first view of a server outlives the kernel.
     add = f"%agent mcp add watch {shlex.quote(str(TIME))} --local-timezone"
     kernel.run(f"{add} Europe/Paris")
     assert [called("mcp:watch"), called("mcp_watch_*")] == ["None", "None"]

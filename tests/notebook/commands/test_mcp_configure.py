@@ -1,4 +1,4 @@
-"""``%agent mcp add``, ``load`` and ``remove``, and a real server configured by each of the ways."""
+"""``%agent mcp add``, ``load`` and ``remove``, and a real server configured in each way."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def written(kernel: Kernel, name: str, *args: str) -> None:
 
 
 def used(kernel: Kernel) -> str:
-    """What the server answers in a cell that names it, or the error."""
+    """Return the server's answer in a cell that names it, or the error."""
     cell = kernel.run("%%agent -m asker -t mcp:clock --approve auto\nWhat time is it?", attended=True)
     return cell.error or kernel.value("said(run)")
 
@@ -165,9 +165,9 @@ def test_real_server_is_configured_by_each_way(clean: Kernel) -> None:
 
     written(clean, "mcp.json")
     written(clean, ".mcp.json")
-    assert "There is no MCP server clock" in again(), "a file that lies there starts nothing"
+    assert "There is no MCP server clock" in again(), "an existing file starts nothing"
 
-    short = clean.folder / "time-server"  # the short form takes no blank
+    short = clean.folder / "time-server"  # the short form accepts no blank
     short.symlink_to(TIME)
     clean.run(f"import os; os.environ['MCP_SERVERS'] = 'clock:{short}'")
     assert "21:00" in again()
@@ -188,7 +188,7 @@ def test_real_server_is_configured_by_each_way(clean: Kernel) -> None:
     connected = "len(get_ipython().find_line_magic('agent').__self__.session.servers.used)"
     clean.run("before = " + connected)
     assert clean.run(f"%agent mcp add clock {shlex.quote(str(TIME))} --local-timezone Asia/Tokyo").status == "ok"
-    assert clean.value(f"(before - {connected})") == "1", "the connection of the one before has ended"
+    assert clean.value(f"(before - {connected})") == "1", "the previous connection has ended"
     assert "21:00" in again()
     written(clean, "mcp.json", "--local-timezone", "Asia/Tokyo")
     assert "nobody can be asked here" in clean.run("%agent mcp load mcp.json").error, "the file has changed"

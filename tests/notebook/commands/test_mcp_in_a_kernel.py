@@ -31,7 +31,7 @@ def started(kernel: Kernel) -> int:
 
 
 @pytest.mark.req("R2.25")
-def test_server_ends_when_its_kernel_is_restarted_killed_or_shut_down(tmp_path: Path) -> None:
+def test_server_ends_when_its_kernel_restarts_dies_or_stops(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path)
     try:
         for now in (False, True):

@@ -1,4 +1,4 @@
-"""``%agent mcp login``, in a real kernel: the address is a link, and what is typed is not shown."""
+"""``%agent mcp login`` in a real kernel: the address is a link, and typed text stays hidden."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ CELL = "%%agent -m asker -t mcp:docs --approve auto\nGo."
 
 @pytest.fixture(scope="module", autouse=True)
 def no_keyring() -> Iterator[None]:
-    """Keep the logins of kernels out of the keyring of this machine."""
+    """Keep logins of kernels out of this machine's keyring."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
         yield
 
 
 @pytest.mark.slow("a kernel, and a real server")
-def test_person_logs_in_and_the_next_cell_uses_the_server(kernel: Kernel) -> None:
+def test_next_cell_uses_the_server_after_a_login(kernel: Kernel) -> None:
     with ProtectedServer() as docs:
         kernel.run(f"{MODEL}\n%agent mcp add docs {docs.address}")
         assert "Log in: %agent mcp login docs" in kernel.run(CELL).shown

@@ -1,4 +1,4 @@
-"""``%agent mcp``: the list, one server, its end, and what is read from it, in a real kernel."""
+"""``%agent mcp`` in a real kernel: the list, one server, stopping, and reading from it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ SERVER = shlex.join([sys.executable, PROGRAM, "hostile"])
 
 @pytest.fixture(scope="module", autouse=True)
 def configured(kernel: Any, forked: None) -> None:
-    """Two servers: one with hostile texts, and one that is not installed."""
+    """Configure two servers: one with hostile texts, and one that is not installed."""
     kernel.run(f"%agent mcp add bench {SERVER}\n%agent mcp add gone no-such-program")
 
 
 def matches(kernel: Any, code: str) -> list[str]:
-    """Return what Tab offers."""
+    """Return the completions of Tab."""
     found: list[str] = kernel.client.complete(code, len(code), reply=True, timeout=30)["content"]["matches"]
     return found
 
 
-def test_list_says_state_tools_and_standard_error(kernel: Any) -> None:
+def test_list_shows_state_tools_and_standard_error(kernel: Any) -> None:
     kernel.run("%agent mcp stop bench")
     listed = kernel.run("%agent mcp").listing
     assert "• Not started     bench  added  " in listed["text/plain"]
@@ -44,7 +44,7 @@ def test_list_says_state_tools_and_standard_error(kernel: Any) -> None:
     assert "\x1b" not in text + html and "\u202e" not in text + html
 
 
-def test_one_server_is_shown_with_all_it_has(kernel: Any) -> None:
+def test_one_server_is_shown_with_everything_it_offers(kernel: Any) -> None:
     shown = kernel.run("%agent mcp bench").listing
     for part in (
         "bench 1.0, protocol 2026-07-28, no roots",
@@ -73,7 +73,7 @@ def test_resources_and_prompts_are_read_into_variables(kernel: Any, subtests: py
             assert kernel.value(f"repr({expression})") == value
     assert kernel.run("%agent mcp read bench memo://greeting").printed == "Hello from a resource\n"
     assert "256 bytes of application/octet-stream" in kernel.run("%agent mcp read bench memo://bytes").printed
-    (picture,) = [one["data"] for one in kernel.run("%agent mcp read bench memo://square").outputs if "data" in one]
+    (picture,) = [output["data"] for output in kernel.run("%agent mcp read bench memo://square").outputs if "data" in output]
     assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
 
 

@@ -1,4 +1,4 @@
-"""``%agent models``: the kinds of models there are, and what a provider lists."""
+"""``%agent models``: the kinds of models, and a provider's list."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRET = "sk-never-to-be-seen-0123456789"
 
 @contextmanager
 def listing(status: int, body: Any) -> Iterator[str]:
-    """A server that answers each GET with this; gives its URL."""
+    """Return the URL of a server that answers each GET with this."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
 
     class Listing(Handler):
@@ -33,24 +33,24 @@ def listing(status: int, body: Any) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.port}/v1"
 
 
-def test_without_a_provider_there_is_a_line_for_each_kind(snapshot: Snapshot) -> None:
+def test_without_a_provider_each_kind_has_a_line(snapshot: Snapshot) -> None:
     lines = model_lines()
     assert lines[: len(PERSONAS)] == [f"simulated:{persona}" for persona in PERSONAS]
     assert lines[len(PERSONAS) : -1] == snapshot
     assert lines[-1] == snapshot
 
 
-def test_the_lines_say_which_keys_there_are_and_not_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_say_which_keys_exist_without_showing_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1")
-    told = "\n".join(model_lines())
-    assert "openai:NAME             there is a key" in told and "openai-responses:NAME   there is a key" in told
-    assert "anthropic:NAME          no key" in told and "compatible:NAME         at http://localhost:8000/v1" in told
-    assert SECRET not in told
+    lines = "\n".join(model_lines())
+    assert "openai:NAME             there is a key" in lines and "openai-responses:NAME   there is a key" in lines
+    assert "anthropic:NAME          no key" in lines and "compatible:NAME         at http://localhost:8000/v1" in lines
+    assert SECRET not in lines
 
 
 @pytest.mark.parametrize("provider", REMOTE)
-def test_a_provider_lists_names_that_can_be_typed(provider: str) -> None:
+def test_provider_lists_names_that_can_be_typed(provider: str) -> None:
     with LoopbackServer() as server:
         query = server.model(provider).partition("?")[2]
         (name,) = provider_models(f"{provider}?{query}")
@@ -58,7 +58,7 @@ def test_a_provider_lists_names_that_can_be_typed(provider: str) -> None:
         assert provider_models(f"{provider}:?{query}") == [name]
 
 
-def test_a_provider_is_asked_with_the_key_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_provider_is_queried_with_the_named_key(monkeypatch: pytest.MonkeyPatch) -> None:
     with LoopbackServer(key=SECRET) as server:
         query = server.model("openai").partition("?")[2]
         with pytest.raises(KeyRefused, match="refuses the key"):
@@ -67,21 +67,21 @@ def test_a_provider_is_asked_with_the_key_that_is_named(monkeypatch: pytest.Monk
         assert provider_models(f"openai?{query}&key=MY_KEY") == [f"openai:loopback?{query}&key=MY_KEY"]
 
 
-def test_names_with_odd_characters_are_shown_as_they_can_be_read() -> None:
+def test_names_with_odd_characters_are_listed_readably() -> None:
     with listing(200, {"data": [{"id": "qwen3:8b"}, {"id": "hf.co/a/b#c"}, {"id": "\x1b[31mred"}]}) as url:
-        found = provider_models(f"compatible?url={url}")
-    assert found[:2] == [f"compatible:qwen3:8b?url={url}", f"compatible:hf.co/a/b#c?url={url}"]
-    assert all(name.isprintable() for name in found)
+        names = provider_models(f"compatible?url={url}")
+    assert names[:2] == [f"compatible:qwen3:8b?url={url}", f"compatible:hf.co/a/b#c?url={url}"]
+    assert all(name.isprintable() for name in names)
 
 
-def test_a_server_without_models_says_so() -> None:
+def test_server_without_models_says_so() -> None:
     empty: list[Any] = [{"object": "list", "data": []}, []]
     for body in empty:
         with listing(200, body) as url:
             assert provider_models(f"compatible?url={url}") == ["compatible: lists no models"]
 
 
-def test_what_is_no_list_is_an_error_for_a_person(subtests: pytest.Subtests) -> None:
+def test_malformed_list_is_a_readable_error(subtests: pytest.Subtests) -> None:
     for body in [{}, [7], {"data": None}, {"data": [{}]}, {"data": ["x"]}, b"<html>", "text", None]:
         with subtests.test(str(body)):
             with (
@@ -93,25 +93,25 @@ def test_what_is_no_list_is_an_error_for_a_person(subtests: pytest.Subtests) -> 
                 provider_models(f"compatible?url={url}")
 
 
-def test_a_server_that_lists_nothing_is_said_why(subtests: pytest.Subtests) -> None:
-    for status, told in [(401, "wants a key"), (404, "there is no list of models"), (500, "fails")]:
+def test_server_that_lists_nothing_gives_a_reason(subtests: pytest.Subtests) -> None:
+    for status, expected in [(401, "wants a key"), (404, "there is no list of models"), (500, "fails")]:
         with subtests.test(str(status)):
             with (
                 listing(status, {"error": {"message": "No."}}) as url,
-                pytest.raises(AgentnbError, match=rf"{told}.*\({status}\)"),
+                pytest.raises(AgentnbError, match=rf"{expected}.*\({status}\)"),
             ):
                 provider_models(f"compatible?url={url}")
 
 
-def test_a_server_that_is_not_running_is_said_so() -> None:
+def test_stopped_server_is_reported() -> None:
     with LoopbackServer() as server:
         query = server.model("ollama").partition("?")[2]
     with pytest.raises(ProviderTrouble, match="ollama: nothing answers at"):
         provider_models(f"ollama?{query}")
 
 
-def test_what_cannot_be_asked_is_said_with_what_can(subtests: pytest.Subtests) -> None:
-    for line, kind, told in [
+def test_provider_that_cannot_be_queried_names_those_that_can(subtests: pytest.Subtests) -> None:
+    for line, kind, expected in [
         ("anthropc", UnknownModel, "There is no provider 'anthropc' that lists its models. Did you mean anthropic?"),
         ("simulated", UnknownModel, "There is no provider 'simulated'"),
         ("anthropic:claude", UnknownModel, "There is no provider 'anthropic:claude'"),
@@ -123,10 +123,10 @@ def test_what_cannot_be_asked_is_said_with_what_can(subtests: pytest.Subtests) -
         with subtests.test(line or "nothing"):
             with pytest.raises(kind) as caught:
                 provider_models(line)
-            assert told in str(caught.value)
+            assert expected in str(caught.value)
 
 
-def test_a_cell_lists_them(kernel: Any) -> None:
+def test_cell_lists_models(kernel: Any) -> None:
     kernel.run("from agentnb.testing import LoopbackServer\nserver = LoopbackServer()\nserver.__enter__()")
     query = kernel.value("server.model('ollama').partition('?')[2]").strip("'")
     assert kernel.run(f"%agent models ollama?{query}").printed == f"ollama:loopback?{query}\n"

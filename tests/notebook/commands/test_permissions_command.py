@@ -31,7 +31,7 @@ def ready(kernel: Any) -> None:
     assert kernel.run(SETUP).status == "ok"
 
 
-def test_what_was_allowed_always_is_listed_and_taken_back(kernel: Any) -> None:
+def test_always_granted_permissions_are_listed_and_withdrawn(kernel: Any) -> None:
     assert "Nothing is allowed always." in kernel.run("%agent permissions").printed
     assert kernel.run(CELL.format(options="--background"), attended=True).status == "ok"
     kernel.wait_for("run.status == 'waiting_on_user'")
@@ -58,7 +58,7 @@ def test_what_was_allowed_always_is_listed_and_taken_back(kernel: Any) -> None:
         assert words in kernel.run(f"%agent permissions {line}").error
 
 
-def test_the_rules_and_grants_of_a_live_run_are_listed_and_a_grant_of_it_is_taken_back(kernel: Any) -> None:
+def test_rules_and_grants_of_a_live_run_can_be_withdrawn(kernel: Any) -> None:
     options = '--background --rule "bash(git status *)=ask" --rule bash=deny --approve auto --rule measure=ask'
     cell = CELL.format(options=options.replace("--rule bash=deny ", ""))
     assert kernel.run(cell, attended=True).status == "ok"
@@ -74,7 +74,7 @@ def test_the_rules_and_grants_of_a_live_run_are_listed_and_a_grant_of_it_is_take
     kernel.wait_for("not run.should_continue")
 
 
-def test_rules_and_the_mode_are_given_to_a_cell_to_all_cells_and_to_python(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_rules_and_mode_apply_to_cells_defaults_and_python(kernel: Any, subtests: pytest.Subtests) -> None:
     for cell in (CELL, WORKFLOW):
         for options, runs in (
             ("--rule 'bash(git *)=allow'", True),
@@ -100,7 +100,7 @@ def test_rules_and_the_mode_are_given_to_a_cell_to_all_cells_and_to_python(kerne
     assert "Tools that write, execute or use the network ask." in kernel.run("%agent permissions").printed
 
 
-def test_a_cell_that_nobody_can_answer_is_suspended_at_the_new_questions(kernel: Any) -> None:
+def test_cell_without_a_person_is_suspended_at_its_questions(kernel: Any) -> None:
     kernel.run("done.clear()")
     kernel.run(CELL.format(options="--rule 'bash(rm *)=deny'"))
     assert kernel.value("run.status, done") == "('waiting_on_user', [])"
@@ -130,13 +130,13 @@ MADE = ", made while none of your cells ran"
 
 
 def left_between_cells(kernel: Any, act: str) -> None:
-    """Let code of a model leave this act behind, under another name and without its context, and wait until it was done."""
+    """Let model code leave this act behind, under another name and without its context; wait until it is done."""
     left = kernel.run(LEAVES.format(act=act))
     assert left.status == "ok", left.error
     kernel.wait_for("seen == [None]")
 
 
-def test_a_grant_that_was_made_while_no_cell_ran_is_listed_as_such(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_grant_made_between_cells_is_marked_as_such(kernel: Any, subtests: pytest.Subtests) -> None:
     in_session = "get_ipython()._agentnb_session.allow_always('bash', (bash,))"
     assert kernel.run(f"get_ipython().run_cell('1')\n{in_session}").status == "ok"
     with subtests.test("a cell, also after one within it"):
@@ -160,7 +160,7 @@ def test_a_grant_that_was_made_while_no_cell_ran_is_listed_as_such(kernel: Any, 
                         assert browser.ask(do="always", rule=answer["always"], reach=reach, key=question) == ""
                     else:
                         left_between_cells(kernel, f"get_ipython()._agentnb_session.current().answer({answer!r})")
-                    kernel.wait_for("len(run.questions) == 2")  # that about the second call keeps the run live
+                    kernel.wait_for("len(run.questions) == 2")  # the question about the second call keeps the run live
                     listed = kernel.run("%agent permissions").printed
                     length = "until the kernel ends" if reach == "session" else "in run "
                     assert f"1  bash(git status *), {length}" in listed and (MADE in listed) == (who == "callback"), listed

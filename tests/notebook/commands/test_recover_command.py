@@ -1,4 +1,4 @@
-"""``%agent recover`` in a real kernel: going on with a run whose kernel died."""
+"""``%agent recover`` in a real kernel: resuming a run whose kernel died."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
 
 
 def cut(kernel: Any, options: str, prompt: str = PLAN, rounds: int = 1) -> str:
-    """A run with these options, cut off after so many rounds; its id."""
+    """Return the id of a run with these options, cut off after this many rounds."""
     done = kernel.run(f"%%agent {options} -o dead\n{prompt}")
     assert done.status == "ok", done.error
     kernel.run(f"cut_off(dead, {rounds})")
     return str(kernel.value("dead.id"))
 
 
-def test_a_kernel_that_is_killed_in_a_tool_loses_nothing_and_another_goes_on(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_run_of_a_killed_kernel_is_recovered_by_another(tmp_path: Path, snapshot: Snapshot) -> None:
     first = Kernel(tmp_path)
     try:
         assert first.run(TOOLS).status == "ok"
@@ -45,18 +45,18 @@ def test_a_kernel_that_is_killed_in_a_tool_loses_nothing_and_another_goes_on(tmp
         while not any('"kind":"tool_started"' in line and '"name":"nap"' in line for line in _log(tmp_path)):
             assert time.monotonic() < latest, _log(tmp_path)
             time.sleep(0.01)
-        first.manager.signal_kernel(signal.SIGKILL)  # closing it would interrupt it first
+        first.manager.signal_kernel(signal.SIGKILL)  # closing the kernel would interrupt it first
     finally:
         first.close()
     second = Kernel(tmp_path)
     try:
         assert second.run(TOOLS).status == "ok"
-        told = second.run("%agent status").printed
-        assert told.startswith("Run ") and "was interrupted. To resume it: %agent recover " in told
+        printed = second.run("%agent status").printed
+        assert printed.startswith("Run ") and "was interrupted. To resume it: %agent recover " in printed
         cell = second.run("%agent recover")
         assert cell.status == "ok", cell.error
         assert cell.printed.startswith("Resuming run ") and cell.printed.strip().count("\n") == 0
-        # What was cut off is not taken for done.
+        # A call that was cut off does not count as done.
         assert cell.shown.startswith("Ended: todos blocked") and "Done: 3 steps (1 failed), 3 tool calls" in second.value(
             "run.rounds[-1].text"
         )
@@ -77,30 +77,30 @@ def _log(folder: Path) -> list[str]:
     return [line for path in (folder / ".agentnb" / "runs").glob("*.jsonl") for line in path.read_text("utf-8").splitlines()]
 
 
-def test_it_is_a_cell_like_another(kernel: Any) -> None:
+def test_recovery_behaves_like_an_ordinary_cell(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     cell = kernel.run(f"%agent recover {run_id[-8:]} -o mine")
     assert cell.status == "ok", cell.error
     assert cell.printed == "" and "2 steps, 2 tool calls" in cell.shown
     assert kernel.value("mine.id, mine.status, mine.times_recovered") == f"('{run_id}', 'completed', 1)"
     assert run_id in kernel.run("%agent status").printed
-    kinds = [one["type"] for one in cell.outputs if one["type"] in ("display_data", "update_display_data")]
+    kinds = [output["type"] for output in cell.outputs if output["type"] in ("display_data", "update_display_data")]
     assert kinds[0] == "display_data" and set(kinds[1:]) <= {"update_display_data"}
     assert cell.shown.startswith("Done, not checked: 5 rounds, 2 tool calls and 4 todo updates, 2 of 2 todos")
 
 
-def test_where_a_person_is_it_has_its_live_card(kernel: Any) -> None:
+def test_recovery_has_a_live_card_if_a_person_is_there(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     cell = kernel.run(f"%agent recover {run_id}", attended=True)
     assert cell.status == "ok", cell.error
-    bundles = [one["data"] for one in cell.outputs if one["type"] == "display_data"]
+    bundles = [output["data"] for output in cell.outputs if output["type"] == "display_data"]
     assert "application/vnd.jupyter.widget-view+json" in bundles[0]
     assert cell.shown.startswith("Done, not checked: 5 rounds, 2 tool calls and 4 todo updates, 2 of 2 todos")
-    assert not [one for one in cell.outputs if one["type"] == "stream"], "a watcher failed"
+    assert not [output for output in cell.outputs if output["type"] == "stream"], "a watcher failed"
 
 
 @pytest.mark.parametrize("attended", [False, True])
-def test_an_interrupt_ends_it_as_it_ends_a_cell(kernel: Any, attended: bool) -> None:
+def test_interrupt_ends_a_recovery_like_a_cell(kernel: Any, attended: bool) -> None:
     kernel.run("%%agent -t nap add -o dead\n- sleep `nap(0)`\n- add `add(1)`")
     kernel.run("cut_off(dead)")
     kernel.run(
@@ -115,7 +115,7 @@ def test_an_interrupt_ends_it_as_it_ends_a_cell(kernel: Any, attended: bool) -> 
     kernel.run(TOOLS)
 
 
-def test_tools_are_found_by_their_names_wherever_they_are(kernel: Any) -> None:
+def test_tools_are_found_by_name_wherever_they_are(kernel: Any) -> None:
     kernel.run(
         "from agentnb import tool\n@tool(name='twice')\ndef double(a: int) -> int:\n    return 2 * a\n"
         "def triple(a: int) -> int:\n    return 3 * a\n"
@@ -130,7 +130,7 @@ def test_tools_are_found_by_their_names_wherever_they_are(kernel: Any) -> None:
     kernel.run("from agentnb import ask_person\ndel twice")
 
 
-def test_what_is_missing_is_named_with_what_to_type(kernel: Any) -> None:
+def test_missing_tools_are_named_with_what_to_type(kernel: Any) -> None:
     kernel.run("def gone(a: int) -> int:\n    return a\nmodel = ScriptedModel([ToolCall('gone', {'a': 1}), 'Done.'])")
     run_id = cut(kernel, "-m model -t gone add -p minimal", "Go.")
     kernel.run("del gone\nmodel = ScriptedModel(['Done.'])")
@@ -148,7 +148,7 @@ def test_what_is_missing_is_named_with_what_to_type(kernel: Any) -> None:
     assert kernel.run(f"%agent recover {run_id} -m model -t gone,add").status == "ok"
 
 
-def test_a_guidance_set_of_this_session_is_found_by_its_name(kernel: Any) -> None:
+def test_guidance_set_of_the_session_is_found_by_name(kernel: Any) -> None:
     kernel.run("%%guidance terse\nSay little.")
     run_id = cut(kernel, "-t add -g terse")
     sets = "get_ipython()._agentnb_session.sets"
@@ -166,18 +166,18 @@ def test_a_guidance_set_of_this_session_is_found_by_its_name(kernel: Any) -> Non
     assert kernel.value(f"'Say little.' in str({given})") == "True"
 
 
-def test_a_guidance_set_that_is_gone_is_rebuilt_from_the_log(kernel: Any) -> None:
+def test_missing_guidance_set_is_rebuilt_from_the_log(kernel: Any) -> None:
     kernel.run("%%guidance brief\nBe brief.")
     run_id = cut(kernel, "-t add -g brief")
     version = kernel.value("dead.settings['guidance']['version']")
     kernel.run("%%guidance brief\nWritten anew since then.")
     assert kernel.run(f"%agent recover {run_id}").status == "ok"
     given = "[event.guidance for event in dead.events if type(event).__name__ == 'GuidanceGiven']"
-    told = kernel.value(f"str([(one.text, one.version) for one in {given} if one.cell != 'todo_list'])")
-    assert "Be brief." in told and "anew" not in told and version.strip("'") in told
+    value = kernel.value(f"str([(one.text, one.version) for one in {given} if one.cell != 'todo_list'])")
+    assert "Be brief." in value and "anew" not in value and version.strip("'") in value
 
 
-def test_a_limit_that_the_run_had_holds_on(kernel: Any) -> None:
+def test_limits_of_the_run_still_apply(kernel: Any) -> None:
     kernel.run("model = ScriptedModel([ToolCall('add', {'a': n}) for n in range(3)] + ['Done.'])")
     kernel.run("%%agent -m model -t add -p minimal --max-rounds 3\nGo.")
     kernel.run("cut_off(run)\nmodel = ScriptedModel([ToolCall('add', {'a': n}) for n in range(3)] + ['Done.'])")
@@ -187,21 +187,21 @@ def test_a_limit_that_the_run_had_holds_on(kernel: Any) -> None:
 
 
 def replied(kernel: Any, code: str, reply: str) -> tuple[Any, str]:
-    """The cell, whose question got this reply, and the question."""
+    """Run the cell with this reply to its prompt; return the cell and the prompt."""
     cell = kernel.run(code, attended=True, reply=reply)
     return cell, cell.asked
 
 
 @pytest.fixture
 def mine(kernel: Any) -> Iterator[Any]:
-    """The kernel, as that of the notebook mine.ipynb in its folder."""
+    """Return the kernel of the notebook mine.ipynb in its folder."""
     kernel.run("__session__ = str(Path('mine.ipynb').absolute())\n%reload_ext agentnb")
     yield kernel
     kernel.run("del __session__\n%reload_ext agentnb")
 
 
 def elsewhere(kernel: Any) -> str:
-    """The id of an interrupted run of another notebook."""
+    """Return the id of an interrupted run of another notebook."""
     kernel.run("__session__ = str(Path('other.ipynb').absolute())\n%reload_ext agentnb")
     run_id = cut(kernel, "-t add")
     kernel.run("__session__ = str(Path('mine.ipynb').absolute())\n%reload_ext agentnb")
@@ -209,14 +209,14 @@ def elsewhere(kernel: Any) -> str:
 
 
 def edited(kernel: Any) -> str:
-    """The id of an interrupted run whose log somebody has changed."""
+    """Return the id of an interrupted run whose log was changed."""
     run_id = cut(kernel, "-t add")
     kernel.run(f"path = Path('.agentnb/runs/{run_id}.jsonl')\ntext = path.read_text()")
     kernel.run("path.write_text(text.replace('b=4', 'b=5')) and None")
     return run_id
 
 
-def test_changed_log_is_resumed_only_as_the_person_says(mine: Any, subtests: pytest.Subtests) -> None:
+def test_changed_log_is_resumed_only_with_consent(mine: Any, subtests: pytest.Subtests) -> None:
     run_id = edited(mine)
     refused = mine.run(f"%agent recover {run_id}")
     assert "was not written by your agentnb, or was changed since" in refused.error and "--trust-log" in refused.error
@@ -224,7 +224,7 @@ def test_changed_log_is_resumed_only_as_the_person_says(mine: Any, subtests: pyt
     assert "SettingsError: Nothing was resumed" in cell.error
     for line in (
         f"The log of run {run_id} was not written by your agentnb",
-        "approval mode  none: tools that write, execute or use the network ask",
+        "approval mode  Tools that write, execute or use the network ask",
         "tools ",
         "Answer (yes: take this as yours",
     ):
@@ -242,7 +242,7 @@ def test_changed_log_is_resumed_only_as_the_person_says(mine: Any, subtests: pyt
             assert mine.value("dead.status") == ("completed" if consent == "taken" else "waiting_on_user")
 
 
-def test_a_run_of_another_notebook_is_recovered_only_if_the_person_says_so(mine: Any) -> None:
+def test_run_of_another_notebook_is_recovered_only_with_consent(mine: Any) -> None:
     run_id = elsewhere(mine)
     cell, asked = replied(mine, "%agent recover", "")
     assert cell.status == "ok" and cell.printed == "Nothing was recovered\n"
@@ -255,7 +255,7 @@ def test_a_run_of_another_notebook_is_recovered_only_if_the_person_says_so(mine:
     assert mine.value("dead.id, dead.status") == f"('{run_id}', 'completed')"
 
 
-def test_where_nobody_can_be_asked_a_run_of_another_notebook_is_refused_with_the_command(mine: Any) -> None:
+def test_unattended_recovery_from_another_notebook_is_refused(mine: Any) -> None:
     run_id = elsewhere(mine)
     refused = mine.run("%agent recover")
     assert refused.error == (
@@ -266,7 +266,7 @@ def test_where_nobody_can_be_asked_a_run_of_another_notebook_is_refused_with_the
     assert mine.value("dead.id, dead.status") == f"('{run_id}', 'completed')"
 
 
-def test_runs_of_the_same_notebook_and_of_unknown_ones_are_recovered_at_once(mine: Any) -> None:
+def test_runs_of_the_same_or_unknown_notebook_are_recovered_directly(mine: Any) -> None:
     run_id = cut(mine, "-t add")
     assert mine.run(f"%agent recover {run_id}").status == "ok"
     mine.run("__session__ = 'console-1-abc'\n%reload_ext agentnb")
@@ -280,7 +280,7 @@ def test_runs_of_the_same_notebook_and_of_unknown_ones_are_recovered_at_once(min
     mine.run("__session__ = ''")
 
 
-def test_the_list_of_runs_shows_the_notebook_of_each(mine: Any) -> None:
+def test_run_list_shows_the_notebook_of_each_run(mine: Any) -> None:
     elsewhere(mine)
     listed = mine.run("%agent history other.ipynb").listing
     assert "(other.ipynb)" in listed["text/plain"] and "other.ipynb" in listed["text/html"]
@@ -288,8 +288,8 @@ def test_the_list_of_runs_shows_the_notebook_of_each(mine: Any) -> None:
     assert mine.value("run.events[0].notebook") == "mine.ipynb"
 
 
-def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
-    for line, told in [
+def test_mistake_is_one_line_with_what_to_type(kernel: Any, subtests: pytest.Subtests) -> None:
+    for line, expected in [
         ("nothing", "There is no run 'nothing'"),
         ("x y", "Unrecognized arguments: y. Write %agent recover [ID] [-m MODEL]"),
         ("x --modle m", "Did you mean --model"),
@@ -298,10 +298,10 @@ def test_a_mistake_is_one_line_that_says_what_to_type(kernel: Any, subtests: pyt
     ]:
         with subtests.test(line):
             cell = kernel.run(f"%agent recover {line}")
-            assert cell.status == "error" and told in cell.error and "\n" not in cell.error
+            assert cell.status == "error" and expected in cell.error and "\n" not in cell.error
 
 
-def test_where_no_run_was_interrupted_it_says_so_and_one_that_ended_says_how_to_go_on(kernel: Any) -> None:
+def test_without_interrupted_runs_recovery_suggests_continuing(kernel: Any) -> None:
     kernel.run("%%agent\nhello")
     kernel.run("for path in Path('.agentnb/runs').glob('*.jsonl'):\n    run.id in path.name or path.unlink()")
     cell = kernel.run("%agent recover")
@@ -313,31 +313,31 @@ def test_where_no_run_was_interrupted_it_says_so_and_one_that_ended_says_how_to_
     assert "recover" not in kernel.run("%agent history").listing["text/plain"]
 
 
-def test_history_and_a_loaded_run_say_how_to_go_on(kernel: Any) -> None:
+def test_history_and_loaded_run_say_how_to_continue(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     assert kernel.run("%agent history").listing["text/plain"].splitlines()[0].endswith(": %agent recover ID")
     kernel.run(f"%agent load {run_id}")
-    told = kernel.run("%agent status").printed
-    assert told.startswith(run_id) and told.count("%agent recover ") == 1
+    printed = kernel.run("%agent status").printed
+    assert printed.startswith(run_id) and printed.count("%agent recover ") == 1
 
 
-def test_ids_of_interrupted_runs_and_its_options_are_completed(kernel: Any) -> None:
+def test_interrupted_ids_and_options_are_completed(kernel: Any) -> None:
     run_id = cut(kernel, "-t add")
     kernel.run("%%agent -o whole\nhello")
 
     def complete(code: str) -> list[str]:
         return list(kernel.client.complete(code, len(code), reply=True, timeout=30)["content"]["matches"])
 
-    found = complete("%agent recover ")
-    assert run_id in found and kernel.value("whole.id") not in found
+    offered = complete("%agent recover ")
+    assert run_id in offered and kernel.value("whole.id") not in offered
     assert "--model" in complete(f"%agent recover {run_id} --m")
     assert "add" in complete(f"%agent recover {run_id} -t a")
     assert "simulated:disciplined" in complete(f"%agent recover {run_id} -m sim")
 
 
 @pytest.mark.req("R1.42", "KX.5")
-def test_a_plan_that_asked_when_its_kernel_died_is_answered_with_the_tools_of_the_notebook(kernel: Any) -> None:
-    made = """
+def test_question_of_a_dead_plan_is_answered_with_notebook_tools(kernel: Any) -> None:
+    setup = """
 from agentnb import Store, Workflow
 weighed = []
 def weigh(species: str) -> str:
@@ -354,7 +354,7 @@ place = next(place for place, line in enumerate(lines, 1) if line.startswith(b'{
 path.write_bytes(b''.join(lines[:place]))
 weighed.clear()
 """
-    cell = kernel.run(made)
+    cell = kernel.run(setup)
     assert cell.status == "ok", cell.error
     cell = kernel.run(f"%agent answer {kernel.value('asked.id')} " + '{"species": "Chinstrap"}')
     assert cell.status == "ok", cell.error

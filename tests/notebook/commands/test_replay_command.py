@@ -1,4 +1,4 @@
-"""``%replay``: a recorded run under other guidance, shown and put into a variable."""
+"""``%replay``: a recorded run under other guidance, shown and assigned to a variable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Finder:
 """
 
 
-def test_replay_shows_recorded_beside_would_be_and_keeps_it_in_a_variable(kernel: Any) -> None:
+def test_replay_shows_both_records_and_is_kept_in_a_variable(kernel: Any) -> None:
     done = kernel.run("%replay complex-fails --workflow-mode -o found")
     assert done.status == "ok", done.error
     assert done.result["text/plain"] == replay_text(replay("complex-fails", workflow_mode=True))

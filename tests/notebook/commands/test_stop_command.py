@@ -1,4 +1,4 @@
-"""``%agent stop``, and a background cell that is run again while its run is live."""
+"""``%agent stop``, and rerunning a background cell while its run is live."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def begun(run):
 
 
 def begin(kernel: Any, name: str) -> str:
-    """Begin a run in the background, and return its id."""
+    """Start a run in the background and return its id."""
     cell = kernel.run(f"%%agent -t rest -o {name} --background\nTask of {name}.\n- rest `rest()`")
     assert cell.status == "ok", cell.error
     return str(kernel.value(f"begun({name})"))
 
 
-def test_stop_names_what_is_still_live(kernel: Any) -> None:
+def test_stop_names_runs_still_live(kernel: Any) -> None:
     first, second, third = (begin(kernel, name) for name in ("a", "b", "c"))
-    told = kernel.run("%agent stop").printed.splitlines()
-    assert told[0].startswith(f"Run {third} is stopped. ")
-    assert told[1:] == [
+    printed = kernel.run("%agent stop").printed.splitlines()
+    assert printed[0].startswith(f"Run {third} is stopped. ")
+    assert printed[1:] == [
         f"Still live: {second} (Task of b. - rest `rest()`), {first} (Task of a. - rest `rest()`). "
         "To stop all: %agent stop --all"
     ]
@@ -44,13 +44,13 @@ def test_stop_names_what_is_still_live(kernel: Any) -> None:
 
 def test_stop_all_ends_every_live_run(kernel: Any) -> None:
     ids = [begin(kernel, name) for name in ("a", "b", "c")]
-    told = kernel.run("%agent stop --all").printed.splitlines()
-    assert [line.split()[1] for line in told] == ids and all(" is stopped. " in line for line in told)
+    printed = kernel.run("%agent stop --all").printed.splitlines()
+    assert [line.split()[1] for line in printed] == ids and all(" is stopped. " in line for line in printed)
     assert kernel.value("live(), a.status, b.status, c.status") == "(0, 'cancelled', 'cancelled', 'cancelled')"
     assert "Nothing is running" in kernel.run("%agent stop --all").error
 
 
-def test_a_background_cell_run_again_starts_nothing_while_its_run_is_live(kernel: Any, subtests: pytest.Subtests) -> None:
+def test_rerun_background_cell_starts_nothing_while_its_run_lives(kernel: Any, subtests: pytest.Subtests) -> None:
     steps = "workflow: [{id: wait, type: tool, name: rest}]"
     for text in ("%%agent -t rest --background -o once\n- rest `rest()`", f"%%workflow -t rest --background -o once\n{steps}"):
         with subtests.test(text.split()[0]):
@@ -67,7 +67,7 @@ def test_a_background_cell_run_again_starts_nothing_while_its_run_is_live(kernel
             kernel.run("%agent stop --all")
 
 
-def test_a_cell_may_start_several_runs_in_the_background(kernel: Any) -> None:
+def test_cell_may_start_several_background_runs(kernel: Any) -> None:
     loop = "for _ in range(2): get_ipython().run_cell_magic('agent', '-t rest --background', '- rest `rest()`')"
     assert kernel.run(loop).status == "ok"
     assert kernel.run("%%agent -t rest --background -o other\n- rest `rest()`").status == "ok"

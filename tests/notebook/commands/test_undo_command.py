@@ -63,7 +63,7 @@ def test_newest_run_that_changed_files_is_undone(clean: Kernel) -> None:
     assert "undo      [ID]: put back" in clean.run("%agent help").printed
 
 
-def test_live_run_and_unknown_run_are_refused(clean: Kernel) -> None:
+def test_live_and_unknown_runs_are_not_undone(clean: Kernel) -> None:
     (clean.folder / "a.txt").write_text("old")
     clean.run("m = model(writes('a.txt', 'new'), ToolCall('rest'))")
     clean.run(f"%%agent -m m -o live {LINE} --background\nGo.")
@@ -77,7 +77,7 @@ def test_live_run_and_unknown_run_are_refused(clean: Kernel) -> None:
     assert "There is no run 'nothing'" in clean.run("%agent undo nothing").error
 
 
-def test_run_of_another_notebook_is_undone_by_its_id_only(clean: Kernel) -> None:
+def test_run_of_another_notebook_is_undone_only_by_id(clean: Kernel) -> None:
     (clean.folder / "a.txt").write_text("old")
     notebook = "__session__ = str(Path({!r}).absolute())\n%reload_ext agentnb"
     clean.run(notebook.format("a.ipynb"))

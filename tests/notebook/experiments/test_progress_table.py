@@ -1,4 +1,4 @@
-"""The table of a running experiment: drawn a few times a second, at once when the state changes, and whole at the end."""
+"""The table of a running experiment: rate-limited, immediate on state changes, complete at the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.notebook.views import Cell
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the cell showed, oldest first, as text."""
+    """Collect the displays of the cell as text, oldest first."""
     found: list[str] = []
     monkeypatch.setattr(Cell, "keep", lambda self, data: found.append(data["text/plain"]))
     return found
@@ -30,7 +30,7 @@ def begun(total: int) -> Control:
     return control
 
 
-def test_many_cells_are_drawn_four_times_a_second_and_at_the_end(drawn: list[str]) -> None:
+def test_many_experiment_cells_are_drawn_at_a_limited_rate(drawn: list[str]) -> None:
     async def work() -> None:
         control = begun(1_000)
         for place in range(1_000):
@@ -45,7 +45,7 @@ def test_many_cells_are_drawn_four_times_a_second_and_at_the_end(drawn: list[str
     assert "running: 0 of 1,000 runs" in drawn[0] and "done: 1,000 of 1,000 runs" in drawn[-1]
 
 
-def test_time_goes_on_while_no_cell_ends(drawn: list[str]) -> None:
+def test_elapsed_time_is_updated_while_no_cell_ends(drawn: list[str]) -> None:
     async def work() -> None:
         control = begun(2)
         await asyncio.sleep(3 * PULSE + INTERVAL)
@@ -56,7 +56,7 @@ def test_time_goes_on_while_no_cell_ends(drawn: list[str]) -> None:
     assert len(drawn) == 5 and "stopped: 0 of 2 runs" in drawn[-1]
 
 
-def test_changes_of_state_are_drawn_at_once_from_any_thread(drawn: list[str]) -> None:
+def test_state_changes_are_drawn_at_once_from_any_thread(drawn: list[str]) -> None:
     async def work() -> None:
         control = begun(2)
         await asyncio.to_thread(control.pause)
@@ -70,7 +70,7 @@ def test_changes_of_state_are_drawn_at_once_from_any_thread(drawn: list[str]) ->
     assert [state for state, _ in groupby(states)] == ["running", "paused", "running", "budget"], drawn
 
 
-def test_view_that_fails_leaves_the_experiment_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_view_does_not_affect_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: Any, data: Any) -> None:
         raise OSError("the frontend is gone")
 

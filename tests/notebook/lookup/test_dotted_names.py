@@ -1,4 +1,4 @@
-"""Dotted names of tools: looked up among variables, objects and modules, and nothing of theirs runs."""
+"""Dotted names of tools: found among variables, objects and modules without running their code."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from agentnb.notebook.variable_names import find_tools
 from agentnb.tools.function import FunctionTool, as_tool
 
 RAN: list[str] = []
-"""Code that ran although nothing should."""
+"""Code that ran although it should not."""
 
 
 class Computed:
-    """A descriptor of the person's own."""
+    """A descriptor defined by the user."""
 
     def __get__(self, value: Any, kind: Any = None) -> Any:
         RAN.append("descriptor")
@@ -161,10 +161,10 @@ def test_dotted_name_is_a_function_or_a_bound_method(subtests: pytest.Subtests) 
             value = find_dotted(name, variables)
             assert RAN == []
             assert as_tool(value).spec.name == tool
-            RAN.clear()  # of the disguised object, which making a tool may look at
+            RAN.clear()  # of the disguised object, which making a tool may inspect
 
 
-def test_method_is_bound_to_its_object_whatever_its_columns_are() -> None:
+def test_method_is_bound_to_its_object_despite_equal_columns() -> None:
     variables = notebook()
     assert find_dotted("sales.describe", variables)().loc["max", "describe"] == 4
     assert find_dotted("station.read", variables)() == "read"
@@ -173,13 +173,13 @@ def test_method_is_bound_to_its_object_whatever_its_columns_are() -> None:
     assert find_dotted("text.upper", variables)() == "ABC"
 
 
-def test_attribute_of_the_object_itself_comes_first() -> None:
+def test_attribute_of_the_object_itself_takes_precedence() -> None:
     variables = notebook()
     variables["station"].read = json.dumps
     assert find_dotted("station.read", variables) is json.dumps
 
 
-def test_what_is_not_a_tool_is_refused_with_what_to_type(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_unusable_dotted_name_is_refused_with_what_to_type(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     variables = notebook()
     for name in [
         "sale.describe",
@@ -206,7 +206,7 @@ def test_what_is_not_a_tool_is_refused_with_what_to_type(snapshot: Snapshot, sub
 
 
 def test_columns_and_accessors_of_frames_are_refused(subtests: pytest.Subtests) -> None:
-    for name, told in {
+    for name, expected in {
         "sales.amount.mean": "If Python can read it, assign it to a variable in a cell, and name that: amount = sales.amount",
         "sales.plot.bar": "Assign it to a variable in a cell, and name that: plot = sales.plot",
         "sales.descrbe": "Did you mean describe?",
@@ -214,7 +214,7 @@ def test_columns_and_accessors_of_frames_are_refused(subtests: pytest.Subtests) 
         with subtests.test(name):
             with pytest.raises(UnknownTool) as refused:
                 find_dotted(name, notebook())
-            assert told in str(refused.value)
+            assert expected in str(refused.value)
 
 
 def test_only_names_with_dots_are_dotted(subtests: pytest.Subtests) -> None:
@@ -226,19 +226,19 @@ def test_only_names_with_dots_are_dotted(subtests: pytest.Subtests) -> None:
             assert not is_dotted(name)
 
 
-def test_tools_are_found_by_dotted_names_beside_others() -> None:
+def test_tools_are_found_by_dotted_and_plain_names() -> None:
     variables = {key: value for key, value in notebook().items() if key in ("sales", "pd", "mine")}
     variables["look"] = json.loads
-    found = find_tools(["look", "sales.describe", "pd.read_csv", "sales.describe", "mine.all_tools"], variables)
-    assert [as_tool(one).spec.name for one in found] == ["loads", "describe", "read_csv", "dumps"]
+    tools = find_tools(["look", "sales.describe", "pd.read_csv", "sales.describe", "mine.all_tools"], variables)
+    assert [as_tool(item).spec.name for item in tools] == ["loads", "describe", "read_csv", "dumps"]
 
 
-def test_name_of_a_method_alone_is_answered_with_its_variable(snapshot: Snapshot) -> None:
+def test_bare_method_name_suggests_its_variable(snapshot: Snapshot) -> None:
     with pytest.raises(UnknownTool, check=snapshot.worded):
         find_tools(["describe"], notebook())
 
 
-def test_functions_of_objects_and_modules_are_proposed() -> None:
+def test_functions_of_objects_and_modules_are_suggested() -> None:
     variables = notebook()
     assert proposed_names("describe", variables) == ["sales.describe"]
     assert proposed_names("read_csv", variables) == ["pd.read_csv"]
@@ -246,7 +246,7 @@ def test_functions_of_objects_and_modules_are_proposed() -> None:
     assert proposed_names("upper", variables) == proposed_names("rows", variables) == proposed_names("_mgr", variables) == []
 
 
-def test_names_behind_a_dot_are_offered(subtests: pytest.Subtests) -> None:
+def test_names_after_a_dot_are_completed(subtests: pytest.Subtests) -> None:
     variables = notebook()
     for beginning, names in {
         "sales.descr": ["sales.describe"],
@@ -266,7 +266,7 @@ def test_names_behind_a_dot_are_offered(subtests: pytest.Subtests) -> None:
             assert sorted(dotted_names(beginning, variables)) == sorted(names)
 
 
-def test_names_that_were_typed_are_known_by_their_tools() -> None:
+def test_tools_remember_the_typed_name() -> None:
     typed = ["add", "sales.describe", "pd.read_csv"]
     assert typed_names(typed, ["describe", "add", "head"]) == {"describe": "sales.describe"}
 

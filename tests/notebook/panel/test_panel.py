@@ -1,4 +1,4 @@
-"""The panel in a real kernel, spoken to as a browser would."""
+"""The panel in a real kernel, with messages as a browser sends them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY
 VIEW = "application/vnd.jupyter.widget-view+json"
 COUNT = "import ipywidgets.widgets.widget as w, comm; print(len(w._instances), len(comm.get_comm_manager().comms))"
 SOON_GIVEN_UP = "from agentnb.notebook.card import view as card_view; card_view.UNSEEN = 0.3"
-"""For cards that no page shows."""
+"""Gives up soon on cards that no page shows."""
 
 
 class Page:
-    """A page that shows the panel: it knows the widgets by what the kernel sends, and has a way to the kernel of its own."""
+    """A page with the panel: it learns of widgets from the kernel, over a channel of its own."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.client = BlockingKernelClient()  # with a session of its own: two of the same name would get each other's replies
+        self.client = BlockingKernelClient()  # with its own session: two with the same name would get each other's replies
         self.client.load_connection_info(kernel.manager.get_connection_info(session=False))
         self.client.start_channels()
         self.client.wait_for_ready(timeout=PATIENCE)
@@ -40,7 +40,7 @@ class Page:
         self.client.stop_channels()
 
     def show(self, kernel: Kernel) -> dict[str, Any]:
-        """Run a cell that shows the panel; what it gave."""
+        """Run a cell that shows the panel and return it."""
         cell = kernel.run("import agentnb; agentnb.panel()")
         assert cell.status == "ok", cell.error
         whole = cell.result[VIEW]["model_id"]
@@ -48,7 +48,7 @@ class Page:
         return cell.result
 
     def part(self, name: str) -> tuple[str, dict[str, Any]]:
-        """The newest widget of that part: its model and state."""
+        """Return the model and state of the newest widget of this part."""
         found = [(model, state) for model, state in self.states.items() if state.get("part") == name]
         return found[-1]
 
@@ -56,7 +56,7 @@ class Page:
         return self.part(name)[1]
 
     def tell(self, name: str, **message: Any) -> str:
-        """What the browser sends when something is clicked there; the number of the message."""
+        """Send a click there and return the number of the message."""
         self.count += 1
         number = f"page:{self.count}"
         content = {"comm_id": self.part(name)[0], "data": {"method": "custom", "content": {**message, "id": number}}}
@@ -67,7 +67,7 @@ class Page:
         return number
 
     def ask(self, name: str, **message: Any) -> None:
-        """As `tell`, until it is heard."""
+        """Like `tell`, but wait for the acknowledgement."""
         number = self.tell(name, **message)
         self.until(lambda: any(one.get("id") == number for one in self.said))
 
@@ -84,7 +84,7 @@ class Page:
                 continue
 
     def until_ended(self, count: int) -> None:
-        """Until the list tells of so many runs, none of which goes on."""
+        """Wait until the list has this many runs and all have ended."""
         self.until(lambda: self.rows() == count and ">●<" not in self.state("list")["html"])
 
     def rows(self) -> int:
@@ -92,7 +92,7 @@ class Page:
 
     @property
     def shown(self) -> str:
-        """What stands in the area: the page's HTML, or ``card``."""
+        """The content of the area: the page's HTML, or ``card``."""
         children = [
             state["children"] for state in self.states.values() if "agentnb-panel-area" in state.get("_dom_classes", ())
         ]
@@ -117,7 +117,7 @@ class Page:
 
 @pytest.fixture
 def fresh(tmp_path: Any) -> Iterator[tuple[Kernel, Page]]:
-    """A kernel of its own, and a page."""
+    """Return an unshared kernel and a page."""
     kernel = Kernel(tmp_path)
     assert kernel.run(TOOLS).status == "ok"
     page = Page(kernel)
@@ -127,7 +127,7 @@ def fresh(tmp_path: Any) -> Iterator[tuple[Kernel, Page]]:
 
 
 def until_count(kernel: Kernel, count: str) -> None:
-    """Until there are so many widgets and comms: a card that no page has reported to show is closed a while after its end."""
+    """Wait for this many widgets and comms: a card that no page reported is closed a while after its end."""
     latest = time.monotonic() + PATIENCE
     while (found := kernel.run(COUNT).printed) != count:
         assert time.monotonic() < latest, found
@@ -136,19 +136,19 @@ def until_count(kernel: Kernel, count: str) -> None:
 
 @pytest.fixture
 def page(kernel: Kernel) -> Iterator[Page]:
-    """A page on the kernel that the tests of this file share, with a panel of its own."""
+    """Return a page with its own panel on the kernel that the tests of this file share."""
     page = Page(kernel)
     yield page
     kernel.run("agentnb.panel().close()")
     page.close()
 
 
-def test_without_a_notebook_it_says_what_to_type(snapshot: Snapshot) -> None:
+def test_panel_without_a_notebook_says_what_to_type(snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, check=snapshot.worded):
         agentnb.panel()
 
 
-def test_a_run_is_started_watched_and_kept(fresh: tuple[Kernel, Page]) -> None:
+def test_run_is_started_watched_and_kept(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     page.show(kernel)
     assert "No runs yet" in page.state("list")["html"]
@@ -169,7 +169,7 @@ def test_a_run_is_started_watched_and_kept(fresh: tuple[Kernel, Page]) -> None:
     assert kernel.value("'add(1)' in run.messages[0].text, run.messages[-1].text.count('add: 7')") == "(True, 1)"
 
 
-def test_an_older_run_is_opened_from_the_list(fresh: tuple[Kernel, Page]) -> None:
+def test_older_run_is_opened_from_the_list(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     kernel.run("%%agent -m simulated:disciplined -o first\nthe first of them")
     page.show(kernel)
@@ -197,9 +197,7 @@ def test_an_older_run_is_opened_from_the_list(fresh: tuple[Kernel, Page]) -> Non
         ({"prompt": 3, "tools": 5}, "Failed: TypeError"),
     ],
 )
-def test_what_is_wrong_is_told_in_a_line_and_starts_nothing(
-    kernel: Kernel, page: Page, wanted: dict[str, Any], told: str
-) -> None:
+def test_invalid_form_shows_one_line_and_starts_nothing(kernel: Kernel, page: Page, wanted: dict[str, Any], told: str) -> None:
     page.show(kernel)
     rows = page.rows()
     page.ask("form", **{"do": "start", "model": "simulated:disciplined", "tools": [], "guidance": "", **wanted})
@@ -210,7 +208,7 @@ def test_what_is_wrong_is_told_in_a_line_and_starts_nothing(
     page.until_ended(rows + 1)
 
 
-def test_a_key_that_an_error_would_repeat_is_not_shown(kernel: Kernel, page: Page) -> None:
+def test_key_in_an_error_is_redacted(kernel: Kernel, page: Page) -> None:
     kernel.run("import os; os.environ['ANTHROPIC_API_KEY'] = 'sk-ant-' + 'abc123' * 5")
     kernel.run("class Bad:\n    def __str__(self):\n        raise OSError('sk-ant-' + 'abc123' * 5)")
     kernel.run("bad = Bad()")
@@ -221,7 +219,7 @@ def test_a_key_that_an_error_would_repeat_is_not_shown(kernel: Kernel, page: Pag
     kernel.run("del os.environ['ANTHROPIC_API_KEY']")
 
 
-def test_what_can_be_chosen_follows_the_notebook(kernel: Kernel, page: Page) -> None:
+def test_choices_follow_the_notebook(kernel: Kernel, page: Page) -> None:
     page.show(kernel)
     offered = page.state("form")["offers"]
     assert {"add", "nap", "broken"} <= {one["name"] for one in offered["tools"]}
@@ -242,11 +240,11 @@ def test_what_can_be_chosen_follows_the_notebook(kernel: Kernel, page: Page) -> 
     count = page.rows()
     page.start("hello", model="mine", guidance="terse")
     page.until_ended(count + 1)
-    # The list may tell of the end before the variable holds the run.
+    # The list may show the end before the variable holds the run.
     page.until(lambda: kernel.value("run.text, run.settings['guidance']['set']") == "('said by mine', 'terse')")
 
 
-def test_runs_of_cells_come_into_the_list_when_the_panel_is_used(kernel: Kernel, page: Page) -> None:
+def test_runs_of_cells_appear_in_the_panel_on_use(kernel: Kernel, page: Page) -> None:
     page.show(kernel)
     kernel.run("%%agent -m simulated:disciplined\nasked in a cell")
     assert "asked in a cell" not in page.state("list")["html"]
@@ -257,7 +255,7 @@ def test_runs_of_cells_come_into_the_list_when_the_panel_is_used(kernel: Kernel,
     page.until(lambda: "and once more" in page.state("list")["html"])
 
 
-def test_its_runs_have_the_limits_of_the_session_and_are_paid_from_its_budget(fresh: tuple[Kernel, Page]) -> None:
+def test_panel_runs_use_limits_and_budget_of_the_session(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     kernel.run(
         "from agentnb.models import ScriptedModel\nfrom agentnb.models.model import Reply\n"
@@ -278,7 +276,7 @@ def test_its_runs_have_the_limits_of_the_session_and_are_paid_from_its_budget(fr
     assert page.rows() == 2
 
 
-def test_two_runs_go_on_and_each_has_its_card(fresh: tuple[Kernel, Page]) -> None:
+def test_two_concurrent_runs_each_have_a_card(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     page.show(kernel)
     page.start("- first `nap(600)`", "nap")
@@ -300,7 +298,7 @@ def test_two_runs_go_on_and_each_has_its_card(fresh: tuple[Kernel, Page]) -> Non
     assert "Stopped by you" in page.shown and "second" in kernel.value("run.prompt")
 
 
-def test_a_run_of_a_cell_that_goes_on_is_shown_as_far_as_it_is(fresh: tuple[Kernel, Page]) -> None:
+def test_running_cell_run_is_shown_with_its_progress(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     page.show(kernel)
     kernel.run("%%agent -m simulated:disciplined -t nap --background\n- `nap(600)`")
@@ -324,7 +322,7 @@ workflow:
 """
 
 
-def test_a_workflow_is_listed_with_its_steps_and_opens_to_its_graph_while_it_runs_waits_and_has_ended(
+def test_workflow_is_listed_and_opens_to_its_graph_any_time(
     fresh: tuple[Kernel, Page],
 ) -> None:
     kernel, page = fresh
@@ -348,7 +346,7 @@ def test_a_workflow_is_listed_with_its_steps_and_opens_to_its_graph_while_it_run
     assert not page.state("form")["error"]
 
 
-def test_a_suspended_run_is_pointed_out_with_the_command_that_answers_it(fresh: tuple[Kernel, Page]) -> None:
+def test_suspended_run_is_noted_with_its_answer_command(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     page.show(kernel)
     kernel.run(
@@ -365,7 +363,7 @@ def test_a_suspended_run_is_pointed_out_with_the_command_that_answers_it(fresh: 
     page.until(lambda: "suspended" not in page.state("list")["note"])
 
 
-def test_a_log_that_cannot_be_created_is_the_reason_in_the_card_of_its_run(fresh: tuple[Kernel, Page]) -> None:
+def test_failure_to_create_the_log_is_shown_in_the_card(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     kernel.run(SOON_GIVEN_UP)
     page.show(kernel)
@@ -378,7 +376,7 @@ def test_a_log_that_cannot_be_created_is_the_reason_in_the_card_of_its_run(fresh
 
 
 @pytest.mark.skipif(not HEARS_WHILE_BUSY, reason="this ipykernel has no subshells")
-def test_a_run_is_started_and_ends_while_a_cell_keeps_the_kernel_busy(fresh: tuple[Kernel, Page]) -> None:
+def test_panel_runs_while_a_cell_keeps_the_kernel_busy(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     page.show(kernel)
     asked = page.client.session.msg("create_subshell_request")
@@ -386,7 +384,7 @@ def test_a_run_is_started_and_ends_while_a_cell_keeps_the_kernel_busy(fresh: tup
     answer = page.client.get_control_msg(timeout=PATIENCE)
     page.subshell = answer["content"]["subshell_id"]
     code = "print('begun')\nwhile not globals().get('run'): time.sleep(0.01)"
-    request = kernel.client.execute(code)  # a cell that ends only when the panel's run has ended
+    request = kernel.client.execute(code)  # a cell that ends only after the panel's run
     page.until(lambda: "begun" in page.printed)
     page.start("- Add with `add(1)`", "add")
     page.until_ended(1)
@@ -396,7 +394,7 @@ def test_a_run_is_started_and_ends_while_a_cell_keeps_the_kernel_busy(fresh: tup
     assert reply["content"]["status"] == "ok"
 
 
-def test_there_is_one_panel_a_kernel_and_nothing_leaks(fresh: tuple[Kernel, Page]) -> None:
+def test_each_kernel_has_one_panel_without_leaks(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     kernel.run(SOON_GIVEN_UP)
     bundle = page.show(kernel)
@@ -414,14 +412,14 @@ def test_there_is_one_panel_a_kernel_and_nothing_leaks(fresh: tuple[Kernel, Page
     assert page.show(kernel)[VIEW] != bundle[VIEW]
 
 
-def test_a_notebook_without_kernel_has_a_sentence_instead(kernel: Kernel, page: Page) -> None:
+def test_notebook_without_kernel_shows_a_sentence_instead(kernel: Kernel, page: Page) -> None:
     bundle = page.show(kernel)
     assert set(bundle) == {VIEW, "text/plain", "text/html"}
     assert bundle["text/plain"].startswith("The agentnb panel starts runs without a cell.")
     assert bundle["text/plain"] in bundle["text/html"]
 
 
-def test_it_loads_the_extension_if_nobody_has(tmp_path: Any) -> None:
+def test_panel_loads_the_extension_if_needed(tmp_path: Any) -> None:
     kernel = Kernel(tmp_path)
     cell = kernel.run("import agentnb\nagentnb.panel()")
     assert cell.status == "ok", cell.error
@@ -430,7 +428,7 @@ def test_it_loads_the_extension_if_nobody_has(tmp_path: Any) -> None:
     kernel.close()
 
 
-def test_what_tools_of_its_runs_print_is_at_their_calls(fresh: tuple[Kernel, Page]) -> None:
+def test_prints_of_tools_are_shown_at_their_calls(fresh: tuple[Kernel, Page]) -> None:
     kernel, page = fresh
     kernel.run("def loud() -> int:\n    print('said aloud')\n    return 1")
     page.show(kernel)

@@ -25,7 +25,7 @@ PERSONA = "simulated:looping?p=0.5&heed=0.3"
 
 
 def rows_of(variant: str, values: Mapping[str, Sequence[float | None]], **fields: Any) -> list[Row]:
-    """One row per value of each task, in its order."""
+    """Build a row per value of each task, in order."""
     return [
         Row(
             f"{variant}-{task}-{repeat}", task, variant, "m", repeat, 0, f"{variant}-{task}-{repeat}",
@@ -39,12 +39,12 @@ def rows_of(variant: str, values: Mapping[str, Sequence[float | None]], **fields
 def compared(
     a: Mapping[str, Sequence[float | None]], b: Mapping[str, Sequence[float | None]], names: tuple[str, str] = ("new", "old")
 ) -> Comparison:
-    """The comparison of these values by task."""
+    """Compare these values by task."""
     return Comparison(*names, PRIMARY, rows_of(names[0], a), rows_of(names[1], b))
 
 
 def results_of(*arms: Sequence[Row], is_covered: bool = False) -> Results:
-    """The results that these rows are."""
+    """Build results from these rows."""
     variants = tuple([arm[0].variant for arm in arms])
     rows = [row for arm in arms for row in arm]
     return Results(rows, Plan("x", "x", {}), PRIMARY, variants, missing=int(is_covered), is_covered=is_covered)
@@ -56,7 +56,7 @@ def check_line(name: str) -> str:
 
 
 def quick(run: Run) -> bool:
-    """Whether it took at most six rounds."""
+    """Return True if the run took at most six rounds."""
     return len(run.rounds) <= 6
 
 
@@ -64,7 +64,7 @@ def quick(run: Run) -> bool:
 def ran(
     variants: tuple[str, ...] = ("off", "matrix"), folder: Path | None = None, model: str = PERSONA, repeats: int = 1
 ) -> Results:
-    """The results of an experiment with simulated runs."""
+    """Return the results of an experiment with simulated runs."""
     prompt = "Do this.\n\n- Check `check_line('{}')`\n- Check `check_line('{}b')`"
     experiment = Experiment(
         [{"id": f"t-{number:02}", "prompt": prompt.format(number, number)} for number in range(12)],

@@ -14,12 +14,12 @@ FAILS = {f"t{task}": [0.0] for task in range(8)}
 
 
 def points(figure: object) -> dict[str, tuple[float, float]]:
-    """Where each variant is."""
+    """Return the position of each variant."""
     found = figure.axes[0].lines  # type: ignore[attr-defined]
     return {line.get_label(): (line.get_xdata()[0], line.get_ydata()[0]) for line in found}
 
 
-def test_each_variant_is_a_point_with_both_intervals() -> None:
+def test_variant_is_a_point_with_both_intervals() -> None:
     new = [
         *rows_of("new", {"t0": PASSES["t0"]}, rounds=3, cost=0.4),
         *rows_of("new", {task: PASSES[task] for task in [*PASSES][1:]}, rounds=3, cost=0.2),
@@ -33,7 +33,7 @@ def test_each_variant_is_a_point_with_both_intervals() -> None:
     assert "passed: n = 16 runs of 8 tasks" in words(figure) and figure.axes[0].get_xlabel() == "US dollars of a run (mean)"
 
 
-def test_without_a_price_tokens_are_drawn_and_the_figure_says_so(subtests: pytest.Subtests) -> None:
+def test_tokens_are_drawn_without_a_price_with_a_note(subtests: pytest.Subtests) -> None:
     fields = {"rounds": 3, "input_tokens": 90, "output_tokens": 10}
     for name, cost in {"free": 0.0, "unknown": None}.items():
         with subtests.test(name):
@@ -43,7 +43,7 @@ def test_without_a_price_tokens_are_drawn_and_the_figure_says_so(subtests: pytes
             assert "Tokens, not cost: the cost is 0, or not known of all runs" in words(figure)
 
 
-def test_a_cost_that_is_known_of_some_runs_only_is_not_drawn() -> None:
+def test_cost_known_of_some_runs_only_is_not_drawn() -> None:
     fields = {"rounds": 3, "input_tokens": 90, "output_tokens": 10}
     figure = plots.cost_against_success(
         results_of(rows_of("new", PASSES, cost=0.1, **fields), rows_of("old", FAILS, cost=None, **fields))
@@ -51,20 +51,20 @@ def test_a_cost_that_is_known_of_some_runs_only_is_not_drawn() -> None:
     assert points(figure) == {"new (n = 8 runs)": (100.0, 0.75), "old (n = 8 runs)": (100.0, 0.0)}
 
 
-def test_with_several_runs_of_a_task_intervals_are_by_task() -> None:
+def test_intervals_of_repeated_tasks_are_by_task() -> None:
     rows = rows_of("new", {f"t{task}": [1.0, float(task < 6)] for task in range(8)}, rounds=3, cost=0.1)
     figure = plots.cost_against_success(results_of(rows))
     upright = figure.axes[0].collections[-1].get_segments()[0]
     assert tuple(upright[:, 1]) == pytest.approx(mean_by_task([[1, 0]] * 2 + [[1, 1]] * 6)[1:])
 
 
-def test_the_order_in_which_runs_finished_changes_nothing() -> None:
+def test_order_of_finished_runs_changes_nothing() -> None:
     rows = [row for task in range(9) for row in rows_of("new", {f"t{task}": [task % 2, 1.0]}, rounds=3, cost=0.1 + task)]
     there, back = (plots.cost_against_success(results_of(each)).axes[0].collections for each in (rows, rows[::-1]))
     assert [one.get_segments()[0].tolist() for one in there] == [one.get_segments()[0].tolist() for one in back]
 
 
-def test_what_is_unknown_is_counted_and_named() -> None:
+def test_unknown_values_are_counted_and_named() -> None:
     known, unknown = rows_of("new", PASSES, rounds=3, cost=0.1), rows_of("late", {"t0": [None]}, rounds=3, cost=0.1)
     begun = rows_of("new", {"t9": [0.0]})
     figure = plots.cost_against_success(results_of([*known, *begun], unknown))
@@ -90,7 +90,7 @@ def test_covered_results_and_other_values_are_refused() -> None:
         plots.cost_against_success([])  # type: ignore[arg-type]
 
 
-def test_a_simulated_experiment_is_drawn() -> None:
+def test_simulated_experiment_is_drawn() -> None:
     results = ran(("off", "matrix", "four", "eleven"))
     means = results.means()
     drawn = points(plots.cost_against_success(results))

@@ -1,4 +1,4 @@
-"""The forest of differences."""
+"""The forest plot of differences."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MANY = range(40)
 
 
 def better(share: int) -> Comparison:
-    """New passes `share` of 40 tasks that old fails, and fails two that old passes."""
+    """Let new pass `share` of 40 tasks that old fails, and fail two that old passes."""
     return compared(
         {str(task): [1 if task < share else 0] for task in MANY}, {str(task): [1 if task >= 38 else 0] for task in MANY}
     )
 
 
 def lines(figure: object, label: str) -> list[list[float]]:
-    """Where each point or line with this label lies on the axis."""
+    """Return the positions on the axis of points and lines with this label."""
     axes = figure.axes[0]  # type: ignore[attr-defined]
     return [[*map(float, line.get_xdata())] for line in axes.lines if str(line.get_label()).startswith(label)]
 
@@ -42,7 +42,7 @@ def test_interval_is_drawn_around_its_difference_with_0_marked() -> None:
     assert "n = 40 tasks" in said and f"[{one.interval[0]:+.3g}, {one.interval[1]:+.3g}]" in said
 
 
-def test_minimum_detectable_effect_is_beside_each_interval_that_holds_0_and_no_other() -> None:
+def test_detectable_effect_is_beside_intervals_that_hold_0_only() -> None:
     clear, open_ = better(20), better(4)
     assert clear.interval is not None and clear.interval[0] > 0 and open_.interval is not None and open_.interval[0] < 0
     figure = plots.differences([clear, open_])
@@ -54,7 +54,7 @@ def test_minimum_detectable_effect_is_beside_each_interval_that_holds_0_and_no_o
     assert sum("detectable: " in text for text in said) == 1 and any(f"detectable: {open_.mde:.2g}" in text for text in said)
 
 
-def test_comparison_without_a_number_says_what_is_missing_in_its_row() -> None:
+def test_comparison_without_a_number_names_what_is_missing() -> None:
     few = compared({"1": [1], "2": [0]}, {"1": [0], "2": [0]})
     figure = plots.differences([few, better(20)])
     assert lines(figure, "difference") == [[0.45]]
@@ -73,28 +73,28 @@ def test_identical_runs_have_no_point_at_0() -> None:
     assert "said and did the same" in " ".join(words(figure)) and "n = 40 tasks" in words(figure)
 
 
-def test_tasks_that_all_differ_alike_have_a_difference_without_interval() -> None:
+def test_uniformly_different_tasks_have_no_interval() -> None:
     figure = plots.differences(compared({str(task): [1] for task in MANY}, {str(task): [0] for task in MANY}))
     assert lines(figure, "difference") == [[1.0]] and not figure.axes[0].collections
     assert "+1 the same in each task" in words(figure)
 
 
-def test_what_rounding_left_of_0_is_0() -> None:
+def test_rounding_residue_of_0_is_0() -> None:
     told = {"a": "new", "b": "old", "primary": "passed", "missing": "", "rows_a": [], "rows_b": [], "tasks": 30, "mde": None}
     one = SimpleNamespace(**told, difference=-3.7e-18, interval=(-0.146, 0.146), p_value=1.0, p_adjusted=None)
     assert "+0 [-0.146, +0.146]" in words(plots.differences(cast("ComparisonLike", one)))
 
 
-def test_several_variants_show_p_values_by_holm_and_measures_their_unit() -> None:
+def test_several_variants_show_holm_p_values_and_measure_units() -> None:
     results = ran(("off", "matrix", "four", "eleven"))
-    found = compare(results, primary="rounds")
-    figure = plots.differences(found)
+    comparison = compare(results, primary="rounds")
+    figure = plots.differences(comparison)
     assert names(figure) == [f"{name} \N{MINUS SIGN} off" for name in ("matrix", "four", "eleven")]
     assert sum("(Holm)" in text for text in words(figure)) == 3
     assert "Each interval is of its comparison alone; p values are adjusted by Holm" in words(figure)
     assert figure.axes[0].get_xlabel() == "difference in rounds (rounds)"
     with pytest.raises(SettingsError, match="have no unit in common"):
-        plots.differences([*found, compare(results, "matrix", "off")])
+        plots.differences([*comparison, compare(results, "matrix", "off")])
     checks = Comparison("new", "old", "answered", rows_of("new", {}), rows_of("old", {}))
     assert names(plots.differences([better(4), checks])) == [
         f"new \N{MINUS SIGN} old, {name}" for name in ("passed", "answered")

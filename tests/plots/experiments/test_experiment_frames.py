@@ -1,4 +1,4 @@
-"""Figures of experiments are whole, safe with any name, and the same on dark pages."""
+"""Figures of experiments are whole, safe with any name, and unchanged on dark pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOSTILE = ("$x^2$", "$\\frac{1}{", "a\x1b[31mred\x00", "日本語 😀", "x" * 3
 
 
 def figures() -> Iterator[tuple[str, Figure]]:
-    """Each figure of an experiment with four variants and three repeats."""
+    """Yield each figure of an experiment with four variants and three repeats."""
     results = ran(NAMES, repeats=3)
     comparisons = compare(results)
     yield "differences", plots.differences([*comparisons, compared({"x": [1]}, {"x": [0]})])
@@ -29,12 +29,14 @@ def figures() -> Iterator[tuple[str, Figure]]:
 
 
 def long_named() -> Iterator[tuple[str, Figure]]:
-    """Figures of a comparison whose variants and tasks have long names."""
+    """Yield figures of a comparison with long names of variants and tasks."""
     tasks = [f"swe-bench__django-{number}" for number in range(45)]
     values = [{task: [float((place * factor) % 7 < 3)] for place, task in enumerate(tasks)} for factor in (3, 4)]
-    one = compared(values[0], values[1], ("a guidance set with a very long name, version 12", "claude-opus with many tools"))
+    comparison = compared(
+        values[0], values[1], ("a guidance set with a very long name, version 12", "claude-opus with many tools")
+    )
     for name in ("differences", "flips", "pass_k"):
-        yield f"{name}, long names", getattr(plots, name)(one)
+        yield f"{name}, long names", getattr(plots, name)(comparison)
 
 
 def png(figure: Figure) -> bytes:
@@ -45,7 +47,7 @@ def png(figure: Figure) -> bytes:
 
 @pytest.mark.nightly("by day each picture is that of the docs")
 @pytest.mark.slow("runs 144 runs and draws six figures")
-def test_nothing_is_cut_off_or_drawn_over_another_text(subtests: pytest.Subtests) -> None:
+def test_figures_are_whole_without_overlapping_texts(subtests: pytest.Subtests) -> None:
     for name, figure in (*figures(), *long_named()):
         with subtests.test(name):
             figure.draw_without_rendering()
@@ -64,9 +66,9 @@ def test_nothing_is_cut_off_or_drawn_over_another_text(subtests: pytest.Subtests
 
 def test_names_of_variants_and_tasks_are_text_of_bounded_length() -> None:
     values = {name: [1.0, 0.0] for name in (*HOSTILE, "t6")}
-    one = compared(values, {task: [0.0, 0.0] for task in values}, (HOSTILE[4], HOSTILE[2]))
+    comparison = compared(values, {task: [0.0, 0.0] for task in values}, (HOSTILE[4], HOSTILE[2]))
     results = results_of(*[rows_of(name, values, rounds=2, cost=0.1, loop_round=1) for name in HOSTILE])
-    drawn = [plots.differences(one), plots.flips(one), plots.pass_k(one), plots.survival(one)]
+    drawn = [plots.differences(comparison), plots.flips(comparison), plots.pass_k(comparison), plots.survival(comparison)]
     for figure in (*drawn, plots.cost_against_success(results), plots.survival(results)):
         assert png(figure).startswith(b"\x89PNG")
         assert not any(found.get_parse_math() for found in figure.findobj(Words) if found.get_text())
@@ -76,7 +78,7 @@ def test_names_of_variants_and_tasks_are_text_of_bounded_length() -> None:
 
 @pytest.mark.nightly("by day the light style")
 @pytest.mark.slow("draws six figures twice")
-def test_a_dark_style_of_the_person_changes_nothing(subtests: pytest.Subtests) -> None:
+def test_dark_style_of_the_user_changes_nothing(subtests: pytest.Subtests) -> None:
     from matplotlib import style
 
     before = {name: png(figure) for name, figure in figures()}

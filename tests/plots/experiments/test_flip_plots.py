@@ -1,4 +1,4 @@
-"""Which tasks flip between two variants."""
+"""Flips: tasks with another result between two variants."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ B = {"t1": [0], "t2": [1], "t3": [0], "t4": [1], "t5": [0]}
 
 
 def ticks(figure: object) -> list[str]:
-    """The names of the tasks from the left."""
+    """Return the names of the tasks from left to right."""
     return [text.get_text() for text in figure.axes[0].get_xticklabels()]  # type: ignore[attr-defined]
 
 
 def bars(figure: object) -> list[tuple[int, float]]:
-    """The task from the left and the height of each bar."""
+    """Return task position and height of each bar."""
     found = figure.axes[0].patches  # type: ignore[attr-defined]
     return [(round(bar.get_x() + bar.get_width() / 2), bar.get_height()) for bar in found]
 
@@ -45,13 +45,13 @@ def test_several_repeats_are_drawn_as_shares() -> None:
     assert "new more often 1, both alike 1, neither 1, old more often 0" in " ".join(words(figure))
 
 
-def test_tasks_with_a_value_in_one_variant_are_left_out_and_counted() -> None:
+def test_tasks_valued_in_one_variant_are_omitted_and_counted() -> None:
     figure = plots.flips(compared({"x": [1], "y": [None]}, {"x": [0], "y": [1]}))
     assert ticks(figure) == ["x"] and "1 task left out: no known value in one of the variants" in words(figure)
     assert "No task has a known value in both variants." in words(plots.flips(compared({"x": [1]}, {"y": [1]})))
 
 
-def test_of_many_tasks_those_that_differ_most_are_drawn() -> None:
+def test_most_different_tasks_of_many_are_drawn() -> None:
     a = {str(task): [1 if 90 <= task < 100 else 0] for task in range(130)}
     figure = plots.flips(compared(a, {task: [0] for task in a}))
     assert len(bars(figure)) == 10 and ticks(figure) == []
@@ -62,7 +62,7 @@ def test_of_many_tasks_those_that_differ_most_are_drawn() -> None:
     )
 
 
-def test_an_amount_and_several_comparisons_are_refused() -> None:
+def test_amounts_and_several_comparisons_are_refused() -> None:
     with pytest.raises(SettingsError, match="passed does not pass or fail"):
         plots.flips(compared({"x": [7]}, {"x": [2]}))
     with pytest.raises(SettingsError, match="one comparison, got 2"):

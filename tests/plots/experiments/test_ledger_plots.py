@@ -16,19 +16,19 @@ from agentnb.core.usage import Usage
 
 
 def spent(name: str, variant: str, *usages: Usage, planned: Usage | None = None) -> Run:
-    """A run of a variant whose rounds used this."""
-    told = RunBuilder(run_id=name, tags=(f"variant:{variant}",) if variant else ())
+    """Build a run of a variant with this usage by round."""
+    builder = RunBuilder(run_id=name, tags=(f"variant:{variant}",) if variant else ())
     if planned is not None:
-        told.add(w.ModelCalled, operation="planner", usage=planned)
+        builder.add(w.ModelCalled, operation="planner", usage=planned)
     for index, usage in enumerate(usages):
-        told.add(e.RoundStarted, index=index, reason="prompt")
-        told.add(e.ModelReplied, message=Message("assistant", (Text("Well."),)), usage=usage)
-        told.add(e.RoundFinished, index=index, status="success")
-    return told.add(e.RunFinished, status="completed", stop_reason="natural").run
+        builder.add(e.RoundStarted, index=index, reason="prompt")
+        builder.add(e.ModelReplied, message=Message("assistant", (Text("Well."),)), usage=usage)
+        builder.add(e.RoundFinished, index=index, status="success")
+    return builder.add(e.RunFinished, status="completed", stop_reason="natural").run
 
 
 def curves(figure: object, panel: int) -> dict[str, list[tuple[int, float]]]:
-    """The points of each curve of a panel, by its label."""
+    """Return the points of each curve of a panel, by label."""
     found = figure.axes[panel].lines  # type: ignore[attr-defined]
     return {line.get_label(): [*zip(line.get_xdata(), line.get_ydata(), strict=True)] for line in found}
 
@@ -37,7 +37,7 @@ FREE = Usage(90, 10, cost=0.0)
 RUNS = (spent("r-1", "new", FREE), spent("r-2", "new", Usage(190, 10, cost=0.0), FREE), spent("r-3", "old", FREE, FREE, FREE))
 
 
-def test_shares_still_going_and_tokens_are_drawn_by_round_and_variant() -> None:
+def test_ongoing_shares_and_tokens_are_drawn_by_round_and_variant() -> None:
     figure = plots.ledger(RUNS)
     assert curves(figure, 0) == {
         "new (n = 2 runs)": [(1, 1.0), (2, 0.5)],
@@ -50,7 +50,7 @@ def test_shares_still_going_and_tokens_are_drawn_by_round_and_variant() -> None:
     assert "new: 2 runs, 200 tokens a run" in repr(figure)
 
 
-def test_cost_is_drawn_where_it_is_known_of_all_calls_with_those_before_the_first_round() -> None:
+def test_fully_known_cost_is_drawn_including_early_calls() -> None:
     priced = Usage(90, 10, cost=0.5)
     planned = spent("r-1", "", priced, priced, planned=Usage(10, 10, cost=0.25))
     figure = plots.ledger(planned)
@@ -60,7 +60,7 @@ def test_cost_is_drawn_where_it_is_known_of_all_calls_with_those_before_the_firs
     assert unpriced.axes[1].get_ylabel() == "tokens\nof a round"
 
 
-def test_an_unknown_round_is_left_out_and_counted_never_0() -> None:
+def test_unknown_round_is_omitted_and_counted_never_0() -> None:
     figure = plots.ledger(spent("r-1", "", FREE, Usage(), FREE))
     assert curves(figure, 1) == {"1 run": [(1, 100), (3, 100)]}
     assert "Not recorded: the tokens of 1 round" in words(figure)
@@ -75,7 +75,7 @@ def test_results_comparisons_and_their_folder_give_the_same_curves(tmp_path: Pat
     assert dict(drawn[0]["off (n = 12 runs)"])[5] == pytest.approx(share)
 
 
-def test_runs_without_a_variant_stand_beside_those_with_one() -> None:
+def test_runs_without_a_variant_are_beside_those_with_one() -> None:
     figure = plots.ledger([*RUNS, spent("r-4", "", FREE)])
     assert next(iter(curves(figure, 0))) == "(no variant) (n = 1 run)"
     assert "There are no rounds." in words(plots.ledger([]))

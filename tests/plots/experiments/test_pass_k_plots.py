@@ -12,15 +12,15 @@ B = {f"t{task}": [1, 0, 0] for task in range(8)}
 
 
 def test_curve_of_each_variant_has_its_shares_with_bands() -> None:
-    one = compared(A, B)
-    figure = plots.pass_k(one)
+    comparison = compared(A, B)
+    figure = plots.pass_k(comparison)
     axes = figure.axes[0]
     assert [line.get_label() for line in axes.lines] == ["new", "old"]
     for line, name in zip(axes.lines, ("new", "old"), strict=True):
-        assert [*line.get_ydata()] == [share.value for share in one.pass_k[name]]
+        assert [*line.get_ydata()] == [share.value for share in comparison.pass_k[name]]
         assert [round(at) for at in line.get_xdata()] == [1, 2, 3]
     drawn = [tuple(segment[:, 1]) for found in axes.collections[1::2] for segment in found.get_segments()]
-    wanted = [share.interval for shares in one.pass_k.values() for share in shares]
+    wanted = [share.interval for shares in comparison.pass_k.values() for share in shares]
     assert drawn == [pytest.approx(interval) for interval in wanted]
     assert "passed: n = 8 tasks" in words(figure)
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "3"]
@@ -32,19 +32,19 @@ def test_number_of_tasks_is_below_each_k_where_it_differs() -> None:
     assert labels == ["1\n(8 to 9)", "2\n(8)", "3\n(8)"] and "passed: n = 8 to 9 tasks" in words(figure)
 
 
-def test_a_variant_of_several_comparisons_is_drawn_once() -> None:
+def test_variant_of_several_comparisons_is_drawn_once() -> None:
     figure = plots.pass_k([compared(A, B), compared(B, B, ("other", "old"))])
     assert [line.get_label() for line in figure.axes[0].lines] == ["new", "old", "other"]
     many = [compared(A, B, (f"v{number}", "old")) for number in range(7)]
     assert "2 more variants are not drawn" in words(plots.pass_k(many))
 
 
-def test_under_five_tasks_there_is_a_share_without_a_band() -> None:
+def test_share_under_five_tasks_has_no_band() -> None:
     figure = plots.pass_k(compared({"x": [1, 0]}, {"x": [1, 1]}))
     assert not figure.axes[0].collections and [*figure.axes[0].lines[0].get_ydata()] == [0.5, 0.0]
 
 
-def test_an_amount_has_no_pass_k_and_says_so() -> None:
+def test_amount_without_pass_k_says_so() -> None:
     assert "The primary does not pass or fail." in words(plots.pass_k(compared({"x": [7]}, {"x": [2]})))
     assert "No task has a run that passed or failed." in words(plots.pass_k(compared({"x": [None]}, {"x": [None]})))
     assert "There are no comparisons." in words(plots.pass_k([]))

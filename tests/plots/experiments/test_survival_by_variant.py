@@ -12,7 +12,7 @@ from agentnb.experiments.results.rows import Row
 
 
 def arm(name: str, *times: tuple[int, int | None], **fields: str) -> list[Row]:
-    """Runs of a variant: their rounds, and the first one with a loop."""
+    """Build runs of a variant from their rounds and their first loop."""
     return [
         row
         for number, (rounds, loop) in enumerate(times)
@@ -39,7 +39,7 @@ def test_each_variant_has_a_curve_and_limits_are_censored() -> None:
     assert "n = 8 runs: 4 with a loop, 0 completed without, 4 censored" in words(figure)
 
 
-def test_loops_count_in_their_round_and_not_at_the_end_of_the_run() -> None:
+def test_loops_count_in_their_round_not_at_the_end() -> None:
     steps = Comparison("new", "old", "passed", arm("new", (9, 2)), arm("old", (9, 7))).survival
     assert [steps.a.steps[0].round, steps.b.steps[0].round] == [2, 7]
 
@@ -52,7 +52,7 @@ def test_test_of_gray_of_a_comparison_is_named() -> None:
     assert named in " ".join(words(plots.survival(comparison))) and "Gray" not in " ".join(words(plots.survival([comparison])))
 
 
-def test_runs_of_a_folder_are_parted_by_the_tags_of_their_variants(tmp_path: Path) -> None:
+def test_folder_runs_are_separated_by_variant_tags(tmp_path: Path) -> None:
     results = ran(folder=tmp_path / "experiment")
     of_runs, of_results = plots.survival(tmp_path / "experiment", families=["loop"]), plots.survival(results)
     curves = [

@@ -1,4 +1,4 @@
-"""The guard against replies that ask for the same calls again and again."""
+"""The guard against repeated batches of calls."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from agentnb.policies.gates import BatchGuard
 BATCH = "batch"
 
 
-def test_the_third_reply_with_the_same_calls_and_every_further_one_is_blocked_whole() -> None:
+def test_third_identical_batch_and_every_later_one_is_blocked() -> None:
     bench = GatedRun(BatchGuard())
     assert [bench.ask("A", "B") for _ in range(5)] == [[None, None]] * 2 + [[BATCH, BATCH]] * 3
 
 
 @pytest.mark.parametrize("most", [2, 3, 5])
-def test_how_many_replies_is_an_option(most: int) -> None:
+def test_number_of_batches_is_an_option(most: int) -> None:
     bench = GatedRun(BatchGuard(batches=most))
-    found = [bench.ask("A", "B") for _ in range(most + 1)]
-    assert found == [[None, None]] * (most - 1) + [[BATCH, BATCH]] * 2
+    blocked = [bench.ask("A", "B") for _ in range(most + 1)]
+    assert blocked == [[None, None]] * (most - 1) + [[BATCH, BATCH]] * 2
 
 
-def test_the_order_of_the_calls_makes_no_difference() -> None:
+def test_order_of_the_calls_does_not_matter() -> None:
     bench = GatedRun(BatchGuard())
     assert [bench.ask(*calls) for calls in ("ABA", "BAA", "AAB")] == [[None] * 3, [None] * 3, [BATCH] * 3]
 
@@ -52,27 +52,27 @@ def test_words_between_end_the_row() -> None:
 
 
 @pytest.mark.req("R1.33")
-def test_other_arguments_make_another_reply_and_another_spelling_does_not() -> None:
+def test_batches_compare_arguments_not_spelling() -> None:
     bench = GatedRun(BatchGuard())
     for number in range(4):
         assert bench.ask(ToolCall("A", {"n": number}), ToolCall("B")) == [None, None]
     spelled = ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"b": 2.0, "a": 1.0})
-    found = [bench.ask(ToolCall("A", arguments), ToolCall("B", None)) for arguments in spelled]
-    assert found == [[None, None], [None, None], [BATCH, BATCH]]
+    blocked = [bench.ask(ToolCall("A", arguments), ToolCall("B", None)) for arguments in spelled]
+    assert blocked == [[None, None], [None, None], [BATCH, BATCH]]
 
 
-def test_one_call_alone_is_left_to_the_guard_of_single_calls() -> None:
+def test_single_calls_are_left_to_the_duplicate_guard() -> None:
     assert GatedRun(BatchGuard()).one_by_one("AAAAA") == [None] * 5
     assert GatedRun(BatchGuard(batches=2)).one_by_one("AAAAA") == [None] * 5
 
 
-def test_exempt_calls_of_such_a_reply_run_and_the_others_do_not() -> None:
+def test_exempt_calls_in_a_repeated_batch_run() -> None:
     bench = GatedRun(BatchGuard(exempt=frozenset({"A"})))
     assert [bench.ask("A", "B") for _ in range(3)] == [[None, None], [None, None], [None, BATCH]]
 
 
 @pytest.mark.req("R1.37")
-def test_each_call_is_answered_with_the_marker_and_its_own_result() -> None:
+def test_blocked_calls_get_the_marker_and_their_own_result() -> None:
     bench = GatedRun(BatchGuard())
     bench.outputs = {"A": "of A", "B": "of B"}
     for _ in range(3):
@@ -84,7 +84,7 @@ def test_each_call_is_answered_with_the_marker_and_its_own_result() -> None:
 
 
 @pytest.mark.req("KX.8")
-def test_what_the_person_says_begins_the_count_anew() -> None:
+def test_user_message_resets_the_batch_count() -> None:
     bench = GatedRun(BatchGuard())
     bench.ask("A", "B")
     bench.ask("A", "B")
@@ -94,7 +94,7 @@ def test_what_the_person_says_begins_the_count_anew() -> None:
 
 @examples(100)
 @given(st.lists(st.sampled_from(["AB", "BA", "AC", "A", "ABC", ""]), max_size=10))
-def test_for_any_replies_those_are_blocked_that_repeat_the_two_before(replies: list[str]) -> None:
+def test_batches_that_repeat_the_two_before_are_blocked(replies: list[str]) -> None:
     bench, said = GatedRun(BatchGuard()), [sorted(reply) for reply in replies]
     for index, reply in enumerate(replies):
         again = len(reply) > 1 and index > 1 and said[index] == said[index - 1] == said[index - 2]
@@ -104,7 +104,7 @@ def test_for_any_replies_those_are_blocked_that_repeat_the_two_before(replies: l
             bench.words()
 
 
-def test_the_policy_minimal_has_this_guard_and_it_knows_what_may_be_repeated() -> None:
+def test_minimal_has_the_batch_guard_and_knows_repeatable_tools() -> None:
     (guard,) = [
         gate for gate in Minimal(batches=4).rules(built_in("off"), repeatable=["A"]).gates if isinstance(gate, BatchGuard)
     ]

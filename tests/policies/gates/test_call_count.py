@@ -1,4 +1,4 @@
-"""The gate that lets no call run above the limits of calls."""
+"""The gate that enforces the call limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.policies.gates.duplicate import DuplicateGuard
 
 
 @pytest.mark.req("KX.2")
-def test_so_many_calls_of_a_run_are_let_run_and_no_more() -> None:
+def test_calls_above_the_run_limit_are_blocked() -> None:
     bench = GatedRun(CallCount(in_run=3))
     assert bench.ask("a", "b") == [None, None]
     assert bench.ask("c", "d", "e") == [None, MAX_TOOL_CALLS, MAX_TOOL_CALLS]
@@ -22,7 +22,7 @@ def test_so_many_calls_of_a_run_are_let_run_and_no_more() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_so_many_calls_since_the_person_last_spoke() -> None:
+def test_turn_limit_counts_since_the_last_user_message() -> None:
     bench = GatedRun(CallCount(in_turn=2))
     assert bench.ask("a", "b", "c") == [None, None, MAX_TOOL_CALLS_PER_TURN]
     bench.say()
@@ -30,14 +30,14 @@ def test_so_many_calls_since_the_person_last_spoke() -> None:
 
 
 @pytest.mark.req("KX.2")
-def test_each_limit_is_told_by_its_own_name_that_of_the_run_first() -> None:
+def test_each_limit_has_its_own_name_run_limit_first() -> None:
     assert GatedRun(CallCount(in_run=1, in_turn=1)).ask("a", "b") == [None, MAX_TOOL_CALLS]
     assert GatedRun(CallCount(in_run=2, in_turn=1)).ask("a", "b") == [None, MAX_TOOL_CALLS_PER_TURN]
     assert {MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN} < NOT_RUN
 
 
 @pytest.mark.req("KX.2")
-def test_calls_that_another_gate_blocked_do_not_count() -> None:
+def test_calls_blocked_by_another_gate_do_not_count() -> None:
     bench = GatedRun(CallCount(in_run=3), DuplicateGuard())
     rules = bench.one_by_one("aaaab")
     assert rules[:2] == [None, None] and rules[2] not in (None, MAX_TOOL_CALLS)
@@ -46,7 +46,7 @@ def test_calls_that_another_gate_blocked_do_not_count() -> None:
 
 @pytest.mark.req("KX.2")
 @pytest.mark.parametrize(("most", "noun"), [(1, "1 tool call "), (2, "2 tool calls ")])
-def test_the_model_is_told_what_was_not_run_and_why(most: int, noun: str) -> None:
+def test_model_is_told_what_was_not_run_and_why(most: int, noun: str) -> None:
     bench = GatedRun(CallCount(in_run=most))
     bench.one_by_one("abc")
     result = bench.blocks[0]
@@ -54,5 +54,5 @@ def test_the_model_is_told_what_was_not_run_and_why(most: int, noun: str) -> Non
     assert noun in result.text and "was not run" in result.text
 
 
-def test_without_limits_every_call_passes() -> None:
+def test_every_call_passes_without_limits() -> None:
     assert set(GatedRun(CallCount()).one_by_one("abcdefgh")) == {None}

@@ -1,4 +1,4 @@
-"""The duplicate-call guard, asked about calls that were made by hand: in a row, often, in turn."""
+"""The duplicate-call guard: consecutive, frequent and alternating calls."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ROW, OFTEN, IN_TURN = "consecutive", "frequency", "alternation"
 
 
 def rules(calls: str, guard: DuplicateGuard | None = None) -> list[str | None]:
-    """What blocked each of these calls, a reply each."""
+    """Return the rule that blocked each call, with a reply per call."""
     return GatedRun(guard or DuplicateGuard()).one_by_one(calls)
 
 
 def last_rule(calls: str, **options: object) -> str | None:
-    """What blocks the last of these calls; none of those before is blocked."""
+    """Return the rule that blocks the last call; the others must pass."""
     *before, last = rules(calls, DuplicateGuard(**options))  # type: ignore[arg-type]
     assert before == [None] * len(before)
     return last
@@ -36,13 +36,13 @@ def last_rule(calls: str, **options: object) -> str | None:
 
 
 @pytest.mark.req("R1.34", "R1.38")
-def test_the_third_call_in_a_row_and_every_further_one_is_blocked() -> None:
+def test_third_identical_call_and_every_later_one_is_blocked() -> None:
     assert rules("AAAAA") == [None, None, ROW, ROW, ROW]
 
 
 @pytest.mark.req("R1.34")
 @pytest.mark.parametrize("most", [2, 3, 4])
-def test_how_many_in_a_row_is_an_option(most: int) -> None:
+def test_number_in_a_row_is_an_option(most: int) -> None:
     assert rules("A" * (most + 1), DuplicateGuard(consecutive=most)) == [None] * (most - 1) + [ROW, ROW]
 
 
@@ -53,7 +53,7 @@ def test_another_call_between_ends_the_row() -> None:
 
 
 @pytest.mark.req("R1.34", "R1.40")
-def test_a_row_goes_on_over_rounds_and_words_between() -> None:
+def test_row_continues_across_rounds_and_words() -> None:
     bench = GatedRun(DuplicateGuard())
     assert bench.ask("A") == [None]
     bench.words()
@@ -63,12 +63,12 @@ def test_a_row_goes_on_over_rounds_and_words_between() -> None:
 
 
 @pytest.mark.req("R1.34")
-def test_calls_of_one_reply_are_a_row_too() -> None:
+def test_calls_of_one_reply_form_a_row() -> None:
     assert GatedRun(DuplicateGuard()).ask("A", "A", "A", "B") == [None, None, ROW, None]
 
 
 @pytest.mark.req("R1.33")
-def test_the_same_arguments_in_another_order_or_spelling_are_the_same_call() -> None:
+def test_reordered_or_respelled_arguments_are_the_same_call() -> None:
     spelled = [{"a": 1, "b": {"c": 2, "d": [3]}}, {"b": {"d": [3.0], "c": 2.0}, "a": 1.0}, {"b": {"c": 2, "d": [3]}, "a": 1}]
     assert GatedRun(DuplicateGuard()).one_by_one([ToolCall("A", one) for one in spelled]) == [None, None, ROW]
     assert GatedRun(DuplicateGuard()).one_by_one([ToolCall("A", one) for one in (None, {}, None)]) == [None, None, ROW]
@@ -83,10 +83,10 @@ def test_other_arguments_are_another_call() -> None:
 
 
 @pytest.mark.req("R1.35", "K1.2")
-def test_a_call_that_is_already_four_of_the_last_eight_is_blocked(subtests: pytest.Subtests) -> None:
+def test_call_already_four_of_the_last_eight_is_blocked(subtests: pytest.Subtests) -> None:
     for calls, rule in [
         ("AbAcAdA", None),  # the fourth
-        ("AbAcAdAeA", OFTEN),  # the fifth, four stand among the last seven
+        ("AbAcAdAeA", OFTEN),  # the fifth, with four among the last seven
         ("AbAcAdAefA", None),  # the first of the four is the ninth back
         ("AAbAAc" + "A", OFTEN),
         ("AAbcAAde" + "A", OFTEN),  # the first is exactly the eighth back
@@ -98,7 +98,7 @@ def test_a_call_that_is_already_four_of_the_last_eight_is_blocked(subtests: pyte
 
 
 @pytest.mark.req("R1.35", "R1.38")
-def test_how_many_of_how_many_are_options(subtests: pytest.Subtests) -> None:
+def test_frequency_and_window_are_options(subtests: pytest.Subtests) -> None:
     for calls, window, frequency, rule in [
         ("AbAcA", 8, 2, OFTEN),
         ("AbA", 8, 2, None),
@@ -116,20 +116,20 @@ def test_how_many_of_how_many_are_options(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("K1.3")
-def test_the_window_holds_only_calls_that_were_run() -> None:
+def test_window_holds_only_executed_calls() -> None:
     calls = "AbAcAdAe"
     assert rules(calls + "AAf") == [None] * 8 + [OFTEN, OFTEN, None]
     assert rules(calls + "AAAA" + "f" + "A") == [None] * 8 + [OFTEN, OFTEN, ROW, ROW, None, None]
 
 
 @pytest.mark.req("K1.3")
-def test_a_blocked_call_counts_for_the_row() -> None:
+def test_blocked_call_counts_for_the_row() -> None:
     assert rules("AbAAAA", DuplicateGuard(frequency=1)) == [None, None, OFTEN, OFTEN, ROW, ROW]
 
 
 @pytest.mark.req("K1.3", "R1.34")
-def test_a_blocked_call_between_ends_a_row() -> None:
-    """The second A after it is the second in a row, and not the fourth; the third is the third."""
+def test_blocked_call_between_ends_a_row() -> None:
+    """The blocked call restarts the row: the next two repeats are the second and third."""
     calls = "BBcBB" + "AA" + "B" + "AA" + "A"
     assert rules(calls) == [None] * 7 + [OFTEN] + [None, None, ROW]
 
@@ -138,7 +138,7 @@ def test_a_blocked_call_between_ends_a_row() -> None:
 
 
 @pytest.mark.req("R1.36", "K1.2")
-def test_two_calls_in_turn_seven_times_are_not_run_an_eighth_time(subtests: pytest.Subtests) -> None:
+def test_eighth_call_of_two_alternating_calls_is_blocked(subtests: pytest.Subtests) -> None:
     for calls, rule in [
         ("ABABAB" + "A", None),  # the seventh
         ("ABABABA" + "B", IN_TURN),
@@ -156,7 +156,7 @@ def test_two_calls_in_turn_seven_times_are_not_run_an_eighth_time(subtests: pyte
 
 
 @pytest.mark.req("R1.36", "R1.38")
-def test_the_pattern_is_as_long_as_the_window(subtests: pytest.Subtests) -> None:
+def test_alternation_is_as_long_as_the_window(subtests: pytest.Subtests) -> None:
     for calls, window in [("ABA" + "B", 4), ("ABABA" + "B", 6), ("AB" + "A", 3), ("ABABABABA" + "B", 10)]:
         with subtests.test(calls=calls, window=window):
             assert last_rule(calls, window=window, frequency=9) == IN_TURN
@@ -164,15 +164,15 @@ def test_the_pattern_is_as_long_as_the_window(subtests: pytest.Subtests) -> None
 
 
 @pytest.mark.req("R1.38")
-def test_in_the_smallest_window_two_different_calls_pass() -> None:
+def test_two_different_calls_pass_in_the_smallest_window() -> None:
     assert rules("ABCBA", DuplicateGuard(window=2)) == [None] * 5
 
 
-# All rules at once, told a second time
+# All rules against a reference implementation
 
 
 def expected(calls: str, consecutive: int, window: int, frequency: int) -> list[bool]:
-    """Which of these calls are blocked, as the requirements say it."""
+    """Return whether each call is blocked, by the requirements."""
     asked: list[str] = []
     executed: list[str] = []
     blocked: list[bool] = []
@@ -195,18 +195,18 @@ def expected(calls: str, consecutive: int, window: int, frequency: int) -> list[
 @example("AABBAABBAABB", 3, 8, 4)
 @example("AAAABBBBAAAA", 4, 4, 6)
 @example("AAAAAA", 5, 3, 6)
-def test_for_any_calls_those_are_blocked_that_the_rules_name(calls: str, row: int, window: int, frequency: int) -> None:
-    found = rules(calls, DuplicateGuard(row, window, frequency))
-    assert [rule is not None for rule in found] == expected(calls, row, window, frequency)
-    # Where each tool always returns the same, it makes no difference whether only the same results count.
-    assert rules(calls, DuplicateGuard(row, window, frequency, same_result=True)) == found
+def test_generated_calls_are_blocked_exactly_by_the_rules(calls: str, row: int, window: int, frequency: int) -> None:
+    blocked = rules(calls, DuplicateGuard(row, window, frequency))
+    assert [rule is not None for rule in blocked] == expected(calls, row, window, frequency)
+    # With constant results, `same_result` makes no difference.
+    assert rules(calls, DuplicateGuard(row, window, frequency, same_result=True)) == blocked
 
 
-# What the model is told
+# Results of blocked calls
 
 
 @pytest.mark.req("R1.37")
-def test_a_blocked_call_is_answered_with_the_marker_and_what_it_returned_before() -> None:
+def test_blocked_call_gets_the_marker_and_its_earlier_result() -> None:
     bench = GatedRun(DuplicateGuard())
     bench.outputs["A"] = "forty-two rows"
     bench.one_by_one("AAA")
@@ -218,7 +218,7 @@ def test_a_blocked_call_is_answered_with_the_marker_and_what_it_returned_before(
 
 
 @pytest.mark.req("R1.37")
-def test_what_is_told_is_the_last_success_even_if_it_failed_since() -> None:
+def test_last_success_is_repeated_even_after_a_failure() -> None:
     bench = GatedRun(DuplicateGuard())
     bench.outputs["A"] = "one"
     bench.ask("A")
@@ -233,7 +233,7 @@ def test_what_is_told_is_the_last_success_even_if_it_failed_since() -> None:
 
 
 @pytest.mark.req("R1.37")
-def test_a_call_that_has_only_failed_is_answered_with_its_last_error() -> None:
+def test_call_that_only_failed_gets_its_last_error() -> None:
     bench = GatedRun(DuplicateGuard())
     bench.failing = {"A"}
     for reason in ("no disk", "no net"):
@@ -245,7 +245,7 @@ def test_a_call_that_has_only_failed_is_answered_with_its_last_error() -> None:
 
 
 @pytest.mark.req("R1.37")
-def test_a_blocked_call_does_not_become_the_result_that_is_told_next() -> None:
+def test_blocked_result_is_not_repeated_as_earlier_result() -> None:
     bench = GatedRun(DuplicateGuard())
     bench.one_by_one("AAAA")
     assert [len(told.parts) for told in bench.blocks] == [2, 2]
@@ -253,7 +253,7 @@ def test_a_blocked_call_does_not_become_the_result_that_is_told_next() -> None:
 
 
 @pytest.mark.req("R1.37")
-def test_beside_calls_that_still_run_there_is_no_result_yet_to_tell() -> None:
+def test_duplicate_of_a_running_call_has_no_result_yet() -> None:
     bench = GatedRun(DuplicateGuard())
     bench.ask("A", "A", "A")
     assert len(bench.blocks[0].parts) == 1
@@ -261,7 +261,7 @@ def test_beside_calls_that_still_run_there_is_no_result_yet_to_tell() -> None:
 
 
 @pytest.mark.req("R1.37")
-def test_pictures_are_not_sent_again_but_the_words_that_tell_of_them() -> None:
+def test_repeated_result_has_text_but_no_pictures() -> None:
     bench = GatedRun(DuplicateGuard())
     bench.one_by_one("AA")
     picture = Image("image/png", b"x")
@@ -273,7 +273,7 @@ def test_pictures_are_not_sent_again_but_the_words_that_tell_of_them() -> None:
 @pytest.mark.parametrize(
     ("calls", "why"), [("AAA", "2 times in a row"), ("AbAcAdAeA", "4 of the last 8"), ("ABABABAB", "turn")]
 )
-def test_the_model_is_told_why(calls: str, why: str) -> None:
+def test_model_is_told_why(calls: str, why: str) -> None:
     bench = GatedRun(DuplicateGuard())
     bench.one_by_one(calls)
     assert re.search(why, bench.blocks[0].text)
@@ -283,27 +283,27 @@ def test_the_model_is_told_why(calls: str, why: str) -> None:
 
 
 @pytest.mark.req("R1.38")
-def test_the_usual_limits_are_three_in_a_row_and_four_of_eight() -> None:
+def test_default_limits_are_three_consecutive_and_four_of_eight() -> None:
     guard = DuplicateGuard()
     assert (guard.consecutive, guard.window, guard.frequency) == (3, 8, 4)
     assert (guard.exempt, guard.same_result, guard.block_immediate_success_repeat) == (frozenset(), False, False)
 
 
-def test_a_guard_that_cannot_work_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_guard_is_refused(subtests: pytest.Subtests) -> None:
     for options in [{"consecutive": 1}, {"frequency": 0}, {"window": 1}, {"window": LONGEST + 1}, {"consecutive": -3}]:
         with subtests.test(options=options):
             with pytest.raises(SettingsError, match=re.escape(f"{next(iter(options))}={next(iter(options.values()))}")):
                 DuplicateGuard(**options)  # type: ignore[arg-type]
 
 
-def test_the_limits_may_be_as_small_and_as_large_as_they_can_work(subtests: pytest.Subtests) -> None:
+def test_limits_accept_their_smallest_and_largest_values(subtests: pytest.Subtests) -> None:
     for options in [{"consecutive": 2}, {"frequency": 1}, {"window": 2}, {"window": LONGEST}]:
         with subtests.test(options=options):
             assert rules("AB", DuplicateGuard(**options)) == [None, None]  # type: ignore[arg-type]
 
 
 @pytest.mark.req("R1.41")
-def test_exempt_tools_may_repeat_themselves_and_others_may_not() -> None:
+def test_only_exempt_tools_may_repeat() -> None:
     guard = DuplicateGuard(exempt=["A"])  # type: ignore[arg-type]
     assert guard.exempt == frozenset({"A"})
     assert rules("A" * 12, guard) == [None] * 12
@@ -314,16 +314,16 @@ def test_exempt_tools_may_repeat_themselves_and_others_may_not() -> None:
 @pytest.mark.req("R1.41")
 def test_only_repeats_with_the_same_result_may_count() -> None:
     bench = GatedRun(DuplicateGuard(same_result=True))
-    found = []
+    blocked = []
     for text in ("1", "2", "3", "3", "4"):
         bench.outputs["A"] = text
-        found += bench.ask("A")
-    assert found == [None, None, None, None, ROW]  # what the last would have returned, nobody can know
+        blocked += bench.ask("A")
+    assert blocked == [None, None, None, None, ROW]  # the result of the last is unknown
 
 
 @pytest.mark.req("R1.41")
 @pytest.mark.parametrize("window", [2, 8, LONGEST])
-def test_a_tool_whose_result_is_always_another_may_be_asked_without_end(window: int) -> None:
+def test_tool_with_ever_new_results_may_be_called_forever(window: int) -> None:
     bench = GatedRun(DuplicateGuard(same_result=True, window=window))
     for number in range(LONGEST + 8):
         bench.outputs["A"] = str(number)
@@ -331,7 +331,7 @@ def test_a_tool_whose_result_is_always_another_may_be_asked_without_end(window: 
 
 
 @pytest.mark.req("R1.41")
-def test_results_that_differ_break_the_pattern_and_the_frequency_too() -> None:
+def test_differing_results_break_pattern_and_frequency_too() -> None:
     often, turns = GatedRun(DuplicateGuard(same_result=True)), GatedRun(DuplicateGuard(same_result=True))
     for number, name in enumerate("AbAcAdAeA"):
         often.outputs["A"] = str(number)
@@ -344,7 +344,7 @@ def test_results_that_differ_break_the_pattern_and_the_frequency_too() -> None:
 
 
 @pytest.mark.req("R1.41")
-def test_a_failure_is_another_result_than_a_success_with_the_same_words() -> None:
+def test_failure_and_success_with_equal_words_differ() -> None:
     bench = GatedRun(DuplicateGuard(same_result=True))
     assert bench.one_by_one("A") == [None]
     bench.failing = {"A"}
@@ -352,7 +352,7 @@ def test_a_failure_is_another_result_than_a_success_with_the_same_words() -> Non
 
 
 @pytest.mark.req("K1.4")
-def test_a_call_that_has_just_succeeded_may_be_repeated_unless_that_is_wanted_otherwise() -> None:
+def test_successful_call_may_be_repeated_unless_configured_otherwise() -> None:
     assert rules("AA") == [None, None]
     bench = GatedRun(DuplicateGuard(block_immediate_success_repeat=True))
     assert bench.one_by_one("AABA") == [None, "immediate_repeat", None, None]
@@ -360,14 +360,14 @@ def test_a_call_that_has_just_succeeded_may_be_repeated_unless_that_is_wanted_ot
 
 
 @pytest.mark.req("K1.4")
-def test_a_call_that_has_just_failed_may_be_tried_again_at_once() -> None:
+def test_failed_call_may_be_retried_at_once() -> None:
     bench = GatedRun(DuplicateGuard(block_immediate_success_repeat=True))
     bench.failing = {"A"}
     assert bench.one_by_one("AAA") == [None, None, ROW]
 
 
 @pytest.mark.req("KX.8")
-def test_what_the_person_says_begins_every_count_anew() -> None:
+def test_user_message_resets_every_count() -> None:
     for calls, name in (("AA", "A"), ("AbAcAdAe", "A"), ("ABABABA", "B")):
         bench = GatedRun(DuplicateGuard())
         bench.one_by_one(calls)
@@ -386,15 +386,15 @@ def passes(call: ToolCall, run: Run) -> None:
     return None
 
 
-def test_the_first_gate_that_blocks_decides() -> None:
+def test_first_blocking_gate_decides() -> None:
     call, run = ToolCall("A", {}, "1"), Run()
     assert judge([], call, run) is None
     assert judge([passes, passes], call, run) is None
-    found = judge([passes, blocks("one"), blocks("two")], call, run)  # type: ignore[list-item]
-    assert found is not None and found.rule == "one"
+    blocked = judge([passes, blocks("one"), blocks("two")], call, run)  # type: ignore[list-item]
+    assert blocked is not None and blocked.rule == "one"
 
 
-def test_a_gate_sees_the_run_with_the_calls_admitted_before() -> None:
+def test_gate_sees_the_calls_admitted_before() -> None:
     seen: list[int] = []
 
     def looks(call: ToolCall, run: Run) -> None:

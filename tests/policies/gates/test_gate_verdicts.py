@@ -1,4 +1,4 @@
-"""What several gates say together of one call."""
+"""Verdicts of several gates on one call."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def gate(verdict: Verdict) -> Gate:
 
 
 def together(*verdicts: Verdict) -> Ask | Block | None:
-    return judge([gate(one) for one in verdicts], CALL, Run())
+    return judge([gate(verdict) for verdict in verdicts], CALL, Run())
 
 
-def test_the_first_of_allow_and_ask_decides(subtests: pytest.Subtests) -> None:
+def test_first_of_allow_and_ask_decides(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[tuple[Verdict, ...], Verdict]] = {
         "no gate": ((), None),
         "nothing to say": ((None, None), None),
@@ -40,27 +40,27 @@ def test_the_first_of_allow_and_ask_decides(subtests: pytest.Subtests) -> None:
             assert together(*verdicts) == expected
 
 
-def test_a_denial_beats_every_allowance_and_question_whatever_the_order() -> None:
+def test_denial_beats_every_allowance_and_question() -> None:
     for verdicts in itertools.permutations([Allow(), Ask("May I?"), Deny("No files."), None]):
-        found = together(*verdicts)
-        assert isinstance(found, Block) and found.rule == DENIED
+        verdict = together(*verdicts)
+        assert isinstance(verdict, Block) and verdict.rule == DENIED
     for verdicts in itertools.permutations([Allow(), Ask("May I?"), BLOCK]):
         assert together(*verdicts) == BLOCK
 
 
-def test_the_first_of_several_denials_is_told_with_its_reason_and_rule() -> None:
-    found = together(Deny("Not in \ud800 here.", "folders"), Deny("Never."), BLOCK)
-    assert isinstance(found, Block) and found.rule == "folders"
-    assert (found.result.call_id, found.result.is_error, found.result.error_code) == ("c1", True, DENIED)
-    assert "write was not run: Not in \ufffd here." in found.result.text
+def test_first_denial_gives_reason_and_rule() -> None:
+    verdict = together(Deny("Not in \ud800 here.", "folders"), Deny("Never."), BLOCK)
+    assert isinstance(verdict, Block) and verdict.rule == "folders"
+    assert (verdict.result.call_id, verdict.result.is_error, verdict.result.error_code) == ("c1", True, DENIED)
+    assert "write was not run: Not in \ufffd here." in verdict.result.text
 
 
-def test_what_is_no_verdict_is_refused() -> None:
+def test_invalid_verdict_is_refused() -> None:
     wrong: Any = True
     with pytest.raises(SettingsError, match="not a verdict"):
         together(wrong)
 
 
-def test_one_text_as_the_approvals_is_refused_as_each_letter_would_approve() -> None:
+def test_approvals_given_as_one_string_are_refused() -> None:
     with pytest.raises(SettingsError, match="a tuple"):
         judge([lambda call, run: Ask("May it?", approvals="always")], ToolCall("write", {}, "c1"), Run())  # type: ignore[arg-type]

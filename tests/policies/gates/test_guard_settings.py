@@ -1,4 +1,4 @@
-"""What a guard is given is checked when it is made, and what it repeats to the model is bounded."""
+"""Guards validate their settings and bound the repeated results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.models import ScriptedModel
 from agentnb.policies.gates.gate_verdicts import MAX_REPEATED
 
 
-def test_what_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_settings_are_refused(subtests: pytest.Subtests) -> None:
     for given in [
         {"exempt": "poll"},
         {"exempt": 5},
@@ -26,7 +26,7 @@ def test_what_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
                 DuplicateGuard(**given)
 
 
-def test_tools_may_be_exempt_by_name_and_as_functions() -> None:
+def test_exempt_tools_are_names_or_functions() -> None:
     @tool(name="poll_it")
     def poll() -> str:
         """Polls."""
@@ -36,13 +36,13 @@ def test_tools_may_be_exempt_by_name_and_as_functions() -> None:
     assert guard.exempt == {"poll_it", "other", "tides_fetch", "mcp_clock_now"}
 
 
-def test_one_batch_alone_repeats_nothing() -> None:
+def test_single_batch_repeats_nothing() -> None:
     with pytest.raises(SettingsError, match="batches=1"):
         Minimal(batches=1)
 
 
 @pytest.mark.req("R1.37")
-def test_a_long_result_is_repeated_in_part() -> None:
+def test_long_result_is_repeated_in_part() -> None:
     def look() -> str:
         """Looks."""
         return "x" * (MAX_REPEATED + 1_000)

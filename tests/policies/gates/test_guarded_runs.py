@@ -1,4 +1,4 @@
-"""Gates in whole runs: what was blocked was not run, the model reads why, and every call has its one answer."""
+"""Gates in runs: blocked calls do not run, and every call has one answer with the reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POLICIES = {"matrix": Matrix(), "minimal": Minimal(blocked_rounds=50)}
 
 
 def running(calls: str, policy: Any = "matrix", **settings: Any) -> tuple[Run, Counting, ScriptedModel]:
-    """A run that asks for these calls, a reply each, and how often each tool was really run."""
+    """Run these calls, with a reply per call, and count the executions of each tool."""
     counting = Counting()
     model = ScriptedModel([*[ToolCall(name) for name in calls], "Done."])
     tools = [counting.tool(name, **settings) for name in LETTERS]
@@ -38,12 +38,12 @@ def running(calls: str, policy: Any = "matrix", **settings: Any) -> tuple[Run, C
 
 
 def codes(run: Run) -> list[str | None]:
-    return [result.error_code for one in run.rounds for result in one.results]
+    return [result.error_code for round in run.rounds for result in round.results]
 
 
 @pytest.mark.req("R1.34", "R1.38", "R1.39")
 @pytest.mark.parametrize("policy", POLICIES)
-def test_without_any_setting_the_third_call_in_a_row_is_not_run(policy: str) -> None:
+def test_third_identical_call_is_not_run_by_default(policy: str) -> None:
     run, counting, _ = running("AAA", policy)
     assert counting.runs == {"A": 2}
     assert codes(run) == [None, None, MARKER]
@@ -52,7 +52,7 @@ def test_without_any_setting_the_third_call_in_a_row_is_not_run(policy: str) -> 
 
 @pytest.mark.req("R1.35", "R1.39", "K1.2")
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_call_that_is_four_of_the_last_eight_is_not_run(policy: str) -> None:
+def test_call_that_is_four_of_the_last_eight_is_blocked(policy: str) -> None:
     run, counting, _ = running("ABACADABA", policy)
     assert counting.runs == {"A": 4, "B": 2, "C": 1, "D": 1}
     assert codes(run) == [None] * 8 + [MARKER]
@@ -60,14 +60,14 @@ def test_a_call_that_is_four_of_the_last_eight_is_not_run(policy: str) -> None:
 
 @pytest.mark.req("R1.36", "R1.39", "K1.2")
 @pytest.mark.parametrize("policy", POLICIES)
-def test_two_calls_in_turn_are_not_run_an_eighth_time(policy: str) -> None:
+def test_eighth_alternating_call_is_not_run(policy: str) -> None:
     run, counting, _ = running("ABABABAB", policy)
     assert counting.runs == {"A": 4, "B": 3}
     assert [event.rule for event in run.events if isinstance(event, CallBlocked)] == ["alternation"]
 
 
 @pytest.mark.req("R1.37", "R1.39")
-def test_the_model_reads_the_marker_and_the_result_in_the_next_request() -> None:
+def test_model_reads_marker_and_result_in_the_next_request() -> None:
     _, _, model = running("AAA")
     (told,) = last_results(model.requests[3])
     assert (told.name, told.error_code, told.is_error) == ("A", MARKER, True)
@@ -76,7 +76,7 @@ def test_the_model_reads_the_marker_and_the_result_in_the_next_request() -> None
 
 
 @pytest.mark.req("R1.39")
-def test_a_blocked_call_is_not_started_and_not_finished_but_blocked() -> None:
+def test_blocked_call_has_neither_start_nor_finish_event() -> None:
     run, _, _ = running("AAA")
     blocked = run.rounds[2].calls[0]
     (event,) = [event for event in run.events if isinstance(event, CallBlocked)]
@@ -86,7 +86,7 @@ def test_a_blocked_call_is_not_started_and_not_finished_but_blocked() -> None:
 
 
 @pytest.mark.req("R1.37")
-def test_the_success_is_told_though_the_tool_failed_since() -> None:
+def test_success_is_repeated_though_the_tool_failed_since() -> None:
     times = iter(range(9))
 
     def shaky() -> str:
@@ -102,7 +102,7 @@ def test_the_success_is_told_though_the_tool_failed_since() -> None:
 
 
 @pytest.mark.req("R1.34")
-def test_calls_that_fail_are_blocked_too_and_told_their_error() -> None:
+def test_failing_calls_are_blocked_with_their_error() -> None:
     counting = Counting()
     model = ScriptedModel([ToolCall("A")] * 3 + ["Done."])
     Agent(model, tools=[counting.failing("A")], todos=False).run_sync("go")
@@ -112,7 +112,7 @@ def test_calls_that_fail_are_blocked_too_and_told_their_error() -> None:
 
 @pytest.mark.req("R1.34", "KX.8")
 @pytest.mark.parametrize("together", [False, True])
-def test_of_one_reply_the_third_of_the_same_call_is_not_run(together: bool) -> None:
+def test_third_identical_call_of_one_reply_is_not_run(together: bool) -> None:
     counting = Counting()
     model = ScriptedModel([[ToolCall("A")] * 4 + [ToolCall("B")], "Done."])
     tools = [counting.tool(name, parallel_safe=together) for name in LETTERS]
@@ -122,7 +122,7 @@ def test_of_one_reply_the_third_of_the_same_call_is_not_run(together: bool) -> N
     assert [result.error_code for result in last_results(model.requests[1])] == [None, None, MARKER, MARKER, None]
 
 
-def test_a_reply_of_which_all_calls_are_blocked_is_answered_and_the_run_goes_on() -> None:
+def test_reply_with_only_blocked_calls_is_answered_and_run_continues() -> None:
     model = ScriptedModel([[ToolCall("A")] * 2, [ToolCall("A"), ToolCall("A")], "Done."])
     run = Agent(model, tools=[Counting().tool("A")], todos=False).run_sync("go")
     assert_every_call_has_one_result(run)
@@ -131,7 +131,7 @@ def test_a_reply_of_which_all_calls_are_blocked_is_answered_and_the_run_goes_on(
 
 
 @pytest.mark.req("R1.41")
-def test_a_tool_that_is_made_for_polling_may_be_asked_again_and_again() -> None:
+def test_polling_tool_may_be_called_again_and_again() -> None:
     run, counting, _ = running("A" * 15, repeatable=True)
     assert counting.runs == {"A": 15} and set(codes(run)) == {None}
 
@@ -147,7 +147,7 @@ def test_a_tool_that_is_made_for_polling_may_be_asked_again_and_again() -> None:
 
 @pytest.mark.req("R1.38", "R1.41")
 @pytest.mark.parametrize("make", [Matrix, Minimal])
-def test_the_limits_are_options_in_code(make: Any) -> None:
+def test_guard_limits_are_options_in_code(make: Any) -> None:
     for guard, ran in (
         (DuplicateGuard(consecutive=2), 1),
         (DuplicateGuard(consecutive=4), 3),
@@ -162,13 +162,13 @@ def test_the_limits_are_options_in_code(make: Any) -> None:
 
 
 @pytest.mark.req("R1.41")
-def test_with_same_result_a_tool_that_returns_something_new_each_time_is_never_blocked() -> None:
+def test_same_result_option_never_blocks_changing_results() -> None:
     _, counting, _ = running("A" * 20, Matrix(guard=DuplicateGuard(same_result=True)))
     assert counting.runs == {"A": 20}
 
 
 @pytest.mark.req("R1.41", "R0.46")
-def test_the_runs_own_reading_of_the_list_is_never_blocked() -> None:
+def test_own_list_reads_of_the_run_are_never_blocked() -> None:
     board = TodoBoard(["Look"])
 
     def touch(n: int) -> None:
@@ -180,7 +180,7 @@ def test_the_runs_own_reading_of_the_list_is_never_blocked() -> None:
 
 
 @pytest.mark.req("KX.8")
-def test_the_guard_watches_the_todo_tool_as_any_other() -> None:
+def test_todo_tool_is_guarded_like_any_other() -> None:
     add = ToolCall(TODO_TOOL, {"operation": "add", "newTodos": [{"title": "Look", "status": "completed"}]})
     run = Agent(ScriptedModel([add] * 3 + ["Done."]), tools=[Counting().tool("A")]).run_sync("go")
     assert len(run.todos) == 2
@@ -188,7 +188,7 @@ def test_the_guard_watches_the_todo_tool_as_any_other() -> None:
 
 
 @pytest.mark.req("KX.8", "R1.40")
-def test_words_of_the_person_reset_the_guard_and_pausing_does_not() -> None:
+def test_user_message_resets_the_guard_but_pausing_does_not() -> None:
     handle: list[LiveRun] = []
     started = threading.Event()
 
@@ -210,7 +210,7 @@ def test_words_of_the_person_reset_the_guard_and_pausing_does_not() -> None:
 
 
 @pytest.mark.req("KX.8")
-def test_a_new_run_of_the_same_conversation_begins_with_a_fresh_guard() -> None:
+def test_continued_run_starts_with_a_fresh_guard() -> None:
     first, _, _ = running("AAA")
     counting = Counting()
     agent = Agent(ScriptedModel([ToolCall("A")] * 3 + ["Done."]), tools=[counting.tool("A")], todos=False)
@@ -218,12 +218,12 @@ def test_a_new_run_of_the_same_conversation_begins_with_a_fresh_guard() -> None:
     assert counting.runs == {"A": 2}
 
 
-def test_an_agent_may_be_given_no_guard_at_all() -> None:
+def test_guard_can_be_disabled() -> None:
     _, counting, _ = running("A" * 9, Matrix(guard=None))
     assert counting.runs == {"A": 9}
 
 
-# Whatever the model asks for
+# Generated calls
 
 
 def calls_of(names: str) -> st.SearchStrategy[ToolCall]:
@@ -259,9 +259,7 @@ def agent_of(script: list[Any], counting: Counting, policy: str) -> Agent:
 @pytest.mark.req("R1.39", "R0.46", "R0.2")
 @examples(150)
 @given(scripts, st.sampled_from(sorted(POLICIES)))
-def test_whatever_is_asked_for_each_call_has_one_answer_and_what_was_blocked_was_not_run(
-    script: list[Any], policy: str
-) -> None:
+def test_generated_calls_have_one_answer_and_blocked_ones_never_run(script: list[Any], policy: str) -> None:
     counting = Counting()
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / "runs")
@@ -270,7 +268,9 @@ def test_whatever_is_asked_for_each_call_has_one_answer_and_what_was_blocked_was
         assert load_trace(save_trace(run, Path(folder) / "saved.jsonl")) == run
     assert Run.from_events(run.events) == run
     assert_every_call_has_one_result(run)
-    ran = Counter(record.call.name for one in run.rounds for record in one.records if record.ran and record.call.name in "ABCS")
+    ran = Counter(
+        record.call.name for round in run.rounds for record in round.records if record.ran and record.call.name in "ABCS"
+    )
     assert counting.runs == ran
     assert not any(event.call.name == "S" for event in run.events if isinstance(event, CallBlocked))
 
@@ -278,17 +278,17 @@ def test_whatever_is_asked_for_each_call_has_one_answer_and_what_was_blocked_was
 @pytest.mark.req("R1.35", "R1.36")
 @examples(60)
 @given(st.text("AB", max_size=14), st.sampled_from(sorted(POLICIES)))
-def test_no_call_is_run_five_times_in_nine_and_no_two_in_turn_eight_times(calls: str, policy: str) -> None:
+def test_no_call_runs_five_times_in_nine_or_alternates_eight(calls: str, policy: str) -> None:
     run, counting, _ = running(calls, Matrix(blocked_rounds=50) if policy == "matrix" else POLICIES[policy])
-    assert "".join(record.call.name for one in run.rounds for record in one.records) == calls
-    executed = "".join(record.call.name for one in run.rounds for record in one.records if record.ran)
+    assert "".join(record.call.name for round in run.rounds for record in round.records) == calls
+    executed = "".join(record.call.name for round in run.rounds for record in round.records if record.ran)
     assert Counter(executed) == counting.runs
     assert all(executed[at : at + 9].count(name) < 5 for at in range(len(executed)) for name in "AB")
     assert "ABABABAB" not in executed and "BABABABA" not in executed
 
 
 @pytest.mark.req("R1.41", "R0.43")
-def test_reading_the_list_again_after_each_change_is_no_repetition() -> None:
+def test_reading_the_list_after_each_change_is_not_repetition() -> None:
     read = ToolCall(TODO_TOOL, {"operation": "read"})
     marks = [
         ToolCall(TODO_TOOL, {"operation": "update", "todoUpdates": [{"id": number, "status": status}]})
@@ -303,7 +303,7 @@ def test_reading_the_list_again_after_each_change_is_no_repetition() -> None:
 
 
 @pytest.mark.req("R1.41")
-def test_reading_a_list_that_stays_the_same_is_blocked_the_third_time() -> None:
+def test_third_read_of_an_unchanged_list_is_blocked() -> None:
     read = ToolCall(TODO_TOOL, {"operation": "read"})
     board = TodoBoard([{"title": "One", "status": "completed"}])
     run = Agent(ScriptedModel([read] * 3 + ["Done."]), tools=[Counting().tool("A")], todos=board).run_sync("go")
@@ -311,7 +311,7 @@ def test_reading_a_list_that_stays_the_same_is_blocked_the_third_time() -> None:
 
 
 @pytest.mark.req("R0.44", "R1.41")
-def test_a_list_that_others_have_changed_may_be_read_again_at_once() -> None:
+def test_list_changed_by_others_may_be_read_again() -> None:
     read = ToolCall(TODO_TOOL, {"operation": "read"})
     board = TodoBoard(["One"])
 

@@ -1,4 +1,4 @@
-"""Rules about files, for changes that no tool call makes."""
+"""File rules for changes made outside tool calls."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_rules_that_deny_a_write_are_found(tmp_path: Path, subtests: pytest.Subt
             assert denied_write(rules, tmp_path / "data" / "a.txt", tmp_path) == expected
 
 
-def test_rule_is_about_the_file_that_a_link_leads_to(tmp_path: Path) -> None:
+def test_rule_applies_to_the_target_of_a_link(tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "secret")
     rules = [RuleList.of({"write_file(secret/**)": "deny"})]

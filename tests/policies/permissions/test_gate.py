@@ -1,4 +1,4 @@
-"""The gate of permissions: which calls it asks about or denies, in which words, and what a grant allows."""
+"""The permission gate: questions, denials, their texts, and grants."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def shell(line: str) -> None:
 
 
 class OwnTool:
-    """A tool of a class that knows nothing of effects."""
+    """A tool class without effects."""
 
     spec = ToolSpec("own", "Does something.", {"type": "object"})
 
@@ -94,13 +94,13 @@ def judged(mode: str, name: str, run: Run | None = None, *, rules: Any = None, *
     return judge((gate,), ToolCall(name, arguments, "c1"), run or Run())
 
 
-def test_only_tools_that_do_more_than_read_are_held_up(subtests: pytest.Subtests) -> None:
+def test_only_tools_with_effects_beyond_reading_are_gated(subtests: pytest.Subtests) -> None:
     assert BOX.get("todo_operations") is not None
     for mode, held in {"auto": None, "ask": AskByRules, "read_only": Block}.items():
         with subtests.test(mode):
             assert [type(judged(mode, name)) for name in MORE] == [type(None) if held is None else held] * len(MORE)
             assert [judged(mode, name) for name in NO_MORE] == [None] * len(NO_MORE)
-    for mode in (RULES, "never"):  # what would be asked about is denied elsewhere: own gates ask too
+    for mode in (RULES, "never"):  # other calls would be denied: own gates ask too
         with subtests.test(mode):
             assert [type(judged(mode, name)) for name in MORE] == [type(None), type(None), AskByRules, AskByRules]
     denied = judged("read_only", "nothing_said")
@@ -108,9 +108,9 @@ def test_only_tools_that_do_more_than_read_are_held_up(subtests: pytest.Subtests
     assert "only allows tools that read" in denied.result.text and "does not declare what it does" in denied.result.text
 
 
-def test_question_says_in_one_line_why_it_is_asked(snapshot: Snapshot) -> None:
-    found = judged("ask", "writes", path="a")
-    assert isinstance(found, Ask) and found.question == snapshot("effects")
+def test_question_states_its_reason_in_one_line(snapshot: Snapshot) -> None:
+    verdict = judged("ask", "writes", path="a")
+    assert isinstance(verdict, Ask) and verdict.question == snapshot("effects")
     by_rule = judged(RULES, "reads", rules={"reads": "ask"})
     assert isinstance(by_rule, Ask) and by_rule.question == snapshot("rule")
     unclear = judged("auto", "shell", rules={"shell(rm *)": "deny"}, line="$X")
@@ -118,11 +118,11 @@ def test_question_says_in_one_line_why_it_is_asked(snapshot: Snapshot) -> None:
 
 
 def asked(answer: Any, tool: str = "writes", rule: str = "ask", kind: Any = "approval") -> Run:
-    """A run of an earlier version in which the question about a tool was answered, or another with the same sentence."""
-    found = judged("ask", "writes")
-    assert isinstance(found, Ask)
+    """Return a run of an earlier version with an answered question about a tool, or another of the same text."""
+    verdict = judged("ask", "writes")
+    assert isinstance(verdict, Ask)
     about = judged_call(ToolCall(tool, {}), rule)
-    question = WaitingOnUser(kind, found.question, approval_schema((ALWAYS,)), "q1", "c0", about)
+    question = WaitingOnUser(kind, verdict.question, approval_schema((ALWAYS,)), "q1", "c0", about)
     return (
         RunBuilder(schema=5)
         .add(e.RoundStarted, index=0, reason="prompt")
@@ -132,7 +132,7 @@ def asked(answer: Any, tool: str = "writes", rule: str = "ask", kind: Any = "app
     )
 
 
-def test_grant_allows_its_tool_until_it_is_taken_back() -> None:
+def test_grant_allows_its_tool_until_withdrawn() -> None:
     builder = RunBuilder().add(w.GrantGiven, grant_id="g1", tool="writes")
     assert judged("ask", "writes", builder.run) is None
     assert isinstance(judged("ask", "sends", builder.run), Ask) and isinstance(
@@ -143,7 +143,7 @@ def test_grant_allows_its_tool_until_it_is_taken_back() -> None:
     assert isinstance(judged("ask", "writes", builder.run), Ask) and not builder.run.grants
 
 
-def test_always_in_an_earlier_log_allows_this_tool_and_nothing_else(subtests: pytest.Subtests) -> None:
+def test_always_in_an_earlier_log_allows_only_this_tool(subtests: pytest.Subtests) -> None:
     always = asked("always")
     assert judged("ask", "writes", always) is None
     assert isinstance(judged("ask", "sends", always), Ask)
@@ -159,7 +159,7 @@ def test_always_in_an_earlier_log_allows_this_tool_and_nothing_else(subtests: py
             assert isinstance(judged("ask", "writes", run), Ask)
 
 
-def test_an_unknown_word_is_refused_with_the_modes() -> None:
+def test_unknown_mode_is_refused_with_the_modes() -> None:
     for word in ("perhaps", "", "ask+perhaps", 3):
         wrong: Any = word
         with pytest.raises(SettingsError, match="auto, ask, never, read_only"):
@@ -167,7 +167,7 @@ def test_an_unknown_word_is_refused_with_the_modes() -> None:
     assert [ApprovalMode.of(word).words for word in MODES] == list(MODES)
 
 
-def test_a_grant_of_a_pattern_allows_what_it_matches_and_lifts_no_denial(subtests: pytest.Subtests) -> None:
+def test_grant_of_a_pattern_allows_matches_but_lifts_no_denial(subtests: pytest.Subtests) -> None:
     run = RunBuilder().add(w.GrantGiven, grant_id="g1", tool="shell", rule="shell(git status *)").run
     assert not run.has_grant("shell")
     cases: list[tuple[str, Any, str, type]] = [
@@ -199,24 +199,22 @@ def test_a_grant_of_a_pattern_allows_what_it_matches_and_lifts_no_denial(subtest
     )
 
 
-def test_a_denial_says_why_in_the_words_of_the_flag_or_with_the_rule() -> None:
+def test_denial_names_its_flag_or_rule() -> None:
     denied = judged(RULES, "shell", rules={"shell(rm *)": "deny"}, line="ls; rm x")
     assert isinstance(denied, Block) and (denied.rule, denied.result.error_code) == ("permissions", DENIED)
     assert denied.result.text.startswith("denied: shell was not run: the rule shell(rm *) of this run denies it")
-    assert judged(RULES, "no_such_tool", rules={"*": "deny"}) is None  # the model is told that there is none
+    assert judged(RULES, "no_such_tool", rules={"*": "deny"}) is None  # the model gets an error
     assert ASKED_BY_RULES == "ask"
 
 
 @examples(60)
 @given(ALL_MODES, ALL_MODES, ALL_MODES)
-def test_what_either_mode_forbids_is_forbidden_in_a_nested_run_and_a_log_keeps_it(
-    one: ApprovalMode, other: ApprovalMode, third: ApprovalMode
-) -> None:
+def test_nested_mode_is_the_strictest_and_survives_the_log(one: ApprovalMode, other: ApprovalMode, third: ApprovalMode) -> None:
     both = one.within(other)
     assert both == other.within(one) and both.within(third) == one.within(other.within(third))
     assert ApprovalMode.of(both.words) == both == ApprovalMode.logged(both.words)
     order = ("deny", "ask", "allow")
     for name in MORE:
-        found = BOX.get(name)
-        assert found is not None
-        assert both.default(found) == min((one.default(found), other.default(found)), key=order.index) or both.never_asks
+        tool = BOX.get(name)
+        assert tool is not None
+        assert both.default(tool) == min((one.default(tool), other.default(tool)), key=order.index) or both.never_asks

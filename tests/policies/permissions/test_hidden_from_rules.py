@@ -1,4 +1,4 @@
-"""Calls that a deny rule is about, written so that it is hard to see: each is denied, or asked about each time."""
+"""Obfuscated calls that a deny rule covers are denied or asked about each time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def save(path: Path = Path("secret/a")) -> None:
 
 
 def is_held_up(name: str, rule: str, arguments: Any, folder: Path) -> bool:
-    """Whether a call is denied, or asked about whatever the mode, where a rule denies some calls of its tool."""
+    """True if a call is denied, or asked about in any mode, under a deny rule for its tool."""
     permissions = Permissions.of(ApprovalMode.of("auto"), RuleList.of({f"{name}({rule})": "deny"}))
     gate = partial(PermissionGate(permissions, folder), Toolbox([shell, save]).get(name))
     return isinstance(judge((gate,), ToolCall(name, arguments, "c1"), Run()), Block | AskEachTime | AskUnsettled)
@@ -60,7 +60,7 @@ COMMANDS = {
 }
 
 
-def test_no_way_of_writing_a_command_hides_it_from_a_rule_that_denies_it(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_no_spelling_of_a_command_evades_a_deny_rule(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for line, why in COMMANDS.items():
         with subtests.test(why):
             assert is_held_up("shell", "rm -rf *", {"line": line}, tmp_path), line
@@ -73,7 +73,7 @@ SUBJECTS: dict[str, tuple[str, str, Any]] = {
 }
 
 
-def test_arguments_in_which_no_subject_is_found_are_asked_about(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_arguments_without_a_recognized_subject_are_asked_about(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for name, (called, rule, arguments) in SUBJECTS.items():
         with subtests.test(name):
             assert is_held_up(called, rule, arguments, tmp_path)
@@ -87,7 +87,7 @@ PLACES = {
 }
 
 
-def test_a_pattern_of_a_path_means_the_place_that_it_leads_to(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_path_pattern_matches_the_resolved_path(subtests: pytest.Subtests, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     (folder / "real").mkdir(parents=True)
     (folder / "link").symlink_to("real")
@@ -96,7 +96,7 @@ def test_a_pattern_of_a_path_means_the_place_that_it_leads_to(subtests: pytest.S
             assert is_held_up("save", rule, {"path": path}, folder) == (name != "of nobody")
 
 
-def test_a_pattern_with_many_stars_takes_no_time_with_a_long_command() -> None:
+def test_pattern_with_many_stars_is_fast_on_long_commands() -> None:
     begun = perf_counter()
     assert re.fullmatch(command_glob("*x*x*y"), "x" * 2_000, re.DOTALL) is None
     assert perf_counter() - begun < 0.2

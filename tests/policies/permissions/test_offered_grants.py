@@ -1,4 +1,4 @@
-"""The grants that a question about a call offers, and how far each reaches."""
+"""The grants that a question about a call offers, and their reach."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BASH, SAVE, FETCH, PLAIN = (
 )
 
 
-def test_each_grant_that_is_offered_allows_the_call_and_says_its_reach(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_each_offered_grant_allows_the_call_and_states_its_reach(subtests: pytest.Subtests, tmp_path: Path) -> None:
     work = tmp_path.resolve()
     (work / "data").mkdir()
     cases: list[tuple[FunctionTool, str, str | None]] = [
@@ -54,14 +54,12 @@ def test_each_grant_that_is_offered_allows_the_call_and_says_its_reach(subtests:
             for has_session in (False, True):
                 grants = grants_about(call, tool, work, has_session=has_session)
                 rules = {} if rule is None else dict.fromkeys([(rule, "run"), *([(rule, "session")] if has_session else [])])
-                assert {(one.rule, one.reach) for one in grants} == {(name, "run"), *rules}
-                assert all(is_allowed_by(one.rule, call, tool, work) for one in grants)
+                assert {(grant.rule, grant.reach) for grant in grants} == {(name, "run"), *rules}
+                assert all(is_allowed_by(grant.rule, call, tool, work) for grant in grants)
                 assert grants[-1].rule == name, "the widest is the last"
 
 
-def test_of_a_file_that_may_hold_keys_or_is_only_read_that_file_alone_is_offered(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_secret_or_read_file_is_offered_only_itself(tmp_path: Path, subtests: pytest.Subtests) -> None:
     work = (tmp_path / "desk").resolve()
     (work / "conf").mkdir(parents=True)
     (work / "conf" / "link").symlink_to(".env")
@@ -82,13 +80,13 @@ def test_of_a_file_that_may_hold_keys_or_is_only_read_that_file_alone_is_offered
             call, tool = ToolCall(name, arguments), tools[name]
             grants = grants_about(call, tool, work, has_session=True)
             rule = f"{name}({work / path})"
-            assert [(one.rule, one.reach) for one in grants] == ([(rule, "run"), (rule, "session")] if path else [])
-            assert all(is_allowed_by(one.rule, call, tool, work) for one in grants)
+            assert [(grant.rule, grant.reach) for grant in grants] == ([(rule, "run"), (rule, "session")] if path else [])
+            assert all(is_allowed_by(grant.rule, call, tool, work) for grant in grants)
             other = ToolCall(name, {**arguments, "path": "conf/prod.pem"})
-            assert not any(is_allowed_by(one.rule, other, tool, work) for one in grants)
+            assert not any(is_allowed_by(grant.rule, other, tool, work) for grant in grants)
 
 
-def test_no_session_is_offered_for_all_calls_of_a_tool_with_a_subject(tmp_path: Path) -> None:
+def test_session_grant_is_not_offered_for_all_subjects(tmp_path: Path) -> None:
     for tool, what in ((BASH, "python x.py"), (BASH, "git log"), (SAVE, "a"), (FETCH, "ftp://x")):
         grants = grants_about(ToolCall(tool.spec.name, {"what": what}), tool, tmp_path, has_session=True)
-        assert (tool.spec.name, "session") not in {(one.rule, one.reach) for one in grants}
+        assert (tool.spec.name, "session") not in {(grant.rule, grant.reach) for grant in grants}

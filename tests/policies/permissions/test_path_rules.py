@@ -1,4 +1,4 @@
-"""Paths and addresses as rules see them: resolved and parsed, whatever their spelling."""
+"""Rules match resolved paths and parsed addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.policies.permissions.path_rules import (
 )
 
 
-def test_a_pattern_of_a_path_meets_the_resolved_path(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_path_pattern_matches_the_resolved_path(subtests: pytest.Subtests, tmp_path: Path) -> None:
     folder = (tmp_path / "work").resolve()
     (folder / "data" / "deep").mkdir(parents=True)
     (folder / "data" / "out").symlink_to(tmp_path)
@@ -45,15 +45,17 @@ def test_a_pattern_of_a_path_meets_the_resolved_path(subtests: pytest.Subtests, 
     ]
     for pattern, path, matches in cases:
         with subtests.test(f"{pattern} {path!r}"):
-            found = resolved_path(path, folder)
-            assert (None if found is None else re.fullmatch(path_glob(pattern, folder), str(found)) is not None) == matches
+            resolved = resolved_path(path, folder)
+            assert (
+                None if resolved is None else re.fullmatch(path_glob(pattern, folder), str(resolved)) is not None
+            ) == matches
     for pattern, path, matches in (("data", "data/deep/a", True), ("data", "database", False), ("data/*", "data/d/a", False)):
         assert bool(re.fullmatch(path_glob(pattern, folder, with_inside=True), str(folder / path))) == matches, pattern
     home = path_glob("~/notes/**", folder)
     assert re.fullmatch(home, str(Path.home() / "notes" / "a"))
 
 
-def test_the_folder_that_is_offered_holds_the_file_and_nothing_above(tmp_path: Path) -> None:
+def test_offered_folder_contains_the_file_and_nothing_above(tmp_path: Path) -> None:
     work = tmp_path.resolve()
     for path, pattern in (("data/a.txt", "/data/**"), ("a.txt", "/*"), ("data/deep/b", "/data/deep/**")):
         offered = offered_folder(work / path, work)
@@ -64,7 +66,7 @@ def test_the_folder_that_is_offered_holds_the_file_and_nothing_above(tmp_path: P
     assert offered_folder(Path("/vmlinuz"), work) == "" and offered_folder(work / "a*b" / "c", work) == ""
 
 
-def test_an_address_is_matched_by_scheme_host_and_path(subtests: pytest.Subtests) -> None:
+def test_address_is_matched_by_scheme_host_and_path(subtests: pytest.Subtests) -> None:
     pattern = "https://docs.example.org/3/**"
     cases = {
         "https://docs.example.org/3/library": True,
@@ -101,8 +103,8 @@ def test_an_address_is_matched_by_scheme_host_and_path(subtests: pytest.Subtests
     assert glob is not None
     for address, matches in cases.items():
         with subtests.test(address):
-            found = canonical_address(address)
-            assert (None if found is None else re.fullmatch(glob, found) is not None) == matches
+            resolved = canonical_address(address)
+            assert (None if resolved is None else re.fullmatch(glob, resolved) is not None) == matches
     hosts = address_glob("https://*.example.org")
     assert hosts is not None and re.fullmatch(hosts, "https://a.example.org:443/any/where")
     assert not re.fullmatch(hosts, "https://example.org:443/") and not re.fullmatch(hosts, "https://evil.net:443/x.example.org")

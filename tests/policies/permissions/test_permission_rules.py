@@ -1,4 +1,4 @@
-"""Rules as a person writes them: flags, names and patterns, each with a verdict; what cannot be read is refused."""
+"""Permission rules: flags, names and patterns, each with a verdict; invalid ones are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PYTHON = FunctionTool(runs, name="run_python", effects=["execute"], flag="bash")
 FETCH = FunctionTool(runs, name="web_fetch", effects=["network"], url="command", flag="network")
 
 
-def test_rules_are_read_in_their_order_and_written_to_logs_as_they_are() -> None:
+def test_rules_are_ordered_and_logged_unchanged() -> None:
     given = {
         "bash(git status*)": "allow",
         "bash": "ask",
@@ -48,7 +48,7 @@ def test_rules_are_read_in_their_order_and_written_to_logs_as_they_are() -> None
     ]
 
 
-def test_what_is_no_rule_is_refused_with_what_would_be(subtests: pytest.Subtests) -> None:
+def test_invalid_rule_is_refused_with_valid_ones(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Any, str]] = [
         ({"bash": "permit"}, "'permit' is not a verdict.*allow, ask, deny"),
         ({"bash(": "ask"}, "Invalid permission rule"),
@@ -64,14 +64,14 @@ def test_what_is_no_rule_is_refused_with_what_would_be(subtests: pytest.Subtests
         (3, "neither rules nor flags"),
         ([["bash"]], "There is no flag"),
     ]
-    for given, words in cases:
-        with subtests.test(repr(given)), pytest.raises(SettingsError, match=words):
-            RuleList.of(given)
+    for rules, words in cases:
+        with subtests.test(repr(rules)), pytest.raises(SettingsError, match=words):
+            RuleList.of(rules)
     with pytest.raises(SettingsError, match="not a rule with a verdict"):
         RuleList.parse_typed(["bash"])
 
 
-def test_a_word_is_a_tool_a_pattern_of_names_or_a_flag_and_bash_means_the_tool_alone() -> None:
+def test_word_is_a_tool_a_name_pattern_or_a_flag() -> None:
     about = {
         "bash": [True, False, False],
         "run_*": [False, True, False],
@@ -88,11 +88,11 @@ def test_a_word_is_a_tool_a_pattern_of_names_or_a_flag_and_bash_means_the_tool_a
     tools = (BASH, PYTHON, FETCH, FunctionTool(runs, name="sync", effects=["network", "read"]))
     for text, expected in about.items():
         rule = Rule.read(text, "ask")
-        assert [rule.is_about(one.spec.name, one) for one in tools][: len(expected)] == expected, text
+        assert [rule.is_about(tool.spec.name, tool) for tool in tools][: len(expected)] == expected, text
     assert Rule.read("effect:read", "ask").is_about("look", FunctionTool(runs, name="look", effects=["read"]))
 
 
-def test_brackets_that_mean_nothing_and_names_that_are_nearly_right_are_errors_of_the_agent() -> None:
+def test_meaningless_brackets_and_misspelled_names_are_settings_errors() -> None:
     @tool(effects=["write"], path="path")
     def save(path: str) -> None:
         """Save."""
@@ -100,19 +100,19 @@ def test_brackets_that_mean_nothing_and_names_that_are_nearly_right_are_errors_o
     def plain() -> None:
         """Nothing."""
 
-    for given, words in (
+    for rules, words in (
         ({"plain(x)": "deny"}, "has brackets, but plain has no command, path or address"),
         ({"sav": "deny"}, "names no tool, flag or MCP server of this run.*save"),
         ({"web_fetch(docs.example.org)": "allow"}, "has no valid address"),
     ):
         with pytest.raises(SettingsError, match=words):
-            Agent(ScriptedModel([]), tools=[save, plain, FETCH], permissions=given)
+            Agent(ScriptedModel([]), tools=[save, plain, FETCH], permissions=rules)
     assert Agent(
         ScriptedModel([]), tools=[save, plain], permissions={"mcp_*": "ask", "bash": "ask", "save(data/**)": "allow"}
     ).rule_list
 
 
-def test_two_lists_follow_each_other_and_a_flag_must_be_permitted_by_both() -> None:
+def test_rule_lists_are_concatenated_and_flags_intersected() -> None:
     first, second = RuleList.of({"bash": "ask"}), RuleList.of({"bash": "allow"})
     assert [rule.verdict for rule in first.then(second).rules] == ["ask", "allow"]
     both = RuleList.of(["git", "bash"]).then(RuleList.of(["git", "network"]))
@@ -120,12 +120,12 @@ def test_two_lists_follow_each_other_and_a_flag_must_be_permitted_by_both() -> N
     assert first.then(second).without_allowing == first and second.allows and not first.allows
 
 
-def test_what_cannot_be_read_of_a_log_forbids_every_flag() -> None:
+def test_unreadable_logged_rules_forbid_every_flag() -> None:
     for data in (None, 3, {"rules": 3}, {"rules": [["bash"]]}, {"rules": [["bash", "sure"]]}, {"flags": 3}):
         assert RuleList.logged(data) == RuleList(flags=frozenset()), data
 
 
-def test_options_of_an_unknown_program_are_refused_where_a_rule_asks_or_denies(subtests: pytest.Subtests) -> None:
+def test_options_of_unknown_programs_are_refused_in_ask_and_deny(subtests: pytest.Subtests) -> None:
     for verdict in ("deny", "ask"):
         with (
             subtests.test(verdict),

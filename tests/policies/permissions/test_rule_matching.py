@@ -1,4 +1,4 @@
-"""Rules that are matched together decide as each of them does alone, in their order."""
+"""Rules matched together decide as they do one by one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RULES = st.lists(st.builds(Rule, st.sampled_from(VERDICTS), st.just("shell"), st
 
 
 def decided_alone(rules: list[Rule], command: str) -> str:
-    """The verdict of rules that are looked at one after the other."""
+    """Return the verdict of rules matched one by one."""
     subject = CallSubject(as_tool(shell), {"line": command}, HERE)
 
     def matches(rule: Rule) -> bool | None:

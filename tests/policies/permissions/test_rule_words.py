@@ -1,4 +1,4 @@
-"""The words of rules: known if calls of the run may reach what they name."""
+"""Names in rules: known if calls of the run may reach them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def rules(*words: str) -> RuleList:
     return RuleList.of(dict.fromkeys(words, "deny"))
 
 
-def test_a_word_is_known_if_calls_may_reach_what_it_names(subtests: pytest.Subtests) -> None:
+def test_word_is_known_if_calls_may_reach_its_target(subtests: pytest.Subtests) -> None:
     server = MCPServer("clock", "uvx")
     for name, tools, word, is_known in (
         ("a tool", [save], "save", True),
@@ -103,14 +103,14 @@ def test_a_word_is_known_if_calls_may_reach_what_it_names(subtests: pytest.Subte
     assert known_rules(rules("mcp:clock"), [], ["clock"]), "one that the session has configured"
 
 
-def test_rules_that_were_checked_or_come_from_a_log_are_not_checked_again() -> None:
+def test_checked_or_logged_rules_are_not_checked_again() -> None:
     logged = RuleList.logged(rules("nothing").as_logged)
     assert known_rules(logged, []) is logged
     with pytest.raises(SettingsError, match="'other'"):
         known_rules(logged.then(rules("other")), [])
 
 
-def test_a_context_may_confirm_tools_of_other_agents_but_no_name_that_is_nearly_right(subtests: pytest.Subtests) -> None:
+def test_context_may_confirm_foreign_tools_but_not_misspelled_names(subtests: pytest.Subtests) -> None:
     for word, is_taken in (("pay", True), ("SAVE", True), ("sav", False), ("sav*", True), ("effect:write", True)):
         with subtests.test(word):
             confirms = [Rule.read(word, "ask")]
@@ -121,7 +121,7 @@ def test_a_context_may_confirm_tools_of_other_agents_but_no_name_that_is_nearly_
                     check_confirms(confirms, [Toolbox([save])])
 
 
-def test_a_wrong_word_ends_a_run_before_a_model_is_called_and_before_there_is_a_log(tmp_path: Path) -> None:
+def test_unknown_word_ends_a_run_before_model_and_log(tmp_path: Path) -> None:
     model = ScriptedModel(["Done."])
     with pytest.raises(SettingsError, match="save"):
         Agent(model, tools=[save]).run_sync("Go.", permissions={"sava": "deny"}, store=Store(tmp_path))

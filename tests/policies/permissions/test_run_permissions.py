@@ -1,4 +1,4 @@
-"""The permissions of a run: what decides about a call, in which order, and what nested runs and logs may do."""
+"""Permissions of a run: precedence, nested runs and logs."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def judged(tool: str, subject: str | None = None, *, rules: Any = None, mode: st
 
 
 def verdict(tool: str, subject: str | None = None, **how: Any) -> str:
-    found = judged(tool, subject, **how)
-    return f"{found.verdict}, unclear" if found.is_unclear else found.verdict
+    judgement = judged(tool, subject, **how)
+    return f"{judgement.verdict}, unclear" if judgement.is_unclear else judgement.verdict
 
 
 @pytest.mark.req("R2.15")
-def test_without_rules_the_mode_and_the_effects_decide(subtests: pytest.Subtests) -> None:
+def test_mode_and_effects_decide_without_rules(subtests: pytest.Subtests) -> None:
     declared = [name for name, one in TOOLS.items() if one.effects is not None and one.effects - {"read"}]
     reading = ["read_file", "look", "ask_person"]
     cases = {RULES: ("ask", "allow"), "auto": ("allow", "allow"), "ask": ("ask", "ask"), "never": ("ask", "allow")}
@@ -73,20 +73,20 @@ def test_without_rules_the_mode_and_the_effects_decide(subtests: pytest.Subtests
 
 
 @pytest.mark.req("R2.5")
-def test_a_flag_that_is_not_listed_is_denied_in_its_words_and_one_that_is_keeps_its_default(subtests: pytest.Subtests) -> None:
+def test_unlisted_flag_is_denied_and_listed_flag_keeps_its_default(subtests: pytest.Subtests) -> None:
     flagged = {name: one.flag for name, one in TOOLS.items() if one.flag is not None}
     for listed in FLAGS:
         with subtests.test(listed):
             for name, flag in flagged.items():
-                found = judged(name, "x", rules=[listed])
+                judgement = judged(name, "x", rules=[listed])
                 expected = verdict(name, "x") if flag == listed else "deny"
-                assert (found.verdict, found.flag) == (expected, None if flag == listed else flag)
+                assert (judgement.verdict, judgement.flag) == (expected, None if flag == listed else flag)
     assert {verdict(name, rules=[]) for name in ("save", "measure", "look")} == {"ask", "allow"}  # functions have no flag
     assert judged("run_python", rules=["file_read"]).flag == "bash" and verdict("read_file", rules="restricted") == "allow"
     assert judged("bash", "ls", rules=["file_read"], mode="auto").flag == "bash"
 
 
-def test_a_deny_beats_all_then_the_first_rule_that_matches_then_the_default(subtests: pytest.Subtests) -> None:
+def test_precedence_is_deny_then_first_match_then_default(subtests: pytest.Subtests) -> None:
     rules = {"bash(git status*)": "allow", "bash(git *)": "ask", "bash": "allow", "bash(rm *)": "deny"}
     cases: list[tuple[Any, str, str | None, str]] = [
         (rules, "bash", "git status -s", "allow"),
@@ -125,7 +125,7 @@ def test_a_deny_beats_all_then_the_first_rule_that_matches_then_the_default(subt
             assert verdict(name, subject, rules=given_rules) == expected
 
 
-def test_a_mode_replaces_the_defaults_and_no_rule() -> None:
+def test_mode_replaces_defaults_but_no_rule() -> None:
     rules = {"bash(git *)": "allow", "save": "ask", "look": "ask", "bash(rm *)": "deny"}
     assert [verdict("bash", "git log", rules=rules, mode=mode) for mode in MODES] == ["allow", "allow", "allow", "deny"]
     assert [verdict("save", rules=rules, mode=mode) for mode in MODES] == ["ask", "ask", "ask", "deny"]
@@ -149,7 +149,7 @@ SOME = st.builds(lambda mode, rules: Permissions.of(ApprovalMode.of(mode), RuleL
 
 @examples(200)
 @given(SOME, SOME, SOME, st.sampled_from([*TOOLS]), st.sampled_from(["git log", "rm x", "data/a", "a; b", "x"]))
-def test_a_nested_run_never_may_more_than_the_runs_around_it(
+def test_nested_run_is_never_freer_than_its_parents(
     outer: Permissions, inner: Permissions, innermost: Permissions, name: str, subject: str
 ) -> None:
     alone = outer.for_tool(name, TOOLS[name], HERE).judge({"command": subject}).verdict
@@ -159,7 +159,7 @@ def test_a_nested_run_never_may_more_than_the_runs_around_it(
     assert order == sorted(order)
 
 
-def test_a_nested_run_without_a_mode_has_that_of_the_run_around_it() -> None:
+def test_nested_run_without_a_mode_inherits_its_parents() -> None:
     auto, ask = Permissions.of(ApprovalMode.of("auto")), Permissions.of(ApprovalMode.of("ask"))
     nothing = Permissions()
     assert nothing.within(auto).mode.words == "auto" and nothing.within(ask).mode.words == "ask"
@@ -172,7 +172,7 @@ def test_a_nested_run_without_a_mode_has_that_of_the_run_around_it() -> None:
 
 @examples(100)
 @given(SOME, SOME)
-def test_a_log_says_the_permissions_and_loosens_nothing_unless_it_counts(outer: Permissions, inner: Permissions) -> None:
+def test_logged_permissions_loosen_only_if_they_count(outer: Permissions, inner: Permissions) -> None:
     permissions = inner.within(outer)
     settings = json.loads(json.dumps(permissions.as_logged))
     again = Permissions.logged(settings, loosens=True)
@@ -185,11 +185,11 @@ def test_a_log_says_the_permissions_and_loosens_nothing_unless_it_counts(outer: 
             ]
             assert verdicts[1] == verdicts[2]
             least = Permissions().for_tool(name, tool, HERE).judge({"command": subject}).verdict
-            # What forbids or asks still does; what allowed has fallen back to the default, at least.
+            # Denials and questions remain; allowances fall back to the default or stricter.
             assert STRICTEST_FIRST.index(verdicts[0]) <= max(STRICTEST_FIRST.index(verdicts[1]), STRICTEST_FIRST.index(least))
 
 
-def test_what_cannot_be_read_of_a_log_is_taken_as_strict() -> None:
+def test_unreadable_logged_permissions_are_strict() -> None:
     for settings in ({"approve": 3}, {"approve": "free"}, {"approve": "auto+free"}, {"approve": None}):
         assert Permissions.logged(settings, loosens=True).mode.words == "ask", settings
     for rules in (3, {"bash": "allow"}, [3]):
@@ -203,12 +203,12 @@ def test_what_cannot_be_read_of_a_log_is_taken_as_strict() -> None:
 
 @examples(100)
 @given(SOME, SOME, st.sampled_from([*TOOLS]), st.sampled_from(["git log", "rm x", "data/a", "x"]))
-def test_a_call_that_is_confirmed_never_runs_unasked_whatever_else_allows_it(
-    outer: Permissions, inner: Permissions, name: str, subject: str
-) -> None:
+def test_confirmed_call_never_runs_unasked(outer: Permissions, inner: Permissions, name: str, subject: str) -> None:
     confirming = outer.confirming([Rule.read(name, "ask")])
     for permissions in (confirming, inner.within(confirming), Permissions().within(inner.within(confirming))):
         logged = Permissions.logged(json.loads(json.dumps(permissions.as_logged)), loosens=True)
         for held in (permissions, logged):
-            found = held.for_tool(name, TOOLS[name], HERE).judge({"command": subject})
-            assert found.verdict == "deny" or (found.verdict == "ask" and (found.is_confirmed or found.is_unclear))
+            judgement = held.for_tool(name, TOOLS[name], HERE).judge({"command": subject})
+            assert judgement.verdict == "deny" or (
+                judgement.verdict == "ask" and (judgement.is_confirmed or judgement.is_unclear)
+            )

@@ -1,4 +1,4 @@
-"""Files of a working folder are put back through descriptors, and nothing outside of it is written."""
+"""Files of a working folder are restored through descriptors, and nothing outside of it is written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Put = Callable[[Path], Path]
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A working folder beside which there is a file of the person's."""
+    """Create a working folder next to a file of the user."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "a.txt").write_text("mine")
     work = tmp_path / "work"
@@ -42,7 +42,7 @@ def bare(repository: Path) -> Path:
 
 
 def git_file(tree: Path, target: Path) -> Path:
-    """A file of git that leads to a folder, which lies beside it."""
+    """Create a git file that points to a folder next to it."""
     (target / ".git").write_text("gitdir: .")
     return target
 
@@ -93,7 +93,7 @@ def test_working_folder_behind_a_link_now_is_refused(tmp_path: Path, subtests: p
                 pass
 
 
-def test_what_is_no_file_is_refused(work: Path, subtests: pytest.Subtests) -> None:
+def test_only_regular_files_can_be_undone(work: Path, subtests: pytest.Subtests) -> None:
     (work / "folder").mkdir()
     os.mkfifo(work / "pipe")
     linked(work / "link", work.parent / "outside" / "a.txt")
@@ -120,7 +120,7 @@ def test_file_swapped_for_a_link_while_open_is_replaced_itself(work: Path) -> No
     assert not (work / "a.txt").is_symlink() and (work.parent / "outside" / "a.txt").read_text() == "mine"
 
 
-def test_file_gets_its_bytes_and_permissions_and_nothing_else_stays(work: Path, subtests: pytest.Subtests) -> None:
+def test_file_gets_its_bytes_and_permissions_without_leftovers(work: Path, subtests: pytest.Subtests) -> None:
     path = work / "data" / "run.sh"
     path.write_text("new")
     for mode, now, expected in (
@@ -137,7 +137,7 @@ def test_file_gets_its_bytes_and_permissions_and_nothing_else_stays(work: Path, 
     assert [file.name for file in (work / "data").iterdir()] == ["run.sh"]
 
 
-def test_failed_write_leaves_the_file_as_it_was(work: Path) -> None:
+def test_failed_write_leaves_the_file_unchanged(work: Path) -> None:
     path = work / "data" / "a.txt"
     path.write_text("new")
     with open_place(path, work, work / "runs") as place, pytest.raises(TypeError):

@@ -1,4 +1,4 @@
-"""Plans of an undo: how far a file goes back, and why its other changes stay."""
+"""Undo plans: how far a file is restored, and why other changes stay."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def change(number: int, before: str, after: str, image: bool = True, **more: Any
 
 
 def chain(*states: str) -> list[FileChanged]:
-    """Changes from each state to the next; only the first has an image, as they are kept."""
+    """Return changes from each state to the next; only the first has an image, as in the store."""
     return [change(place, *pair, image=place == 0) for place, pair in enumerate(pairwise(states))]
 
 
 KEY = change(0, "", "", image=False, not_kept="holds_key")
 Case = tuple[list[FileChanged], str, str, str | None, int, str | None]
 CASES: dict[str, Case] = {
-    # changes, the file now; the action, the image, the number of undone changes, why others stay
+    # changes, current file; action, image, number of undone changes, reasons for the others
     "one change": (chain("a", "b"), "b", "restore", "i0", 1, None),
     "a chain goes to its beginning": (chain("a", "b", "c", "d"), "d", "restore", "i0", 3, None),
     "a new file": (chain(ABSENT, "b", "c"), "c", "delete", None, 2, None),
@@ -68,7 +68,7 @@ CASES: dict[str, Case] = {
 }
 
 
-def test_file_goes_back_as_far_as_each_state_fits(subtests: pytest.Subtests) -> None:
+def test_file_is_restored_as_far_as_each_state_fits(subtests: pytest.Subtests) -> None:
     for name, (changes, now, action, image, undone, why_not) in CASES.items():
         with subtests.test(name):
             plan = plan_file(changes, now)

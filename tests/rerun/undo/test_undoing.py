@@ -1,4 +1,4 @@
-"""Undoing runs: what is put back, what is not touched, and what is said of the rest."""
+"""Undoing runs: restored files, untouched files, and the report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def outcomes(report: UndoReport) -> dict[str, tuple[str, str | None]]:
     return {file.path: (file.action, file.why_not) for file in report.files}
 
 
-def test_files_go_back_to_their_bytes_and_permissions(desk: Desk, snapshot: Snapshot) -> None:
+def test_files_return_to_their_bytes_and_permissions(desk: Desk, snapshot: Snapshot) -> None:
     before = bytes(range(256)) + b"\r\n"
     desk.write("data/a.bin", before, 0o750)
     run = desk.run(
@@ -80,7 +80,7 @@ def test_undoing_twice_finds_nothing_left(desk: Desk, snapshot: Snapshot) -> Non
     desk.write("a.txt", "old")
     run = desk.run(writes("a.txt", "new"))
     undo(desk, run)
-    desk.write("a.txt", "new")  # as the run had left it, by the person's own hand
+    desk.write("a.txt", "new")  # reverted to the run's state by the user
     report = undo(desk, run)
     assert report.files == () and desk.contents() == {"a.txt": "new"}
     assert undo_text(report) == snapshot("twice", RUN=run.id)
@@ -88,7 +88,7 @@ def test_undoing_twice_finds_nothing_left(desk: Desk, snapshot: Snapshot) -> Non
     assert undo_text(undo(desk, with_nothing)) == snapshot("no files", RUN=with_nothing.id)
 
 
-def test_file_that_has_changed_since_is_not_touched_and_named(desk: Desk, snapshot: Snapshot) -> None:
+def test_file_changed_since_is_left_alone_and_named(desk: Desk, snapshot: Snapshot) -> None:
     for name in ("edited", "gone", "kept"):
         desk.write(name, "old")
     run = desk.run(*(writes(name, "new") for name in ("edited", "gone", "kept", "created")))
@@ -98,11 +98,11 @@ def test_file_that_has_changed_since_is_not_touched_and_named(desk: Desk, snapsh
     report = undo(desk, run)
     assert desk.contents() == {"edited": "new and mine", "kept": "old", "created": "mine"}
     assert undo_text(report) == snapshot(RUN=run.id)
-    desk.write("edited", "new")  # taken back by the person
+    desk.write("edited", "new")  # reverted by the user
     assert outcomes(undo(desk, run))["edited"] == ("restore", None) and desk.contents()["edited"] == "old"
 
 
-def test_commands_stay_and_are_named(desk: Desk, snapshot: Snapshot) -> None:
+def test_commands_are_kept_and_named(desk: Desk, snapshot: Snapshot) -> None:
     @tool(effects=["write"])
     async def git_commit(message: str) -> str:
         """Commit."""
@@ -133,7 +133,7 @@ def test_commands_stay_and_are_named(desk: Desk, snapshot: Snapshot) -> None:
     assert set(desk.contents()) == {"a.txt", "b.txt"}
 
 
-def test_change_between_two_of_the_run_is_kept(desk: Desk, snapshot: Snapshot) -> None:
+def test_change_between_two_changes_of_the_run_is_kept(desk: Desk, snapshot: Snapshot) -> None:
     desk.write("a.txt", "old ")
     run = desk.run(writes("a.txt", "new "), ToolCall("bash", {"command": "by bash > a.txt"}), writes("a.txt", "newest"))
     report = undo(desk, run)
@@ -142,7 +142,7 @@ def test_change_between_two_of_the_run_is_kept(desk: Desk, snapshot: Snapshot) -
     assert outcomes(undo(desk, run)) == {"a.txt": ("none", "changed_since")}
 
 
-def test_nested_runs_are_undone_with_the_run_around_them(desk: Desk) -> None:
+def test_nested_runs_are_undone_with_their_parent(desk: Desk) -> None:
     inner = desk.agent(writes("a.txt", "inner"), writes("b.txt", "inner"))
 
     async def start(context: ToolContext) -> str:
@@ -162,7 +162,7 @@ def test_nested_runs_are_undone_with_the_run_around_them(desk: Desk) -> None:
 
 
 @pytest.mark.req("R2.38")
-def test_file_with_a_key_is_not_touched_and_named(desk: Desk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_file_with_a_key_is_left_alone_and_named(desk: Desk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     desk.write("config.txt", f"key={KEY}")
     run = desk.run(writes("config.txt", "new"))
@@ -193,7 +193,7 @@ def test_live_run_is_refused(desk: Desk) -> None:
     assert desk.contents() == {"a.txt": "old"}
 
 
-def test_run_cannot_be_resumed_while_it_is_undone(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_cannot_be_resumed_during_its_undo(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.write("a.txt", "old")
     run = desk.run(writes("a.txt", "new"))
     refused: list[str] = []
@@ -209,7 +209,7 @@ def test_run_cannot_be_resumed_while_it_is_undone(desk: Desk, monkeypatch: pytes
     assert len(refused) == 1 and desk.contents() == {"a.txt": "old"}
 
 
-def test_log_of_somebody_else_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_log_of_another_user_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     desk.write("a.txt", "old")
     run = desk.run(writes("a.txt", "new"))
     use_own_folder(monkeypatch, desk.folder / ".agentnb" / "home")
@@ -219,7 +219,7 @@ def test_log_of_somebody_else_is_refused(desk: Desk, monkeypatch: pytest.MonkeyP
 
 
 def forged(desk: Desk, run: Run, **lies: Any) -> None:
-    """A line about a file, with a mark that is right: whoever has the secret could write it."""
+    """Return a line about a file with a valid mark, as a holder of the secret could write it."""
     (first,) = listed_changes(desk.store.folder, run.id).changes
     write_record(folder_of_run(desk.store.folder, run.id), replace(first, number=7, at=datetime.now(UTC), **lies))
 
@@ -247,7 +247,7 @@ def test_listed_paths_are_judged_again_as_writes(desk: Desk, subtests: pytest.Su
             assert Path(path).read_text() == "new" and (desk.folder / "a.txt").read_text() == "old"
 
 
-def test_lines_of_somebody_else_are_left_out_and_counted(desk: Desk, snapshot: Snapshot) -> None:
+def test_lines_of_another_user_are_left_out_and_counted(desk: Desk, snapshot: Snapshot) -> None:
     desk.write("a.txt", "old")
     run = desk.run(writes("a.txt", "new"))
     path = desk.kept(run) / "changes.jsonl"
@@ -258,19 +258,17 @@ def test_lines_of_somebody_else_are_left_out_and_counted(desk: Desk, snapshot: S
     assert undo_text(report) == snapshot(RUN=run.id)
 
 
-def test_rule_of_the_run_that_denies_writing_is_heeded(desk: Desk, snapshot: Snapshot) -> None:
+def test_rule_that_denies_writing_is_respected(desk: Desk, snapshot: Snapshot) -> None:
     desk.write("data/a.txt", "old")
     desk.write("b.txt", "old")
-    rules = {"write_file": "deny"}  # of the tool alone: with brackets it would hold for edit_file, too
+    rules = {"write_file": "deny"}  # of the tool alone: with brackets it would match edit_file, too
     run = desk.run(writes("data/a.txt", "new", "edit_file"), writes("b.txt", "new", "edit_file"), permissions=rules)
     report = undo(desk, run)
     assert desk.contents() == {"b.txt": "new", "data/a.txt": "new"}
     assert undo_text(report) == snapshot(RUN=run.id)
 
 
-def test_disk_that_refuses_leaves_the_file_and_says_why(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
-) -> None:
+def test_refusing_disk_leaves_the_file_and_is_reported(desk: Desk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     desk.write("a.txt", "old")
     run = desk.run(writes("a.txt", "new"))
 
@@ -284,7 +282,7 @@ def test_disk_that_refuses_leaves_the_file_and_says_why(
     assert outcomes(undo(desk, run)) == {"a.txt": ("restore", None)}
 
 
-def test_undo_that_could_not_be_noted_is_seen_in_the_file(desk: Desk) -> None:
+def test_undo_that_was_not_noted_is_seen_in_the_file(desk: Desk) -> None:
     desk.write("a.txt", "old")
     run = desk.run(writes("a.txt", "new"))
 

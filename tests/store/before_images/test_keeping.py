@@ -1,4 +1,4 @@
-"""Files as they were before calls changed them: what is kept, for whom, within which bounds, and what is not."""
+"""Before-images of changed files: contents, permissions, bounds and exceptions."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_one_image_serves_a_chain_of_changes(images: BeforeImages, tmp_path: Pat
     assert [(change.number, change.not_kept) for change in changes(tmp_path)[4:]] == [(4, "earlier"), (5, "")]
 
 
-def test_bounds_of_a_file_and_of_a_run(
+def test_kept_bytes_per_file_and_run_are_bounded(
     images: BeforeImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     monkeypatch.setattr(keeping, "MAX_RUN_BYTES", 100)
@@ -109,7 +109,7 @@ def test_bounds_of_a_file_and_of_a_run(
 
 
 @pytest.mark.req("R2.38")
-def test_nothing_is_kept_of_a_file_that_holds_a_key(
+def test_file_with_a_key_is_not_kept(
     images: BeforeImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -131,9 +131,7 @@ def test_nothing_is_kept_of_a_file_that_holds_a_key(
     assert KEY.encode() not in held
 
 
-def test_key_that_becomes_known_later_keeps_its_own_list(
-    images: BeforeImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_key_learned_later_keeps_its_own_list(images: BeforeImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images.keep(file_before(tmp_path / "a.txt", b"old"))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert KEY in settings.secrets()
@@ -166,7 +164,7 @@ def test_run_without_a_store_keeps_nothing(desk: Desk) -> None:
     assert not list(desk.folder.rglob(".before*"))
 
 
-def test_links_in_place_of_the_folder_and_its_files_are_not_followed(
+def test_links_replacing_the_folder_and_its_files_are_not_followed(
     tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outside = tmp_path / "outside"
@@ -198,7 +196,7 @@ def test_folder_that_others_can_read_is_closed_to_them(images: BeforeImages, tmp
 
 
 class FullDisk:
-    """The system, on whose disk there is room for so many bytes of images and lists."""
+    """A system whose disk has space for this many bytes of images and lists."""
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -214,7 +212,7 @@ class FullDisk:
         return os.write(descriptor, taken)
 
 
-def test_file_is_not_changed_if_it_cannot_be_kept(desk: Desk, subtests: pytest.Subtests) -> None:
+def test_file_that_cannot_be_kept_is_not_changed(desk: Desk, subtests: pytest.Subtests) -> None:
     old = "old " * 1_000
     for name, room in {"no room": 0, "room for a part": 2_500, "room for the image": 4_100}.items():
         with subtests.test(name), pytest.MonkeyPatch.context() as patch:
@@ -229,7 +227,7 @@ def test_file_is_not_changed_if_it_cannot_be_kept(desk: Desk, subtests: pytest.S
             assert sizes.items() <= {"changes.jsonl": 0, ".gitignore": 2}.items(), "nothing torn stays"
 
 
-def test_room_that_comes_back_lets_the_next_call_write(desk: Desk) -> None:
+def test_freed_space_lets_the_next_call_write(desk: Desk) -> None:
     desk.write("a.txt", "old")
     full = pytest.MonkeyPatch()
     full.setattr(stored_images, "os", FullDisk(0))
@@ -241,12 +239,12 @@ def test_room_that_comes_back_lets_the_next_call_write(desk: Desk) -> None:
 
     run = desk.run(writes("a.txt", "new"), ToolCall("make_room", {"command": "x"}), writes("a.txt", "newer"), tools=[make_room])
     full.undo()
-    assert [one.results[0].is_error for one in run.rounds[:3]] == [True, False, False]
+    assert [round_.results[0].is_error for round_ in run.rounds[:3]] == [True, False, False]
     (change,) = changes(desk.store.folder, run.id)
     assert read_image(desk.store.folder, change) == b"old" and desk.contents() == {"a.txt": "newer"}
 
 
-def test_torn_line_of_a_killed_process_is_passed_over(images: BeforeImages, tmp_path: Path) -> None:
+def test_torn_line_of_a_killed_process_is_skipped(images: BeforeImages, tmp_path: Path) -> None:
     images.keep(file_before(tmp_path / "a.txt", b"old"))
     path = tmp_path / ".before-r-1" / "changes.jsonl"
     whole = path.read_bytes()
@@ -263,7 +261,7 @@ LIES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def test_lines_of_somebody_else_do_not_count(images: BeforeImages, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_lines_of_another_user_do_not_count(images: BeforeImages, tmp_path: Path, subtests: pytest.Subtests) -> None:
     images.keep(file_before(tmp_path / "a.txt", b"old"))
     path = tmp_path / ".before-r-1" / "changes.jsonl"
     whole = path.read_bytes()
@@ -278,7 +276,7 @@ def test_lines_of_somebody_else_do_not_count(images: BeforeImages, tmp_path: Pat
         assert listed_changes(tmp_path, "r-2").changes == () and listed_changes(tmp_path, "r-2").foreign == 1
 
 
-def test_list_of_another_person_does_not_count(images: BeforeImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_of_another_user_does_not_count(images: BeforeImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images.keep(file_before(tmp_path / "a.txt", b"old"))
     use_own_folder(monkeypatch, tmp_path / "home")
     assert listed_changes(tmp_path, "r-1").foreign == 1
@@ -311,7 +309,7 @@ def test_deleting_a_run_deletes_its_images_and_counts_them(desk: Desk) -> None:
     assert list(desk.store.folder.iterdir()) == []
 
 
-def test_deleting_a_run_leaves_what_a_link_leads_to(desk: Desk) -> None:
+def test_deleting_a_run_keeps_link_targets(desk: Desk) -> None:
     run = desk.run()
     desk.write("mine/a.txt", "mine")
     desk.kept(run).symlink_to(desk.folder / "mine")
@@ -319,7 +317,7 @@ def test_deleting_a_run_leaves_what_a_link_leads_to(desk: Desk) -> None:
     assert desk.contents() == {"mine/a.txt": "mine"} and not desk.kept(run).is_symlink()
 
 
-def test_readers_of_folders_pass_over_images(desk: Desk, subtests: pytest.Subtests) -> None:
+def test_folder_readers_skip_images(desk: Desk, subtests: pytest.Subtests) -> None:
     desk.write("log.jsonl", '{"kind":"run_started"}\n')
     run = desk.run(writes("log.jsonl", "new"))
     with subtests.test("the list of runs"):
@@ -333,7 +331,7 @@ def test_readers_of_folders_pass_over_images(desk: Desk, subtests: pytest.Subtes
         assert (desk.kept(run) / ".gitignore").read_text() == "*\n"
 
 
-def test_call_that_was_given_up_no_longer_changes_its_file(desk: Desk) -> None:
+def test_abandoned_call_no_longer_changes_its_file(desk: Desk) -> None:
     seen: list[BaseException] = []
     wait, over = threading.Event(), threading.Event()
 
@@ -366,7 +364,7 @@ def test_call_that_was_given_up_no_longer_changes_its_file(desk: Desk) -> None:
     assert desk.contents() == {"a.txt": "old"} and not desk.kept(run).exists()
 
 
-def test_digest_of_no_file_is_no_digest_of_a_file() -> None:
+def test_digest_of_a_missing_file_matches_no_file() -> None:
     assert digest(None) == ABSENT != digest(b"")
 
 
