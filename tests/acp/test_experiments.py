@@ -63,7 +63,7 @@ def rows_of(folder: Path, prompt: str = "write", count: int = 6) -> list[dict[st
     return [{"id": f"t{number}", "prompt": prompt, "work_dir": str(folder)} for number in range(count)]
 
 
-def test_agents_of_others_and_ours_are_compared(task: Path) -> None:
+def test_external_agents_and_ours_are_compared(task: Path) -> None:
     skip_without_sandbox()
     variants = {"theirs": {"acp": "fake"}, "ours": ours()}
     exp = Experiment(rows_of(task), variants, primary=wrote, checks=[is_copy], folder=False)
@@ -236,7 +236,7 @@ def test_the_default_of_approve_is_frozen_as_it_acts(task: Path, variant: dict[s
     assert len({exp.id for exp in exps}) == count
 
 
-def test_yaml_names_agents_of_others(task: Path) -> None:
+def test_yaml_names_external_agents(task: Path) -> None:
     text = f"""
 tasks: [{{id: a, prompt: write, work_dir: {task}}}]
 variants: {{a: {{acp: fake}}, b: {{acp: "fake:big", home: {task}}}, ours: {{model: "simulated:chatty"}}}}

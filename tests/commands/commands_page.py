@@ -1,4 +1,4 @@
-"""Makes docs/commands.md from the table of programs, the ordinary commands and the grammar of the test with bash."""
+"""Generates docs/commands.md from the table of programs, the ordinary commands and the grammar of the test with bash."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ substitutions and functions, and what a part starts in sight: `env`, `nice`, `ti
 'text'`. A test draws commands from [a grammar](#the-grammar) and runs them in bash: no program starts and no file is opened
 that was not named.
 
-**`allow`, and *Always*.** A pattern allows the program in the form that it shows: `bash(git diff *)` only reads. ` *` stands
-for operands and options, but not for those that start a program, run a text or name a file to write ([the
-table](#programs)), also abbreviated, unless the pattern has them: `bash(sed -i *)`. It stands for no command of another
-program (`timeout 60 pytest *`, not `timeout *`), nor for a word that the shell computes (`$X`, `*.py`) and that could be
+**`allow`, and *Always*.** A pattern allows the program in the form that it shows: `bash(git diff *)` only reads. ` *` covers
+operands and options, but not those that start a program, run a text or name a file to write ([the
+table](#programs)), also abbreviated, unless the pattern has them: `bash(sed -i *)`. It covers no command of another
+program (`timeout 60 pytest *`, not `timeout *`), nor a word that the shell computes (`$X`, `*.py`) and that could be
 such an option: write `--` before it. Variables set before the program, files of redirections, and a relative program after
 `cd` are outside too. Parts joined by `&&`, `||`, `;`, `|` or a line break run where a rule allows each; `cd` to a folder in
 the working folder needs none. `/dev/null` and `2>&1` are the only redirections, and there is no substitution.
 
 **`deny`, and `ask`.** A pattern holds for each part, behind a path, quoted, beside other options and words. Options count in
 each order and spelling: `bash(rm -rf *)` is also `rm x --force -R`, `bash(git push --force *)` is also `git -C d push origin
--f`. A pattern with options of a program that is not in the table is refused: write `bash(PROGRAM *)`. Where words are
+-f`. A pattern with options of a program that is not in the table is refused: write `bash(PROGRAM *)`. If words are
 computed (`rm $X`), or what starts cannot be taken apart (`tmux`, `sh` without a text, `$X`), you are asked each time.
 
 **While a rule denies commands** of a tool, a part asks, also under `auto`, unless it is known as harmless: its program is in
 the table, in this form starts nothing, and writes only what it names, in the working folder and not in `.git` or `.agentnb`,
 nor a `config` or `HEAD` of git. An `allow` rule or *Always* that names the program (`bash(pytest *)`; not `bash` alone)
-settles this for its part, and the question offers it. Where nobody is asked, the call is denied, and the denial names the
+settles this for its part, and the question offers it. If nobody can be asked, the call is denied, and the denial names the
 rule.
 
 Not looked at: what your own configuration starts (hooks and filters of git, `.curlrc`), and what a program
@@ -53,7 +53,7 @@ that you allow does then.
 """
 TABLE = """## Programs
 
-*Outside* are the options that ` *` does not stand for. *Harmless*: without these; with one of the options named; or never.
+*Outside* are the options that ` *` does not cover. *Harmless*: without these; with one of the options named; or never.
 
 | program | outside ` *` | harmless | source |
 |---|---|---|---|
@@ -116,7 +116,7 @@ def _harmless(form: ProgramForm) -> str:
 
 
 def _ordinary() -> str:
-    """Return which of the ordinary commands ask, and why."""
+    """Return the ordinary commands that ask, with reasons."""
     lines = [line.replace("\\n", "\n") for line in COMMANDS.read_text(encoding="utf-8").splitlines()]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()

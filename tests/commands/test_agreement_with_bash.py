@@ -1,4 +1,4 @@
-"""Whatever bash really starts and opens for a command is named in what was read of it."""
+"""Programs and files that bash really uses for a command are named by the reader."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ MAX_UNREADABLE = 0.05
 
 
 def batches(source: Iterator[str], count: int) -> Iterator[list[str]]:
-    """Yield as many texts, some at a time."""
+    """Yield so many texts, in batches."""
     while count > 0 and (batch := list(islice(source, min(BATCH, count)))):
         count -= len(batch)
         yield batch
 
 
 def assert_named(commands: Sequence[str], folder: Path, *, status: int = 0, is_alone: bool = False) -> list[BashRun]:
-    """Run the commands, and compare with what was read of those that can be read."""
+    """Run the commands and compare with the reader's result, where there is one."""
     try:
         runs = run_in_bash(commands, folder, status=status, is_alone=is_alone)
         for command, run in zip(commands, runs, strict=True):
@@ -44,7 +44,7 @@ def assert_named(commands: Sequence[str], folder: Path, *, status: int = 0, is_a
 
 
 @pytest.mark.slow("bash runs a thousand commands")
-def test_bash_starts_and_opens_only_what_was_read_of_drawn_commands(tmp_path: Path) -> None:
+def test_bash_runs_and_opens_only_what_generated_commands_name(tmp_path: Path) -> None:
     random = Random(SEED)
     unreadable = total = 0
     for batch in batches(iter(lambda: draw_command(random), ""), size(1_000, nightly=140_000)):
@@ -55,14 +55,14 @@ def test_bash_starts_and_opens_only_what_was_read_of_drawn_commands(tmp_path: Pa
 
 
 @pytest.mark.slow("bash runs five hundred commands")
-def test_bash_starts_and_opens_only_what_was_read_of_damaged_commands(tmp_path: Path) -> None:
+def test_bash_runs_and_opens_only_what_damaged_commands_name(tmp_path: Path) -> None:
     random = Random(SEED)
     drawn = (command for command in iter(lambda: draw_command(random), "") if not re.search(r"while|until|\(\(", command))
     for batch in batches((damaged(random, command) for command in drawn), size(500, nightly=60_000)):
         assert_named(batch, tmp_path / "damaged", status=1)
 
 
-def test_a_disguised_call_is_named_or_a_problem(tmp_path: Path) -> None:
+def test_disguised_call_is_named_or_a_problem(tmp_path: Path) -> None:
     runs = assert_named(DISGUISED_COMMANDS, tmp_path / "disguised", is_alone=True)
     assert sum(bool(run.calls) for run in runs) > 0.8 * len(runs)  # bash was seen to run them
 

@@ -1,4 +1,4 @@
-"""What patterns of rules about commands allow, forbid and offer."""
+"""Patterns of command rules: allowed, denied and offered commands."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def is_covered(pattern: str, text: str) -> bool:
     return command.is_list and all(covers(pattern, part) for part in command.parts[: command.listed])
 
 
-def test_a_pattern_allows_the_form_that_it_shows(subtests: pytest.Subtests) -> None:
+def test_pattern_allows_its_documented_form(subtests: pytest.Subtests) -> None:
     for expected, cases in ((True, COVERED), (False, NOT_COVERED)):
         for pattern, texts in cases.items():
             for text in re.split(r" \| (?!getline)", texts):
@@ -133,11 +133,11 @@ UNCLEAR["rm *"] = UNCLEAR["rm *"].replace(" | xargs |", " |")
 
 def limit(pattern: str, text: str) -> bool | None:
     command = shell_command(text)
-    found = [forbids(pattern, part) for part in command.parts]
-    return True if True in found else None if None in found or command.problem else False
+    result = [forbids(pattern, part) for part in command.parts]
+    return True if True in result else None if None in result or command.problem else False
 
 
-def test_a_pattern_that_denies_holds_in_each_order_and_spelling(subtests: pytest.Subtests) -> None:
+def test_deny_pattern_applies_in_each_order_and_spelling(subtests: pytest.Subtests) -> None:
     for expected, cases in ((True, FORBIDDEN), (False, NOT_FORBIDDEN), (None, UNCLEAR)):
         for pattern, texts in cases.items():
             for text in texts.split(" | "):
@@ -145,7 +145,7 @@ def test_a_pattern_that_denies_holds_in_each_order_and_spelling(subtests: pytest
                     assert limit(pattern, text) is expected
 
 
-def test_options_of_a_program_without_a_row_are_refused_with_what_to_write() -> None:
+def test_options_of_an_unlisted_program_are_refused_with_a_suggestion() -> None:
     refused = {
         "mytool -x *": "mytool *",
         "./run --all": "./run *",
@@ -202,7 +202,7 @@ NOT_OFFERED = (
 )
 
 
-def test_an_offered_pattern_covers_the_command_and_no_dangerous_form(subtests: pytest.Subtests) -> None:
+def test_offered_pattern_covers_the_command_and_no_dangerous_form(subtests: pytest.Subtests) -> None:
     for text, pattern in OFFERED.items():
         with subtests.test(text):
             command = shell_command(text)
@@ -215,14 +215,14 @@ def test_an_offered_pattern_covers_the_command_and_no_dangerous_form(subtests: p
             assert not is_covered(pattern, f"A=1 {text}") and not is_covered(pattern, f"{text} > x")
 
 
-def test_what_starts_others_or_writes_is_not_offered(subtests: pytest.Subtests) -> None:
+def test_commands_that_start_others_or_write_are_not_offered(subtests: pytest.Subtests) -> None:
     for text in NOT_OFFERED.split(" | "):
         with subtests.test(text):
             command = shell_command(text)
             assert offer_pattern(command, command.parts) == ""
 
 
-def test_a_star_at_the_end_is_also_nothing_and_never_part_of_a_word() -> None:
+def test_final_star_matches_nothing_and_whole_words() -> None:
     matches = {
         text
         for text in ("git status", "git status -s", "git statusx", "git stat")
@@ -233,7 +233,7 @@ def test_a_star_at_the_end_is_also_nothing_and_never_part_of_a_word() -> None:
     assert not re.fullmatch(command_glob("a.b [c]"), "axb c") and re.fullmatch(command_glob("a.b [c]"), "a.b [c]")
 
 
-def test_many_stars_take_no_time_without_end() -> None:
+def test_many_stars_match_in_bounded_time() -> None:
     for pattern in ("*x*x*y", "*x*x*x*x*y", "git *x*x*x*x*x*y *"):
         assert not re.fullmatch(command_glob(pattern), "x" * 20_000)
     assert re.fullmatch(command_glob("*a*ab*b"), "xaabb") and not re.fullmatch(command_glob("*ab*ab"), "xab")

@@ -34,7 +34,7 @@ def test_each_row_has_a_source_and_only_known_keys(subtests: pytest.Subtests) ->
 
 
 def dangerous_words() -> Iterator[tuple[ProgramForm, str, str]]:
-    """Each spelling of each option that starts a program or names a file, and a value that counts."""
+    """Yield each spelling of each option that starts a program or names a file, with a value."""
     for form in program_forms().values():
         for name, value in (*form.starts, *form.writes):
             example = shlex.quote(value.replace("*", "a:%G%output") or "x")
@@ -42,7 +42,7 @@ def dangerous_words() -> Iterator[tuple[ProgramForm, str, str]]:
                 yield form, spelling, example
 
 
-def test_no_option_that_starts_or_writes_is_within_a_star() -> None:
+def test_options_that_start_or_write_are_outside_a_star() -> None:
     within = []
     for form, spelling, value in dangerous_words():
         attached = f"{spelling}={value}" if spelling.startswith("--") or form.has_words else f"{spelling}{value}"
@@ -54,7 +54,7 @@ def test_no_option_that_starts_or_writes_is_within_a_star() -> None:
     assert within == []
 
 
-def test_abbreviated_options_that_start_or_write_are_not_within_a_star() -> None:
+def test_abbreviated_options_that_start_or_write_are_outside_a_star() -> None:
     within = []
     for form, spelling, value in dangerous_words():
         if spelling.startswith("--") and not form.has_words and len(spelling) > 4:
@@ -64,23 +64,23 @@ def test_abbreviated_options_that_start_or_write_are_not_within_a_star() -> None
     assert within == []
 
 
-def test_the_name_of_a_program_is_that_without_folder_and_version() -> None:
+def test_program_name_excludes_folder_and_version() -> None:
     names = {"/usr/bin/python3.12": "python", "sqlite3": "sqlite3", "pip3": "pip", "./mine": "mine", "i386": "i386"}
     names |= {"/lib64/ld-linux-x86-64.so.2": "ld.so", "ld-musl-x86_64.so.1": "ld.so", "base64": "base64", "sha1sum": "sha1sum"}
     assert {word: program_name(word) for word in names} == names
 
 
-def test_harmless_rows_start_nothing_by_their_operands() -> None:
+def test_harmless_rows_start_nothing_through_operands() -> None:
     looked_through = {"command", "shell", "trap", ""}
     kinds = {form.operands for form in program_forms().values() if form.harmless is True}
     assert kinds <= looked_through | {"written", "last", "output", "sed", "awk", "names", "none"}
     assert {"git", "docker", "uv tool"} <= names_of_forms()
 
 
-def test_the_page_about_commands_is_made_of_the_table() -> None:
+def test_commands_page_is_generated_from_the_table() -> None:
     assert commands_page.PAGE.read_text(encoding="utf-8") == commands_page.text(), "Run python tests/commands/commands_page.py"
 
 
-def test_few_ordinary_commands_ask_and_none_for_want_of_reading() -> None:
+def test_few_ordinary_commands_ask_and_all_are_readable() -> None:
     rows = commands_page.PAGE.read_text(encoding="utf-8").partition("## Ordinary commands")[2]
     assert rows.count("\n| `") < 40 and "cannot be taken apart" not in rows

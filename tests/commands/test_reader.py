@@ -1,4 +1,4 @@
-"""The reader of commands: calls and files that it names, and commands that it leaves to a person."""
+"""The reader of commands: calls, files, and commands that need a person."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_commands_of_uncertain_meaning_are_a_problem(subtests: pytest.Subtests) 
             assert read_script(text).problem
 
 
-def test_only_plain_commands_in_a_row_are_a_list(subtests: pytest.Subtests) -> None:
+def test_only_plain_consecutive_commands_are_a_list(subtests: pytest.Subtests) -> None:
     cases = {
         **dict.fromkeys(("a", "a && b || c; d | e\nf", "a >x 2>&1", "A=$x b $y *"), True),
         **dict.fromkeys(
@@ -143,7 +143,7 @@ def test_only_plain_commands_in_a_row_are_a_list(subtests: pytest.Subtests) -> N
             assert read_script(text).is_list is expected
 
 
-def test_words_hold_their_text_or_its_beginning(subtests: pytest.Subtests) -> None:
+def test_words_have_their_text_or_its_prefix(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[str | None, str, bool]] = {
         "'a'\"b\"\\c": ("abc", "abc", False),
         '"a$x"b': (None, "a", False),
@@ -172,7 +172,7 @@ def test_hostile_texts_are_read_in_linear_steps(subtests: pytest.Subtests) -> No
 
 
 def calls_of(text: str) -> int:
-    """Return how many Python functions are called while a text is read."""
+    """Count the Python calls while a text is read."""
     count = 0
 
     def counted(_frame: Any, event: str, _argument: Any) -> None:
@@ -188,6 +188,6 @@ def calls_of(text: str) -> int:
     return count
 
 
-def test_a_problem_keeps_the_commands_that_were_read() -> None:
+def test_problem_keeps_the_commands_read_so_far() -> None:
     assert [shown(command) for command in read_script("rm x; echo 'a").commands] == ["rm x"]
     assert len({read_script(text).problem for text in DISGUISED_COMMANDS}) > 10

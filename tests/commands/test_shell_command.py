@@ -1,4 +1,4 @@
-"""Commands taken apart: their parts, those that these start, and where it cannot be told."""
+"""Shell commands: parts, nested commands, and commands that cannot be parsed."""
 
 from __future__ import annotations
 
@@ -49,16 +49,14 @@ CLEAR = (
 )
 
 
-def test_all_that_a_command_starts_in_sight_is_a_part(subtests: pytest.Subtests) -> None:
+def test_every_visible_command_is_a_part(subtests: pytest.Subtests) -> None:
     for text, parts in PARTS.items():
         with subtests.test(text):
             command = shell_command(text)
-            assert not command.problem and set(parts) <= {found.text for found in command.parts} | {
-                p.raw for p in command.parts
-            }
+            assert not command.problem and set(parts) <= {part.text for part in command.parts} | {p.raw for p in command.parts}
 
 
-def test_what_cannot_be_taken_apart_says_so(subtests: pytest.Subtests) -> None:
+def test_unparsable_commands_are_reported(subtests: pytest.Subtests) -> None:
     for text in UNCLEAR.strip().splitlines():
         with subtests.test(text):
             assert shell_command(text).problem
@@ -67,7 +65,7 @@ def test_what_cannot_be_taken_apart_says_so(subtests: pytest.Subtests) -> None:
             assert bool(shell_command(text).problem) == ("$X/a" in text)
 
 
-def test_commands_within_commands_end_in_time() -> None:
+def test_nested_commands_end_in_time() -> None:
     assert shell_command("env " * 50 + "a").problem and shell_command("env " * 3 + "a").parts[-1].raw == "a"
 
 
@@ -77,7 +75,7 @@ PROGRAMS = st.sampled_from([name for name, form in program_forms().items() if " 
 
 @examples(200)
 @given(PROGRAMS, WORDS)
-def test_plain_commands_are_read_at_once_as_the_reader_reads_them(program: str, rest: str) -> None:
+def test_plain_commands_match_the_full_reader(program: str, rest: str) -> None:
     text = f"{program} {rest}"
     parts = shell_command(text).parts
     commands = read_script(text).commands
@@ -88,5 +86,5 @@ def test_plain_commands_are_read_at_once_as_the_reader_reads_them(program: str, 
 
 @examples(150)
 @given(st.text(max_size=40))
-def test_any_text_is_taken_apart_without_an_error(text: str) -> None:
+def test_any_text_is_parsed_without_an_error(text: str) -> None:
     assert shell_command(text).text == text

@@ -1,4 +1,4 @@
-"""The schemas of tools as providers get them: what one of them refuses is written in another way, all else stays."""
+"""Tool schemas for providers: refused keywords are rewritten, the rest is unchanged."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ ODD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def test_schema_that_a_provider_refuses_is_written_as_all_accept_it(subtests: pytest.Subtests) -> None:
+def test_refused_schema_is_rewritten_for_all_providers(subtests: pytest.Subtests) -> None:
     for name, (schema, accepted) in ODD.items():
         with subtests.test(name):
             assert accepted_schema(schema) == accepted
@@ -89,7 +89,7 @@ def test_schema_that_a_provider_refuses_is_written_as_all_accept_it(subtests: py
             assert name == "no type and no properties" or [*of_openai("it", schema), *of_anthropic("it", schema)]
 
 
-def test_schema_that_all_providers_accept_stays_as_it_is() -> None:
+def test_accepted_schema_is_unchanged() -> None:
     schema = {
         "type": "object",
         "properties": {"type": {"enum": ["a", "b"]}, "where": {"oneOf": [TEXT, {"type": "array", "items": NUMBER}]}},
@@ -97,10 +97,10 @@ def test_schema_that_all_providers_accept_stays_as_it_is() -> None:
         "additionalProperties": False,
     }
     assert parameters(ToolSpec("it", "", schema)) == schema
-    assert [*accepted_schema(schema)] == [*schema], "in its order, which caches of prompts know"
+    assert [*accepted_schema(schema)] == [*schema], "same order, for prompt caches"
 
 
-def test_arguments_of_a_model_get_the_names_that_the_server_has() -> None:
+def test_arguments_are_renamed_to_the_names_of_the_server() -> None:
     schema = {"properties": {"$top": NUMBER, "a" * 70: TEXT, "a": TEXT}}
     assert real_names(schema) == {"_top": "$top", "a" * 64: "a" * 70}
     assert with_real_names(schema, {"_top": 1, "a" * 64: "x", "a": "y"}) == {"$top": 1, "a" * 70: "x", "a": "y"}

@@ -1,4 +1,4 @@
-"""The state of the agent, which follows from the log alone."""
+"""The state of the agent, derived from the log alone."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def step(path: str, **fields: Any) -> Fact:
 
 
 def states(*facts: Fact) -> list[str | None]:
-    """The state after each of these events."""
-    built, found = RunBuilder(), []
+    """Return the state after each of these events."""
+    built, events_seen = RunBuilder(), []
     for fact in facts:
         built.extend(fact)
-        found.append(built.run.agent_state)
+        events_seen.append(built.run.agent_state)
         assert fold_events(built.run.events).agent_state == built.run.agent_state
-    return found
+    return events_seen
 
 
 def commanded(command: str) -> Fact:
@@ -152,14 +152,14 @@ CASES: dict[str, tuple[list[Fact], list[str | None]]] = {
 
 
 @pytest.mark.req("R3.13", "R3.14", "R3.30", "K3.2")
-def test_the_state_switches_with_the_event_that_makes_it(subtests: pytest.Subtests) -> None:
+def test_state_changes_with_its_event(subtests: pytest.Subtests) -> None:
     for name, (facts, expected) in CASES.items():
         with subtests.test(name):
             assert states(*facts) == expected
 
 
 @pytest.mark.req("R3.13")
-def test_a_run_that_failed_or_was_stopped_has_no_state(subtests: pytest.Subtests) -> None:
+def test_failed_or_stopped_run_has_no_state(subtests: pytest.Subtests) -> None:
     assert (Run().agent_state, RunBuilder().run.agent_state) == (None, None)
     for status in ("failed", "stopped", "cancelled"):
         with subtests.test(status):
@@ -180,7 +180,7 @@ PLANNED: list[Fact] = [
 
 
 @pytest.mark.req("R3.13", "R3.30", "K3.2")
-def test_a_plan_is_executed_whatever_its_steps_call() -> None:
+def test_plan_is_executing_whatever_its_steps_call() -> None:
     inner = called("fetch", "exec/0")
     run = [
         executes(id="a"),
@@ -196,7 +196,7 @@ def test_a_plan_is_executed_whatever_its_steps_call() -> None:
 
 
 @pytest.mark.req("R3.13", "R3.37")
-def test_a_running_plan_has_the_number_of_its_step_and_of_all_its_steps(subtests: pytest.Subtests) -> None:
+def test_running_plan_has_its_step_number_and_step_count(subtests: pytest.Subtests) -> None:
     built = RunBuilder().extend(*PLANNED)
     for name, (fact, expected) in {
         "begun": (executes(id="a"), (0, 5)),
@@ -210,7 +210,7 @@ def test_a_running_plan_has_the_number_of_its_step_and_of_all_its_steps(subtests
         "again, after an edit": ((w.PlanEdited, {"plan_id": "a", "plan": {"steps": [{}]}}), (0, 2)),
         "again, as edited": (executes(id="a"), (0, 1)),
         "again, without a list of steps": (executes(id="c", steps="none"), (0, 0)),
-        "of a plan whose id is no text": (executes(id=["x"]), (0, 0)),
+        "of a plan with an invalid id": (executes(id=["x"]), (0, 0)),
         "the run's end": (ended("failed"), None),
     }.items():
         with subtests.test(name):

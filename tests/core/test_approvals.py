@@ -1,4 +1,4 @@
-"""The answers to the question whether a call may run, typed or given as values, and what they decide."""
+"""Answers to an approval question, typed or as values, and their decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ YES, NO = Decision(True), Decision(False)
 
 
 @pytest.mark.req("KX.5")
-def test_an_answer_approves_denies_says_why_or_gives_other_arguments(subtests: pytest.Subtests) -> None:
+def test_answer_approves_denies_gives_a_reason_or_edits_arguments(subtests: pytest.Subtests) -> None:
     answers: list[tuple[Any, Decision]] = [
         ("approve", YES),
         ("always", YES),
@@ -34,7 +34,7 @@ def test_an_answer_approves_denies_says_why_or_gives_other_arguments(subtests: p
             assert decision(check_answer(SCHEMA, answer)) == expected
 
 
-def test_it_can_be_typed(subtests: pytest.Subtests) -> None:
+def test_answer_can_be_typed(subtests: pytest.Subtests) -> None:
     typed = {
         "Approve": YES,
         "yes": YES,
@@ -48,7 +48,7 @@ def test_it_can_be_typed(subtests: pytest.Subtests) -> None:
             assert decision(answer_in_words(SCHEMA, text)) == expected
 
 
-def test_what_is_unclear_is_no_answer(subtests: pytest.Subtests) -> None:
+def test_unclear_text_is_not_an_answer(subtests: pytest.Subtests) -> None:
     for answer in (
         "",
         "sure",
@@ -66,7 +66,7 @@ def test_what_is_unclear_is_no_answer(subtests: pytest.Subtests) -> None:
             check_answer(SCHEMA, answer)
 
 
-def test_the_choices_are_buttons_and_other_forms_are_possible_besides() -> None:
+def test_choices_are_buttons_and_other_answers_are_accepted() -> None:
     assert answer_form(SCHEMA) == AnswerForm("choice", ["approve", "always", "deny"], has_others=True)
     assert answer_form({"anyOf": [{"type": "string"}, True]}) == AnswerForm("text")
 
@@ -81,7 +81,7 @@ FILE = {
 GRANTS = (GrantOffer("bash"), GrantOffer("bash(git *)"), GrantOffer("bash(git *)", "session"))
 
 
-def test_refused_answer_says_what_is_wrong_with_it(subtests: pytest.Subtests) -> None:
+def test_refused_answer_has_a_reason(subtests: pytest.Subtests) -> None:
     schema = approval_schema((), FILE, GRANTS)
     cases: list[tuple[Any, str]] = [
         ({"edit": {"path": 3}}, 'Please correct edit.path: 3 is not of type "string"'),
@@ -92,15 +92,15 @@ def test_refused_answer_says_what_is_wrong_with_it(subtests: pytest.Subtests) ->
         ({"always": "bash", "reach": "week"}, 'Please correct reach: "week" is not one of "run", "session"'),
         ({"other": 1}, "Please choose one of: approve, deny"),
     ]
-    for answer, told in cases:
+    for answer, expected in cases:
         with subtests.test(str(answer)):
-            with pytest.raises(SettingsError, match=re.escape(told)):
+            with pytest.raises(SettingsError, match=re.escape(expected)):
                 check_answer(schema, answer)
-            with pytest.raises(SettingsError, match=re.escape(told)):
+            with pytest.raises(SettingsError, match=re.escape(expected)):
                 answer_in_words(schema, json.dumps(answer))
 
 
-def test_schema_of_the_arguments_keeps_its_definitions_in_an_answer(subtests: pytest.Subtests) -> None:
+def test_schema_of_arguments_keeps_its_definitions(subtests: pytest.Subtests) -> None:
     schema = approval_schema((), FILE)
     assert edit_schema(schema) == FILE
     assert check_answer(schema, {"edit": {"path": "a", "modes": ["r"]}})

@@ -1,4 +1,4 @@
-"""The last calls of a run: what makes two the same, which were run, how often the newest was asked for in a row."""
+"""The last calls of a run: equality, executed calls, and consecutive repeats."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def key(arguments: Any, name: str = "look") -> tuple[str, bytes]:
 
 
 def shuffled(value: Any, seed: int) -> Any:
-    """The same JSON with the keys of all objects in another order."""
+    """Return the same JSON with object keys in another order."""
     if isinstance(value, dict):
         names = list(value)
         random.Random(seed).shuffle(names)
@@ -31,26 +31,26 @@ def shuffled(value: Any, seed: int) -> Any:
 
 
 @pytest.mark.req("R1.33")
-def test_no_arguments_null_and_an_empty_object_are_the_same() -> None:
+def test_missing_null_and_empty_arguments_are_equal() -> None:
     assert key({}) == key(None) == call_key(ToolCall("look"))
 
 
 @pytest.mark.req("R1.33")
 @given(json_objects, st.integers(0, 99))
-def test_the_order_of_keys_makes_no_difference_at_any_depth(arguments: dict[str, Any], seed: int) -> None:
+def test_order_of_keys_is_ignored_at_any_depth(arguments: dict[str, Any], seed: int) -> None:
     nested = {"deep": [arguments, {"x": arguments}], **arguments}
     assert key(nested) == key(shuffled(nested, seed))
 
 
 @pytest.mark.req("R1.33")
 @given(st.integers(-(2**53), 2**53))
-def test_a_whole_number_is_the_same_with_and_without_a_point(number: int) -> None:
+def test_integer_and_integral_float_are_equal(number: int) -> None:
     assert key({"n": float(number)}) == key({"n": number})
     assert key({"a": [{"n": float(number), "b": [float(number)]}]}) == key({"a": [{"n": number, "b": [number]}]})
 
 
 @pytest.mark.req("R1.33")
-def test_whatever_json_tells_apart_is_another_call(subtests: pytest.Subtests) -> None:
+def test_different_json_is_a_different_call(subtests: pytest.Subtests) -> None:
     cases = [
         ({"a": 1}, {"a": 2}),
         ({"a": 1}, {"b": 1}),
@@ -74,19 +74,19 @@ def test_whatever_json_tells_apart_is_another_call(subtests: pytest.Subtests) ->
 
 
 @pytest.mark.req("R1.33")
-def test_another_tool_is_another_call_and_the_id_does_not_count() -> None:
+def test_another_tool_is_another_call_and_ids_are_ignored() -> None:
     assert key({"a": 1}) != key({"a": 1}, "see")
     assert call_key(ToolCall("look", {"a": 1}, "1")) == call_key(ToolCall("look", {"a": 1}, "2"))
 
 
-def test_arguments_that_are_no_object_have_a_key_too(subtests: pytest.Subtests) -> None:
+def test_arguments_that_are_not_an_object_have_a_key(subtests: pytest.Subtests) -> None:
     for careless in ["text", 5, [1, {"b": 2.0, "a": 1}], True]:
         with subtests.test(careless=careless):
             assert key(careless) == key(careless) != key({})
 
 
 class Calls:
-    """A window, and calls by name alone with ids of their own."""
+    """A window, and calls by name with generated ids."""
 
     def __init__(self) -> None:
         self.window = CallWindow()
@@ -113,14 +113,14 @@ class Calls:
 
     @property
     def names(self) -> list[str]:
-        return [one.key[0] for one in self.window.executed]
+        return [call.key[0] for call in self.window.executed]
 
     def output(self, name: str) -> str:
         return self.window.outputs[name, b"{}"].text
 
 
 @pytest.mark.req("R1.34")
-def test_the_row_counts_how_often_the_newest_call_was_asked_for() -> None:
+def test_row_counts_consecutive_requests_of_the_newest_call() -> None:
     calls = Calls()
     assert (calls.window.row, calls.window.row_key) == (0, None)
     rows = []
@@ -132,7 +132,7 @@ def test_the_row_counts_how_often_the_newest_call_was_asked_for() -> None:
 
 
 @pytest.mark.req("K1.3")
-def test_a_blocked_call_counts_for_the_row_and_stands_not_among_the_executed() -> None:
+def test_blocked_call_counts_in_the_row_but_is_not_executed() -> None:
     calls = Calls()
     calls.run("A", "A")
     calls.block("A")
@@ -141,24 +141,24 @@ def test_a_blocked_call_counts_for_the_row_and_stands_not_among_the_executed() -
     assert (calls.window.row, calls.window.row_key, calls.names) == (1, ("B", b"{}"), ["A", "A"])
 
 
-def test_a_call_counts_from_when_it_was_admitted() -> None:
+def test_call_counts_from_admission() -> None:
     calls = Calls()
     calls.start("A")
     assert (calls.window.row, calls.names, calls.window.results, calls.window.outputs) == (1, ["A"], {}, {})
 
 
 @pytest.mark.req("R1.35")
-def test_the_window_remembers_so_many_calls_and_their_results_and_no_more() -> None:
+def test_window_keeps_a_bounded_number_of_calls_and_results() -> None:
     calls = Calls()
     calls.run(*[f"t{n}" for n in range(LONGEST)])
     assert (len(calls.names), calls.names[0]) == (LONGEST, "t0")
     calls.run("one more")
     assert (len(calls.names), calls.names[0], calls.names[-1]) == (LONGEST, "t1", "one more")
-    assert set(calls.window.results) == {one.call_id for one in calls.window.executed}
+    assert set(calls.window.results) == {call.call_id for call in calls.window.executed}
 
 
 @pytest.mark.req("R1.37")
-def test_the_output_of_a_call_is_its_last_and_a_failure_does_not_replace_a_success() -> None:
+def test_output_is_the_last_success_or_else_the_last_failure() -> None:
     calls = Calls()
     calls.run("A", text="no", is_error=True)
     assert calls.output("A") == "no"
@@ -171,7 +171,7 @@ def test_the_output_of_a_call_is_its_last_and_a_failure_does_not_replace_a_succe
     assert calls.output("A") == "two"
 
 
-def test_results_belong_to_their_own_call_in_whatever_order_they_come() -> None:
+def test_results_belong_to_their_call_in_any_order() -> None:
     calls = Calls()
     one, two = calls.start("A"), calls.start("B")
     calls.end(two, "of B")
@@ -179,7 +179,7 @@ def test_results_belong_to_their_own_call_in_whatever_order_they_come() -> None:
     assert (calls.output("A"), calls.output("B")) == ("of A", "of B")
 
 
-def test_the_answer_to_a_call_that_was_never_run_is_no_output() -> None:
+def test_result_of_a_call_that_never_ran_is_no_output() -> None:
     calls = Calls()
     calls.block("A")
     calls.end(ToolCall("A", {}, "c1"), "cancelled", is_error=True)
@@ -187,7 +187,7 @@ def test_the_answer_to_a_call_that_was_never_run_is_no_output() -> None:
 
 
 @pytest.mark.req("KX.8")
-def test_a_word_of_the_person_empties_the_window_and_keeps_the_outputs() -> None:
+def test_user_message_empties_the_window_and_keeps_outputs() -> None:
     calls = Calls()
     calls.run("A", "A")
     calls.window.clear()
@@ -198,7 +198,7 @@ def test_a_word_of_the_person_empties_the_window_and_keeps_the_outputs() -> None
     assert calls.window.row == 1
 
 
-def test_windows_are_equal_when_all_they_hold_is() -> None:
+def test_windows_with_equal_contents_are_equal() -> None:
     one, other = Calls(), Calls()
     one.run("A", "B")
     other.run("A", "B")
@@ -210,9 +210,9 @@ def test_windows_are_equal_when_all_they_hold_is() -> None:
 
 
 @pytest.mark.req("R1.40")
-def test_a_run_keeps_its_calls_over_all_its_rounds_until_the_person_speaks() -> None:
+def test_run_keeps_calls_over_all_rounds_until_a_user_message() -> None:
     tale = Story().called("look").said("Hm.").called("look", text="seen").refused("look")
-    assert [one.key[0] for one in tale.run.calls.executed] == ["look", "look"]
+    assert [call.key[0] for call in tale.run.calls.executed] == ["look", "look"]
     assert tale.run.calls.row == 3
     assert tale.run.calls.outputs["look", b"{}"].text == "seen"
     tale.heard()
@@ -221,13 +221,13 @@ def test_a_run_keeps_its_calls_over_all_its_rounds_until_the_person_speaks() -> 
 
 @pytest.mark.req("KX.8")
 @pytest.mark.parametrize("command", ["pause", "resume"])
-def test_only_words_of_the_person_empty_the_window_of_a_run(command: str) -> None:
+def test_only_user_messages_empty_the_window_of_a_run(command: str) -> None:
     tale = Story().called("look").add(CommandReceived, command=command)
     assert tale.run.calls.row == 1
 
 
 @pytest.mark.req("R0.46")
-def test_a_list_that_changed_outside_is_no_call() -> None:
+def test_external_todo_change_is_no_call() -> None:
     tale = Story().called("look").listed(by="outside").said()
-    assert [one.key[0] for one in tale.run.calls.executed] == ["look"]
-    assert TODO_TOOL not in {call.name for one in tale.run.rounds for call in one.calls}
+    assert [call.key[0] for call in tale.run.calls.executed] == ["look"]
+    assert TODO_TOOL not in {call.name for round_ in tale.run.rounds for call in round_.calls}

@@ -1,4 +1,4 @@
-"""What compaction, limits and recovery make of a run, event by event."""
+"""Compaction, limits and recovery in the fold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LATER = Compacted(1, 9, 8, "[Conversation Summary - 8 messages compacted]\n\nBet
 
 
 @pytest.mark.req("R2.35", "KX.9")
-def test_a_compaction_is_under_way_in_its_round_and_then_done_and_the_messages_stay() -> None:
+def test_compaction_has_a_start_and_an_end_and_keeps_messages() -> None:
     story = Story().begun()
     before = list(story.run.messages)
     story.add(e.CompactionStarted, why="share", messages=4)
@@ -29,24 +29,24 @@ def test_a_compaction_is_under_way_in_its_round_and_then_done_and_the_messages_s
 
 
 @pytest.mark.req("R2.35")
-def test_the_last_compaction_is_how_the_conversation_is_sent_and_a_round_may_have_two() -> None:
+def test_last_compaction_wins_and_a_round_may_have_two() -> None:
     story = Story().begun()
     story.add(e.ContextCompacted, why="messages", compacted=SUMMARY)
     story.add(e.CompactionStarted, why="overflow", messages=8)
     story.add(e.ContextCompacted, why="overflow", compacted=LATER, problem="no words")
-    assert [one.why for one in story.run.last_round.compactions] == ["messages", "overflow"]
+    assert [compaction.why for compaction in story.run.last_round.compactions] == ["messages", "overflow"]
     assert story.run.compacted is LATER
     assert story.run.last_round.compactions[1].problem == "no words"
 
 
 @pytest.mark.req("R2.35")
-def test_a_run_that_goes_on_from_a_compacted_one_is_compacted_from_its_first_event() -> None:
+def test_continued_run_starts_with_the_earlier_compaction() -> None:
     story = Story(history=(user("a"), Message("assistant", (Text("b"),))), compacted=SUMMARY)
     assert story.run.compacted == SUMMARY
 
 
 @pytest.mark.req("KX.9")
-def test_a_cost_that_is_unknown_stays_unknown_and_what_is_known_is_spent() -> None:
+def test_unknown_cost_stays_unknown_and_known_cost_is_spent() -> None:
     story = Story().begun()
     story.replied(Text("a"), usage=Usage(cost=0.5))
     story.add(e.ContextCompacted, why="messages", compacted=SUMMARY, usage=Usage())
@@ -54,7 +54,7 @@ def test_a_cost_that_is_unknown_stays_unknown_and_what_is_known_is_spent() -> No
 
 
 @pytest.mark.req("KX.2")
-def test_calls_that_were_let_run_are_counted_and_what_the_person_says_begins_a_turn() -> None:
+def test_permitted_calls_are_counted_and_user_messages_begin_turns() -> None:
     story = Story().begun()
     one, other = ToolCall("work", {}, "c1"), ToolCall("work", {}, "c2")
     story.replied(one, other)
@@ -68,7 +68,7 @@ def test_calls_that_were_let_run_are_counted_and_what_the_person_says_begins_a_t
 
 
 @pytest.mark.req("R0.76")
-def test_the_result_of_a_call_is_found_by_its_id_also_one_of_the_run_before() -> None:
+def test_result_is_found_by_call_id_in_history_too() -> None:
     old, new = ToolResult("c1", "work", (Text("old"),)), ToolResult("c2", "work", (Text("new"),))
     call = ToolCall("work", {}, "c2")
     story = Story(history=(user("a"), Message("assistant", (ToolCall("work", {}, "c1"),)), Message("tool", (old,)))).begun()
@@ -81,7 +81,7 @@ def test_the_result_of_a_call_is_found_by_its_id_also_one_of_the_run_before() ->
 
 
 @pytest.mark.req("KX.2")
-def test_the_limit_that_ended_a_run_has_its_name_and_value() -> None:
+def test_limit_that_ended_a_run_has_name_and_value() -> None:
     story = Story().begun()
     story.replied(Text("a"))
     story.add(e.RoundFinished, index=0, status="success")
@@ -92,7 +92,7 @@ def test_the_limit_that_ended_a_run_has_its_name_and_value() -> None:
 
 
 @pytest.mark.req("R2.35")
-def test_all_of_it_goes_through_the_log() -> None:
+def test_compaction_limits_and_turns_survive_the_log() -> None:
     story = Story(compacted=SUMMARY).begun()
     story.add(e.CompactionStarted, why="overflow", messages=4)
     story.add(e.ContextCompacted, why="overflow", compacted=LATER, usage=Usage(input=9, cost=0.5), seconds=1.5, problem="x")

@@ -1,4 +1,4 @@
-"""Tables for the eye: plain data that a log keeps."""
+"""Tables for display: plain data in a log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def finished(**fields: Any) -> e.ToolFinished:
 
 
 @pytest.mark.req("R0.73", "R0.74")
-def test_a_table_goes_through_the_log_to_the_record_of_its_call() -> None:
+def test_table_survives_the_log_in_its_call_record() -> None:
     story = Story().begun().replied(CALL).add(e.ToolStarted, call=CALL).add(e.ToolFinished, result=RESULT, display=TABLE)
     run = Run.from_events([decode(encode(event)) for event in story.events])
     (record,) = run.rounds[0].records
@@ -35,12 +35,12 @@ def test_a_table_goes_through_the_log_to_the_record_of_its_call() -> None:
     assert record.result == RESULT
 
 
-def test_a_call_without_a_table_says_nothing_of_one_in_its_line() -> None:
+def test_line_of_a_call_without_a_table_has_no_display() -> None:
     assert "display" not in json.loads(encode(finished()))
     assert "display" in json.loads(encode(finished(display=TABLE)))
 
 
-def test_a_line_of_before_there_were_tables_is_read() -> None:
+def test_line_from_before_tables_is_read() -> None:
     event = decode(
         b'{"kind":"tool_finished","seq":3,"at":"2026-05-04T12:00:00Z","run_id":"r","result":%s}'
         % json.dumps({"type": "tool_result", "call_id": "1", "name": "look"}).encode()
@@ -48,21 +48,21 @@ def test_a_line_of_before_there_were_tables_is_read() -> None:
     assert isinstance(event, e.ToolFinished) and event.display is None
 
 
-def test_every_text_of_a_table_can_be_changed_and_nothing_else_is() -> None:
+def test_map_texts_changes_every_text_and_nothing_else() -> None:
     table = Table(("name",), (("row", "x", 1, 1.5, True, None),), 7, 9, ("label",), gap=1)
     changed = table.map_texts(str.upper)
     assert changed == Table(("NAME",), (("ROW", "X", 1, 1.5, True, None),), 7, 9, ("LABEL",), gap=1)
     assert [type(cell) for cell in changed.rows[0]] == [str, str, int, float, bool, type(None)]
 
 
-def test_cells_that_are_no_plain_data_become_text() -> None:
+def test_other_cells_become_text() -> None:
     odd: Any = (Decimal("1.50"), [1], float("nan"), float("inf"), 2**70)
     table = Table(("a",) * 5, (odd,), 1, 5).map_texts(str)
     assert table.rows == (("1.50", "[1]", None, "inf", str(2**70)),)
     assert decode(encode(finished(display=table))).display == table  # type: ignore[union-attr]
 
 
-def test_numbers_are_kept_as_json_has_them(subtests: pytest.Subtests) -> None:
+def test_numbers_are_kept_as_in_json(subtests: pytest.Subtests) -> None:
     for value, cell in [(1, 1), (-0.5, -0.5), (2**53, str(2**53)), (float("nan"), None), (float("-inf"), "-inf")]:
         with subtests.test(value=value):
             assert plain_number(value) == cell

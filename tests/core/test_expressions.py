@@ -24,7 +24,7 @@ NAMES: dict[str, Any] = {
 }
 
 
-def test_an_expression_has_the_value_that_it_says(subtests: pytest.Subtests) -> None:
+def test_expression_evaluates_to_the_expected_value(subtests: pytest.Subtests) -> None:
     for expression, value in {
         "len(plan.steps) > 0": True,
         "iteration < 3 && len(plan.steps) > 0": True,
@@ -43,7 +43,7 @@ def test_an_expression_has_the_value_that_it_says(subtests: pytest.Subtests) -> 
         "!ok": False,
         "!ok == false": True,  # `!` binds more tightly than `==`
         "not ok or iteration == 2": True,
-        "!(ok && false) || nothing": True,  # what is not needed is not read
+        "!(ok && false) || nothing": True,  # not read if not needed
         "1 < iteration <= 2": True,
         "iteration != 2": False,
         "-iteration * 2 + 7 // 2 % 2 - 0.5": -3.5,
@@ -65,11 +65,11 @@ def test_an_expression_has_the_value_that_it_says(subtests: pytest.Subtests) -> 
         "$iteration < 3 && query != '$iteration'": True,
     }.items():
         with subtests.test(expression):
-            found = evaluate(expression, NAMES)
-            assert (found, type(found)) == (value, type(value))
+            result = evaluate(expression, NAMES)
+            assert (result, type(result)) == (value, type(value))
 
 
-def test_an_expression_without_a_value_is_an_error_that_says_what_to_write(subtests: pytest.Subtests) -> None:
+def test_expression_without_a_value_is_an_error_with_a_suggestion(subtests: pytest.Subtests) -> None:
     for expression, says in {
         "len(plans.steps) > 0": ["there is no plans", "Did you mean plan?"],
         "plan.step": ["plan has no step", "steps"],
@@ -110,7 +110,7 @@ def test_an_expression_without_a_value_is_an_error_that_says_what_to_write(subte
             assert words in str(caught.value)
 
 
-def test_values_of_two_kinds_are_refused_in_every_comparison(subtests: pytest.Subtests) -> None:
+def test_comparison_of_different_types_is_refused(subtests: pytest.Subtests) -> None:
     names = {
         "said": "5",
         "score": 5,
@@ -160,7 +160,7 @@ def test_values_of_two_kinds_are_refused_in_every_comparison(subtests: pytest.Su
             assert evaluate(expression, names) is value
 
 
-def test_an_expression_cannot_call_into_python(subtests: pytest.Subtests) -> None:
+def test_expression_cannot_call_python(subtests: pytest.Subtests) -> None:
     for expression in (
         '__import__("os").getcwd() == "x"',
         "query.format(1)",
@@ -181,7 +181,7 @@ def test_an_expression_cannot_call_into_python(subtests: pytest.Subtests) -> Non
         evaluate('__import__("os").getcwd() == "x"', NAMES)
 
 
-def test_an_object_of_python_has_no_fields_in_an_expression() -> None:
+def test_python_object_has_no_fields_in_an_expression() -> None:
     names = {"thing": SimpleNamespace(secret=1), "function": len}
     for expression in ("thing.secret", "thing", "function", "function(thing)"):
         with pytest.raises(ExpressionError):
@@ -190,7 +190,7 @@ def test_an_object_of_python_has_no_fields_in_an_expression() -> None:
         evaluate("thing.secret", names)
 
 
-def test_the_work_of_an_expression_is_bounded(subtests: pytest.Subtests) -> None:
+def test_work_of_an_expression_is_bounded(subtests: pytest.Subtests) -> None:
     names = {"text": "a" * 60_000, "many": [0] * 60_000, "big": 10**300, "huge": 1e308}
     for expression in (
         "'a' * 1000000000",
@@ -214,7 +214,7 @@ def test_the_work_of_an_expression_is_bounded(subtests: pytest.Subtests) -> None
             evaluate(expression, names)
 
 
-def test_a_text_that_is_exactly_one_expression_becomes_its_value(subtests: pytest.Subtests) -> None:
+def test_text_of_one_expression_becomes_its_value(subtests: pytest.Subtests) -> None:
     for value, becomes in {
         "${results}": NAMES["results"],
         "${ iteration + 1 }": 3,
@@ -232,17 +232,17 @@ def test_a_text_that_is_exactly_one_expression_becomes_its_value(subtests: pytes
         "": "",
     }.items():
         with subtests.test(value):
-            found = substitute(value, NAMES)
-            assert (found, type(found)) == (becomes, type(becomes))
+            result = substitute(value, NAMES)
+            assert (result, type(result)) == (becomes, type(becomes))
 
 
-def test_texts_are_substituted_wherever_they_are_in_plain_data() -> None:
+def test_texts_are_substituted_everywhere_in_plain_data() -> None:
     value = {"a": ["${iteration}", {"${query}": "is ${query}"}], "b": 1, "c": None}
     assert substitute(value, NAMES) == {"a": [2, {"${query}": "is How many?"}], "b": 1, "c": None}
     assert substitute("${text}", {"text": "${iteration}"}) == "${iteration}"
 
 
-def test_a_text_that_cannot_be_substituted_is_an_error(subtests: pytest.Subtests) -> None:
+def test_unresolvable_text_is_an_error(subtests: pytest.Subtests) -> None:
     deep: Any = "x"
     for _ in range(200):
         deep = [deep]
@@ -264,7 +264,7 @@ def test_a_text_that_cannot_be_substituted_is_an_error(subtests: pytest.Subtests
             substitute(value, {**NAMES, "text": "a" * 60_000})
 
 
-def test_the_names_of_an_expression_are_told_without_evaluating_it() -> None:
+def test_names_are_listed_without_evaluating_the_expression() -> None:
     assert names_in("len(plan.steps) > 0 && !results[n].plan.ok || true || plan.x") == ("plan", "results", "n")
     assert [one for one in pieces("${x} and $y.z", OF_TASKS) if not isinstance(one, str)] == [("x", 2, ""), ("$y.z", 9, "y")]
     with pytest.raises(ExpressionError):
@@ -283,7 +283,7 @@ PIECES = st.sampled_from([*WORDS.split(), " ", "\0", "\ud800"])
 
 @examples(1_000)
 @given(st.text(max_size=60) | st.lists(PIECES, max_size=25).map("".join) | st.lists(PIECES, max_size=12).map(" ".join))
-def test_whatever_is_written_is_a_value_or_that_error(text: str) -> None:
+def test_any_text_is_a_value_or_an_expression_error(text: str) -> None:
     for function in (evaluate, substitute):
         try:
             function(text, NAMES)
@@ -296,10 +296,10 @@ def test_whatever_is_written_is_a_value_or_that_error(text: str) -> None:
     assert text.strip()
 
 
-def test_data_that_holds_one_list_many_times_costs_no_more_than_its_bound() -> None:
+def test_shared_lists_in_data_are_bounded() -> None:
     left: list[Any] = []
     right: list[Any] = []
-    for _ in range(40):  # as forty steps would make it, each of which hands on what it got twice
+    for _ in range(40):  # like forty steps that each pass on their input twice
         left, right = [left, left], [right, right]
     for expression in ("left == right", "left != right", "left in right"):
         with pytest.raises(ExpressionError, match="1,000,000 values"):
@@ -309,21 +309,21 @@ def test_data_that_holds_one_list_many_times_costs_no_more_than_its_bound() -> N
     assert substitute("${left}", {"left": left}) is left
 
 
-def test_the_texts_of_one_substitution_are_bounded_together() -> None:
+def test_texts_of_one_substitution_share_a_bound() -> None:
     names = {"long": "x" * 90_000}
     assert len(substitute(["${long} "] * 11, names)) == 11
     with pytest.raises(ExpressionError, match="1,000,000 characters"):
         substitute({"a": ["${long} "] * 12}, names)
 
 
-def test_the_paths_of_an_expression_are_whole_and_each_has_a_value_of_its_own() -> None:
+def test_paths_of_an_expression_are_complete_with_a_value_each() -> None:
     expression = "len(plan.steps) > 1 && !('error' in results[0]) || iteration - results[0].result == 1 && iteration"
     assert paths_in(expression) == ("len(plan.steps)", "results[0]", "iteration", "results[0].result")
     assert [evaluate(path, NAMES) for path in paths_in("len(plan.steps) > results[-1].result.rows[0]")] == [2, 1]
     assert paths_in("true != null") == ()
 
 
-def test_what_counts_as_true_can_be_said_and_what_is_not_needed_is_not_looked_up() -> None:
+def test_truth_is_configurable_and_evaluation_short_circuits() -> None:
     class Names(dict[str, Any]):
         def __getitem__(self, name: str) -> Any:
             looked_up.append(name)
@@ -338,7 +338,7 @@ def test_what_counts_as_true_can_be_said_and_what_is_not_needed_is_not_looked_up
     assert evaluate("!no", names) is False
 
 
-def test_an_error_says_apart_from_the_expression_why_it_has_no_value() -> None:
+def test_error_has_its_reason_without_the_expression() -> None:
     with pytest.raises(ExpressionError) as caught:
         evaluate("plan.stps", NAMES)
     assert caught.value.what == f"plan.stps: {caught.value.why}"

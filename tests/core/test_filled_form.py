@@ -1,4 +1,4 @@
-"""Forms for JSON Schemas of objects: the fields, and the value that typed texts make."""
+"""Forms for JSON Schemas of objects: fields, and the value of typed texts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LEAVES: list[tuple[dict[str, Any], st.SearchStrategy[Any]]] = [
 
 @st.composite
 def objects(draw: st.DrawFn, depth: int = 2) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A schema of objects, and a value that fits it."""
+    """Draw a schema of objects and a value that fits it."""
     properties: dict[str, Any] = {}
     value: dict[str, Any] = {}
     required = []
@@ -61,7 +61,7 @@ def objects(draw: st.DrawFn, depth: int = 2) -> tuple[dict[str, Any], dict[str, 
 
 
 def holds_a_leaf(value: Any) -> bool:
-    """Whether a form shows that the value is there: an optional group with nothing in it is left out."""
+    """True if a form shows the value; empty optional groups are left out."""
     return any(map(holds_a_leaf, value.values())) if isinstance(value, dict) else True
 
 
@@ -71,13 +71,13 @@ def pair(leaf: tuple[dict[str, Any], st.SearchStrategy[Any]]) -> st.SearchStrate
 
 
 def shown(schema: Any, value: Any) -> dict[str, str]:
-    """The texts of a form that begins with this value."""
+    """Return the texts of a form with this initial value."""
     return {field.key: field.text for field in leaves(form_fields(schema, value)) if field.text}
 
 
 @given(objects())
 @settings(max_examples=size(200, 3_000))
-def test_value_survives_its_form_untouched_and_typed_anew(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def test_value_survives_its_form_untouched_and_retyped(made: tuple[dict[str, Any], dict[str, Any]]) -> None:
     schema, value = made
     assert filled_form(schema, value, {}) == (value, {})
     assert filled_form(schema, value, shown(schema, value)) == (value, {})
@@ -104,7 +104,7 @@ PERSON = {
 ADA = {"name": "Ada", "mail": None}
 
 
-def test_each_problem_is_at_its_field(subtests: pytest.Subtests) -> None:
+def test_each_problem_has_its_field(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, str], dict[str, str]]] = [
         ({"0": "A"}, {"0": '"A" is shorter than 2 characters'}),
         ({"1": "two"}, {"1": "Enter a whole number"}),
@@ -165,7 +165,7 @@ RIGHT = {"tags": '["a"]'}
 
 
 def asked(typed: dict[str, str]) -> tuple[Any, dict[str, str]]:
-    """The value of a form of questions, and what is wrong by the name of the field; ``note.empty`` marks the empty text."""
+    """Return the value of a form and its problems by field; ``note.empty`` marks the empty text."""
     texts = {KEYS[name.partition(".")[0]] + "".join(name.partition(".")[1:]): text for name, text in typed.items()}
     value, problems = filled_form(ASKED, None, texts)
     names = {key: name for name, key in KEYS.items()}
@@ -175,7 +175,7 @@ def asked(typed: dict[str, str]) -> tuple[Any, dict[str, str]]:
     return value, {names[key]: words for key, words in problems.items()}
 
 
-def test_each_limit_of_a_question_is_checked_at_its_field_alone_and_in_the_form(subtests: pytest.Subtests) -> None:
+def test_limits_are_checked_in_a_field_and_in_the_form(subtests: pytest.Subtests) -> None:
     wrong = {
         "mail": ("ada", "ada@", "a b@c.d"),
         "site": ("example.org", "https:// x"),
@@ -193,10 +193,10 @@ def test_each_limit_of_a_question_is_checked_at_its_field_alone_and_in_the_form(
         for text in texts:
             with subtests.test(name, text=text):
                 assert list(asked(RIGHT | {name: text})[1]) == [name]
-    assert list(asked({})[1]) == ["tags"], "a list that needs a choice"
+    assert list(asked({})[1]) == ["tags"], "a list that requires a choice"
 
 
-def test_each_kind_of_field_makes_its_value(subtests: pytest.Subtests) -> None:
+def test_each_kind_of_field_produces_its_value(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, str], dict[str, Any]]] = [
         (
             {"mail": "ada@example.org", "site": "https://example.org/x"},
@@ -208,19 +208,19 @@ def test_each_kind_of_field_makes_its_value(subtests: pytest.Subtests) -> None:
         ({"teams": "[]", "note": ""}, {}),
         ({"note.empty": "yes"}, {"note": ""}),
         ({"note": "abc", "note.empty": "yes"}, {"note": "abc"}),
-        ({"code.empty": "yes"}, {}),  # its pattern does not allow the empty text
+        ({"code.empty": "yes"}, {}),  # its pattern excludes the empty text
     ]
     for typed, value in cases:
         with subtests.test(str(typed)):
             assert asked(RIGHT | typed) == ({"tags": ["a"]} | value, {})
     empty = {"type": "object", "properties": {"note": {"type": "string"}}}
     assert filled_form(empty, {"note": ""}, {}).value == {"note": ""}
-    assert filled_form(empty, {"note": ""}, {"0.empty": ""}).value == {}, "the mark is taken away"
+    assert filled_form(empty, {"note": ""}, {"0.empty": ""}).value == {}, "the mark is removed"
     assert filled_form(empty, {"note": "x"}, {"0": ""}).value == {}
     assert filled_form(empty, {"note": "x"}, {"0": "", "0.empty": "yes"}).value == {"note": ""}
 
 
-def test_fields_of_a_question_say_what_they_take() -> None:
+def test_fields_describe_accepted_values() -> None:
     kinds = {field.path[0]: field.kind for field in form_fields(ASKED)}
     assert kinds == dict.fromkeys(("mail", "site", "day", "at", "code", "note"), "text") | {
         "sure": "choice",
@@ -236,14 +236,14 @@ def test_fields_of_a_question_say_what_they_take() -> None:
     assert [name for name, field in fields.items() if field.may_be_empty] == ["note"]
     odds: list[Any] = [["a", "a"], ["z"], "a", [[]]]
     for odd in odds:
-        assert form_fields(ASKED, {"tags": odd})[8].kind == "json", "a value that no choice can show"
+        assert form_fields(ASKED, {"tags": odd})[8].kind == "json", "a value outside the choices"
 
 
-def test_value_of_another_kind_than_its_schema_is_shown_as_json() -> None:
+def test_value_that_contradicts_its_schema_is_shown_as_json() -> None:
     fields = form_fields(PERSON, {"name": 3, "age": "old", "home": 1, "colour": "green", "mail": "a\x1b[2J"})
-    assert [(one.kind, one.text) for one in fields[:2]] == [("json", "3"), ("json", '"old"')]
+    assert [(field.kind, field.text) for field in fields[:2]] == [("json", "3"), ("json", '"old"')]
     assert (fields[4].kind, fields[4].text) == ("json", "1") and fields[5].options[-1].label == "green"
-    assert fields[2].kind == "json", "no field of a page keeps control characters"
+    assert fields[2].kind == "json", "no field of a page has control characters"
 
 
 def test_hostile_schemas_make_one_field_or_a_bounded_form(subtests: pytest.Subtests) -> None:
@@ -276,7 +276,7 @@ def test_hostile_schemas_make_one_field_or_a_bounded_form(subtests: pytest.Subte
     assert set(filled_form({"type": "object"}, None, {WHOLE: "[1]"}).problems) == {WHOLE}
 
 
-def test_defaults_are_what_a_form_begins_with() -> None:
+def test_form_begins_with_defaults() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"default": None}, "b": {"default": "x" * 9_000}, "c": {"default": 1}, "d": {}},

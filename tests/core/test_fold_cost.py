@@ -1,4 +1,4 @@
-"""What the fold does for each event of a round with very many: work in proportion to their number."""
+"""Cost of the fold: linear work for a round with many events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentnb.detect.run import Run
 
 FEW, MANY = 40, 160
 AT_MOST = 4.5
-"""How much more work four times as many events may be."""
+"""Allowed factor of work for four times as many events."""
 
 
 def retry(number: int) -> Fact:
@@ -50,7 +50,7 @@ ACCUMULATED: dict[str, Callable[[int], list[Fact]]] = {
 
 
 def bytes_of_states(name: str, facts: Sequence[Fact]) -> tuple[int, int]:
-    """Bytes of what the round holds under this name after each event, and how many items it holds at last."""
+    """Return the bytes of this attribute of the round after each event, and its final length."""
     states = []
     builder = RunBuilder().extend(*begun(0))
     for fact in facts:
@@ -60,7 +60,7 @@ def bytes_of_states(name: str, facts: Sequence[Fact]) -> tuple[int, int]:
     return sum(map(sys.getsizeof, held.values())), len(states[-1])
 
 
-def test_lists_of_a_round_are_not_copied_for_each_event(subtests: pytest.Subtests) -> None:
+def test_lists_of_a_round_are_not_copied_per_event(subtests: pytest.Subtests) -> None:
     for name, facts in ACCUMULATED.items():
         with subtests.test(name):
             (few, _), (many, count) = bytes_of_states(name, facts(FEW)), bytes_of_states(name, facts(MANY))
@@ -68,7 +68,7 @@ def test_lists_of_a_round_are_not_copied_for_each_event(subtests: pytest.Subtest
 
 
 class Always:
-    """Finds something in each event."""
+    """Matches every event."""
 
     def take(self, event: e.AnyEvent, run: RunFacts) -> list[Finding]:
         return [Finding("always", "stall", 0, 0)]
@@ -82,7 +82,7 @@ KEPT: dict[str, Callable[[Run], object]] = {
 
 
 def bytes_kept(read: Callable[[Run], object], count: int) -> int:
-    """Bytes of what a run keeps after each of so many changes of its todos."""
+    """Return the bytes of the run's state after each of so many todo changes."""
     run, states = Run((Always,)), []
     for event in RunBuilder().extend(*begun(0), *map(toggled, range(count))).run.events:
         run.apply(event)
@@ -91,14 +91,14 @@ def bytes_kept(read: Callable[[Run], object], count: int) -> int:
     return sum(map(sys.getsizeof, held.values()))
 
 
-def test_what_a_run_keeps_is_not_copied_for_each_event(subtests: pytest.Subtests) -> None:
+def test_state_of_a_run_is_not_copied_per_event(subtests: pytest.Subtests) -> None:
     for name, read in KEPT.items():
         with subtests.test(name):
             assert 0 < bytes_kept(read, MANY) < AT_MOST * bytes_kept(read, FEW)
 
 
 class Id(str):
-    """An id that counts how often it is compared."""
+    """An id that counts its comparisons."""
 
     compared = 0
 
@@ -131,20 +131,20 @@ def questions(count: int) -> list[Fact]:
 
 
 def comparisons(facts: Sequence[Fact]) -> int:
-    """How often ids are compared while these facts are folded."""
+    """Return the number of id comparisons while these facts are folded."""
     events = [*RunBuilder().extend(*begun(0), *facts).run.events]
     before = Id.compared
     Run.from_events(events)
     return Id.compared - before
 
 
-def test_open_questions_and_inner_calls_are_not_searched_for_each_event(subtests: pytest.Subtests) -> None:
+def test_open_questions_and_inner_calls_are_not_searched_per_event(subtests: pytest.Subtests) -> None:
     for name, facts in {"inner calls": inner_calls, "questions": questions}.items():
         with subtests.test(name):
             assert 0 < comparisons(facts(MANY)) < AT_MOST * comparisons(facts(FEW))
 
 
-def test_a_finished_round_holds_plain_tuples() -> None:
+def test_finished_round_has_plain_tuples() -> None:
     for name, facts in ACCUMULATED.items():
         run = RunBuilder().extend(*begun(0), *facts(3)).run
         open_round = run.open_round

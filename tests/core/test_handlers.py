@@ -6,7 +6,7 @@ from agentnb.core.log import events as e
 from agentnb.core.log.handlers import Handlers
 
 
-def test_a_handler_is_found_by_each_kind_in_its_annotation() -> None:
+def test_handler_is_registered_for_each_kind_in_its_annotation() -> None:
     handles = Handlers()
 
     @handles

@@ -1,4 +1,4 @@
-"""Schemas of others: read where they can be, and never without an end."""
+"""Foreign schemas: read where possible, within bounds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JSON = {
 
 
 def fan(kind: str, levels: int = 60, refer: str = "#/$defs/d{}") -> dict[str, Any]:
-    """Return a schema whose every level refers twice to the next one."""
+    """Return a schema with two references to the next level in each level."""
     links = [{"$anchor": f"d{i}", kind: [{"$ref": refer.format(i + 1)}] * 2} for i in range(levels)]
     return {
         "$ref": refer.format(0),
@@ -65,7 +65,7 @@ ENDLESS = {
 }
 
 
-def test_check_without_an_end_is_given_up(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_check_is_abandoned(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_schema, "MAX_STEPS_OF_VALUE", 2_000)
     for name, (schema, value) in ENDLESS.items():
         with subtests.test(name):
@@ -74,14 +74,14 @@ def test_check_without_an_end_is_given_up(subtests: pytest.Subtests, monkeypatch
             assert secret_fields(schema) == []
 
 
-def test_problems_of_many_alternatives_are_one() -> None:
+def test_problems_of_many_alternatives_become_one() -> None:
     schema = {"items": {"anyOf": [{"type": "string", "minLength": length} for length in range(100)]}}
     assert [*schema_problems(schema, ["a" * 99] * 1_000)] == []
     (problem,) = schema_problems(schema, [*range(1_000)])
     assert "too many steps" in problem
 
 
-def test_schema_that_refers_to_itself_or_far_is_checked(subtests: pytest.Subtests) -> None:
+def test_recursive_and_deep_schemas_are_checked(subtests: pytest.Subtests) -> None:
     rows = [{"a": [1, 2, {"b": None}]}] * 100
     cases = [(JSON, rows, True), (JSON, [*rows, {1}], False), (chain(3_000), "a", True), (chain(3_000), 1, False)]
     for place, (schema, value, fits) in enumerate(cases):
@@ -104,7 +104,7 @@ LOST = {
     "property called description": ["properties.description", "properties.required"],
     "dynamic reference to nothing": ["$dynamicRef"],
 }
-"""Keywords that are left out, by the name of the case."""
+"""Omitted keywords, by case name."""
 
 
 def test_unreadable_keywords_are_translated_or_left_out(subtests: pytest.Subtests) -> None:
@@ -137,11 +137,11 @@ def test_unreadable_keywords_are_translated_or_left_out(subtests: pytest.Subtest
     ):
         with subtests.test(name):
             within = {"type": "object", "properties": {"q": {"anyOf": [given]}}}
-            found = usable_schema(within)
-            lost = [place.removeprefix("properties.q.anyOf.0.") for place in found.left_out]
+            schema_read = usable_schema(within)
+            lost = [place.removeprefix("properties.q.anyOf.0.") for place in schema_read.left_out]
             assert lost == LOST.get(name, [])
-            assert found.schema == {"type": "object", "properties": {"q": {"anyOf": [read]}}}
-            assert usable_schema(found.schema) == (found.schema, ())
+            assert schema_read.schema == {"type": "object", "properties": {"q": {"anyOf": [read]}}}
+            assert usable_schema(schema_read.schema) == (schema_read.schema, ())
     for name, given in {
         "many": {"properties": {str(i): {"type": "any"} for i in range(MAX_REPAIRS + 1)}},
         "no object": 3,
@@ -150,7 +150,7 @@ def test_unreadable_keywords_are_translated_or_left_out(subtests: pytest.Subtest
             usable_schema(given)  # type: ignore[arg-type]
 
 
-def test_what_is_nested_deeper_is_cut_off() -> None:
+def test_deeper_nesting_is_cut_off() -> None:
     text = '{"a": [1, {"b": "]["}], "c": []}'
     assert [cut_deep(text, most) for most in (1, 2, 3)] == ['{"a": [], "c": []}', '{"a": [1, {}], "c": []}', text]
     assert cut_deep("[" * 9, 3) == "[" * 4 and cut_deep('"[[["', 1) == '"[[["'

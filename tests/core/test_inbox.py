@@ -1,4 +1,4 @@
-"""Commands of the person, put in from any thread."""
+"""Commands of the person, from any thread."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ import threading
 from agentnb.core.inbox import Command, Inbox
 
 
-def test_commands_are_taken_in_the_order_they_were_put() -> None:
+def test_commands_are_taken_in_order() -> None:
     inbox = Inbox()
     inbox.put("pause")
     inbox.put("say", "hello")
     assert [inbox.take(), inbox.take(), inbox.take()] == [Command("pause"), Command("say", "hello"), None]
 
 
-def test_a_stop_counts_before_it_is_taken() -> None:
+def test_stop_counts_before_it_is_taken() -> None:
     inbox = Inbox()
     assert not inbox.stop_requested
     inbox.put("stop", "enough")
     assert inbox.stop_requested
 
 
-def test_other_commands_are_no_stop() -> None:
+def test_other_commands_are_not_a_stop() -> None:
     inbox = Inbox()
     for name in ("pause", "resume", "say"):
         inbox.put(name)
     assert not inbox.stop_requested
 
 
-def test_there_is_news_until_it_was_taken() -> None:
+def test_news_remain_until_taken() -> None:
     inbox = Inbox()
     assert not inbox.has_news
     inbox.put("pause")
@@ -37,28 +37,28 @@ def test_there_is_news_until_it_was_taken() -> None:
     assert not inbox.has_news
 
 
-def test_a_stop_stays_news_for_it_cannot_be_taken_back() -> None:
+def test_stop_remains_news() -> None:
     inbox = Inbox()
     inbox.put("stop")
     inbox.take()
     assert inbox.has_news
 
 
-def test_each_command_wakes_the_one_who_listens() -> None:
+def test_each_command_wakes_its_listener() -> None:
     inbox, heard = Inbox(), []
     inbox.on_put(heard.append)
     inbox.put("resume")
     assert heard == [Command("resume")]
 
 
-def test_the_command_lies_in_the_inbox_before_the_listener_is_woken() -> None:
-    inbox, found = Inbox(), []
-    inbox.on_put(lambda command: found.append(inbox.take()))
+def test_command_is_in_the_inbox_before_the_listener_wakes() -> None:
+    inbox, events_seen = Inbox(), []
+    inbox.on_put(lambda command: events_seen.append(inbox.take()))
     inbox.put("say", "hi")
-    assert found == [Command("say", "hi")]
+    assert events_seen == [Command("say", "hi")]
 
 
-def test_nothing_is_lost_when_many_threads_put() -> None:
+def test_no_command_is_lost_between_threads() -> None:
     inbox = Inbox()
 
     def put(who: int) -> None:
@@ -77,7 +77,7 @@ def test_nothing_is_lost_when_many_threads_put() -> None:
         assert [text for text in said if text.startswith(f"{who}:")] == [f"{who}:{number}" for number in range(200)]
 
 
-def test_a_closed_inbox_wakes_nobody_and_is_not_paused_with_the_run_around_it() -> None:
+def test_closed_inbox_wakes_nobody_and_ignores_pauses_of_its_parent() -> None:
     around, heard = Inbox(), list[Command]()
     nested = Inbox(around)
     nested.on_put(heard.append)

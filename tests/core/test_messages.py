@@ -17,7 +17,7 @@ def to_json(value: object) -> str:
 
 @pytest.mark.req("R2.2")
 @given(messages)
-def test_a_message_survives_json(message: Message) -> None:
+def test_message_survives_json(message: Message) -> None:
     assert msgspec.json.decode(msgspec.json.encode(message), type=Message) == message
 
 
@@ -42,7 +42,7 @@ def test_empty_fields_are_left_out_of_json(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R2.1")
-def test_a_message_has_one_of_four_roles_and_parts(subtests: pytest.Subtests) -> None:
+def test_message_has_one_of_four_roles(subtests: pytest.Subtests) -> None:
     for role in ["system", "user", "assistant", "tool"]:
         with subtests.test(role=role):
             message = msgspec.json.decode(f'{{"role":"{role}","parts":[{{"type":"text","text":"hi"}}]}}', type=Message)
@@ -50,38 +50,38 @@ def test_a_message_has_one_of_four_roles_and_parts(subtests: pytest.Subtests) ->
 
 
 @pytest.mark.req("R2.1")
-def test_a_message_of_another_role_is_refused() -> None:
+def test_unknown_role_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode('{"role":"robot"}', type=Message)
 
 
-def test_the_text_of_a_message_is_its_words_without_thinking_and_results() -> None:
+def test_text_of_a_message_excludes_thinking_and_results() -> None:
     message = Message("assistant", (Thinking("hm"), Text("a"), ToolCall("f"), Text("b"), ToolResult("1", "f", (Text("c"),))))
     assert message.text == "ab"
 
 
-def test_the_calls_of_a_message_stand_in_order() -> None:
+def test_calls_of_a_message_keep_their_order() -> None:
     one, two = ToolCall("a", id="1"), ToolCall("b", id="2")
     assert Message("assistant", (one, Text("and"), two)).calls == (one, two)
 
 
-def test_the_text_of_a_result_leaves_pictures_out() -> None:
+def test_text_of_a_result_excludes_pictures() -> None:
     assert ToolResult("1", "f", (Text("a"), Image("image/png", b""), Text("b"))).text == "a\nb"
 
 
-def test_messages_and_parts_cannot_be_changed(subtests: pytest.Subtests) -> None:
+def test_messages_and_parts_are_immutable(subtests: pytest.Subtests) -> None:
     for value in [Text("a"), ToolCall("f"), ToolResult("1", "f"), Message("user")]:
         with subtests.test(value=value):
             with pytest.raises(AttributeError):
                 setattr(value, value.__struct_fields__[0], "other")
 
 
-def test_what_a_person_says_is_a_message_of_the_user() -> None:
+def test_user_text_becomes_a_user_message() -> None:
     assert user("hi") == Message("user", (Text("hi"),))
 
 
 @given(st.text(st.characters()))
-def test_half_characters_are_replaced_and_nothing_else(text: str) -> None:
+def test_only_surrogates_are_replaced(text: str) -> None:
     put_right = encodable(text)
     put_right.encode()
     if any("\ud800" <= character <= "\udfff" for character in text):
@@ -90,6 +90,6 @@ def test_half_characters_are_replaced_and_nothing_else(text: str) -> None:
         assert put_right is text
 
 
-def test_two_halves_that_belong_together_become_one_character() -> None:
+def test_surrogate_pairs_become_one_character() -> None:
     assert encodable("\ud83d\ude00!") == "\U0001f600!"
     assert encodable("a\ud83db") == "a�b"

@@ -1,4 +1,4 @@
-"""The outcome of a run: what decides it, and what it is never guessed from."""
+"""The outcome of a run: its sources, and facts that do not decide it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXPECTED = Assessment("passed", "expectation", "rounds == 1")
 LABEL = Assessment("failed", "label", "ada")
 
 
-def test_full_marks_pass_none_fail_and_between_them_only_a_threshold_says(subtests: pytest.Subtests) -> None:
+def test_scores_between_none_and_full_marks_need_a_threshold(subtests: pytest.Subtests) -> None:
     cases = {0.0: "failed", -1.0: "failed", 1.0: "passed", 0.9999999999: "passed", 0.5: "unknown", 7.0: "unknown"}
     for score, outcome in cases.items():
         with subtests.test(str(score)):
@@ -29,7 +29,7 @@ def test_full_marks_pass_none_fail_and_between_them_only_a_threshold_says(subtes
     assert outcome_of(7.0, full_marks=10) == "unknown" and outcome_of(10.0, full_marks=10) == "passed"
 
 
-def test_the_later_kind_of_source_wins_whenever_it_was_said_and_all_are_kept(subtests: pytest.Subtests) -> None:
+def test_later_kind_of_source_wins_and_all_are_kept(subtests: pytest.Subtests) -> None:
     cases = {
         "trace alone": ((FAILED,), FAILED),
         "an expectation over a trace": ((FAILED, EXPECTED), EXPECTED),
@@ -50,20 +50,20 @@ def test_the_later_kind_of_source_wins_whenever_it_was_said_and_all_are_kept(sub
             assert (run.outcome, run.outcome_from) == ((decided.outcome, decided.source) if decided else ("unknown", None))
 
 
-def test_several_of_one_kind_count_only_together() -> None:
+def test_several_of_one_kind_are_combined() -> None:
     passed, styled = Assessment("passed", "trace", "accuracy", 1.0), Assessment("passed", "trace", "style", 1.0)
     assert deciding_assessment([FAILED, passed]) == Assessment("unknown", "trace", "reward, accuracy")
     assert deciding_assessment([passed, styled]) == Assessment("passed", "trace", "accuracy, style", 1.0)
 
 
-def test_the_same_source_said_again_replaces_what_it_said() -> None:
+def test_same_source_replaces_its_earlier_assessment() -> None:
     builder = RunBuilder().round("Done.")
     for outcome in ("failed", "passed"):
         builder.add(w.OutcomeGiven, assessment=Assessment(outcome, "expectation", "rounds == 1"))
-    assert [one.outcome for one in builder.run.assessments] == ["passed"]
+    assert [assessment.outcome for assessment in builder.run.assessments] == ["passed"]
 
 
-def test_no_status_says_an_outcome(subtests: pytest.Subtests) -> None:
+def test_status_alone_has_no_outcome(subtests: pytest.Subtests) -> None:
     for status in get_args(Status):
         with subtests.test(status):
             builder = RunBuilder().round("Done.")
@@ -72,7 +72,7 @@ def test_no_status_says_an_outcome(subtests: pytest.Subtests) -> None:
             assert (builder.run.outcome, builder.run.score, builder.run.outcome_from) == ("unknown", None, None)
 
 
-def test_a_threshold_decides_scores_and_nothing_else() -> None:
+def test_threshold_applies_to_scores_only() -> None:
     builder = RunBuilder().round("Done.").add(w.OutcomeGiven, assessment=Assessment("unknown", "trace", "reward", 0.5))
     builder.run.set_threshold(0.5)
     assert (builder.run.outcome, builder.run.score) == ("passed", 0.5)
@@ -81,13 +81,13 @@ def test_a_threshold_decides_scores_and_nothing_else() -> None:
     assert builder.run.outcome == "passed"
 
 
-def test_a_score_that_no_number_holds_is_refused() -> None:
+def test_score_out_of_range_is_refused() -> None:
     builder = RunBuilder().round("Done.").add(w.OutcomeGiven, assessment=Assessment("passed", "trace", "reward", 0.25))
     with pytest.raises(TraceError, match=r"Number out of range - at `\$.assessment.score`"):
         decode(encode(builder.events[-1]).replace(b"0.25", b"1e999"))
 
 
-def test_an_assessment_says_in_the_log_only_what_is_known() -> None:
+def test_logged_assessment_has_only_known_fields() -> None:
     builder = RunBuilder().round("Done.").add(w.OutcomeGiven, assessment=Assessment("passed", "trace", "is_correct"))
     assert json.loads(encode(builder.events[-1]))["assessment"] == {
         "outcome": "passed",

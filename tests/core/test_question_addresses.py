@@ -1,4 +1,4 @@
-"""E-mail and web addresses: what is taken for one, and the host that is shown and opened."""
+"""E-mail and web addresses: recognition, and the host that is shown and opened."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ REFUSED = (
 )
 
 
-def test_addresses_are_known_by_their_form(subtests: pytest.Subtests) -> None:
+def test_addresses_are_recognized_by_their_form(subtests: pytest.Subtests) -> None:
     for check, right, wrong in ((is_email, EMAILS, NOT_EMAILS), (is_uri, URIS, NOT_URIS)):
         for text in right + wrong:
             with subtests.test(check.__name__, text=text):
                 assert check(text) == (text in right)
 
 
-def test_host_is_the_one_that_is_opened(subtests: pytest.Subtests) -> None:
+def test_host_is_the_one_that_opens(subtests: pytest.Subtests) -> None:
     for url, (host, ascii_host, opened) in WEB.items():
         with subtests.test(url):
             assert web_address(url) == (url, host, ascii_host, opened)

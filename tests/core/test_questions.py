@@ -1,4 +1,4 @@
-"""Questions to the person: what is asked, what an answer must be, and what a run that waits looks like."""
+"""Questions to the person: kinds, valid answers, and the state of a waiting run."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_question_of_any_kind_survives_its_line(subtests: pytest.Subtests) -> 
 
 
 @pytest.mark.req("KX.5", "R3.13")
-def test_a_run_waits_for_the_person_while_a_question_is_open() -> None:
+def test_run_waits_while_a_question_is_open() -> None:
     story = asking()
     assert state(story) == ("running", [])
     assert state(story.add(e.QuestionAsked, question=COLOUR)) == ("waiting_on_user", ["q1"])
@@ -78,35 +78,35 @@ def test_a_run_waits_for_the_person_while_a_question_is_open() -> None:
 
 
 @pytest.mark.req("R3.13")
-def test_a_run_that_is_paused_too_waits_until_it_is_let_go() -> None:
+def test_paused_run_waits_until_it_is_resumed() -> None:
     story = asking(COLOUR).add(e.CommandReceived, command="pause").add(e.QuestionAnswered, question_id="q1", answer="red")
     assert state(story) == ("waiting_on_user", [])
     assert state(story.add(e.CommandReceived, command="resume")) == ("running", [])
 
 
 @pytest.mark.req("R3.13")
-def test_letting_a_run_go_answers_no_question() -> None:
+def test_resume_answers_no_question() -> None:
     story = asking(COLOUR).add(e.CommandReceived, command="pause").add(e.CommandReceived, command="resume")
     assert state(story) == ("waiting_on_user", ["q1"])
 
 
-def test_a_withdrawn_question_is_not_open_any_more() -> None:
+def test_withdrawn_question_is_closed() -> None:
     assert state(asking(COLOUR).add(e.QuestionAnswered, question_id="q1", withdrawn=True)) == ("running", [])
 
 
 @pytest.mark.req("KX.5")
-def test_a_run_whose_process_died_still_shows_what_it_had_asked() -> None:
+def test_run_of_a_dead_process_keeps_its_open_questions() -> None:
     log = b"".join(map(encode, asking(COLOUR, PLAN).events))
     run = Run.from_events(decode_lines(log.splitlines(keepends=True), "a log"))
     run.mark_interrupted()
     assert (run.status, run.waiting) == ("interrupted", (COLOUR, PLAN))
 
 
-def test_of_a_run_that_came_to_an_end_no_question_is_open() -> None:
+def test_ended_run_has_no_open_question() -> None:
     assert state(asking(COLOUR).over("cancelled", "cancelled")) == ("cancelled", [])
 
 
-def test_each_question_is_kept_with_what_became_of_it(subtests: pytest.Subtests) -> None:
+def test_each_question_is_kept_with_its_outcome(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[dict[str, Any], tuple[str, Any]]] = {
         "answered": ({"answer": "red"}, ("answered", "red")),
         "answered with nothing": ({"answer": None}, ("answered", None)),
@@ -124,31 +124,31 @@ def test_each_question_is_kept_with_what_became_of_it(subtests: pytest.Subtests)
             assert (second.outcome, second.closed_at, second.seconds, second.question) == ("open", None, None, PLAN)
 
 
-def test_a_question_that_nobody_can_answer_any_more_is_withdrawn(subtests: pytest.Subtests) -> None:
+def test_question_nobody_can_answer_is_withdrawn(subtests: pytest.Subtests) -> None:
     ended = asking(COLOUR).over("cancelled", "cancelled")
     for name, story, when in [
         ("the run ended", ended, ended.events[-1].at),
-        ("its process died and another went on", asking(COLOUR).add(e.RunRecovered, schema=e.SCHEMA), None),
+        ("resumed by another process", asking(COLOUR).add(e.RunRecovered, schema=e.SCHEMA), None),
     ]:
         with subtests.test(name):
             (question,) = Run.from_events(story.events).questions
             assert (question.outcome, question.closed_at) == ("withdrawn", when)
 
 
-def test_a_second_answer_changes_nothing() -> None:
+def test_second_answer_changes_nothing() -> None:
     story = asking(COLOUR).add(e.QuestionAnswered, question_id="q1", answer="red")
     story.add(e.QuestionAnswered, question_id="q1", answer="blue").add(e.QuestionAnswered, question_id="q9", answer="blue")
-    assert [one.answer for one in Run.from_events(story.events).questions] == ["red"]
+    assert [record.answer for record in Run.from_events(story.events).questions] == ["red"]
 
 
-def test_the_questions_of_a_round_are_found() -> None:
+def test_questions_of_a_round_are_found() -> None:
     story = asking(COLOUR, PLAN).add(e.ToolFinished, result=ToolResult("c1", "ask")).ended().begun().replied(CALL)
     story.add(e.QuestionAsked, question=WaitingOnUser("approval", "May I?", TEXT, "q3"))
     run = Run.from_events(story.events)
-    assert [[one.question.id for one in run.questions_of(index)] for index in range(3)] == [["q1", "q2"], ["q3"], []]
+    assert [[record.question.id for record in run.questions_of(index)] for index in range(3)] == [["q1", "q2"], ["q3"], []]
 
 
-def test_an_answer_wakes_who_listens_and_does_not_lie_in_the_inbox() -> None:
+def test_answer_wakes_listeners_and_stays_out_of_the_inbox() -> None:
     inbox, heard = Inbox(), []
     inbox.on_put(heard.append)
     inbox.put("answer", answer=Answer("q1", "red"))
@@ -159,7 +159,7 @@ def test_an_answer_wakes_who_listens_and_does_not_lie_in_the_inbox() -> None:
 # Answers
 
 
-def test_an_answer_that_fits_is_taken_as_it_is(subtests: pytest.Subtests) -> None:
+def test_valid_answer_is_accepted_unchanged(subtests: pytest.Subtests) -> None:
     cases = [
         (TEXT, "anything"),
         (TEXT, ""),
@@ -175,7 +175,7 @@ def test_an_answer_that_fits_is_taken_as_it_is(subtests: pytest.Subtests) -> Non
 
 
 @pytest.mark.req("KX.5")
-def test_an_answer_that_does_not_fit_is_refused_with_what_would(subtests: pytest.Subtests) -> None:
+def test_invalid_answer_is_refused_with_valid_ones(subtests: pytest.Subtests) -> None:
     cases = [
         (TEXT, 3, "Please enter text (you entered 3)"),
         ({"enum": ["red", 1]}, "green", "Please choose one of: red, 1 (you entered 'green')"),
@@ -193,7 +193,7 @@ def test_an_answer_that_does_not_fit_is_refused_with_what_would(subtests: pytest
             assert str(caught.value) == said
 
 
-def test_an_answer_that_is_no_plain_data_is_refused(subtests: pytest.Subtests) -> None:
+def test_answer_that_is_not_plain_data_is_refused(subtests: pytest.Subtests) -> None:
     for value in [object(), {1: object()}, {"a": float}, {1, object()}]:
         with subtests.test(value=value):
             with pytest.raises(SettingsError, match="cannot be written as JSON"):
@@ -201,18 +201,18 @@ def test_an_answer_that_is_no_plain_data_is_refused(subtests: pytest.Subtests) -
     assert check_answer({}, {"half \ud83d": ["\ud83d"]}) == {"half \ufffd": ["\ufffd"]}
 
 
-def test_an_answer_with_half_a_character_can_be_stored() -> None:
+def test_answer_with_a_surrogate_can_be_stored() -> None:
     assert check_answer(TEXT, "a\ud83d") == "a\N{REPLACEMENT CHARACTER}"
     assert answer_in_words(TEXT, "a\ud83d") == "a\N{REPLACEMENT CHARACTER}"
 
 
-def test_a_long_answer_is_not_repeated_as_a_whole() -> None:
+def test_long_answer_is_shortened_in_the_error() -> None:
     with pytest.raises(SettingsError) as caught:
         check_answer({"enum": ["a"]}, "x" * 100_000)
     assert len(str(caught.value)) < 500
 
 
-def test_a_schema_that_refers_elsewhere_fetches_nothing(snapshot: Snapshot) -> None:
+def test_external_references_of_a_schema_are_not_fetched(snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, check=snapshot.worded):
         check_answer({"$ref": "http://localhost:1/x"}, "red")
 
@@ -240,7 +240,7 @@ def test_each_schema_has_one_form_of_answer(subtests: pytest.Subtests) -> None:
             assert answer_form(schema) == form
 
 
-def test_typed_words_are_read_as_what_was_asked_for(subtests: pytest.Subtests) -> None:
+def test_typed_text_is_read_as_the_expected_type(subtests: pytest.Subtests) -> None:
     cases = [
         (TEXT, "  any words ", "any words"),
         (TEXT, "42", "42"),
@@ -265,7 +265,7 @@ def test_typed_words_are_read_as_what_was_asked_for(subtests: pytest.Subtests) -
             assert (read, type(read)) == (value, type(value))
 
 
-def test_typed_words_that_fit_in_no_way_are_refused(subtests: pytest.Subtests) -> None:
+def test_typed_text_of_no_fitting_type_is_refused(subtests: pytest.Subtests) -> None:
     cases = [
         ({"enum": ["red", "blue"]}, "green", "Please choose one of: red, blue (you entered 'green')"),
         ({"type": "boolean"}, "perhaps", "Please choose one of: yes, no (you entered 'perhaps')"),
@@ -282,39 +282,39 @@ def test_typed_words_that_fit_in_no_way_are_refused(subtests: pytest.Subtests) -
 
 
 @given(json_values)
-def test_any_json_can_be_typed_where_anything_but_text_is_asked_for(value: Any) -> None:
+def test_any_json_can_be_typed_unless_text_is_expected(value: Any) -> None:
     schema = {"not": {"type": "string"}}
     if not isinstance(value, str):
         assert answer_in_words(schema, msgspec.json.encode(value).decode()) == value
 
 
 @given(st.text(max_size=30))
-def test_any_text_can_be_typed_where_text_is_asked_for(text: str) -> None:
+def test_any_text_can_be_typed_where_text_is_expected(text: str) -> None:
     assert answer_in_words(TEXT, text) == text.strip()
 
 
 # Schemas
 
 
-def test_without_a_schema_words_are_asked_for() -> None:
+def test_question_without_a_schema_expects_text() -> None:
     assert check_answer_schema(None) == {"type": "string"}
 
 
-def test_a_schema_is_kept_as_plain_data() -> None:
+def test_schema_is_kept_as_plain_data() -> None:
     choices = ["a", "b"]
     schema = check_answer_schema({"enum": choices})
     choices.append("c")
     assert schema == {"enum": ["a", "b"]}
 
 
-def test_what_is_no_schema_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_schema_is_refused(subtests: pytest.Subtests) -> None:
     for schema in ["a text", 3, {"type": "nonsense"}, {"enum": object()}]:
         with subtests.test(schema=schema):
             with pytest.raises(SettingsError):
                 check_answer_schema(schema)
 
 
-def test_a_finished_story_with_a_question_folds_and_goes_on() -> None:
+def test_finished_run_with_a_question_folds_and_continues() -> None:
     story = asking(COLOUR).add(e.QuestionAnswered, question_id="q1", answer="red")
     story.add(e.ToolFinished, result=ToolResult("c1", "ask", (Text("red"),))).ended().begun().replied(Text("Done."))
     run = Run.from_events(story.over().events)

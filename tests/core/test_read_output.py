@@ -1,4 +1,4 @@
-"""A text read as an answer of a JSON Schema: JSON alone, or words around one code block that holds it."""
+"""Text as an answer to a JSON Schema: JSON alone, or in one code block."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BIRDS: dict[str, Any] = {
 FITS = '{"birds": 12}'
 
 
-def test_an_answer_is_json_alone_or_one_code_block_of_it(subtests: pytest.Subtests) -> None:
+def test_answer_is_json_alone_or_in_one_code_block(subtests: pytest.Subtests) -> None:
     for text in (
         FITS,
         f"  \n{FITS}\n",
@@ -40,7 +40,7 @@ def test_an_answer_is_json_alone_or_one_code_block_of_it(subtests: pytest.Subtes
     assert read_output(text, BIRDS).value["note"] == "```\n{}\n```"
 
 
-def test_of_another_text_is_said_what_is_wrong(subtests: pytest.Subtests) -> None:
+def test_other_text_has_problems(subtests: pytest.Subtests) -> None:
     for text, says in {
         "": "holds no text",
         "Twelve.": "not JSON alone, and begins with words",
@@ -60,11 +60,11 @@ def test_of_another_text_is_said_what_is_wrong(subtests: pytest.Subtests) -> Non
         "[]": '[] is not of type "object"',
     }.items():
         with subtests.test(text[:40]):
-            found = read_output(text, BIRDS)
-            assert found.problems and says in found.problems[0]
+            answer = read_output(text, BIRDS)
+            assert answer.problems and says in answer.problems[0]
 
 
-def test_all_that_is_wrong_is_told_up_to_a_number_and_a_length(snapshot: Snapshot) -> None:
+def test_all_problems_are_listed_up_to_a_number_and_length(snapshot: Snapshot) -> None:
     schema = {"type": "array", "items": {"type": "string", "maxLength": 3}}
     text = "[" + ",".join(['"' + "long" * 1_000 + '"'] * 50) + "]"
     problems = read_output(text, schema).problems
@@ -73,12 +73,12 @@ def test_all_that_is_wrong_is_told_up_to_a_number_and_a_length(snapshot: Snapsho
     assert read_output("[1, true]", schema).problems == ('0: 1 is not of type "string"', '1: true is not of type "string"')
 
 
-def test_of_alternatives_is_said_what_is_wrong_with_the_likeliest() -> None:
+def test_alternatives_report_problems_of_the_likeliest() -> None:
     schema = {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/birds"}], "$defs": {"birds": BIRDS}}
     assert read_output('{"birds": "many"}', schema).problems == ('birds: "many" is not of type "integer"',)
 
 
-def test_dates_and_times_are_checked_whatever_else_is_installed(subtests: pytest.Subtests) -> None:
+def test_dates_and_times_are_checked_without_optional_packages(subtests: pytest.Subtests) -> None:
     for form, good, bad in (
         ("date", "2026-01-04", "2026-13-04"),
         ("date-time", "2026-01-04T10:00:00Z", "2026-01-04T99:00:00Z"),
@@ -94,8 +94,8 @@ def test_dates_and_times_are_checked_whatever_else_is_installed(subtests: pytest
             assert list(schema_problems(schema, 7, formats=True)) == list(schema_problems(schema, bad)) == []
 
 
-def test_a_schema_that_never_ends_and_one_that_refers_elsewhere_are_problems() -> None:
-    assert read_output("1", {"$ref": "#"}).problems == ()  # it asks for nothing, and the validator sees that it does
+def test_endless_and_external_schemas_are_problems() -> None:
+    assert read_output("1", {"$ref": "#"}).problems == ()  # it requires nothing, and the validator accepts that
     assert "cannot be used" in read_output("1", {"type": 5}).problems[0]
     elsewhere = {"$ref": "https://example.org/schema.json"}
     assert "not in it" in read_output("1", elsewhere).problems[0]
@@ -110,7 +110,7 @@ def test_a_schema_that_never_ends_and_one_that_refers_elsewhere_are_problems() -
     assert check_schema(sound, "It", "") == sound
 
 
-def test_many_fences_take_no_longer_than_their_length() -> None:
+def test_many_fences_are_read_in_linear_time() -> None:
     assert "several" in read_output("```\n```\n" * 50_000, BIRDS).problems[0]
     assert read_output("x\n" + "```json\n" * 50_000, BIRDS).problems
 
@@ -120,13 +120,13 @@ def test_many_fences_take_no_longer_than_their_length() -> None:
     st.text(max_size=80)
     | st.lists(st.sampled_from(["```", "\n", "json", FITS, "{", '"', " ", "\ud800", "9" * 30])).map("".join)
 )
-def test_any_text_is_an_answer_or_has_problems_in_words(text: str) -> None:
+def test_any_text_is_an_answer_or_has_problems(text: str) -> None:
     value, problems = read_output(text, BIRDS)
     assert isinstance(value, dict) or problems
     assert all(problem and problem.encode() for problem in problems)
 
 
-def test_a_run_has_an_output_when_it_has_ended_with_an_answer_that_fits() -> None:
+def test_output_is_the_valid_answer_of_an_ended_run() -> None:
     settings = {"output": {"schema": BIRDS, "retries": 2}}
     tale = Story(settings=settings).said("Well.").said(FITS, reason="invalid_output")
     assert tale.run.output is None and tale.run.output_schema == BIRDS

@@ -1,4 +1,4 @@
-"""`redact` and what goes with it: no known key is left in a text or in a structure, and nothing else is changed."""
+"""Redaction: known keys are removed from texts and structures, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TEXTS = {
     "nothing": "nothing",
     "": "",
     KEY.upper(): KEY.upper(),
-    # One that is spelled with escapes, which a page would show as itself
+    # Spelled with escapes, which a page would render
     '{"a": "sk\\u002dtest\\u002D0123456789abcdef"}': '{"a": "[key]"}',
     "".join(f"\\u{ord(char):04x}" for char in KEY) + "\\u0041": "[key]\\u0041",
     'in JSON in JSON: "sk\\\\u002dtest-0123456789abcdef\\\\n"': 'in JSON in JSON: "[key]\\\\n"',
@@ -54,23 +54,23 @@ def test_each_key_in_a_text_is_masked_and_nothing_else(subtests: pytest.Subtests
             assert redact(text, ()) is text
 
 
-def test_of_keys_that_overlap_or_begin_alike_each_is_masked_whole(subtests: pytest.Subtests) -> None:
+def test_overlapping_keys_are_each_masked_whole(subtests: pytest.Subtests) -> None:
     first, second = KEY + "-first", KEY + "-second"
     for known in ((second, first), (first, second), (second, first, KEY), (KEY,)):
         with subtests.test(str(known)):
-            told = redact(f"{first} {second} {second[:-1]}, {second}", known)
-            assert "0123" not in told and told.count(MASK) == 4
+            text = redact(f"{first} {second} {second[:-1]}, {second}", known)
+            assert "0123" not in text and text.count(MASK) == 4
     assert redact(f"{first} {second} {second[:-1]}", (second, first)) == "[key] [key] [key]"
     assert redact("12abcdefgh34ijkl56", ("abcdefgh34", "efgh34ijkl", "fgh34ijk")) == "12[key]56"
 
 
-def test_a_key_with_signs_of_json_and_html_is_found_as_they_spell_it() -> None:
+def test_key_is_found_in_its_json_and_html_spellings() -> None:
     key = 'a/b"c\\d&e+f=ghi'
     for spelled in (key, json.dumps(key), json.dumps(json.dumps(key)), escape(key), json.dumps(key).replace("/", "\\/")):
         assert redact(f"x {spelled} y", (key,)).strip('x y"\\') == MASK
 
 
-def test_structures_are_redacted_in_all_their_texts_and_names(subtests: pytest.Subtests) -> None:
+def test_structures_are_redacted_in_all_texts_and_names(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Any, Any]] = [
         ({KEY: [1, (KEY, {"a": {KEY}})]}, {MASK: [1, (MASK, {"a": {MASK}})]}),
         ({KEY: 1, "x": 2, OTHER: 3, KEY[:20]: 4}, {MASK: 1, "x": 2, f"{MASK} 2": 3, f"{MASK} 3": 4}),  # no value is lost
@@ -84,14 +84,14 @@ def test_structures_are_redacted_in_all_their_texts_and_names(subtests: pytest.S
             assert redact(value, KNOWN) == expected
 
 
-def test_what_agentnb_itself_fills_in_stays_whatever_the_keys_are() -> None:
+def test_generated_fields_are_never_redacted() -> None:
     silly = ("completed", "assistant", "run-0001", "run_finished")
     event = e.RunFinished(seq=3, at=START, run_id="run-0001", status="completed", stop_reason="natural")
     assert redact(event, silly) is event
     assert redact(Message("assistant", (Text("completed"),)), silly) == Message("assistant", (Text(MASK),))
 
 
-def test_without_a_list_all_keys_that_are_known_now_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_known_keys_are_redacted_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert redact(f"{KEY} {OTHER}") == f"{KEY} {OTHER}"
     settings.keep_key("anthropic", KEY)
     monkeypatch.setenv("OPENAI_API_KEY", OTHER)
@@ -99,7 +99,7 @@ def test_without_a_list_all_keys_that_are_known_now_are_looked_for(monkeypatch: 
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path to each text in plain data; a path to the name of an item ends in None."""
+    """Yield the path of each text in plain data; a path to an item's name ends in None."""
     if isinstance(value, str):
         return [path]
     if isinstance(value, dict):
@@ -111,7 +111,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def _planted(value: Any, path: tuple[Any, ...], at: int) -> Any:
-    """The data with the key at this place of the text to which the path leads."""
+    """Return the data with the key inserted in the text at this path."""
     if not path:
         at = min(at, len(value))
         return value[:at] + KEY + value[at:]
@@ -139,7 +139,7 @@ any_event = st.one_of(*of_kind.values())
 
 
 @given(any_event, st.data())
-def test_a_key_planted_anywhere_in_an_event_does_not_survive_and_nothing_else_changes(event: e.AnyEvent, data: Any) -> None:
+def test_planted_key_in_an_event_is_the_only_change(event: e.AnyEvent, data: Any) -> None:
     plain = msgspec.json.decode(encode(event))
     path = data.draw(st.sampled_from([place for place in _places(plain) if _is_free(place)] or [()]))
     assume(path)
@@ -155,12 +155,12 @@ def test_a_key_planted_anywhere_in_an_event_does_not_survive_and_nothing_else_ch
 
 
 @given(any_event)
-def test_an_event_without_a_key_is_the_same_object(event: e.AnyEvent) -> None:
+def test_event_without_a_key_is_the_same_object(event: e.AnyEvent) -> None:
     assert redact(event, KNOWN) is event
 
 
 @given(json_values, st.data())
-def test_a_key_planted_anywhere_in_plain_data_does_not_survive(value: Any, data: Any) -> None:
+def test_planted_key_in_plain_data_does_not_survive(value: Any, data: Any) -> None:
     value = {"": value}
     planted = _planted(value, data.draw(st.sampled_from(_places(value))), data.draw(st.integers(0, 40)))
     assert redact(planted, KNOWN) == _masked(planted)
@@ -171,7 +171,7 @@ PIECES = st.lists(st.sampled_from([KEY, OTHER, KEY[:20], KEY[:4], "-", "s", "sk-
 
 
 @given(PIECES, st.lists(st.integers(1, 9), min_size=1))
-def test_a_text_that_streams_is_redacted_as_the_whole_is_wherever_it_is_split(words: list[str], cuts: list[int]) -> None:
+def test_streamed_redaction_equals_whole_redaction_at_any_split(words: list[str], cuts: list[int]) -> None:
     text, stream, shown = "".join(words), StreamRedactor(), []
     place = 0
     while place < len(text):
@@ -186,9 +186,7 @@ def test_a_text_that_streams_is_redacted_as_the_whole_is_wherever_it_is_split(wo
 @given(
     PIECES, st.lists(st.integers(1, 9), min_size=1), st.sampled_from(["\\u{:04x}", "\\\\u{:04x}", "&#{};"]), st.integers(0, 3)
 )
-def test_a_key_spelled_with_escapes_is_redacted_wherever_its_stream_is_split(
-    words: list[str], cuts: list[int], form: str, every: int
-) -> None:
+def test_escaped_key_is_redacted_at_any_split_of_the_stream(words: list[str], cuts: list[int], form: str, every: int) -> None:
     letters = enumerate("".join(words))
     text = "".join(form.format(ord(letter)) if place % 4 <= every else letter for place, letter in letters)
     stream, shown, place = StreamRedactor(), "", 0
@@ -200,23 +198,23 @@ def test_a_key_spelled_with_escapes_is_redacted_wherever_its_stream_is_split(
     assert shown + stream.rest(KNOWN) == redact(text, KNOWN)
 
 
-def test_the_beginning_of_an_escape_is_held_only_so_long() -> None:
+def test_start_of_an_escape_is_held_for_a_bounded_length() -> None:
     stream = StreamRedactor()
     pieces = ["R&D", " and", " R&", "D &am", "p; \\", "n", " \\u00", "zz", "\\" * 500, ""]
-    told = [stream.feed(piece, KNOWN) for piece in pieces]
-    assert told == ["R", "&D and", " R", "&D ", "&amp; ", "\\n", " ", "\\u00zz", "\\" * 436, ""]
+    pieces_shown = [stream.feed(piece, KNOWN) for piece in pieces]
+    assert pieces_shown == ["R", "&D and", " R", "&D ", "&amp; ", "\\n", " ", "\\u00zz", "\\" * 436, ""]
     assert stream.rest(KNOWN) == "\\" * 64
 
 
-def test_an_end_that_cannot_be_a_key_is_shown_at_once() -> None:
+def test_end_that_cannot_be_a_key_is_shown_at_once() -> None:
     stream = StreamRedactor()
     pieces = ["Tell", " about", "s", "ky", " sk-test-", "0123456789abcdef", "0 sk", ""]
-    told = [stream.feed(piece, KNOWN) for piece in pieces]
-    assert told == ["Tell", " about", "", "sky", " ", "[key]", "0 ", ""]
+    pieces_shown = [stream.feed(piece, KNOWN) for piece in pieces]
+    assert pieces_shown == ["Tell", " about", "", "sky", " ", "[key]", "0 ", ""]
     assert (stream.rest(KNOWN), stream.rest(KNOWN)) == ("sk", "")
 
 
-def test_an_error_is_redacted_with_its_hint_and_drops_a_cause_that_tells_a_key(subtests: pytest.Subtests) -> None:
+def test_error_is_redacted_and_drops_a_cause_with_a_key(subtests: pytest.Subtests) -> None:
     settings.keep_key("anthropic", KEY)
     for cause in (ValueError("other"), ValueError(KEY)):
         with subtests.test(str(cause)):
@@ -226,12 +224,12 @@ def test_an_error_is_redacted_with_its_hint_and_drops_a_cause_that_tells_a_key(s
                 except RuntimeError as between:
                     raise ModelError(f"no {KEY}", f"take {KEY}") from between
             redact_error(caught.value)
-            told = "".join(traceback.format_exception(caught.value)) + repr(caught.value.args)
-            assert KEY not in told and "no [key]" in told and "take [key]" in told
-            assert ("RuntimeError: between" in told) == (KEY not in str(cause))
+            text = "".join(traceback.format_exception(caught.value)) + repr(caught.value.args)
+            assert KEY not in text and "no [key]" in text and "take [key]" in text
+            assert ("RuntimeError: between" in text) == (KEY not in str(cause))
 
 
-def test_a_key_that_ends_as_it_begins_is_redacted_while_it_streams(subtests: pytest.Subtests) -> None:
+def test_key_that_ends_as_it_begins_is_redacted_while_streaming(subtests: pytest.Subtests) -> None:
     cases = {
         "one letter": ("local-key-9l",),
         "a word": ("tokentok",),

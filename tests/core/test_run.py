@@ -24,7 +24,7 @@ ONE, TWO, THREE = ToolCall("add", {"a": 1}, "1"), ToolCall("look", {}, "2"), Too
 
 
 def two_rounds() -> Story:
-    """A run that called two tools, the second of which failed, and then answered."""
+    """Build a run that called two tools, the second of which failed, and then answered."""
     story = Story(prompt="How many?")
     story.begun().replied(Text("Let me see."), ONE, TWO, usage=Usage(10, 5, cost=0.25))
     story.ran(TWO, "not there", is_error=True, error_code="tool_error").ran(ONE, "3").ended()
@@ -32,7 +32,7 @@ def two_rounds() -> Story:
 
 
 def guided_rounds() -> Story:
-    """A run with a list, that was told to go on, of which a call was blocked, and that ended in a loop."""
+    """Build a run with todos, a continuation and a blocked call that ended in a loop."""
     guided = e.Guidance("matrix", "todos_tools", "Go on.")
     story = Story(Todo(1, "Add"), Todo(2, "Look"))
     story.begun().replied(ONE).ran(ONE, "3").add(e.TodosChanged, todos=(Todo(1, "Add", "in-progress"),), by="outside").ended()
@@ -56,7 +56,7 @@ def streamed(*parts: Text | Thinking, **metadata: Any) -> tuple[type[e.Event], d
         ([streamed(Text("I ")), (e.RoundFinished, {"index": 0, "status": "error"})], None),
     ],
 )
-def test_what_streamed_is_the_reply_where_the_process_died(facts: Any, reply: Any) -> None:
+def test_streamed_text_is_the_reply_after_a_crash(facts: Any, reply: Any) -> None:
     story = Story().begun().extend(*facts)
     whole, alone = folded(story), LoggedMessages(story.events)
     whole.mark_interrupted()
@@ -72,7 +72,7 @@ def folded(story: Story) -> Run:
 
 
 @pytest.mark.req("R0.2")
-def test_all_state_of_a_run_is_read_off_one_object() -> None:
+def test_run_exposes_its_state_after_each_event() -> None:
     story = Story(settings={"max_rounds": 7})
     run = folded(story)
     assert (len(run.rounds), run.max_rounds, run.should_continue) == (0, 7, True)
@@ -90,7 +90,7 @@ def test_all_state_of_a_run_is_read_off_one_object() -> None:
 
 
 @pytest.mark.req("R0.2")
-def test_nothing_of_a_run_can_be_set_from_outside(subtests: pytest.Subtests) -> None:
+def test_run_is_read_only(subtests: pytest.Subtests) -> None:
     run = folded(guided_rounds())
     for name in dir(run):
         if not name.startswith("_"):
@@ -98,13 +98,13 @@ def test_nothing_of_a_run_can_be_set_from_outside(subtests: pytest.Subtests) -> 
                 setattr(run, name, None)
 
 
-def test_settings_are_handed_out_as_a_copy() -> None:
+def test_settings_are_copied() -> None:
     run = folded(Story(settings={"max_rounds": 7}))
     run.settings["max_rounds"] = 1
     assert run.max_rounds == 7
 
 
-def test_the_first_event_says_what_the_run_is() -> None:
+def test_first_event_describes_the_run() -> None:
     history = (user("before"), Message("assistant", (ONE,)))
     spec = ToolSpec("add", "Adds.", {"type": "object"})
     story = Story(parent_id="p", agent="a", model="x:y", system="s", tools=(spec,), continued_from="old", history=history)
@@ -118,7 +118,7 @@ def test_the_first_event_says_what_the_run_is() -> None:
 
 
 @pytest.mark.req("R0.9")
-def test_a_run_says_what_came_of_it() -> None:
+def test_run_has_its_result() -> None:
     run = folded(two_rounds())
     assert (run.text, run.status, run.stop_reason, run.error) == ("Three.", "completed", "natural", None)
     assert (len(run.rounds), run.seconds, run.usage, run.cost) == (2, 1.5, Usage(30, 12, cost=0.75), 0.75)
@@ -126,7 +126,7 @@ def test_a_run_says_what_came_of_it() -> None:
 
 
 @pytest.mark.req("R0.68")
-def test_each_round_keeps_what_was_said_called_and_answered() -> None:
+def test_each_round_keeps_messages_calls_and_results() -> None:
     first, second = folded(two_rounds()).rounds
     assert (first.index, first.text, first.reason, first.is_continuation) == (0, "Let me see.", "prompt", False)
     assert first.calls == (ONE, TWO)
@@ -136,7 +136,7 @@ def test_each_round_keeps_what_was_said_called_and_answered() -> None:
 
 
 @pytest.mark.req("KX.3")
-def test_each_attempt_that_failed_is_kept_with_its_round_in_order() -> None:
+def test_failed_attempts_are_kept_with_their_round_in_order() -> None:
     plain, hard = folded(guided_rounds()).rounds
     assert plain.retries == ()
     assert hard.retries == (
@@ -146,7 +146,7 @@ def test_each_attempt_that_failed_is_kept_with_its_round_in_order() -> None:
     assert hard.calls == (TWO, THREE)
 
 
-def test_attempts_are_kept_while_the_call_is_still_made_again_and_change_nothing_else() -> None:
+def test_attempts_of_a_running_call_change_nothing_else() -> None:
     story = Story().add(e.RoundStarted, index=0, reason="prompt")
     before = folded(story)
     run = folded(story.retried(2.0, status=None))
@@ -155,49 +155,49 @@ def test_attempts_are_kept_while_the_call_is_still_made_again_and_change_nothing
     assert run.open_round.reply is None
 
 
-def test_a_round_that_goes_on_in_the_persons_place_is_a_continuation() -> None:
+def test_only_automatic_rounds_are_continuations() -> None:
     reasons = ["prompt", "tool_results", "said", "todos"]
     assert [WorkflowRound(0, reason, START).is_continuation for reason in reasons] == [False, False, False, True]
 
 
 @pytest.mark.req("R0.69")
-def test_a_call_is_kept_with_its_success_as_the_tool_told_it() -> None:
+def test_call_record_has_the_success_of_its_tool() -> None:
     one, two = folded(two_rounds()).rounds[0].records
     assert (one.call.id, one.call.name, one.call.arguments) == ("1", "add", {"a": 1})
     assert one.result is not None and two.result is not None
     assert (one.result.is_error, two.result.is_error, two.result.error_code) == (False, True, "tool_error")
 
 
-def test_results_stand_in_the_order_of_the_calls_whenever_they_came() -> None:
+def test_results_keep_the_order_of_the_calls() -> None:
     run = folded(two_rounds())
     assert [result.call_id for result in run.rounds[0].results] == ["1", "2"]
     assert run.messages[2] == Message("tool", run.rounds[0].results)
 
 
-def test_a_call_that_is_still_running_has_no_result_yet() -> None:
+def test_running_call_has_no_result() -> None:
     run = folded(Story().begun().replied(ONE, TWO).ran(TWO))
     assert [record.result is None for record in run.rounds[0].records] == [True, False]
     assert len(run.rounds[0].results) == 1
 
 
-def test_the_conversation_holds_prompt_replies_and_one_message_of_results_a_round() -> None:
+def test_conversation_is_prompt_replies_and_results_per_round() -> None:
     assert [message.role for message in folded(two_rounds()).messages] == ["user", "assistant", "tool", "assistant"]
 
 
 @pytest.mark.req("R0.70")
-def test_the_last_round_of_a_natural_end_is_its_completion() -> None:
-    assert [one.status for one in folded(two_rounds()).rounds] == ["success", "natural_completion"]
+def test_last_round_of_a_natural_end_is_a_completion() -> None:
+    assert [round_.status for round_ in folded(two_rounds()).rounds] == ["success", "natural_completion"]
 
 
 @pytest.mark.req("R0.70")
-def test_the_last_round_of_another_end_keeps_its_status(subtests: pytest.Subtests) -> None:
+def test_last_round_of_another_end_keeps_its_status(subtests: pytest.Subtests) -> None:
     for reason in ["max_rounds", "cancelled", "error", "refusal"]:
         with subtests.test(reason=reason):
             run = folded(Story().begun().replied(Text("x")).ended("error").over("failed", reason))
             assert run.rounds[-1].status == "error"
 
 
-def test_what_the_person_says_waits_for_the_next_round() -> None:
+def test_user_message_waits_for_the_next_round() -> None:
     story = Story().begun().replied(ONE).add(e.CommandReceived, command="say", text="hurry").ran(ONE).ended()
     run = folded(story)
     assert run.pending == [user("hurry")] and run.messages[-1].role == "tool"
@@ -205,7 +205,7 @@ def test_what_the_person_says_waits_for_the_next_round() -> None:
     assert run.pending == [] and run.messages[-1] == user("hurry")
 
 
-def test_last_message_of_the_person_is_kept_at_any_end(subtests: pytest.Subtests) -> None:
+def test_last_user_message_is_kept_at_any_end(subtests: pytest.Subtests) -> None:
     story = Story().begun().replied(Text("x")).ended().add(e.CommandReceived, command="say", text="late")
     cut_off = folded(story)
     cut_off.mark_interrupted()
@@ -220,17 +220,17 @@ def test_interrupted_run_keeps_results_of_its_open_round() -> None:
     run.mark_interrupted()
     answered, said = run.messages[-2:]
     assert [part.call_id for part in answered.parts] == ["1"] and said == user("late")
-    told = history_of(run)
-    assert [part.call_id for part in told[-2].parts] == ["1", "2"] and told[-1] == said
+    history = history_of(run)
+    assert [part.call_id for part in history[-2].parts] == ["1", "2"] and history[-1] == said
 
 
-def test_what_makes_the_model_go_on_is_a_message_of_the_person() -> None:
+def test_continuation_text_is_a_user_message() -> None:
     story = Story().begun().replied(Text("x")).ended()
     run = folded(story.add(e.RoundStarted, index=1, reason="todos", continuation="Please continue"))
     assert run.messages[-1] == user("Please continue")
 
 
-def test_a_paused_run_waits_for_the_person_and_has_not_ended() -> None:
+def test_paused_run_waits_and_has_not_ended() -> None:
     story = Story().add(e.CommandReceived, command="pause")
     assert (folded(story).status, folded(story).should_continue) == ("waiting_on_user", True)
     assert folded(story.add(e.CommandReceived, command="resume")).status == "running"
@@ -245,20 +245,20 @@ def test_errors_limits_and_warnings_are_kept() -> None:
     assert str(error) == "it broke. try again"
 
 
-def test_the_text_of_a_run_is_the_last_the_model_said_in_words() -> None:
+def test_text_of_a_run_is_the_last_model_text() -> None:
     run = folded(Story().begun().replied(Text("thinking"), ONE).ran(ONE).ended().begun().replied(ONE))
     assert run.text == "thinking"
 
 
 @pytest.mark.req("R2.14")
-def test_the_cost_of_a_run_is_unknown_if_that_of_one_round_is() -> None:
+def test_unknown_cost_of_a_round_makes_the_total_unknown() -> None:
     story = Story().begun().replied(ONE, usage=Usage(10, 5, cost=0.25)).ran(ONE).ended()
     run = folded(story.begun().replied(Text("x"), usage=Usage(7)).ended())
     assert run.usage == Usage(17, 5, cost=None) and run.cost is None
 
 
 @pytest.mark.parametrize("wrong", [-1, 1])
-def test_an_event_out_of_turn_is_refused_and_changes_nothing(wrong: int) -> None:
+def test_event_out_of_order_is_refused_and_changes_nothing(wrong: int) -> None:
     events = two_rounds().events
     run = Run.from_events(events[:4])
     with pytest.raises(TraceError, match=f"Event {4 + wrong} of run r-1 came where 4 was due"):
@@ -267,7 +267,7 @@ def test_an_event_out_of_turn_is_refused_and_changes_nothing(wrong: int) -> None
 
 
 @pytest.mark.parametrize("story", [two_rounds, guided_rounds])
-def test_a_fold_step_by_step_is_the_fold_of_all(story: Callable[[], Story]) -> None:
+def test_incremental_fold_equals_the_whole_fold(story: Callable[[], Story]) -> None:
     run, events = Run(), story().events
     for count, event in enumerate(events, 1):
         run.apply(event)
@@ -276,7 +276,7 @@ def test_a_fold_step_by_step_is_the_fold_of_all(story: Callable[[], Story]) -> N
 
 
 @pytest.mark.parametrize("story", [two_rounds, guided_rounds])
-def test_runs_that_differ_in_anything_are_not_equal(story: Callable[[], Story]) -> None:
+def test_different_runs_are_not_equal(story: Callable[[], Story]) -> None:
     events = story().events
     assert Run.from_events(events) == Run.from_events(events)
     assert Run.from_events(events) != Run.from_events(events[:-1])
@@ -284,12 +284,12 @@ def test_runs_that_differ_in_anything_are_not_equal(story: Callable[[], Story]) 
     assert Run.from_events(events) != events
 
 
-def test_a_run_has_no_hash_for_it_grows() -> None:
+def test_run_is_not_hashable() -> None:
     with pytest.raises(TypeError):
         hash(folded(two_rounds()))
 
 
-def test_a_run_without_an_end_can_be_marked_as_interrupted_and_one_with_an_end_cannot() -> None:
+def test_only_a_run_without_an_end_can_be_interrupted() -> None:
     cut = folded(Story().begun().replied(Text("x")))
     cut.mark_interrupted()
     assert (cut.status, cut.stop_reason, cut.should_continue) == ("interrupted", "interrupted", False)
@@ -307,32 +307,32 @@ def test_views_of_a_run_grow_with_it() -> None:
     assert (len(rounds), len(messages), len(seen)) == (2, 4, len(events))
 
 
-def test_a_run_shows_itself_in_a_line() -> None:
+def test_run_has_a_one_line_repr() -> None:
     assert repr(folded(two_rounds())) == "<Run r-1 completed, natural, 2 rounds>"
     assert repr(folded(Story().begun().replied())) == "<Run r-1 running, 1 round>"
 
 
 def at_a_limit(*last: Any, status: e.RoundStatus = "success", reason: str = FINAL_ANSWER) -> Story:
-    """A run that reached a limit after its first round, and whose last words were asked for."""
+    """Build a run with a final reply after a limit in its first round."""
     story = Story().begun().replied(ONE).ran(ONE, "3").ended().add(e.LimitReached, limit="max_rounds", value=1)
     return story.begun(reason=reason).replied(*last).ended(status).over("limited", "max_rounds")
 
 
 def with_a_call_at_last() -> Story:
-    """The last words ask for a tool all the same."""
+    """The final reply calls a tool nevertheless."""
     story = Story().begun().replied(ONE).ran(ONE, "3").ended().add(e.LimitReached, limit="max_rounds", value=1)
     story.begun(reason=FINAL_ANSWER).replied(Text("I count on."), TWO).ran(TWO, "no", is_error=True, error_code="cancelled")
     return story.ended().over("limited", "max_rounds")
 
 
 @pytest.mark.req("K2.2")
-def test_a_run_is_answered_by_words_alone_at_its_end_or_when_they_were_asked_for_at_a_limit() -> None:
+def test_run_is_answered_by_text_at_its_end_or_limit() -> None:
     assert folded(two_rounds()).is_answered
     assert folded(at_a_limit(Text("This is what I have."))).is_answered
 
 
 @pytest.mark.req("K2.2")
-def test_a_run_that_was_cut_short_is_not_answered(subtests: pytest.Subtests) -> None:
+def test_run_that_was_cut_short_is_not_answered(subtests: pytest.Subtests) -> None:
     called = Story().begun().replied(Text("Let me see."), ONE).ran(ONE).ended()
     half = Text("Half an ans")
     cases = {

@@ -57,14 +57,14 @@ def asked(name: str, schema: Any) -> list[str]:
     return secret_fields({"type": "object", "properties": {name: schema}})
 
 
-def test_fields_for_secrets_are_found_and_others_are_not(subtests: pytest.Subtests) -> None:
+def test_secret_fields_are_recognized(subtests: pytest.Subtests) -> None:
     for cases, is_hit in ((HITS, True), (MISSES, False)):
         for name, schema in cases.items():
             with subtests.test(name, **schema):
                 assert asked(name, schema) == ([name] if is_hit else [])
 
 
-def test_nested_fields_are_found_by_their_path_and_hostile_schemas_end() -> None:
+def test_nested_secret_fields_have_paths_and_hostile_schemas_end() -> None:
     ring: dict[str, Any] = {"type": "object", "properties": {"again": {"$ref": "#/$defs/ring"}, "password": TEXT}}
     schema = {
         "type": "object",
@@ -77,8 +77,8 @@ def test_nested_fields_are_found_by_their_path_and_hostile_schemas_end() -> None
         "allOf": [{"properties": {"pin": {"type": "integer"}}}],
         "$defs": {"ring": ring, "hidden": {"type": "string", "format": "password"}},
     }
-    found = ["login.password", "way.password", "servers.apiToken", "word", "pin"]
-    assert sorted(secret_fields(schema)) == sorted(found)
+    result = ["login.password", "way.password", "servers.apiToken", "word", "pin"]
+    assert sorted(secret_fields(schema)) == sorted(result)
     for odd in (None, True, 3, "x", [], {"properties": [1]}, {"properties": {"a": 3, "b": True}}, {"$ref": "#/nothing"}):
         assert secret_fields(odd) == []
     assert secret_fields({"properties": {"password": True}}) == ["password"]

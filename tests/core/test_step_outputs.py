@@ -1,4 +1,4 @@
-"""What the steps of a run gave, as a fold over their events."""
+"""Outputs of steps, folded from their events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def start(outputs: StepOutputs, step: str, order: tuple[str, ...]) -> None:
 
 
 @pytest.mark.req("R4.25")
-def test_a_snapshot_may_be_taken_from_any_thread_while_steps_end() -> None:
+def test_snapshot_is_safe_while_other_threads_end_steps() -> None:
     outputs, over = StepOutputs(), threading.Event()
     wrong: list[object] = []
 
@@ -49,7 +49,7 @@ def test_a_snapshot_may_be_taken_from_any_thread_while_steps_end() -> None:
     assert outputs.steps["s0"]["output"] == "x"
 
 
-def test_a_block_counts_as_a_whole_and_forgets_what_a_failed_attempt_gave() -> None:
+def test_block_counts_as_a_whole_and_drops_failed_attempts() -> None:
     outputs = StepOutputs()
     start(outputs, "b", ("left", "right"))
     finish(outputs, "b/left", "one", parent="b")
@@ -71,6 +71,6 @@ def test_a_block_counts_as_a_whole_and_forgets_what_a_failed_attempt_gave() -> N
     start(outputs, "b", ("left", "right"))
     finish(outputs, "b/left", "four", parent="b")
     finish(outputs, "b", "", kind="parallel")
-    assert [one["output"] for one in outputs.steps["b"]["outputs"]["left"]["runs"]] == ["three", "four"]
+    assert [execution["output"] for execution in outputs.steps["b"]["outputs"]["left"]["runs"]] == ["three", "four"]
     finish(outputs, "enough", "true", kind="condition")
     assert outputs.text == "four"

@@ -1,4 +1,4 @@
-"""The timeline of a run: its parts with the events at their ends."""
+"""The timeline of a run: its parts with their first and last events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REPLY = Message("assistant", (Text("Done."),))
 
 
 def seqs(parts: list[Part]) -> list[tuple[int | None, int | None]]:
-    """The numbers of the events at the ends of each part."""
+    """Return the numbers of the first and last events of each part."""
     return [(part.begun and part.begun.seq, part.ended and part.ended.seq) for part in parts]
 
 
@@ -36,7 +36,7 @@ def replied(run: RunBuilder) -> RunBuilder:
 
 
 def refused() -> RunBuilder:
-    """A call that is refused as too long after a retry, the summary that is retried too, and the call sent again."""
+    """Build a call refused as too long after a retry, its retried summary, and the call again."""
     run = retry(retry(begun()).add(e.CompactionStarted, why="overflow", messages=2))
     return replied(run.add(e.ContextCompacted, why="overflow", compacted=Compacted("S", 1, 1), usage=Usage(3, 1)))
 
@@ -45,7 +45,7 @@ def called(run: RunBuilder) -> list[tuple[str, int, str]]:
     return [(call.operation, len(call.retries), call.problem) for call in timeline(run.run, ModelCall)]  # type: ignore[attr-defined]
 
 
-def test_a_model_call_is_one_part_with_its_attempts_and_waits() -> None:
+def test_model_call_has_its_attempts_and_waits() -> None:
     run = replied(retry(retry(begun()), 2))
     assert seqs(timeline(run.run, ModelCall)) == [(1, 4)] and called(run) == [("chat", 2, "")]
     assert seqs(timeline(run.run, Attempt)) == [(1, 2), (2, 3), (3, 4)]
@@ -53,12 +53,12 @@ def test_a_model_call_is_one_part_with_its_attempts_and_waits() -> None:
     assert seqs(timeline(run.run, Round)) == [(1, 5)]
 
 
-def test_a_wait_before_the_first_attempt_is_no_attempt() -> None:
+def test_wait_before_the_first_attempt_is_not_an_attempt() -> None:
     run = replied(retry(begun(), 0))
     assert seqs(timeline(run.run, Attempt)) == [(2, 3)] and seqs(timeline(run.run, Wait)) == [(2, 3)]
 
 
-def test_a_refused_call_its_summary_and_the_next_are_three_calls() -> None:
+def test_refused_call_summary_and_next_call_are_separate() -> None:
     run = refused()
     assert called(run) == [("chat", 1, TOO_LONG), ("compaction", 1, ""), ("chat", 0, "")]
     assert seqs(timeline(run.run, ModelCall)) == [(1, 3), (3, 5), (5, 6)]
@@ -66,13 +66,13 @@ def test_a_refused_call_its_summary_and_the_next_are_three_calls() -> None:
     assert seqs(timeline(run.run, Attempt)) == [(1, 2), (5, 6)]
 
 
-def test_a_summary_without_a_model_is_no_model_call() -> None:
+def test_summary_without_a_model_is_not_a_model_call() -> None:
     run = begun().add(e.CompactionStarted, why="share", messages=2)
     replied(run.add(e.ContextCompacted, why="share", compacted=Compacted("S", 1, 1)))
     assert called(run) == [("chat", 0, "")] and seqs(timeline(run.run, Compaction)) == [(2, 3)]
 
 
-def test_a_call_besides_the_rounds_has_only_its_end() -> None:
+def test_side_request_has_only_its_end() -> None:
     run = RunBuilder("Go").add(w.ModelCalled, operation="planner").add(e.RoundStarted, index=0, reason="prompt")
     replied(run).add(w.ModelCalled, operation="judge", error="busy")
     calls = timeline(run.run, ModelCall)
@@ -81,7 +81,7 @@ def test_a_call_besides_the_rounds_has_only_its_end() -> None:
     assert [call.round for call in calls] == [None, 0, 0]  # type: ignore[attr-defined]
 
 
-def test_tool_calls_steps_and_pauses_keep_both_their_ends() -> None:
+def test_tool_calls_steps_and_pauses_have_both_ends() -> None:
     run = RunBuilder("Go", run_kind="workflow").add(w.StepStarted, step="a")
     result = ToolResult("1", "look", (Text("x"),))
     run.add(e.ToolStarted, call=ONE, step="a").add(e.CommandReceived, command="pause")
@@ -95,13 +95,13 @@ def test_tool_calls_steps_and_pauses_keep_both_their_ends() -> None:
     assert seqs(timeline(run.run, Pause)) == [(3, 5)]
 
 
-def test_call_that_is_blocked_after_a_death_has_both_ends() -> None:
+def test_call_blocked_after_a_crash_has_both_ends() -> None:
     run = begun().add(e.ModelReplied, message=Message("assistant", (ONE,))).add(e.ToolStarted, call=ONE)
     run.add(e.CallBlocked, call=ONE, result=ToolResult("1", "look"), rule="own")
     assert seqs(timeline(run.run, Tool)) == [(3, 4)]
 
 
-def test_what_a_log_leaves_open_has_no_end(subtests: pytest.Subtests) -> None:
+def test_unfinished_entries_have_no_end(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[type[Part], Callable[[], RunBuilder]]] = {
         "round": (Round, begun),
         "call": (ModelCall, begun),
@@ -112,12 +112,12 @@ def test_what_a_log_leaves_open_has_no_end(subtests: pytest.Subtests) -> None:
         "pause": (Pause, lambda: RunBuilder("Go").add(e.CommandReceived, command="pause")),
         "tool": (Tool, lambda: begun().add(e.ModelReplied, message=Message("assistant", (ONE,))).add(e.ToolStarted, call=ONE)),
     }
-    for name, (kind, made) in cases.items():
+    for name, (kind, built) in cases.items():
         with subtests.test(name):
-            assert [part.ended for part in timeline(made().run, kind)] == [None]
+            assert [part.ended for part in timeline(built().run, kind)] == [None]
 
 
-def test_all_kinds_together_are_those_asked_for_one_by_one() -> None:
+def test_all_kinds_together_equal_each_kind_alone() -> None:
     for run in (refused().run, Story().begun().replied(ONE).ran(ONE).ended().over().run):
         kinds = (Round, ModelCall, Attempt, Wait, Compaction, Tool, Step, Pause)
         alone = [part for kind in kinds for part in timeline(run, kind)]

@@ -1,4 +1,4 @@
-"""What one asks of a list of todos."""
+"""Queries on a list of todos."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TODO, DOING, DONE, STUCK = "not-started", "in-progress", "completed", "blocked"
 
 
 @pytest.mark.req("R0.64")
-def test_thinking_and_the_todo_list_are_planning_and_nothing_else_is() -> None:
+def test_only_thinking_and_the_todo_list_are_planning() -> None:
     roles = {name: role_of(name) for name in ("think", "todo_operations", "TodoWrite", "write_todos", "update_plan", "look")}
     assert roles == dict(zip(roles, ["planning", *["list"] * 4, "work"], strict=True))
 
 
 @pytest.mark.req("R0.19", "K0.8")
-def test_a_completed_todo_is_not_open_however_it_is_spelled(subtests: pytest.Subtests) -> None:
+def test_completed_todo_is_not_open_in_any_spelling(subtests: pytest.Subtests) -> None:
     for status in ["completed", "Completed", "COMPLETED", " completed "]:
         with subtests.test(status=status):
             assert not is_open(Todo(1, "Look", status))  # type: ignore[arg-type]
@@ -46,14 +46,14 @@ def test_every_other_status_is_open(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("K0.8")
-def test_case_and_underscores_make_no_other_status(subtests: pytest.Subtests) -> None:
+def test_case_and_underscores_are_ignored_in_a_status(subtests: pytest.Subtests) -> None:
     for written in ["in-progress", "in_progress", "In Progress", "IN_PROGRESS", "  in-progress\n"]:
         with subtests.test(written=written):
             assert normal_status(written) == "in-progress"
 
 
 @pytest.mark.req("R0.19")
-def test_a_list_has_open_todos_if_any_is_not_completed() -> None:
+def test_list_has_open_todos_unless_all_are_completed() -> None:
     assert not has_open(())
     assert not has_open([todo(1, DONE), todo(2, DONE)])
     assert has_open([todo(1, DONE), todo(2, STUCK)])
@@ -66,7 +66,7 @@ def test_only_in_progress_is_in_progress() -> None:
     assert not has_one_in_progress([])
 
 
-def test_all_open_are_blocked_only_if_something_is_open() -> None:
+def test_all_open_are_blocked_only_if_some_are_open() -> None:
     assert all_open_are_blocked([todo(1, DONE), todo(2, STUCK)])
     assert not all_open_are_blocked([todo(1, STUCK), todo(2)])
     assert not all_open_are_blocked([todo(1, STUCK), todo(2, DOING)])
@@ -74,7 +74,7 @@ def test_all_open_are_blocked_only_if_something_is_open() -> None:
     assert not all_open_are_blocked([])
 
 
-def test_next_is_what_is_in_progress_before_what_was_not_begun() -> None:
+def test_next_todo_is_in_progress_before_not_started() -> None:
     assert next_todo([todo(1), todo(2, DOING), todo(3, DOING)]) == todo(2, DOING)
     assert next_todo([todo(1, DONE), todo(2), todo(3)]) == todo(2)
     assert next_todo([todo(1, DONE), todo(2, STUCK)]) is None
@@ -82,18 +82,18 @@ def test_next_is_what_is_in_progress_before_what_was_not_begun() -> None:
 
 
 @pytest.mark.req("R0.65")
-def test_newly_completed_are_those_that_were_not_before() -> None:
+def test_newly_completed_excludes_already_completed() -> None:
     before = [todo(1, DONE), todo(2, DOING), todo(3)]
     after = [todo(1, DONE), todo(2, DONE), todo(3, DOING), todo(4, DONE)]
     assert newly_completed(before, after) == (todo(2, DONE), todo(4, DONE))
     assert newly_completed(after, after) == () == newly_completed(after, [])
 
 
-def test_a_todo_that_is_opened_again_can_be_completed_again() -> None:
+def test_reopened_todo_can_be_completed_again() -> None:
     assert newly_completed([todo(1, DOING)], [todo(1, DONE)]) == (todo(1, DONE),)
 
 
-def test_a_list_is_counted_and_shown_a_line_each(snapshot: Snapshot) -> None:
+def test_list_is_counted_and_shown_one_todo_per_line(snapshot: Snapshot) -> None:
     todos = [todo(1, DONE), Todo(2, "Ask  the\nperson", STUCK, "who\nknows", blocked_reason="no answer")]
     assert format_count(todos) == "1 of 2 completed"
     assert format_list(todos) == snapshot
@@ -101,7 +101,7 @@ def test_a_list_is_counted_and_shown_a_line_each(snapshot: Snapshot) -> None:
 
 
 @pytest.mark.req("R0.56")
-def test_a_todo_is_written_with_the_names_of_the_tool_and_read_back() -> None:
+def test_todo_round_trips_with_the_names_of_the_tool() -> None:
     one = Todo(1, "Look", DOING, "around", "high", (2, 3), True, "a", 0.5, None)
     data = msgspec.json.encode(one)
     assert set(msgspec.json.decode(data)) == {
@@ -111,5 +111,5 @@ def test_a_todo_is_written_with_the_names_of_the_tool_and_read_back() -> None:
 
 
 @pytest.mark.req("R0.54")
-def test_a_todo_that_says_no_more_has_not_been_started() -> None:
+def test_todo_defaults_to_not_started() -> None:
     assert Todo(1, "Look").status == "not-started"

@@ -1,4 +1,4 @@
-"""Tokens and money: what is unknown stays unknown."""
+"""Tokens and cost: unknown values stay unknown."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ some = st.none() | st.integers(0, 10**9)
 usages = st.builds(Usage, some, some, some, some, some, st.none() | st.integers(0, 1000).map(float), st.booleans())
 
 
-def test_a_usage_nobody_has_counted_is_unknown_and_not_zero() -> None:
+def test_uncounted_usage_is_unknown_and_not_zero() -> None:
     assert [getattr(Usage(), name) for name in (*COUNTS, "cost")] == [None] * 6
 
 
-def test_a_run_that_has_called_no_model_has_used_nothing() -> None:
+def test_run_without_model_calls_has_zero_usage() -> None:
     assert (NOTHING_USED.input, NOTHING_USED.output, NOTHING_USED.cost) == (0, 0, 0.0)
 
 
 @pytest.mark.req("R2.14")
 @given(st.lists(usages, min_size=1, max_size=5))
-def test_a_sum_of_tokens_is_that_of_what_is_known(several: list[Usage]) -> None:
+def test_token_sum_counts_known_tokens(several: list[Usage]) -> None:
     total = reduce(add, several)
     for name in COUNTS:
         known = [getattr(one, name) for one in several if getattr(one, name) is not None]
@@ -34,11 +34,11 @@ def test_a_sum_of_tokens_is_that_of_what_is_known(several: list[Usage]) -> None:
 
 
 @given(st.lists(usages, min_size=1, max_size=5))
-def test_a_cost_is_known_only_if_all_are(several: list[Usage]) -> None:
+def test_cost_is_known_only_if_all_are(several: list[Usage]) -> None:
     costs = [one.cost for one in several]
     assert reduce(add, several).cost == (None if None in costs else sum(cost for cost in costs if cost is not None))
 
 
 @given(usages, usages)
-def test_a_sum_is_an_estimate_if_any_part_is(one: Usage, other: Usage) -> None:
+def test_sum_is_an_estimate_if_any_part_is(one: Usage, other: Usage) -> None:
     assert (one + other).estimated is (one.estimated or other.estimated)

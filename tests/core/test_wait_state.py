@@ -1,4 +1,4 @@
-"""Which events begin and end a wait for the person."""
+"""Events that begin and end a wait for the person."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ DIED = e.RunRecovered, {"schema": e.SCHEMA}
 ENDED = e.RunFinished, {"status": "cancelled", "stop_reason": "cancelled", "seconds": 1.0}
 
 
-def test_it_waits_for_answers_and_for_the_end_of_a_pause(subtests: pytest.Subtests) -> None:
+def test_open_questions_and_pauses_wait(subtests: pytest.Subtests) -> None:
     cases = {
         "a question": [asked()],
         "a pause": [commanded("pause")],
         "two questions, one answered": [asked(), asked("q2"), answered()],
         "a pause, and a question that was answered": [commanded("pause"), asked(), answered()],
         "a question, and a pause that is over": [asked(), commanded("pause"), commanded("resume")],
-        "a question, and a stop": [asked(), commanded("stop")],  # an event of its own withdraws the question
+        "a question, and a stop": [asked(), commanded("stop")],  # another event withdraws the question
         "a question after the answer to another": [answered("q0"), asked()],
         "a question after the process died": [DIED, asked()],
         "two pauses": [commanded("pause"), commanded("pause")],
@@ -52,7 +52,7 @@ def test_it_waits_for_answers_and_for_the_end_of_a_pause(subtests: pytest.Subtes
             assert waits_after(*steps)
 
 
-def test_it_waits_no_more_when_all_of_them_have_come_or_whoever_waited_is_gone(subtests: pytest.Subtests) -> None:
+def test_answers_resumes_and_dead_processes_end_the_wait(subtests: pytest.Subtests) -> None:
     cases = {
         "nothing": [],
         "a question and its answer": [asked(), answered()],

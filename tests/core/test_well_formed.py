@@ -1,4 +1,4 @@
-"""The check of a log that was read: what makes no run is refused with its line and the reason."""
+"""Validation of a log: malformed runs are refused with line and reason."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def deep(levels: int = 400) -> Any:
 
 
 def events_of(*facts: Fact, **first: Any) -> list[e.AnyEvent]:
-    """The events of these facts after the beginning of a run, which nothing has checked."""
-    found: list[Any] = [RunBuilder(**first).run.events[0]]
+    """Return the unchecked events of these facts after the beginning of a run."""
+    result: list[Any] = [RunBuilder(**first).run.events[0]]
     for kind, fields in facts:
-        seq = len(found)
-        found.append(kind(**{"seq": seq, "at": START + timedelta(seconds=seq), "run_id": "r-1", **fields}))
-    return found
+        seq = len(result)
+        result.append(kind(**{"seq": seq, "at": START + timedelta(seconds=seq), "run_id": "r-1", **fields}))
+    return result
 
 
 def summed_up(first: int, kept: int) -> Fact:
@@ -155,17 +155,17 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
 }
 
 
-def test_what_makes_no_run_is_refused_with_its_line_and_the_reason(subtests: pytest.Subtests) -> None:
+def test_malformed_run_is_refused_with_line_and_reason(subtests: pytest.Subtests) -> None:
     for name, (facts, said) in WRONG.items():
         with subtests.test(name):
             events = events_of(*facts)
-            check_events(events[:-1], "run.jsonl")  # all but the last is sound
+            check_events(events[:-1], "run.jsonl")  # all but the last are valid
             with pytest.raises(TraceError, match=rf"^run\.jsonl, line {len(events)}: .*{said}"):
                 check_events(events, "run.jsonl")
 
 
 OUT_OF_BOUNDS: dict[str, tuple[list[Fact], str]] = {
-    "an end that is none": ([(e.RunFinished, {"status": "running", "stop_reason": "x"})], "'running' - at `$.status`"),
+    "an invalid end": ([(e.RunFinished, {"status": "running", "stop_reason": "x"})], "'running' - at `$.status`"),
     "totals too large": ([ended_with(e.Totals(LARGE, 1, Usage()))], f"<= {LARGE - 1} - at `$.totals.size`"),
     "totals below nothing": ([ended_with(e.Totals(9, -1, Usage()))], ">= 0 - at `$.totals.rounds`"),
     "dollars below nothing": ([ended_with(e.Totals(9, 1, Usage(), inside=-1.0))], ">= 0.0 - at `$.totals.inside`"),
@@ -180,7 +180,7 @@ OUT_OF_BOUNDS: dict[str, tuple[list[Fact], str]] = {
         [*begun(0), (e.RetryScheduled, {"attempt": -1, "seconds": 1.0, "reason": "x"})],
         "`$.attempt`",
     ),
-    "a status that is none": (
+    "an invalid status": (
         [*begun(0), (e.RetryScheduled, {"attempt": 1, "seconds": 1.0, "reason": "x", "status": -1})],
         "`$.status`",
     ),
@@ -201,17 +201,17 @@ OUT_OF_BOUNDS: dict[str, tuple[list[Fact], str]] = {
 }
 
 
-def test_a_field_beyond_its_bounds_is_refused_with_its_line_and_its_place(subtests: pytest.Subtests) -> None:
-    for name, (facts, told) in OUT_OF_BOUNDS.items():
+def test_field_out_of_bounds_is_refused_with_line_and_path(subtests: pytest.Subtests) -> None:
+    for name, (facts, expected) in OUT_OF_BOUNDS.items():
         with subtests.test(name):
             lines = [encode(event) for event in events_of(*facts)]
             assert len(decode_log(b"".join(lines[:-1]), "run.jsonl")) == len(lines) - 1
-            for rest in (b"", lines[-1]):  # the last line too: it is whole, and was not cut off
-                with pytest.raises(TraceError, match=rf"^run\.jsonl, line {len(lines)}: .*{re.escape(told)}.*are sound"):
+            for rest in (b"", lines[-1]):  # the last line too: it is complete
+                with pytest.raises(TraceError, match=rf"^run\.jsonl, line {len(lines)}: .*{re.escape(expected)}.*are sound"):
                     decode_log(b"".join([*lines, rest]), "run.jsonl")
 
 
-def test_a_run_begins_with_an_id_a_schema_and_rounds_from_0() -> None:
+def test_run_needs_an_id_a_schema_and_valid_rounds() -> None:
     first = RunBuilder().run.events[0]
     for fields in ({"run_id": ""}, {"schema": 0}, {"forked_from": e.ForkedFrom("r-0", -1)}):
         with pytest.raises(TraceError, match=rf"run\.jsonl, line 1: .*`\$\.{next(iter(fields))}"):
@@ -228,7 +228,7 @@ FIRST: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def test_what_no_run_begins_with_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_first_event_is_refused(subtests: pytest.Subtests) -> None:
     first = RunBuilder().run.events[0]
     for name, (fields, said) in FIRST.items():
         with subtests.test(name), pytest.raises(TraceError, match=f"line 1: .*{said}"):
@@ -237,7 +237,7 @@ def test_what_no_run_begins_with_is_refused(subtests: pytest.Subtests) -> None:
         check_events([e.Warned(seq=0, at=START, run_id="r-1", message="x")], "run.jsonl")
 
 
-def test_the_tools_of_each_log_are_checked_whatever_those_before_it_had() -> None:
+def test_tools_of_each_log_are_checked_independently() -> None:
     sound, too_deep = (ToolSpec("look", "", {"x": deep(levels)}) for levels in (298, 300))
     for tools in ((sound,), (too_deep,), (too_deep,), (sound,), (sound, too_deep)):
         events = [replace(RunBuilder().run.events[0], tools=tools)]
@@ -282,7 +282,7 @@ RIGHT: dict[str, list[Fact]] = {
 }
 
 
-def test_what_agentnb_writes_is_a_run(subtests: pytest.Subtests) -> None:
+def test_runs_written_by_agentnb_are_well_formed(subtests: pytest.Subtests) -> None:
     for name, facts in RIGHT.items():
         with subtests.test(name):
             check_events(events_of(*facts), "run.jsonl")

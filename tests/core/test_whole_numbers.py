@@ -1,4 +1,4 @@
-"""1.0 is a whole number to JSON Schema, and arrives as one where nothing else is allowed."""
+"""1.0 is an integer in JSON Schema, and is converted where only integers are allowed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def as_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()  # which tells 1 from 1.0
 
 
-def test_a_whole_number_is_one_where_only_integers_are_allowed(subtests: pytest.Subtests) -> None:
+def test_integral_float_becomes_integer_where_only_integers_fit(subtests: pytest.Subtests) -> None:
     for schema, value, whole in (
         (INTEGER, 1.0, 1),
         (INTEGER, -0.0, 0),
@@ -72,7 +72,7 @@ VALUES = st.recursive(
 
 @examples(300)
 @given(SCHEMAS, VALUES)
-def test_the_value_stays_equal_and_fits_as_before(schema: dict[str, Any], value: Any) -> None:
+def test_value_stays_equal_and_valid(schema: dict[str, Any], value: Any) -> None:
     whole = whole_numbers(schema, value)
     assert whole == value and (not schema_errors(schema, whole)) == (not schema_errors(schema, value))
     assert whole_numbers(schema, whole) is whole
@@ -80,5 +80,5 @@ def test_the_value_stays_equal_and_fits_as_before(schema: dict[str, Any], value:
         assert whole is value
 
 
-def test_an_answer_is_a_whole_number_however_it_was_written() -> None:
+def test_integral_answer_is_an_integer_in_any_spelling() -> None:
     assert as_json([answer_in_words(INTEGER, "3.0"), check_answer(INTEGER, 3.0), check_answer(NUMBER, 3.0)]) == "[3,3,3.0]"

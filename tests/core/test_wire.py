@@ -25,7 +25,7 @@ CALL = ToolCall("look", {"where": "über 😀"}, "1")
 
 
 def a_run() -> list[e.AnyEvent]:
-    """A small run with characters of several bytes."""
+    """Build a small run with multi-byte characters."""
     story = Story(prompt="Grüße, 世界 😀")
     story.begun().retried(4.5, 9.0).replied(Text("I look… 👀"), CALL).ran(CALL, "näh").ended()
     return story.begun(reason="tool_results").replied(Text("fertig ✓")).ended().over().events
@@ -46,7 +46,7 @@ ONE_OF_EACH_KIND = st.tuples(*of_kind.values())
 @pytest.mark.req("KX.10")
 @examples(40)
 @given(ONE_OF_EACH_KIND)
-def test_an_event_survives_its_line_which_names_kind_run_number_and_time(events: tuple[Any, ...]) -> None:
+def test_event_survives_its_line_with_kind_run_number_and_time(events: tuple[Any, ...]) -> None:
     for event in events:
         line = encode(event)
         assert decode(line) == event
@@ -58,7 +58,7 @@ def test_an_event_survives_its_line_which_names_kind_run_number_and_time(events:
 
 
 @pytest.mark.req("KX.10")
-def test_all_kinds_of_events_are_tried() -> None:
+def test_every_event_kind_is_covered() -> None:
     assert set(of_kind) == set(e.KINDS)
 
 
@@ -115,24 +115,24 @@ def test_kinds_are_named_in_the_past_tense_in_snake_case() -> None:
     ]
 
 
-def test_a_picture_survives_its_line_as_base64() -> None:
+def test_picture_survives_its_line_as_base64() -> None:
     story = Story(history=(e.Message("user", (Image("image/png", bytes(range(256))),)),))
     assert decode(encode(story.events[0])) == story.events[0]
 
 
-def test_fields_that_are_empty_are_left_out() -> None:
+def test_empty_fields_are_omitted() -> None:
     assert set(json.loads(encode(Story().events[0]))) == {"kind", "seq", "at", "run_id", "schema", "prompt", "model"}
 
 
-def test_a_whole_log_is_read_back() -> None:
+def test_whole_log_round_trips() -> None:
     assert decode_lines(lines_of(LOG), "run.jsonl") == a_run()
 
 
-def test_a_log_cut_at_any_byte_gives_the_events_that_are_whole() -> None:
+def test_log_cut_at_any_byte_keeps_its_whole_events() -> None:
     events = a_run()
     ends = [sum(map(len, WHOLE[:count])) for count in range(len(WHOLE) + 1)]
     for cut in range(len(LOG) + 1):
-        # An event is whole when all its JSON is there; only the line end may be missing.
+        # An event is whole when its JSON is complete; only the line end may be missing.
         count = sum(cut >= end - 1 for end in ends[1:])
         if count:
             assert decode_lines(lines_of(LOG[:cut]), "run.jsonl") == events[:count], cut
@@ -141,12 +141,12 @@ def test_a_log_cut_at_any_byte_gives_the_events_that_are_whole() -> None:
                 decode_lines(lines_of(LOG[:cut]), "run.jsonl")
 
 
-def test_a_log_cut_within_its_first_line_says_that_nothing_is_lost() -> None:
+def test_log_cut_in_its_first_line_loses_nothing() -> None:
     with pytest.raises(TraceError, match=r"holds no whole event.*cut off before it began"):
         decode_lines(lines_of(WHOLE[0][:-20]), "run.jsonl")
 
 
-def test_an_empty_log_holds_no_event() -> None:
+def test_empty_log_has_no_event() -> None:
     with pytest.raises(TraceError, match=r"run\.jsonl holds no whole event"):
         decode_lines(lines_of(b""), "run.jsonl")
 
@@ -154,7 +154,7 @@ def test_an_empty_log_holds_no_event() -> None:
 JUNK = [b"junk\n", b"\n", b"{}\n", b'{"kind":"party_held","seq":2}\n', b"\xff\xfe\n", b"[1]\n", WHOLE[2][:-9] + b"\n"]
 
 
-def test_junk_between_events_is_an_error_with_the_number_of_its_line(subtests: pytest.Subtests) -> None:
+def test_junk_between_events_is_an_error_with_its_line(subtests: pytest.Subtests) -> None:
     for junk in JUNK:
         for before in [1, 3, len(WHOLE) - 1]:
             with subtests.test(junk=junk, before=before):
@@ -163,7 +163,7 @@ def test_junk_between_events_is_an_error_with_the_number_of_its_line(subtests: p
                     decode_lines(lines_of(data), "run.jsonl")
 
 
-def test_a_log_read_at_once_is_read_as_line_by_line(subtests: pytest.Subtests) -> None:
+def test_log_read_at_once_equals_reading_by_line(subtests: pytest.Subtests) -> None:
     middle = len(WHOLE) // 2
     logs = {
         "whole": LOG,
@@ -174,7 +174,7 @@ def test_a_log_read_at_once_is_read_as_line_by_line(subtests: pytest.Subtests) -
         "an event on two lines": LOG.replace(b',"run_id"', b',\n"run_id"', 3),
         "of an earlier schema": LOG.replace(b'"schema":%d' % e.SCHEMA, b'"schema":4', 1),
         "of a later schema": LOG.replace(b'"schema":%d' % e.SCHEMA, b'"schema":99', 1),
-        "gone on with by another": b"".join([*WHOLE[:middle], GONE_ON, *WHOLE[middle:]]),
+        "continued by another": b"".join([*WHOLE[:middle], GONE_ON, *WHOLE[middle:]]),
         "an event under the name of unknown ones": b"".join([*WHOLE[:middle], WHOLE[1].replace(b"round_started", b"other")]),
         "begins in the middle": b"".join(WHOLE[1:]),
         "begins twice": WHOLE[0] + LOG,
@@ -195,21 +195,21 @@ def _read(read: Callable[[], list[e.AnyEvent]]) -> list[e.AnyEvent] | str:
         return str(error)
 
 
-def test_logs_of_an_agent_share_what_it_began_with() -> None:
+def test_logs_of_one_agent_share_tools_and_system_prompt() -> None:
     tools = (ToolSpec("look", "Looks.", {"type": "object"}),)
     start = replace(a_run()[0], system="Be short.", tools=tools, guidance={"text": "Go on."})
     log = encode(start) + b"".join(WHOLE[1:])
     (first, *_), (second, *_) = decode_log(log, "a"), decode_log(log.replace(b'"r-1"', b'"r-2"'), "b")
     assert first == start and replace(second, run_id="r-1") == start
     assert first.tools is second.tools and first.system is second.system
-    assert first.guidance is not second.guidance  # a plain dict, which somebody may change
+    assert first.guidance is not second.guidance  # a plain dict, which callers may change
     assert decode_log(log.replace(b"Be short.", b"Be brief."), "c")[0] == replace(start, system="Be brief.")
     for sound, damaged in ((b'"look"', b"7"), (b'"Be short."', b"[]"), (b'"Go on."', b"null"), (b"Be", b"\xff\xfe")):
         with pytest.raises(TraceError, match="line 1: Not an event of agentnb"):
             decode_log(log.replace(sound, damaged, 1), "c")
 
 
-def test_an_event_cut_short_in_the_middle_of_a_log_is_an_error(subtests: pytest.Subtests) -> None:
+def test_truncated_event_inside_a_log_is_an_error(subtests: pytest.Subtests) -> None:
     for where in range(1, len(WHOLE) - 1):
         with subtests.test(where=where):
             data = b"".join([*WHOLE[:where], WHOLE[where][:10], b"\n", *WHOLE[where + 1 :]])
@@ -217,26 +217,26 @@ def test_an_event_cut_short_in_the_middle_of_a_log_is_an_error(subtests: pytest.
                 decode_lines(lines_of(data), "run.jsonl")
 
 
-def test_another_file_is_no_run_log(subtests: pytest.Subtests) -> None:
+def test_other_file_is_not_a_run_log(subtests: pytest.Subtests) -> None:
     for first in [b"hello\n", b"a,b\n1,2\n", b"\x89PNG\r\n\x1a\n", b"{}\n", b'{"kind":"run_started"}\n']:
         with subtests.test(first=first):
             with pytest.raises(TraceError, match=r"run\.jsonl is not a run log of agentnb"):
                 decode_lines(lines_of(first), "run.jsonl")
 
 
-def test_a_first_line_that_is_whole_and_no_event_is_an_error_with_its_number() -> None:
+def test_invalid_first_line_is_an_error_with_its_number() -> None:
     with pytest.raises(TraceError, match=r"run\.jsonl, line 1: Not an event of agentnb"):
         decode_lines(lines_of(b'{"kind":"run_started","schema":1}\n'), "run.jsonl")
 
 
-def test_a_log_without_its_beginning_says_so() -> None:
+def test_log_without_its_beginning_is_refused() -> None:
     line = WHOLE[-1].replace(b'{"kind":"run_finished"', b'{"kind":"run_finished","schema":1')
     with pytest.raises(TraceError, match="begins with run_finished, not with run_started"):
         decode_lines(lines_of(line), "run.jsonl")
 
 
 @pytest.mark.parametrize("rest", ["", ',"mood":"new","prompt":{"shape":[]}'])
-def test_a_log_of_a_newer_schema_is_refused_with_what_to_do(rest: str) -> None:
+def test_log_of_a_newer_schema_is_refused_with_a_hint(rest: str) -> None:
     newer = f'{{"kind":"run_started","schema":{e.SCHEMA + 1}{rest}}}\n'.encode()
     with pytest.raises(TraceError) as caught:
         decode_lines(lines_of(newer + b'{"kind":"unheard_of"}\n'), "run.jsonl")
@@ -247,12 +247,12 @@ def test_a_log_of_a_newer_schema_is_refused_with_what_to_do(rest: str) -> None:
 
 
 @pytest.mark.parametrize("schema", [e.SCHEMA, e.SCHEMA - 1])
-def test_a_log_of_this_or_an_older_schema_is_read(schema: int) -> None:
+def test_log_of_this_or_an_older_schema_is_read(schema: int) -> None:
     events = Story(schema=schema).over().events
     assert decode_lines(lines_of(b"".join(map(encode, events))), "run.jsonl") == events
 
 
-def test_a_field_of_a_later_version_within_the_same_schema_is_passed_over() -> None:
+def test_unknown_field_of_the_same_schema_is_ignored() -> None:
     line = WHOLE[0].replace(b'{"kind":"run_started"', b'{"kind":"run_started","weather":"fine"')
     assert decode_lines(lines_of(line), "run.jsonl") == a_run()[:1]
 
@@ -266,7 +266,7 @@ UNKNOWN = b'{"kind":"weather_turned","seq":4,"sky":"clear"}\n'
 
 
 @pytest.mark.req("KX.10")
-def test_a_log_on_which_a_newer_version_wrote_on_is_refused_with_what_to_do(subtests: pytest.Subtests) -> None:
+def test_log_continued_by_a_newer_version_is_refused(subtests: pytest.Subtests) -> None:
     for rest in [b"", UNKNOWN, UNKNOWN + WHOLE[-1], UNKNOWN[:-9], WHOLE[3]]:
         for before in [1, 3]:
             with subtests.test(rest=rest, before=before):
@@ -275,7 +275,7 @@ def test_a_log_on_which_a_newer_version_wrote_on_is_refused_with_what_to_do(subt
                 assert str(caught.value) == NEWER
 
 
-def test_a_log_on_which_this_or_an_older_version_wrote_on_is_read(subtests: pytest.Subtests) -> None:
+def test_log_continued_by_this_or_an_older_version_is_read(subtests: pytest.Subtests) -> None:
     for schema in range(1, e.SCHEMA + 1):
         with subtests.test(schema=schema):
             events = [*a_run()[:3], e.RunRecovered(seq=3, at=a_run()[0].at, run_id="r-1", schema=schema)]

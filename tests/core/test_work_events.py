@@ -1,4 +1,4 @@
-"""Steps, plans, other model calls, findings, draws and scope: what a run keeps of their events."""
+"""State of a run from events of steps, plans, side requests, findings, draws and scope."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from agentnb.errors import TraceError
 
 
 def refolded(run: Run) -> Run:
-    """The run as its log makes it again."""
+    """Return the run, folded again from its log."""
     return Run.from_events([decode(encode(event)) for event in run.events])
 
 
-def test_a_step_stands_as_its_last_event_left_it(subtests: pytest.Subtests) -> None:
+def test_step_has_the_status_of_its_last_event(subtests: pytest.Subtests) -> None:
     began = (w.StepStarted, {"step": "a", "step_kind": "agent", "title": "Look", "inputs": {"n": 1}})
     failed = (w.StepAttempted, {"step": "a", "attempt": 1, "error": "no file", "wait": 2.0})
     done = (w.StepFinished, {"step": "a", "output": [1], "attempts": 2, "seconds": 1.5})
@@ -41,7 +41,7 @@ def test_a_step_stands_as_its_last_event_left_it(subtests: pytest.Subtests) -> N
             assert refolded(run) == run
 
 
-def test_a_step_says_how_long_it_took_or_that_this_is_unknown_and_where_it_went_on() -> None:
+def test_step_has_a_known_or_unknown_duration_and_its_branch() -> None:
     run = run_of(
         (w.StepStarted, {"step": "a", "parent": "main"}),
         (w.BranchTaken, {"step": "a", "to": "b", "reason": "size > 3"}),
@@ -58,7 +58,7 @@ def test_a_step_says_how_long_it_took_or_that_this_is_unknown_and_where_it_went_
         run.step_records["a"] = run.step_records["c"]  # type: ignore[index]  # it is read-only
 
 
-def test_a_plan_is_the_last_that_was_proposed_or_edited_with_what_was_decided_and_said_of_it() -> None:
+def test_plan_is_the_latest_version_with_its_review_and_status() -> None:
     run = run_of(
         (w.PlanProposed, {"plan_id": "p", "plan": {"steps": [1]}, "call_id": "c1"}),
         (w.PlanReviewed, {"plan_id": "p", "verdict": "good", "notes": "brief"}),
@@ -68,7 +68,7 @@ def test_a_plan_is_the_last_that_was_proposed_or_edited_with_what_was_decided_an
         (w.PlanRejected, {"plan_id": "q", "by": "policy", "reason": "too long"}),
     )
     plan = run.plans["p"]
-    assert (plan.plan, plan.status, plan.by, [one.verdict for one in plan.reviews]) == (
+    assert (plan.plan, plan.status, plan.by, [review.verdict for review in plan.reviews]) == (
         {"steps": [1, 2]},
         "approved",
         "person",
@@ -78,7 +78,7 @@ def test_a_plan_is_the_last_that_was_proposed_or_edited_with_what_was_decided_an
     assert refolded(run) == run
 
 
-def test_model_calls_besides_the_loop_count_in_usage_and_money(subtests: pytest.Subtests) -> None:
+def test_side_requests_count_in_usage_and_cost(subtests: pytest.Subtests) -> None:
     known = {"usage": Usage(input=10, output=2, cost=0.5), "seconds": 1.0}
     cases: dict[str, tuple[dict[str, Any], int | None, float | None, float]] = {
         "with a price": (known, 10, 0.5, 0.5),
@@ -90,32 +90,32 @@ def test_model_calls_besides_the_loop_count_in_usage_and_money(subtests: pytest.
         with subtests.test(name):
             run = run_of((w.ModelCalled, {"operation": "judge", "model": "scripted:judge", **fields}))
             assert (run.usage.input, run.cost, run.spent) == (tokens, cost, spent)
-            assert [one.operation for one in run.model_calls] == ["judge"]
+            assert [call.operation for call in run.model_calls] == ["judge"]
             assert refolded(run) == run
 
 
-def test_the_tools_of_a_run_are_the_last_that_it_was_given() -> None:
+def test_tools_of_a_run_are_the_latest() -> None:
     look, work = ToolSpec("look"), ToolSpec("work", role="planning")
     story = Story(tools=(look,)).add(w.ToolsChanged, tools=(look, work), reason="a file was loaded")
     assert story.run.tools == (look, work) and refolded(story.run) == story.run
 
 
 def test_findings_draws_and_scope_are_kept() -> None:
-    found = {"rule": "repeat", "family": "loops", "first": 0, "last": 2, "sentence": "It repeats itself"}
+    result = {"rule": "repeat", "family": "loops", "first": 0, "last": 2, "sentence": "It repeats itself"}
     run = run_of(
-        (w.FindingMade, found),
+        (w.FindingMade, result),
         (w.GuidanceDrawn, {"set": "brief", "propensity": 0.25, "among": {"brief": 0.25, "matrix": 0.75}}),
         (w.ContextShifted, {"context_type": "review", "entity": "p-1"}),
         context_type="write",
         entity="p-0",
     )
-    assert [(one.rule, one.first, one.last) for one in run.findings] == [("repeat", 0, 2)]
+    assert [(finding.rule, finding.first, finding.last) for finding in run.findings] == [("repeat", 0, 2)]
     assert run.drawn is not None and (run.drawn.set, run.drawn.propensity) == ("brief", 0.25)
     assert (run.context_type, run.entity) == ("review", "p-1")
     assert refolded(run) == run
 
 
-def test_a_run_that_says_nothing_of_all_this_has_none_of_it() -> None:
+def test_run_without_work_events_has_empty_state() -> None:
     run = run_of()
     assert (dict(run.step_records), dict(run.plans), list(run.model_calls), list(run.findings), run.drawn) == (
         {},
@@ -140,13 +140,13 @@ LATER = {
 
 
 def line(**instead: Any) -> bytes:
-    """The event as another version would write it, which has the fields of every event first."""
+    """Return the event as another version writes it, with the common fields first."""
     fields = {**LATER, **instead}
     first = {name: fields.pop(name) for name in ("kind", "seq", "at", "run_id", "parent_id") if name in fields}
     return msgspec.json.encode({**first, **fields}) + b"\n"
 
 
-def test_an_event_of_an_unknown_kind_is_kept_and_written_again_byte_for_byte(subtests: pytest.Subtests) -> None:
+def test_unknown_event_kind_round_trips_byte_for_byte(subtests: pytest.Subtests) -> None:
     for name, written in {"plain": line(), "nested": line(parent_id="r-0"), "without a time": line(at=None)}.items():
         with subtests.test(name):
             event = decode(written)
@@ -154,7 +154,7 @@ def test_an_event_of_an_unknown_kind_is_kept_and_written_again_byte_for_byte(sub
             assert encode(event) == written and decode(encode(event)) == event
 
 
-def test_an_event_of_an_unknown_kind_changes_nothing_but_the_list_of_events() -> None:
+def test_unknown_event_kind_changes_only_the_event_list() -> None:
     plain, story = Story().begun(), Story().begun()
     story.add(w.OtherEvent, name="weather_turned", data={"sky": "clear"})
     assert list(story.run.rounds) == list(plain.run.rounds) and list(story.run.messages) == list(plain.run.messages)
@@ -162,14 +162,14 @@ def test_an_event_of_an_unknown_kind_changes_nothing_but_the_list_of_events() ->
     assert refolded(story.run) == story.run
 
 
-def test_no_line_passes_for_an_unknown_kind_that_is_not_one(subtests: pytest.Subtests) -> None:
+def test_malformed_known_event_is_not_an_unknown_kind(subtests: pytest.Subtests) -> None:
     cases = {
         "a known kind with a wrong field": line(kind="warned", message=3),
         "our own name for unknown kinds": line(kind="other", name="run_started"),
-        "a kind that is no text": line(kind=3),
+        "a kind that is not text": line(kind=3),
         "without a run": line(run_id=None),
         "a number that is a text": line(seq="1"),
-        "a time that is none": line(at="soon"),
+        "an invalid time": line(at="soon"),
     }
     for name, written in cases.items():
         with subtests.test(name), pytest.raises(TraceError, match="Not an event of agentnb"):

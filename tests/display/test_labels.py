@@ -24,7 +24,7 @@ def test_control_characters_are_made_visible() -> None:
 
 
 def test_long_results_are_cut_and_state_their_length() -> None:
-    assert wording.cut("x" * 30, 10) == "x" * 10 + " … (20 more characters)"
+    assert labels.cut("x" * 30, 10) == "x" * 10 + " … (20 more characters)"
 
 
 def test_durations_read_naturally(subtests: pytest.Subtests) -> None:

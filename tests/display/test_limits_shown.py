@@ -209,9 +209,9 @@ def test_usage_is_shown_beside_its_limit_from_the_start() -> None:
 
 
 def test_numbers_have_a_constant_width() -> None:
-    assert len({len(wording.count_of(count, 20_000)) for count in (0, 7, 812, 9_900, 19_999)}) == 1
-    assert wording.count_of(19_999, 20_000) == "20.0k of 20k" and wording.count_of(812, 900) == "812 of 900"
-    assert wording.count_of(300_000, 1_500_000) == "0.3M of 1.5M"
+    assert len({len(labels.count_of(count, 20_000)) for count in (0, 7, 812, 9_900, 19_999)}) == 1
+    assert labels.count_of(19_999, 20_000) == "20.0k of 20k" and labels.count_of(812, 900) == "812 of 900"
+    assert labels.count_of(300_000, 1_500_000) == "0.3M of 1.5M"
 
 
 def test_unknown_cost_is_a_lower_bound_under_a_budget() -> None:

@@ -1,4 +1,4 @@
-"""Agents, workflows and orchestrations as tools: their names, descriptions and settings."""
+"""Agents, workflows and orchestrations as tools: names, descriptions and settings."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ async def noted() -> str:
 
 
 def helper(*replies: Any, **settings: Any) -> Agent:
-    """An agent named helper with this script."""
+    """Return an agent named helper with this script."""
     return bare(ScriptedModel(replies), settings.pop("tools", ()), **{"name": "helper", **settings})
 
 
 # Names, descriptions and settings
 
 
-def test_name_of_an_agent_is_made_one_that_a_tool_can_have(subtests: pytest.Subtests) -> None:
+def test_agent_name_becomes_a_valid_tool_name(subtests: pytest.Subtests) -> None:
     for given, name in {
         "researcher": "researcher",
         "web researcher": "web_researcher",
@@ -48,7 +48,7 @@ def test_name_of_an_agent_is_made_one_that_a_tool_can_have(subtests: pytest.Subt
     assert tool(helper(name="研究者"), name="researcher").spec.name == "researcher"
 
 
-def test_description_is_the_first_sentence_of_the_system_prompt_or_neutral(
+def test_description_is_the_first_system_sentence_or_neutral(
     subtests: pytest.Subtests, tmp_path: Path, snapshot: Snapshot
 ) -> None:
     for text, sentence in {
@@ -76,23 +76,23 @@ def test_description_is_the_first_sentence_of_the_system_prompt_or_neutral(
     assert tool(helper(system="You look."), description="Finds.").spec.description == "Finds."
 
 
-def test_settings_that_make_sense_are_taken(subtests: pytest.Subtests) -> None:
+def test_valid_settings_are_accepted(subtests: pytest.Subtests) -> None:
     plain = as_tool(helper())
     assert (plain.effects, plain.timeout) == (frozenset(), None) and plain.spec.effects == ()
     assert not (plain.parallel_safe or plain.blocking or plain.repeatable)
     settings: dict[str, Any] = {"name": "find", "parallel_safe": True, "timeout": 3, "repeatable": True, "role": "planning"}
-    made = {
+    built = {
         "called": tool(helper(), **settings),
         "as a decorator": tool(**settings)(helper()),
         "again": tool(tool(helper(), name="other", parallel_safe=True), **{**settings, "name": "find"}),
     }
-    for case, one in made.items():
+    for case, one in built.items():
         with subtests.test(case):
             assert isinstance(one, AgentTool)
             assert (one.spec.name, one.parallel_safe, one.timeout, one.repeatable, one.spec.role) == (*settings.values(),)
 
 
-def test_settings_that_make_no_sense_are_refused(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_invalid_settings_are_refused(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     cases: dict[str, dict[str, Any]] = {
         "effects": {"effects": ["read"]},
         "blocking": {"blocking": True},
@@ -111,7 +111,7 @@ def test_settings_that_make_no_sense_are_refused(subtests: pytest.Subtests, snap
         tool(description="A function has a docstring.")
 
 
-def test_two_tools_of_one_name_are_refused_with_how_to_name_one() -> None:
+def test_two_tools_with_one_name_are_refused_with_a_hint() -> None:
     with pytest.raises(InvalidTool, match=r'"agent" already registered. Give one .* with tool\(researcher, name="\.\.\."\)'):
         Agent("simulated:chatty", tools=[helper(name="agent"), helper("Hi.", name="agent")])
     with pytest.raises(InvalidTool, match=r"tool\(researcher"):
@@ -119,7 +119,7 @@ def test_two_tools_of_one_name_are_refused_with_how_to_name_one() -> None:
     assert len(Toolbox([helper(), tool(helper(), name="second")])) == 2
 
 
-def test_a_variable_names_the_agent_that_has_no_name() -> None:
+def test_variable_names_an_unnamed_agent() -> None:
     for unnamed in (helper(name="agent"), helper(name="研究者"), Workflow.from_yaml(STEP, tools=[noted])):
         assert as_tool(tool_of_variable(unnamed, "researcher")).spec.name == "researcher"
     named, function = helper(), FunctionTool(noted)

@@ -1,4 +1,4 @@
-"""The tool with which a model asks the person."""
+"""The tool for questions of a model to the person."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def begin(*calls: ToolCall, tools: Any = ()) -> LiveRun:
 
 
 def texts(run: Run) -> list[str]:
-    return [result.text for one in run.rounds for result in one.results]
+    return [result.text for round_ in run.rounds for result in round_.results]
 
 
-def test_agent_itself_asks_with_it() -> None:
+def test_agent_asks_with_the_tool() -> None:
     assert as_tool(ask_person).spec.name == ASK_PERSON
 
 
 @pytest.mark.req("KX.5")
-def test_the_model_gets_what_the_person_said() -> None:
+def test_model_gets_the_answer() -> None:
     live = begin(ToolCall("ask_person", {"question": "Which table?"}))
     (question,) = live.run.waiting
     assert (question.kind, question.message, question.schema) == ("elicitation", "Which table?", {"type": "string"})
@@ -40,7 +40,7 @@ def test_the_model_gets_what_the_person_said() -> None:
     assert texts(live.result(PATIENCE)) == ["the one of 2024"]
 
 
-def test_options_are_the_only_answers() -> None:
+def test_only_the_options_are_accepted() -> None:
     live = begin(ToolCall("ask_person", {"question": "Which?", "options": ["red", "blue", "red"]}))
     assert live.run.waiting[0].schema == {"type": "string", "enum": ["red", "blue"]}
     with pytest.raises(ValueError, match="Please choose one of: red, blue"):
@@ -49,7 +49,7 @@ def test_options_are_the_only_answers() -> None:
     assert texts(live.result(PATIENCE)) == ["blue"]
 
 
-def test_who_does_not_want_to_answer_is_no_failure() -> None:
+def test_declined_question_is_not_a_failure() -> None:
     live = begin(ToolCall("ask_person", {"question": "Which table?"}))
     live.decline()
     run = live.result(PATIENCE)
@@ -58,13 +58,13 @@ def test_who_does_not_want_to_answer_is_no_failure() -> None:
     assert "declined to answer" in result.text and "say what you assumed" in result.text
 
 
-def test_where_nobody_is_the_model_is_told() -> None:
+def test_model_is_told_when_nobody_answers() -> None:
     model = ScriptedModel([ToolCall("ask_person", {"question": "Which table?"}), "Done."])
     (result,) = Agent(model, tools=[ask_person], guidance="off", todos=False).run_sync("go").rounds[0].results
     assert (result.is_error, result.error_code) == (True, "nobody_to_ask")
 
 
-def test_the_person_is_asked_in_turn_and_only_what_runs_beside_others_does_not_wait() -> None:
+def test_questions_are_sequential_and_only_parallel_tools_continue() -> None:
     @tool(parallel_safe=True)
     def work() -> str:
         return "worked"
@@ -83,11 +83,16 @@ def test_the_person_is_asked_in_turn_and_only_what_runs_beside_others_does_not_w
     assert texts(run) == ["worked", "yes", "worked", "worked"]
 
 
-def test_the_model_is_told_all_it_needs() -> None:
-    made = as_tool(ask_person)
-    assert isinstance(made, FunctionTool)
-    assert made.signature.gaps == ()
-    assert (made.blocking, made.parallel_safe, made.timeout, made.effects) == (True, False, None, frozenset())
-    schema = made.spec.input_schema
+def test_spec_describes_question_and_options() -> None:
+    function_tool = as_tool(ask_person)
+    assert isinstance(function_tool, FunctionTool)
+    assert function_tool.signature.gaps == ()
+    assert (function_tool.blocking, function_tool.parallel_safe, function_tool.timeout, function_tool.effects) == (
+        True,
+        False,
+        None,
+        frozenset(),
+    )
+    schema = function_tool.spec.input_schema
     assert list(schema["properties"]) == ["question", "options"] and schema["required"] == ["question"]
     assert schema["properties"]["options"]["items"] == {"type": "string"}

@@ -1,4 +1,4 @@
-"""Calling a function as a tool: arguments checked and converted, each problem told, the result an outcome."""
+"""Calling a function as a tool: checked arguments, problems, and an outcome."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def show(*values: Any) -> str:
 
 
 @pytest.mark.req("R2.3", "KX.6")
-def test_a_call_gives_an_outcome_with_the_value_and_its_words() -> None:
+def test_call_returns_an_outcome_with_value_and_text() -> None:
     def add(a: int, b: int = 2) -> int:
         return a + b
 
@@ -63,7 +63,7 @@ def test_a_call_gives_an_outcome_with_the_value_and_its_words() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_arguments_are_converted_to_the_types_of_the_hints() -> None:
+def test_arguments_are_converted_to_their_hinted_types() -> None:
     def f(day: date, colour: Colour, point: Point, points: dict[str, Point], half: float) -> str:
         return show(day, colour, point, points, type(half))
 
@@ -73,7 +73,7 @@ def test_arguments_are_converted_to_the_types_of_the_hints() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_a_whole_number_may_be_written_with_a_point() -> None:
+def test_integer_may_be_written_with_a_decimal_point() -> None:
     def f(n: int, many: list[int], point: Point, by_name: dict[str, int], either: int | float, half: float, it: Any) -> str:
         return show(n, many, point, by_name, either, half, it)
 
@@ -88,7 +88,7 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_the_functions_own_defaults_are_used_as_they_are() -> None:
+def test_defaults_of_the_function_are_used_unchanged() -> None:
     sentinel = object()
 
     def f(x: Any = sentinel, *, colour: Colour = Colour.RED, day: date = date(2026, 1, 2)) -> bool:
@@ -98,7 +98,7 @@ def test_the_functions_own_defaults_are_used_as_they_are() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_none_is_passed_where_the_hint_allows_it_and_only_there() -> None:
+def test_none_is_passed_only_where_the_hint_allows_it() -> None:
     def f(x: int | None = 3) -> str:
         return show(x)
 
@@ -120,7 +120,7 @@ def test_positional_only_parameters_each_get_their_own_value() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_the_context_is_put_in_where_the_function_wants_it() -> None:
+def test_context_is_passed_where_the_function_wants_it() -> None:
     def by_name(x: int, context: ToolContext) -> str:
         return f"{x} {context.call_id} {context.work_dir}"
 
@@ -133,7 +133,7 @@ def test_the_context_is_put_in_where_the_function_wants_it() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_methods_partials_and_objects_are_called_as_they_are() -> None:
+def test_methods_partials_and_objects_are_called() -> None:
     class Account:
         def __init__(self, money: int) -> None:
             self.money = money
@@ -169,7 +169,7 @@ class Doubler:
 
 
 def logged(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator as people write them: plain, around whatever it gets."""
+    """A plain decorator as people write them."""
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -179,7 +179,7 @@ def logged(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.mark.req("R2.3")
-def test_what_is_async_is_awaited(subtests: pytest.Subtests) -> None:
+def test_async_results_are_awaited(subtests: pytest.Subtests) -> None:
     cases = {
         "function": double,
         "partial": functools.partial(double),
@@ -193,7 +193,7 @@ def test_what_is_async_is_awaited(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R2.3", "R2.10")
-def test_every_problem_with_the_arguments_is_told_with_near_names() -> None:
+def test_every_argument_problem_is_listed_with_similar_names() -> None:
     def f(table: str, limit: int, order: Literal["up", "down"] = "up") -> None: ...
 
     words = refused(f, tabel="iris", limit="ten", order="sideways")
@@ -205,14 +205,14 @@ def test_every_problem_with_the_arguments_is_told_with_near_names() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_a_problem_deep_inside_is_told_with_its_place() -> None:
+def test_nested_problem_has_its_path() -> None:
     def f(points: list[Point]) -> None: ...
 
     assert 'points.1.x: "no" is not of type "integer"' in refused(f, points=[{"x": 1}, {"x": "no"}])
 
 
 def sent(arguments: Any) -> str:
-    """What a model is told that sends this instead of an object."""
+    """Return the error for a model that sends this instead of an object."""
 
     def add(a: int, b: int) -> None: ...
 
@@ -222,32 +222,32 @@ def sent(arguments: Any) -> str:
 
 
 @pytest.mark.req("R2.10")
-def test_arguments_that_are_no_json_are_told_with_the_place_what_came_and_what_to_send(snapshot: Snapshot) -> None:
+def test_invalid_json_is_reported_with_position_text_and_example(snapshot: Snapshot) -> None:
     assert sent('{"a": 1, "b": 2 and so on}').splitlines() == snapshot
     assert "there is no NaN in it" in sent('{"a": NaN, "b": 2}')
     assert "Expecting value at character 0" in sent("")
 
 
 @pytest.mark.req("R2.10")
-def test_of_long_arguments_that_are_no_json_the_part_around_the_place_is_shown() -> None:
+def test_long_invalid_json_is_quoted_around_the_error() -> None:
     text = '{"a": 1, "b": "' + "x" * 5000 + '", here ' + "y" * 5000
-    told = sent(text)
-    assert "at character 5018" in told
-    assert "… xxx" in told and 'x", here yyy' in told and "yyy …" in told
-    assert len(told) < 500
+    message = sent(text)
+    assert "at character 5018" in message
+    assert "… xxx" in message and 'x", here yyy' in message and "yyy …" in message
+    assert len(message) < 500
 
 
 @pytest.mark.req("R2.10")
-def test_arguments_that_are_hostile_text_are_refused_in_a_few_words(subtests: pytest.Subtests) -> None:
+def test_hostile_argument_text_gets_a_short_error(subtests: pytest.Subtests) -> None:
     for text in ["[" * 100_000, "1" * 100_000, '{"a":' * 50_000]:
         with subtests.test(text):
-            told = sent(text)
-            assert len(told) < 500
-            assert "Python" not in told and "sys." not in told
+            message = sent(text)
+            assert len(message) < 500
+            assert "Python" not in message and "sys." not in message
 
 
 @pytest.mark.req("R2.10")
-def test_arguments_that_are_no_object_are_told_so_with_what_came(subtests: pytest.Subtests) -> None:
+def test_arguments_that_are_not_an_object_are_reported(subtests: pytest.Subtests) -> None:
     cases = [
         ([1, 2], "a list"),
         (7, "a number"),
@@ -259,16 +259,16 @@ def test_arguments_that_are_no_object_are_told_so_with_what_came(subtests: pytes
     ]
     for arguments, kind in cases:
         with subtests.test(arguments=arguments):
-            told = sent(arguments)
-            assert f"- they must be an object, not {kind}\n" in told
+            text = sent(arguments)
+            assert f"- they must be an object, not {kind}\n" in text
             assert (
                 f"- what came: {arguments if isinstance(arguments, str) else json.dumps(arguments, separators=(',', ':'))}\n"
-                in told
+                in text
             )
 
 
 @pytest.mark.req("R2.10")
-def test_a_tool_without_arguments_asks_for_an_empty_object() -> None:
+def test_tool_without_arguments_expects_an_empty_object() -> None:
     def now() -> None: ...
 
     outcome = asyncio.run(FunctionTool(now).run([], CONTEXT))
@@ -276,7 +276,7 @@ def test_a_tool_without_arguments_asks_for_an_empty_object() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_what_cannot_be_converted_is_told(subtests: pytest.Subtests) -> None:
+def test_inconvertible_arguments_are_reported(subtests: pytest.Subtests) -> None:
     cases = [(date, "tomorrow"), (date, "2026-02-30"), (Colour, "green"), (int, 1.5)]
     for hint, value in cases:
         with subtests.test(hint=hint, value=value):
@@ -289,7 +289,7 @@ def test_what_cannot_be_converted_is_told(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_a_function_that_was_refused_its_arguments_is_not_run() -> None:
+def test_function_with_refused_arguments_does_not_run() -> None:
     ran: list[int] = []
 
     def f(x: int) -> None:
@@ -302,7 +302,7 @@ def test_a_function_that_was_refused_its_arguments_is_not_run() -> None:
 
 
 @pytest.mark.req("R2.3", "R2.10")
-def test_an_error_of_the_functions_own_is_no_problem_of_the_arguments() -> None:
+def test_type_error_of_the_function_is_not_an_argument_problem() -> None:
     def f(x: int) -> None:
         raise TypeError("f() missing 1 required positional argument: 'x'")
 
@@ -311,7 +311,7 @@ def test_an_error_of_the_functions_own_is_no_problem_of_the_arguments() -> None:
 
 
 @pytest.mark.req("KX.6")
-def test_an_outcome_of_the_tools_own_passes_through() -> None:
+def test_outcome_of_the_function_passes_through() -> None:
     own = failure("no_rows", "The table is empty.")
 
     def f() -> ToolOutcome:
@@ -324,7 +324,7 @@ def test_an_outcome_of_the_tools_own_passes_through() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_marking_a_function_leaves_it_an_ordinary_function() -> None:
+def test_marked_function_stays_an_ordinary_function() -> None:
     @tool
     def bare(x: int) -> int:
         """Bare."""
@@ -345,7 +345,7 @@ def test_marking_a_function_leaves_it_an_ordinary_function() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_a_marked_function_behind_a_decorator_is_the_decorated_one() -> None:
+def test_decorated_marked_function_stays_decorated() -> None:
     @logged
     @tool(name="inner")
     def f() -> str:
@@ -365,15 +365,15 @@ class Bank:
 
 
 @pytest.mark.req("R2.3")
-def test_a_marked_method_keeps_its_settings_on_its_object() -> None:
+def test_marked_method_keeps_its_settings_on_its_object() -> None:
     bank = Bank()
-    found = as_tool(bank.book)
-    assert list(found.spec.input_schema["properties"]) == ["amount"]
-    assert (found.spec.name, found.timeout) == ("book_money", 5)
+    bank_tool = as_tool(bank.book)
+    assert list(bank_tool.spec.input_schema["properties"]) == ["amount"]
+    assert (bank_tool.spec.name, bank_tool.timeout) == ("book_money", 5)
 
 
 @pytest.mark.req("R2.3")
-def test_a_method_of_an_object_can_be_given_settings_or_is_refused_clearly() -> None:
+def test_bound_method_takes_settings_or_is_refused() -> None:
     try:
         marked = tool(name="close_it")(Bank().close)
     except InvalidTool:
@@ -382,7 +382,7 @@ def test_a_method_of_an_object_can_be_given_settings_or_is_refused_clearly() -> 
 
 
 @pytest.mark.req("R2.3")
-def test_settings_that_make_no_sense_are_refused_when_the_function_is_marked(subtests: pytest.Subtests) -> None:
+def test_invalid_settings_are_refused_when_marking(subtests: pytest.Subtests) -> None:
     cases = [
         ({"effects": ["fly"]}, "unknown effect: fly.*read, write"),
         ({"timeout": 0}, "timeout=0"),
@@ -399,7 +399,7 @@ def test_settings_that_make_no_sense_are_refused_when_the_function_is_marked(sub
 
 
 @pytest.mark.req("K2.5")
-def test_only_what_just_reads_is_safe_beside_others_unless_said(subtests: pytest.Subtests) -> None:
+def test_only_reading_tools_are_parallel_safe_by_default(subtests: pytest.Subtests) -> None:
     cases = [
         ({}, False),
         ({"effects": ["read"]}, True),
@@ -413,20 +413,20 @@ def test_only_what_just_reads_is_safe_beside_others_unless_said(subtests: pytest
             assert FunctionTool(double, **settings).parallel_safe is safe
 
 
-def test_what_is_no_function_is_no_tool(subtests: pytest.Subtests) -> None:
+def test_other_values_are_no_tool(subtests: pytest.Subtests) -> None:
     for value in [3, "text", None, int, Bank]:
         with subtests.test(value=value):
             with pytest.raises(InvalidTool, match=r"not a tool\. Pass a function"):
                 as_tool(value)
 
 
-def test_a_tool_is_taken_as_it_is() -> None:
+def test_tool_is_accepted_unchanged() -> None:
     mine = FunctionTool(double)
     assert as_tool(mine) is mine
     assert repr(mine) == "<tool double>"
 
 
-def test_what_an_async_tool_returns_is_drawn_beside_the_event_loop() -> None:
+def test_async_result_is_rendered_outside_the_event_loop() -> None:
     threads: list[int] = []
 
     class Slow:

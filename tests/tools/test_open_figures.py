@@ -24,14 +24,14 @@ def own_pyplot() -> Iterator[None]:
 
 
 def called(function: Callable[..., Any]) -> Any:
-    """The value that the tool returned; it has a picture."""
+    """Return the value of the tool, which has a picture."""
     context = ToolContext(run_id="r", call_id="c", work_dir=Path(), run_plain=call_in_thread)
     outcome = asyncio.run(FunctionTool(function).run({}, context))
     assert outcome.ok
     return outcome.value
 
 
-def test_a_figure_that_a_tool_opens_and_returns_is_closed(subtests: pytest.Subtests) -> None:
+def test_figure_opened_and_returned_by_a_tool_is_closed(subtests: pytest.Subtests) -> None:
     def figure() -> Any:
         return plt.figure()
 
@@ -54,7 +54,7 @@ def test_a_figure_that_a_tool_opens_and_returns_is_closed(subtests: pytest.Subte
             assert not plt.get_fignums()
 
 
-def test_the_figures_of_the_person_and_those_not_returned_stay_open() -> None:
+def test_user_figures_and_unreturned_figures_stay_open() -> None:
     mine = plt.figure("mine")
 
     def returns_mine() -> Any:
@@ -70,7 +70,7 @@ def test_the_figures_of_the_person_and_those_not_returned_stay_open() -> None:
     assert plt.get_figlabels() == ["mine", "of the tool"]
 
 
-def test_a_figure_in_a_window_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figure_in_a_window_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     def in_a_window() -> Any:
         figure = plt.figure("window")
         monkeypatch.setattr(type(figure.canvas), "required_interactive_framework", "qt")

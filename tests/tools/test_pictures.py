@@ -1,4 +1,4 @@
-"""Pictures that a tool returns: what a model sees, and the words for those who do not."""
+"""Pictures of tools: for a model, and as text."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def drawn(*size: float, dpi: float = 100) -> Figure:
 
 
 def shown(value: Any) -> tuple[str, Image]:
-    """The words and the picture of a value that has both."""
+    """Return the text and the picture of a value."""
     words, picture = success(value).parts
     assert isinstance(words, Text) and isinstance(picture, Image)
     return words.text, picture
 
 
 def words(value: Any) -> str:
-    """The words of a value of which nothing is to be seen."""
+    """Return the text of a value without a picture."""
     (only,) = success(value).parts
     assert isinstance(only, Text)
     return only.text
@@ -68,7 +68,7 @@ def saved(image: PIL.Image.Image, kind: str, **how: Any) -> bytes:
 
 
 def noise(width: int, height: int, mode: str = "RGB") -> PIL.Image.Image:
-    """A picture that no format makes small."""
+    """Return a picture that no format compresses."""
     data = np.random.default_rng(0).integers(0, 255, (height, width, len(mode)), np.uint8)
     return PIL.Image.fromarray(data.squeeze())
 
@@ -77,15 +77,15 @@ def noise(width: int, height: int, mode: str = "RGB") -> PIL.Image.Image:
 
 
 @pytest.mark.req("R2.3")
-def test_a_figure_is_seen_and_told() -> None:
-    told, picture = shown(drawn())
-    assert told == "a figure of 400 x 300 pixels"
+def test_figure_becomes_picture_and_text() -> None:
+    description, picture = shown(drawn())
+    assert description == "a figure of 400 x 300 pixels"
     image = opened(picture)
     assert (picture.media_type, image.size) == ("image/png", (400, 300))
     assert len(image.convert("RGB").getcolors(400 * 300) or ()) > 2  # something is drawn
 
 
-def test_what_is_drawn_in_a_figure_is_its_figure(subtests: pytest.Subtests) -> None:
+def test_artist_becomes_its_figure(subtests: pytest.Subtests) -> None:
     cases = {
         "axes": lambda figure: figure.axes[0],
         "line": lambda figure: figure.axes[0].lines[0],
@@ -100,25 +100,26 @@ def test_what_is_drawn_in_a_figure_is_its_figure(subtests: pytest.Subtests) -> N
             assert shown(part(figure)) == shown(figure)
 
 
-def test_a_part_of_a_figure_is_the_whole_figure() -> None:
+def test_subfigure_becomes_the_whole_figure() -> None:
     figure = Figure(figsize=(4, 3), dpi=100)
     left, _ = figure.subfigures(1, 2)
     axes = left.subplots()
     assert shown(left)[0] == shown(axes)[0] == "a figure of 400 x 300 pixels"
 
 
-def test_of_a_large_figure_no_more_is_sent_than_a_model_sees(subtests: pytest.Subtests) -> None:
+def test_large_figure_is_scaled_to_what_a_model_sees(subtests: pytest.Subtests) -> None:
     for size in [(40, 10), (10, 40), (15.69, 3), (200, 10)]:
         with subtests.test(size=size):
-            told, picture = shown(drawn(*size))
+            description, picture = shown(drawn(*size))
             image = opened(picture)
             assert max(image.size) <= MAX_PIXELS and max(image.size) >= MAX_PIXELS - 2
             assert (
-                told == f"a figure of {size[0] * 100:.0f} x {size[1] * 100:.0f} pixels, shown as {image.width} x {image.height}"
+                description
+                == f"a figure of {size[0] * 100:.0f} x {size[1] * 100:.0f} pixels, shown as {image.width} x {image.height}"
             )
 
 
-def test_what_is_beyond_the_edge_of_a_figure_is_drawn_too() -> None:
+def test_content_beyond_the_edge_is_included() -> None:
     inside, beyond = Figure(figsize=(6, 2.5), dpi=100), Figure(figsize=(6, 2.5), dpi=100)
     for figure, rotation in ((inside, 0), (beyond, 90)):
         axes = figure.subplots()
@@ -129,7 +130,7 @@ def test_what_is_beyond_the_edge_of_a_figure_is_drawn_too() -> None:
     assert width == 600 and 300 < height < 500
 
 
-def test_a_figure_that_grows_when_it_is_drawn_is_drawn_again() -> None:
+def test_figure_that_grows_while_drawn_is_drawn_again() -> None:
     figure = drawn(15, 3)
     figure.text(3.0, 0.5, "far outside")
     with mpl.rc_context({"savefig.bbox": "tight"}):
@@ -137,7 +138,7 @@ def test_a_figure_that_grows_when_it_is_drawn_is_drawn_again() -> None:
     assert MAX_PIXELS / 2 < max(opened(picture).size) <= MAX_PIXELS
 
 
-def test_drawing_changes_nothing_of_the_figure_and_of_pyplot() -> None:
+def test_drawing_changes_neither_figure_nor_pyplot() -> None:
     other = plt.figure()
     figure, axes = plt.subplots(figsize=(30, 4), dpi=100)
     plt.figure(other)
@@ -147,7 +148,7 @@ def test_drawing_changes_nothing_of_the_figure_and_of_pyplot() -> None:
     assert plt.gcf() is other and plt.get_fignums() == [other.number, figure.number]
 
 
-def test_a_figure_is_drawn_alike_whatever_it_is_shown_on() -> None:
+def test_figure_is_drawn_alike_on_any_backend() -> None:
     class Screen(FigureCanvasBase):
         def print_png(self, file: Any, **how: Any) -> None:
             raise RuntimeError("a screen is not for drawing files")
@@ -157,27 +158,27 @@ def test_a_figure_is_drawn_alike_whatever_it_is_shown_on() -> None:
     assert shown(figure) == seen and isinstance(figure.canvas, Screen)
 
 
-def test_a_closed_figure_is_seen_too() -> None:
+def test_closed_figure_is_drawn() -> None:
     figure, _ = plt.subplots(figsize=(4, 3), dpi=100)
     plt.close(figure)
     assert shown(figure)[0] == "a figure of 400 x 300 pixels" and plt.get_fignums() == []
 
 
-def test_one_figure_may_be_drawn_in_many_threads_at_once() -> None:
+def test_one_figure_may_be_drawn_in_many_threads() -> None:
     figure = drawn(20, 3)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(shown, [figure] * 16))
-    assert len({picture.data for _, picture in found}) == 1 and figure.dpi == 100
+        result = list(pool.map(shown, [figure] * 16))
+    assert len({picture.data for _, picture in result}) == 1 and figure.dpi == 100
 
 
-def test_a_figure_that_cannot_be_drawn_is_told_with_the_reason() -> None:
+def test_undrawable_figure_is_described_with_the_reason() -> None:
     figure = drawn()
     figure.axes[0].set_title("$\\nonsense{$")
-    told = words(figure)
-    assert told.startswith("a figure of 400 x 300 pixels (its picture could not be made: ValueError: ")
+    text = words(figure)
+    assert text.startswith("a figure of 400 x 300 pixels (its picture could not be made: ValueError: ")
 
 
-def test_a_figure_beyond_all_measure_is_told_with_the_reason() -> None:
+def test_oversized_figure_is_described_with_the_reason() -> None:
     figure = drawn()
     figure.text(1e6, 0.5, "very far outside")
     with mpl.rc_context({"savefig.bbox": "tight"}):
@@ -188,38 +189,38 @@ def test_a_figure_beyond_all_measure_is_told_with_the_reason() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_a_picture_of_every_mode_is_seen_in_a_size_that_models_see(subtests: pytest.Subtests) -> None:
+def test_every_image_mode_becomes_a_picture_of_visible_size(subtests: pytest.Subtests) -> None:
     cases = ["1", "L", "LA", "I", "I;16", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "LAB", "F", "RGBa"]
     for mode, size in product(cases, [(40, 30), (3136, 10)]):
         with subtests.test(mode=mode, size=size):
             image = PIL.Image.new(mode, size)
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                told, picture = shown(image)
+                description, picture = shown(image)
             small = (1568, 5)
             assert opened(picture).size == (size if size == (40, 30) else small)
             note = "" if size == (40, 30) else ", shown as 1568 x 5"
-            assert told == f"a picture of {size[0]} x {size[1]} pixels{note}"
+            assert description == f"a picture of {size[0]} x {size[1]} pixels{note}"
             assert image.size == size and image.mode == mode
 
 
-def test_a_large_photo_is_sent_as_jpeg() -> None:
-    told, picture = shown(noise(1500, 1200))
+def test_large_photo_is_sent_as_jpeg() -> None:
+    description, picture = shown(noise(1500, 1200))
     assert picture.media_type == "image/jpeg" and opened(picture).size == (1500, 1200)
-    assert len(picture.data) < MAX_BYTES and told == "a picture of 1500 x 1200 pixels"
+    assert len(picture.data) < MAX_BYTES and description == "a picture of 1500 x 1200 pixels"
 
 
-def test_a_large_photo_with_transparency_that_shows_nothing_through_is_sent_as_jpeg_too() -> None:
+def test_large_opaque_rgba_photo_is_sent_as_jpeg() -> None:
     opaque = noise(1500, 1200).convert("RGBA")
     assert shown(opaque)[1].media_type == "image/jpeg"
 
 
-def test_transparency_is_kept_and_a_picture_that_is_too_large_with_it_is_left_out(snapshot: Snapshot) -> None:
+def test_transparency_is_kept_and_oversized_transparent_pictures_are_left_out(snapshot: Snapshot) -> None:
     assert opened(shown(noise(40, 30, "RGBA"))[1]).mode == "RGBA"
     assert words(noise(1500, 1200, "RGBA")) == snapshot
 
 
-def test_a_picture_that_cannot_be_read_is_told_with_the_reason() -> None:
+def test_unreadable_picture_is_described_with_the_reason() -> None:
     data = saved(noise(400, 300), "PNG")
     image = PIL.Image.open(BytesIO(data[:1000]))
     assert words(image).startswith("a picture of 400 x 300 pixels (its picture could not be made: OSError: ")
@@ -231,17 +232,17 @@ def test_a_picture_that_cannot_be_read_is_told_with_the_reason() -> None:
 FORMATS = ["PNG", "JPEG", "GIF", "WEBP"]
 
 
-def test_the_bytes_of_a_picture_are_sent_as_they_are(subtests: pytest.Subtests) -> None:
+def test_picture_bytes_are_sent_unchanged(subtests: pytest.Subtests) -> None:
     for kind, wrap in product(FORMATS, [bytes, bytearray, memoryview, IPython.display.Image]):
         with subtests.test(kind=kind, wrap=wrap):
             data = saved(noise(40, 30), kind)
-            told, picture = shown(wrap(data))
+            description, picture = shown(wrap(data))
             assert (picture.data, picture.media_type, opened(picture).size) == (data, f"image/{kind.lower()}", (40, 30))
             webp = f"a picture (image/webp, {len(data):,} bytes)"
-            assert told == (webp if kind == "WEBP" else "a picture of 40 x 30 pixels")
+            assert description == (webp if kind == "WEBP" else "a picture of 40 x 30 pixels")
 
 
-def test_bytes_that_only_begin_as_a_picture_are_bytes(subtests: pytest.Subtests) -> None:
+def test_bytes_with_only_a_picture_header_are_bytes(subtests: pytest.Subtests) -> None:
     for kind, part in product(FORMATS, [0, 3, 8, 20, 0.5]):
         with subtests.test(kind=kind, part=part):
             data = saved(noise(40, 30), kind)
@@ -256,43 +257,43 @@ def test_other_files_are_bytes(subtests: pytest.Subtests) -> None:
             assert words(data) == f"{len(data)} bytes"
 
 
-def test_the_size_of_a_jpeg_is_read_behind_whatever_stands_before_it(subtests: pytest.Subtests) -> None:
+def test_jpeg_size_is_read_after_any_leading_segments(subtests: pytest.Subtests) -> None:
     cases = [{}, {"progressive": True}, {"quality": 5}, {"exif": b"Exif\x00\x00" + bytes(5000)}]
     for how in cases:
         with subtests.test(how=how):
             assert size_of(saved(noise(41, 17), "JPEG", **how)) == (41, 17)
 
 
-def test_the_size_of_a_jpeg_is_not_read_from_its_tables() -> None:
+def test_jpeg_size_is_not_read_from_its_tables() -> None:
     data = saved(noise(41, 17), "JPEG")
     assert size_of(data[:2] + b"\xff\xc4\x00\x13" + bytes(17) + data[2:]) == (41, 17)
 
 
-def test_a_file_that_is_too_large_is_left_out_with_its_size() -> None:
+def test_large_file_is_left_out_with_its_size() -> None:
     data = saved(noise(1500, 1200), "PNG")
     assert words(data) == f"a picture of 1500 x 1200 pixels (left out: {len(data) / 1e6:.1f} MB)"
     assert words(Image("image/png", data)) == words(IPython.display.Image(data)) == words(data)
 
 
-def test_a_file_with_more_pixels_than_providers_take_is_left_out(snapshot: Snapshot) -> None:
+def test_file_with_too_many_pixels_is_left_out(snapshot: Snapshot) -> None:
     assert words(saved(PIL.Image.new("1", (9000, 10)), "PNG")) == snapshot
 
 
-def test_no_picture_is_larger_than_providers_take() -> None:
+def test_pictures_fit_the_limit_of_providers() -> None:
     assert len(base64.b64encode(bytes(MAX_BYTES))) < 5 * 1024 * 1024
 
 
-def test_pictures_beyond_the_most_are_only_described() -> None:
+def test_pictures_above_the_maximum_are_only_described() -> None:
     parts = success([PIL.Image.new("1", (2, 2)) for _ in range(MAX_PICTURES + 2)]).parts
     assert sum(isinstance(part, Image) for part in parts) == MAX_PICTURES
     assert isinstance(parts[-1], Text) and parts[-1].text.count("size=2x2") == 2
 
 
-def test_a_picture_at_an_address_is_told_and_not_fetched() -> None:
+def test_picture_address_is_described_and_not_fetched() -> None:
     assert words(IPython.display.Image(url="https://example.org/a.png")) == "a picture at https://example.org/a.png"
 
 
-def test_an_image_of_ipython_without_a_picture_is_an_object() -> None:
+def test_ipython_image_without_data_is_an_object() -> None:
     assert "IPython.core.display.Image object" in words(IPython.display.Image(data=b"no picture", format="png"))
 
 
@@ -304,7 +305,7 @@ JPEG = saved(noise(8, 8), "JPEG")
 
 
 def drawing_itself(**methods: Any) -> Any:
-    """An object whose methods return these, or raise them."""
+    """Return an object whose methods return these, or raise them."""
 
     def method(result: Any) -> Callable[[Any], Any]:
         def show(self: Any) -> Any:
@@ -318,7 +319,7 @@ def drawing_itself(**methods: Any) -> Any:
     return type("Chart", (), {**show, "__repr__": lambda self: "<chart>"})()
 
 
-def test_what_draws_itself_in_a_notebook_is_seen_and_shown_in_its_own_words(subtests: pytest.Subtests) -> None:
+def test_notebook_representation_becomes_picture_and_text(subtests: pytest.Subtests) -> None:
     cases = [
         ({"_repr_png_": PNG}, "image/png", PNG),
         ({"_repr_png_": (PNG, {"width": 8})}, "image/png", PNG),
@@ -328,28 +329,28 @@ def test_what_draws_itself_in_a_notebook_is_seen_and_shown_in_its_own_words(subt
     ]
     for methods, kind, data in cases:
         with subtests.test(methods=methods):
-            told, picture = shown(drawing_itself(**methods))
-            assert (told.strip('"'), picture) == ("<chart>", Image(kind, data))
+            description, picture = shown(drawing_itself(**methods))
+            assert (description.strip('"'), picture) == ("<chart>", Image(kind, data))
 
 
-def test_what_draws_nothing_is_an_object(subtests: pytest.Subtests) -> None:
+def test_object_without_a_picture_is_an_object(subtests: pytest.Subtests) -> None:
     for result in [None, b"", b"no picture", (), 3, "<svg/>"]:
         with subtests.test(result=result):
             assert words(drawing_itself(_repr_png_=result)).strip('"').startswith("<chart>")
 
 
-def test_an_object_whose_drawing_fails_is_told_with_the_reason(snapshot: Snapshot) -> None:
+def test_object_with_failing_drawing_is_described_with_the_reason(snapshot: Snapshot) -> None:
     chart = drawing_itself(_repr_png_=RuntimeError("no ink"))
     assert words(chart) == snapshot
 
 
-def test_nothing_is_drawn_for_words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_conversion_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pictures, "_render", None)
     assert as_text(drawn()) == "a figure of 400 x 300 pixels"
 
 
 class Everything:
-    """Has every attribute there is, figures and pictures among them."""
+    """Has every attribute, figures and pictures among them."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **how: Everything()
@@ -375,7 +376,7 @@ PLAIN: list[Any] = [
 ]
 
 
-def test_anything_else_is_no_picture(subtests: pytest.Subtests) -> None:
+def test_other_values_are_no_picture(subtests: pytest.Subtests) -> None:
     for value in [*PLAIN, Everything(), FailsWhenAsked()]:
         with subtests.test(value=value):
             assert picture_of(value) is None

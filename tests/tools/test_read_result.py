@@ -1,4 +1,4 @@
-"""The tool with which a model reads on in a result that was too long to be shown."""
+"""The tool with which a model reads the rest of a truncated result."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def find(handle: str) -> ToolResult | None:
 
 
 def called(arguments: Any) -> ToolOutcome:
-    made = ResultReader(find, 5_000)
-    return asyncio.run(made.run(arguments, ToolContext("r", "c2", Path.cwd(), call_in_thread)))
+    reader = ResultReader(find, 5_000)
+    return asyncio.run(reader.run(arguments, ToolContext("r", "c2", Path.cwd(), call_in_thread)))
 
 
 def text(outcome: ToolOutcome) -> str:
@@ -31,7 +31,7 @@ def text(outcome: ToolOutcome) -> str:
 
 
 @pytest.mark.req("R0.76")
-def test_it_gives_a_piece_and_says_where_it_stands_and_where_the_next_begins() -> None:
+def test_result_has_a_piece_its_position_and_the_next_offset() -> None:
     assert text(called({"handle": "c1", "offset": 100, "length": 50})) == (
         f"[characters 100 to 150 of 10,000; continue with offset=150]\n{TEXT[100:150]}"
     )
@@ -39,7 +39,7 @@ def test_it_gives_a_piece_and_says_where_it_stands_and_where_the_next_begins() -
 
 
 @pytest.mark.req("R0.76")
-def test_whatever_is_asked_for_it_gives_something_and_no_more_than_it_may(subtests: pytest.Subtests) -> None:
+def test_any_range_returns_a_bounded_piece(subtests: pytest.Subtests) -> None:
     cases = [
         ({}, 0, READ_CHARACTERS),
         ({"length": 10**9}, 0, 5_000),
@@ -51,7 +51,7 @@ def test_whatever_is_asked_for_it_gives_something_and_no_more_than_it_may(subtes
 
 
 @pytest.mark.req("R0.76")
-def test_what_cannot_be_read_is_an_error_that_says_why(subtests: pytest.Subtests) -> None:
+def test_unreadable_range_is_an_error_with_the_reason(subtests: pytest.Subtests) -> None:
     cases = [
         ({"handle": "c9"}, "unknown_handle", "'c9'"),
         ({"handle": "c1", "offset": 10_000}, "past_the_end", "10,000 characters"),
@@ -69,6 +69,6 @@ def test_what_cannot_be_read_is_an_error_that_says_why(subtests: pytest.Subtests
             assert not outcome.ok and outcome.error_code == code and words in text(outcome)
 
 
-def test_it_only_reads_so_calls_of_it_may_run_side_by_side() -> None:
-    made = ResultReader(find, 5_000)
-    assert made.parallel_safe and made.spec == SPEC and made.spec.name == READ_TOOL
+def test_tool_reads_only_and_is_parallel_safe() -> None:
+    reader = ResultReader(find, 5_000)
+    assert reader.parallel_safe and reader.spec == SPEC and reader.spec.name == READ_TOOL

@@ -1,4 +1,4 @@
-"""What a tool returned, as a model reads it."""
+"""Results of tools as text for a model."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_values_are_shown_as_data(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_numbers_that_json_has_not_are_not_shown_as_a_missing_value(subtests: pytest.Subtests) -> None:
+def test_nan_and_infinity_are_not_shown_as_null(subtests: pytest.Subtests) -> None:
     cases = [math.nan, math.inf, -math.inf, np.float64("nan"), {"mean": math.inf}]
     for value in cases:
         with subtests.test(value=value):
@@ -82,7 +82,7 @@ def test_numbers_that_json_has_not_are_not_shown_as_a_missing_value(subtests: py
 
 
 @pytest.mark.req("R2.3")
-def test_a_table_is_shown_as_a_table_with_its_size() -> None:
+def test_table_is_shown_with_its_size() -> None:
     words = as_text(pd.DataFrame({"name": ["a", "b"], "mass": [1.5, 2.5]}))
     assert words.startswith("DataFrame, 2 x 2\n")
     assert all(word in words for word in ("name", "mass", "1.5", "2.5"))
@@ -90,7 +90,7 @@ def test_a_table_is_shown_as_a_table_with_its_size() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_a_figure_and_what_is_drawn_in_it_are_told_by_its_size() -> None:
+def test_figures_and_axes_are_described_by_size() -> None:
     figure = Figure(figsize=(4, 3), dpi=100)
     axes = figure.subplots()
     assert as_text(figure) == "a figure of 400 x 300 pixels"
@@ -103,7 +103,7 @@ class Plain:
 
 
 class Anything:
-    """Has every attribute there is."""
+    """Has every attribute."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args: self
@@ -128,7 +128,7 @@ class FailsAsAList(Plain):
 
 
 @pytest.mark.req("R2.3")
-def test_an_object_is_shown_as_python_shows_it(subtests: pytest.Subtests) -> None:
+def test_object_is_shown_by_its_repr(subtests: pytest.Subtests) -> None:
     cases = {
         "plain": (Plain(), "<plain>"),
         "anything": (Anything(), "<anything>"),
@@ -141,7 +141,7 @@ def test_an_object_is_shown_as_python_shows_it(subtests: pytest.Subtests) -> Non
 
 
 @pytest.mark.req("R2.3", "R2.10")
-def test_an_object_that_cannot_be_shown_does_not_end_the_run(subtests: pytest.Subtests) -> None:
+def test_object_with_failing_repr_does_not_end_the_run(subtests: pytest.Subtests) -> None:
     cases = {"fails": FailsToShow(), "no text": ShowsNoText(), "in a list": [FailsToShow()]}
     for name, value in cases.items():
         with subtests.test(name):
@@ -150,7 +150,7 @@ def test_an_object_that_cannot_be_shown_does_not_end_the_run(subtests: pytest.Su
 
 
 def agent_that_gets(value: Any) -> Agent:
-    """An agent whose one tool returns this value."""
+    """Return an agent whose one tool returns this value."""
 
     def get() -> Any:
         return value
@@ -159,7 +159,7 @@ def agent_that_gets(value: Any) -> Agent:
 
 
 @pytest.mark.req("R2.3")
-def test_data_that_holds_itself_is_shown() -> None:
+def test_recursive_data_is_shown() -> None:
     circle: list[Any] = [1]
     circle.append(circle)
     assert as_text(circle) == "[1, [...]]"
@@ -169,7 +169,7 @@ def test_data_that_holds_itself_is_shown() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_half_characters_do_not_break_the_log(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_surrogates_do_not_break_the_log(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases = {
         "text": "a\ud800b",
         "value": {"a": "\ud800"},
@@ -189,7 +189,7 @@ def test_half_characters_do_not_break_the_log(subtests: pytest.Subtests, tmp_pat
             assert store.load(run.id) == run
 
 
-def test_the_words_of_an_outcome_are_what_a_file_can_hold(subtests: pytest.Subtests) -> None:
+def test_text_of_an_outcome_is_encodable(subtests: pytest.Subtests) -> None:
     cases = {"text": "\ud800", "part": Text("\ud800"), "parts": [Text("\ud800"), Image("image/png", b"png")]}
     for name, value in cases.items():
         with subtests.test(name):
@@ -205,7 +205,7 @@ def test_outcomes_and_parts_pass_through() -> None:
 
 
 @pytest.mark.req("KX.6")
-def test_the_value_itself_is_kept_beside_its_words() -> None:
+def test_value_is_kept_beside_its_text() -> None:
     table = pd.DataFrame({"a": [1]})
     outcome = success(table)
     assert outcome.value is table
@@ -213,7 +213,7 @@ def test_the_value_itself_is_kept_beside_its_words() -> None:
 
 
 @pytest.mark.req("KX.6")
-def test_every_way_to_fail_has_its_code_and_is_an_error() -> None:
+def test_every_failure_has_an_error_code() -> None:
     async def main() -> ToolOutcome:
         return await FunctionTool(wants_a_number).run({"x": "no"}, ToolContext("r", "c", Path(), call_in_thread))
 
@@ -237,33 +237,33 @@ def drawn(width: float = 4.0) -> Figure:
 
 
 def kinds(value: Any) -> list[str]:
-    """What the parts are: their words, or the media type of a picture."""
+    """Return the texts of the parts, or the media types of pictures."""
     return [part.text if isinstance(part, Text) else part.media_type for part in success(value).parts]
 
 
-def test_words_and_pictures_of_a_list_stand_in_their_order() -> None:
+def test_texts_and_pictures_of_a_list_keep_their_order() -> None:
     table = pd.DataFrame({"a": [1]})
-    found = kinds(["First", 1, drawn(), table, {"n": 3}, drawn(2.0), "Last"])
+    part_kinds = kinds(["First", 1, drawn(), table, {"n": 3}, drawn(2.0), "Last"])
     middle = as_text(table) + '\n{"n":3}\na figure of 200 x 300 pixels'
-    assert found == ["First\n1\na figure of 400 x 300 pixels", "image/png", middle, "image/png", "Last"]
+    assert part_kinds == ["First\n1\na figure of 400 x 300 pixels", "image/png", middle, "image/png", "Last"]
 
 
-def test_a_figure_that_is_named_twice_is_shown_once() -> None:
+def test_repeated_figure_is_shown_once() -> None:
     figure = drawn()
     assert kinds((figure, figure.axes[0], figure.axes[0].lines[0])) == ["a figure of 400 x 300 pixels", "image/png"]
     assert kinds(list(figure.axes[0].lines) * 2) == ["a figure of 400 x 300 pixels", "image/png"]
 
 
-def test_a_list_without_a_picture_is_data_as_ever() -> None:
+def test_list_without_a_picture_is_data() -> None:
     assert kinds(["a", 1]) == ['["a",1]'] and kinds([]) == ["[]"] and kinds([b"abc"]) == [as_text([b"abc"])]
 
 
-def test_a_picture_inside_other_data_is_told_as_data() -> None:
+def test_picture_inside_other_data_is_described() -> None:
     assert kinds({"figure": drawn()}) == [as_text({"figure": 0}).replace("0", '"<Figure size 400x300 with 1 Axes>"')]
     assert len(kinds([[drawn()]])) == 1
 
 
-def test_of_many_pictures_the_first_are_shown_and_all_are_told_of() -> None:
+def test_first_pictures_are_shown_and_all_are_described() -> None:
     figures = [drawn(1.0 + number / 100) for number in range(25)]
     outcome = success(figures)
     assert sum(isinstance(part, Image) for part in outcome.parts) == 20
@@ -271,7 +271,7 @@ def test_of_many_pictures_the_first_are_shown_and_all_are_told_of() -> None:
     assert len(success([1] * 200 + figures).parts) == 1
 
 
-def test_words_and_pictures_that_a_tool_gives_itself_stay_and_each_picture_has_words() -> None:
+def test_parts_of_a_tool_are_kept_and_pictures_described() -> None:
     parts = [Text("The masses:"), Image("image/png", b"one"), Image("image/webp", b"two")]
     assert success(parts).parts == (
         Text("The masses:\na picture (image/png, 3 bytes)"),
@@ -281,7 +281,7 @@ def test_words_and_pictures_that_a_tool_gives_itself_stay_and_each_picture_has_w
     )
 
 
-def test_a_tool_may_give_a_figure_and_the_log_keeps_it(tmp_path: Path) -> None:
+def test_figure_of_a_tool_is_logged(tmp_path: Path) -> None:
     def plot() -> Any:
         """Draw."""
         return drawn()
@@ -296,7 +296,7 @@ def test_a_tool_may_give_a_figure_and_the_log_keeps_it(tmp_path: Path) -> None:
     assert tables.messages(run).text[2] == "a figure of 400 x 300 pixels"
 
 
-def test_an_odd_table_is_no_failure_of_the_tool(snapshot: Snapshot) -> None:
+def test_unusual_table_does_not_fail_the_tool(snapshot: Snapshot) -> None:
     class Odd(pd.DataFrame):
         def to_string(self, *args: Any, **how: Any) -> str:
             raise ValueError("no")
@@ -304,7 +304,7 @@ def test_an_odd_table_is_no_failure_of_the_tool(snapshot: Snapshot) -> None:
     assert as_text(Odd({"a": [1]})) == snapshot
 
 
-def test_looking_at_a_value_imports_no_library() -> None:
+def test_rendering_imports_no_library() -> None:
     code = (
         "import sys\n"
         "from agentnb.tools.rendering import success\n"

@@ -1,4 +1,4 @@
-"""From a function to the schema a model sees: hints, defaults, docstrings, and what cannot be offered."""
+"""From a function to the schema for a model: hints, defaults, docstrings, and omitted parameters."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def schema_of(function: Callable[..., Any], **settings: Any) -> dict[str, Any]:
 
 
 def takes(hint: Any, *default: Any) -> Callable[..., Any]:
-    """A function with one parameter of this type."""
+    """Return a function with one parameter of this type."""
 
     def f(x, *rest):  # type: ignore[no-untyped-def]
         return x
@@ -93,14 +93,14 @@ HINTS = [
 
 
 @pytest.mark.req("R2.3")
-def test_a_hint_is_told_as_json_schema(subtests: pytest.Subtests) -> None:
+def test_hint_becomes_json_schema(subtests: pytest.Subtests) -> None:
     for hint, expected in HINTS:
         with subtests.test(hint=hint):
             assert schema_of(takes(hint))["properties"]["x"] == expected
 
 
 @pytest.mark.req("R2.3")
-def test_enums_and_dataclasses_are_told_with_their_members_and_fields() -> None:
+def test_enums_and_dataclasses_have_members_and_fields() -> None:
     def paint(point: Point, colour: Colour, others: list[Point]) -> None: ...
 
     schema = schema_of(paint)
@@ -112,12 +112,12 @@ def test_enums_and_dataclasses_are_told_with_their_members_and_fields() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_a_tool_may_have_the_name_of_a_type_it_takes() -> None:
+def test_tool_may_share_the_name_of_its_parameter_type() -> None:
     assert schema_of(takes(Point), name="Point")["properties"]["x"] == {"$ref": "#/$defs/Point"}
 
 
 @pytest.mark.req("R2.3")
-def test_parameters_without_a_hint_take_anything_and_that_is_said() -> None:
+def test_parameters_without_a_hint_accept_anything_with_a_gap() -> None:
     def f(x, y=3):  # type: ignore[no-untyped-def]
         """Do it."""
 
@@ -126,21 +126,21 @@ def test_parameters_without_a_hint_take_anything_and_that_is_said() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_a_plain_default_is_told(subtests: pytest.Subtests) -> None:
+def test_plain_default_is_included(subtests: pytest.Subtests) -> None:
     for default in ["a", 3, 2.5, True, [1], {"a": 1}]:
         with subtests.test(default=default):
             assert schema_of(takes(Any, default))["properties"]["x"]["default"] == default
 
 
 @pytest.mark.req("R2.3")
-def test_a_parameter_with_a_default_is_not_required_even_if_the_default_cannot_be_told() -> None:
+def test_parameter_with_a_default_is_not_required() -> None:
     schema = schema_of(takes(int | None, None))
     assert "x" not in schema.get("required", [])
     assert "x" not in schema_of(takes(Any, object())).get("required", [])
 
 
 @pytest.mark.req("R2.3")
-def test_a_default_that_holds_what_json_has_not_is_not_told() -> None:
+def test_default_without_json_form_is_omitted() -> None:
     assert "default" not in schema_of(takes(Any, [object()]))["properties"]["x"]
 
 
@@ -180,7 +180,7 @@ REST = """Count rows.
 
 
 @pytest.mark.req("R2.3")
-def test_parameters_are_described_as_the_docstring_describes_them(subtests: pytest.Subtests) -> None:
+def test_parameters_are_described_by_the_docstring(subtests: pytest.Subtests) -> None:
     for name, docstring in {"google": GOOGLE, "numpy": NUMPY, "rest": REST}.items():
         with subtests.test(name):
 
@@ -197,7 +197,7 @@ def test_parameters_are_described_as_the_docstring_describes_them(subtests: pyte
 
 
 @pytest.mark.req("R2.3")
-def test_names_that_share_a_line_of_a_numpy_docstring_are_both_described() -> None:
+def test_names_on_one_numpy_docstring_line_are_both_described() -> None:
     def f(x: int, y: int) -> None:
         """Do it.
 
@@ -211,7 +211,7 @@ def test_names_that_share_a_line_of_a_numpy_docstring_are_both_described() -> No
 
 
 @pytest.mark.req("R2.3")
-def test_what_docstring_and_hints_leave_unsaid_is_listed() -> None:
+def test_gaps_of_docstring_and_hints_are_listed() -> None:
     def f(x, *args: int, **kwargs: int) -> None: ...  # type: ignore[no-untyped-def]
 
     gaps = "\n".join(FunctionTool(f).signature.gaps)
@@ -221,7 +221,7 @@ def test_what_docstring_and_hints_leave_unsaid_is_listed() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_a_docstring_that_says_all_leaves_no_gap() -> None:
+def test_complete_docstring_leaves_no_gap() -> None:
     def f(x: int) -> None:
         """Do it.
 
@@ -233,7 +233,7 @@ def test_a_docstring_that_says_all_leaves_no_gap() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_open_ended_parameters_and_the_context_are_not_offered() -> None:
+def test_variadic_parameters_and_the_context_are_not_offered() -> None:
     def f(x: int, *args: int, context: ToolContext, **kwargs: int) -> None: ...
 
     assert list(schema_of(f)["properties"]) == ["x"]
@@ -241,7 +241,7 @@ def test_open_ended_parameters_and_the_context_are_not_offered() -> None:
 
 
 @pytest.mark.req("R2.3", "R2.6")
-def test_properties_stand_in_the_order_of_the_parameters() -> None:
+def test_properties_keep_the_order_of_the_parameters() -> None:
     def f(z: int, a: int = 1, *, m: int, b: int = 2) -> None: ...
 
     assert list(schema_of(f)["properties"]) == ["z", "a", "m", "b"]
@@ -269,7 +269,7 @@ class Account:
 
 
 @pytest.mark.req("R2.3")
-def test_whatever_can_be_called_can_be_a_tool(subtests: pytest.Subtests) -> None:
+def test_any_callable_can_be_a_tool(subtests: pytest.Subtests) -> None:
     cases = [
         (Account().book, "book", "Book an amount.", ["amount"]),
         (Account.open, "open", "Open one.", ["owner"]),
@@ -289,19 +289,19 @@ def load(table: str, rows: int, folder: str = ".") -> str:
 
 
 @pytest.mark.req("R2.3")
-def test_a_partial_offers_what_is_left_of_its_function() -> None:
+def test_partial_offers_the_remaining_parameters() -> None:
     spec = FunctionTool(functools.partial(load, "iris"), name="load_iris").spec
     assert spec.description == "Load a table."
     assert spec.input_schema["properties"] == {"rows": {"type": "integer"}, "folder": {"type": "string", "default": "."}}
 
 
 @pytest.mark.req("R2.3")
-def test_a_partial_has_the_name_of_its_function() -> None:
+def test_partial_has_the_name_of_its_function() -> None:
     assert FunctionTool(functools.partial(load, folder="data")).spec.name == "load"
 
 
 @pytest.mark.req("R2.3")
-def test_the_hints_of_an_object_are_those_of_its_call_whatever_else_it_holds() -> None:
+def test_hints_of_an_object_are_those_of_its_call() -> None:
     class Twice:
         def __init__(self, func: Callable[..., Any]) -> None:
             self.func = func
@@ -315,7 +315,7 @@ def test_the_hints_of_an_object_are_those_of_its_call_whatever_else_it_holds() -
 
 
 @pytest.mark.req("R2.3")
-def test_required_type_that_a_model_cannot_write_is_refused(subtests: pytest.Subtests) -> None:
+def test_required_type_without_json_form_is_refused(subtests: pytest.Subtests) -> None:
     for hint in [object, Callable[[], int], complex, type, [int], any, print, complex | None]:
         with subtests.test(hint=hint):
             with pytest.raises(InvalidTool, match="f expects x"):
@@ -323,7 +323,7 @@ def test_required_type_that_a_model_cannot_write_is_refused(subtests: pytest.Sub
 
 
 @pytest.mark.req("R2.3")
-def test_hint_that_is_not_a_type_is_refused_despite_a_default(subtests: pytest.Subtests) -> None:
+def test_invalid_hint_is_refused_despite_a_default(subtests: pytest.Subtests) -> None:
     for hint in [[int], any, print]:
         with subtests.test(hint=hint):
             with pytest.raises(InvalidTool, match="f expects x"):
@@ -331,19 +331,19 @@ def test_hint_that_is_not_a_type_is_refused_despite_a_default(subtests: pytest.S
 
 
 @pytest.mark.req("R2.3")
-def test_parameter_that_json_cannot_give_is_left_out_if_it_has_a_default(subtests: pytest.Subtests) -> None:
+def test_parameter_without_json_form_is_omitted_with_a_default(subtests: pytest.Subtests) -> None:
     for hint in [object, Callable[[], int], complex, type, complex | None]:
         with subtests.test(hint=hint):
-            made = FunctionTool(takes(hint, 5))
-            assert made.spec.input_schema["properties"] == {}
-            assert [gap for gap in made.signature.gaps if gap.startswith("x is not offered")]
-            assert made.signature.bind({}, None) == ([], {})  # type: ignore[arg-type]
+            function_tool = FunctionTool(takes(hint, 5))
+            assert function_tool.spec.input_schema["properties"] == {}
+            assert [gap for gap in function_tool.signature.gaps if gap.startswith("x is not offered")]
+            assert function_tool.signature.bind({}, None) == ([], {})  # type: ignore[arg-type]
             with pytest.raises(ArgumentsRefused):
-                made.signature.bind({"x": 1}, None)  # type: ignore[arg-type]
+                function_tool.signature.bind({"x": 1}, None)  # type: ignore[arg-type]
 
 
 @pytest.mark.req("R2.3")
-def test_positional_parameter_that_is_left_out_gets_its_default() -> None:
+def test_omitted_positional_parameter_gets_its_default() -> None:
     def f(a: int = 1, key: complex = 1j, b: int = 2, /) -> tuple[Any, ...]:
         return a, key, b
 
@@ -352,14 +352,14 @@ def test_positional_parameter_that_is_left_out_gets_its_default() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_union_keeps_the_members_that_json_can_express(snapshot: Snapshot) -> None:
-    made = FunctionTool(takes(str | complex | None, None))
-    assert made.spec.input_schema["properties"]["x"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
-    assert made.signature.gaps[1] == snapshot
+def test_union_keeps_its_json_members(snapshot: Snapshot) -> None:
+    function_tool = FunctionTool(takes(str | complex | None, None))
+    assert function_tool.spec.input_schema["properties"]["x"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    assert function_tool.signature.gaps[1] == snapshot
 
 
 @pytest.mark.req("R2.3")
-def test_untyped_parameter_is_described_with_the_type_of_the_docstring() -> None:
+def test_untyped_parameter_has_the_type_of_the_docstring() -> None:
     def f(x, y: int) -> None:  # type: ignore[no-untyped-def]
         """Do it.
 
@@ -373,7 +373,7 @@ def test_untyped_parameter_is_described_with_the_type_of_the_docstring() -> None
 
 
 @pytest.mark.req("R2.3")
-def test_a_data_frame_is_refused_and_the_way_out_is_told() -> None:
+def test_data_frame_is_refused_with_an_alternative() -> None:
     import pandas as pd
 
     with pytest.raises(InvalidTool, match=r"f expects x: DataFrame.*take a name"):
@@ -394,7 +394,7 @@ class Yields:
 
 
 @pytest.mark.req("R2.3")
-def test_what_yields_is_refused(subtests: pytest.Subtests) -> None:
+def test_generator_is_refused(subtests: pytest.Subtests) -> None:
     cases = {"plain": yields, "async": yields_async, "partial": functools.partial(yields), "object": Yields()}
     for name, function in cases.items():
         with subtests.test(name):
@@ -403,14 +403,14 @@ def test_what_yields_is_refused(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_a_lambda_is_refused_and_told_how_to_get_a_name() -> None:
+def test_lambda_is_refused_with_a_naming_hint() -> None:
     with pytest.raises(InvalidTool, match=r"<lambda>.*@tool\(name="):
         FunctionTool(lambda x: x)
     assert FunctionTool(lambda x: x, name="same").spec.name == "same"
 
 
 @pytest.mark.req("R2.3")
-def test_a_name_no_provider_takes_is_refused(subtests: pytest.Subtests) -> None:
+def test_name_no_provider_accepts_is_refused(subtests: pytest.Subtests) -> None:
     for name in ["two words", "a.b", "é", "x" * 65]:
         with subtests.test(name):
             with pytest.raises(InvalidTool, match="cannot be the name of a tool"):
@@ -418,7 +418,7 @@ def test_a_name_no_provider_takes_is_refused(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_a_hint_that_cannot_be_read_is_refused_clearly(snapshot: Snapshot) -> None:
+def test_unreadable_hint_is_refused(snapshot: Snapshot) -> None:
     def f(x: OnlyForTypes) -> None: ...
 
     with pytest.raises(InvalidTool, check=snapshot.worded):
@@ -426,13 +426,13 @@ def test_a_hint_that_cannot_be_read_is_refused_clearly(snapshot: Snapshot) -> No
 
 
 @pytest.mark.req("R2.3")
-def test_a_function_without_a_signature_is_refused_clearly(snapshot: Snapshot) -> None:
+def test_function_without_a_signature_is_refused(snapshot: Snapshot) -> None:
     with pytest.raises(InvalidTool, check=snapshot.worded):
         FunctionTool(max)
 
 
 @pytest.mark.req("R2.3")
-def test_a_function_without_parameters_takes_none() -> None:
+def test_function_without_parameters_takes_none() -> None:
     def now() -> str:
         """Tell the time."""
         return "noon"
@@ -442,23 +442,23 @@ def test_a_function_without_parameters_takes_none() -> None:
 
 
 @pytest.mark.req("R2.3")
-def test_a_path_is_a_text_to_the_model_and_a_path_to_the_function() -> None:
+def test_path_is_text_for_the_model_and_path_in_python() -> None:
     def f(x: Path, y: Path | None = None) -> str:
         return f"{x.name} {y}"
 
-    made = FunctionTool(f)
+    function_tool = FunctionTool(f)
     assert schema_of(f)["properties"]["x"] == {"type": "string"}
-    assert made.signature.bind({"x": "a/b.csv"}, None) == ([], {"x": Path("a/b.csv")})  # type: ignore[arg-type]
+    assert function_tool.signature.bind({"x": "a/b.csv"}, None) == ([], {"x": Path("a/b.csv")})  # type: ignore[arg-type]
 
 
 @pytest.mark.req("R2.3")
-def test_choices_stand_in_the_order_they_were_written() -> None:
+def test_choices_keep_their_order() -> None:
     def f(x: Literal["small", "large", "huge"]) -> None: ...
 
     assert schema_of(f)["properties"]["x"]["enum"] == ["small", "large", "huge"]
 
 
-def test_a_problem_with_a_huge_argument_is_told_without_repeating_it() -> None:
+def test_problem_with_a_huge_argument_is_short() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    (told,) = problems({"a": "x" * 1_000_000}, schema)
-    assert told.startswith('a: "xxx') and told.endswith('is not of type "integer"') and len(told) < 600
+    (problem,) = problems({"a": "x" * 1_000_000}, schema)
+    assert problem.startswith('a: "xxx') and problem.endswith('is not of type "integer"') and len(problem) < 600

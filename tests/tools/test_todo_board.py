@@ -1,4 +1,4 @@
-"""A board that the person and the agent change at the same time."""
+"""A board that the person and the agent change concurrently."""
 
 from __future__ import annotations
 
@@ -44,21 +44,26 @@ def test_titles_become_todos_with_ids_from_one() -> None:
     assert all(todo.created_at is not None and todo.updated_at is None for todo in board())
 
 
-def test_todos_and_dicts_go_on_a_board_too(subtests: pytest.Subtests) -> None:
+def test_todos_and_dicts_are_accepted_by_a_board(subtests: pytest.Subtests) -> None:
     for key in ["blockedReason", "blocked_reason"]:
         with subtests.test(key):
             todo = Todo(4, "Load", "completed", created_at=NOW)
-            made = TodoBoard([todo, {"title": "Ask", "status": "Blocked", key: "no key", "dependencies": [4]}, "Plot"]).read()
-            assert made[0] == todo
-            assert (made[1].id, made[1].status, made[1].blocked_reason, made[1].dependencies) == (5, "blocked", "no key", (4,))
-            assert (made[2].id, made[2].title) == (6, "Plot")
-            assert TodoBoard(made).read() == made
-            assert TodoBoard(msgspec.to_builtins(made)).read() == made
+            board = TodoBoard([todo, {"title": "Ask", "status": "Blocked", key: "no key", "dependencies": [4]}, "Plot"]).read()
+            assert board[0] == todo
+            assert (board[1].id, board[1].status, board[1].blocked_reason, board[1].dependencies) == (
+                5,
+                "blocked",
+                "no key",
+                (4,),
+            )
+            assert (board[2].id, board[2].title) == (6, "Plot")
+            assert TodoBoard(board).read() == board
+            assert TodoBoard(msgspec.to_builtins(board)).read() == board
             assert TodoBoard().read() == ()
 
 
 @pytest.mark.req("R0.60")
-def test_what_cannot_go_on_a_board_is_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_entries_are_refused(subtests: pytest.Subtests) -> None:
     cases = [
         ("Load the data", "they are not a list"),
         ([3], "todos[0]: is not a title, a dict or a Todo, but of type int"),
@@ -80,7 +85,7 @@ def test_what_cannot_go_on_a_board_is_refused(subtests: pytest.Subtests) -> None
 
 
 @pytest.mark.req("R0.44", "R0.54")
-def test_the_person_takes_a_todo_through_its_life() -> None:
+def test_user_moves_a_todo_through_all_statuses() -> None:
     mine = board()
     assert mine.start(2).status == "in-progress"
     assert mine.block(2, " no key ").blocked_reason == "no key"
@@ -91,7 +96,7 @@ def test_the_person_takes_a_todo_through_its_life() -> None:
     assert [todo.updated_at is not None for todo in mine] == [False, True, False]
 
 
-def test_the_person_adds_and_edits() -> None:
+def test_user_adds_and_edits() -> None:
     mine = board()
     new = mine.add("Write it up", "Two pages", priority="high", dependencies=[3])
     assert (new.id, new.title, new.description, new.priority, new.dependencies) == (4, "Write it up", "Two pages", "high", (3,))
@@ -102,14 +107,14 @@ def test_the_person_adds_and_edits() -> None:
     assert TodoBoard().add("First").id == 1
 
 
-def test_the_person_may_remove_even_what_is_completed() -> None:
+def test_user_may_remove_completed_todos() -> None:
     mine = TodoBoard([Todo(1, "a", "completed"), Todo(2, "b", dependencies=(1,)), Todo(3, "c", dependencies=(2, 1))])
     assert mine.remove(1).title == "a"
     assert [(todo.id, todo.dependencies) for todo in mine] == [(2, ()), (3, (2,))]
     assert mine.read()[0].updated_at is not None
 
 
-def test_the_person_puts_a_todo_before_another_one_or_at_the_end(subtests: pytest.Subtests) -> None:
+def test_user_moves_a_todo_before_another_or_to_the_end(subtests: pytest.Subtests) -> None:
     cases = [
         (3, 1, [3, 1, 2]),
         (1, 3, [2, 1, 3]),
@@ -127,7 +132,7 @@ def test_the_person_puts_a_todo_before_another_one_or_at_the_end(subtests: pytes
             at_first = mine.read()
             assert mine.move(number, before=before) is at_first[number - 1]
             assert [todo.id for todo in mine] == order
-            assert sorted(mine, key=lambda todo: todo.id) == list(at_first), "nothing else about them has changed"
+            assert sorted(mine, key=lambda todo: todo.id) == list(at_first), "otherwise unchanged"
             assert (mine.read() is at_first) == (order == [1, 2, 3])
 
 
@@ -153,7 +158,7 @@ IMPOSSIBLE = [
 ]
 
 
-def test_what_the_person_cannot_do_says_what_to_type_and_changes_nothing(subtests: pytest.Subtests) -> None:
+def test_impossible_change_has_a_hint_and_changes_nothing(subtests: pytest.Subtests) -> None:
     for act, said in IMPOSSIBLE:
         with subtests.test(said):
             mine = board()
@@ -166,7 +171,7 @@ def test_what_the_person_cannot_do_says_what_to_type_and_changes_nothing(subtest
 
 
 @pytest.mark.req("R0.43")
-def test_a_board_gives_the_same_tuple_until_something_changes() -> None:
+def test_board_returns_the_same_tuple_until_a_change() -> None:
     mine = board()
     before = mine.read()
     assert mine.read() is before
@@ -180,7 +185,7 @@ def test_a_board_gives_the_same_tuple_until_something_changes() -> None:
     assert mine.read() is not before
 
 
-def test_a_change_that_raises_changes_nothing_and_the_exception_goes_through() -> None:
+def test_failing_change_changes_nothing_and_raises() -> None:
     mine = board()
     before = mine.read()
 
@@ -195,7 +200,7 @@ def test_a_change_that_raises_changes_nothing_and_the_exception_goes_through() -
     assert mine.start(1).status == "in-progress"
 
 
-def test_a_change_inside_a_change_is_refused_and_does_not_hang() -> None:
+def test_nested_change_is_refused_without_a_deadlock() -> None:
     mine = board()
     before = mine.read()
 
@@ -233,7 +238,7 @@ def test_reading_does_not_wait_for_a_change() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_threads_that_change_one_board_lose_nothing() -> None:
+def test_concurrent_changes_lose_nothing() -> None:
     mine = TodoBoard(["Count"])
     errors: list[BaseException] = []
     together = threading.Barrier(8)
@@ -261,7 +266,7 @@ def test_threads_that_change_one_board_lose_nothing() -> None:
     assert statuses(mine).count("completed") == 200
 
 
-def test_threads_that_count_in_one_todo_lose_no_step() -> None:
+def test_concurrent_increments_of_one_todo_lose_nothing() -> None:
     mine = TodoBoard([{"title": "Count", "description": "0"}])
 
     def count(todos: Todos) -> Todos:
@@ -277,7 +282,7 @@ def test_threads_that_count_in_one_todo_lose_no_step() -> None:
     assert mine.read()[0].description == "600"
 
 
-def test_a_board_shows_its_list() -> None:
+def test_board_shows_its_list() -> None:
     mine = board()
     mine.complete(1)
     assert (len(mine), [todo.id for todo in mine]) == (3, [1, 2, 3])
@@ -287,7 +292,7 @@ def test_a_board_shows_its_list() -> None:
     assert TodoBoard(), "an empty board is a board"
 
 
-def test_what_can_be_read_and_changed_is_a_board() -> None:
+def test_readable_and_changeable_object_is_a_board() -> None:
     class Mine:
         def read(self) -> Todos:
             return ()
@@ -323,7 +328,7 @@ ACTS = st.one_of(
 
 @pytest.mark.req("R0.60", "R0.43")
 @given(st.lists(ACTS, max_size=12))
-def test_whatever_the_person_does_the_board_stays_whole_and_changes_only_when_it_changes(acts: list[Any]) -> None:
+def test_board_stays_valid_under_any_user_action(acts: list[Any]) -> None:
     mine = board()
     for name, arguments, fields in acts:
         before = mine.read()
@@ -338,7 +343,7 @@ def test_whatever_the_person_does_the_board_stays_whole_and_changes_only_when_it
         assert (todo in after) == (name != "remove")
 
 
-def test_a_todo_is_named_by_a_whole_number(subtests: pytest.Subtests) -> None:
+def test_todo_is_named_by_an_integer(subtests: pytest.Subtests) -> None:
     for number in ["1", True, None]:
         with subtests.test(number=number):
             board = TodoBoard(["Look"])
@@ -347,14 +352,14 @@ def test_a_todo_is_named_by_a_whole_number(subtests: pytest.Subtests) -> None:
             assert board.read()[0].status == "not-started"
 
 
-def test_what_is_no_list_makes_no_board(subtests: pytest.Subtests) -> None:
+def test_other_values_make_no_board(subtests: pytest.Subtests) -> None:
     for todos in [None, 5]:
         with subtests.test(todos=todos):
             with pytest.raises(SettingsError, match="they are not a list"):
                 TodoBoard(todos)
 
 
-def test_a_change_that_gives_no_todos_changes_nothing(subtests: pytest.Subtests) -> None:
+def test_change_without_todos_changes_nothing(subtests: pytest.Subtests) -> None:
     for changed in [None, ["x"], [{"id": 1}]]:
         with subtests.test(changed=changed):
             board = TodoBoard(["Look"])
@@ -363,14 +368,14 @@ def test_a_change_that_gives_no_todos_changes_nothing(subtests: pytest.Subtests)
             assert [todo.title for todo in board] == ["Look"]
 
 
-def test_a_copy_is_a_board_of_its_own() -> None:
+def test_copy_is_a_separate_board() -> None:
     board = TodoBoard(["Look"])
     for other in (copy.copy(board), copy.deepcopy(board), pickle.loads(pickle.dumps(board))):
         other.complete(1)
         assert (board.read()[0].status, other.read()[0].status) == ("not-started", "completed")
 
 
-def test_todos_come_from_whatever_holds_them() -> None:
+def test_any_iterable_becomes_todos() -> None:
     titles = ["Load the data", "Describe the data"]
     for many in (titles, tuple(titles), iter(titles), pd.Series(titles), np.array(titles), pd.Index(titles)):
         assert [todo.title for todo in TodoBoard(many)] == titles

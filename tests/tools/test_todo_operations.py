@@ -1,4 +1,4 @@
-"""What a model may do to a list of todos, and what is refused: as pure functions, no board and no tool."""
+"""Operations of a model on a list of todos, and refusals: pure functions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def refused(operation: Callable[..., Any], todos: Todos, given: Any) -> Refused:
 
 
 def one(todos: Todos, **entry: Any) -> tuple[Todos, Report]:
-    """An update with one entry."""
+    """Apply an update with one entry."""
     return update(todos, [entry], NOW)
 
 
@@ -53,7 +53,7 @@ def why_failed(todos: Todos, **entry: Any) -> str:
 
 
 @pytest.mark.req("R0.57", "R0.56")
-def test_write_makes_a_list_with_all_that_was_said_in_its_order() -> None:
+def test_write_creates_a_list_with_all_fields_in_order() -> None:
     full = item(
         7,
         "  Load the\ndata ",
@@ -73,7 +73,7 @@ def test_write_makes_a_list_with_all_that_was_said_in_its_order() -> None:
 
 
 @pytest.mark.req("R0.56")
-def test_half_characters_do_not_get_into_a_list_for_no_log_could_keep_them() -> None:
+def test_surrogates_are_replaced_in_a_list() -> None:
     half = item(1, "Plot \ud83d", "blocked", description="as \udc00", blockedReason="\ud83d", parallelGroup="\ud83d")
     todos, _ = write((), [half], NOW)
     assert (todos[0].title, todos[0].description) == ("Plot \N{REPLACEMENT CHARACTER}", "as \N{REPLACEMENT CHARACTER}")
@@ -81,7 +81,7 @@ def test_half_characters_do_not_get_into_a_list_for_no_log_could_keep_them() -> 
 
 
 @pytest.mark.req("R0.57")
-def test_write_names_the_item_and_what_it_lacks(subtests: pytest.Subtests) -> None:
+def test_write_error_names_the_item_and_its_missing_field(subtests: pytest.Subtests) -> None:
     for name, null in product(["id", "title", "status"], [True, False]):
         with subtests.test(name=name, null=null):
             lacking: dict[str, Any] = item(5) | {name: None}
@@ -94,7 +94,7 @@ def test_write_names_the_item_and_what_it_lacks(subtests: pytest.Subtests) -> No
 
 
 @pytest.mark.req("R0.57")
-def test_write_lists_all_that_is_wrong(snapshot: Snapshot) -> None:
+def test_write_lists_all_problems(snapshot: Snapshot) -> None:
     error = refused(
         write, (), [item(1, "", "done"), {"id": "x", "prio": 1}, "Load", item(2, progress="half", priority="urgent")]
     )
@@ -109,7 +109,7 @@ def test_ids_are_unique(snapshot: Snapshot) -> None:
 
 
 @pytest.mark.req("K0.8", "R0.54")
-def test_a_status_means_the_same_however_it_is_spelled(subtests: pytest.Subtests) -> None:
+def test_status_is_accepted_in_any_spelling(subtests: pytest.Subtests) -> None:
     cases = ["In_Progress", "in progress", "IN-PROGRESS", " in-progress "]
     for spelled in cases:
         with subtests.test(spelled):
@@ -137,13 +137,13 @@ def test_completed_todos_cannot_be_dropped(snapshot: Snapshot) -> None:
 
 
 @pytest.mark.req("R0.57")
-def test_new_work_under_the_id_of_a_completed_todo_drops_it_too(snapshot: Snapshot) -> None:
+def test_reused_id_of_a_completed_todo_is_refused(snapshot: Snapshot) -> None:
     error = refused(write, (LOAD,), [item(1, "Sell the data")])
     assert error.problems == snapshot
 
 
 @pytest.mark.req("R0.57")
-def test_a_completed_todo_may_be_reopened_or_better_named() -> None:
+def test_completed_todo_may_be_reopened_or_renamed() -> None:
     assert write((LOAD,), [item(1, "LOAD the data")], NOW)[0][0].status == "not-started"
     assert write((LOAD,), [item(1, "Load all data", "completed")], NOW)[0][0].title == "Load all data"
 
@@ -154,20 +154,20 @@ def test_open_todos_may_be_dropped() -> None:
 
 
 @pytest.mark.req("R0.57")
-def test_of_several_in_progress_the_first_stays_so_and_the_report_says_so(snapshot: Snapshot) -> None:
+def test_only_the_first_stays_in_progress_with_a_note(snapshot: Snapshot) -> None:
     after, report = write((), [item(n, status=s) for n, s in ((4, "completed"), *((n, "in-progress") for n in (5, 6, 7)))], NOW)
     assert [todo.status for todo in after] == ["completed", "in-progress", "not-started", "not-started"]
     assert report.notes == snapshot
 
 
 @pytest.mark.req("R0.56")
-def test_write_keeps_when_a_todo_was_made_and_dates_what_changed() -> None:
+def test_write_keeps_creation_time_and_dates_changes() -> None:
     after, _ = write(THREE, [item(1, LOAD.title, "completed"), item(2, DESCRIBE.title, "completed"), item(4)], NOW)
     assert [(todo.created_at, todo.updated_at) for todo in after] == [(EARLIER, EARLIER), (EARLIER, NOW), (NOW, None)]
 
 
 @pytest.mark.req("R0.57")
-def test_writing_the_same_list_again_changes_nothing() -> None:
+def test_writing_an_equal_list_changes_nothing() -> None:
     same = [item(todo.id, todo.title, todo.status) for todo in THREE]
     after, report = write(THREE, same, NOW)
     assert after is THREE
@@ -175,7 +175,7 @@ def test_writing_the_same_list_again_changes_nothing() -> None:
 
 
 @pytest.mark.req("R0.57")
-def test_a_list_without_completed_todos_may_be_emptied() -> None:
+def test_list_without_completed_todos_may_be_emptied() -> None:
     assert write((PLOT,), [], NOW)[0] == ()
 
 
@@ -183,7 +183,7 @@ def test_a_list_without_completed_todos_may_be_emptied() -> None:
 
 
 @pytest.mark.req("R0.58")
-def test_an_update_before_there_is_a_list_says_to_write_it_first(subtests: pytest.Subtests) -> None:
+def test_update_without_a_list_asks_to_write_it_first(subtests: pytest.Subtests) -> None:
     for changes in [[{"id": 1, "status": "completed"}], [], None]:
         with subtests.test(changes=changes):
             error = refused(update, (), changes)
@@ -192,7 +192,7 @@ def test_an_update_before_there_is_a_list_says_to_write_it_first(subtests: pytes
 
 
 @pytest.mark.req("R0.58")
-def test_what_of_an_update_can_be_applied_is_applied(snapshot: Snapshot) -> None:
+def test_valid_part_of_an_update_is_applied(snapshot: Snapshot) -> None:
     entries = [
         {"id": 2, "status": "completed"},
         {"id": 9, "status": "completed"},
@@ -209,7 +209,7 @@ def test_what_of_an_update_can_be_applied_is_applied(snapshot: Snapshot) -> None
 
 
 @pytest.mark.req("R0.58")
-def test_an_update_to_the_same_status_changes_nothing(snapshot: Snapshot) -> None:
+def test_update_to_the_same_status_changes_nothing(snapshot: Snapshot) -> None:
     after, report = one(THREE, id=2, status="in_progress")
     assert after is THREE
     assert report.redundant == snapshot
@@ -217,14 +217,14 @@ def test_an_update_to_the_same_status_changes_nothing(snapshot: Snapshot) -> Non
 
 
 @pytest.mark.req("R0.58")
-def test_the_same_status_with_something_new_is_no_redundant_update() -> None:
+def test_same_status_with_another_change_is_not_redundant() -> None:
     after, report = one(THREE, id=2, status="in-progress", progress=0.5)
     assert after[1] == msgspec.structs.replace(DESCRIBE, progress=0.5, updated_at=NOW)
     assert report.applied == ("todoUpdates[0] (id 2): progress changed",)
 
 
 @pytest.mark.req("R0.56", "R0.58")
-def test_an_update_may_change_every_field_and_leaves_the_others(subtests: pytest.Subtests) -> None:
+def test_update_may_change_every_field_and_keeps_the_others(subtests: pytest.Subtests) -> None:
     cases = [
         ("title", "Draw it", "title", "Draw it"),
         ("description", "In blue", "description", "In blue"),
@@ -244,7 +244,7 @@ def test_an_update_may_change_every_field_and_leaves_the_others(subtests: pytest
 
 
 @pytest.mark.req("R0.58")
-def test_null_and_what_only_the_list_says_leave_a_todo_as_it_is() -> None:
+def test_null_and_reserved_fields_leave_a_todo_unchanged() -> None:
     todos = (msgspec.structs.replace(PLOT, priority="high"),)
     after, report = one(todos, id=3, status="not-started", priority=None, title=None, createdAt="yesterday", conversationId="c")
     assert after is todos and report.redundant
@@ -269,7 +269,7 @@ WRONG_ENTRIES = [
 
 
 @pytest.mark.req("R0.58", "R0.60")
-def test_an_entry_that_cannot_be_applied_fails_with_its_reason_and_the_others_still_apply(subtests: pytest.Subtests) -> None:
+def test_invalid_entry_fails_with_its_reason_and_others_apply(subtests: pytest.Subtests) -> None:
     for entry, reason in WRONG_ENTRIES:
         with subtests.test(entry=entry):
             after, report = update(THREE, [entry, {"id": 2, "status": "completed"}], NOW)
@@ -279,7 +279,7 @@ def test_an_entry_that_cannot_be_applied_fails_with_its_reason_and_the_others_st
 
 
 @pytest.mark.req("R0.60")
-def test_a_circle_is_found_however_long_it_is() -> None:
+def test_dependency_circle_of_any_length_is_found() -> None:
     todos = (Todo(1, "a", dependencies=(2,)), Todo(2, "b", dependencies=(3,)), Todo(3, "c"), Todo(4, "d"))
     assert why_failed(todos, id=3, dependencies=[4, 1]).endswith(
         "dependencies go in a circle: 3 waits for 1 waits for 2 waits for 3"
@@ -288,7 +288,7 @@ def test_a_circle_is_found_however_long_it_is() -> None:
 
 
 @pytest.mark.req("R0.58")
-def test_an_update_that_leaves_blocked_clears_the_reason() -> None:
+def test_leaving_blocked_clears_the_reason() -> None:
     todos = (Todo(1, "Ask", "blocked", blocked_reason="no key"),)
     after, _ = one(todos, id=1, status="in-progress")
     assert (after[0].status, after[0].blocked_reason) == ("in-progress", None)
@@ -298,20 +298,20 @@ def test_an_update_that_leaves_blocked_clears_the_reason() -> None:
 
 
 @pytest.mark.req("R0.58")
-def test_the_entries_of_an_update_count_in_their_order() -> None:
+def test_update_entries_apply_in_order() -> None:
     after, report = update((PLOT,), [{"id": 3, "status": status} for status in ("in-progress", "completed")], NOW)
     assert (after[0].status, len(report.applied)) == ("completed", 2)
 
 
 @pytest.mark.req("R0.54", "R0.58")
-def test_who_works_on_several_is_told_to_work_on_one(snapshot: Snapshot) -> None:
+def test_several_in_progress_get_advice_to_work_on_one(snapshot: Snapshot) -> None:
     after, report = one(THREE, id=3, status="in-progress")
     assert after[2].status == "in-progress"
     assert report.notes == snapshot
 
 
 @pytest.mark.req("R0.58")
-def test_a_todo_that_was_wrong_before_can_still_be_completed() -> None:
+def test_previously_invalid_todo_can_be_completed() -> None:
     todos = (Todo(1, "Of another board", dependencies=(8,)),)
     assert one(todos, id=1, status="completed")[0][0].status == "completed"
 
@@ -320,7 +320,7 @@ def test_a_todo_that_was_wrong_before_can_still_be_completed() -> None:
 
 
 @pytest.mark.req("R0.59")
-def test_add_puts_new_todos_behind_with_the_next_ids() -> None:
+def test_add_appends_todos_with_the_next_ids() -> None:
     todos = (Todo(5, "First", "in-progress"), Todo(2, "Second", "completed"))
     after, report = add(
         todos, [{"title": "Third"}, {"title": "Fourth", "dependencies": [6, 2], "status": "blocked", "blockedReason": "x"}], NOW
@@ -335,7 +335,7 @@ def test_add_puts_new_todos_behind_with_the_next_ids() -> None:
 
 
 @pytest.mark.req("R0.59", "R0.60")
-def test_add_refuses_all_when_one_is_wrong(subtests: pytest.Subtests) -> None:
+def test_add_refuses_all_if_one_is_invalid(subtests: pytest.Subtests) -> None:
     cases = [
         ({}, "newTodos[1]: title is missing"),
         ({"title": ""}, 'newTodos[1]: title must be a text of three to seven words, not ""'),
@@ -358,7 +358,7 @@ def test_add_refuses_all_when_one_is_wrong(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R0.61")
-def test_when_all_is_completed_every_operation_says_to_add_new_work() -> None:
+def test_completed_list_suggests_adding_new_work() -> None:
     said = ('All 2 todos are completed. For new work use operation "add" with newTodos.',)
     done = (LOAD, msgspec.structs.replace(PLOT, status="completed"))
     assert one((LOAD, PLOT), id=3, status="completed")[1].notes == said
@@ -372,7 +372,7 @@ def test_when_all_is_completed_every_operation_says_to_add_new_work() -> None:
 
 
 @pytest.mark.req("R0.55")
-def test_what_is_no_list_is_refused_by_the_name_of_the_parameter(subtests: pytest.Subtests) -> None:
+def test_other_values_than_a_list_are_refused_by_parameter_name(subtests: pytest.Subtests) -> None:
     cases = [(write, "todoList"), (update, "todoUpdates"), (add, "newTodos")]
     for (operation, parameter), value in product(cases, [None, 3, "Load the data", "[broken"]):
         with subtests.test(parameter, value=value):
@@ -382,7 +382,7 @@ def test_what_is_no_list_is_refused_by_the_name_of_the_parameter(subtests: pytes
 
 
 @pytest.mark.req("R0.55")
-def test_an_empty_list_of_changes_is_refused(subtests: pytest.Subtests) -> None:
+def test_empty_list_of_changes_is_refused(subtests: pytest.Subtests) -> None:
     for operation, parameter in [(update, "todoUpdates"), (add, "newTodos")]:
         with subtests.test(parameter):
             assert refused(operation, THREE, []).what == f"{parameter} is empty"
@@ -429,7 +429,7 @@ def assert_whole(todos: Todos) -> None:
 @pytest.mark.req("R0.57", "R0.58", "R0.59", "R0.60")
 @examples(200)
 @given(st.lists(STEPS, max_size=12))
-def test_whatever_a_model_sends_the_list_stays_whole_and_completed_todos_stay_in_it(steps: list[Any]) -> None:
+def test_list_stays_valid_and_keeps_completed_todos_after_any_input(steps: list[Any]) -> None:
     todos: Todos = ()
     for index, (operation, sent) in enumerate(steps):
         before = todos

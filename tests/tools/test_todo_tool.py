@@ -50,7 +50,7 @@ def shows(text: str, todos: Todos) -> bool:
 
 
 @pytest.mark.req("R0.62", "KX.12", "R0.55")
-def test_it_is_a_tool_that_never_runs_beside_another() -> None:
+def test_tool_is_never_parallel() -> None:
     tool = TodoTool(TodoBoard())
     assert as_tool(tool) is tool
     assert tool.spec.name == TODO_TOOL == "todo_operations"
@@ -58,7 +58,7 @@ def test_it_is_a_tool_that_never_runs_beside_another() -> None:
 
 
 @pytest.mark.req("R0.55", "R0.56")
-def test_its_schema_names_the_parameters_and_describes_every_field() -> None:
+def test_schema_names_parameters_and_describes_every_field() -> None:
     schema = TodoTool(TodoBoard()).spec.input_schema
     check_schema(schema, "It", "")
     properties = schema["properties"]
@@ -81,7 +81,7 @@ def test_its_schema_names_the_parameters_and_describes_every_field() -> None:
 
 
 @pytest.mark.req("R0.54", "R0.55")
-def test_its_description_teaches_the_discipline_and_the_operations() -> None:
+def test_description_explains_the_discipline_and_the_operations() -> None:
     text = TodoTool(TodoBoard()).spec.description
     order = [
         text.index(words) for words in ("in-progress with `update`, before", "Do the work", "completed with `update`", "next")
@@ -91,7 +91,7 @@ def test_its_description_teaches_the_discipline_and_the_operations() -> None:
     assert "##" not in text
 
 
-def test_the_spec_is_made_once_and_always_the_same() -> None:
+def test_spec_is_built_once() -> None:
     first, second = TodoTool(TodoBoard()).spec, TodoTool(three()).spec
     assert first is second
     call(three(), {"operation": "read"})
@@ -99,7 +99,7 @@ def test_the_spec_is_made_once_and_always_the_same() -> None:
 
 
 @pytest.mark.req("R0.55", "R0.54", "R0.61")
-def test_a_list_goes_through_its_whole_life() -> None:
+def test_list_goes_through_its_whole_life() -> None:
     board = TodoBoard()
     written = {"operation": "write", "todoList": [{"id": 1, "title": "Load the data", "status": "not-started"}]}
     steps: list[tuple[dict[str, Any], str]] = [
@@ -132,7 +132,7 @@ def test_a_list_goes_through_its_whole_life() -> None:
 
 
 @pytest.mark.req("R0.58")
-def test_an_update_that_is_done_in_part_succeeds_and_says_what_failed() -> None:
+def test_partial_update_succeeds_and_reports_failures() -> None:
     board = three()
     entries = [{"id": 2, "status": "completed"}, {"id": 2, "status": "completed"}, {"id": 9, "status": "completed"}]
     outcome = call(board, {"operation": "update", "todoUpdates": entries})
@@ -144,7 +144,7 @@ def test_an_update_that_is_done_in_part_succeeds_and_says_what_failed() -> None:
 
 
 @pytest.mark.req("R0.58")
-def test_an_update_of_which_nothing_could_be_done_is_an_error_but_a_redundant_one_is_not() -> None:
+def test_update_that_only_fails_is_an_error_unless_redundant() -> None:
     text = refused(three(), {"operation": "update", "todoUpdates": [{"id": 9, "status": "completed"}, {"id": 3}]}, "todo_error")
     assert text.startswith("Updated: 0 applied, 2 failed, 0 redundant.\n- failed: todoUpdates[0] (id 9): there is no todo 9.")
     board = three()
@@ -154,25 +154,25 @@ def test_an_update_of_which_nothing_could_be_done_is_an_error_but_a_redundant_on
 
 
 @pytest.mark.req("R0.58")
-def test_an_update_before_there_is_a_list_is_refused(snapshot: Snapshot) -> None:
+def test_update_without_a_list_is_refused(snapshot: Snapshot) -> None:
     text = refused(TodoBoard(), {"operation": "update", "todoUpdates": [{"id": 1, "status": "completed"}]}, "todo_error")
     assert text == snapshot
 
 
 @pytest.mark.req("R0.57")
-def test_a_list_that_drops_completed_todos_is_refused_with_the_list_as_it_is() -> None:
+def test_dropped_completed_todos_are_refused_with_the_current_list() -> None:
     sent = {"operation": "write", "todoList": [{"id": 2, "title": "New", "status": "not-started"}]}
     assert '- id 1 "Load the data" is completed, here it is missing' in refused(three(), sent, "todo_error")
 
 
 @pytest.mark.req("R0.57")
-def test_a_list_with_wrong_items_is_refused_with_an_example() -> None:
+def test_list_with_invalid_items_is_refused_with_an_example() -> None:
     text = refused(three(), {"operation": "write", "todoList": [{"id": 4, "title": "New"}]}, "invalid_arguments")
     assert "\n- todoList[0] (id 4): status is missing\nFor example: {" in text
 
 
 @pytest.mark.req("R0.55")
-def test_a_wrong_or_missing_operation_is_told_of_the_four(subtests: pytest.Subtests) -> None:
+def test_invalid_operation_is_answered_with_the_four(subtests: pytest.Subtests) -> None:
     cases = [
         ({}, f"operation is missing: give one of {OPERATIONS}."),
         ({"operation": None}, f"operation is missing: give one of {OPERATIONS}."),
@@ -191,7 +191,7 @@ def test_a_wrong_or_missing_operation_is_told_of_the_four(subtests: pytest.Subte
 
 
 @pytest.mark.req("R0.55")
-def test_a_missing_parameter_is_named_with_an_example_that_works(subtests: pytest.Subtests) -> None:
+def test_missing_parameter_is_named_with_a_working_example(subtests: pytest.Subtests) -> None:
     cases = [("write", "todoList"), ("update", "todoUpdates"), ("add", "newTodos")]
     for (operation, parameter), other in product(cases, [{}, {"todos": []}, {"same": None}]):
         with subtests.test(operation=operation, other=other):
@@ -205,7 +205,7 @@ def test_a_missing_parameter_is_named_with_an_example_that_works(subtests: pytes
 
 
 @pytest.mark.req("R0.55")
-def test_a_list_that_arrives_as_text_or_without_its_brackets_is_understood(subtests: pytest.Subtests) -> None:
+def test_list_as_text_or_without_brackets_is_accepted(subtests: pytest.Subtests) -> None:
     cases = [
         {"operation": "update", "todoUpdates": '[{"id": 2, "status": "completed"}]'},
         {"operation": "update", "todoUpdates": ['{"id": 2, "status": "completed"}']},
@@ -220,7 +220,7 @@ def test_a_list_that_arrives_as_text_or_without_its_brackets_is_understood(subte
 
 
 @pytest.mark.req("R0.55")
-def test_a_list_for_another_operation_is_not_lost_without_a_word() -> None:
+def test_unused_list_of_another_operation_is_reported() -> None:
     board = three()
     arguments = {"operation": "update", "todoUpdates": [{"id": 2, "status": "completed"}], "newTodos": [{"title": "More"}]}
     outcome = call(board, arguments | {"todoList": []})
@@ -229,7 +229,7 @@ def test_a_list_for_another_operation_is_not_lost_without_a_word() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_what_the_person_changed_is_seen_by_the_next_call() -> None:
+def test_next_call_sees_changes_of_the_user() -> None:
     board = three()
     board.complete(2)
     board.add("Ask for the key")
@@ -240,7 +240,7 @@ def test_what_the_person_changed_is_seen_by_the_next_call() -> None:
 
 
 @pytest.mark.req("R0.44")
-def test_the_order_that_the_person_made_is_shown_and_kept_by_all_that_does_not_replace_the_list() -> None:
+def test_user_order_is_kept_until_the_list_is_replaced() -> None:
     board = three()
     board.move(3, before=1)
     assert shows(call(board, {"operation": "read"}).text, tuple(board))
@@ -253,7 +253,7 @@ def test_the_order_that_the_person_made_is_shown_and_kept_by_all_that_does_not_r
     assert [todo.id for todo in board] == [1, 2, 3, 4]
 
 
-def test_reading_changes_nothing_even_on_a_board_that_cannot_be_changed() -> None:
+def test_read_changes_nothing_even_on_a_read_only_board() -> None:
     class ReadOnly(TodoBoard):
         def change(self, update: Any) -> Todos:
             raise OSError("the board is away")
@@ -280,7 +280,7 @@ ARGUMENTS = st.fixed_dictionaries(
 @pytest.mark.req("R0.55")
 @examples(200)
 @given(ARGUMENTS | ANYTHING)
-def test_whatever_is_sent_is_answered_and_the_list_shown(arguments: Any) -> None:
+def test_any_input_is_answered_with_the_list(arguments: Any) -> None:
     board = three()
     before = board.read()
     outcome = call(board, arguments)

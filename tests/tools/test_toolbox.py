@@ -1,4 +1,4 @@
-"""The tools of an agent by name: unique, in the order given, and a good answer for names there are not."""
+"""The tools of an agent by name: unique, ordered, with suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def plot() -> None:
 
 
 @pytest.mark.req("R2.6")
-def test_tools_stand_in_the_order_they_were_given() -> None:
+def test_tools_keep_their_order() -> None:
     for functions in ([plot, read_table, write_table], [write_table, plot, read_table]):
         box = Toolbox(functions)
         names = [function.__name__ for function in functions]
@@ -32,7 +32,7 @@ def test_tools_stand_in_the_order_they_were_given() -> None:
 
 
 @pytest.mark.req("R2.6")
-def test_a_second_tool_of_one_name_is_refused() -> None:
+def test_second_tool_with_one_name_is_refused() -> None:
     with pytest.raises(InvalidTool, match='tool "plot" already registered'):
         Toolbox([plot, read_table, FunctionTool(read_table, name="plot")])
     box = Toolbox([plot])
@@ -42,18 +42,18 @@ def test_a_second_tool_of_one_name_is_refused() -> None:
 
 
 @pytest.mark.req("R2.6")
-def test_a_tool_is_found_by_its_name() -> None:
+def test_tool_is_found_by_name() -> None:
     @tool(name="other")
     def read_another() -> None: ...
 
     box = Toolbox([plot, read_another])
-    found = box.get("other")
-    assert found is not None and found.spec.name == "other"
+    result = box.get("other")
+    assert result is not None and result.spec.name == "other"
     assert (box.get("read_another"), box.get("Plot")) == (None, None)
 
 
 @pytest.mark.req("R2.6", "R0.72", "KX.6")
-def test_who_asks_for_a_tool_there_is_not_is_told_of_near_ones(subtests: pytest.Subtests) -> None:
+def test_unknown_tool_is_answered_with_similar_names(subtests: pytest.Subtests) -> None:
     cases = [
         ("read_tabel", "Did you mean read_table"),
         ("zzz", "Available: read_table, write_table, plot."),
@@ -68,17 +68,17 @@ def test_who_asks_for_a_tool_there_is_not_is_told_of_near_ones(subtests: pytest.
 
 
 @pytest.mark.req("R2.6")
-def test_without_tools_the_advice_is_to_answer_with_text() -> None:
+def test_advice_without_tools_is_to_answer_with_text() -> None:
     assert "answer with text" in Toolbox().not_found("plot").text
 
 
 @pytest.mark.req("R2.6")
-def test_a_name_instead_of_a_function_is_refused_clearly() -> None:
+def test_name_instead_of_a_function_is_refused() -> None:
     with pytest.raises(UnknownTool, match="'fils'"):
         Toolbox(["fils"])
 
 
-def test_a_known_tool_runs_without_being_advertised() -> None:
+def test_known_tool_runs_without_being_advertised() -> None:
     box = Toolbox([plot])
     other = box.knowing(FunctionTool(read_table))
     assert [spec.name for spec in other.specs] == ["plot"]

@@ -1,4 +1,4 @@
-"""A budget of a workflow needs the prices of all its models, and they are missed before anything runs."""
+"""A budget of a workflow requires prices of all models before it runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WHAT = "what free:of-price costs is not known, so a budget cannot be enforced"
 
 
 class Unpriced(ScriptedModel):
-    """A model whose price nobody knows."""
+    """A model without a known price."""
 
     def __init__(self) -> None:
         super().__init__(["Said."] * 9, name="free:of-price")
@@ -39,9 +39,7 @@ class Unpriced(ScriptedModel):
         return Capabilities(has_price=False)
 
 
-def test_it_is_refused_before_the_first_step_and_the_agent_and_its_step_are_named(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_exceeded_budget_is_refused_before_the_first_step(tmp_path: Path, subtests: pytest.Subtests) -> None:
     done: list[str] = []
 
     def work() -> str:
@@ -86,11 +84,11 @@ def test_it_is_refused_before_the_first_step_and_the_agent_and_its_step_are_name
 
 
 CLAIMED = "compatible:m?url=http://127.0.0.1:9/v1&price=0"
-"""A model that the price table does not have, with a price that whoever writes the name states."""
+"""A model outside the price table, with a price in its name."""
 
 
-def test_no_file_loosens_a_budget_of_the_person(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """A price, ``unpriced`` or budget of a file counts only where no budget of the person is around."""
+def test_file_cannot_loosen_the_budget_of_the_caller(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Prices, ``unpriced`` and budgets in a file count only if the caller set no budget."""
 
     def allows(of_file: str, model: str, *, budget: float | None = None, session: float | None = None, **how: Any) -> bool:
         named = f'model: "{model}", ' if model != "mine" else ""
@@ -131,8 +129,8 @@ def test_no_file_loosens_a_budget_of_the_person(tmp_path: Path, subtests: pytest
             assert allowed is expected
 
 
-def test_a_log_from_elsewhere_loosens_no_budget(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Of a log of the person's own, what the person said then counts again."""
+def test_foreign_log_cannot_loosen_a_budget(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Settings from the caller's own log count again."""
     store = Store(tmp_path)
     run = Agent(Unpriced(), name="a", budget=1.0, unpriced=True).run_sync("Go", store=store, show=False)
     foreign = tmp_path / "elsewhere.jsonl"
@@ -149,10 +147,10 @@ def test_a_log_from_elsewhere_loosens_no_budget(tmp_path: Path, subtests: pytest
             assert fork_sync(before, 1, model=Unpriced(), options=RunOptions(show=False)).status == "completed"
 
 
-def test_a_workflow_log_from_elsewhere_says_nothing_is_unpriced(tmp_path: Path) -> None:
+def test_foreign_workflow_log_reports_nothing_as_unpriced(tmp_path: Path) -> None:
     store, text = Store(tmp_path), "agents: {a: {}}\nworkflow: [{type: agent, name: a}]\n"
-    what = Workflow.from_yaml(text).orchestration(model=Unpriced(), budget=1.0, agent_settings={"unpriced": True})
-    run = what.start("Go", RunOptions(store=store, show=False)).result(60)
+    orchestration = Workflow.from_yaml(text).orchestration(model=Unpriced(), budget=1.0, agent_settings={"unpriced": True})
+    run = orchestration.start("Go", RunOptions(store=store, show=False)).result(60)
     own = load_trace(tmp_path / f"{run.id}.jsonl")
     foreign = tmp_path / "elsewhere.jsonl"
     foreign.write_bytes((tmp_path / f"{run.id}.jsonl").read_bytes().replace(b'"unpriced":true', b'"unpriced":true '))

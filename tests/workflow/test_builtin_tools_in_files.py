@@ -1,4 +1,4 @@
-"""Built-in tools in files of workflows."""
+"""Built-in tools in workflow files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_steps_and_actions_name_built_in_tools(subtests: pytest.Subtests) -> Non
             assert "low water" in Workflow.from_yaml(text.replace("NAME", "read_file")).run_sync().text
 
 
-def test_tools_of_the_person_come_first(subtests: pytest.Subtests) -> None:
+def test_tools_of_the_caller_take_precedence(subtests: pytest.Subtests) -> None:
     for text in (STEP, TASK):
         with subtests.test(text):
             assert "mine" in Workflow.from_yaml(text.replace("NAME", "read_file"), tools=[read_file]).run_sync().text

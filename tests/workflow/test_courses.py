@@ -1,4 +1,4 @@
-"""The same courses in each form that can say them: the same calls in the same order, the same outcome, also after a kill."""
+"""The same courses in each form: equal calls and outcomes, also after a kill."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from agentnb.display.card.text import head_line
 from agentnb.errors import WorkflowError
 
 STEP_ENDS = (StepAttempted, StepFinished)
-"""What keeps a call from being made again after a kill: the end of its step; in a plan its own end does it too."""
+"""Events that make a call final: the end of its step or, in a plan, of the call itself."""
 FORMS = {"workflow": 36, "tasks": 28, "plan": 12, "chat": 12}
-"""The forms, and how many courses each must say."""
+"""The forms, with the minimum number of courses in each."""
 
 
 class Course(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a course calls and how it ends, and how each form says it."""
+    """The calls and the end of a course, and its text in each form."""
 
     calls: str
     status: str = "completed"
@@ -44,7 +44,7 @@ class Course(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_courses() -> dict[str, Course]:
-    """The courses of the file, by name."""
+    """Return the courses of the file, by name."""
     text = Path(__file__).with_name("courses.yaml").read_text(encoding="utf-8")
     loaded = YAML(typ="safe", pure=True).load(text)
     return {name: msgspec.convert(one, Course) for name, one in loaded.items() if name != "x-not"}
@@ -54,7 +54,7 @@ COURSES = read_courses()
 
 
 def spelled(form: str, step: Any) -> Any:
-    """A step, or all in it, with ``note`` as the form calls the tool."""
+    """Replace ``note`` in a step by the tool call of the form."""
     if isinstance(step, list):
         return [spelled(form, one) for one in step]
     if not isinstance(step, dict):
@@ -75,7 +75,7 @@ _OF_CALLS = {"note", "fails", "gives", "takes"}
 
 
 def forms(course: Course, folder: Path) -> Iterator[tuple[str, Workflow | Plan]]:
-    """Each form that can say the course, and the course in it."""
+    """Yield each form that can express the course, with the course in it."""
     if course.file:
         (folder / "inner.yaml").write_text(json.dumps({"stage": spelled("tasks", course.file)}), encoding="utf-8")
     for form in FORMS:
@@ -96,7 +96,7 @@ _VARIABLES = dict.fromkeys("nyz")
 
 
 def noting(calls: list[str]) -> Any:
-    """The tool of the courses: notes what it is called with, and fails so often for it."""
+    """Return the tool of the courses: it records its calls and fails as often as the course says."""
 
     @tool(repeatable=True)
     async def note(x: str, fails: int = 0, takes: float = 0, gives: str = "") -> str:
@@ -118,42 +118,42 @@ def ended(make: Any) -> Run:
             assert isinstance(error.run, Run)
             return error.run
 
-    found: Run = on_virtual_time(run)
-    return found
+    result: Run = on_virtual_time(run)
+    return result
 
 
 def done(run: Run, lines: int) -> list[str]:
-    """What the calls were given that are over when only the first lines were written."""
+    """Return the arguments of calls that ended within the first lines."""
     given: dict[str, str] = {}
     of_plans = {event.step for event in run.events if isinstance(event, StepStarted) and event.step_kind == "call"}
-    found = []
+    result = []
     for event in run.events[:lines]:
         if isinstance(event, ToolStarted):
             given[event.step] = event.call.arguments["x"]
         elif isinstance(event, STEP_ENDS) or (isinstance(event, ToolFinished) and event.step in of_plans):
-            found += [given.pop(event.step)] if event.step in given else []
-    return found
+            result += [given.pop(event.step)] if event.step in given else []
+    return result
 
 
 def rows_of(run: Run) -> list[tuple[Any, ...]]:
-    """The calls in the table of steps: attempt, status and output."""
+    """Return the calls in the table of steps: attempt, status and output."""
     table = tables.steps(run)
     if table.empty:
         return []
-    found = table[(table["agent"] == "note") & ~table["kind"].isin(["map", "emit"])].sort_values("started_at")
-    return [(int(row.attempt), row.status, None if row.output != row.output else row.output) for row in found.itertuples()]
+    result = table[(table["agent"] == "note") & ~table["kind"].isin(["map", "emit"])].sort_values("started_at")
+    return [(int(row.attempt), row.status, None if row.output != row.output else row.output) for row in result.itertuples()]
 
 
-def test_every_course_is_said_in_each_form_or_has_a_reason() -> None:
+def test_every_course_has_each_form_or_a_reason() -> None:
     for name, course in COURSES.items():
         said = [form for form in FORMS if getattr(course, form) is not None]
         assert {*said, *course.reasons} == {*FORMS} and not {*said} & {*course.reasons}, name
-    counted = {form: sum(getattr(one, form) is not None for one in COURSES.values()) for form in FORMS}
+    counted = {form: sum(getattr(course, form) is not None for course in COURSES.values()) for form in FORMS}
     assert all(counted[form] >= least for form, least in FORMS.items()), counted
 
 
 @pytest.mark.usefixtures("virtual_time")
-def test_each_form_makes_the_calls_of_a_course_and_so_does_its_recovered_run(tmp_path: Path, subtests: Any) -> None:
+def test_recovered_run_makes_the_same_calls_in_each_form(tmp_path: Path, subtests: Any) -> None:
     for name, course in COURSES.items():
         shown = set()
         for form, what in forms(course, tmp_path):
@@ -175,7 +175,7 @@ def test_each_form_makes_the_calls_of_a_course_and_so_does_its_recovered_run(tmp
 
 
 def figures_of(run: Run) -> str:
-    """What the first line of a run's card says of its calls."""
+    """Return the call counts in the first line of a run's card."""
     return ", ".join(re.findall(r"\d+ tool calls?|\d+ failed", head_line(run)))
 
 

@@ -1,4 +1,4 @@
-"""Steps that ignore their cancellation: they hold no run that has failed, or that no longer needs them."""
+"""Steps that ignore cancellation do not hold a run that failed or no longer needs them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ workflow:
 
 @pytest.fixture
 def released() -> Iterator[threading.Event]:
-    """Set when the test is over: then the tool ends."""
+    """Set after the test, to end the tool."""
     event = threading.Event()
     yield event
     event.set()
 
 
-def test_deaf_tool_beside_a_failing_step_holds_no_run(released: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tool_that_ignores_cancellation_does_not_hold_a_failed_run(
+    released: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(side_by_side, "CLEANUP_SECONDS", 0.1)
     begun = threading.Event()
 
@@ -49,5 +51,5 @@ def test_deaf_tool_beside_a_failing_step_holds_no_run(released: threading.Event,
         Workflow.from_yaml(PARALLEL, tools=[deaf, fails]).run_sync()
     run = raised.value.run
     assert run is not None and run.status == "failed" and not released.is_set()
-    assert ["deaf did not end" in one.message for one in run.warned] == [True]
+    assert ["deaf did not end" in warning.message for warning in run.warned] == [True]
     assert all(call.record.result is not None for call in run.step_calls), "every call has its result"

@@ -1,4 +1,4 @@
-"""Which conditions wait for steps behind them: the engine and the warnings say the same."""
+"""Conditions that wait for later steps: engine and warnings agree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def work(what: str = "") -> bool:
 
 
 @pytest.mark.req("K4.1", "R4.13")
-def test_what_a_warning_says_will_run_first_does(subtests: pytest.Subtests) -> None:
+def test_steps_run_in_the_order_that_the_warning_predicts(subtests: pytest.Subtests) -> None:
     texts = {
         "the next": (WAIT("c", "a.output") + TOOL("a") + TOOL("b"), {"c": 1}, ["a", "c", "c_yes", "b"]),
         "one further on": (WAIT("c", "b.output") + TOOL("a") + TOOL("b"), {"c": 2}, ["a", "b", "c", "c_yes"]),
@@ -64,7 +64,7 @@ def test_what_a_warning_says_will_run_first_does(subtests: pytest.Subtests) -> N
             text = f"workflow:\n{steps}"
             spec = read_workflow(text)
             assert dict(find_deferred(spec.steps)) == waits
-            assert [one.code for one in spec.warnings] == ["W_DEFERRED_CONDITION"] * len(waits)
+            assert [warning.code for warning in spec.warnings] == ["W_DEFERRED_CONDITION"] * len(waits)
             run = Workflow.from_yaml(text, tools=[work]).run_sync("", show=False)
             context = run.step_context
             assert [*context["order"], *(context["steps"].get("p") or {"order": []})["order"]] == order

@@ -1,4 +1,4 @@
-"""A workflow as a graph: what may follow what."""
+"""A workflow as a graph: the possible order of steps."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ workflow:
 
 
 @pytest.mark.req("R4.36")
-def test_edges_say_what_may_follow_what(subtests: pytest.Subtests) -> None:
+def test_edges_connect_steps_that_may_follow_each_other(subtests: pytest.Subtests) -> None:
     for name, (text, expected) in CASES.items():
         with subtests.test(name):
             edges = drawing_of(spec_of(text)).edges
-            assert {(one.source, one.target, " / ".join(one.labels), one.is_back) for one in edges} == expected
+            assert {(edge.source, edge.target, " / ".join(edge.labels), edge.is_back) for edge in edges} == expected
 
 
-def test_the_branches_of_a_parallel_step_are_graphs_inside_it() -> None:
+def test_branches_of_a_parallel_step_are_nested_graphs() -> None:
     graph = drawing_of(spec_of(NESTED))
     assert [node.path for node in graph.nodes] == ["outer", "publisher"]
     paths = ["outer", "outer/generator", "outer/inner", "outer/inner/researcher", "outer/inner/summarizer", "publisher"]
@@ -85,11 +85,11 @@ def test_the_branches_of_a_parallel_step_are_graphs_inside_it() -> None:
     assert [len(child.nodes) for child in graph.nodes[0].children] == [1, 1]
 
 
-def test_gotos_that_lead_nowhere_or_round_in_a_circle_have_no_edge() -> None:
+def test_gotos_to_nowhere_and_in_circles_have_no_edge() -> None:
     def goto(to: str | int, number: int) -> GotoStep:
         return GotoStep(id=f"g{number}", path=f"g{number}", target=to)
 
     circle = WorkflowSpec(steps=(goto(1, 0), goto(0, 1), AgentStep(id="a", path="a", agent="a"), goto("gone", 2)))
     assert drawing_of(circle).edges == ()
     further = WorkflowSpec(steps=(AgentStep(id="a", path="a", agent="a"), goto(2, 1), goto("a", 2)))
-    assert [(one.source, one.target, one.is_back) for one in drawing_of(further).edges] == [("a", "a", True)]
+    assert [(edge.source, edge.target, edge.is_back) for edge in drawing_of(further).edges] == [("a", "a", True)]

@@ -1,4 +1,4 @@
-"""What goes wrong at the same time, late, or in a way that nobody wrote the step for."""
+"""Failures at the same time, late failures, and failures that no step expects."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def raised(workflow: Workflow, **settings: Any) -> WorkflowError:
 
 
 def statuses(run: Run) -> dict[str, str]:
-    return {name: one.status for name, one in run.step_records.items()}
+    return {name: record.status for name, record in run.step_records.items()}
 
 
 @pytest.mark.req("R4.22", "K4.8")
-def test_the_first_failure_is_raised_and_has_the_others_that_failed_with_it() -> None:
+def test_first_failure_is_raised_with_the_failures_beside_it() -> None:
     block = """
   - id: p
     type: parallel
@@ -88,21 +88,26 @@ def test_the_first_failure_is_raised_and_has_the_others_that_failed_with_it() ->
         failed = [event.step for event in error.run.events if isinstance(event, StepFinished) and event.status == "failed"]
         first, *others = [one for one in failed if one in ("p/x", "p/inner/y")][-2:]
         assert error.what == f"step {first}: ValueError: bad after 1 s"
-        assert [(one.id, one.error) for one in error.others] == [(others[0], "ValueError: bad after 1 s")]
+        assert [(error_beside.id, error_beside.error) for error_beside in error.others] == [
+            (others[0], "ValueError: bad after 1 s")
+        ]
         assert statuses(error.run)["p/late"] == "cancelled"
     both = raised(steps("  - {id: p, type: parallel, steps: [{id: x, type: tool, name: bad}, {id: y, type: tool, name: bad}]}"))
     assert isinstance(both.run, Run)
     order = [event.step for event in both.run.events if isinstance(event, StepFinished) and event.status == "failed"]
-    assert ([both.what.split(":")[0], *(one.id for one in both.others)], len(order)) == ([f"step {order[0]}", order[1]], 3)
+    assert ([both.what.split(":")[0], *(error_beside.id for error_beside in both.others)], len(order)) == (
+        [f"step {order[0]}", order[1]],
+        3,
+    )
     alone = raised(steps("  - {id: e, type: tool, name: bad, on_error: {continue: 1}}\n  - {id: x, type: tool, name: bad}"))
     assert alone.others == ()
     text = "  max_loop_iterations: 2\n  steps: [{id: x, type: tool, name: bad, on_error: {goto: x}}]"
     looping = raised(steps(text))
     assert isinstance(looping.run, Run) and looping.run.stop_reason == "max_loop_iterations"
-    assert failed_together(looping.run) == (), "what failed was made up for"
+    assert failed_together(looping.run) == (), "the failure was handled"
 
 
-def test_nothing_follows_a_step_that_swallowed_the_cancellation_of_its_block(subtests: pytest.Subtests) -> None:
+def test_nothing_follows_a_step_that_swallowed_cancellation(subtests: pytest.Subtests) -> None:
     for child, call, status in [
         ("{id: y, type: tool, name: goes_on}", "goes_on", "completed"),
         ("{id: y, type: tool, name: fails_when_cancelled, retry: {max_attempts: 3}}", "fails_when_cancelled", "cancelled"),
@@ -120,7 +125,7 @@ def test_nothing_follows_a_step_that_swallowed_the_cancellation_of_its_block(sub
             assert statuses(run)["p/y"] == status
 
 
-def test_a_step_that_waits_for_its_next_attempt_is_cancelled_with_its_block() -> None:
+def test_step_that_waits_to_retry_is_cancelled_with_its_block() -> None:
     run = played(
         steps("""
   - id: p
@@ -135,7 +140,7 @@ def test_a_step_that_waits_for_its_next_attempt_is_cancelled_with_its_block() ->
     assert statuses(run) == {"p": "failed", "p/x": "failed", "p/y": "cancelled"}
 
 
-def test_a_block_that_failed_continues_with_a_value() -> None:
+def test_failed_block_continues_with_a_value() -> None:
     run = played(
         steps("""
   - {id: p, type: parallel, on_error: {continue: none}, steps: [{id: x, type: tool, name: bad}, {id: y, type: tool, name: ok}]}
@@ -149,7 +154,7 @@ def test_a_block_that_failed_continues_with_a_value() -> None:
     assert run.steps["m"]["output"] == [7] and run.text == "ok"
 
 
-def test_the_step_of_a_map_is_no_condition() -> None:
+def test_step_of_a_map_cannot_be_a_condition() -> None:
     both = "{type: condition, condition: '{{ $item > 1 }}', true: [{id: a, type: tool, name: ok}]}"
     with pytest.raises(WorkflowProblems, match="the step of a map cannot be a condition"):
         steps(f"  - {{id: m, type: map, over: [1, 2], step: {both}}}")
@@ -159,13 +164,13 @@ def test_the_step_of_a_map_is_no_condition() -> None:
     assert list(first) == ["condition_1"] and list(second) == ["condition_1", "a"]
 
 
-def test_plain_functions_take_turns_on_the_thread_that_waits() -> None:
+def test_plain_functions_take_turns_on_the_waiting_thread() -> None:
     threads: list[str] = []
     busy = threading.Lock()
 
     def look() -> str:
         """Look."""
-        assert busy.acquire(blocking=False), "another function is still at work"
+        assert busy.acquire(blocking=False), "another function is still running"
         threads.append(threading.current_thread().name)
         time.sleep(0.01)
         busy.release()
@@ -182,7 +187,7 @@ workflow:
     assert run.status == "completed" and threads == [threading.current_thread().name] * 3
 
 
-def test_half_characters_and_odd_values_stay_data() -> None:
+def test_surrogates_and_odd_values_stay_data() -> None:
     async def half() -> dict[str, Any]:
         """Half a character."""
         return {"a": "half \ud83d", "n": [1]}
@@ -206,7 +211,7 @@ workflow:
         played(workflow, "", {}, inputs={"when": object()})
 
 
-def test_files_of_nested_workflows_are_checked_before_anything_runs(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_nested_workflow_files_are_checked_before_anything_runs(tmp_path: Path, subtests: pytest.Subtests) -> None:
     (tmp_path / "good.yaml").write_text("inputs: {n: 1}\nworkflow: [{id: g, type: tool, name: ok}]\n")
     (tmp_path / "bad.yaml").write_text("workflow:\n  - {id: x, type: nope}\n")
     (tmp_path / "deep.yaml").write_text("workflow:\n  - {id: y, type: workflow, file: bad.yaml}\n")

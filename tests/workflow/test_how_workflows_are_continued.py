@@ -1,4 +1,4 @@
-"""What is told of a workflow that has ended says how a workflow is continued, and not how a conversation is."""
+"""Hints for an ended workflow describe workflow commands, not those of a conversation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def workflow(*replies: Any) -> Workflow:
     return Workflow.from_yaml(STEPS, agents={"writer": Agent(ScriptedModel(replies), name="writer")})
 
 
-def test_hints_of_an_agents_error_are_made_for_its_step(subtests: pytest.Subtests) -> None:
+def test_hints_of_an_agent_error_refer_to_its_step(subtests: pytest.Subtests) -> None:
     errors: dict[AgentnbError, str] = {
         ProviderTrouble("It fails", TryAgain(lead="Try again in a while")): "Try again in a while",
         RateLimited("Too many", TryAgain(lead="Wait a while, then try again")): "Wait a while, then try again",
@@ -51,14 +51,14 @@ def test_hints_of_an_agents_error_are_made_for_its_step(subtests: pytest.Subtest
 
 
 def with_end(run: Run, events: int, status: Any) -> Run:
-    """The run as it is if it ends after so many events."""
+    """Return the run as if it ended after so many events."""
     end = run.events[-1]
     assert isinstance(end, RunFinished)
     kept = [*run.events[:events], RunFinished(events, end.at, run.id, None, status=status, stop_reason=status)]
     return own_run(kept)
 
 
-def test_a_run_that_has_ended_names_the_step_to_begin_at_or_nothing_where_there_is_none(subtests: pytest.Subtests) -> None:
+def test_ended_run_suggests_the_step_to_rerun_from_or_nothing(subtests: pytest.Subtests) -> None:
     steps = workflow("Said.", "Said.").run_sync(show=False)
     tasks = Workflow.from_yaml(TASKS, tools=[tell]).run_sync(show=False)
     for run, command in ((steps, "%%workflow --rerun-from a"), (tasks, "")):
@@ -71,12 +71,10 @@ def test_a_run_that_has_ended_names_the_step_to_begin_at_or_nothing_where_there_
     assert continue_command(with_end(steps, 3, "cancelled")) in ("", "%%workflow --rerun-from b")
 
 
-def test_what_only_a_live_run_or_a_conversation_can_do_is_refused_with_what_to_do_instead(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_unsupported_continuation_is_refused_with_the_alternative(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Store(tmp_path)
-    made = workflow(*["Said."] * 9)
-    run, live = made.run_sync(store=store, show=False), made.start()
+    workflow_of_steps = workflow(*["Said."] * 9)
+    run, live = workflow_of_steps.run_sync(store=store, show=False), workflow_of_steps.start()
     live.result(30)
     agent = Agent(ScriptedModel(["Said."]))
     ways: dict[str, Callable[[], Any]] = {
@@ -84,9 +82,9 @@ def test_what_only_a_live_run_or_a_conversation_can_do_is_refused_with_what_to_d
         "has ended (completed)": live.pause,
         "has steps and no rounds: it has no conversation to continue": lambda: agent.run_sync("Go", continue_from=run),
     }
-    for told, way in ways.items():
-        with subtests.test(told), pytest.raises(SettingsError) as raised:
+    for expected, way in ways.items():
+        with subtests.test(expected), pytest.raises(SettingsError) as raised:
             way()
         text = str(raised.value)
-        assert told in text and "--continue" not in text
+        assert expected in text and "--continue" not in text
         assert "rerun_from=STEP" in text or f"{run.step_records['a'].nested}') (a)" in text

@@ -1,4 +1,4 @@
-"""A workflow whose person leaves while it asks: what may wait for an answer stays open, the rest goes on without one."""
+"""A person leaves during a question: suspendable questions stay open, the others are withdrawn."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def agent(*calls: ToolCall) -> Agent:
 
 
 def left(text: str, store: Store, worker: Agent | None = None, asked: int = 1) -> Run:
-    """The run of these steps, whose person left when so many questions were open."""
+    """Run these steps; the person leaves when so many questions are open."""
     workflow = Workflow.from_yaml(f"workflow:\n{text}", tools=[write, measure], agents={"worker": worker or agent()})
     live = workflow.start(options=RunOptions(store=store, suspend=True, can_ask=True, show=False), approve="ask")
     wait_until(lambda: len(live.run.waiting) == asked or live.done)
     live.leave()
     run = live.result(PATIENCE)
     for run_id in store.ids():
-        load_trace(store.path(run_id))  # each log is as it must be
+        load_trace(store.path(run_id))  # each log is well-formed
     assert load_trace(store.path(run.id)) == run
     return run
 
@@ -69,34 +69,34 @@ WAITING: dict[str, tuple[str, Callable[[], Agent], list[Any]]] = {
 }
 
 
-def test_what_may_wait_stays_open_and_is_answered_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for number, (name, (text, made, answers)) in enumerate(WAITING.items()):
+def test_suspendable_questions_stay_open_and_are_answered_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for number, (name, (text, built, answers)) in enumerate(WAITING.items()):
         with subtests.test(name):
             store = Store(tmp_path / str(number))
-            run = left(f"{text}\n", store, made(), len(answers))
+            run = left(f"{text}\n", store, built(), len(answers))
             assert run.is_suspended and len(run.waiting) == len(run.questions) == len(answers)
-            assert {one.call_id.rpartition("/")[2] for one in run.waiting} <= {"a", "b"}
+            assert {question.call_id.rpartition("/")[2] for question in run.waiting} <= {"a", "b"}
             given = {question.id: answer for question, answer in zip(run.waiting, answers, strict=True)}
             again = Workflow.from_yaml(f"workflow:\n{text}\n", tools=[write, measure], agents={"worker": agent()})
             ended = asyncio.run(recover(run.id, agent=again.orchestration(), store=store, answers=given))
-            assert ended.status == "completed" and [one.answer for one in ended.questions] == answers
+            assert ended.status == "completed" and [record.answer for record in ended.questions] == answers
             assert not ended.waiting and load_trace(store.path(ended.id)) == ended
 
 
-def test_who_comes_back_is_asked_the_same_question_again(tmp_path: Path) -> None:
+def test_returning_person_is_asked_the_same_question_again(tmp_path: Path) -> None:
     store, text = Store(tmp_path), "  - {type: agent, name: worker, id: a}\n"
     run = left(text, store, agent(ToolCall("write", {"path": "a"})))
     again = Workflow.from_yaml(f"workflow:\n{text}", agents={"worker": agent()})
-    writer, found = store.reopen(run.id)
-    live = again.orchestration().resume(found, writer, RunOptions(store=store, can_ask=True))
+    writer, loaded = store.reopen(run.id)
+    live = again.orchestration().resume(loaded, writer, RunOptions(store=store, can_ask=True))
     wait_until(lambda: live.run.waiting or live.done)
-    assert [one.id for one in live.run.waiting] == [one.id for one in run.waiting]
+    assert [question.id for question in live.run.waiting] == [question.id for question in run.waiting]
     live.answer("approve")
     ended = live.result(PATIENCE)
     assert ended.status == "completed" and len(ended.questions) == 1 and load_trace(store.path(ended.id)) == ended
 
 
-def test_a_tool_that_asks_is_told_that_nobody_is_there_and_a_later_step_is_not_asked(tmp_path: Path) -> None:
+def test_tool_without_a_person_gets_an_error(tmp_path: Path) -> None:
     for number, (text, worker) in enumerate(
         [
             ("  - {id: a, type: tool, name: measure}\n", agent()),
@@ -105,15 +105,17 @@ def test_a_tool_that_asks_is_told_that_nobody_is_there_and_a_later_step_is_not_a
     ):
         store = Store(tmp_path / str(number))
         run = left(f"{text}  - {{id: b, type: human, ask: 'Which?'}}\n", store, worker)
-        assert run.is_suspended and [one.message for one in run.waiting] == ["Which?"]
-        assert [one.outcome for one in run.questions] == ["withdrawn", "open"]
-        told = run.steps["a"]["output"] if number == 0 else store.load(run.step_records["a"].nested).rounds[0].results[0].text
-        assert told.startswith("unknown: There is nobody to ask")
+        assert run.is_suspended and [question.message for question in run.waiting] == ["Which?"]
+        assert [record.outcome for record in run.questions] == ["withdrawn", "open"]
+        message = (
+            run.steps["a"]["output"] if number == 0 else store.load(run.step_records["a"].nested).rounds[0].results[0].text
+        )
+        assert message.startswith("unknown: There is nobody to ask")
 
 
-def test_a_run_that_a_tool_has_begun_cannot_wait_and_its_call_is_denied(tmp_path: Path) -> None:
+def test_run_of_a_tool_cannot_wait_for_approval(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = left("  - {id: a, type: agent, name: worker}\n", store, agent(ToolCall("delegate")))
-    assert run.status == "completed" and [one.outcome for one in run.questions] == ["withdrawn"]
+    assert run.status == "completed" and [record.outcome for record in run.questions] == ["withdrawn"]
     nested = store.load(run.step_records["a"].nested)
     assert nested.rounds[0].results[0].text == f"completed, {DENIED}"

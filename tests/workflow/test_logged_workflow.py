@@ -1,4 +1,4 @@
-"""The workflow that a run is of, from its log, and the step at which to begin again."""
+"""The workflow of a run, from its log, and the step to rerun from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DECIDED = [*LOADED, started("big", "condition"), finished("big")]
 FEW_FAILED = [started("each", "map"), started("each/0"), finished("each/0", "failed", error="no"), finished("each")]
 
 
-def test_a_run_begins_again_at_the_first_step_that_did_not_end_well(subtests: pytest.Subtests) -> None:
+def test_rerun_begins_at_the_first_unsuccessful_step(subtests: pytest.Subtests) -> None:
     for name, facts, expected in [
         ("a step that failed", [started("load", "tool"), finished("load", "failed", error="no")], "load"),
         ("a step that was cancelled", [started("load", "tool"), finished("load", "cancelled")], "load"),
@@ -26,6 +26,6 @@ def test_a_run_begins_again_at_the_first_step_that_did_not_end_well(subtests: py
             assert step_to_rerun(workflow_run(BRANCH, facts, "cancelled")) == expected
 
 
-def test_a_run_from_when_inputs_were_not_checked_can_still_be_read() -> None:
+def test_old_run_with_unchecked_inputs_is_still_readable() -> None:
     text = "workflow: [{type: tool, name: f, args: {a: '{{ $inputs.undeclared }}'}}]\n"
     assert Workflow.of_run(workflow_run(text, [], "failed")).tool_names == ("f",)

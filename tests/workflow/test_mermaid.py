@@ -18,7 +18,7 @@ from agentnb.workflow.graph.node_states import node_states
 
 
 @pytest.mark.req("R4.36")
-def test_a_flowchart_has_steps_branches_loops_and_blocks(subtests: pytest.Subtests) -> None:
+def test_flowchart_has_steps_branches_loops_and_blocks(subtests: pytest.Subtests) -> None:
     cases = {
         "a loop is dotted": (LOOP, ["n0 --> n1", 'n1 -->|"true"| n3', 'n1 -->|"false"| n2', "n2 -.-> n0"]),
         "kinds have shapes": (
@@ -65,7 +65,7 @@ def test_no_text_becomes_markup(text: str) -> None:
         assert re.findall(r"<[^>]*>|[<>]", label) == ["<br/>"] * label.count("<br/>") and label.count("<br/>") <= 1
 
 
-def test_what_would_be_a_directive_a_formula_or_a_tag_is_escaped(snapshot: Snapshot) -> None:
+def test_directives_formulas_and_tags_are_escaped(snapshot: Snapshot) -> None:
     assert escape('%%{init}%% $$x$$ <img src=x> `b` "q" &amp; #1;') == snapshot
     assert escape("a\\nb") == "a#92;nb"
     assert escape("a\nb\x1b[0m") == "a b [0m" and len(escape("x" * 1_000)) == 60

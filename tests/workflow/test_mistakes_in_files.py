@@ -1,4 +1,4 @@
-"""What a file says of mistakes that are easily made: each message names the cause."""
+"""Errors for common mistakes in files name the cause."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ MAP = "workflow:\n  - id: a\n    type: map\n    over: OVER\n    step: {type: too
 DEEP = "workflow:\n  - id: a\n    type: tool\n    name: work\n    args:\n      a: 1\n        b: 2\n"
 
 
-def test_a_message_names_the_cause(subtests: pytest.Subtests) -> None:
-    for text, told in {
+def test_message_names_the_cause(subtests: pytest.Subtests) -> None:
+    for text, expected in {
         DEEP: "line 7: This is not YAML: mapping values are not allowed here. Line 7 is indented deeper than line 6",
         "workflow:\n  - id: a: b\n": "line 2: This is not YAML: mapping values are not allowed here. Put a text that",
         MAP.replace("OVER", "\"{{ ['A1'] }}\""): (
             "line 4: workflow step[0]: over: a list is written without braces. Write over: ['A1']"
         ),
     }.items():
-        with subtests.test(told), pytest.raises(WorkflowProblems) as raised:
+        with subtests.test(expected), pytest.raises(WorkflowProblems) as raised:
             Workflow.from_yaml(text)
-        assert str(raised.value).startswith(told) and len(raised.value.problems) == 1
+        assert str(raised.value).startswith(expected) and len(raised.value.problems) == 1

@@ -1,4 +1,4 @@
-"""How steps stand, for the nodes and edges of a graph."""
+"""Status of steps, for nodes and edges of a graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.workflow.files.declared_files import drawing_of
 from agentnb.workflow.graph.node_states import StepProgress, node_states
 
 
-def test_a_state_counts_starts_attempts_and_the_loops_that_were_taken() -> None:
+def test_state_counts_starts_attempts_and_loops() -> None:
     graph = drawing_of(spec_of(LOOP))
     states = node_states(graph, workflow_run(LOOP, ONCE_AROUND))
     assert set(states) == {"draft", "enough", "expand"}
@@ -22,13 +22,13 @@ def test_a_state_counts_starts_attempts_and_the_loops_that_were_taken() -> None:
     assert states["enough"].loops == {"expand": 1}
 
 
-def test_a_way_that_a_condition_and_its_goto_both_log_is_counted_once() -> None:
+def test_branch_logged_by_condition_and_goto_counts_once() -> None:
     graph = drawing_of(spec_of(LOOP))
     facts = [started("enough", "condition"), taken("enough", "true"), taken("enough", "print"), finished("enough")]
     assert node_states(graph, workflow_run(LOOP, facts))["enough"].loops == {"print": 1}
 
 
-def test_the_items_of_a_map_are_counted_by_their_states() -> None:
+def test_map_items_are_counted_by_state() -> None:
     facts = [started("each", "map"), *[started(f"each/{place}") for place in range(5)]]
     facts += [finished("each/0"), finished("each/1"), finished("each/2", "failed", error="no")]
     facts += [started("each/3/inside")]
@@ -36,7 +36,7 @@ def test_the_items_of_a_map_are_counted_by_their_states() -> None:
     assert (state.status, state.items) == ("running", {"completed": 2, "failed": 1, "running": 2})
 
 
-def test_a_step_waits_while_its_question_is_open_and_is_interrupted_if_its_process_died() -> None:
+def test_open_question_shows_waiting_and_a_dead_process_interrupted() -> None:
     question = WaitingOnUser("human_step", "Publish?", {"type": "boolean"}, "q1", "approve")
     facts = [started("approve", "human"), (QuestionAsked, {"question": question})]
     graph = drawing_of(spec_of(BRANCH))
@@ -45,7 +45,7 @@ def test_a_step_waits_while_its_question_is_open_and_is_interrupted_if_its_proce
     assert node_states(graph, ended)["approve"].status == "interrupted"
 
 
-def test_a_step_waits_to_retry_from_the_end_of_an_attempt_to_the_begin_of_the_next() -> None:
+def test_step_is_retrying_between_two_attempts() -> None:
     graph, facts = drawing_of(spec_of(BRANCH)), [started("load", "tool")]
     for event, expected in [
         ((StepAttempted, {"step": "load", "attempt": 1, "error": "no", "wait": 5.0}), ("retrying", 1)),
@@ -60,7 +60,7 @@ def test_a_step_waits_to_retry_from_the_end_of_an_attempt_to_the_begin_of_the_ne
     assert node_states(graph, died)["load"].status == "interrupted"
 
 
-def test_states_that_are_kept_event_by_event_are_those_of_the_whole_run(subtests: pytest.Subtests) -> None:
+def test_incremental_states_equal_those_of_the_whole_run(subtests: pytest.Subtests) -> None:
     question = WaitingOnUser("human_step", "Publish?", {"type": "boolean"}, "q1", "approve")
     items = [started("each", "map"), *[started(f"each/{place}") for place in range(3)], finished("each/0"), finished("each/1")]
     asked = [started("approve", "human"), (QuestionAsked, {"question": question}), finished("approve")]
@@ -72,4 +72,4 @@ def test_states_that_are_kept_event_by_event_are_those_of_the_whole_run(subtests
             progress.take(event)
             with subtests.test(name, event=event.seq):
                 assert progress.states(run) == node_states(graph, run)
-        assert "running" not in [one.status for one in progress.states(run).values()]
+        assert "running" not in [state.status for state in progress.states(run).values()]

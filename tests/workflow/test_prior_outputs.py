@@ -1,4 +1,4 @@
-"""What an agent of a workflow is shown of the steps before it."""
+"""Outputs of earlier steps in the prompt of an agent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.workflow.templates.templates import Scope, with_prior_outputs
 
 
 def entry(output: Any, **named: Any) -> dict[str, Any]:
-    """What a step gave that does work."""
+    """Return the entry of a step that did work."""
     return {**named, "output": output, "runs": [{"output": output, "attempts": 1}]}
 
 
@@ -40,7 +40,7 @@ ALL = [
 
 
 @pytest.mark.req("R4.7", "R4.9", "R4.23")
-def test_outputs_of_steps_that_did_work_stand_before_the_prompt_and_empty_ones_are_left_out(subtests: pytest.Subtests) -> None:
+def test_outputs_precede_the_prompt_without_empty_ones(subtests: pytest.Subtests) -> None:
     cases: dict[Context, list[str]] = {
         "all": ALL,
         "none": [],

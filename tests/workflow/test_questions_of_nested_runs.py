@@ -1,4 +1,4 @@
-"""What the runs of steps ask is a question of the workflow's run: it lists them all and takes their answers."""
+"""Questions of nested runs are questions of the workflow's run, which takes their answers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def count() -> str:
 
 
 class Payments:
-    """Agents that pay when the person allows it, and a workflow of three files that runs them."""
+    """Agents that pay if the person allows it, and a workflow of three files that runs them."""
 
     def __init__(self, folder: Path) -> None:
         self.paid: list[int] = []
@@ -60,7 +60,7 @@ class Payments:
             return f"{euros} paid"
 
         def replies(request: Any) -> Any:
-            return "Paid." if any(one.role == "tool" for one in request.messages) else ToolCall("pay", {"euros": 5})
+            return "Paid." if any(message.role == "tool" for message in request.messages) else ToolCall("pay", {"euros": 5})
 
         def gate(call: Any, run: Run) -> Ask:
             return Ask("May it pay?")
@@ -75,7 +75,7 @@ class Payments:
         return found
 
 
-def test_a_suspended_run_lists_what_its_nested_runs_ask_by_step_and_takes_each_answer(tmp_path: Path) -> None:
+def test_suspended_run_lists_nested_questions_and_takes_each_answer(tmp_path: Path) -> None:
     store, payments = Store(tmp_path / "runs"), Payments(tmp_path)
     run = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
     answers = {
@@ -90,51 +90,51 @@ def test_a_suspended_run_lists_what_its_nested_runs_ask_by_step_and_takes_each_a
     left = answers | again
     while run.is_suspended:
         assert store.load(run.id).waiting == run.waiting
-        asked.append({one.id for one in run.waiting})
-        assert {one.call_id for one in run.waiting} <= {"both/payer", "both/sub", "both/when"}
+        asked.append({question.id for question in run.waiting})
+        assert {question.call_id for question in run.waiting} <= {"both/payer", "both/sub", "both/when"}
         name = min(asked[-1])
         run = payments.resumed(run.id, store, answers={name: left.pop(name)}, suspend=True)
     assert asked[0] == {"both/payer/q1", "both/sub/q1", "q1"}
-    assert {"both/sub/deep/payer/q1"} in [one - {"q1"} for one in asked] and {*map(len, asked)} == {1, 2, 3}
+    assert {"both/sub/deep/payer/q1"} in [question_asked - {"q1"} for question_asked in asked] and {*map(len, asked)} == {
+        1,
+        2,
+        3,
+    }
     assert (run.status, left, payments.paid) == ("completed", {}, [5, 5, 5, 5])
-    assert [(one.question.id, one.outcome, one.by) for one in run.questions] == [
-        (one.question.id, "answered", "person") for one in run.questions
+    assert [(record.question.id, record.outcome, record.by) for record in run.questions] == [
+        (record.question.id, "answered", "person") for record in run.questions
     ]
-    assert len(run.questions) == len({one.question.id for one in run.questions}) == 10
+    assert len(run.questions) == len({record.question.id for record in run.questions}) == 10
     assert store.load(run.id) == run
 
 
-def test_question_of_a_nested_run_is_declined_or_cancelled_when_it_is_resumed(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_nested_question_is_declined_or_cancelled_on_resume(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for no_answer, outcome in ((NoAnswer.DECLINE, "declined"), (NoAnswer.CANCEL, "cancelled")):
         with subtests.test(outcome):
             (tmp_path / outcome).mkdir()
             store, payments = Store(tmp_path / outcome / "runs"), Payments(tmp_path / outcome)
             run = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
             run = payments.resumed(run.id, store, answers={"both/sub/q1": no_answer}, suspend=True)
-            found = {one.question.id: one.outcome for one in run.questions}
-            assert found["both/sub/q1"] == outcome
+            result = {record.question.id: record.outcome for record in run.questions}
+            assert result["both/sub/q1"] == outcome
             nested = run.step_records["both/sub"].nested
-            assert [one.outcome for one in store.load(nested).questions] == [outcome]
+            assert [record.outcome for record in store.load(nested).questions] == [outcome]
 
 
-def test_what_is_no_answer_to_an_open_question_is_refused_and_the_run_still_waits(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_invalid_answer_is_refused_and_the_run_still_waits(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store, payments = Store(tmp_path / "runs"), Payments(tmp_path)
     run = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
-    for answers, told in {
+    for answers, expected in {
         ("payer/q1", True): "has no open question 'payer/q1'. Open: ",
         ("both/payer/q1", 7): "Please choose one of: approve, deny",
         ("q1", "never"): "Please choose one of: now, later",
     }.items():
-        with subtests.test(told), pytest.raises(SettingsError, match=told):
+        with subtests.test(expected), pytest.raises(SettingsError, match=expected):
             payments.resumed(run.id, store, answers=dict([answers]))
         assert store.load(run.id).is_suspended
 
 
-def test_somebody_who_is_there_when_it_is_resumed_is_asked_the_same_questions(tmp_path: Path) -> None:
+def test_person_present_on_resume_is_asked_the_same_questions(tmp_path: Path) -> None:
     store, payments = Store(tmp_path / "runs"), Payments(tmp_path)
     suspended = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
     said: list[str] = []
@@ -146,11 +146,11 @@ def test_somebody_who_is_there_when_it_is_resumed_is_asked_the_same_questions(tm
     run = payments.resumed(suspended.id, store, answer=person)
     assert (run.status, payments.paid) == ("completed", [5, 5, 5, 5])
     assert len(said) == len({*said}) == 10 and {"both/sub/deep/payer/q2", "both/payer/q1"} <= {*said}
-    assert {one.outcome for one in run.questions} == {"answered"} and store.load(run.id) == run
+    assert {record.outcome for record in run.questions} == {"answered"} and store.load(run.id) == run
 
 
 @pytest.mark.slow("it dies after each of some hundred events")
-def test_an_answer_that_was_given_counts_wherever_the_process_dies_after_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_given_answer_counts_wherever_the_process_dies_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
     payments = Payments(tmp_path)
     run = by_itself(payments.workflow().run("Pay.", store=Store(tmp_path / "runs"), suspend=True, show=False))
     store = Snapshots(tmp_path / "runs")
@@ -160,17 +160,15 @@ def test_an_answer_that_was_given_counts_wherever_the_process_dies_after_it(tmp_
     for folder in store.kept:
         with subtests.test(folder.name):
             later, here = Payments(tmp_path), Store(folder)
-            assert answered(here, nested=True) <= answered(here, nested=False), "logged first in the run around"
-            open_ids = {one.id for one in here.load(run.id).waiting}
+            assert answered(here, nested=True) <= answered(here, nested=False), "logged in the parent run first"
+            open_ids = {question.id for question in here.load(run.id).waiting}
             left = {name: value for name, value in answers.items() if name in open_ids}
             resumed = later.resumed(run.id, here, answers=left, suspend=True)
-            assert sorted(one.message for one in resumed.waiting) == ["May it pay?", "When?"]
+            assert sorted(question.message for question in resumed.waiting) == ["May it pay?", "When?"]
             assert len(later.paid) <= 1 and here.load(run.id) == resumed
 
 
-def test_a_process_that_dies_while_an_agent_asks_leaves_a_run_that_goes_on_with_or_without_a_person(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_run_killed_during_a_question_resumes_with_and_without_answer(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store, payments = Snapshots(tmp_path / "whole"), Payments(tmp_path)
     workflow = Workflow.from_yaml("workflow:\n  - {type: agent, name: payer}\n", agents=payments.agents())
     whole = by_itself(workflow.run(store=store, show=False, answer=lambda question: True))
@@ -185,14 +183,14 @@ def test_a_process_that_dies_while_an_agent_asks_leaves_a_run_that_goes_on_with_
                 run = by_itself(recover(whole.id, agents=again.agents(), store=here, answer=answer))
                 goes_on = was_answered or answer is not None
                 assert (run.status, again.paid) == (("completed", [5]) if goes_on else ("waiting_on_user", []))
-                assert [one.message for one in run.waiting] == ([] if goes_on else ["May it pay?"])
+                assert [question.message for question in run.waiting] == ([] if goes_on else ["May it pay?"])
 
 
 def answered(store: Store, *, nested: bool) -> set[str]:
     runs = [run for run in map(store.load, store.ids()) if bool(run.parent_id) == nested]
-    return {one.question.id for run in runs for one in run.questions if one.outcome == "answered"}
+    return {record.question.id for run in runs for record in run.questions if record.outcome == "answered"}
 
 
 def outcomes(store: Store, *, nested: bool, outcome: str) -> list[bool]:
     runs = [store.load(run_id) for run_id in store.ids()]
-    return [one.outcome == outcome for run in runs if bool(run.parent_id) == nested for one in run.questions]
+    return [record.outcome == outcome for run in runs if bool(run.parent_id) == nested for record in run.questions]

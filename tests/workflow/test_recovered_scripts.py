@@ -1,4 +1,4 @@
-"""A scripted agent of a workflow goes on with its script where the process died, however often that happens."""
+"""A scripted agent continues its script after each kill."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ workflow: [{id: a, type: agent, name: writer}, {id: b, type: agent, name: writer
 
 
 @pytest.mark.slow("it dies after each of some hundred events")
-def test_each_reply_is_given_once_wherever_the_process_dies(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_each_reply_is_used_once_wherever_the_process_dies(tmp_path: Path, subtests: pytest.Subtests) -> None:
     (tmp_path / "inner.yaml").write_text(INNER)
     (tmp_path / "outer.yaml").write_text(TEXT)
 
@@ -50,7 +50,8 @@ def test_each_reply_is_given_once_wherever_the_process_dies(tmp_path: Path, subt
     store = Snapshots(tmp_path / "whole")
     whole = by_itself(made().run(store=store, show=False, replies=replies))
     texts = {
-        name: [one["output"] for one in whole.steps[name]["runs"]] for name in ("first", "second", "checked", "sub", "last")
+        name: [execution["output"] for execution in whole.steps[name]["runs"]]
+        for name in ("first", "second", "checked", "sub", "last")
     }
     assert texts == {
         "first": ["one"],
@@ -70,7 +71,7 @@ def test_each_reply_is_given_once_wherever_the_process_dies(tmp_path: Path, subt
             assert run.step_context == whole.step_context, run.error
 
 
-def test_a_run_on_scripted_replies_is_not_recovered_without_them(tmp_path: Path) -> None:
+def test_run_with_scripted_replies_needs_them_to_recover(tmp_path: Path) -> None:
     store = Snapshots(tmp_path / "whole")
     text = TEXT.replace("  - {id: sub, type: workflow, file: inner.yaml}\n", "")
     run = by_itself(Workflow.from_yaml(text).run(store=store, show=False, replies={"judge": ["good", "better"]}))

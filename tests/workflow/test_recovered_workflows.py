@@ -1,4 +1,4 @@
-"""A workflow whose process died goes on at the first unfinished step, and one that waits for the person needs no process."""
+"""A killed workflow resumes at the first unfinished step, and a suspended one needs no process."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ workflow:
 
 
 class Work:
-    """A tool that counts its work, and fails for what it was told to fail for, once."""
+    """A tool that counts its work and fails once where requested."""
 
     def __init__(self, *failing: str) -> None:
         self.done: Counter[str] = Counter()
@@ -62,18 +62,16 @@ class Work:
 
 
 def finished(run: Run) -> Counter[str]:
-    """How often each step has finished or failed an attempt, by the log."""
+    """Count ended attempts of each step in the log."""
     return Counter(event.step for event in run.events if isinstance(event, StepFinished | StepAttempted))
 
 
 def executions(run: Run) -> set[tuple[str, int, int]]:
-    """The executions and attempts of each step, by their numbers."""
+    """Return executions and attempts of each step."""
     return {(event.step, event.iteration, event.attempt) for event in run.events if isinstance(event, StepStarted)}
 
 
-def test_a_killed_workflow_is_recovered_from_any_event_and_finished_steps_are_not_run_again(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_killed_workflow_is_recovered_from_any_event_without_repeating_steps(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store, whole_work, failing = Snapshots(tmp_path / "whole"), Work("right", "2"), {"right": "both/right", "2": "each/1"}
     whole = by_itself(Workflow.from_yaml(TEXT, tools=[whole_work.work]).run(store=store, show=False))
     assert whole.status == "completed" and whole.back_edges == {"again -> first": 1}
@@ -83,7 +81,7 @@ def test_a_killed_workflow_is_recovered_from_any_event_and_finished_steps_are_no
         before = here.load(whole.id)
         with subtests.test(f"{folder.name}: {type(before.events[-1]).__name__}"):
             done_before = finished(before)
-            work = Work(*(what for what, step in failing.items() if not done_before[step]))
+            work = Work(*(task for task, step in failing.items() if not done_before[step]))
             run = by_itself(recover(whole.id, tools=[work.work], store=here))
             assert (run.status, run.times_recovered) == ("completed", 1), run.error
             assert run.step_context == whole.step_context
@@ -107,7 +105,7 @@ workflow:
 """
 
 
-def test_a_nested_log_without_its_first_event_is_begun_anew(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_nested_log_without_its_first_event_starts_over(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Snapshots(tmp_path / "whole")
     text = "agents: {a: {replies: [Done.]}}\nworkflow: [{type: agent, name: a}]\n"
     whole = by_itself(Workflow.from_yaml(text).run(store=store, show=False))
@@ -120,12 +118,12 @@ def test_a_nested_log_without_its_first_event_is_begun_anew(tmp_path: Path, subt
             assert (run.status, run.text) == ("completed", "Done.") and here.load(begun).status == "completed"
 
 
-def test_a_step_of_the_person_waits_without_a_process_and_the_answer_resumes_the_run(tmp_path: Path) -> None:
+def test_human_step_resumes_with_the_answer_in_another_process(tmp_path: Path) -> None:
     store, work = Store(tmp_path), Work()
     workflow = Workflow.from_yaml(ASKS, tools=[work.work])
     waiting = by_itself(workflow.run(store=store, suspend=True, show=False))
     assert (waiting.status, waiting.is_suspended) == ("waiting_on_user", True)
-    assert work.done == {"before": 1, "other": 1}  # what ran beside it came to its end
+    assert work.done == {"before": 1, "other": 1}  # the parallel step ended
     (question,) = store.load(waiting.id).waiting
     assert (question.message, question.kind, question.call_id) == ("Publish?", "human_step", "both/h")
     again = by_itself(recover(waiting.id, tools=[work.work], store=store, suspend=True))
@@ -136,7 +134,7 @@ def test_a_step_of_the_person_waits_without_a_process_and_the_answer_resumes_the
     assert run.steps["both"]["order"] == ["h", "other"]
 
 
-def test_without_anybody_and_without_a_store_the_step_fails_and_says_so() -> None:
+def test_human_step_without_person_and_store_fails() -> None:
     with pytest.raises(WorkflowError, match="step both/h: There is nobody to ask"):
         by_itself(Workflow.from_yaml(ASKS, tools=[Work().work]).run(show=False))
 
@@ -159,9 +157,7 @@ workflow:
 
 
 @pytest.mark.slow("it dies after each of 80 events")
-def test_agents_questions_and_failures_stand_as_they_were_when_the_process_died(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_questions_and_failures_survive_the_death_of_the_process(tmp_path: Path, subtests: pytest.Subtests) -> None:
     class Person:
         def __init__(self, said: int) -> None:
             self.said = said
@@ -183,19 +179,17 @@ def test_agents_questions_and_failures_stand_as_they_were_when_the_process_died(
         with subtests.test(f"{folder.name}: {type(before.events[-1]).__name__}"):
             failed = {event.step for event in before.events if isinstance(event, StepFinished) and event.status == "failed"}
             failing = [one for one in ("right", "lost") if {one, f"both/{one}"}.isdisjoint(failed)]
-            person = Person(sum(1 for one in before.questions if one.outcome == "answered"))
+            person = Person(sum(1 for record in before.questions if record.outcome == "answered"))
             again = workflow(*failing).orchestration()
             run = by_itself(recover(whole.id, agent=again, store=here, answer=person))
             assert run.step_context == whole.step_context, run.error
             assert (finished(run), run.back_edges) == (finished(whole), whole.back_edges)
             assert executions(run) == executions(whole)
-            assert [one.answer for one in run.questions if one.outcome == "answered"] == ["answer 1", "answer 2"]
-            assert len(here.ids()) == len(store.ids())  # nested runs were resumed, and none was run again
+            assert [record.answer for record in run.questions if record.outcome == "answered"] == ["answer 1", "answer 2"]
+            assert len(here.ids()) == len(store.ids())  # nested runs were resumed, not repeated
 
 
-def test_what_was_cancelled_with_its_run_or_its_block_is_run_again_if_the_process_died_before_their_end(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_cancelled_steps_rerun_if_the_process_died_before_their_end(tmp_path: Path, subtests: pytest.Subtests) -> None:
     text = """
 workflow:
   - {id: t, type: parallel, TIMEOUT steps: [{id: x, type: tool, name: slow}, {id: y, type: tool, name: slow}]}
@@ -234,9 +228,7 @@ workflow:
                 assert run.status == ("failed" if is_given_up and timeout else "completed"), run.error
 
 
-def test_a_step_that_was_given_up_with_its_block_is_not_begun_again_and_the_log_says_why(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_abandoned_step_is_not_restarted_and_the_log_says_why(tmp_path: Path, subtests: pytest.Subtests) -> None:
     text = """
 workflow:
   - id: outer
@@ -289,9 +281,7 @@ workflow:
 """
 
 
-def test_what_the_steps_of_a_failed_block_asked_is_not_asked_any_more_wherever_the_process_dies(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_questions_of_a_failed_block_stay_closed_after_any_kill(tmp_path: Path, subtests: pytest.Subtests) -> None:
     async def work() -> str:
         """Wait longer than anything."""
         await asyncio.sleep(100)
@@ -307,12 +297,12 @@ def test_what_the_steps_of_a_failed_block_asked_is_not_asked_any_more_wherever_t
                 how: Any = {"tools": [work], "store": here, "suspend": True}
                 before = here.load(whole.id)
                 run = before if before == whole else by_itself(asyncio.wait_for(recover(whole.id, **how), 1000))
-                assert [one.message for one in run.waiting] == ["Later?"]
+                assert [question.message for question in run.waiting] == ["Later?"]
                 run = by_itself(asyncio.wait_for(recover(whole.id, answers={run.waiting[0].id: "Yes"}, **how), 1000))
                 assert run.status == "completed" and run.steps["later"]["output"] == "Yes"
-                of_block = {path: one.status for path, one in run.step_records.items() if path.startswith("block/")}
+                of_block = {path: record.status for path, record in run.step_records.items() if path.startswith("block/")}
                 assert of_block.pop("block/t") == ("cancelled" if name == "block" else "failed")
-                # On a busy machine the block is out of time before the item is begun.
+                # On a busy machine the block may time out before the item begins.
                 assert {*of_block} | {"block/each/0"} == {"block/h", "block/each", "block/each/0"}
                 assert {*of_block.values()} == {"cancelled"}
 
@@ -331,7 +321,7 @@ workflow:
 """
 
 
-def test_a_step_that_is_not_begun_again_before_its_block_is_out_of_time_has_an_end(tmp_path: Path) -> None:
+def test_unrestarted_step_of_a_timed_out_block_has_an_end(tmp_path: Path) -> None:
     async def work() -> str:
         await asyncio.sleep(100)
         return "never"
@@ -343,7 +333,7 @@ def test_a_step_that_is_not_begun_again_before_its_block_is_out_of_time_has_an_e
     log = store.path(run.id)
     text = log.read_text("utf-8")
     assert f"{ASKING}\\n{WORKING}" in text
-    # Now the other one comes first, and the one that had begun waits until the block is out of time.
+    # The other step is first now, and the step that had begun waits until the block times out.
     log.write_text(text.replace(f"{ASKING}\\n{WORKING}", f"{WORKING}\\n{ASKING}"), "utf-8")
     run = by_itself(recover(run.id, store=store, tools=[work], trust_log=True))
     ends = {"block": "completed", "block/asks": "cancelled", "block/works": "cancelled"}
@@ -358,7 +348,7 @@ OUTER = "workflow: [{id: n, type: workflow, file: deep/inner.yaml}, {id: m, type
 
 
 def files_in(folder: Path) -> tuple[Path, Path, Path]:
-    """A workflow that runs a file twice, which runs a task file."""
+    """Write a workflow that runs a file twice, which runs a task file."""
     outer, inner, tasks = folder / "outer.yaml", folder / "deep" / "inner.yaml", folder / "deep" / "tasks.yaml"
     inner.parent.mkdir()
     for path, text in ((outer, OUTER), (inner, INNER), (tasks, TASKS)):
@@ -366,7 +356,7 @@ def files_in(folder: Path) -> tuple[Path, Path, Path]:
     return outer, inner, tasks
 
 
-def test_log_holds_every_file_whatever_becomes_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_contains_every_file_even_if_changed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outer, inner, tasks = files_in(tmp_path)
     store, elsewhere = Snapshots(tmp_path / "whole"), tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -388,7 +378,7 @@ def test_log_holds_every_file_whatever_becomes_of_it(tmp_path: Path, monkeypatch
         assert set(work.done) <= {"i", "j"}
 
 
-def test_answered_run_continues_with_the_files_it_was_checked_with(tmp_path: Path) -> None:
+def test_answered_run_continues_with_its_checked_files(tmp_path: Path) -> None:
     outer, inner, _ = files_in(tmp_path)
     outer.write_text('workflow: [{id: h, type: human, ask: "Which?"}, {id: n, type: workflow, file: deep/inner.yaml}]')
     store, work = Store(tmp_path / "runs"), Work()
@@ -399,7 +389,7 @@ def test_answered_run_continues_with_the_files_it_was_checked_with(tmp_path: Pat
     assert (run.status, run.text, set(work.done)) == ("completed", "j done", {"i", "j"})
 
 
-def test_log_without_files_reads_them_where_they_are(tmp_path: Path) -> None:
+def test_log_without_files_reads_them_from_disk(tmp_path: Path) -> None:
     outer, inner, _ = files_in(tmp_path)
     store = Snapshots(tmp_path / "whole")
     whole = by_itself(Workflow.from_yaml(outer, tools=[Work().work]).run(store=store, show=False))
@@ -413,7 +403,7 @@ def test_log_without_files_reads_them_where_they_are(tmp_path: Path) -> None:
     assert (run.text, set(work.done)) == ("k done", {"k"})
 
 
-def test_run_begun_again_at_a_step_keeps_the_files_too(tmp_path: Path) -> None:
+def test_rerun_from_a_step_keeps_the_files_too(tmp_path: Path) -> None:
     outer, inner, tasks = files_in(tmp_path)
     store = Snapshots(tmp_path / "whole")
     workflow = Workflow.from_yaml(outer, tools=[Work().work])
@@ -423,14 +413,14 @@ def test_run_begun_again_at_a_step_keeps_the_files_too(tmp_path: Path) -> None:
     for path in (inner, tasks):
         path.unlink()
     folder, work = (
-        next(one for one in store.kept if (one / f"{again.id}.jsonl").exists() and Store(one).load(again.id).steps),
+        next(folder for folder in store.kept if (folder / f"{again.id}.jsonl").exists() and Store(folder).load(again.id).steps),
         Work(),
     )
     run = by_itself(recover(again.id, tools=[work.work], store=Store(folder)))
     assert (run.status, run.text) == ("completed", "j done")
 
 
-def test_python_agent_of_a_nested_file_is_needed_again(tmp_path: Path) -> None:
+def test_python_agent_of_a_nested_file_is_required_again(tmp_path: Path) -> None:
     _, inner, _ = files_in(tmp_path)
     inner.write_text("workflow: [{type: agent, name: helper}]")
     store, helper = Snapshots(tmp_path / "whole"), Agent(ScriptedModel(["Yes.", "No."]))
@@ -449,7 +439,7 @@ workflow:
 """
 
 
-def test_agents_that_ask_wait_without_a_process_too_and_each_gets_the_answers_to_its_own_questions(tmp_path: Path) -> None:
+def test_suspended_agents_each_get_the_answers_to_their_own_questions(tmp_path: Path) -> None:
     paid: list[int] = []
 
     def pay(euros: int) -> str:
@@ -468,19 +458,23 @@ def test_agents_that_ask_wait_without_a_process_too_and_each_gets_the_answers_to
     asking = saying(ToolCall("pay", {"euros": 1}))
     waiting = by_itself(asking.run(store=store, suspend=True, show=False))
     asked = {question.id: question for run_id in store.ids() for question in store.load(run_id).waiting}
-    assert waiting.is_suspended and [one.kind for one in asked.values()].count("approval") == 2 and len(asked) == 3
+    assert (
+        waiting.is_suspended
+        and [question_asked.kind for question_asked in asked.values()].count("approval") == 2
+        and len(asked) == 3
+    )
     assert {question.id for question in waiting.waiting} == {"p/x/q1", "p/y/q1", "q1"} == {*asked}
     (human,) = [question for question in waiting.waiting if question.kind == "human_step"]
     left = by_itself(recover(waiting.id, agent=saying().orchestration(), store=store, answers={human.id: "red"}))
-    assert left.is_suspended and paid == [], "what was not answered is waited for further, and fails nothing"
-    assert {one.id for one in left.waiting} == {*asked} - {human.id} and store.load(left.id) == left
-    answers = {one: True for one in asked if one != human.id}
+    assert left.is_suspended and paid == [], "an unanswered question stays open and fails nothing"
+    assert {question.id for question in left.waiting} == {*asked} - {human.id} and store.load(left.id) == left
+    answers = {question_asked: True for question_asked in asked if question_asked != human.id}
     run = by_itself(recover(waiting.id, agent=saying("Done.").orchestration(), store=store, answers=answers))
     assert (run.status, paid, run.steps["p"]["outputs"]["h"]["output"]) == ("completed", [1, 1], "red")
-    assert [one.answer for one in run.questions if one.question.kind == "approval"] == [True, True]
+    assert [record.answer for record in run.questions if record.question.kind == "approval"] == [True, True]
 
 
-def test_a_run_that_began_at_a_later_step_begins_there_again(tmp_path: Path) -> None:
+def test_run_that_began_at_a_later_step_is_recovered_there(tmp_path: Path) -> None:
     text = """
 workflow:
   - {id: a, type: tool, name: work, args: {what: a}}
@@ -508,7 +502,7 @@ workflow:
         assert run.step_context == whole.step_context and set(work.done) <= {"d", "e"}
 
 
-def test_a_run_with_an_agent_from_python_is_recovered_with_that_agent_or_says_that_it_is_missing(tmp_path: Path) -> None:
+def test_recovery_needs_the_python_agent_of_the_run(tmp_path: Path) -> None:
     store = Snapshots(tmp_path / "whole")
     text = "workflow:\n  - {type: agent, name: judge}\n  - {id: last, type: agent, name: judge}\n"
 

@@ -49,10 +49,10 @@ def named(output: str, replies: dict[str, Any] = FINE, **settings: Any) -> Run:
 def problems(output: str, **given: Any) -> list[tuple[int, str]]:
     with pytest.raises(WorkflowProblems) as caught:
         Workflow.from_yaml(f"output: {output}\n{STEPS}", tools=[half], **given)
-    return [(one.line, one.message) for one in caught.value.problems]
+    return [(problem.line, problem.message) for problem in caught.value.problems]
 
 
-def test_the_result_is_what_the_file_names_of_its_type_and_else_what_the_last_step_gave(subtests: pytest.Subtests) -> None:
+def test_result_is_the_typed_output_key_or_the_last_output(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, str]] = {
         "draft": ("A draft", "A draft"),
         '"{{ $steps.draft.output }}"': ("A draft", "A draft"),
@@ -74,14 +74,14 @@ def test_the_result_is_what_the_file_names_of_its_type_and_else_what_the_last_st
     expect(named('"{{ $steps.check.output.ok }}"'), "output == true", 'text == "true"')
 
 
-def test_a_card_shows_the_result_once_and_as_the_answer() -> None:
+def test_card_shows_the_result_once_as_the_answer() -> None:
     run = named("draft")
     assert run_text(run).splitlines()[1] == "A draft" and run_text(run).count("A draft") == 1
     assert "<p>A draft</p>" in run_html(run) and "result:" not in run_html(run)
 
 
-def test_a_step_that_gave_nothing_has_no_result_and_the_person_is_told(subtests: pytest.Subtests) -> None:
-    for output, told in {
+def test_step_without_output_has_no_result_and_warns(subtests: pytest.Subtests) -> None:
+    for output, expected in {
         "mended": "output: the step mended has no output. The result is the output of the last step",
         '"{{ $steps.mended.output }}"': "{{ $steps.mended.output }}: $steps has no output of mended",
     }.items():
@@ -89,20 +89,20 @@ def test_a_step_that_gave_nothing_has_no_result_and_the_person_is_told(subtests:
             run = named(output)
             assert (run.status, run.text, run.output) == ("completed", "The end", None)
             (warning,) = run.warnings
-            assert told in warning
+            assert expected in warning
     mended = named("mended", {**FINE, "check": ['{"ok": false}']})
     assert (mended.text, list(mended.warnings)) == ("Mended", [])
 
 
-def test_a_result_that_cannot_be_read_fails_the_run_which_keeps_what_its_steps_gave() -> None:
+def test_unreadable_result_fails_the_run_and_keeps_step_outputs() -> None:
     run = named('"{{ $steps.check.output.score }}"')
     assert (run.status, run.stop_reason, run.text) == ("failed", "step_failed", "The end")
     assert run.error is not None and "output: {{ $steps.check.output.score }}" in run.error.message
     assert "has no score" in run.error.message and run.steps["draft"]["output"] == "A draft"
 
 
-def test_what_a_result_names_is_checked_before_anything_runs(subtests: pytest.Subtests) -> None:
-    for output, told in {
+def test_names_in_a_result_are_checked_before_anything_runs(subtests: pytest.Subtests) -> None:
+    for output, expected in {
         "drafts": "workflow: output: there is no step drafts",
         "[draft, lost]": "workflow: output: there is no step lost",
         "left": "workflow: output: left is in the parallel block both",
@@ -116,11 +116,11 @@ def test_what_a_result_names_is_checked_before_anything_runs(subtests: pytest.Su
     }.items():
         with subtests.test(output):
             ((line, message),) = problems(output)
-            assert line == 1 and told in message
+            assert line == 1 and expected in message
     assert "free text" in problems('"{{ $steps.draft.output.title }}"', strict=True)[0][1]
 
 
-def test_the_result_and_the_loop_limit_may_stand_beside_the_steps_or_beside_the_workflow_and_not_both() -> None:
+def test_result_and_loop_limit_are_accepted_at_either_level_once() -> None:
     steps = "steps: [{id: a, type: tool, name: half}, {id: b, type: tool, name: half}]"
     for text in (
         f"output: a\nmax_loop_iterations: 7\nworkflow: {{{steps}}}",
@@ -132,7 +132,7 @@ def test_the_result_and_the_loop_limit_may_stand_beside_the_steps_or_beside_the_
         Workflow.from_yaml(f"output: a\nworkflow: {{{steps}, output: b}}\n")
 
 
-def test_the_output_of_a_step_that_runs_another_file_is_the_result_of_that_file(tmp_path: Path) -> None:
+def test_output_of_a_workflow_step_is_the_nested_result(tmp_path: Path) -> None:
     (tmp_path / "inner.yaml").write_text(f'output: "{{{{ $steps.both.outputs.left.output }}}}"\n{STEPS}')
     outer = tmp_path / "outer.yaml"
     outer.write_text(
@@ -148,7 +148,7 @@ def test_the_output_of_a_step_that_runs_another_file_is_the_result_of_that_file(
     assert (run.steps["inner"]["output"], run.text) == ([1, 2], "3")
 
 
-def test_a_run_that_is_recovered_has_the_same_result_and_logs_it_once(tmp_path: Path) -> None:
+def test_recovered_run_has_the_same_result_and_logs_it_once(tmp_path: Path) -> None:
     store = Snapshots(tmp_path / "whole")
     text = 'output: ["{{ $steps.none.output }}", "{{ $steps.a.output }}"]\n' + (
         "workflow:\n  - {id: a, type: tool, name: half}\n  - {id: b, type: tool, name: other}\n"

@@ -1,4 +1,4 @@
-"""``retry`` and ``timeout`` of a step, as a file writes them."""
+"""``retry`` and ``timeout`` of a step in files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fails_twice() -> Callable[[], str]:
     return work
 
 
-def test_max_retries_are_the_tries_after_the_first(subtests: pytest.Subtests) -> None:
+def test_max_retries_excludes_the_first_attempt(subtests: pytest.Subtests) -> None:
     for key in ("max_retries", "max_attempts"):
         with subtests.test(key):
             text = STEP.replace("KEYS", f"retry: {{{key}: 2, initial_delay_seconds: 0}}")
@@ -36,8 +36,8 @@ def test_max_retries_are_the_tries_after_the_first(subtests: pytest.Subtests) ->
             assert "3 attempts, 2 retries" in run_text(run)
 
 
-def test_wrong_retries_and_timeouts_are_refused_with_an_example(subtests: pytest.Subtests) -> None:
-    for keys, told in {
+def test_invalid_retries_and_timeouts_are_refused_with_an_example(subtests: pytest.Subtests) -> None:
+    for keys, expected in {
         "retry: 3": 'retry must be a mapping, not "3". Write retry: {max_retries: 2}',
         "timeout: 5m": 'timeout must be a number above 0, not "5m". Write seconds, such as timeout: 300',
         "retry: {max_retries: 1, max_attempts: 1}": "max_retries and max_attempts are the same: tries after the first",
@@ -45,9 +45,9 @@ def test_wrong_retries_and_timeouts_are_refused_with_an_example(subtests: pytest
     }.items():
         with subtests.test(keys), pytest.raises(WorkflowProblems) as raised:
             Workflow.from_yaml(STEP.replace("KEYS", keys))
-        assert told in str(raised.value)
+        assert expected in str(raised.value)
 
 
-def test_the_schema_of_files_knows_max_retries() -> None:
+def test_schema_of_files_has_max_retries() -> None:
     schema = workflow_schema()
     assert {"max_retries", "max_attempts"} <= set(schema["$defs"]["retry"]["properties"])

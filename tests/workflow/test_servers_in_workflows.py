@@ -1,4 +1,4 @@
-"""MCP servers in workflows and task files: named there, connected before the first step, shared by all nested runs."""
+"""MCP servers in workflows and task files: connected before the first step, shared by nested runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ stage:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
-    """Connections of all tests of this module, with the server configured."""
+    """Connections shared by the tests of this module, with the server configured."""
     held = Servers()
     held.configuration.add(bench())
     yield held
@@ -59,7 +59,7 @@ def texts_of(run: Run, store: Store) -> list[str]:
 
 
 def looked(request: Request) -> Any:
-    """Reply with a call, or with the end after its result: items of a map run beside each other, and share the script."""
+    """Reply with a call, or with the end after its result: items of a map run in parallel and share the script."""
     has_result = any(isinstance(part, ToolResult) for message in request.messages for part in message.parts)
     return "Done." if has_result else [WHERE]
 
@@ -80,17 +80,17 @@ def test_steps_and_agents_of_a_file_use_one_process(servers: Servers, tmp_path: 
             workflow = Workflow.from_yaml(STEPS.format(of_agent=of_agent, of_step=of_step), tools=tools)
             run = workflow.run_sync(replies=replies(), approve="auto", store=store)
             assert run.step_records["first"].output == {"result": 3} or "3" in str(run.step_records["first"].output)
-            found = texts_of(run, store)
-            assert len(found) == 4
-            assert len(set(found)) == 1
-            logs = [run, *[store.load(one) for one in store.ids() if one != run.id]]
+            result = texts_of(run, store)
+            assert len(result) == 4
+            assert len(set(result)) == 1
+            logs = [run, *[store.load(run_id) for run_id in store.ids() if run_id != run.id]]
             starts = [event for one in logs for event in one.events if isinstance(event, ServerStarted)]
             assert len(starts) <= 1
-            assert is_alive(process_of(found[0])) == (held is not None)
+            assert is_alive(process_of(result[0])) == (held is not None)
             assert run.settings["mcp_servers"]["bench"]["command_or_url"] == bench().command_or_url
 
 
-def test_step_reaches_a_tool_whose_name_has_a_digest(tmp_path: Path) -> None:
+def test_step_calls_a_tool_whose_name_has_a_digest(tmp_path: Path) -> None:
     text = "workflow:\n  - {id: first, type: tool, name: 'mcp:odd/get.it'}\n"
     alike = [{"name": name, "inputSchema": {"type": "object"}} for name in ("get.it", "get_it")]
     for source in (text, TASKS.format(action="mcp:odd/get.it").replace("{a: 1, b: 2}", "{}")):
@@ -100,7 +100,7 @@ def test_step_reaches_a_tool_whose_name_has_a_digest(tmp_path: Path) -> None:
         assert run.status == "completed", run.error
 
 
-def test_tool_that_a_server_lacks_is_reported_before_the_first_step(
+def test_missing_server_tool_is_reported_before_the_first_step(
     servers: Servers, subtests: pytest.Subtests, snapshot: Any
 ) -> None:
     steps = "workflow:\n  - {{type: human, ask: Go on?, confirm: true}}\n  - {{type: tool, name: {name}}}\n"
@@ -119,7 +119,7 @@ def test_tool_that_a_server_lacks_is_reported_before_the_first_step(
             assert not caught.value.run.step_records
 
 
-def test_mistakes_in_names_are_found_before_anything_starts(subtests: pytest.Subtests, snapshot: Any) -> None:
+def test_misspelt_names_are_found_before_anything_starts(subtests: pytest.Subtests, snapshot: Any) -> None:
     step = "workflow: [{{type: tool, name: {name}}}]\n"
     agent = "agents: {{a: {{tools: [{name}]}}}}\nworkflow: [{{type: agent, name: a}}]\n"
     cases: dict[str, tuple[str, list[Any]]] = {
@@ -141,7 +141,7 @@ def test_mistakes_in_names_are_found_before_anything_starts(subtests: pytest.Sub
         assert str(caught.value) == snapshot(name)
 
 
-def test_actions_of_task_files_and_their_approval_name_tools_of_servers(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_actions_and_approval_of_task_files_name_server_tools(servers: Servers, subtests: pytest.Subtests) -> None:
     allows = "approval: {{mode: deny, allow: [{0}]}}\n"
     cases: dict[str, tuple[str, list[Any]]] = {
         "by its word": (TASKS.format(action="mcp:bench/add"), []),
@@ -158,14 +158,14 @@ def test_actions_of_task_files_and_their_approval_name_tools_of_servers(servers:
         Workflow.from_yaml(blocked).run_sync(approve="auto")
 
 
-def test_files_that_are_read_with_their_tools_know_those_of_named_servers(subtests: pytest.Subtests) -> None:
+def test_files_read_with_tools_know_tools_of_named_servers(subtests: pytest.Subtests) -> None:
     two = "agents: {a: {tools: [mcp:bench]}}\nworkflow:\n  - {type: agent, name: a}\n  - {type: tool, name: mcp_bench_add}\n"
     assert Workflow.from_yaml(two, tools=[], checks_actions=True).tool_names == ("mcp_bench_add", "mcp:bench")
     with pytest.raises(WorkflowProblems):
         Workflow.from_yaml(two.replace("mcp_bench_add", "mcp_bank_add"), tools=[], checks_actions=True)
 
 
-def test_nested_runs_share_the_process_of_the_run_around(tmp_path: Path) -> None:
+def test_nested_runs_share_the_process_of_the_parent_run(tmp_path: Path) -> None:
     inner = Agent(ScriptedModel([[WHERE], "Done."]), tools=[bench()], todos=False, name="inner")
 
     @tool
@@ -179,7 +179,7 @@ def test_nested_runs_share_the_process_of_the_run_around(tmp_path: Path) -> None
 
     @tool
     def plain() -> str:
-        """Begin a run in a plain function."""
+        """Start a run in a plain function."""
         return str(replaced().run_sync("Go.", approve="auto").rounds[0].results[0].parts[0].text)
 
     store = Store(tmp_path)
@@ -191,7 +191,7 @@ def test_nested_runs_share_the_process_of_the_run_around(tmp_path: Path) -> None
         todos=False,
     )
     run = outer.run_sync("Go.", approve="auto", store=store)
-    logs = [store.load(one) for one in store.ids()]
+    logs = [store.load(run_id) for run_id in store.ids()]
     assert len(logs) == 4
     processes = {
         process_of(part.text)
@@ -205,19 +205,19 @@ def test_nested_runs_share_the_process_of_the_run_around(tmp_path: Path) -> None
     assert not is_alive(processes.pop())
     assert sum(isinstance(event, ServerStarted) for log in logs for event in log.events) == 1
     assert run.own_tools == ["inner", "start", "plain"]
-    assert run.tool_words == ["inner", "start", "plain"], "the extension brings its server along"
+    assert run.tool_words == ["inner", "start", "plain"], "the extension brings its server"
 
 
-def test_nested_run_alone_uses_a_server_that_ends_with_the_run_around(tmp_path: Path) -> None:
+def test_server_of_a_nested_run_ends_with_the_parent_run(tmp_path: Path) -> None:
     inner = Agent(ScriptedModel([[WHERE], "Done.", [WHERE], "Done."]), tools=[bench()], todos=False, name="inner")
     ask = [ToolCall("inner", {"prompt": "Go."})]
-    found: list[str] = []
+    outcome: list[str] = []
     outer = Agent(ScriptedModel([ask, ask, "Done."]), tools=[inner], todos=False)
     store = Store(tmp_path)
     outer.run_sync("Go.", approve="auto", store=store)
     for one in store.ids():
-        found += [part.text for each in store.load(one).rounds for result in each.results for part in result.parts]
-    processes = {process_of(text) for text in found if text.rpartition(" ")[2].isdecimal()}
+        outcome += [part.text for each in store.load(one).rounds for result in each.results for part in result.parts]
+    processes = {process_of(text) for text in outcome if text.rpartition(" ")[2].isdecimal()}
     assert len(processes) == 1
     assert not is_alive(processes.pop())
 

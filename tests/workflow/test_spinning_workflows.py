@@ -1,4 +1,4 @@
-"""Workflows that would never end, and steps that ignore the end of their time."""
+"""Endless workflows, and steps that ignore their timeout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.errors import WorkflowProblems
 from agentnb.models import ScriptedModel
 from agentnb.runtime.steps.step_failures import StepFailure
 
-MANY = "max_loop_iterations: 300000\n"  # far more than take place within the time limit, and not endless if that is ignored
+MANY = "max_loop_iterations: 300000\n"  # far more than the time limit allows, and finite if the limit fails
 SPINNING = {
     "gotos in a circle": f"{MANY}workflow: [{{goto: 1}}, {{goto: 0}}]",
     "a condition that goes to itself": f"{MANY}workflow: [{{id: x, type: condition, condition: 'true', true: {{goto: x}}}}]",
@@ -43,11 +43,11 @@ def test_time_limit_and_stop_end_workflows_that_spin(subtests: pytest.Subtests) 
             assert live.result().stop_reason == "cancelled"
 
 
-def test_patterns_of_files_are_those_of_json_schema_and_bounded(snapshot: Snapshot) -> None:
+def test_patterns_follow_json_schema_and_are_bounded(snapshot: Snapshot) -> None:
     assert [is_pattern(one) for one in ("(a+)+$", "(?i)timed.out|busy", r"\bfoo", "(", "a**", "(?P=x)")] == [True] * 3 + [
         False
     ] * 3
-    assert matches(r"\Aab\z", "ab")  # so that the next lines do not hang with another engine
+    assert matches(r"\Aab\z", "ab")  # in case another engine would hang in the next lines
     failure = StepFailure("a" * 35 + "b: Timed out")
     assert [failure.is_retried((one,)) for one in ("/(a+)+$/", "/(?i)timed out$/", "/^b/")] == [False, True, False]
     assert not matches(r"^(?=a)(a|aa)+\1c", "a" * 60)
@@ -55,7 +55,7 @@ def test_patterns_of_files_are_those_of_json_schema_and_bounded(snapshot: Snapsh
         Workflow.from_yaml("workflow: [{type: tool, name: f, retry: {max_attempts: 1, on: [/(a/]}}]")
 
 
-def test_step_that_swallows_its_timeout_is_left_behind(subtests: pytest.Subtests) -> None:
+def test_step_that_swallows_its_timeout_is_abandoned(subtests: pytest.Subtests) -> None:
     late: list[str] = []
 
     async def deaf() -> str:
@@ -88,7 +88,7 @@ def test_step_that_swallows_its_timeout_is_left_behind(subtests: pytest.Subtests
             assert late == ["deaf"] and len(run.events) == count
 
 
-def test_agent_of_a_step_left_behind_makes_no_further_call(tmp_path: Path) -> None:
+def test_agent_of_an_abandoned_step_makes_no_further_call(tmp_path: Path) -> None:
     async def deaf() -> str:
         """Swallow a cancellation."""
         try:

@@ -1,4 +1,4 @@
-"""Calls of steps go the way of a model's calls: gates, limits, questions, one result, the log, the tables."""
+"""Calls of steps are treated like those of a model: gates, limits, questions, one result, log, tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Gate = Callable[[ToolCall, Any], Verdict]
 
 
 class Disk:
-    """A tool that notes its calls."""
+    """A tool that records its calls."""
 
     def __init__(self) -> None:
         self.written: list[str] = []
@@ -50,7 +50,7 @@ class Disk:
 
 
 def run_of(workflow: Workflow, agent_settings: Any = None, **options: Any) -> Run:
-    """A run of the workflow, on virtual time, with settings for its agents."""
+    """Run the workflow on virtual time, with settings for its agents."""
     runs = workflow.orchestration(agent_settings=agent_settings)
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return checked(runner.run(runs.run("", RunOptions(show=False, **options))))
@@ -61,7 +61,7 @@ def next_of(answers: Iterator[Any], question: Any) -> Any:
 
 
 def checked(run: Run) -> Run:
-    """The run, whose log is sound and holds one result of each call."""
+    """Check that the log is well-formed and has one result per call."""
     again = [decode(encode(event)) for event in run.events]
     check_events(again, "its log")
     assert Run.from_events(again) == run
@@ -120,14 +120,14 @@ def test_edited_arguments_of_a_step_are_judged_again(subtests: pytest.Subtests) 
             assert started == ([({"path": "c"}, True), ({"path": "b"}, False)] if written else [])
 
 
-def test_max_tool_calls_counts_calls_of_steps() -> None:
+def test_step_calls_count_towards_max_tool_calls() -> None:
     disk = Disk()
     run = disk.run(agent_settings={"max_tool_calls": 1})
     assert disk.written == ["a"] and codes(run) == [None, MAX_TOOL_CALLS]
     assert run.error is not None and "only 1 tool call is allowed" in run.error.message
 
 
-def test_tables_and_counts_have_calls_of_steps() -> None:
+def test_tables_and_counts_include_step_calls() -> None:
     run = Disk().run()
     frame = tables.tool_calls(run)
     assert frame["step"].tolist() == ["first", "second"] and frame["round"].isna().all()
@@ -136,7 +136,7 @@ def test_tables_and_counts_have_calls_of_steps() -> None:
     assert tables.runs(run)["tool_calls"].tolist() == [2] and run.calls_made == 2
 
 
-def test_tools_of_steps_call_others_report_progress_and_fail_with_a_traceback() -> None:
+def test_step_tools_call_others_report_progress_and_keep_tracebacks() -> None:
     async def add(a: int, b: int) -> int:
         return a + b
 
@@ -163,7 +163,7 @@ def test_tools_of_steps_call_others_report_progress_and_fail_with_a_traceback() 
     assert tables.tool_calls(run)["parent_call"].dropna().tolist() == ["x", "y"]
 
 
-def test_a_gate_judges_calls_that_tools_of_steps_make() -> None:
+def test_gates_judge_nested_calls_of_step_tools() -> None:
     async def add(a: int) -> int:
         raise AssertionError("denied")
 
@@ -178,7 +178,7 @@ def test_a_gate_judges_calls_that_tools_of_steps_make() -> None:
     assert run.status == "failed" and run.error is not None and "no adding" in run.error.message
 
 
-def test_every_way_out_of_a_step_answers_its_call(subtests: pytest.Subtests) -> None:
+def test_every_end_of_a_step_answers_its_call(subtests: pytest.Subtests) -> None:
     async def waits() -> str:
         await asyncio.sleep(100)
         return "slept"
@@ -205,7 +205,7 @@ def test_every_way_out_of_a_step_answers_its_call(subtests: pytest.Subtests) -> 
             assert_closed(run)
 
 
-def test_a_suspended_call_of_a_step_is_asked_about_once(tmp_path: Path) -> None:
+def test_suspended_call_of_a_step_is_asked_about_once(tmp_path: Path) -> None:
     written: list[str] = []
 
     async def write(path: str) -> str:
@@ -227,7 +227,7 @@ def test_a_suspended_call_of_a_step_is_asked_about_once(tmp_path: Path) -> None:
     checked(again)
 
 
-def test_a_suspended_call_of_an_earlier_version_is_asked_about_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_suspended_call_from_an_earlier_version_is_asked_about_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for answer, written in {"approve": ["a"], "always": ["a", "b"]}.items():
         with subtests.test(answer):
             disk: list[str] = []
@@ -247,7 +247,7 @@ def test_a_suspended_call_of_an_earlier_version_is_asked_about_once(tmp_path: Pa
             assert again.status == ("completed" if answer == "always" else "waiting_on_user")
 
 
-def test_a_log_whose_step_ends_before_its_call_has_a_result_is_refused() -> None:
+def test_log_with_a_step_ending_before_its_call_is_refused() -> None:
     events = [event for event in Disk().run().events if not isinstance(event, e.ToolFinished)]
     events = [replace(event, seq=place) for place, event in enumerate(events)]
     with pytest.raises(TraceError, match="ends before its call has a result"):

@@ -1,4 +1,4 @@
-"""Why an attempt at a step failed, and the words of ``on`` that ask for another one."""
+"""Reasons of failed attempts, and the words of ``on`` that retry them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLASSES = {
 
 
 def ended(status: str, reason: str, error: str = "") -> StepFailure:
-    """The failure of a step whose nested run ended so."""
+    """Return the failure of a step whose nested run ended so."""
     built = RunBuilder()
     if error:
         built.add(ErrorRaised, error=RunError(error, f"A message of {error}"), where="model")
@@ -30,12 +30,12 @@ def ended(status: str, reason: str, error: str = "") -> StepFailure:
 
 
 def words(failure: StepFailure) -> set[str]:
-    """The words of ``on`` that ask for another attempt, one by one."""
+    """Return the words of ``on`` that retry this failure."""
     return {word for word in KNOWN_WORDS if failure.is_retried((word,))}
 
 
 @pytest.mark.req("R4.27", "R4.31")
-def test_a_nested_run_is_retried_on_its_status_its_stop_reason_and_its_error(subtests: pytest.Subtests) -> None:
+def test_nested_run_is_retried_by_status_stop_reason_and_error(subtests: pytest.Subtests) -> None:
     cases = {
         ("limited", "max_rounds"): {"limited", "max_rounds"},
         ("limited", "max_seconds"): {"limited", "timeout"},
@@ -58,7 +58,7 @@ def test_a_nested_run_is_retried_on_its_status_its_stop_reason_and_its_error(sub
 
 
 @pytest.mark.req("R4.27", "R4.31")
-def test_an_error_is_retried_on_the_words_of_its_class_unless_it_is_one_of_settings(subtests: pytest.Subtests) -> None:
+def test_error_is_retried_by_its_class_except_settings_errors(subtests: pytest.Subtests) -> None:
     for name, own in CLASSES.items():
         with subtests.test(name):
             assert words(of_error(getattr(errors, name)("No."))) == {"failed", "error", *own}
@@ -70,7 +70,7 @@ def test_an_error_is_retried_on_the_words_of_its_class_unless_it_is_one_of_setti
     assert words(of_error(TimeoutError("of somebody else"))) == {"failed", "error"}
 
 
-def test_a_failure_from_a_log_is_retried_as_it_was(subtests: pytest.Subtests) -> None:
+def test_failure_from_a_log_is_retried_alike(subtests: pytest.Subtests) -> None:
     for failure in (of_error(ValueError("no")), of_error(errors.UnknownTool("no")), ended("limited", "max_seconds")):
         with subtests.test(failure.text):
             again = failure_of_logged(failure.text, failure.logged_words)

@@ -1,4 +1,4 @@
-"""Whether steps may call tools: the approval mode of the run, alone and together with the rules of a task file."""
+"""Permission of tool steps: the approval mode of the run, alone and with the rules of a task file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ stage:
 
 
 class Tools:
-    """Two tools that note how they were called; one only reads."""
+    """Two tools that record their calls; one only reads."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -66,7 +66,7 @@ def error_of(run: Run) -> str:
     return "" if run.error is None else run.error.message
 
 
-def test_a_tool_step_is_held_up_as_the_mode_says(subtests: pytest.Subtests) -> None:
+def test_mode_decides_whether_a_tool_step_needs_approval(subtests: pytest.Subtests) -> None:
     everything = ["look", "write a", "write b"]
     cases: list[tuple[str, list[Any], list[str], int, str]] = [
         ("auto", [], everything, 0, ""),
@@ -85,7 +85,7 @@ def test_a_tool_step_is_held_up_as_the_mode_says(subtests: pytest.Subtests) -> N
             assert run.settings.get("approve", "auto") == mode
 
 
-def test_a_step_that_may_only_read_is_told_how_its_tool_says_that_it_does_and_not_to_continue_in_vain() -> None:
+def test_read_only_denial_suggests_effects_and_no_useless_rerun() -> None:
     for declared, hint in {False: 'say so: @tool(effects=["read"]). To be asked', True: "To be asked"}.items():
         tools = Tools()
         if declared:
@@ -96,7 +96,7 @@ def test_a_step_that_may_only_read_is_told_how_its_tool_says_that_it_does_and_no
         assert next_step(run) is None
 
 
-def test_the_stricter_of_a_task_file_and_the_mode_holds(subtests: pytest.Subtests) -> None:
+def test_stricter_of_task_file_and_mode_wins(subtests: pytest.Subtests) -> None:
     both = ["write a", "write b"]
     cases: list[tuple[str, str, list[Any], list[str], str]] = [
         ("{mode: auto, allow: [write]}", "ask", ["approve", "approve"], both, ""),
@@ -114,12 +114,12 @@ def test_the_stricter_of_a_task_file_and_the_mode_holds(subtests: pytest.Subtest
             tools = Tools()
             run = played(tools.workflow(f"approval: {approval}\n{TASKS}"), "", {}, approve=mode, answer=saying(*answers))
             assert tools.done == done and len(run.questions) == len(answers)
-            offered = {"always" in answer_form(one.question.schema).choices for one in run.questions}
-            assert offered <= {not approval.startswith("ask")}, "a file that asks, asks about each call"
+            offered = {"always" in answer_form(record.question.schema).choices for record in run.questions}
+            assert offered <= {not approval.startswith("ask")}, "mode ask in the file asks about each call"
             assert (run.status == "failed") == bool(why) and why in error_of(run)
 
 
-def test_a_step_that_nobody_is_here_to_allow_waits_and_the_mode_is_still_there_when_it_is_answered(tmp_path: Path) -> None:
+def test_suspended_step_keeps_its_mode_when_answered(tmp_path: Path) -> None:
     tools, store = Tools(), Store(tmp_path)
     run = asyncio.run(tools.workflow().run(store=store, show=False, suspend=True, approve="ask"))
     for done in (["look"], ["look", "write a"]):
@@ -131,7 +131,7 @@ def test_a_step_that_nobody_is_here_to_allow_waits_and_the_mode_is_still_there_w
     assert (run.status, tools.done) == ("completed", ["look", "write a", "write b"])
 
 
-def test_the_agents_and_workflows_of_steps_have_the_mode_and_what_was_always_allowed(tmp_path: Path) -> None:
+def test_nested_agents_and_workflows_inherit_mode_and_permanent_approvals(tmp_path: Path) -> None:
     tools = Tools()
     inner = tmp_path / "inner.yaml"
     inner.write_text("workflow:\n  - {type: tool, name: write, args: {path: inner}}\n", "utf-8")
@@ -154,7 +154,7 @@ def test_the_agents_and_workflows_of_steps_have_the_mode_and_what_was_always_all
 
 
 class Cleaner:
-    """A tool whose agent calls another one; both are asked about, and called with what the person gave instead."""
+    """A tool whose agent calls another; both need approval and run with edited arguments."""
 
     def __init__(self, effects: list[str] | None = None) -> None:
         self.done: list[str] = []
@@ -178,17 +178,17 @@ class Cleaner:
         return next(({"edit": {"path": paths[name]}} for name in paths if f"May {name} run" in question.message), "deny")
 
 
-def test_a_call_that_is_made_again_has_the_permission_that_was_given_for_it_and_no_other(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_repeated_call_keeps_only_its_own_permission(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store, whole = Snapshots(tmp_path), Cleaner()
     workflow = Workflow.from_yaml("workflow:\n  - {type: tool, name: clean, args: {path: all}}\n", tools=whole.tools)
     run = played(workflow, "", {}, store, approve="ask", answer=whole.answer)
     assert whole.done == ["clean one", "remove two"] and len(run.questions) == 3
-    for folder in store.kept[:-2]:  # before its step had finished
+    for folder in store.kept[:-2]:  # before the end of its step
         for effects in (None, ["write"], ["read"]):
             with subtests.test(f"{folder.name} {effects}"):
-                answered = [one.question.message for one in Store(folder).load(run.id).questions if one.outcome == "answered"]
+                answered = [
+                    record.question.message for record in Store(folder).load(run.id).questions if record.outcome == "answered"
+                ]
                 again, copied = Cleaner(effects), shutil.copytree(folder, tmp_path / f"{folder.name} {effects}")
                 answers = {"tools": again.tools, "answer": again.answer}
                 resumed = asyncio.run(recover(run.id, store=Store(copied), **answers))
@@ -196,17 +196,17 @@ def test_a_call_that_is_made_again_has_the_permission_that_was_given_for_it_and_
                 of_step = [
                     type(event) for event in resumed.events if getattr(event, "step", "") and hasattr(event, "parent_call")
                 ]
-                assert of_step.count(ToolStarted) == of_step.count(ToolFinished), "a call is begun once"
+                assert of_step.count(ToolStarted) == of_step.count(ToolFinished), "a call starts once"
                 if effects == ["read"]:
                     assert "clean" not in again.asked
                 else:
                     assert again.done[0] == "clean one"
                     assert again.asked.count("clean") == (0 if answered and not effects else 1), "another tool is asked about"
-                assert again.asked.count("Wholly?") == (0 if "Wholly?" in answered else 1), "its tool has its answer"
+                assert again.asked.count("Wholly?") == (0 if "Wholly?" in answered else 1), "its own tool keeps its answer"
                 assert not resumed.waiting
 
 
-def test_a_call_that_is_made_again_is_judged_by_the_arguments_that_it_runs_with(tmp_path: Path) -> None:
+def test_repeated_call_is_judged_by_its_actual_arguments(tmp_path: Path) -> None:
     done: list[str] = []
 
     @tool(effects=["write"], repeatable=True, path="path")
@@ -223,7 +223,7 @@ def test_a_call_that_is_made_again_is_judged_by_the_arguments_that_it_runs_with(
         assert done == expected and again.status == ("failed" if len(expected) == 1 else "completed")
 
 
-def test_calls_that_the_tool_of_a_dead_step_had_made_are_answered_once(tmp_path: Path) -> None:
+def test_nested_calls_of_a_dead_step_are_answered_once(tmp_path: Path) -> None:
     async def add(a: int) -> int:
         return a
 
@@ -253,7 +253,7 @@ workflow:
 """
 
 
-def test_call_that_waits_for_a_person_has_a_result_when_its_block_fails(tmp_path: Path) -> None:
+def test_unanswered_approval_has_a_result_when_its_block_fails(tmp_path: Path) -> None:
     @tool(effects=["read"])
     async def fail() -> str:
         await asyncio.sleep(0.05)
@@ -262,12 +262,12 @@ def test_call_that_waits_for_a_person_has_a_result_when_its_block_fails(tmp_path
     tools = Tools()
     workflow = Workflow.from_yaml(FAILING_BLOCK, tools=[*tools.tools, fail])
     run = asyncio.run(workflow.run(store=Store(tmp_path), approve="ask", suspend=True, show=False))
-    told = [(type(event).__name__, event.step) for event in run.events if getattr(event, "step", "") == "block/first"]
-    assert [kind for kind, _ in told] == ["StepStarted", "ToolAdmitted", "ToolFinished", "StepFinished"]
+    kinds = [(type(event).__name__, event.step) for event in run.events if getattr(event, "step", "") == "block/first"]
+    assert [kind for kind, _ in kinds] == ["StepStarted", "ToolAdmitted", "ToolFinished", "StepFinished"]
     assert run.status == "completed" and tools.done == []
 
 
-def test_the_time_of_a_step_stands_still_while_the_person_is_asked() -> None:
+def test_timeout_of_a_step_pauses_during_an_approval() -> None:
     async def slow(question: Any) -> str:
         await asyncio.sleep(100)
         return "approve"
@@ -278,7 +278,7 @@ def test_the_time_of_a_step_stands_still_while_the_person_is_asked() -> None:
     assert (run.status, tools.done) == ("completed", ["write a"])
 
 
-def test_the_ways_to_run_a_workflow_take_the_mode() -> None:
+def test_every_way_to_run_a_workflow_takes_the_mode() -> None:
     for begin in (
         lambda workflow: workflow.run_sync(approve="read_only", show=False),
         lambda workflow: workflow.start(approve="read_only").result(60),
@@ -291,7 +291,7 @@ def test_the_ways_to_run_a_workflow_take_the_mode() -> None:
         assert tools.done == ["look"]
 
 
-def test_a_run_that_begins_at_a_step_of_another_has_its_mode_unless_another_is_given(subtests: pytest.Subtests) -> None:
+def test_rerun_from_a_step_inherits_the_mode_unless_given(subtests: pytest.Subtests) -> None:
     text = STEPS.rpartition("  - ")[0].replace("{path: a}", "{path: a}, on_error: {continue: none}")
     for again, done in ((None, ["look"]), ("auto", ["look", "write a", "write a", "write a"])):
         with subtests.test(str(again)):

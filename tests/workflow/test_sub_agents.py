@@ -1,4 +1,4 @@
-"""Agents of a workflow give tasks to its other agents, each with a tool of its name."""
+"""Agents of a workflow delegate to other agents, each by a tool with its name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_rules_name_sub_agents(tmp_path: Path) -> None:
     store, rules = Store(tmp_path), {"finder": "deny"}
     Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, permissions=rules, store=store, show=False)
     [lead] = [run for run in map(store.load, store.ids()) if run.agent == "lead"]
-    assert [result.is_error for one in lead.rounds for result in one.results] == [True, False]
+    assert [result.is_error for round_ in lead.rounds for result in round_.results] == [True, False]
     with pytest.raises(SettingsError, match="'fnder' names no tool"):
         Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, permissions={"fnder": "deny"}, show=False)
 
@@ -59,22 +59,22 @@ def test_instruction_of_a_sub_agent_holds_templates() -> None:
     assert "Know the Channel." in str(model.requests[1].system)
 
 
-def test_sub_agents_that_cannot_be_are_problems(subtests: pytest.Subtests) -> None:
+def test_invalid_sub_agents_are_problems(subtests: pytest.Subtests) -> None:
     cases = {
         "nobody of this name": ("sub_agents: pilot", "sub_agents: pilto", 'sub_agents: agent "pilto" not found', 5),
         "itself": ("sub_agents: pilot", "sub_agents: finder", "it gives tasks to itself (finder -> finder)", 5),
         "a circle": ("{instruction: Steer", "{sub_agents: [lead], instruction: Steer", "it gives tasks to itself (", 6),
         "a mapping": ("sub_agents: pilot", "sub_agents: {pilot: 1}", "sub_agents must be a text", 5),
     }
-    for name, (old, new, what, line) in cases.items():
+    for name, (old, new, words, line) in cases.items():
         with subtests.test(name), pytest.raises(WorkflowProblems) as caught:
             Workflow.from_yaml(TEXT.replace(old, new))
         [problem] = caught.value.problems
-        assert what in problem.message
+        assert words in problem.message
         assert problem.line in (line, 4)
 
 
-def test_circle_of_agents_made_in_python_is_refused() -> None:
+def test_circle_of_python_agents_is_refused() -> None:
     agents = {name: AgentSpec(name=name, model="simulated:disciplined", sub_agents=("b", "a")) for name in "ab"}
     spec = WorkflowSpec(steps=(AgentStep(id="a", path="a", agent="a"),), agents=agents)
     with pytest.raises(SettingsError, match="it gives tasks to itself"):
@@ -82,7 +82,7 @@ def test_circle_of_agents_made_in_python_is_refused() -> None:
 
 
 @pytest.mark.slow("it dies after each of some eighty events")
-def test_replies_of_sub_agents_are_given_once_wherever_the_process_dies(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_sub_agent_replies_are_used_once_wherever_the_process_dies(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Snapshots(tmp_path / "whole")
     whole = by_itself(Workflow.from_yaml(TEXT).run("Sail.", store=store, show=False, replies=REPLIES))
     assert len(store.kept) > 40
@@ -93,12 +93,12 @@ def test_replies_of_sub_agents_are_given_once_wherever_the_process_dies(tmp_path
                 again = Workflow.from_yaml(TEXT).orchestration(replies=REPLIES)
                 run = by_itself(recover(whole.id, agent=again, store=here))
                 assert run.step_context == whole.step_context, run.error
-                [lead] = [one for one in map(here.load, here.ids()) if one.agent == "lead"]
-                given = [result.text for one in lead.rounds for result in one.results if not result.is_error]
+                [lead] = [run for run in map(here.load, here.ids()) if run.agent == "lead"]
+                given = [result.text for round_ in lead.rounds for result in round_.results if not result.is_error]
                 assert "Low." not in given or "Off Brest." not in given
 
 
-def test_log_whose_calls_began_the_run_itself_counts_no_replies(tmp_path: Path) -> None:
+def test_log_whose_nested_run_is_itself_counts_no_replies(tmp_path: Path) -> None:
     store = Store(tmp_path)
     Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, store=store, show=False)
     [lead] = [run for run in map(store.load, store.ids()) if run.agent == "lead"]
@@ -107,7 +107,7 @@ def test_log_whose_calls_began_the_run_itself_counts_no_replies(tmp_path: Path) 
 
 
 class _OneRun(Store):
-    """A store that has one run, whatever the name."""
+    """A store that returns one run for every name."""
 
     def __init__(self, folder: Path, run: Run) -> None:
         super().__init__(folder)

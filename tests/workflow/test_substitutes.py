@@ -1,4 +1,4 @@
-"""A step that failed and was given a substitute: completed, and marked so, with the error it had."""
+"""Failed steps with a substitute: completed, marked, with their error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def count() -> int:
     return 3
 
 
-def test_a_step_with_a_substitute_is_marked_so_and_names_its_error(tmp_path: Path) -> None:
+def test_step_with_a_substitute_is_marked_and_names_its_error(tmp_path: Path) -> None:
     workflow = Workflow.from_yaml(FLOW, tools=[fetch, count])
     run = workflow.run_sync("Go", show=False)
     again = load_trace(save_trace(run, tmp_path / "run.jsonl"))
@@ -41,7 +41,7 @@ def test_a_step_with_a_substitute_is_marked_so_and_names_its_error(tmp_path: Pat
         assert rows.substituted.to_dict() == {"prices": True, "report": False}
         assert "no answer from the server" in rows.error["prices"]
     retried = tables.steps(run).query("status == 'retried'")
-    assert len(retried) and not retried.substituted.any()  # it failed, and no value was given for it
+    assert len(retried) and not retried.substituted.any()  # failed without a substitute
     graph = drawing_of(workflow.declared)
     states = node_states(graph, run)
     assert states["prices"].is_substituted and not states["report"].is_substituted

@@ -1,4 +1,4 @@
-"""Templates of workflows: what they name, and the values they get."""
+"""Templates of workflows: references and their values."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ NOTHING = object()
 
 
 def scope_of(prompt: str = "", item: Any = NOTHING, index: int = 0, **known: Any) -> Scope:
-    found = Scope.of_inputs(**known).with_names({"$prompt": prompt})
-    return found if item is NOTHING else found.with_item("", item, index)
+    result = Scope.of_inputs(**known).with_names({"$prompt": prompt})
+    return result if item is NOTHING else result.with_item("", item, index)
 
 
 SCOPE = scope_of("Fog", {"n": [4, 5], "a-b": 7}, 1, steps=STEPS, inputs={"lang": {"code": "fr"}, "empty": None})
@@ -56,7 +56,7 @@ def example(name: str) -> Any:
 
 
 @pytest.mark.req("R4.10", "R4.24")
-def test_the_instruction_of_the_example_is_rendered_as_the_run_says() -> None:
+def test_example_instruction_renders_as_expected() -> None:
     run = example("templates.run.yaml")
     scope = scope_of("Gulls", steps=run["step_context"]["steps"])
     assert render(example("templates.yaml")["agents"]["editor"]["instruction"], scope) == run["instructions"]["editor"]
@@ -111,12 +111,12 @@ def test_paths_lead_to_values(subtests: pytest.Subtests) -> None:
     }
     for expression, value in cases.items():
         with subtests.test(expression):
-            found = render(f"{{{{ {expression} }}}}", SCOPE)
-            assert (found, type(found)) == (value, type(value))
+            result = render(f"{{{{ {expression} }}}}", SCOPE)
+            assert (result, type(result)) == (value, type(value))
             assert render(f"{{{{{expression}}}}}", SCOPE) == value, "without the blanks"
 
 
-def test_a_text_that_is_one_template_keeps_the_type_and_others_get_text() -> None:
+def test_single_template_keeps_its_type_and_mixed_text_is_text() -> None:
     data = {
         "n": "{{ $steps.par.attempts }}",
         "in": ["a {{ $steps.par.attempts }} b", "{{ $steps.par.order }}, {{ $steps.check.output }}", 3, None],
@@ -133,23 +133,23 @@ def test_a_text_that_is_one_template_keeps_the_type_and_others_get_text() -> Non
     assert render_text("{{ $steps.first-draft.output.grade }}é", SCOPE) == '{"score": 0.5}é'
 
 
-def test_what_is_inserted_is_not_searched_for_templates() -> None:
+def test_inserted_values_are_not_rendered_again() -> None:
     scope = scope_of("{{ $steps.secret.output }}")
     assert render("{{ $prompt }} and {{ $prompt }}", scope) == " and ".join(["{{ $steps.secret.output }}"] * 2)
     assert render('{{ "{{" }} $prompt }}', scope) == "{{ $prompt }}"
 
 
-def test_a_value_that_is_changed_does_not_change_what_the_steps_gave() -> None:
-    found = render("{{ $steps.search.output }}", SCOPE)
-    found["hits"].append("mine")
+def test_mutating_a_rendered_value_does_not_change_step_outputs() -> None:
+    value = render("{{ $steps.search.output }}", SCOPE)
+    value["hits"].append("mine")
     assert len(STEPS["search"]["output"]["hits"]) == 1
-    found = render("{{ $steps.first-draft.output.notes }}", SCOPE)
-    found.append("mine")
+    value = render("{{ $steps.first-draft.output.notes }}", SCOPE)
+    value.append("mine")
     assert render("{{ $steps.first-draft.output.notes }}", SCOPE) == ["x", "y"]
 
 
 @pytest.mark.req("R4.15")
-def test_errors_quote_the_template_and_name_what_there_is(subtests: pytest.Subtests) -> None:
+def test_errors_quote_the_template_and_suggest_names(subtests: pytest.Subtests) -> None:
     cases = {
         "$steps.zzz.output": ["$steps has no output of zzz", "first-draft", "said"],
         "$steps.frst-draft.output": ["Did you mean first-draft"],
@@ -197,7 +197,7 @@ def test_errors_quote_the_template_and_name_what_there_is(subtests: pytest.Subte
             assert "__1__" not in said
 
 
-def test_a_template_that_does_not_end_says_so() -> None:
+def test_unterminated_template_is_reported() -> None:
     for text in ("Say {{ $prompt }", "Say {{ 'it }}", "{{"):
         with pytest.raises(ExpressionError, match="does not end"):
             render(text, SCOPE)
@@ -210,14 +210,14 @@ def test_paths_within_brackets_are_bounded() -> None:
             render("{{ " + "$item[" * levels + "$index" + "]" * levels + " }}", SCOPE)
 
 
-def test_item_and_index_are_only_in_a_map() -> None:
+def test_item_and_index_exist_only_in_a_map() -> None:
     for name in ("$item", "$index"):
         with pytest.raises(ExpressionError, match="Only the step of a map"):
             render(f"{{{{ {name} }}}}", Scope.of_inputs())
     assert render("{{ $item }}", scope_of(item=None)) is None
 
 
-def test_what_is_not_needed_is_not_looked_up() -> None:
+def test_conditions_short_circuit() -> None:
     assert truth("{{ $steps.check.output && $steps.gone.output.ok }}", SCOPE) is False
     assert truth("{{ $steps.first-draft.output.ok || $steps.gone.output.ok }}", SCOPE) is True
     with pytest.raises(ExpressionError, match="gone") as caught:
@@ -226,7 +226,7 @@ def test_what_is_not_needed_is_not_looked_up() -> None:
 
 
 @pytest.mark.req("R4.12", "R4.14")
-def test_conditions_are_booleans_or_words_for_them(subtests: pytest.Subtests) -> None:
+def test_conditions_are_booleans_or_their_words(subtests: pytest.Subtests) -> None:
     true: list[Any] = ["true", "TRUE", " yes\n", "1", 1, True]
     false: list[Any] = ["false", "No", "0", 0, False]
     for value, expected in [*((one, True) for one in true), *((one, False) for one in false)]:
@@ -241,7 +241,7 @@ def test_conditions_are_booleans_or_words_for_them(subtests: pytest.Subtests) ->
 
 
 @pytest.mark.req("R4.12", "R4.14")
-def test_any_other_condition_is_the_error_of_the_documents() -> None:
+def test_any_other_condition_is_the_documented_error() -> None:
     for value in ("maybe", "", "true.", None, 2, 0.5, [], {}, "2"):
         scope = Scope.of_inputs(steps={"qa": {"output": value}})
         with pytest.raises(ExpressionError) as caught:
@@ -259,14 +259,14 @@ def test_json_is_found_in_an_answer_however_it_is_wrapped(subtests: pytest.Subte
         "within prose": 'My verdict is {"ok": 1}, as {you} see [sic].',
         "twice the same": '{"ok": 1} I repeat: {"ok": 1}',
         "beside another": 'Given {"n": 2} it is {"ok": 1}.',
-        "after braces that are none": "f(x) { return x } {" * 20 + '{"ok": 1}',
+        "after other braces": "f(x) { return x } {" * 20 + '{"ok": 1}',
     }
     for name, text in texts.items():
         with subtests.test(name):
             assert render("{{ $steps.qa.output.ok }}", Scope.of_inputs(steps={"qa": {"output": text}})) == 1
 
 
-def test_json_that_says_two_things_is_not_chosen_from() -> None:
+def test_ambiguous_json_is_refused() -> None:
     scope = Scope.of_inputs(steps={"qa": {"output": 'First {"ok": true}, then {"ok": false}.'}})
     with pytest.raises(ExpressionError, match="2 JSON values with different"):
         truth("{{ $steps.qa.output.ok }}", scope)
@@ -274,15 +274,15 @@ def test_json_that_says_two_things_is_not_chosen_from() -> None:
 
 def test_references_are_found_without_values() -> None:
     text = "a {{ $steps.qa.output.ok && len($steps.par.outputs[$index].order) > 0 }} b {{ $prompt }}"
-    found = references(text)
-    assert [(one.root, one.written) for one in found] == [
+    references_found = references(text)
+    assert [(one.root, one.written) for one in references_found] == [
         ("$steps", "$steps.qa.output.ok"),
         ("$steps", "$steps.par.outputs[$index].order"),
         ("$index", "$index"),
         ("$prompt", "$prompt"),
     ]
-    assert [text[one.place :].startswith(one.written) for one in found] == [True] * 4
-    assert found[0].parts == ("qa", "output", "ok")
+    assert [text[one.place :].startswith(one.written) for one in references_found] == [True] * 4
+    assert references_found[0].parts == ("qa", "output", "ok")
     assert references("no { template } }}") == ()
     with pytest.raises(ExpressionError, match="there is no qa"):
         references("{{ qa }}")
@@ -311,7 +311,7 @@ def _deep(levels: int) -> Any:
     ),
     before=st.text(max_size=20).filter(lambda text: "{" not in text and "[" not in text),
 )
-def test_any_value_in_json_comes_back_by_its_path(value: Any, before: str) -> None:
+def test_any_json_value_is_found_by_its_path(value: Any, before: str) -> None:
     text = f"{before} {json.dumps({'found': value})}"
     assert render("{{ $steps.qa.output.found }}", Scope.of_inputs(steps={"qa": {"output": text}})) == value
 

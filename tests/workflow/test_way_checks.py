@@ -1,4 +1,4 @@
-"""What nothing reaches, and loops without a way out, are found in every form."""
+"""Unreachable steps and endless loops are reported in every form."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ PLANS = {
 }
 
 
-def test_ways_that_lead_nowhere_are_warnings_in_each_form(subtests: pytest.Subtests) -> None:
+def test_dead_ends_are_warnings_in_each_form(subtests: pytest.Subtests) -> None:
     for name, (text, codes) in FILES.items():
         with subtests.test(name):
-            assert [one.code for one in Workflow.from_yaml(text + "\n").warnings] == codes
+            assert [warning.code for warning in Workflow.from_yaml(text + "\n").warnings] == codes
     for name, (steps, codes) in PLANS.items():
         with subtests.test(name):
             _, problems = read_and_check(f"steps: {steps}\n")
-            assert ([one.code for one in problems.warnings], problems.found) == (codes, [])
+            assert ([warning.code for warning in problems.warnings], problems.found) == (codes, [])

@@ -1,4 +1,4 @@
-"""What is wrong in a workflow file is found before anything runs: all at once, each with its line."""
+"""Problems of a workflow file are reported together with their lines, before it runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIRST = AGENTS.count("\n") + 1
 
 
 def found_in(text: str, **options: Any) -> list[Problem]:
-    """All problems of a text, or its warnings if it has none."""
+    """Return the problems of a text, or else its warnings."""
     try:
         return list(read_workflow(text, "w.yaml", **options).warnings)
     except WorkflowProblems as error:
@@ -45,32 +45,32 @@ def cases() -> list[dict[str, Any]]:
 
 
 @pytest.mark.req("R4.2", "R4.4", "R4.5")
-def test_the_problems_of_the_examples_are_found_each_with_its_line(subtests: pytest.Subtests) -> None:
+def test_example_problems_are_found_with_their_lines(subtests: pytest.Subtests) -> None:
     assert len(cases()) == 7
     for case in cases():
         with subtests.test(case["name"]):
-            found = found_in(case["text"])
+            problems = found_in(case["text"])
             expected = case.get("problems") or case["warnings"]
-            assert [one.line for one in found] == [one["line"] for one in expected]
-            for one, wanted in zip(found, expected, strict=True):
+            assert [problem.line for problem in problems] == [one["line"] for one in expected]
+            for one, wanted in zip(problems, expected, strict=True):
                 assert [word for word in wanted["says"] if word not in str(one)] == []
 
 
 @pytest.mark.req("R4.4", "K4.1")
-def test_a_warning_is_a_problem_if_strict() -> None:
+def test_warning_is_a_problem_if_strict() -> None:
     free_text = next(case["text"] for case in cases() if "warnings" in case)
     deferred = (EXAMPLES / "qa-loop.yaml").read_text(encoding="utf-8")
     for text, code in [(free_text, "W_UNDECLARED_PATH"), (deferred, "W_DEFERRED_CONDITION")]:
-        assert [one.code for one in read_workflow(text).warnings] == [code]
+        assert [warning.code for warning in read_workflow(text).warnings] == [code]
         with pytest.raises(WorkflowProblems, match=code):
             read_workflow(text, strict=True)
 
 
-def test_the_error_lists_each_problem_with_file_and_line(snapshot: Snapshot) -> None:
+def test_error_lists_each_problem_with_file_and_line(snapshot: Snapshot) -> None:
     with pytest.raises(WorkflowProblems) as caught:
         read_workflow("workflow:\n  - {type: agent}\n  - {type: condition}\n", "my flow.yaml")
     assert str(caught.value).splitlines() == snapshot
-    assert [(one.line, one.message) for one in caught.value.problems] == [
+    assert [(problem.line, problem.message) for problem in caught.value.problems] == [
         (2, "workflow step[0]: agent step requires name"),
         (3, "workflow step[1]: condition step requires condition"),
     ]
@@ -79,7 +79,7 @@ def test_the_error_lists_each_problem_with_file_and_line(snapshot: Snapshot) -> 
         read_workflow("workflow: []")
 
 
-def test_of_very_many_problems_the_first_fifty_are_listed_and_each_is_told_once() -> None:
+def test_first_fifty_problems_are_listed_without_duplicates() -> None:
     with pytest.raises(WorkflowProblems) as caught:
         read_workflow("workflow:\n" + "  - {type: nothing}\n" * 60)
     shown = str(caught.value).splitlines()
@@ -89,7 +89,7 @@ def test_of_very_many_problems_the_first_fifty_are_listed_and_each_is_told_once(
 
 
 @pytest.mark.req("R4.4")
-def test_a_wrong_name_in_an_instruction_is_found_before_anything_runs() -> None:
+def test_wrong_name_in_an_instruction_is_found_before_anything_runs() -> None:
     text = (EXAMPLES / "templates.yaml").read_text(encoding="utf-8")
     (problem,) = found_in(
         text.replace("{{ $steps.par_gen.outputs.gen_1.output }}", "{{ $steps.par_gen.outputs.gen_9.output }}")
@@ -98,9 +98,9 @@ def test_a_wrong_name_in_an_instruction_is_found_before_anything_runs() -> None:
     assert [word for word in ("gen_9", "gen_1", "gen_2", 'agent "editor"') if word not in str(problem)] == []
 
 
-def test_the_line_is_that_of_the_template_in_a_text_of_many() -> None:
+def test_problem_in_a_long_text_has_its_own_line() -> None:
     text = f"{AGENTS}  - type: agent\n    name: writer\n    prompt: |\n      One\n      two {{{{ $steps.gone.output }}}}\n"
-    assert [one.line for one in found_in(text)] == [FIRST + 4]
+    assert [problem.line for problem in found_in(text)] == [FIRST + 4]
 
 
 STEPS: dict[str, tuple[str, int, list[str]]] = {
@@ -127,7 +127,7 @@ STEPS: dict[str, tuple[str, int, list[str]]] = {
         ["only one of", "choices", "confirm"],
     ),
     "nothing to choose": ("  - {type: human, ask: Well?, choices: []}", 0, ["choices is empty"]),
-    "a form that is none": ("  - {type: human, ask: Well?, form: {type: nothing}}", 0, ["form", "not a JSON Schema"]),
+    "an invalid form": ("  - {type: human, ask: Well?, form: {type: nothing}}", 0, ["form", "not a JSON Schema"]),
     "no list": ("  - {type: map, step: {type: agent, name: writer}}", 0, ["map step requires over"]),
     "no step": ("  - {type: map, over: [1]}", 0, ["map step requires step"]),
     "a list that is a text": (
@@ -149,7 +149,7 @@ STEPS: dict[str, tuple[str, int, list[str]]] = {
         ["on_error: a condition can continue only with true or false"],
     ),
     "a blank condition": ("  - {type: condition, condition: ' '}", 0, ["condition is blank"]),
-    "an id that is none": ("  - {id: 1st, type: agent, name: writer}", 0, ['"1st" cannot be an id']),
+    "an invalid id": ("  - {id: 1st, type: agent, name: writer}", 0, ['"1st" cannot be an id']),
     "the id of the end": ("  - {id: end, type: agent, name: writer}", 0, ['"end" cannot be an id']),
     "an id of a child": (
         "  - {id: a, type: agent, name: writer}\n  - {type: parallel, steps: [{id: a, type: agent, name: writer}]}",
@@ -157,22 +157,22 @@ STEPS: dict[str, tuple[str, int, list[str]]] = {
         ['the id "a"', f"line {FIRST}"],
     ),
     "no time": ("  - {type: agent, name: writer, timeout: 0}", 0, ["timeout must be a number above 0"]),
-    "a flag that is none": ("  - {type: agent, name: writer, end: yes}", 0, ["end must be true or false", "yes"]),
+    "an invalid flag": ("  - {type: agent, name: writer, end: yes}", 0, ["end must be true or false", "yes"]),
     "too many at once": (
         "  - {type: parallel, max_concurrency: 0, steps: [{type: agent, name: writer}]}",
         0,
         ["max_concurrency"],
     ),
-    "a context that is none": ("  - {type: agent, name: writer, context: some}", 0, ["all, none or a list", "[some]"]),
+    "an invalid context": ("  - {type: agent, name: writer, context: some}", 0, ["all, none or a list", "[some]"]),
     "a context of no step": ("  - {type: agent, name: writer, context: [wrter]}", 0, ['no step "wrter"', "writer"]),
-    "an error that is none": ("  - {type: agent, name: writer, on_error: skip}", 0, ["on_error must be fail"]),
+    "an invalid error": ("  - {type: agent, name: writer, on_error: skip}", 0, ["on_error must be fail"]),
     "an error that goes nowhere": ("  - {type: agent, name: writer, on_error: {goto: x}}", 0, ['goto "x"', "writer"]),
-    "a retry that is none": ("  - {type: agent, name: writer, retry: 3}", 0, ["retry must be a mapping"]),
+    "an invalid retry": ("  - {type: agent, name: writer, retry: 3}", 0, ["retry must be a mapping"]),
     "an unknown key of retry": ("  - {type: agent, name: writer, retry: {attempts: 3}}", 0, ['"attempts"', "max_attempts"]),
-    "a pattern that is none": ("  - {type: agent, name: writer, retry: {on: '/(/'}}", 0, ["not a regular expression"]),
+    "an invalid pattern": ("  - {type: agent, name: writer, retry: {on: '/(/'}}", 0, ["not a regular expression"]),
     "what is never retried": ("  - {type: agent, name: writer, retry: {on: budget}}", 0, ['"budget" is never retried']),
     "retries of a goto": ("  - {goto: end, retry: {max_attempts: 1}}", 0, ['unknown key "retry"']),
-    "a place that is none": ("  - {type: agent, name: writer}\n  - goto: 2", 1, ["numbered from 0 to 1"]),
+    "an invalid place": ("  - {type: agent, name: writer}\n  - goto: 2", 1, ["numbered from 0 to 1"]),
     "a place before the first": ("  - {type: agent, name: writer}\n  - goto: -1", 1, ["numbered from 0 to 1"]),
     "a goto into a block": (
         "  - {id: par, type: parallel, steps: [{id: a, type: agent, name: writer}]}\n  - goto: a",
@@ -219,12 +219,12 @@ STEPS: dict[str, tuple[str, int, list[str]]] = {
 
 
 @pytest.mark.req("R4.2", "R4.4")
-def test_steps_that_cannot_run_are_problems(subtests: pytest.Subtests) -> None:
+def test_unusable_steps_are_problems(subtests: pytest.Subtests) -> None:
     for name, (steps, line, words) in STEPS.items():
         with subtests.test(name):
-            found = found_in(AGENTS + steps)
-            assert [one.line for one in found] == [FIRST + line], list(map(str, found))
-            assert [word for word in words if word not in str(found[0])] == [], str(found[0])
+            problems = found_in(AGENTS + steps)
+            assert [problem.line for problem in problems] == [FIRST + line], list(map(str, problems))
+            assert [word for word in words if word not in str(problems[0])] == [], str(problems[0])
 
 
 BLOCKS = """  - {id: qa, type: agent, name: judge}
@@ -242,7 +242,7 @@ BLOCKS = """  - {id: qa, type: agent, name: judge}
 LAST = FIRST + BLOCKS.count("\n") - 1
 
 
-def test_templates_that_lead_somewhere_are_no_problem(subtests: pytest.Subtests) -> None:
+def test_valid_templates_are_no_problem(subtests: pytest.Subtests) -> None:
     for path in [
         "$steps.qa.output",
         "$steps.qa.output.notes[0].where",
@@ -265,7 +265,7 @@ def test_templates_that_lead_somewhere_are_no_problem(subtests: pytest.Subtests)
             assert found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}"), is_logged=True) == []
 
 
-def test_what_a_block_has_itself_is_not_hidden_by_a_child_of_that_name() -> None:
+def test_child_name_does_not_hide_attributes_of_its_block() -> None:
     child = "{{id: {}, type: agent, name: writer}}".format
     block = f"  - {{id: par, type: parallel, steps: [{child('attempts')}, {child('order')}]}}"
     read = '  - {type: agent, name: writer, prompt: "{{ $steps.par.attempts }}{{ $steps.par.order[0] }}PATH"}'
@@ -274,7 +274,7 @@ def test_what_a_block_has_itself_is_not_hidden_by_a_child_of_that_name() -> None
     assert "is a step, not a value" in problem.message
 
 
-def test_templates_that_lead_nowhere_are_problems(subtests: pytest.Subtests) -> None:
+def test_unresolved_templates_are_problems(subtests: pytest.Subtests) -> None:
     wrong = {
         "$steps.qb.output": ["no step qb", "qa"],
         "$steps.qa": ["Write $steps.qa.output"],
@@ -296,12 +296,12 @@ def test_templates_that_lead_nowhere_are_problems(subtests: pytest.Subtests) -> 
     }
     for path, words in wrong.items():
         with subtests.test(path):
-            found = found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}"))
-            assert [one.line for one in found] == [LAST]
-            assert [word for word in (*words, f"{{{{ {path}") if word not in str(found[0])] == [], str(found[0])
+            problems = found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}"))
+            assert [problem.line for problem in problems] == [LAST]
+            assert [word for word in (*words, f"{{{{ {path}") if word not in str(problems[0])] == [], str(problems[0])
 
 
-def test_siblings_in_a_block_do_not_see_each_other_and_steps_of_one_branch_do() -> None:
+def test_parallel_siblings_are_invisible_and_steps_of_a_branch_visible() -> None:
     block = "  - {{id: par, type: parallel, steps: [{{id: one, type: agent, name: writer}}, {}]}}\n"
     (problem,) = found_in(AGENTS + block.format('{id: two, type: agent, name: writer, prompt: "{{ $steps.one.output }}"}'))
     assert "runs at the same time" in str(problem)
@@ -313,7 +313,7 @@ def test_siblings_in_a_block_do_not_see_each_other_and_steps_of_one_branch_do() 
     assert "runs at the same time" in str(problem)
 
 
-def test_a_context_names_steps_whose_outputs_are_seen(subtests: pytest.Subtests) -> None:
+def test_context_names_visible_steps(subtests: pytest.Subtests) -> None:
     cases = {
         "qa, fix, check, par, each, last": "",
         "one": "context: one is in the parallel block par Write par",
@@ -322,11 +322,11 @@ def test_a_context_names_steps_whose_outputs_are_seen(subtests: pytest.Subtests)
         "hop": 'context: there is no step "hop"',
         "parr": 'context: there is no step "parr" Did you mean par?',
     }
-    for names, told in cases.items():
+    for names, expected in cases.items():
         with subtests.test(names):
-            found = found_in(AGENTS + BLOCKS.replace('prompt: "PROMPT"', f"context: [{names}]"))
-            assert [one.line for one in found] == [LAST] * bool(told)
-            assert all(told in f"{one.message} {one.hint}" for one in found), list(map(str, found))
+            problems = found_in(AGENTS + BLOCKS.replace('prompt: "PROMPT"', f"context: [{names}]"))
+            assert [problem.line for problem in problems] == [LAST] * bool(expected)
+            assert all(expected in f"{problem.message} {problem.hint}" for problem in problems), list(map(str, problems))
     beside = "  - {id: par, type: parallel, steps: [{id: one, type: agent, name: writer}, TWO]}\n"
     two = "{id: two, type: agent, name: writer, context: [one]}"
     (problem,) = found_in(AGENTS + beside.replace("TWO", two))
@@ -335,21 +335,21 @@ def test_a_context_names_steps_whose_outputs_are_seen(subtests: pytest.Subtests)
     assert found_in(AGENTS + beside.replace("TWO", f"{{type: condition, condition: 'true', true: {both}}}")) == []
 
 
-def test_an_agent_of_python_is_not_checked_by_what_the_file_says_of_that_name() -> None:
+def test_python_agent_replaces_the_declared_one_in_checks() -> None:
     text = AGENTS.replace("Write.", "'{{ $steps.gone.output }}'")
     steps = '  - {id: qa, type: agent, name: judge}\n  - {type: agent, name: writer, prompt: "{{ $steps.qa.output.okay }}"}\n'
     assert len(found_in(text + steps)) == 1 and len(found_in(text + steps, agents=["writer"])) == 1
     assert found_in(text + steps, agents=["writer", "judge"]) == []
 
 
-def test_an_instruction_may_read_what_any_step_of_its_agent_sees() -> None:
+def test_instruction_may_read_what_any_step_of_its_agent_sees() -> None:
     text = AGENTS.replace("Write.", "'{{ $item }}'") + "  - {id: first, type: agent, name: writer}\n"
     assert found_in(f"{text}  - {{id: each, type: map, over: [1], step: {{type: agent, name: writer}}}}\n") == []
     (problem,) = found_in(text)
     assert "Only the step of a map" in str(problem)
 
 
-def test_paths_that_a_structured_output_does_not_declare_are_warnings(subtests: pytest.Subtests) -> None:
+def test_paths_undeclared_by_a_structured_output_are_warnings(subtests: pytest.Subtests) -> None:
     for path, words in {
         "$steps.qa.output.okay": ["judge declares no okay", "ok"],
         "$steps.qa.output.notes[0].were": ["declares no were", "where"],
@@ -361,7 +361,7 @@ def test_paths_that_a_structured_output_does_not_declare_are_warnings(subtests: 
             assert [word for word in words if word not in str(warning)] == [], str(warning)
 
 
-def test_a_path_is_not_doubted_where_a_schema_does_not_say_all(subtests: pytest.Subtests) -> None:
+def test_path_is_accepted_where_a_schema_is_open(subtests: pytest.Subtests) -> None:
     for more in ("anyOf: [{}]", "oneOf: [{}]", "allOf: [{}]", "$ref: '#'", "patternProperties: {x: {}}"):
         with subtests.test(more):
             text = AGENTS.replace(
@@ -370,15 +370,15 @@ def test_a_path_is_not_doubted_where_a_schema_does_not_say_all(subtests: pytest.
             assert more in text and found_in(text + BLOCKS.replace("PROMPT", "{{ $steps.qa.output.okay }}")) == []
 
 
-def test_steps_that_only_an_error_or_a_condition_leads_to_are_reached() -> None:
+def test_steps_after_an_error_or_a_condition_are_reachable() -> None:
     caught = "  - {id: a, type: agent, name: writer, end: true, on_error: {goto: c}}\n  - {id: c, type: agent, name: writer}\n"
     assert found_in(AGENTS + caught) == []
     both = '{id: c, type: condition, condition: "{{ $steps.b.output }}", true: {goto: end}, false: {goto: end}}'
-    found = found_in(f"{AGENTS}  - {both}\n  - {{id: b, type: agent, name: writer}}\n")
-    assert [one.code for one in found] == ["W_DEFERRED_CONDITION"]
+    problems = found_in(f"{AGENTS}  - {both}\n  - {{id: b, type: agent, name: writer}}\n")
+    assert [problem.code for problem in problems] == ["W_DEFERRED_CONDITION"]
 
 
-def test_inputs_are_known_where_they_are_declared() -> None:
+def test_inputs_are_checked_where_they_are_declared() -> None:
     text = AGENTS + '  - {type: agent, name: writer, prompt: "{{ $inputs.lang }}"}\n'
     assert found_in(text, is_logged=True) == []
     for undeclared in (text, f"inputs: {{tone: dry}}\n{text}"):
@@ -390,26 +390,26 @@ def test_inputs_are_known_where_they_are_declared() -> None:
 
 
 @pytest.mark.req("R4.4")
-def test_a_template_in_the_form_of_task_files_is_a_warning_at_its_line(subtests: pytest.Subtests) -> None:
+def test_task_file_template_syntax_is_a_warning_at_its_line(subtests: pytest.Subtests) -> None:
     cases = {"Say ${station} now": True, "{{ '${station}' }}": False, "costs $5 {a}": False, "${}": False}
     for prompt, warned in cases.items():
         with subtests.test(prompt):
             text = f"{AGENTS}  - type: agent\n    name: writer\n    prompt: |\n      First\n      {prompt}\n"
             warnings = read_workflow(text).warnings
-            assert [(one.line, one.code) for one in warnings] == [(FIRST + 4, "W_OTHER_FORM")] * warned
-            assert all("${station}" in one.message and "reads {{ $... }}" in one.hint for one in warnings)
+            assert [(warning.line, warning.code) for warning in warnings] == [(FIRST + 4, "W_OTHER_FORM")] * warned
+            assert all("${station}" in warning.message and "reads {{ $... }}" in warning.hint for warning in warnings)
             assert len(found_in(text, strict=True)) == warned
 
 
-def test_tools_are_known_where_their_names_are_given() -> None:
+def test_tools_are_checked_where_their_names_are_given() -> None:
     text = "agents: {writer: {tools: [serch]}}\nworkflow:\n  - {type: tool, name: fetsh}\n  - {type: agent, name: writer}"
     assert found_in(text) == []
-    found = found_in(text, tools=["search", "fetch"])
-    assert [(one.line, "Did you mean" in one.hint) for one in found] == [(1, True), (3, True)]
+    problems = found_in(text, tools=["search", "fetch"])
+    assert [(problem.line, "Did you mean" in problem.hint) for problem in problems] == [(1, True), (3, True)]
 
 
 @pytest.mark.req("R4.13", "K4.1")
-def test_a_condition_may_wait_for_steps_behind_it_but_not_in_a_circle(subtests: pytest.Subtests) -> None:
+def test_condition_may_wait_for_later_steps_without_a_circle(subtests: pytest.Subtests) -> None:
     agent = "{{id: {0}, type: agent, name: writer}}".format
     wait = '{{id: {0}, type: condition, condition: "{{{{ $steps.{1}.output }}}}", true: {2}}}'.format
     texts = {
@@ -420,17 +420,17 @@ def test_a_condition_may_wait_for_steps_behind_it_but_not_in_a_circle(subtests: 
     }
     for name, (steps, words) in texts.items():
         with subtests.test(name):
-            found = found_in(AGENTS + "".join(f"  - {step}\n" for step in steps))
-            assert [words in str(one) for one in found] == [True], list(map(str, found))
+            problems = found_in(AGENTS + "".join(f"  - {step}\n" for step in steps))
+            assert [words in str(problem) for problem in problems] == [True], list(map(str, problems))
     steps = [wait("c", "b", agent("x")), agent("a"), agent("b")]
     (warning,) = found_in(AGENTS + "".join(f"  - {step}\n" for step in steps))
     assert (warning.code, warning.line) == ("W_DEFERRED_CONDITION", FIRST)
     assert "a and b will run before it" in str(warning)
     branch = wait("outer", "first", f"[{wait('c', 'b', '[]')}, {agent('b')}]")
-    assert [one.code for one in found_in(f"{AGENTS}  - {agent('first')}\n  - {branch}")] == ["W_DEFERRED_CONDITION"]
+    assert [problem.code for problem in found_in(f"{AGENTS}  - {agent('first')}\n  - {branch}")] == ["W_DEFERRED_CONDITION"]
 
 
-def test_a_prompt_that_reads_a_later_step_is_a_warning_unless_a_goto_leads_back() -> None:
+def test_prompt_reading_a_later_step_warns_without_a_goto_back() -> None:
     steps = '  - {id: a, type: agent, name: writer, prompt: "{{ $steps.b.output }}"}\n  - {id: b, type: agent, name: writer}\n'
     (warning,) = found_in(AGENTS + steps)
     assert (warning.code, warning.line) == ("W_LATER_STEP", FIRST)
@@ -465,23 +465,23 @@ FILES = {
 }
 
 
-def test_files_that_cannot_run_are_problems(subtests: pytest.Subtests) -> None:
+def test_unusable_files_are_problems(subtests: pytest.Subtests) -> None:
     for text, (line, words) in FILES.items():
         with subtests.test(text[:60]):
-            found = found_in(text)
-            assert [one.line for one in found] == [line], list(map(str, found))
-            assert words in str(found[0])
+            problems = found_in(text)
+            assert [problem.line for problem in problems] == [line], list(map(str, problems))
+            assert words in str(problems[0])
 
 
-def test_a_step_that_cannot_be_read_is_one_problem_whatever_names_it() -> None:
+def test_unreadable_step_is_one_problem_however_often_it_is_named() -> None:
     steps = """  - {id: a, type: agnt, name: writer}
   - {id: b, type: agent, name: writer, prompt: "{{ $steps.a.output }}", context: [a]}
   - {type: condition, condition: "{{ $steps.b.output }}", true: {goto: a}, false: {goto: 2}}
 """
-    assert [one.line for one in found_in(AGENTS + steps)] == [FIRST]
+    assert [problem.line for problem in found_in(AGENTS + steps)] == [FIRST]
 
 
-def test_files_made_to_be_slow_are_refused_in_words(subtests: pytest.Subtests) -> None:
+def test_slow_files_are_refused_with_a_message(subtests: pytest.Subtests) -> None:
     condition = "type: condition, condition: '{{ $steps.x.output }}', false: {goto: end}"
     waits = "".join(f"  - {{{condition}}}\n" for _ in range(210)) + "  - {id: x, type: agent, name: writer}\n"
     reads = f"{{type: agent, name: writer, prompt: '{'{{ $prompt }}' * 1_000}'}}"
@@ -491,7 +491,7 @@ def test_files_made_to_be_slow_are_refused_in_words(subtests: pytest.Subtests) -
         ("templates by aliases", f"  - &s {reads}\n" + "  - *s\n" * 100, "The templates read more than 100,000 values"),
     ):
         with subtests.test(name):
-            assert any(message in one.message for one in found_in(AGENTS + text))
+            assert any(message in problem.message for problem in found_in(AGENTS + text))
     with subtests.test("suggestions"), pytest.MonkeyPatch.context() as patch:
         searches: list[str] = []
         patch.setattr("agentnb.workflow.checks.flow_checks.suggest_names", lambda name, known: searches.append(name) or "")
@@ -499,7 +499,7 @@ def test_files_made_to_be_slow_are_refused_in_words(subtests: pytest.Subtests) -
         assert (len(found_in(AGENTS + gotos)), len(searches)) == (60, MAX_PROBLEMS)
 
 
-def test_steps_that_lead_nowhere_are_checked_in_calls_that_grow_as_they_do() -> None:
+def test_check_of_dead_ends_takes_linear_time() -> None:
     def calls(count: int) -> int:
         steps = "".join(f"  - {{type: agent, name: writer, on_error: {{goto: q{n}}}}}\n" for n in range(count))
         made = 0
@@ -534,28 +534,30 @@ def test_step_id_used_twice_is_refused_with_both_lines(subtests: pytest.Subtests
     ):
         with subtests.test(name):
             before, line = (FIRST + one for one in lines)
-            found = [(one.line, one.message) for one in found_in(AGENTS + steps) if "already" in one.message]
-            assert [(at, f'the step in line {before} has the id "x" already' in message) for at, message in found] == [
+            result = [(problem.line, problem.message) for problem in found_in(AGENTS + steps) if "already" in problem.message]
+            assert [(at, f'the step in line {before} has the id "x" already' in message) for at, message in result] == [
                 (line, True)
             ]
     with subtests.test("the same step in a branch goes back to it"):
         assert found_in(f"{AGENTS}{first}{condition}     true: {{goto: end}}, false: {one}}}\n") == []
 
 
-def test_an_id_that_nearly_leads_back_is_a_warning() -> None:
+def test_misspelt_back_to_id_is_a_warning() -> None:
     steps = '  - {id: draft, type: agent, name: writer}\n  - {type: condition, condition: "{{ $steps.draft.output }}",'
-    found = found_in(f"{AGENTS}{steps} false: {{id: back_to_draf, type: agent, name: writer}}}}")
-    assert [(one.line, "back_to_draf" in one.message, one.hint) for one in found] == [(FIRST + 1, True, "Did you mean draft?")]
+    problems = found_in(f"{AGENTS}{steps} false: {{id: back_to_draf, type: agent, name: writer}}}}")
+    assert [(problem.line, "back_to_draf" in problem.message, problem.hint) for problem in problems] == [
+        (FIRST + 1, True, "Did you mean draft?")
+    ]
 
 
-def test_what_is_wrong_with_steps_made_in_python_is_told_without_a_line_and_before_anything_runs(snapshot: Snapshot) -> None:
-    made = WorkflowSpec(
+def test_problems_of_python_steps_precede_the_run_without_lines(snapshot: Snapshot) -> None:
+    spec = WorkflowSpec(
         steps=(
             AgentStep(id="first", path="first", agent="jugde"),
             GotoStep(id="back", path="back", target="frist"),
         )
     )
-    workflow = Workflow(made, {"judge": Agent(ScriptedModel(["fine"]))})
+    workflow = Workflow(spec, {"judge": Agent(ScriptedModel(["fine"]))})
     with pytest.raises(WorkflowProblems) as caught:
         workflow.orchestration()
     assert str(caught.value).splitlines() == snapshot
@@ -563,7 +565,7 @@ def test_what_is_wrong_with_steps_made_in_python_is_told_without_a_line_and_befo
     assert Workflow(good, workflow.agents).run_sync(show=False).text == "fine"
 
 
-def test_an_agent_that_is_nowhere_may_be_declared_or_given_in_python() -> None:
+def test_unknown_agent_error_suggests_both_ways_to_add_it() -> None:
     with pytest.raises(WorkflowProblems) as caught:
         Workflow.from_yaml("workflow:\n  - {type: agent, name: judge}\n")
     assert 'Declare it (agents:), or give it: agents={"judge": Agent(...)}' in str(caught.value)

@@ -1,4 +1,4 @@
-"""The engine: what it does beyond the examples, on every way out."""
+"""The engine beyond the examples, with every end of a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from agentnb.workflow.running.walker import LoopCounters, LoopLimitReached
 
 
 def steps(text: str, *, agents: str = "a b c d", **settings: Any) -> Workflow:
-    """A workflow of these steps, with an agent for each letter."""
+    """Return a workflow of these steps, with an agent for each letter."""
     declared = "\n".join(f"  {name}: {{instruction: Work.}}" for name in agents.split())
     return Workflow.from_yaml(f"agents:\n{declared}\nworkflow:\n{text}\n", **settings)
 
@@ -48,7 +48,7 @@ def by_itself(work: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.req("R4.11", "R4.10")
-def test_a_step_has_the_prompt_of_the_workflow_or_its_own_and_sees_as_much_as_it_says(tmp_path: Path) -> None:
+def test_step_has_its_own_prompt_and_context(tmp_path: Path) -> None:
     workflow = steps("""
   - {type: agent, name: a}
   - {type: agent, name: b, prompt: "Go on with {{ $steps.a.output }}", context: none}
@@ -69,7 +69,7 @@ def test_a_step_has_the_prompt_of_the_workflow_or_its_own_and_sees_as_much_as_it
 
 
 @pytest.mark.req("R4.23", "R4.26")
-def test_steps_of_a_branch_within_a_block_see_each_other_and_no_sibling(tmp_path: Path) -> None:
+def test_steps_of_a_branch_see_each_other_but_no_sibling(tmp_path: Path) -> None:
     workflow = steps("""
   - {id: x, type: agent, name: a}
   - id: par
@@ -93,9 +93,9 @@ def test_steps_of_a_branch_within_a_block_see_each_other_and_no_sibling(tmp_path
     run = played(workflow, "Go", replies | {"par/z": ["Z"], "par/w": ["W", "W"], "last": ["."]}, store)
     assert run.status == "completed", run.error
     labels = {
-        path: re.findall(r"^\[(.*) \(", store.load(one.nested).prompt, re.MULTILINE)
-        for path, one in run.step_records.items()
-        if one.nested
+        path: re.findall(r"^\[(.*) \(", store.load(record.nested).prompt, re.MULTILINE)
+        for path, record in run.step_records.items()
+        if record.nested
     }
     assert labels == {
         "x": [],
@@ -110,7 +110,7 @@ def test_steps_of_a_branch_within_a_block_see_each_other_and_no_sibling(tmp_path
     assert run.steps["par"]["order"] == ["c", "y", "inner", "z", "w"]
 
 
-def test_tools_may_print_and_say_how_far_they_are() -> None:
+def test_tools_may_print_and_report_progress() -> None:
     def plain(context: ToolContext) -> str:
         """Report from the calling thread."""
         context.progress(1, 2, "half")
@@ -129,7 +129,7 @@ def test_tools_may_print_and_say_how_far_they_are() -> None:
     assert [(one.call_id, one.progress.text) for one in seen if isinstance(one, ToolProgress)] == [("a", "half"), ("b", "half")]
 
 
-def test_tools_are_called_with_values_and_fail_their_step_by_their_code(subtests: pytest.Subtests) -> None:
+def test_tools_get_typed_values_and_fail_their_step(subtests: pytest.Subtests) -> None:
     async def table(station: str) -> dict[str, Any]:
         """Table."""
         return {"station": station, "rows": [1, 2]}
@@ -182,7 +182,7 @@ def test_tools_are_called_with_values_and_fail_their_step_by_their_code(subtests
 
 
 @pytest.mark.req("R4.20")
-def test_children_meet_and_a_map_is_bounded(tmp_path: Path) -> None:
+def test_parallel_children_join_and_a_map_is_bounded(tmp_path: Path) -> None:
     barrier, going, most = asyncio.Barrier(3), [0], [0]
 
     async def meet() -> str:
@@ -217,7 +217,7 @@ def test_children_meet_and_a_map_is_bounded(tmp_path: Path) -> None:
         assert run.steps["m"]["output"] == [item * 11 for item in range(20)]
 
 
-def test_no_item_begins_when_one_before_it_has_failed(subtests: pytest.Subtests) -> None:
+def test_no_item_begins_after_a_failed_one(subtests: pytest.Subtests) -> None:
     called: list[int] = []
 
     async def publish(item: int) -> int:
@@ -235,7 +235,7 @@ def test_no_item_begins_when_one_before_it_has_failed(subtests: pytest.Subtests)
             assert played(with_tools(text, publish), "", {}).status == "failed" and called == [1, 2]
 
 
-def test_what_a_failed_step_leads_to_is_what_it_says(subtests: pytest.Subtests) -> None:
+def test_on_error_decides_what_follows_a_failed_step(subtests: pytest.Subtests) -> None:
     text = """
   - {id: x, type: agent, name: a, on_error: HANDLING}
   - {id: y, type: agent, name: b}
@@ -256,7 +256,7 @@ def test_what_a_failed_step_leads_to_is_what_it_says(subtests: pytest.Subtests) 
                 assert run.steps["x"]["output"] == output and "provider" in run.step_records["x"].error
 
 
-def test_a_condition_that_has_no_value_may_continue_as_true_or_false() -> None:
+def test_condition_without_a_value_may_continue_as_true_or_false() -> None:
     text = """
   - {id: x, type: agent, name: a}
   - {id: c, type: condition, condition: "{{ $steps.x.output }}", on_error: {continue: VALUE}, true: {goto: y}, false: {goto: z}}
@@ -268,7 +268,7 @@ def test_a_condition_that_has_no_value_may_continue_as_true_or_false() -> None:
         assert (run.status, ran(run)) == ("completed", ["x", "c", last])
 
 
-def test_a_timeout_fails_the_attempt_and_time_to_ask_the_person_does_not_count() -> None:
+def test_timeout_fails_the_attempt_without_counting_questions() -> None:
     async def slow() -> str:
         """Take long."""
         await asyncio.sleep(100)
@@ -296,7 +296,7 @@ def test_a_timeout_fails_the_attempt_and_time_to_ask_the_person_does_not_count()
     assert (run.status, run.steps["t"]["output"], run.questions[0].question.kind) == ("completed", True, "elicitation")
 
 
-def test_a_timeout_does_not_count_the_wait_of_a_plain_function_for_its_turn_on_the_main_thread() -> None:
+def test_timeout_does_not_count_waiting_for_the_main_thread() -> None:
     def nap(n: int) -> int:
         """Sleep."""
         assert threading.current_thread() is threading.main_thread()
@@ -308,14 +308,14 @@ def test_a_timeout_does_not_count_the_wait_of_a_plain_function_for_its_turn_on_t
     type: map
     over: [0, 1, 2, 3]
     step: {type: tool, name: nap, timeout: 0.9, args: {n: "{{ $item }}"}}"""
-    run = with_tools(text, nap).run_sync(show=False)  # longer than that in all
+    run = with_tools(text, nap).run_sync(show=False)  # longer in total
     assert run.steps["each"]["output"] == [0, 1, 2, 3]
 
 
 FORM = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
-def test_the_person_is_asked_in_the_form_that_the_step_says(subtests: pytest.Subtests) -> None:
+def test_step_declares_the_form_of_its_question(subtests: pytest.Subtests) -> None:
     for given, schema, answer in [
         ("choices: [red, blue]", {"enum": ["red", "blue"]}, "blue"),
         ("confirm: true", {"type": "boolean"}, False),
@@ -331,7 +331,7 @@ def test_the_person_is_asked_in_the_form_that_the_step_says(subtests: pytest.Sub
 
 
 @pytest.mark.req("R4.18", "R4.30", "K4.3", "K4.4")
-def test_inner_loops_begin_anew_when_the_outer_goes_round_and_retries_do_not_count(snapshot: Snapshot) -> None:
+def test_outer_loop_resets_inner_counters_and_retries_do_not_count(snapshot: Snapshot) -> None:
     counters = LoopCounters(3)
     for _ in range(2):
         assert [counters.go_back(2, 1, "inner", "b") for _ in range(2)] == [1, 2]
@@ -350,14 +350,14 @@ def test_inner_loops_begin_anew_when_the_outer_goes_round_and_retries_do_not_cou
     workflow = steps(text)
     run = played(workflow, "Go", {"x": [{"error": "provider"}, *lines]})
     assert (run.status, dict(run.back_edges)) == ("completed", {"inner -> x": 3, "outer -> x": 2})
-    assert [one["attempts"] for one in run.steps["x"]["runs"]] == [2, 1, 1, 1, 1, 1]
+    assert [execution["attempts"] for execution in run.steps["x"]["runs"]] == [2, 1, 1, 1, 1, 1]
     counts = [(event.step, event.count) for event in run.events if isinstance(event, BranchTaken) and event.count]
     assert counts == [("inner", 1), ("inner", 2), ("outer", 1), ("inner", 1), ("outer", 2)]
     table = tables.steps(run)
     assert list(table[table.step == "x"].iteration) == [1, 1, 2, 3, 4, 5, 6]
 
 
-def test_a_map_goes_over_a_list_also_of_json_in_a_text_and_over_nothing_else(subtests: pytest.Subtests) -> None:
+def test_map_takes_a_list_or_json_and_refuses_the_rest(subtests: pytest.Subtests) -> None:
     text = """
   - {id: x, type: agent, name: a}
   - {id: m, type: map, over: "{{ $steps.x.output }}", step: {type: agent, name: b, prompt: "{{ $item }}{{ $index }}"}}
@@ -373,7 +373,7 @@ def test_a_map_goes_over_a_list_also_of_json_in_a_text_and_over_nothing_else(sub
 
 
 @pytest.mark.req("R4.19", "R4.35", "K4.10")
-def test_the_way_through_is_the_same_each_time_and_end_ends_it() -> None:
+def test_path_through_a_workflow_is_deterministic_and_end_stops_it() -> None:
     workflow = steps("""
   - {id: x, type: agent, name: a}
   - {id: c, type: condition, condition: "{{ $steps.x.output == 'go' }}", true: [{id: y, type: agent, name: b}]}
@@ -390,7 +390,7 @@ def test_the_way_through_is_the_same_each_time_and_end_ends_it() -> None:
 
 
 @pytest.mark.req("R4.14", "R4.15")
-def test_a_condition_reads_what_is_true_and_refuses_the_rest(subtests: pytest.Subtests) -> None:
+def test_condition_accepts_truth_words_and_refuses_the_rest(subtests: pytest.Subtests) -> None:
     workflow = steps("""
   - {id: x, type: agent, name: a}
   - {id: c, type: condition, condition: "{{ $steps.x.output.ok }}", true: [{id: y, type: agent, name: b}], false: {goto: end}}
@@ -411,7 +411,7 @@ def test_a_condition_reads_what_is_true_and_refuses_the_rest(subtests: pytest.Su
 
 
 @pytest.mark.req("R4.27", "R4.31")
-def test_before_another_attempt_it_waits_as_long_as_it_says_and_a_little_longer() -> None:
+def test_retry_waits_for_its_delay_plus_jitter() -> None:
     at: list[float] = []
 
     async def bad() -> str:
@@ -427,7 +427,7 @@ def test_before_another_attempt_it_waits_as_long_as_it_says_and_a_little_longer(
 
 
 @pytest.mark.req("R4.31")
-def test_a_budget_is_shared_by_all_branches_and_what_is_used_up_is_not_tried_again(subtests: pytest.Subtests) -> None:
+def test_branches_share_a_budget_and_exhaustion_is_not_retried(subtests: pytest.Subtests) -> None:
     def look() -> str:
         """Look."""
         return "seen"
@@ -463,7 +463,7 @@ workflow:
 
 
 @pytest.mark.req("R4.31")
-def test_what_cannot_work_and_what_was_stopped_is_not_tried_again(tmp_path: Path) -> None:
+def test_unusable_and_stopped_steps_are_not_retried(tmp_path: Path) -> None:
     text = '  - {id: x, type: agent, name: a, prompt: "{{ $inputs.who }}", retry: {max_attempts: 5}}'
     workflow = Workflow.from_yaml(f"agents: {{a: {{instruction: Work.}}}}\ninputs: {{who: null}}\nworkflow:\n{text}\n")
     assert played(workflow, "", {"x": ["A"]}, inputs={"who": "you"}).status == "completed"
@@ -490,7 +490,7 @@ def test_what_cannot_work_and_what_was_stopped_is_not_tried_again(tmp_path: Path
         return Store(tmp_path).load(Store(tmp_path).ids()[0])
 
     run = by_itself(stopped)
-    assert (run.status, {name: one.status for name, one in run.step_records.items()}) == (
+    assert (run.status, {name: record.status for name, record in run.step_records.items()}) == (
         "cancelled",
         {"p": "cancelled", "p/w": "cancelled"},
     )
@@ -498,7 +498,7 @@ def test_what_cannot_work_and_what_was_stopped_is_not_tried_again(tmp_path: Path
 
 
 @pytest.mark.req("R4.31")
-def test_what_the_person_interrupts_is_not_tried_again_and_nothing_follows(tmp_path: Path) -> None:
+def test_interrupted_step_is_not_retried_and_nothing_follows(tmp_path: Path) -> None:
     calls: list[str] = []
 
     def stop() -> str:
@@ -520,7 +520,7 @@ def test_what_the_person_interrupts_is_not_tried_again_and_nothing_follows(tmp_p
     assert (calls, run.status, run.step_records["p/x"].attempt) == (["stop"], "cancelled", 1)
 
 
-def test_a_part_of_the_steps_runs_again_with_what_was_there_before() -> None:
+def test_rerun_from_a_step_uses_the_earlier_outputs() -> None:
     workflow = steps("""
   - {id: x, type: agent, name: a}
   - {id: p, type: parallel, steps: [{id: l, type: agent, name: b}, {id: r, type: agent, name: b}]}
@@ -552,7 +552,7 @@ def nested_of(run: Run) -> set[str]:
     return {record.nested for record in run.step_records.values() if record.nested}
 
 
-def test_agents_of_python_replace_those_of_the_file() -> None:
+def test_python_agents_replace_those_of_the_file() -> None:
     def pick(colour: str) -> str:
         """Pick."""
         return colour
@@ -567,7 +567,7 @@ def test_agents_of_python_replace_those_of_the_file() -> None:
     assert replaced.text == "Mine."
 
 
-def test_replies_are_for_a_step_else_for_its_agent_and_an_agent_goes_on_with_its_own() -> None:
+def test_scripted_replies_belong_to_a_step_or_its_agent() -> None:
     text = "\n  - {id: x, type: agent, name: a}\n  - {id: y, type: agent, name: a}\n  - {id: z, type: agent, name: a}"
     run = played(steps(text), "Go", {"a": ["one", "two"], "y": ["mine"]})
     assert [run.steps[name]["output"] for name in "xyz"] == ["one", "mine", "two"]
@@ -577,7 +577,7 @@ def test_replies_are_for_a_step_else_for_its_agent_and_an_agent_goes_on_with_its
 
 
 @pytest.mark.req("R4.32")
-def test_a_failure_raises_with_the_run_also_in_scripts(snapshot: Snapshot) -> None:
+def test_failure_raises_with_its_run_in_scripts_too(snapshot: Snapshot) -> None:
     workflow = steps("  - {id: x, type: agent, name: a}")
     with pytest.raises(WorkflowError, match="step x: A scripted failure: provider") as caught:
         workflow.run_sync("Go", replies={"x": [{"error": "provider"}]}, show=False)

@@ -1,4 +1,4 @@
-"""Files that a workflow names, and what it is given in Python: checked before it runs."""
+"""Nested files and Python arguments of a workflow are checked before it runs."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ RUNS = "workflow:\n  - {{id: a, type: workflow, file: {}}}\n"
 def problems(path: Path, **given: object) -> list[tuple[int, str]]:
     with pytest.raises(WorkflowProblems) as caught:
         Workflow.from_yaml(path, **given)  # type: ignore[arg-type]  # what a test gives
-    return [(one.line, one.message) for one in caught.value.problems]
+    return [(problem.line, problem.message) for problem in caught.value.problems]
 
 
-def test_a_missing_file_is_a_problem_of_the_line_that_names_it(tmp_path: Path) -> None:
+def test_missing_file_is_a_problem_at_its_line(tmp_path: Path) -> None:
     path = tmp_path / "top.yaml"
     path.write_text("workflow:\n  - id: a\n    type: workflow\n    file: deep/none.yaml\n")
     ((line, message),) = problems(path)
     assert line == 4 and "workflow step[0]" in message and f"There is no file {tmp_path / 'deep' / 'none.yaml'}" in message
 
 
-def test_a_name_that_no_file_can_have_is_a_problem_too(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_impossible_file_name_is_a_problem(tmp_path: Path, subtests: pytest.Subtests) -> None:
     (tmp_path / "loop.yaml").symlink_to(tmp_path / "loop.yaml")
     path, long = tmp_path / "top.yaml", f"{'x' * 5000}.yaml"
-    for name, told in {'"a\\0b.yaml"': "There is no file", "loop.yaml": "There is no file", long: "xxx"}.items():
+    for name, expected in {'"a\\0b.yaml"': "There is no file", "loop.yaml": "There is no file", long: "xxx"}.items():
         with subtests.test(name[:9]):
             path.write_text(RUNS.format(name))
             ((line, message),) = problems(path)
-            assert line == 2 and "workflow step[0]: file: " in message and told in message and len(message) < 500
+            assert line == 2 and "workflow step[0]: file: " in message and expected in message and len(message) < 500
     with pytest.raises(SettingsError, match="xxx cannot be read"):
         Workflow.from_yaml(long)
 
 
-def test_a_file_that_leads_back_to_itself_is_a_problem(tmp_path: Path) -> None:
+def test_file_that_includes_itself_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     for name, to in {"top.yaml": "sub/inner.yaml", "sub/inner.yaml": "../top.yaml", "self.yaml": "./self.yaml"}.items():
         (tmp_path / name).write_text(RUNS.format(to))
@@ -49,19 +49,21 @@ def test_a_file_that_leads_back_to_itself_is_a_problem(tmp_path: Path) -> None:
     assert "(self.yaml -> self.yaml)" in problems(tmp_path / "self.yaml")[0][1]
 
 
-def test_what_is_wrong_in_the_other_file_is_told_with_its_line_and_one_file_may_be_run_twice(tmp_path: Path) -> None:
+def test_problems_of_a_nested_file_have_its_line(tmp_path: Path) -> None:
     inner, top = tmp_path / "inner.yaml", tmp_path / "top.yaml"
     inner.write_text("workflow:\n  - {type: agent, name: nobody}\n  - {type: loop}\n")
     top.write_text(RUNS.format("inner.yaml") + "  - {id: b, type: workflow, file: inner.yaml}\n")
-    found = problems(top)
-    assert [line for line, _ in found] == [2, 3]
-    assert all(f'{inner}:2: workflow step[0]: agent "nobody" not found in agents, and 1 more' in one for _, one in found)
+    result = problems(top)
+    assert [line for line, _ in result] == [2, 3]
+    assert all(
+        f'{inner}:2: workflow step[0]: agent "nobody" not found in agents, and 1 more' in problem for _, problem in result
+    )
     inner.write_text("agents: {nobody: {replies: [Yes]}}\nworkflow:\n  - {type: agent, name: nobody}\n")
     run = Workflow.from_yaml(top).run_sync(show=False)
     assert [run.steps[name]["output"] for name in "ab"] == ["Yes", "Yes"]
 
 
-def test_the_inputs_and_the_prompt_of_another_file_may_be_what_steps_gave(tmp_path: Path) -> None:
+def test_nested_inputs_and_prompt_may_use_step_outputs(tmp_path: Path) -> None:
     inner, top = tmp_path / "inner.yaml", tmp_path / "top.yaml"
     inner.write_text("inputs: {n: 1}\nworkflow:\n  - {type: tool, name: echo, args: {text: '{{ $prompt }} {{ $inputs.n }}'}}\n")
     given = "inputs: {n: '{{ $steps.e.output }}!'}, prompt: 'About {{ $prompt }}'"
@@ -79,16 +81,16 @@ def test_the_inputs_and_the_prompt_of_another_file_may_be_what_steps_gave(tmp_pa
 
 
 @pytest.mark.req("R4.4")
-def test_an_input_that_the_other_file_does_not_declare_is_a_problem_of_the_line_that_passes_it(tmp_path: Path) -> None:
+def test_undeclared_input_of_a_nested_file_is_a_problem(tmp_path: Path) -> None:
     inner, top = tmp_path / "inner.yaml", tmp_path / "top.yaml"
     inner.write_text("inputs: {topic: 1}\nworkflow: [{goto: end}]\n")
     top.write_text("workflow:\n  - type: workflow\n    file: inner.yaml\n    inputs: {topik: 1, topic: 2}\n")
     assert problems(top) == [(4, "workflow step[0]: inputs: inner.yaml has no input topik")]
     inner.write_text("workflow:\n  - {type: tool, name: f, args: {a: '{{ $inputs.topic }}'}}\n")
-    assert ["there is no input topic" in told for _, told in problems(inner)] == [True]
+    assert ["there is no input topic" in message for _, message in problems(inner)] == [True]
 
 
-def test_tools_that_are_given_are_all_there_are(tmp_path: Path) -> None:
+def test_unknown_tools_are_problems_when_tools_are_given(tmp_path: Path) -> None:
     def look() -> str:
         """Looks."""
         return ""
@@ -99,15 +101,15 @@ def test_tools_that_are_given_are_all_there_are(tmp_path: Path) -> None:
     assert Workflow.from_yaml(path).tools == ()
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_unreadable_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"workflow: \xe9")
-    for name, told in {"latin.yaml": "is not a text in UTF-8", "none.yaml": "There is no file"}.items():
-        with pytest.raises(SettingsError, match=told):
+    for name, expected in {"latin.yaml": "is not a text in UTF-8", "none.yaml": "There is no file"}.items():
+        with pytest.raises(SettingsError, match=expected):
             Workflow.from_yaml(tmp_path / name)
 
 
 @pytest.mark.req("R4.34")
-def test_the_classes_of_the_form_know_no_runtime_and_no_session() -> None:
+def test_workflow_spec_imports_no_runtime_or_session() -> None:
     rooms = (
         "runtime",
         "agent",
@@ -130,7 +132,7 @@ def test_the_classes_of_the_form_know_no_runtime_and_no_session() -> None:
 
 
 def chain_of_files(folder: Path, last: str) -> Path:
-    """Three files, each of which runs the next twice; the last does ``last``."""
+    """Write three files, each of which runs the next twice; the last does ``last``."""
     for name, to in {"top.yaml": "middle.yaml", "middle.yaml": "deep/bottom.yaml"}.items():
         (folder / name).write_text(RUNS.format(to) + f"  - {{id: b, type: workflow, file: {to}}}\n")
     (folder / "deep").mkdir()
@@ -138,7 +140,7 @@ def chain_of_files(folder: Path, last: str) -> Path:
     return folder / "top.yaml"
 
 
-def test_files_are_read_with_the_workflow_and_not_again_when_it_runs(tmp_path: Path) -> None:
+def test_files_are_read_once_with_the_workflow(tmp_path: Path) -> None:
     top = chain_of_files(tmp_path, "agents: {w: {replies: [Yes]}}\nworkflow: [{type: agent, name: w}]\n")
     workflow = Workflow.from_yaml(top)
     middle = workflow.spec.nested["a"]
@@ -148,7 +150,7 @@ def test_files_are_read_with_the_workflow_and_not_again_when_it_runs(tmp_path: P
     assert workflow.run_sync(show=False).text == "Yes"
 
 
-def test_a_task_file_that_is_run_has_the_inputs_of_its_own_step(tmp_path: Path) -> None:
+def test_nested_task_file_has_the_inputs_of_its_own_step(tmp_path: Path) -> None:
     def say(word: str) -> str:
         """Says it."""
         return word
@@ -164,7 +166,7 @@ def test_a_task_file_that_is_run_has_the_inputs_of_its_own_step(tmp_path: Path) 
 
 
 def files_that_run_the_next(folder: Path, count: int, times: int = 1) -> Path:
-    """Files that each run the next, so many times; the last does nothing."""
+    """Write so many files that each run the next; the last does nothing."""
     for number in range(count):
         steps = [f"{{id: s{one}, type: workflow, file: {number + 1}.yaml}}" for one in range(times)]
         (folder / f"{number}.yaml").write_text(f"workflow: [{', '.join(steps)}]")
@@ -202,7 +204,7 @@ def test_files_are_bounded_in_depth_number_and_size(
         assert "the files it runs have more than 2,000,000 characters" in problems(tmp_path / "top.yaml")[0][1]
 
 
-def test_files_that_are_no_workflows_are_neither_awaited_nor_quoted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_non_workflow_files_are_not_awaited_or_quoted(tmp_path: Path, subtests: pytest.Subtests) -> None:
     top, secret = tmp_path / "top.yaml", "root:x:0:0:SESAME:/root:/bin/bash"
     for name, text in {
         "passwd": secret,

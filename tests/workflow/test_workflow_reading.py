@@ -1,4 +1,4 @@
-"""Workflow files become steps: their ids, their defaults, their short forms."""
+"""Workflow files become steps: ids, defaults, short forms."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def read(steps: str, **options: Any) -> WorkflowSpec:
 
 
 def paths(spec: WorkflowSpec) -> list[str]:
-    return [one.step.path for one in StepTree(spec.steps).all]
+    return [step.step.path for step in StepTree(spec.steps).all]
 
 
-def test_every_example_is_read_with_the_warnings_of_its_run(subtests: pytest.Subtests) -> None:
+def test_every_example_is_read_with_the_expected_warnings(subtests: pytest.Subtests) -> None:
     files = [path for path in EXAMPLES.glob("*.yaml") if not path.name.endswith(".run.yaml") and path.stem != "problems"]
     assert len(files) == 8
     for path in files:
         with subtests.test(path.name):
             warnings = read_workflow(path.read_text(encoding="utf-8"), path.name).warnings
-            assert [one.code for one in warnings] == (["W_DEFERRED_CONDITION"] if path.stem == "qa-loop" else [])
+            assert [warning.code for warning in warnings] == (["W_DEFERRED_CONDITION"] if path.stem == "qa-loop" else [])
 
 
 def test_the_qa_loop_is_read_whole() -> None:
@@ -54,7 +54,7 @@ def test_the_qa_loop_is_read_whole() -> None:
     check = spec.steps[2]
     assert isinstance(check, ConditionStep)
     assert check.condition == "{{ $steps.qa.output.is_approved }}"
-    assert [(one.kind, one.id) for one in check.true_] == [("agent", "publisher")]
+    assert [(step.kind, step.id) for step in check.true_] == [("agent", "publisher")]
     (back,) = check.false_
     assert isinstance(back, GotoStep)
     assert (back.id, back.target) == ("back_to_trans", "trans")
@@ -65,7 +65,7 @@ def test_the_qa_loop_is_read_whole() -> None:
 
 
 @pytest.mark.req("R4.1", "R4.17", "K4.9")
-def test_overrides_win_over_the_workflow_which_wins_over_the_default() -> None:
+def test_overrides_win_over_the_workflow_and_the_default() -> None:
     assert example("loop-limit.yaml").max_loop_iterations == 2
     steps = "  steps: [{type: agent, name: writer}]\n"
     assert read(f"  max_loop_iterations: 5\n{steps}").max_loop_iterations == 5
@@ -73,7 +73,7 @@ def test_overrides_win_over_the_workflow_which_wins_over_the_default() -> None:
 
 
 @pytest.mark.req("K4.5")
-def test_a_step_without_an_id_is_named_after_its_agent_or_its_kind() -> None:
+def test_step_without_an_id_is_named_by_agent_or_kind() -> None:
     spec = read(
         """
   - {type: agent, name: writer}
@@ -110,7 +110,7 @@ def test_a_step_without_an_id_is_named_after_its_agent_or_its_kind() -> None:
 
 
 @pytest.mark.req("R4.16", "K4.2")
-def test_a_branch_is_a_list_or_one_step_and_a_step_before_it_named_again_is_a_goto() -> None:
+def test_branch_is_a_list_a_step_or_a_goto() -> None:
     spec = read(
         """
   - {id: draft, type: agent, name: writer}
@@ -136,18 +136,20 @@ def test_a_branch_is_a_list_or_one_step_and_a_step_before_it_named_again_is_a_go
     assert isinstance(check, ConditionStep)
     assert isinstance(again, ConditionStep)
     assert isinstance(third, ConditionStep)
-    assert [(one.kind, one.id) for one in (*check.true_, *check.false_)] == [
+    assert [(step.kind, step.id) for step in (*check.true_, *check.false_)] == [
         ("goto", "goto_1"),
         ("agent", "editor"),
         ("goto", "goto_2"),
     ]
-    assert [one.target for one in (*check.true_, *check.false_, *again.true_, *third.true_) if isinstance(one, GotoStep)] == [
+    assert [
+        step.target for step in (*check.true_, *check.false_, *again.true_, *third.true_) if isinstance(step, GotoStep)
+    ] == [
         "again",
         "draft",
         "draft",
         "draft",
     ]
-    assert [(one.kind, one.id) for one in (*again.true_, *again.false_)] == [
+    assert [(step.kind, step.id) for step in (*again.true_, *again.false_)] == [
         ("goto", "back_to_draft"),
         ("agent", "back_to_basics"),
     ]
@@ -199,7 +201,7 @@ def test_each_kind_of_step_is_read_with_all_its_keys() -> None:
     assert isinstance(i, WorkflowStep)
     assert (i.file, i.prompt, i.inputs) == ("other.yaml", "{{ $prompt }}", {"n": "{{ $inputs.n }}"})
     assert isinstance(j, ParallelStep)
-    assert (j.max_concurrency, [one.path for one in j.steps]) == (2, ["j/writer_2"])
+    assert (j.max_concurrency, [step.path for step in j.steps]) == (2, ["j/writer_2"])
 
 
 def test_agents_limits_and_inputs_are_read() -> None:
@@ -237,13 +239,13 @@ workflow:
     assert spec.inputs == {"lang": "fr", "deep": {"n": 1}}
 
 
-def test_agents_of_python_need_no_declaration_and_stand_for_those_of_the_file() -> None:
+def test_python_agents_need_no_declaration_and_replace_declared_ones() -> None:
     steps = '  - {id: j, type: agent, name: judge}\n  - {type: agent, name: writer, prompt: "{{ $steps.j.output.ok }}"}'
-    found = read_workflow(f"{AGENTS}workflow:\n{steps}", agents=("judge",))
-    assert (len(found.steps), found.warnings) == (2, ())
+    spec = read_workflow(f"{AGENTS}workflow:\n{steps}", agents=("judge",))
+    assert (len(spec.steps), spec.warnings) == (2, ())
 
 
-def test_a_workflow_may_be_written_as_json() -> None:
+def test_workflow_may_be_written_as_json() -> None:
     text = '{"workflow": [{"type": "condition", "condition": "true", "true": {"goto": "end"}}]}'
     (step,) = read_workflow(text).steps
     assert isinstance(step, ConditionStep)

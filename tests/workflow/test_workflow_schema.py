@@ -24,7 +24,7 @@ def problems_of(text: str) -> list[str]:
     return list(schema_problems(workflow_schema(), plain(node)))
 
 
-def test_it_is_a_json_schema_with_the_keys_that_are_read() -> None:
+def test_schema_is_valid_and_has_the_keys_that_are_read() -> None:
     schema = check_schema(workflow_schema(), "It", "")
     for kind in KINDS:
         step = schema["$defs"][f"{kind}_step"]
@@ -34,14 +34,14 @@ def test_it_is_a_json_schema_with_the_keys_that_are_read() -> None:
     assert schema["$defs"]["agent_step"]["properties"]["prompt"]["description"].startswith("Replaces the prompt")
 
 
-def test_it_has_the_keys_of_a_file_and_what_is_said_of_each() -> None:
+def test_schema_has_the_keys_of_files_with_descriptions() -> None:
     schema = workflow_schema()
     assert set(schema["properties"]) == set(OF_FILES)
     assert set(schema["properties"]["workflow"]["else"]["properties"]) == set(OF_MAPS)
     assert all(schema["properties"][key]["description"] for key in ("inputs", "output", "max_loop_iterations"))
 
 
-def test_every_example_fits_it(subtests: pytest.Subtests) -> None:
+def test_every_example_fits_the_schema(subtests: pytest.Subtests) -> None:
     files = [path for path in EXAMPLES.glob("*.yaml") if not path.name.endswith(".run.yaml") and path.stem != "problems"]
     assert len(files) == 8
     for path in files:
@@ -49,18 +49,18 @@ def test_every_example_fits_it(subtests: pytest.Subtests) -> None:
             assert problems_of(path.read_text(encoding="utf-8")) == []
 
 
-def test_the_examples_of_unknown_keys_and_types_do_not_fit_it() -> None:
+def test_example_problems_do_not_fit_the_schema() -> None:
     node = read_yaml((EXAMPLES / "problems.yaml").read_text(encoding="utf-8"), Problems())
     assert node is not None
-    found: dict[str, Any] = {case["name"]: problems_of(case["text"]) for case in plain(node)}
-    assert any("retries" in one for one in found["names that lead nowhere"])
-    assert any("loop" in one for one in found["steps that are none"])
-    assert any("slow" in one for one in found["a retry that means nothing"])
-    assert found["no steps"]
-    assert not found["a path into text that nobody declared"], "what names mean is not in a schema"
+    result: dict[str, Any] = {case["name"]: problems_of(case["text"]) for case in plain(node)}
+    assert any("retries" in one for one in result["names that lead nowhere"])
+    assert any("loop" in one for one in result["steps that are none"])
+    assert any("slow" in one for one in result["a retry that means nothing"])
+    assert result["no steps"]
+    assert not result["a path into text that nobody declared"], "a schema does not check names"
 
 
-def test_what_each_kind_of_step_may_hold_fits_it(subtests: pytest.Subtests) -> None:
+def test_possible_keys_of_each_step_kind_fit_the_schema(subtests: pytest.Subtests) -> None:
     good = [
         "{type: agent, name: w, prompt: x, context: [a], retry: {max_attempts: 2, on: timeout}, on_error: {continue: null}}",
         "{type: agent, name: w, context: none, timeout: 1.5, end: true, on_error: fail}",
@@ -91,7 +91,7 @@ def test_what_each_kind_of_step_may_hold_fits_it(subtests: pytest.Subtests) -> N
             assert problems_of(f"workflow: [{step}]")
 
 
-def test_files_and_agents_fit_it_as_they_are_read(subtests: pytest.Subtests) -> None:
+def test_files_and_agents_fit_the_schema_as_read(subtests: pytest.Subtests) -> None:
     steps = "workflow: {steps: [{goto: end}], max_loop_iterations: 3, overrides: {max_loop_iterations: 2}}"
     for text in (
         f"{steps}\ninputs: {{a: 1}}\nlimits: {{budget: 1.5}}\noutput: x\nmax_loop_iterations: 4",

@@ -1,4 +1,4 @@
-"""YAML that a person wrote: its values, its lines, and what is refused."""
+"""YAML source: values, lines, and problems."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).parent / "examples"
 
 
 def read(text: str) -> Any:
-    """The value of a text without problems."""
+    """Return the value of a text without problems."""
     problems = Problems()
     node = read_yaml(text, problems)
     assert problems.found == []
@@ -30,7 +30,7 @@ def read(text: str) -> Any:
 
 
 def refused(text: str) -> list[tuple[int, str]]:
-    """The lines and messages of the problems in a text."""
+    """Return lines and messages of the problems in a text."""
     problems = Problems()
     read_yaml(text, problems)
     return [(problem.line, f"{problem.message} {problem.hint}") for problem in problems.found]
@@ -61,21 +61,21 @@ def test_scalars_have_the_values_of_yaml_1_2(subtests: pytest.Subtests) -> None:
     }
     for written, value in values.items():
         with subtests.test(written):
-            found = read(f"key: {written}")["key"]
-            assert (found, type(found)) == (value, type(value))
+            result = read(f"key: {written}")["key"]
+            assert (result, type(result)) == (value, type(value))
 
 
-def test_keys_are_texts_whatever_they_look_like() -> None:
+def test_keys_are_strings_whatever_they_look_like() -> None:
     assert read('true: 1\n"false": 2\non: 3\n4: 5\nNull: 6') == {"true": 1, "false": 2, "on": 3, "4": 5, "Null": 6}
     assert read("True: 1\nFALSE: 2") == {"true": 1, "false": 2}
 
 
-def test_json_is_read_as_it_is() -> None:
+def test_json_is_read_verbatim() -> None:
     value = {"workflow": [{"type": "agent", "n": 1.5, "true": None, "text": 'a\n"b"\\ é'}]}
     assert read(json.dumps(value, indent="\t")) == value
 
 
-def test_every_node_knows_its_line() -> None:
+def test_every_node_has_its_line() -> None:
     node = read_yaml("a: 1\nb:\n  - x\n  - {c: y}\n\r\nd: |\n  one\n  two\n", Problems())
     assert isinstance(node, MappingNode)
     assert {key: (entry.line, entry.value.line) for key, entry in node.entries.items()} == {
@@ -91,7 +91,7 @@ def test_every_node_knows_its_line() -> None:
     assert [literal.line_of(0), literal.line_of(literal.text.index("two"))] == [7, 8]
 
 
-def test_what_would_be_lost_or_cannot_be_read_is_a_problem_with_its_line(subtests: pytest.Subtests) -> None:
+def test_lossy_and_unreadable_yaml_is_a_problem_with_its_line(subtests: pytest.Subtests) -> None:
     cases = {
         "a: 1\nb: 2\na: 3": (3, "written twice, first in line 1"),
         'true: 1\n"true": 2': (2, "written twice"),
@@ -122,13 +122,13 @@ def test_what_would_be_lost_or_cannot_be_read_is_a_problem_with_its_line(subtest
     }
     for text, (line, words) in cases.items():
         with subtests.test(text[:40]):
-            found = refused(text)
-            assert found, "it was read"
-            assert found[0][0] == line
-            assert words in found[0][1]
+            problems = refused(text)
+            assert problems, "it was read"
+            assert problems[0][0] == line
+            assert words in problems[0][1]
 
 
-def test_aliases_repeat_a_value_and_cannot_blow_up() -> None:
+def test_aliases_repeat_a_value_within_bounds() -> None:
     assert read("a: &a {x: [1]}\nb: *a\nc: [*a, *a]")["c"] == [{"x": [1]}, {"x": [1]}]
     bomb = "l0: &l0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
         f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]\n" for n in range(1, 12)
@@ -160,7 +160,7 @@ def test_merge_keys_take_the_keys_of_other_mappings(subtests: pytest.Subtests) -
     assert {key: entry.line for key, entry in merged.entries.items()} == {"m": 2, "k": 2, "n": 5}
 
 
-def test_every_form_has_merge_keys_and_keys_of_ones_own(subtests: pytest.Subtests) -> None:
+def test_every_form_supports_merge_keys_and_custom_keys(subtests: pytest.Subtests) -> None:
     base = "x-base: &base\n  KEY: 1\n"
     for read_form, key, rest in (
         (read_workflow, "budgett", "agents:\n  a: {instruction: b, <<: *base}\nworkflow: [{type: agent, name: a}]\n"),
@@ -187,13 +187,13 @@ JSON = st.recursive(
 
 @examples(300)
 @given(value=JSON)
-def test_whatever_json_holds_is_read_back(value: Any) -> None:
+def test_any_json_round_trips(value: Any) -> None:
     assert read(json.dumps({"value": value})) == {"value": value}
 
 
 @examples(500)
 @given(text=st.text(st.sampled_from("ab:-[]{}&*!|>#'\"%@?,\n \t\\~1.0") | st.characters(), max_size=60))
-def test_any_text_is_read_or_refused_with_a_line_of_it(text: str) -> None:
+def test_any_text_is_read_or_refused_with_a_line(text: str) -> None:
     problems = Problems()
     node = read_yaml(text, problems)
     assert node is not None or problems.found

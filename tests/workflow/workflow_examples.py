@@ -1,4 +1,4 @@
-"""The example files of the form, and how they are run with the replies that stand beside them."""
+"""The example files of the form and their scripted runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ BLOCKS = ("parallel", "map")
 
 
 def script(name: str) -> dict[str, Any]:
-    """One scripted run of an example, as its file says it."""
+    """Return one scripted run of an example."""
     return dict(YAML(typ="safe", pure=True).load((HERE / name).read_text(encoding="utf-8")))
 
 
 def played(workflow: Workflow, prompt: str, replies: dict[str, Any], store: Store | None = None, **settings: Any) -> Run:
-    """The run, also if it failed, on a loop whose time passes at once."""
+    """Run to the end, failed or not, on virtual time."""
 
     async def run() -> Run:
         try:
@@ -38,19 +38,19 @@ def played(workflow: Workflow, prompt: str, replies: dict[str, Any], store: Stor
 
 
 def ran(run: Run) -> list[str]:
-    """The steps that began, in their order; attempts and blocks are not counted."""
+    """Return the started steps in order, without attempts and blocks."""
     starts = [event for event in run.events if isinstance(event, StepStarted) and event.attempt == 1]
     return [event.step for event in starts if event.step_kind not in BLOCKS]
 
 
 def nested(run: Run, store: Store, path: str) -> list[Run]:
-    """The nested runs of a step, one for each execution."""
+    """Return the nested runs of a step, one per execution."""
     ids = [event.nested for event in run.events if isinstance(event, StepStarted) and event.step == path]
     return [store.load(run_id) for run_id in ids]
 
 
 def waits(run: Run) -> dict[str, list[float]]:
-    """The seconds before each further attempt, by step."""
+    """Return the seconds before each further attempt, by step."""
     found: dict[str, list[float]] = {}
     for event in run.events:
         if isinstance(event, StepAttempted):

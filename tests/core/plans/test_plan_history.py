@@ -1,4 +1,4 @@
-"""The plans of a run with the progress of their steps, folded from the log."""
+"""Plans of a run with the progress of their steps, folded from the log."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def states(plan: PlanProgress) -> list[str]:
     return [step.status for step in plan.steps]
 
 
-def test_names_in_the_log_are_those_that_the_actions_write() -> None:
+def test_log_names_match_those_that_the_actions_write() -> None:
     assert (plan_history.PLANNING, plan_history.EXECUTION) == (PLAN, RUN_PLAN) == tuple(PLAN_ACTIONS)
     assert plan_history.GENERATION == "plan_generation"
 
 
-def test_steps_of_the_log_belong_to_the_plan_before_them() -> None:
+def test_logged_steps_belong_to_the_latest_plan() -> None:
     first, second, third, last = plans_of(planner_run(HARBOURS, ASKING, LACKING, FINAL))
     assert states(first) == ["completed", "dropped", "failed", "passed", "completed"]
     assert (first.steps[1].same_as, first.steps[2].error, first.intention) == (
@@ -56,7 +56,7 @@ def test_repeats_are_blocked_and_nothing_follows_an_abort() -> None:
     assert (last.steps[3].error, last.status) == ("No <more>", "failed")
 
 
-def test_steps_move_on_as_the_log_grows() -> None:
+def test_steps_advance_as_the_log_grows() -> None:
     history, seen = PlanHistory(), []
     for event in planner_run(HARBOURS, FINAL).events:
         history.take(event)
@@ -76,7 +76,7 @@ def test_steps_move_on_as_the_log_grows() -> None:
     ]
 
 
-def test_question_of_a_plan_is_asked_before_any_step() -> None:
+def test_question_of_a_plan_precedes_its_steps() -> None:
     history = PlanHistory()
     for event in planner_run(plan_of(fetch("brest"), elicitation=ASKED_DAY), FINAL).events:
         history.take(event)
@@ -91,7 +91,7 @@ def test_question_of_a_plan_is_asked_before_any_step() -> None:
     )
 
 
-def test_plan_that_a_person_runs_is_one_too() -> None:
+def test_plan_run_by_a_person_counts_as_a_plan() -> None:
     run = Plan.read({"steps": [{"type": "tool", **fetch("brest")}, {"type": "tool", **fetch("cork")}]}).run_sync(
         tools=[tides_fetch], show=False
     )
@@ -99,7 +99,7 @@ def test_plan_that_a_person_runs_is_one_too() -> None:
     assert (states(plan), plan.calls, plan.number) == (["completed", "completed"], 2, 1)
 
 
-def test_steps_whose_results_are_known_are_not_run_again() -> None:
+def test_steps_with_known_results_are_not_run_again() -> None:
     built = RunBuilder(run_kind="workflow")
     steps = [{"id": "a", **fetch("brest")}, {"id": "b", **fetch("cork")}]
     known = {"plan": {"id": "p", "steps": steps}, "results": [{"id": "a", "name": "tides_fetch", "result": 1}]}
@@ -123,11 +123,11 @@ def test_any_plan_in_a_log_is_read(subtests: pytest.Subtests) -> None:
             built.add(w.StepStarted, step="x", agent=RUN_PLAN, inputs={"plan": {"id": "p"}, "results": 3})
             built.add(w.StepStarted, step="x/7", step_kind="call", inputs=None)
             built.add(w.StepFinished, step="x/7", status="failed").add(w.StepFinished, step="x", output={"results": [1]})
-            (found,) = plans_of(built.run)
-            assert len(found.steps) == {"no list": 0, "texts": 3, "odd fields": 1, "nothing": 0}[name]
+            (result,) = plans_of(built.run)
+            assert len(result.steps) == {"no list": 0, "texts": 3, "odd fields": 1, "nothing": 0}[name]
 
 
-def test_any_result_of_a_plan_that_ran_as_a_run_of_its_own_is_read(subtests: pytest.Subtests) -> None:
+def test_any_result_of_a_plan_run_is_read(subtests: pytest.Subtests) -> None:
     outputs: dict[str, tuple[Any, list[str], int]] = {
         "as written": ({"steps": [{"status": "failed", "error": "gone"}], "calls": 2}, ["failed"], 2),
         "no list": ({"steps": "look", "calls": 1}, ["pending"], 1),
@@ -142,7 +142,7 @@ def test_any_result_of_a_plan_that_ran_as_a_run_of_its_own_is_read(subtests: pyt
             assert (states(plan), plan.calls) == (expected, calls)
 
 
-def test_plan_that_is_edited_or_rejected() -> None:
+def test_edited_and_rejected_plans() -> None:
     built = RunBuilder().add(w.PlanProposed, plan_id="p", plan={"steps": [fetch("brest")]})
     built.add(w.PlanEdited, plan_id="p", plan={"steps": [fetch("cork"), fetch("brest")]})
     (plan,) = plans_of(built.run)

@@ -1,4 +1,4 @@
-"""Words for built-in tools, what they stand for, and what a log keeps of them."""
+"""Names of built-in tools and groups, and their settings in a log."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def names(*values: Any) -> list[str]:
 
 
 @pytest.mark.req("R2.17", "R2.19", "R1.52")
-def test_built_in_tools_have_the_names_and_schemas_of_the_example(subtests: pytest.Subtests) -> None:
+def test_built_in_tools_match_names_and_schemas_of_the_example(subtests: pytest.Subtests) -> None:
     assert len(EXAMPLE) == 13
     for wanted in EXAMPLE:
         with subtests.test(wanted["name"]):
@@ -45,7 +45,7 @@ def test_built_in_tools_have_the_names_and_schemas_of_the_example(subtests: pyte
             assert (flag_of(tool), spec.effects) == (wanted["permission"], (wanted["effects"],))
 
 
-def test_words_stand_for_groups_and_for_single_tools() -> None:
+def test_words_are_groups_or_single_tools() -> None:
     for word, group in GROUPS.items():
         assert tuple(names(word)) == group.tool_names
     assert all(names(word) == [word] for word in GROUP_OF)
@@ -53,7 +53,7 @@ def test_words_stand_for_groups_and_for_single_tools() -> None:
     assert tools_of_word("sales.describe") == tools_of_word("fils") == ()
 
 
-def test_a_registry_name_is_read_with_any_separator(subtests: pytest.Subtests) -> None:
+def test_registry_name_is_read_with_any_separator(subtests: pytest.Subtests) -> None:
     for name in ("web.fetch", "web/fetch", "web:fetch", "web_fetch"):
         with subtests.test(name):
             file = f"agents: {{a: {{tools: [{name}]}}}}\nworkflow: [{{type: tool, name: '{name}'}}, {{type: agent, name: a}}]\n"
@@ -61,7 +61,7 @@ def test_a_registry_name_is_read_with_any_separator(subtests: pytest.Subtests) -
             assert spec.agents["a"].tools == (spec.steps[0].tool,) == ("web_fetch",)
             assert names(name) == ["web_fetch"]
             assert Plan.read(f"steps: [{{name: '{name}'}}]").tool_names == ("web_fetch",)
-            if ":" not in name:  # that is a function of a module, in a shell
+            if ":" not in name:  # a function of a module in a shell
                 assert [tools_of(one)[0].spec.name for one in find_tools([name])] == ["web_fetch"]
                 assert [tools_of(one)[0].spec.name for one in find_in_notebook([name], {})] == ["web_fetch"]
     assert find_in_notebook(["json.loads"], {"json": json}) == [json.loads]
@@ -69,7 +69,7 @@ def test_a_registry_name_is_read_with_any_separator(subtests: pytest.Subtests) -
         find_in_notebook(["web.fetch"], {"web": json})
 
 
-def test_a_tool_named_twice_is_there_once() -> None:
+def test_tool_named_twice_is_included_once() -> None:
     assert names("files", "read_file", "files") == names("files")
 
 
@@ -83,7 +83,7 @@ def test_two_tools_of_one_name_are_an_error() -> None:
             Toolbox(values)
 
 
-def test_an_unknown_word_is_refused_with_words_like_it() -> None:
+def test_unknown_word_is_refused_with_suggestions() -> None:
     for word, like in {"fils": "files", "web.fetsh": "web_fetch", "readfile": "read_file", "gitstatus": "git_status"}.items():
         with pytest.raises(UnknownTool, match=like):
             tools_of(word)
@@ -91,7 +91,7 @@ def test_an_unknown_word_is_refused_with_words_like_it() -> None:
         tools_of("sales.describe")
 
 
-def test_words_of_a_file_mean_the_persons_own_tools_first() -> None:
+def test_words_in_files_prefer_tools_of_the_user() -> None:
     def read_file(path: str) -> str:
         """Mine."""
         return path
@@ -106,7 +106,7 @@ def test_words_of_a_file_mean_the_persons_own_tools_first() -> None:
     assert isinstance(bash, BuiltinTool) and bash.group == Shell(timeout=5)
 
 
-def test_a_log_holds_settings_and_gives_the_tools_back(subtests: pytest.Subtests) -> None:
+def test_log_has_settings_and_restores_the_tools(subtests: pytest.Subtests) -> None:
     given = Toolbox(["files", Shell(timeout=5, sandbox="bwrap"), GitHub(repo="a/b"), Web(local=True)])
     logged = logged_builtins(given)
     assert logged[LOGGED]["read_file"] == {} and logged[LOGGED]["web_fetch"] == {"local": True}
@@ -131,7 +131,7 @@ def test_a_log_holds_settings_and_gives_the_tools_back(subtests: pytest.Subtests
         assert builtins_again({LOGGED: {"read_file": 1, "f": {}}}, ["read_file", "f"], is_trusted=True) == []
 
 
-def test_variables_of_a_shell_are_logged_by_name_and_asked_for_again() -> None:
+def test_shell_variables_are_logged_by_name_and_required_again() -> None:
     logged = logged_builtins(Toolbox([Shell(env={"STATION": "brest"})]))
     assert logged == {LOGGED: {"bash": {"env": ["STATION"]}}}
     with pytest.raises(SettingsError, match="STATION"):
@@ -139,7 +139,7 @@ def test_variables_of_a_shell_are_logged_by_name_and_asked_for_again() -> None:
     assert builtins_again(logged, ["bash"], is_trusted=True, given=["bash"]) == []
 
 
-def test_tools_travel_to_another_process_with_their_settings() -> None:
+def test_tools_keep_their_settings_in_another_process() -> None:
     for group in (Shell(timeout=5), GitHub(repo="a/b"), Web(local=True)):
         for tool in group.tools:
             again = pickle.loads(pickle.dumps(tool))

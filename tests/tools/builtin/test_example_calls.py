@@ -1,4 +1,4 @@
-"""The calls of the examples, each in a run: files, commands, a real repository, and GitHub's API at loopback."""
+"""Calls of the examples, each in a run: files, commands, a real repository, and GitHub's API at loopback."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def repository(tmp_path: Path) -> GitRepository:
 
 @pytest.mark.slow("a command that is killed after a second, and a run for each of 14 calls")
 @pytest.mark.req("R2.5", "R2.17", "R2.18", "R2.19", "R2.20", "R2.21", "R2.22")
-def test_calls_of_the_examples_have_their_results(repository: GitRepository, subtests: pytest.Subtests) -> None:
+def test_example_calls_have_the_expected_results(repository: GitRepository, subtests: pytest.Subtests) -> None:
     settings.keep_key("github", TOKEN)
     folder, texts = repository.folder / "work", dict[str, list[str]]()
     assert len(EXAMPLES["calls"]) == 14

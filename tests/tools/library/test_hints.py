@@ -1,4 +1,4 @@
-"""Type hints of libraries that name types which only type checkers import."""
+"""Library type hints with names that only type checkers import."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def load(path: str, rows: Sequence[int], decoder: js.JSONDecoder, size: Size, fr
 
 @pytest.fixture
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A function of an installed package, whose hints cannot all be read."""
+    """A function of an installed package with unreadable hints."""
     folder = tmp_path / "site-packages" / "some_library"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text("")
@@ -53,7 +53,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         del sys.modules[name]
 
 
-def test_each_hint_of_a_library_is_read_by_itself(load: Any) -> None:
+def test_each_library_hint_is_read_separately(load: Any) -> None:
     import json
     from collections.abc import Sequence
 
@@ -66,17 +66,17 @@ def test_each_hint_of_a_library_is_read_by_itself(load: Any) -> None:
         "frame": UNREADABLE,
         "return": UNREADABLE,
     }
-    assert "some_library.unloaded" not in sys.modules, "what only type checkers import is not run"
+    assert "some_library.unloaded" not in sys.modules, "imports for type checkers do not run"
 
 
-def test_hint_of_a_library_that_cannot_be_read_takes_any_value(load: Any) -> None:
+def test_unreadable_library_hint_accepts_any_value(load: Any) -> None:
     load.__annotations__.pop("decoder")
-    made = FunctionTool(load)
-    assert made.spec.input_schema["properties"]["frame"] == {}
-    assert "frame has no type hint that can be read: any value passes" in made.signature.gaps
+    function_tool = FunctionTool(load)
+    assert function_tool.spec.input_schema["properties"]["frame"] == {}
+    assert "frame has no type hint that can be read: any value passes" in function_tool.signature.gaps
 
 
-def test_hint_of_the_persons_own_function_is_an_error(load: Any) -> None:
+def test_unreadable_hint_of_a_user_function_is_an_error(load: Any) -> None:
     with pytest.raises(InvalidTool, match="Import or define the type first"):
         read_hints(load, "load", is_library=False)
 

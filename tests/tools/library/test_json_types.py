@@ -1,4 +1,4 @@
-"""The part of a type that JSON can express: of unions their members, of containers their items."""
+"""The JSON part of a type: members of unions, items of containers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Texts(Protocol[Item_co]):
 
 
 class Marker:
-    """A value of a library's own."""
+    """A value of a library."""
 
 
 NO_DEFAULT: Any = Literal[Marker.__new__(Marker)]  # type: ignore[valid-type]  # as libraries write it
@@ -48,20 +48,20 @@ PARTS: list[tuple[Any, Any]] = [
     (Texts[str], list[str]),
     (Mapping[str, int | Buffer[bytes]], dict[str, int]),
     (list[int | Buffer[bytes]] | None, list[int] | None),
-    (list[int] | Sequence[str], list[int]),  # JSON does not tell them apart
+    (list[int] | Sequence[str], list[int]),  # equal in JSON
     (Literal["a", 1] | Buffer[bytes], Literal["a", 1]),
     (Annotated[str | Buffer[bytes], "any words"], str),
     (int | bool, int | bool),
 ]
 
 
-def test_part_of_a_type_is_what_json_can_express(subtests: pytest.Subtests) -> None:
+def test_json_part_of_a_type_is_kept(subtests: pytest.Subtests) -> None:
     for hint, part in PARTS:
         with subtests.test(hint=hint):
             assert json_part(hint) == part
 
 
-def test_any_value_will_do_for_object_and_hashable_if_allowed(subtests: pytest.Subtests) -> None:
+def test_object_and_hashable_accept_any_value_if_allowed(subtests: pytest.Subtests) -> None:
     for hint, part in [
         (object, Any),
         (Hashable, Any),
@@ -75,12 +75,12 @@ def test_any_value_will_do_for_object_and_hashable_if_allowed(subtests: pytest.S
     assert json_part(object) is json_part(Hashable) is INEXPRESSIBLE
 
 
-def test_members_of_a_union_that_are_left_out_are_listed() -> None:
+def test_dropped_union_members_are_listed() -> None:
     assert excluded_members(str | Buffer[bytes] | NO_DEFAULT | None) == [Buffer[bytes]]
     assert excluded_members(str) == excluded_members(Buffer[bytes]) == []
 
 
-def test_types_are_told_from_other_values(subtests: pytest.Subtests) -> None:
+def test_types_are_distinguished_from_other_values(subtests: pytest.Subtests) -> None:
     for hint in [int, list[int], int | str, Any, Callable[[], int], typing.Optional[int], Literal[1], Key]:  # noqa: UP045
         with subtests.test(hint=hint):
             assert is_type(hint)

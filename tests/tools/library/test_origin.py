@@ -1,4 +1,4 @@
-"""Which functions belong to libraries."""
+"""Functions that belong to libraries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_functions_of_python_and_of_installed_packages_belong_to_libraries(subte
     for function, expected in [
         (json.loads, True),
         (math.sqrt, True),
-        (pd.read_csv, True),  # its `__module__` is `pandas`, where it is not written
+        (pd.read_csv, True),  # its `__module__` is `pandas`, not the module of its source
         (own, False),
         (cell["in_a_cell"], False),
         (ask_person, False),

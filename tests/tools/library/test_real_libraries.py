@@ -23,7 +23,7 @@ from agentnb.tools.function import FunctionTool
 from agentnb.tools.tool import ToolContext, ToolOutcome
 
 MAX_SCHEMA = 10_000
-"""Characters of the largest schema: pandas describes what it reads with 47 parameters."""
+"""Maximum characters of a schema: pandas describes a reader with 47 parameters."""
 
 
 def sales() -> pd.DataFrame:
@@ -36,9 +36,9 @@ def call(function: Callable[..., Any], /, **arguments: Any) -> ToolOutcome:
 
 
 @pytest.mark.req("R2.3")
-def test_reading_a_table_takes_its_path_and_other_plain_arguments() -> None:
+def test_table_reader_takes_its_path_and_plain_arguments() -> None:
     properties = FunctionTool(pd.read_csv).spec.input_schema["properties"]
-    types = {name: properties[name].get("type") or [one["type"] for one in properties[name]["anyOf"]] for name in PLAIN}
+    types = {name: properties[name].get("type") or [option["type"] for option in properties[name]["anyOf"]] for name in PLAIN}
     assert types == PLAIN
     assert properties["sep"]["description"].startswith("Character or regex pattern")
 
@@ -54,7 +54,7 @@ PLAIN = {
 
 
 @pytest.mark.req("R2.3")
-def test_what_a_library_is_not_offered_with_is_listed() -> None:
+def test_dropped_parameters_of_a_library_are_listed() -> None:
     gaps = "\n".join(FunctionTool(pd.read_csv).signature.gaps)
     assert "filepath_or_buffer is offered without PathLike[str], ReadCsvBuffer[bytes]" in gaps
     assert "converters is not offered to the model" in gaps
@@ -69,7 +69,7 @@ def test_manuals_are_not_sent_as_descriptions(subtests: pytest.Subtests) -> None
             assert len(json.dumps(spec.input_schema)) <= MAX_SCHEMA
 
 
-def test_functions_of_libraries_are_called(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_library_functions_are_called(tmp_path: Path, subtests: pytest.Subtests) -> None:
     (tmp_path / "sales.csv").write_text("day;amount\n1;2\n3;4\n")
     frame = sales()
     cases: list[tuple[str, Callable[..., Any], dict[str, Any], Any]] = [
@@ -94,7 +94,7 @@ def test_functions_of_libraries_are_called(tmp_path: Path, subtests: pytest.Subt
 
 
 @pytest.mark.req("R2.3")
-def test_function_that_needs_a_frame_is_refused_with_how_to_wrap_it() -> None:
+def test_function_that_needs_a_frame_is_refused_with_a_wrapper() -> None:
     with pytest.raises(InvalidTool, match=r"merge expects left: DataFrame.*Wrap it.*def my_merge\(left: str\)"):
         FunctionTool(pd.merge)
     with pytest.raises(InvalidTool, match="merge expects right"):
@@ -102,7 +102,7 @@ def test_function_that_needs_a_frame_is_refused_with_how_to_wrap_it() -> None:
 
 
 @pytest.mark.req("R2.6")
-def test_methods_of_one_name_are_refused_with_how_to_rename_them(snapshot: Snapshot) -> None:
+def test_methods_with_one_name_are_refused_with_a_rename_hint(snapshot: Snapshot) -> None:
     with pytest.raises(InvalidTool, check=snapshot.worded):
         Agent(ScriptedModel([]), tools=[sales().describe, sales().describe])
 

@@ -1,4 +1,4 @@
-"""Documents of settings in JSON, YAML and TOML: their values, and the places that errors name."""
+"""Settings documents in JSON, YAML and TOML: values, and locations in errors."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def test_formats_give_the_same_value(subtests: pytest.Subtests) -> None:
         ("empty.yaml", "", None),
     ):
         with subtests.test(name):
-            found: Any = read_document(text, name).value
-            assert (found | {"b": ...} if name.startswith("words") else found) == (
+            result: Any = read_document(text, name).value
+            assert (result | {"b": ...} if name.startswith("words") else result) == (
                 value | {"b": ...} if name.startswith("words") and value else value
             )
 
 
-def test_errors_name_the_place_of_a_value(subtests: pytest.Subtests) -> None:
+def test_errors_locate_a_value(subtests: pytest.Subtests) -> None:
     for name, text, place in (
         ("a.json", '{"x": 1,\n "a": {"b": [1, {"c": 2}]}}', "a.json, line 2, column 23: wrong"),
         ("a.jsonc", '{"x": 1, // "a": {\n "a": {"b": [1, {/* , */ "c": 2,},],}}', "a.jsonc, line 2, column 31: wrong"),
@@ -83,7 +83,7 @@ BROKEN = {
 }
 
 
-def test_what_cannot_be_read_is_an_error_without_its_text(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_unreadable_document_is_an_error_without_its_text(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     for name, text in BROKEN.items():
         with subtests.test(name):
             with pytest.raises(SettingsError) as raised:

@@ -1,4 +1,4 @@
-"""What servers write reaches nobody as control characters or as a key, and lists or schemas without an end are bounded."""
+"""Hostile servers: no control characters or keys in texts, and bounded lists and schemas."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FORM = t.ElicitRequestFormParams(message=HOSTILE, requested_schema={"type": "obj
 
 
 class Hostile:
-    """A server whose every text holds control characters: progress, a question, and at last an error."""
+    """A server with control characters in every text: progress, a question, and an error."""
 
     server = MCPServer("bench", "program")
     work_dir = Path()
@@ -53,7 +53,7 @@ def described(schema: dict[str, Any]) -> t.Tool:
     return t.Tool(name="look", title=HOSTILE, description=HOSTILE, input_schema=schema)
 
 
-def test_texts_of_a_server_have_no_control_characters() -> None:
+def test_server_texts_have_no_control_characters() -> None:
     seen: list[str] = []
 
     async def ask(message: str, schema: Any) -> dict[str, Any]:
@@ -67,11 +67,11 @@ def test_texts_of_a_server_have_no_control_characters() -> None:
     assert seen == [SHOWN] * 2, "progress, the question"
     assert not outcome.ok and SHOWN in outcome.problem
     assert (tool.spec.description, tool.title) == (SHOWN, SHOWN)
-    assert reason(ExceptionGroup("of tasks", [RuntimeError(f"{HOSTILE}\n")])) == SHOWN, "also where it refuses to start"
+    assert reason(ExceptionGroup("of tasks", [RuntimeError(f"{HOSTILE}\n")])) == SHOWN, "also if it refuses to start"
 
 
 @pytest.mark.req("R1.44")
-def test_question_without_words_has_some() -> None:
+def test_question_without_text_gets_a_default_text() -> None:
     asked: list[str] = []
 
     async def ask(message: str, schema: Any) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def test_standard_error_keeps_its_end_without_keys_and_control_characters() -> N
     assert len(lines) == MAX_LINES and lines[-4] == "a" * MAX_LINE_CHARACTERS
 
 
-def test_standard_error_without_its_beginning_shows_no_part_of_a_key() -> None:
+def test_truncated_standard_error_shows_no_part_of_a_key() -> None:
     async def tail() -> tuple[str, ...]:
         found = StderrTail()
         for text in (f"{SECRET}\n", "a" * (_PIPE_BYTES - 5)):  # the cut is within the key
@@ -111,7 +111,7 @@ def test_standard_error_without_its_beginning_shows_no_part_of_a_key() -> None:
     assert asyncio.run(tail()) == ("a" * MAX_LINE_CHARACTERS,)
 
 
-def test_late_question_of_a_call_that_is_over_is_cancelled() -> None:
+def test_late_question_of_a_finished_call_is_cancelled() -> None:
     asked: list[Any] = []
 
     async def ask() -> Any:
@@ -126,7 +126,7 @@ def test_late_question_of_a_call_that_is_over_is_cancelled() -> None:
 
         token = _asker.set(asker)
         live._askers.append(asker)
-        question = asyncio.ensure_future(late())  # the client makes tasks within the call
+        question = asyncio.ensure_future(late())  # the client creates tasks within the call
         live._askers.remove(asker)
         _asker.reset(token)
         over.set()
@@ -135,13 +135,13 @@ def test_late_question_of_a_call_that_is_over_is_cancelled() -> None:
     assert asyncio.run(ask()).action == "cancel" and not asked
 
 
-def test_odd_answer_with_more_digits_than_python_reads_is_read() -> None:
+def test_answer_with_too_many_digits_is_read() -> None:
     with pytest.raises(ValidationError) as caught:
         t.jsonrpc_message_adapter.validate_json('{"jsonrpc": "2.0", "id": 3, "result": [%s]}' % ("9" * 5_000))
     assert readable_message(caught.value) == {"jsonrpc": "2.0", "id": 3, "result": {BARE: ["9" * 5_000]}}
 
 
-def test_list_without_an_end_is_read_no_further() -> None:
+def test_endless_list_is_cut() -> None:
     asked = 0
 
     async def list_tools(**_: Any) -> t.ListToolsResult:
@@ -154,7 +154,7 @@ def test_list_without_an_end_is_read_no_further() -> None:
     assert len(asyncio.run(tools_of(client))) == MAX_PAGES
 
 
-def test_list_that_is_not_there_is_empty_and_a_broken_one_an_error() -> None:
+def test_missing_list_is_empty_and_a_broken_one_an_error() -> None:
     cases: list[tuple[t.ToolsCapability | None, int, str, bool]] = [
         (None, -32603, "not implemented", True),
         (t.ToolsCapability(), -32601, "no", True),
@@ -171,7 +171,7 @@ def test_list_that_is_not_there_is_empty_and_a_broken_one_an_error() -> None:
             assert asyncio.run(tools_of(client)) == ()
 
 
-def test_rule_that_allows_a_tool_reaches_none_whose_name_only_looks_the_same() -> None:
+def test_allow_rule_excludes_tools_with_a_lookalike_name() -> None:
     live: Any = Hostile()
     tools = [described({"type": "object"}).model_copy(update={"name": name}) for name in ("look", "look\x07")]
     reached = [
@@ -180,13 +180,13 @@ def test_rule_that_allows_a_tool_reaches_none_whose_name_only_looks_the_same() -
     assert reached == [True, False]
 
 
-def test_tool_gets_no_name_that_one_which_is_set_aside_would_have() -> None:
+def test_tool_name_avoids_those_of_excluded_tools() -> None:
     live: Any = SimpleNamespace(server=Hostile.server, set_aside={"look_at": "it runs only as a task"})
-    found = tools_of_server(live, [described({"type": "object"}).model_copy(update={"name": "look.at"})])
-    assert found.usable[0].spec.name.startswith("mcp_bench_look_at_") and list(found.left_out) == ["look_at"]
+    offered = tools_of_server(live, [described({"type": "object"}).model_copy(update={"name": "look.at"})])
+    assert offered.usable[0].spec.name.startswith("mcp_bench_look_at_") and list(offered.left_out) == ["look_at"]
 
 
-def test_schemas_that_no_model_takes_are_a_problem(subtests: pytest.Subtests) -> None:
+def test_unusable_schemas_are_a_problem(subtests: pytest.Subtests) -> None:
     live: Any = Hostile()
     deep: dict[str, Any] = {}
     for _ in range(MAX_DEPTH):
@@ -200,9 +200,9 @@ def test_schemas_that_no_model_takes_are_a_problem(subtests: pytest.Subtests) ->
     ):
         with subtests.test(name):
             tool = t.Tool.model_construct(name="look", input_schema=schema, annotations=None)
-            found = tools_of_server(live, [tool, described({"type": "object"}).model_copy(update={"name": "other"})])
-            assert [one.tool_name for one in found.usable] == ["other"] if is_problem else ["look", "other"]
-            assert list(found.left_out) == ["look"] * is_problem
+            offered = tools_of_server(live, [tool, described({"type": "object"}).model_copy(update={"name": "other"})])
+            assert [tool_.tool_name for tool_ in offered.usable] == ["other"] if is_problem else ["look", "other"]
+            assert list(offered.left_out) == ["look"] * is_problem
 
 
 def test_question_outside_any_call_is_cancelled(tmp_path: Path) -> None:

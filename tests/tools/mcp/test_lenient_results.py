@@ -1,4 +1,4 @@
-"""Results of servers that the client cannot model, read as far as they can be."""
+"""Results of servers that violate the protocol, read where possible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OBJECT = {"type": "object"}
 HEADER = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "no header"}}}
 
 
-def test_bad_tools_are_set_aside_alone_with_the_reason(subtests: pytest.Subtests) -> None:
+def test_bad_tools_are_excluded_one_by_one_with_the_reason(subtests: pytest.Subtests) -> None:
     good = {"name": "good", "inputSchema": OBJECT}
     cases: dict[str, tuple[Any, str | None]] = {
         "usual": ({"name": "odd", "inputSchema": OBJECT}, None),
@@ -52,7 +52,7 @@ def test_bad_tools_are_set_aside_alone_with_the_reason(subtests: pytest.Subtests
     assert list(aside) == ["number 1", "number 2", "number 3"]
 
 
-def test_beginnings_that_are_not_of_the_protocol_are_read(subtests: pytest.Subtests) -> None:
+def test_nonstandard_initial_messages_are_read(subtests: pytest.Subtests) -> None:
     for given, version in {
         "2025-06-18": "2025-06-18",
         "1.0": "2024-11-05",
@@ -63,12 +63,12 @@ def test_beginnings_that_are_not_of_the_protocol_are_read(subtests: pytest.Subte
             assert readable_start({"protocolVersion": given})["protocolVersion"] == version
     for capabilities in (None, {"tools": [], "prompts": None}, {"tools": {"listChanged": "yes"}, "resources": False}):
         with subtests.test(str(capabilities)):
-            found = readable_start({"capabilities": capabilities, "serverInfo": "me", "instructions": ["a"]})
-            assert {*found["capabilities"]} == ({"tools"} if capabilities else set())
-            t.InitializeResult.model_validate(found)
+            start = readable_start({"capabilities": capabilities, "serverInfo": "me", "instructions": ["a"]})
+            assert {*start["capabilities"]} == ({"tools"} if capabilities else set())
+            t.InitializeResult.model_validate(start)
 
 
-def test_messages_over_http_are_read_wherever_they_are_cut(subtests: pytest.Subtests) -> None:
+def test_http_messages_are_read_at_any_split(subtests: pytest.Subtests) -> None:
     batch, empty = b'\xef\xbb\xbf[{"id": 1, "result": {"a": 1}}]', b'{"id": 1}'
     of_batch, of_empty = (
         b'{"id":1,"result":{"a":1},"jsonrpc":"2.0"}',

@@ -1,4 +1,4 @@
-"""The requests of a person who is logged in at an MCP server, and what is kept of the login."""
+"""Requests with a login at an MCP server, and the stored login."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def request() -> httpx2.Request:
 
 
 async def exchanged(auth: Any, answer: Any) -> list[httpx2.Request]:
-    """Return the requests of one that is answered so."""
+    """Return the requests of one request that is answered so."""
     flow, sent = auth.async_auth_flow(request()), []
     try:
         one = await anext(flow)
@@ -53,7 +53,7 @@ def test_requests_do_not_wait_for_each_other() -> None:
     assert asyncio.run(both()) == ["Bearer first-0123456789"] * 2
 
 
-def test_server_that_refuses_every_token_is_asked_twice() -> None:
+def test_server_that_refuses_every_token_is_called_twice() -> None:
     renewals = iter(range(100))
 
     def answer(sent: httpx2.Request) -> httpx2.Response:
@@ -70,7 +70,7 @@ def test_server_that_refuses_every_token_is_asked_twice() -> None:
     assert kept is not None and kept.tokens["refresh_token"] == "next-0123456789"
 
 
-def test_renewal_that_is_refused_leaves_the_kept_login_alone() -> None:
+def test_refused_renewal_keeps_the_login() -> None:
     store_login(KEPT)
     for status in (400, 503):
         sent = asyncio.run(
@@ -83,7 +83,7 @@ def test_renewal_that_is_refused_leaves_the_kept_login_alone() -> None:
         assert load_login(ADDRESS) == KEPT
 
 
-def test_token_that_has_expired_is_renewed_before_it_is_sent() -> None:
+def test_expired_token_is_renewed_before_it_is_sent() -> None:
     def answer(sent: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(200, json={"access_token": "renewed-0123456789"}, request=sent)
 
@@ -99,13 +99,13 @@ def test_token_that_has_expired_is_renewed_before_it_is_sent() -> None:
     assert sent[-1].headers["authorization"] == "Bearer renewed-0123456789"
 
 
-def test_token_that_has_expired_is_sent_where_it_cannot_be_renewed() -> None:
+def test_expired_token_without_renewal_is_sent() -> None:
     kept = msgspec.structs.replace(KEPT, tokens={"access_token": "first-0123456789"}, expires=1.0)
     (sent,) = asyncio.run(exchanged(LoggedIn(kept).auth, lambda one: httpx2.Response(200, request=one)))
     assert sent.headers["authorization"] == "Bearer first-0123456789"
 
 
-def test_renewal_that_cannot_be_read_costs_no_run(subtests: pytest.Subtests) -> None:
+def test_unreadable_renewal_does_not_fail_the_run(subtests: pytest.Subtests) -> None:
     for case, content in {
         "nested": b"[" * 100_000,
         "late": b'{"access_token":"t","expires_in":1' + b"0" * 400 + b"}",
@@ -122,7 +122,7 @@ def test_renewal_that_cannot_be_read_costs_no_run(subtests: pytest.Subtests) -> 
             assert [one.url.path for one in sent] == ["/mcp", "/token", "/mcp"]
 
 
-def test_login_that_another_kernel_renewed_meanwhile_is_used() -> None:
+def test_login_renewed_by_another_kernel_is_used() -> None:
     store_login(KEPT)
     newer = msgspec.structs.replace(KEPT, tokens={"access_token": "newer-0123456789"})
 
@@ -138,7 +138,7 @@ def test_login_that_another_kernel_renewed_meanwhile_is_used() -> None:
     assert later.headers["authorization"] == "Bearer newer-0123456789"
 
 
-def test_file_that_another_program_has_changed_is_no_login(person: Path, subtests: pytest.Subtests) -> None:
+def test_file_changed_by_another_program_is_no_login(person: Path, subtests: pytest.Subtests) -> None:
     store_login(KEPT)
     (file,) = (person / FOLDER).iterdir()
     whole = file.read_bytes()
@@ -159,7 +159,7 @@ def test_file_that_another_program_has_changed_is_no_login(person: Path, subtest
     assert "authorization" not in sent.headers
 
 
-def test_login_at_an_https_server_leads_nowhere_in_the_clear() -> None:
+def test_https_login_never_uses_plain_http() -> None:
     login = Login(MCPServer("docs", ADDRESS))
     login._socket.close()
     asyncio.run(login._check(httpx2.Request("GET", "https://login.example.org/token")))
@@ -180,7 +180,7 @@ def test_address_to_log_in_at_keeps_its_own_query() -> None:
     assert login.take("http://127.0.0.1:1/callback?code=c&state=s")
 
 
-def test_rights_that_a_server_names_become_no_other_command(subtests: pytest.Subtests) -> None:
+def test_scopes_of_a_server_become_no_other_command(subtests: pytest.Subtests) -> None:
     for scope, named in {
         "files:read files:write": "files:read files:write",
         "https://www.example.org/auth/drive.readonly": "https://www.example.org/auth/drive.readonly",

@@ -11,24 +11,24 @@ from agentnb.core.messages import Text
 from agentnb.tools.mcp.resources import Contents, contents_of, contents_parts, prompt_text
 
 HIDDEN = "seen\x1b[31m\U000e0041\ud800"
-"""A text with what a model reads and no person sees."""
+"""A text with characters that only models see."""
 
 
-def test_several_contents_stand_behind_their_uris() -> None:
+def test_multiple_contents_follow_their_uris() -> None:
     pages = [TextResourceContents(uri=f"memo://{n}", text=str(n)) for n in range(2)]
     texts = [part.text for part in contents_parts(pages) if isinstance(part, Text)]
     assert texts == ["memo://0:", "0", "memo://1:", "1"]
 
 
-def test_person_gets_texts_as_text_and_anything_else_as_bytes() -> None:
+def test_user_gets_text_as_text_and_the_rest_as_bytes() -> None:
     page = TextResourceContents.model_construct(uri="memo://1", text=HIDDEN, mime_type="text/plain\nforged")
-    found = contents_of([page, BlobResourceContents(uri="memo://2", blob=b64encode(b"\0\1").decode())])
-    assert found == [Contents("seen[31m\N{REPLACEMENT CHARACTER}", "text/plain forged"), Contents(b"\0\1", "")]
+    contents = contents_of([page, BlobResourceContents(uri="memo://2", blob=b64encode(b"\0\1").decode())])
+    assert contents == [Contents("seen[31m\N{REPLACEMENT CHARACTER}", "text/plain forged"), Contents(b"\0\1", "")]
     with pytest.raises(ValueError, match="base64"):
         contents_of([BlobResourceContents(uri="memo://3", blob="%%%")])
 
 
-def test_several_messages_of_a_prompt_stand_behind_their_roles() -> None:
+def test_multiple_prompt_messages_follow_their_roles() -> None:
     said = [PromptMessage(role=role, content=TextContent(type="text", text=text)) for role, text in _SAID]
     assert prompt_text(said[:1]) == "Review it."
     assert prompt_text(said) == "user:\nReview it.\nassistant:\nIt is good."

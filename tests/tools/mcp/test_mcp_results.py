@@ -1,4 +1,4 @@
-"""Results of MCP servers: what a model gets, what a person is shown."""
+"""Results of MCP servers, for a model and for a person."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def text(words: str) -> dict[str, str]:
     return {"type": "text", "text": words}
 
 
-def test_content_becomes_texts_and_pictures_in_their_order(subtests: pytest.Subtests) -> None:
+def test_content_becomes_texts_and_pictures_in_order(subtests: pytest.Subtests) -> None:
     blob = {"uri": "file:///x.bin", "mimeType": "application/x", "blob": b64encode(b"\0\1").decode()}
     half = MAX_TEXT_CHARACTERS // 2
     cases: list[tuple[Any, list[str]]] = [
@@ -44,7 +44,7 @@ def test_content_becomes_texts_and_pictures_in_their_order(subtests: pytest.Subt
             [text("a" * MAX_TEXT_CHARACTERS + "b" * 1000)],
             [f"{'a' * half}\n[... 1,000 characters left out ...]\n{'a' * (half - 1000)}{'b' * 1000}"],
         ),
-        # not of the protocol
+        # not in the protocol
         ("three", ["three"]),
         (text("three"), ["three"]),
         (None, ["(no content)"]),
@@ -64,7 +64,7 @@ def test_content_becomes_texts_and_pictures_in_their_order(subtests: pytest.Subt
     assert outcome_of({"toolResult": {"sum": 3}}).text == f'{NOT_OF_THE_PROTOCOL}\n{{"toolResult":{{"sum":3}}}}'
 
 
-def test_result_goes_through_the_client_whatever_it_is() -> None:
+def test_any_result_passes_through_the_client() -> None:
     for raw in ("three", None, [1], {"content": [text("three")], "structuredContent": [1]}):
         read = t.CallToolResult.model_validate(readable_result(raw), by_name=False)
         assert unwrap(read.structured_content) == raw
@@ -73,7 +73,7 @@ def test_result_goes_through_the_client_whatever_it_is() -> None:
             readable_result(task)
 
 
-def test_structured_content_is_the_value_and_records_are_a_table() -> None:
+def test_structured_content_is_the_value_and_records_a_table() -> None:
     records = [{"port": "Brest", "height": 6.1}, {"port": "<b>Nantes</b>", "height": None}]
     for content, has_table in (
         ({"ports": records}, True),
@@ -86,13 +86,13 @@ def test_structured_content_is_the_value_and_records_are_a_table() -> None:
         assert outcome.value == content
         assert (outcome.display is not None) == has_table, content
         assert isinstance(outcome.parts[0], Text)
-    told = outcome_of({"content": [text("two ports")], "structuredContent": {"ports": records}})
-    assert told.text == "two ports", "the server's own words go to the model"
-    assert told.display is not None
-    assert told.display.columns == ("port", "height")
+    outcome = outcome_of({"content": [text("two ports")], "structuredContent": {"ports": records}})
+    assert outcome.text == "two ports", "the model gets the server's message"
+    assert outcome.display is not None
+    assert outcome.display.columns == ("port", "height")
 
 
-def test_content_that_does_not_fit_the_declared_schema_is_marked() -> None:
+def test_content_that_violates_the_declared_schema_is_marked() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     cases: list[tuple[dict[str, Any] | None, dict[str, Any] | None, bool]] = [
         ({"n": 1}, schema, False),
@@ -106,9 +106,9 @@ def test_content_that_does_not_fit_the_declared_schema_is_marked() -> None:
         assert (outcome.ok, len(outcome.text.splitlines()) > 1) == (True, is_marked), content
 
 
-def test_error_results_stay_errors_with_the_words_of_the_server() -> None:
+def test_error_results_keep_the_message_of_the_server() -> None:
     for content, problem in (([text("no such port")], "no such port"), ([], "The server gave no reason.")):
-        for told in (True, "true"):
-            outcome = outcome_of({"content": content, "isError": told})
+        for flag in (True, "true"):
+            outcome = outcome_of({"content": content, "isError": flag})
             assert (outcome.ok, outcome.error_code, outcome.problem) == (False, "tool_error", problem)
-    assert all(outcome_of({"content": content, "isError": told}).ok for told in (False, None))
+    assert all(outcome_of({"content": content, "isError": flag}).ok for flag in (False, None))

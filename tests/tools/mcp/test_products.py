@@ -1,4 +1,4 @@
-"""Files of MCP servers of other programs, as their documentation has them."""
+"""MCP configuration files of other programs, as documented."""
 
 from __future__ import annotations
 
@@ -306,17 +306,15 @@ READ: tuple[tuple[str, str, str, list[MCPServer], int], ...] = (
 )
 
 
-def test_files_of_other_programs_give_the_servers_that_they_name(subtests: pytest.Subtests) -> None:
-    for what, file, text, servers, notes in READ:
-        with subtests.test(what):
-            found = read_servers(text, file, Path(file).parent if file.startswith("/") else None)
-            assert [*found.servers] == servers
-            assert len(found.notes) == notes, found.notes
+def test_configuration_files_of_other_programs_are_read(subtests: pytest.Subtests) -> None:
+    for case, file, text, servers, notes in READ:
+        with subtests.test(case):
+            configuration = read_servers(text, file, Path(file).parent if file.startswith("/") else None)
+            assert [*configuration.servers] == servers
+            assert len(configuration.notes) == notes, configuration.notes
 
 
-def test_servers_of_the_working_directory_are_the_only_ones_of_projects(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_servers_of_the_current_project_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     projects = {str(tmp_path): {"mcpServers": {"x": COMMAND}}, "/h/q": {"mcpServers": {"q": {"command": "q"}}}}
     monkeypatch.chdir(tmp_path)
     assert [*read_servers(json.dumps({"projects": projects}), ".claude.json").servers] == [X]
@@ -339,14 +337,12 @@ REFUSED = {
 }
 
 
-def test_variables_that_only_a_program_can_fill_are_refused_with_a_line_that_works(
-    snapshot: Snapshot, subtests: pytest.Subtests
-) -> None:
-    for what, text in REFUSED.items():
-        with subtests.test(what):
+def test_program_variables_are_refused_with_a_working_line(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+    for case, text in REFUSED.items():
+        with subtests.test(case):
             with pytest.raises(SettingsError) as raised:
                 read_servers(text, "mcp.json" if text.startswith("{") else "config.yaml")
-            assert str(raised.value) == snapshot(what)
+            assert str(raised.value) == snapshot(case)
             assert SECRET not in str(raised.value)
 
 
@@ -379,14 +375,16 @@ SERVERS = st.dictionaries(st.sampled_from(["a", "b c", ""]), FIELDS | VALUES, ma
 
 @examples(10_000)
 @given(st.sampled_from([*PLACES]), SERVERS, st.sampled_from(["a.json", ".mcp.json"]))
-def test_any_document_gives_servers_or_an_error_for_the_person(place: tuple[str, ...], servers: Any, name: str) -> None:
+def test_any_document_is_read_or_refused(place: tuple[str, ...], servers: Any, name: str) -> None:
     document = servers
     for key in reversed(place):
         document = {key: document}
     with suppress(SettingsError):
-        found = read_servers(json.dumps(document), name)
-        assert describe_servers(name, found) and len({server.identity for server in found.servers}) <= len(found.servers)
-        for server in found.servers:
+        configuration = read_servers(json.dumps(document), name)
+        assert describe_servers(name, configuration) and len({server.identity for server in configuration.servers}) <= len(
+            configuration.servers
+        )
+        for server in configuration.servers:
             expand_variables(server, {"A": "1"})
 
 
@@ -405,7 +403,7 @@ TEXTS = st.lists(
 
 @examples(5_000)
 @given(st.lists(TEXTS, max_size=3), st.dictionaries(st.sampled_from("TUV"), st.one_of(TEXTS, WORDS)), TEXTS)
-def test_no_value_or_default_of_a_file_is_seen(args: list[str], env: dict[str, str], query: str) -> None:
+def test_values_and_defaults_of_a_file_are_hidden(args: list[str], env: dict[str, str], query: str) -> None:
     text = json.dumps({"servers": {"x": {"command": "npx", "args": args, "env": env}, "y": {**ADDRESS, "headers": env}}})
     asked = json.dumps(
         {"servers": {"x": {"url": f"https://x.example.org/mcp?{query}", "args": args, "env": {"A": "${input:x}"}}}}
@@ -413,35 +411,39 @@ def test_no_value_or_default_of_a_file_is_seen(args: list[str], env: dict[str, s
     seen = []
     for one in (text, asked):
         try:
-            found = read_servers(one, "mcp.json")
+            configuration = read_servers(one, "mcp.json")
         except SettingsError as error:
             seen.append(f"{error!r} {error} {error.__context__!r}")
             continue
-        seen += [describe_servers("mcp.json", found), repr(found), *(json.dumps(server.as_logged) for server in found.servers)]
-        for each in found.servers:
+        seen += [
+            describe_servers("mcp.json", configuration),
+            repr(configuration),
+            *(json.dumps(server.as_logged) for server in configuration.servers),
+        ]
+        for each in configuration.servers:
             hidden = [*secrets(each), *secrets(expand_variables(each, {"C": f"{SECRET}c"}))]
             texts = (*each.args, *each.env.values(), *each.headers.values())
             assert not any(SECRET in one for one in texts) or any(SECRET in one for one in hidden)
     assert all(SECRET not in text for text in seen)
 
 
-def test_file_of_variables_is_read_from_the_workspace_folder(tmp_path: Path) -> None:
+def test_env_file_is_read_from_the_workspace_folder(tmp_path: Path) -> None:
     (tmp_path / ".vscode").mkdir()
     (tmp_path / "my.env").write_text(f"# comment\nexport A='{SECRET} x'\nB = \"b\"\nC=c=d # no comment\n\nE=\nnothing\n")
     fields = {**COMMAND, "envFile": "${workspaceFolder}/my.env", "env": {"B": "own"}}
-    found = read_servers(json.dumps({"servers": {"x": fields}}), "mcp.json", tmp_path / ".vscode")
-    assert [*found.servers] == [server(env={"A": f"{SECRET} x", "B": "own", "C": "c=d # no comment", "E": ""})]
-    assert "A, B, C, E" in found.notes[0] and SECRET not in describe_servers("mcp.json", found)
-    assert SECRET in "".join(secrets(found.servers[0]))
+    configuration = read_servers(json.dumps({"servers": {"x": fields}}), "mcp.json", tmp_path / ".vscode")
+    assert [*configuration.servers] == [server(env={"A": f"{SECRET} x", "B": "own", "C": "c=d # no comment", "E": ""})]
+    assert "A, B, C, E" in configuration.notes[0] and SECRET not in describe_servers("mcp.json", configuration)
+    assert SECRET in "".join(secrets(configuration.servers[0]))
 
 
-def test_text_of_a_file_is_a_variable_that_is_read_at_the_start(tmp_path: Path) -> None:
+def test_file_reference_is_read_when_the_server_starts(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(f"{SECRET}\n")
     text = json.dumps({"mcp": {"x": {"type": "remote", **ADDRESS, "headers": {"A": "Bearer {file:key}", "B": "{file:~/no}"}}}})
-    (found,) = read_servers(text, "opencode.json", tmp_path).servers
-    assert found.headers == {"A": f"Bearer ${{file:{tmp_path}/key}}", "B": f"${{file:{Path.home()}/no}}"}
-    assert values(found) == {f"file:{tmp_path}/key": SECRET}
+    (configuration,) = read_servers(text, "opencode.json", tmp_path).servers
+    assert configuration.headers == {"A": f"Bearer ${{file:{tmp_path}/key}}", "B": f"${{file:{Path.home()}/no}}"}
+    assert values(configuration) == {f"file:{tmp_path}/key": SECRET}
     with pytest.raises(SettingsError, match=r"needs the file .*/no, which cannot be read"):
-        expand_variables(found, values(found))
+        expand_variables(configuration, values(configuration))
     (tmp_path / "key").unlink()
-    assert values(found) == {}
+    assert values(configuration) == {}

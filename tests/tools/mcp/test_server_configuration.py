@@ -1,4 +1,4 @@
-"""Which server a name stands for, and what ``${NAME}`` does."""
+"""Lookup of servers by name, and variables in ``${NAME}``."""
 
 from __future__ import annotations
 
@@ -25,54 +25,54 @@ def loaded(*commands: str) -> ServerList:
     return ServerList(tuple(server(command) for command in commands))
 
 
-def test_added_wins_over_files_and_files_over_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Configuration()
-    assert found.source("clock") == "" and found.servers == {}
-    monkeypatch.setenv("MCP_SERVERS", "clock:of-variable,fs:fs-server")  # read when a server is looked up
-    assert (found.server("clock"), found.source("clock")) == (server("of-variable"), "MCP_SERVERS")
-    found.load(loaded("of-file"), "/a.json")
-    found.load(loaded("of-newer-file"), "/b.json")
-    assert (found.server("clock"), found.source("clock")) == (server("of-newer-file"), "/b.json")
-    found.load(loaded("of-file"), "/a.json")
-    assert (found.server("clock"), found.source("clock")) == (server("of-file"), "/a.json"), "loaded last"
-    found.add(server("typed"))
-    assert (found.server("clock"), found.source("clock")) == (server("typed"), TYPED)
-    assert [*found.servers] == ["clock", "fs"] and found.servers["clock"] == server("typed")
+def test_added_servers_win_over_files_and_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    configuration = Configuration()
+    assert configuration.source("clock") == "" and configuration.servers == {}
+    monkeypatch.setenv("MCP_SERVERS", "clock:of-variable,fs:fs-server")  # read at lookup
+    assert (configuration.server("clock"), configuration.source("clock")) == (server("of-variable"), "MCP_SERVERS")
+    configuration.load(loaded("of-file"), "/a.json")
+    configuration.load(loaded("of-newer-file"), "/b.json")
+    assert (configuration.server("clock"), configuration.source("clock")) == (server("of-newer-file"), "/b.json")
+    configuration.load(loaded("of-file"), "/a.json")
+    assert (configuration.server("clock"), configuration.source("clock")) == (server("of-file"), "/a.json"), "loaded last"
+    configuration.add(server("typed"))
+    assert (configuration.server("clock"), configuration.source("clock")) == (server("typed"), TYPED)
+    assert [*configuration.servers] == ["clock", "fs"] and configuration.servers["clock"] == server("typed")
     sources = []
-    while found.source("clock") != "MCP_SERVERS":
-        found.remove("clock")
-        sources.append(found.source("clock"))
+    while configuration.source("clock") != "MCP_SERVERS":
+        configuration.remove("clock")
+        sources.append(configuration.source("clock"))
     assert sources == ["/a.json", "/b.json", "MCP_SERVERS"]
 
 
-def test_file_that_is_loaded_again_replaces_its_servers() -> None:
-    found = Configuration()
-    found.load(ServerList((server("a"), server("b", "fs"))), "/a.json")
-    found.load(loaded("c"), "/a.json")
-    assert found.servers == {"clock": server("c")}
+def test_reloaded_file_replaces_its_servers() -> None:
+    configuration = Configuration()
+    configuration.load(ServerList((server("a"), server("b", "fs"))), "/a.json")
+    configuration.load(loaded("c"), "/a.json")
+    assert configuration.servers == {"clock": server("c")}
 
 
-def test_unusable_variable_is_an_error_where_it_would_be_used(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
-    found = Configuration()
-    found.add(server("typed"))
+def test_unusable_variable_is_an_error_where_it_is_used(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+    configuration = Configuration()
+    configuration.add(server("typed"))
     monkeypatch.setenv("MCP_SERVERS", '[{"name": "fs", "command": }]')
-    assert found.server("clock") == server("typed")
-    assert [*found.known] == ["clock"]
+    assert configuration.server("clock") == server("typed")
+    assert [*configuration.known] == ["clock"]
     with pytest.raises(SettingsError, check=snapshot.worded):
-        found.server("fs")
+        configuration.server("fs")
     with pytest.raises(SettingsError):
-        assert found.servers
+        assert configuration.servers
 
 
-def test_unknown_names_say_what_to_do(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_unknown_names_have_a_hint(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     monkeypatch.setenv("MCP_SERVERS", "fs:fs-server")
-    found = Configuration()
-    found.add(server("typed"))
+    configuration = Configuration()
+    configuration.add(server("typed"))
     for name, act in {
-        "similar": lambda: found.server("clok"),
-        "other": lambda: found.server("harbour"),
-        "removed unknown": lambda: found.remove("clok"),
-        "removed from the variable": lambda: found.remove("fs"),
+        "similar": lambda: configuration.server("clok"),
+        "other": lambda: configuration.server("harbour"),
+        "removed unknown": lambda: configuration.remove("clok"),
+        "removed from the variable": lambda: configuration.remove("fs"),
     }.items():
         with subtests.test(name):
             with pytest.raises(SettingsError) as raised:
@@ -96,7 +96,7 @@ def test_variables_are_replaced_by_their_values_or_defaults(tmp_path: Path) -> N
     assert SECRET in secrets(filled)
 
 
-def test_values_of_variables_are_in_no_error(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_errors_have_no_values_of_variables(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     for name, given, value in (
         ("not set", MCPServer("a", "x", env={"T": "${MISSING}"}), ""),
         ("not set in an address", MCPServer("a", "http://localhost/${MISSING}"), ""),
@@ -115,7 +115,7 @@ def test_values_of_variables_are_in_no_error(snapshot: Snapshot, subtests: pytes
     assert SECRET not in repr(MCPServer("a", "x", env={"T": SECRET}))
 
 
-def test_args_and_roots_are_any_collection_and_nothing_else(subtests: pytest.Subtests) -> None:
+def test_args_and_roots_accept_any_collection_and_nothing_else(subtests: pytest.Subtests) -> None:
     server = MCPServer("a", "x", (arg for arg in ["--utc"]), roots=(root for root in ["/srv"]))
     assert (server.args, server.roots) == (("--utc",), ("/srv",)), "read once"
     for setting, value in (("roots", Path("/srv")), ("roots", "/srv"), ("roots", [" "]), ("args", "--utc"), ("args", 5)):
@@ -123,7 +123,7 @@ def test_args_and_roots_are_any_collection_and_nothing_else(subtests: pytest.Sub
             MCPServer("a", "x", **{setting: value})  # type: ignore[arg-type]
 
 
-def test_permissions_belong_to_command_arguments_folders_and_address_and_to_no_secret() -> None:
+def test_identity_of_a_server_excludes_secrets() -> None:
     same = MCPServer("a", "./run", ["--utc"], env={"T": SECRET}, timeout=5), MCPServer("b", "./run", ["--utc"])
     utc = same[0]
     others = (

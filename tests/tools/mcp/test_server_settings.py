@@ -1,4 +1,4 @@
-"""Settings of MCP servers as people write them, and where an error is."""
+"""Settings of MCP servers as people write them, and locations of errors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_forms_give_the_same_servers(subtests: pytest.Subtests) -> None:
             assert [*read(text, "MCP_SERVERS").servers] == servers
 
 
-def test_settings_of_other_programs_do_what_their_users_expect(subtests: pytest.Subtests) -> None:
+def test_settings_of_other_programs_keep_their_meaning(subtests: pytest.Subtests) -> None:
     usual = MCPServer("clock", "mcp-server-time")
     for name, fields, servers, notes in (
         ("type", {"type": "stdio"}, [usual], 0),
@@ -82,17 +82,17 @@ def test_settings_of_other_programs_do_what_their_users_expect(subtests: pytest.
         ("nothing given", {"args": None, "env": None, "cwd": None, "url": None}, [usual], 0),
     ):
         with subtests.test(name):
-            found = read_servers(one(**fields), "mcp.json")
-            assert [*found.servers] == servers and len(found.notes) == notes
+            configuration = read_servers(one(**fields), "mcp.json")
+            assert [*configuration.servers] == servers and len(configuration.notes) == notes
     assert usual.timeout == DEFAULT_TIMEOUT
 
 
-def test_notes_say_what_is_left_out(snapshot: Snapshot) -> None:
+def test_notes_list_ignored_settings(snapshot: Snapshot) -> None:
     fields = {"alwaysAllow": ["get_current_time"], "watchdog": 3, "disabled": True}
     assert [*read_servers(one(**fields), "mcp.json").notes] == snapshot
 
 
-def test_folders_are_relative_to_that_of_the_file(subtests: pytest.Subtests) -> None:
+def test_folders_are_relative_to_the_file(subtests: pytest.Subtests) -> None:
     for given, meant in {"data": "/srv/data", "/opt": "/opt", "~/x": "~/x", None: None}.items():
         with subtests.test(str(given)):
             roots = None if given is None else [given]
@@ -144,7 +144,7 @@ PROBLEMS = {
 
 
 @pytest.mark.req("R2.16")
-def test_problems_of_files_say_where_and_hold_no_value(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_problems_of_files_have_a_location_and_no_value(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     for name, text in PROBLEMS.items():
         with subtests.test(name):
             with pytest.raises(SettingsError) as raised:
@@ -154,7 +154,7 @@ def test_problems_of_files_say_where_and_hold_no_value(snapshot: Snapshot, subte
 
 
 @pytest.mark.req("R2.16")
-def test_problems_of_the_variable_say_where(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_problems_of_the_variable_have_a_location(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     for name, text in {
         "no JSON": '[{"name": "clock", "command": }]',
         "no command": "fs:/opt/fs-server,clock:",

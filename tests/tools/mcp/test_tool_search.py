@@ -1,4 +1,4 @@
-"""Which tools of servers a request offers, and how well words find the others."""
+"""Server tools in a request, and the quality of tool search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MANY = [tool_of("bench", described(name, about)) for name, about in generated_to
 
 
 def words(*counts: int) -> list[str]:
-    """Return names of tools: of the first number, or of a range."""
+    """Return names of tools: the first so many, or a range."""
     return [f"t{number}" for number in range(*counts)]
 
 
@@ -76,7 +76,7 @@ NAMES = st.lists(st.integers(0, 70).map("t{}".format), unique=True, max_size=70)
 
 @examples(300)
 @given(st.integers(0, 50), st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=6))
-def test_order_before_stays_and_every_tool_is_offered_or_hidden(own: int, turns: list[tuple[list[str], list[str]]]) -> None:
+def test_existing_order_is_kept_and_no_tool_is_lost(own: int, turns: list[tuple[list[str], list[str]]]) -> None:
     shown: tuple[str, ...] = ()
     wanted: list[str] = []
     for servers, more in turns:
@@ -92,11 +92,11 @@ def test_order_before_stays_and_every_tool_is_offered_or_hidden(own: int, turns:
 
 
 def place_of(query: str, tools: Sequence[MCPTool], *wanted: str) -> int:
-    """Return the place of the first of these tools in what a query finds, counted from 1."""
+    """Return the rank of the first of these tools in the result of a query, counted from 1."""
     return next((place for place, tool in enumerate(rank_tools(query, tools), 1) if tool.spec.name in wanted), 1_000)
 
 
-def test_words_find_tools_of_real_servers_and_among_many_alike() -> None:
+def test_search_finds_real_tools_among_many_similar_ones() -> None:
     real = real_tools()
     wanted = {query: wire_name(*name.split("/")) for query, name in REAL.items()}
     alone = [place_of(query, real, name) for query, name in wanted.items()]
@@ -108,7 +108,7 @@ def test_words_find_tools_of_real_servers_and_among_many_alike() -> None:
     assert len(GENERATED) == 15 and all(place <= 5 for place in of_many), of_many
 
 
-def test_searches_without_words_and_very_long_ones() -> None:
+def test_empty_and_very_long_searches() -> None:
     assert (
         rank_tools("", MANY) == rank_tools("the of with", MANY) == rank_tools("zzqqy", MANY) == rank_tools("delete", []) == []
     )
@@ -120,7 +120,7 @@ def test_searches_without_words_and_very_long_ones() -> None:
     assert rank_tools("vessel", [odd]) == []
 
 
-def test_what_the_search_tells_the_model(snapshot: Snapshot) -> None:
+def test_search_result_for_the_model(snapshot: Snapshot) -> None:
     offered: list[str] = []
 
     def offer(names: Sequence[str]) -> list[str]:
@@ -135,7 +135,7 @@ def test_what_the_search_tells_the_model(snapshot: Snapshot) -> None:
     finder = ToolFinder(lambda: MANY, offer, {"bench": 200, "clock": 2})
     many = ToolFinder(lambda: MANY, offer, {f"server{number}": 10 for number in range(30)})
     bare = [tool_of("a", described("vessel", "Vessels.\nMore lines.")), tool_of("a", described("go", "", vessel={}))]
-    told = {
+    texts = {
         "its description": finder.spec.description,
         "with many servers": many.spec.description,
         "first": search({"query": "delete a vessel", "limit": 2}),
@@ -147,5 +147,5 @@ def test_what_the_search_tells_the_model(snapshot: Snapshot) -> None:
         "a limit that is none": search({"query": "vessel", "limit": True}),
     }
     finder = ToolFinder(lambda: bare, offer, {"a": 2})
-    told["descriptions"] = search({"query": "vessel"})
-    assert [f"{case}: {text}" for case, text in told.items()] == snapshot
+    texts["descriptions"] = search({"query": "vessel"})
+    assert [f"{case}: {text}" for case, text in texts.items()] == snapshot

@@ -36,7 +36,7 @@ def test_names_of_tools(subtests: pytest.Subtests) -> None:
 
 @examples(300)
 @given(SERVERS, TOOLS)
-def test_every_name_fits_all_providers_and_tells_its_server(server: str, tool: str) -> None:
+def test_every_name_fits_all_providers_and_has_its_server(server: str, tool: str) -> None:
     name = wire_name(server, tool)
     assert WIRE_NAME.fullmatch(name)
     assert len(name) <= MAX_CHARACTERS
@@ -46,23 +46,23 @@ def test_every_name_fits_all_providers_and_tells_its_server(server: str, tool: s
 
 @examples(200)
 @given(st.lists(st.tuples(st.sampled_from(["a", "a_b", "a.b", "b"]), TOOLS), max_size=20))
-def test_names_are_of_one_tool_each(tools: list[tuple[str, str]]) -> None:
+def test_names_are_unique(tools: list[tuple[str, str]]) -> None:
     names = wire_names(tools)
     assert len(set(names.values())) == len(names) == len(set(tools))
 
 
 @pytest.mark.req("K1.6")
-def test_tools_whose_names_become_one_all_get_a_digest() -> None:
+def test_colliding_names_all_get_a_digest() -> None:
     alike = [("web", "page.fetch"), ("web", "page/fetch"), ("web", "page_fetch"), ("web_page", "fetch")]
     names = wire_names([*alike, ("web", "list"), ("web", "a.b"), ("web", "a/b")])
     assert names["web", "a.b"] != names["web", "a/b"]
     assert names["web", "list"] == "mcp_web_list"
-    found = [names[tool] for tool in alike]
-    assert len(set(found)) == 4 and "mcp_web_page_fetch" not in found
+    result = [names[tool] for tool in alike]
+    assert len(set(result)) == 4 and "mcp_web_page_fetch" not in result
     assert all(WIRE_NAME.fullmatch(names[server, tool]) and may_be_of(server, names[server, tool]) for server, tool in alike)
 
 
-def test_word_of_a_rule_means_a_tool_in_every_spelling(subtests: pytest.Subtests) -> None:
+def test_rule_matches_a_tool_in_every_spelling(subtests: pytest.Subtests) -> None:
     name = wire_name("my.web", "page.fetch", with_digest=True)
     cases: dict[str, bool] = {
         name: True,
@@ -86,5 +86,5 @@ def test_word_of_a_rule_means_a_tool_in_every_spelling(subtests: pytest.Subtests
     for word, expected in cases.items():
         with subtests.test(word):
             assert may_mean(word, name, "my.web", "page.fetch") == expected
-    assert may_mean("mcp:web/add", "mcp_web_add", "web", ""), "a recorded tool, of which only the name is known"
+    assert may_mean("mcp:web/add", "mcp_web_add", "web", ""), "a recorded tool with only a name"
     assert not may_mean("mcp:web/ad", "mcp_web_add", "web", "")

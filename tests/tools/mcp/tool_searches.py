@@ -1,4 +1,4 @@
-"""Searches for tools with the tools that they should find: those of real servers, and generated ones that are much alike."""
+"""Searches with their expected tools: from real servers, and generated ones that are very similar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import wire_name
 
 REAL: Mapping[str, str] = {
-    # as the tools say it themselves
+    # in the words of the tools
     "convert time between timezones": "clock/convert_time",
     "current time": "clock/get_current_time",
     "git status": "git/git_status",
@@ -32,7 +32,7 @@ REAL: Mapping[str, str] = {
     "metadata of a file": "filesystem/get_file_info",
     "allowed directories": "filesystem/list_allowed_directories",
     "compress a file with gzip": "everything/gzip-file-as-resource",
-    # in words of a model that does not know them
+    # in the words of a model that does not know them
     "what time is it in Tokyo": "clock/get_current_time",
     "switch to another branch": "git/git_checkout",
     "history of commits": "git/git_log",
@@ -81,7 +81,7 @@ GENERATED: Mapping[str, str] = {
     "archive_permit": "archive_permit",
     "validate berht": "validate_berth",
 }
-"""The first version of each tool; the second one is as good."""
+"""The first version of each tool; the second is equally good."""
 
 
 def tool_of(server: str, tool: t.Tool) -> MCPTool:

@@ -1,4 +1,4 @@
-"""Files of docker/cagent are read as workflow files, and what they hold besides is noted with its line."""
+"""Agent files of docker/cagent run as workflow files; other keys are reported with their line."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ agents:
 
 
 def warnings_of(text: str) -> list[str]:
-    return [str(one) for one in read_workflow(text).warnings]
+    return [str(warning) for warning in read_workflow(text).warnings]
 
 
 def problems_of(text: str) -> list[str]:
     with pytest.raises(WorkflowProblems) as caught:
         read_workflow(text)
-    return [str(one) for one in caught.value.problems]
+    return [str(problem) for problem in caught.value.problems]
 
 
 def steps_of(spec: WorkflowSpec) -> list[str]:
@@ -71,7 +71,7 @@ def test_a_file_without_a_workflow_runs_its_root_agent() -> None:
     assert "no steps configured" in problem
 
 
-def test_other_files_stay_as_they_are(subtests: pytest.Subtests) -> None:
+def test_other_files_are_unchanged(subtests: pytest.Subtests) -> None:
     cases = {
         "a workflow of agentnb": "agents: {a: {instruction: Go., odd: 1}}\nworkflow: [{type: agent, name: a}]",
         "agents that are no mapping": "version: 1\nagents: [a]\nworkflow: [{type: agent, name: a}]",
@@ -99,7 +99,7 @@ def test_keys_that_change_what_a_run_does_are_refused(snapshot: Snapshot) -> Non
     assert problems_of(text) == snapshot
 
 
-def test_log_of_a_run_holds_the_file_as_it_is(tmp_path: Path) -> None:
+def test_run_log_contains_the_agent_file_verbatim(tmp_path: Path) -> None:
     workflow = Workflow.from_yaml(SEQUENCE)
     run = workflow.run_sync("Go.", replies={"writer": ["One.", "Two."], "editor": ["Three."]}, show=False)
     assert run.settings["workflow"]["text"] == SEQUENCE

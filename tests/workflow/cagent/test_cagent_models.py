@@ -1,4 +1,4 @@
-"""Models of docker/cagent's files are named as agentnb names them."""
+"""Names of models in cagent files become those of agentnb."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_models_are_named_with_their_options(subtests: pytest.Subtests) -> None:
             assert (spec.agents["root"].model, spec.warnings) == (name, ())
 
 
-def test_address_of_a_file_is_the_persons_to_allow() -> None:
+def test_base_url_of_a_file_needs_permission() -> None:
     model = read("hub").agents["root"].model
     assert isinstance(model, FileModelName)
     with pytest.raises(UrlNotAllowed, match="HUB_TOKEN"):
@@ -61,11 +61,11 @@ def test_address_of_a_file_is_the_persons_to_allow() -> None:
 def test_options_without_effect_are_warnings(snapshot: Snapshot) -> None:
     models = MODELS.replace("max_tokens: 900,", "top_p: 1, provider_opts: {a: 1}, thinking_budget: -1,")
     models = models.replace("thinking_budget: 1024,", "temperature: 0,")
-    found = [str(one) for name in ("plain", "counts", "plain, counts") for one in read(name, models).warnings]
-    assert "\n".join(found) == snapshot
+    result = [str(warning) for name in ("plain", "counts", "plain, counts") for warning in read(name, models).warnings]
+    assert "\n".join(result) == snapshot
 
 
-def test_models_that_cannot_be_are_problems_with_their_line(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_invalid_models_are_problems_with_their_line(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     cases = {
         "a provider that is not known": ("plain", "provider: openai, model: gpt-x, max", "provider: xyz-ai, model: gpt-x, max"),
         "one that is misspelt": ("opnai/gpt-x", "", ""),
@@ -82,10 +82,10 @@ def test_models_that_cannot_be_are_problems_with_their_line(subtests: pytest.Sub
             assert str(caught.value) == snapshot(name)
 
 
-def test_models_that_no_agent_has_are_not_read() -> None:
+def test_unused_models_are_not_read() -> None:
     assert not read("thinks", MODELS.replace("plain: {provider: openai", "plain: {provider: xyz")).warnings
 
 
-def test_name_with_a_slash_is_advised_with_a_colon(snapshot: Snapshot) -> None:
+def test_slash_in_a_model_name_gets_a_colon_hint(snapshot: Snapshot) -> None:
     with pytest.raises(UnknownModel, check=snapshot.worded):
         check_model("google/gemini-x")

@@ -1,4 +1,4 @@
-"""Toolsets of docker/cagent's files are words for agentnb's tools and for servers of the person's."""
+"""Toolsets of cagent files become tools of agentnb and MCP servers."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_toolsets_are_words_for_tools(subtests: pytest.Subtests) -> None:
             assert (spec.agents["root"].tools, spec.warnings) == (words, ())
 
 
-def test_toolsets_that_are_not_there_are_warnings_that_name_the_agent(snapshot: Snapshot) -> None:
+def test_missing_toolsets_are_warnings_with_the_name_of_the_agent(snapshot: Snapshot) -> None:
     spec = read("{type: memory, path: a.db}, {type: todo, shared: true}, {type: filesystem, tools: [create_directory, shell]}")
     assert "\n".join(map(str, spec.warnings)) == snapshot
 
 
-def test_toolsets_of_another_form_are_problems(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_malformed_toolsets_are_problems(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     for toolsets in (
         "shell",
         "{type: shell, tools: {a: 1}}",
@@ -118,7 +118,7 @@ def test_denied_calls_are_rules_of_each_agent(subtests: pytest.Subtests, snapsho
             assert str(caught.value) == snapshot(pattern)
 
 
-def test_servers_of_a_file_are_described_as_in_a_file_of_servers() -> None:
+def test_servers_are_described_as_in_an_mcp_servers_file() -> None:
     toolsets = "{type: mcp, ref: docs}, {type: mcp, ref: hub}, {type: mcp, ref: 'docker:clock', env: {A: b}}, "
     toolsets += "{type: mcp, remote: {url: 'https://mcp.example.org', headers: {Authorization: 'Bearer ${env.KEY}'}}}"
     gateway = ["mcp", "gateway", "run"]

@@ -15,7 +15,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.models.scripted import ScriptedModel
 
 PLANS = Path(__file__).parents[1] / "examples" / "plans"
-SPECS = [ToolSpec(**one) for one in json.loads((PLANS / "tools.json").read_text(encoding="utf-8"))]
+SPECS = [ToolSpec(**spec) for spec in json.loads((PLANS / "tools.json").read_text(encoding="utf-8"))]
 
 
 def tides_fetch(station: str, day: str = "") -> str:
@@ -35,24 +35,24 @@ def tables_compare(left: list[Any], right: list[Any], options: dict[str, Any] | 
 
 
 def told(name: str) -> Any:
-    """What a file beside the example plans says."""
+    """Return the expected data from a file beside the example plans."""
     return YAML(typ="safe", pure=True).load((PLANS / name).read_text(encoding="utf-8"))
 
 
 def steps(*written: Mapping[str, Any], **more: Any) -> str:
-    """A planner's reply: a plan with these steps."""
+    """Return a planner's reply: a plan with these steps."""
     return json.dumps({"steps": [{"type": "tool", **one} for one in written], **more})
 
 
 def fetch(station: str, **more: Any) -> dict[str, Any]:
-    """A step that fetches the table of a station."""
+    """Return a step that fetches the table of a station."""
     return {"name": "tides_fetch", "args": {"station": station}, **more}
 
 
 def planned(
     replies: Iterable[Any], tools: Iterable[Any] = (tides_fetch,), store: Store | None = None, **settings: Any
 ) -> tuple[Run, ScriptedModel]:
-    """The run of the planner with these replies, also if it failed, and its model."""
+    """Run the planner with these replies; return the run, failed or not, and its model."""
     model = ScriptedModel([*replies])
     inputs = {"query": "Which tides?", **settings.pop("inputs", {})}
     workflow = settings.pop("workflow", None) or Workflow.planner(tools)
@@ -60,8 +60,8 @@ def planned(
 
 
 def results(run: Run) -> list[tuple[str, Any, Any]]:
-    """Name, result and error of each result."""
-    return [(one["name"], one["result"], one["error"]) for one in run.variables["results"]]
+    """Return name, result and error of each result."""
+    return [(result["name"], result["result"], result["error"]) for result in run.variables["results"]]
 
 
 __all__ = ["ScriptedTools"]

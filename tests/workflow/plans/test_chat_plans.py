@@ -1,4 +1,4 @@
-"""A chat's plan: calls, agents and replies, each after what it depends on."""
+"""Plans in chat form: tool calls, agents and replies in order of their dependencies."""
 
 from __future__ import annotations
 
@@ -16,20 +16,25 @@ TOOLS = [tides_fetch, tables_compare]
 
 
 @pytest.mark.req("R3.23", "KX.4")
-def test_each_step_is_a_call_or_an_agent_with_its_tools_or_one_reply() -> None:
+def test_step_becomes_a_tool_call_an_agent_or_one_reply() -> None:
     model = ScriptedModel([ToolCall("tables_compare", {"left": [1], "right": [2]}), "At ten.", "Both are high at ten."])
     run = Plan.read(PLANS / "plan-chat.json").run_sync(tools=TOOLS, model=model, show=False)
     assert (run.status, run.text) == ("completed", "Both are high at ten.")
-    assert [one["name"] for one in run.variables["results"]] == ["tides_fetch", "tides_fetch", "tables_compare", "synthesis"]
+    assert [result["name"] for result in run.variables["results"]] == [
+        "tides_fetch",
+        "tides_fetch",
+        "tables_compare",
+        "synthesis",
+    ]
     agent, _, reply = model.requests
     assert {tool.name for tool in agent.tools} >= {"tables_compare", "tides_fetch"}
-    assert "brest" in agent.messages[0].text and "cork" in agent.messages[0].text, "what it depends on"
+    assert "brest" in agent.messages[0].text and "cork" in agent.messages[0].text, "the dependencies of the step"
     assert reply.messages[0].text.endswith('3: "At ten."') and reply.tools == ()
-    assert [one.operation for one in run.events if isinstance(one, ModelCalled)] == ["executor"]
+    assert [event.operation for event in run.events if isinstance(event, ModelCalled)] == ["executor"]
 
 
 @pytest.mark.req("R3.23")
-def test_what_depends_on_a_failed_step_is_skipped_and_the_rest_goes_on() -> None:
+def test_failed_step_skips_its_dependents_and_the_others_run() -> None:
     steps = [
         {"stepNumber": 1, "type": "research", "description": "a", **_fetching("vigo")},
         {"stepNumber": 2, "type": "analysis", "description": "b", "tools": [], "dependsOn": [1]},
@@ -40,23 +45,23 @@ def test_what_depends_on_a_failed_step_is_skipped_and_the_rest_goes_on() -> None
         plan.run_sync(tools=TOOLS, model=ScriptedModel([]), show=False)
     run = raised.value.run
     assert run is not None
-    assert [bool(one["error"]) for one in run.variables["results"]] == [True, True, False]
-    assert [one.step for one in run.events if isinstance(one, StepSkipped)] == ["plan/1"]
+    assert [bool(result["error"]) for result in run.variables["results"]] == [True, True, False]
+    assert [event.step for event in run.events if isinstance(event, StepSkipped)] == ["plan/1"]
     with pytest.raises(WorkflowError, match="needs a model"):
         Plan.read(PLANS / "plan-chat.json").run_sync(tools=TOOLS, show=False)
 
 
 @pytest.mark.req("R3.23")
-def test_a_step_may_use_a_group_of_tools_by_its_word(snapshot: Snapshot) -> None:
+def test_step_accepts_a_tool_group(snapshot: Snapshot) -> None:
     step = {"stepNumber": 1, "type": "action", "description": "List the folder.", "tools": ["shell"]}
     model = ScriptedModel(["One file."])
     run = Plan.read({"steps": [step]}).run_sync(tools=["shell", tides_fetch], model=model, show=False)
     assert {"bash"} <= {tool.name for tool in model.requests[0].tools} and run.text == "One file."
-    assert {one.name for one in model.requests[0].tools}.isdisjoint({"tides_fetch"})
+    assert {spec.name for spec in model.requests[0].tools}.isdisjoint({"tides_fetch"})
     own = Plan.read({"steps": [{**step, "tools": ["web"]}]})
     assert own.validate([ToolSpec("web", "", {})]) == [] == Plan.read({"steps": [step]}).validate([])
     called = Plan.read({"steps": [{"type": "tool", "name": "shell"}]})
-    assert [str(one) for one in called.validate(["shell"])] == snapshot
+    assert [str(problem) for problem in called.validate(["shell"])] == snapshot
 
 
 def _fetching(station: str) -> dict[str, object]:

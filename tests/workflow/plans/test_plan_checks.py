@@ -1,4 +1,4 @@
-"""What is wrong in a plan, all of it at once, with its lines."""
+"""Problems of a plan are reported together, with their lines."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ EXPECTED = told("problems.yaml")
 
 
 @pytest.mark.req("R1.12", "R1.51", "R1.52", "K1.5", "K1.6")
-def test_every_example_has_exactly_the_problems_that_are_told(subtests: pytest.Subtests) -> None:
-    assert set(EXPECTED) == {str(one.relative_to(PLANS)) for one in PLANS.rglob("*") if one.parent.name == "invalid"} | {
+def test_every_example_has_exactly_the_expected_problems(subtests: pytest.Subtests) -> None:
+    assert set(EXPECTED) == {str(path.relative_to(PLANS)) for path in PLANS.rglob("*") if path.parent.name == "invalid"} | {
         *("plan.yaml", "plan.json", "plan-chat.json")
     }
     for name, expected in EXPECTED.items():
         with subtests.test(name):
-            found = validate_plan(PLANS / name, SPECS)
-            assert {one.line for one in found} == {one["line"] for one in expected}
+            problems = validate_plan(PLANS / name, SPECS)
+            assert {problem.line for problem in problems} == {one["line"] for one in expected}
             for one in expected:
-                words = " ".join(str(problem) for problem in found if problem.line == one["line"])
+                words = " ".join(str(problem) for problem in problems if problem.line == one["line"])
                 assert [word for word in one["says"] if str(word) not in words] == [], words
 
 
@@ -30,16 +30,16 @@ def test_text_data_and_plan_have_the_same_problems() -> None:
     path = PLANS / "invalid" / "names-and-arguments.yaml"
     of_text = validate_plan(path.read_text(encoding="utf-8"), SPECS)
     of_plan = validate_plan(Plan.read(path), SPECS)
-    assert [one.message for one in of_text] == [one.message for one in validate_plan(path, SPECS)]
+    assert [one.message for one in of_text] == [problem.message for problem in validate_plan(path, SPECS)]
     assert len(of_plan) == len(of_text)
     assert all(one.line == 0 for one in of_plan)
 
 
-def test_tools_are_given_as_for_an_agent_and_names_are_not_checked_without_any() -> None:
+def test_plan_check_takes_agent_tools_and_skips_names_without_tools() -> None:
     first = "- {type: tool, name: tides.fetch, args: {station: 7}}"
     plan = f"steps:\n{first}\n- {{type: tool, name: web.fetch, args: {{url: 'http://localhost/'}}}}"
-    assert [one.line for one in validate_plan(plan, [tides_fetch])] == [2]
-    assert [one.line for one in validate_plan(plan, [])] == [2]
+    assert [problem.line for problem in validate_plan(plan, [tides_fetch])] == [2]
+    assert [problem.line for problem in validate_plan(plan, [])] == [2]
     assert validate_plan(plan) == []
 
 
@@ -62,7 +62,7 @@ def test_hostile_texts_are_problems_and_execute_nothing(subtests: pytest.Subtest
             assert validate_plan(text, SPECS)
 
 
-def test_what_a_reference_will_put_there_is_not_checked(subtests: pytest.Subtests) -> None:
+def test_future_value_of_a_reference_is_not_checked(subtests: pytest.Subtests) -> None:
     before = "steps:\n- {type: tool, name: tides_fetch, args: {station: brest}}\n"
     for args, problems in {
         "{left: '$step[0].output.rows', right: []}": 0,

@@ -1,4 +1,4 @@
-"""Plans are read in both forms, from YAML, JSON, prose and calls of tools, and written again without a loss."""
+"""Plans round-trip in both forms and are read from YAML, JSON, prose and tool calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXT = json.dumps(PLAN)
 
 
 @pytest.mark.req("R1.11", "R1.12", "R3.23", "KX.4")
-def test_what_is_read_is_written_again_in_either_form(subtests: pytest.Subtests) -> None:
+def test_plan_round_trips_in_both_forms(subtests: pytest.Subtests) -> None:
     for name in ("plan.yaml", "plan.json", "plan-chat.json"):
         with subtests.test(name):
             plan = Plan.read(PLANS / name)
@@ -38,7 +38,7 @@ def test_what_is_read_is_written_again_in_either_form(subtests: pytest.Subtests)
     assert Plan.read(PLANS / "plan-chat.json").to_dict() == chat
 
 
-def test_field_that_is_empty_is_null() -> None:
+def test_empty_field_is_null() -> None:
     plan = Plan.read("steps: [{type: noop}]").to_dict()
     assert plan == {
         "id": None,
@@ -49,11 +49,11 @@ def test_field_that_is_empty_is_null() -> None:
 
 
 @pytest.mark.req("R1.21", "R1.23")
-def test_calls_of_tools_are_steps_and_equal_ones_are_one() -> None:
+def test_native_tool_calls_become_steps_without_duplicates() -> None:
     native = told("native-calls.json")
     calls = [
-        ToolCall(one["function"]["name"], json.loads(one["function"]["arguments"]), one["id"])
-        for one in native["reply"]["tool_calls"]
+        ToolCall(call["function"]["name"], json.loads(call["function"]["arguments"]), call["id"])
+        for call in native["reply"]["tool_calls"]
     ]
     read = plan_in_reply(native["reply"]["text"], calls)
     assert read is not None
@@ -89,7 +89,7 @@ def test_plan_is_found_in_fences_and_prose(subtests: pytest.Subtests) -> None:
             assert validate_plan(text) == []
 
 
-def test_problems_of_a_plan_in_a_fence_have_the_lines_of_the_text(subtests: pytest.Subtests) -> None:
+def test_problems_in_a_fenced_plan_have_lines_of_the_reply(subtests: pytest.Subtests) -> None:
     for name, text in {
         "YAML": "Look:\n\n```yaml\nsteps:\n- {type: sleep}\n```\nThat is all.",
         "JSON": 'Look at this\nplan:\n\n{"steps": [\n{"type": "sleep"}]}\nThat is all.',
@@ -101,7 +101,7 @@ def test_problems_of_a_plan_in_a_fence_have_the_lines_of_the_text(subtests: pyte
         assert validate_plan(text) != []
 
 
-def test_words_are_no_plan_and_a_broken_plan_is_an_error(subtests: pytest.Subtests) -> None:
+def test_text_is_no_plan_and_malformed_plan_is_an_error(subtests: pytest.Subtests) -> None:
     for text in ("Brest has two tides.", "Note: two tides.", '{"tides": 2}', "", "```\nsome text\n```", "steps: we walk them"):
         with subtests.test(text):
             assert plan_in_reply(text) is None or not plan_in_reply(text).plan.steps  # type: ignore[union-attr]
@@ -126,12 +126,12 @@ def test_every_question_is_a_message_with_a_schema(subtests: pytest.Subtests) ->
 @pytest.mark.req("R1.14", "R1.24", "R1.40")
 def test_results_are_tuples_whose_repeats_are_shown_once_and_counted() -> None:
     results = read_results(told("results.json"))
-    assert [tuple(one) for one in results] == [("id", "name", "args", "result", "error")] * 6
-    assert [one["id"] for one in last_of_each_call(results)] == ["call_2", "call_5", "ask_1", "ask_2", "ask_3"]
+    assert [tuple(result) for result in results] == [("id", "name", "args", "result", "error")] * 6
+    assert [result["id"] for result in last_of_each_call(results)] == ["call_2", "call_5", "ask_1", "ask_2", "ask_3"]
     window = CallWindow()
     for call, result in calls_of(results):
         note_call(window, call, result)
-    assert [one.key[0] for one in window.executed] == ["tides_fetch", "tides_fetch"], "a blocked one has not run"
+    assert [call.key[0] for call in window.executed] == ["tides_fetch", "tides_fetch"], "a blocked one has not run"
     assert window.row == 1
     question = PlanQuestion(message="For which day?")
     answer = answer_result("ask_1", question, {"action": "accept", "content": {"day": "2026-11-22"}})
@@ -139,7 +139,7 @@ def test_results_are_tuples_whose_repeats_are_shown_once_and_counted() -> None:
     assert without_ids(answer) | {"result": results[3]["result"]} == without_ids(results[3])
 
 
-def test_text_that_is_no_plan_is_refused(subtests: pytest.Subtests) -> None:
+def test_text_without_a_plan_is_refused(subtests: pytest.Subtests) -> None:
     for text in ("- 1\n- 2\n", "intention: nothing", "steps: no\n", "\n"):
         with subtests.test(text), pytest.raises(WorkflowProblems):
             Plan.read(text)
@@ -164,13 +164,13 @@ _steps = st.fixed_dictionaries(
 
 @given(st.lists(_steps, max_size=4), st.text(max_size=20))
 @examples(60)
-def test_any_plan_is_the_same_after_it_was_written_and_read(written: list[dict[str, Any]], intention: str) -> None:
+def test_plans_round_trip_in_json_and_yaml(written: list[dict[str, Any]], intention: str) -> None:
     plan = Plan.read({"intention": intention or None, "steps": written})
     assert Plan.read(plan.to_json()) == plan
     assert Plan.read(plan.to_yaml()) == plan
     assert Plan.read(plan.to_dict()) == plan
-    found = plan_in_reply(plan.to_json())
-    assert found is not None and found.plan.steps == plan.steps
+    reply_plan = plan_in_reply(plan.to_json())
+    assert reply_plan is not None and reply_plan.plan.steps == plan.steps
 
 
 _chat_steps = st.fixed_dictionaries(
@@ -188,7 +188,7 @@ _chat_steps = st.fixed_dictionaries(
 
 @given(st.lists(_chat_steps, max_size=3), st.fixed_dictionaries({}, optional={"id": st.text(), "reasoning": st.text()}))
 @examples(60)
-def test_data_of_a_chat_is_read_at_once_as_it_is_read_line_by_line(steps: list[dict[str, Any]], about: dict[str, str]) -> None:
+def test_reading_chat_data_equals_reading_it_line_by_line(steps: list[dict[str, Any]], about: dict[str, str]) -> None:
     data, problems = {"steps": steps, **about}, Problems()
     read, at_once = read_any_plan(data, problems), plan_of_data(data)
     assert read is not None

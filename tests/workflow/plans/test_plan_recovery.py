@@ -1,4 +1,4 @@
-"""A planner whose process dies while it asks: the answer is given later, by the id of the question, and no call is repeated."""
+"""A killed planner resumes with an answer by question id and repeats no call."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ QUERY = "- `tides_fetch('brest')`\n- `tides_fetch()`\n- `tides_fetch('cork')`"
 
 
 def killed_while_asking(folder: Path, tool: Any, model: Any, query: str = QUERY) -> tuple[Store, Run]:
-    """The run as its log has it when the process dies over the first question, and its store."""
+    """Return the run, killed during its first question, from its log, and its store."""
     store, cut = Store(folder / "whole"), Store(folder / "cut")
     run = run_of(Workflow.planner([tool]), {"query": query}, store, model=model, answer=lambda question: {"station": "vigo"})
     asked = next(index for index, event in enumerate(run.events) if isinstance(event, QuestionAsked))
     lines = store.path(run.id).read_text(encoding="utf-8").splitlines(keepends=True)
     cut.folder.mkdir()
     cut.path(run.id).write_text("".join(lines[: asked + 1]), encoding="utf-8")
-    found = cut.load(run.id)
-    assert found.status == "interrupted" and len(found.waiting) == 1
-    return cut, found
+    loaded = cut.load(run.id)
+    assert loaded.status == "interrupted" and len(loaded.waiting) == 1
+    return cut, loaded
 
 
 @pytest.mark.req("R1.42", "R1.43", "KX.5")
-def test_answer_after_a_kill_goes_on_without_repeating_a_call(tmp_path: Path) -> None:
+def test_resume_with_an_answer_after_a_kill_repeats_no_call(tmp_path: Path) -> None:
     called: list[str] = []
 
     def tides_fetch(station: str) -> str:
@@ -49,7 +49,7 @@ def test_answer_after_a_kill_goes_on_without_repeating_a_call(tmp_path: Path) ->
     assert [name for name, _, _ in results(run)] == ["tides_fetch", "elicitation", "tides_fetch", "tides_fetch"]
 
 
-def test_question_of_a_tool_that_was_cut_off_takes_no_later_answer(tmp_path: Path) -> None:
+def test_question_of_an_interrupted_tool_takes_no_later_answer(tmp_path: Path) -> None:
     async def ask(context: ToolContext) -> str:
         """Ask."""
         return str(await context.ask("Where?", {"type": "object", "properties": {"station": {"type": "string"}}}))
@@ -59,7 +59,7 @@ def test_question_of_a_tool_that_was_cut_off_takes_no_later_answer(tmp_path: Pat
         asyncio.run(recover(cut.id, tools=[ask], store=store, answers={cut.waiting[0].id: {"station": "vigo"}}))
 
 
-def test_planner_with_a_model_of_ones_own_needs_it_again(tmp_path: Path) -> None:
+def test_planner_with_a_custom_model_needs_it_to_recover(tmp_path: Path) -> None:
     def tides_fetch(station: str) -> str:
         """Fetch."""
         return station
@@ -74,7 +74,7 @@ def test_planner_with_a_model_of_ones_own_needs_it_again(tmp_path: Path) -> None
 
 
 @pytest.mark.req("R1.32")
-def test_call_that_a_person_had_approved_is_not_repeated(tmp_path: Path) -> None:
+def test_approved_call_is_not_repeated(tmp_path: Path) -> None:
     called: list[str] = []
 
     def pay(sum: int) -> str:

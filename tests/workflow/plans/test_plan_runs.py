@@ -1,4 +1,4 @@
-"""A plan that is run, and a planner and an executor in turn: calls, results, questions, repeats, limits."""
+"""Runs of plans, and of a planner with its executor: calls, results, questions, repeats, limits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def answering(*answers: Any) -> Any:
 
 
 @pytest.mark.req("R1.14", "R1.25", "R1.26", "R1.29", "R1.31")
-def test_example_plan_gives_the_results_that_are_told() -> None:
+def test_example_plan_gives_the_expected_results() -> None:
     expected = told("plan.run.yaml")
     tools = ScriptedTools(expected["tools"])
     run = Plan.read(PLANS / "plan.yaml").run_sync(tools=tools.tools, show=False)
@@ -55,13 +55,13 @@ def test_plan_without_a_planner_stops_at_its_first_failure() -> None:
     assert [error for _, _, error in results(run)] == ["ValueError: no such station"]
 
 
-def test_plan_whose_arguments_were_changed_runs_as_it_stands() -> None:
+def test_plan_with_edited_arguments_runs_as_edited() -> None:
     plan = Plan.read({"steps": [{"type": TOOL, **fetch("brest")}]})
     plan.run_sync(tools=[tides_fetch], show=False)
     assert plan.steps[0].args is not None
     plan.steps[0].args["station"] = "lorient"
     run = plan.run_sync(tools=[tides_fetch], show=False)
-    assert [one["args"] for one in run.variables["results"]] == [{"station": "lorient"}]
+    assert [result["args"] for result in run.variables["results"]] == [{"station": "lorient"}]
 
 
 @pytest.mark.req("R1.1", "R1.4", "R1.5", "R1.6", "R1.17", "R1.18", "R1.30", "KX.9")
@@ -69,9 +69,9 @@ def test_planner_sees_results_and_errors_until_it_answers() -> None:
     run, model = planned([steps(fetch("vigo"), fetch("brest")), "Only Brest has tides."])
     assert (run.status, run.text) == ("completed", "Only Brest has tides.")
     assert [bool(error) for _, _, error in results(run)] == [True, False]
-    assert [len(one.settings["planning"]["results"]) for one in model.requests] == [0, 2]
+    assert [len(request.settings["planning"]["results"]) for request in model.requests] == [0, 2]
     assert "no such station" in model.requests[1].messages[-1].text
-    assert [one["role"] for one in run.variables["transcript"]] == ["user", "assistant", "assistant"]
+    assert [entry["role"] for entry in run.variables["transcript"]] == ["user", "assistant", "assistant"]
     called = [event for event in run.events if isinstance(event, ModelCalled)]
     assert [(one.operation, one.model) for one in called] == [("plan_generation", "scripted:script")] * 2
     assert len(run.plans) == 2
@@ -90,7 +90,7 @@ def test_planning_counts_in_usage_and_budget() -> None:
 
 
 @pytest.mark.req("R1.20", "R1.47")
-def test_tools_that_the_planner_may_choose_are_named(subtests: pytest.Subtests) -> None:
+def test_selectable_tools_are_listed_for_the_planner(subtests: pytest.Subtests) -> None:
     tools = [tides_fetch, tables_compare]
     for names, expected in ((None, 2), (["tides.fetch"], 1), ("tides_fetch, tables/compare", 2), ([], 0)):
         with subtests.test(str(names)):
@@ -102,16 +102,16 @@ def test_tools_that_the_planner_may_choose_are_named(subtests: pytest.Subtests) 
 
 
 @pytest.mark.req("R1.21")
-def test_calls_of_tools_are_run_as_steps() -> None:
+def test_native_tool_calls_run_as_steps() -> None:
     same = ToolCall("tides_fetch", {"station": "brest"}, "call_1")
     run, _ = planned([["Look.", same], [same], DONE])
-    assert len(results(run)) == 2, "a provider may use an id again"
+    assert len(results(run)) == 2, "a provider may reuse an id"
     first = next(iter(run.plans.values())).plan["steps"][0]
     assert (first["id"], first["reason"]) == ("call_1", "Look.")
 
 
 @pytest.mark.req("R1.23", "R1.32")
-def test_equal_steps_run_once_and_a_step_with_a_result_is_not_run_again() -> None:
+def test_equal_steps_and_steps_with_results_run_once() -> None:
     compare = {"name": "tables_compare", "args": {"left": "$step[1].output.rows", "right": []}}
     reply = steps(fetch("brest", id="a"), fetch("brest"), compare)
     run, _ = planned([reply, steps(fetch("brest", id="a"), fetch("cork")), DONE], [tides_fetch, tables_compare])
@@ -120,17 +120,17 @@ def test_equal_steps_run_once_and_a_step_with_a_result_is_not_run_again() -> Non
 
 
 @pytest.mark.req("R1.37", "R1.39", "R1.40", "KX.8")
-def test_repeats_are_blocked_over_all_plans_beginning_with_the_results_given() -> None:
+def test_repeats_are_blocked_across_plans_and_earlier_results() -> None:
     given = [{"id": None, "name": "tides_fetch", "args": {"station": "brest"}, "result": "old", "error": None}]
     run, model = planned([steps(fetch("brest")), steps(fetch("brest")), DONE], inputs={"results": given})
     assert [error for _, _, error in results(run)] == [None, None, "duplicate_call_blocked"]
     assert results(run)[2][1] == results(run)[1][1], "the last output of that call"
-    assert [one["error"] for one in model.requests[2].settings["planning"]["results"]] == ["duplicate_call_blocked"]
+    assert [result["error"] for result in model.requests[2].settings["planning"]["results"]] == ["duplicate_call_blocked"]
     assert run.step_records["loop/exec/0"].status == "failed" and run.step_calls[-1].record.rule == "consecutive"
 
 
 @pytest.mark.req("R1.38", "R1.41")
-def test_the_guard_of_plans_has_its_settings(subtests: pytest.Subtests) -> None:
+def test_repeat_guard_of_plans_has_settings(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, int]] = {
         "the usual ones": (None, 2),
         "two in a row": ({"consecutive": 2}, 1),
@@ -164,7 +164,7 @@ def test_the_guard_of_plans_has_its_settings(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R1.38")
-def test_steps_whose_references_become_equal_arguments_are_repeats_within_a_plan() -> None:
+def test_references_that_resolve_to_equal_arguments_are_repeats() -> None:
     calls: list[str] = []
 
     def tides_fetch(station: str) -> str:
@@ -175,12 +175,12 @@ def test_steps_whose_references_become_equal_arguments_are_repeats_within_a_plan
     written = ["brest", "$step[0].output", "$step[1].output", "ouessant"]
     plan = Plan.read({"steps": [{"name": "tides_fetch", "args": {"station": one}} for one in written]})
     run = plan.run_sync(tools=[tides_fetch], show=False)
-    assert [one["error"] for one in run.variables["results"]] == [None, None, "duplicate_call_blocked", None]
+    assert [result["error"] for result in run.variables["results"]] == [None, None, "duplicate_call_blocked", None]
     assert calls == ["brest", "brest", "ouessant"] and run.variables["results"][2]["result"] == "brest"
 
 
 @pytest.mark.req("R1.26")
-def test_retries_are_one_call_for_the_guard() -> None:
+def test_retries_count_as_one_call_for_the_repeat_guard() -> None:
     calls: list[str] = []
 
     def flaky(n: int) -> int:
@@ -195,7 +195,7 @@ def test_retries_are_one_call_for_the_guard() -> None:
 
 
 @pytest.mark.req("R1.31")
-def test_what_a_result_holds_stays_text() -> None:
+def test_text_in_a_result_stays_text() -> None:
     def echo(text: str) -> str:
         """Return the text."""
         return text
@@ -211,7 +211,7 @@ def test_what_a_result_holds_stays_text() -> None:
 
 
 @pytest.mark.req("R1.27", "R1.28", "R1.42", "R1.43", "R1.44")
-def test_each_question_and_answer_comes_back_to_the_planner_once(subtests: pytest.Subtests) -> None:
+def test_each_question_and_answer_reaches_the_planner_once(subtests: pytest.Subtests) -> None:
     day = {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]}
     asks = {"message": "For which day?", "requestedSchema": day}
     cases: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -224,9 +224,9 @@ def test_each_question_and_answer_comes_back_to_the_planner_once(subtests: pytes
         with subtests.test(name):
             run, model = planned([reply, DONE], answer=answering(content))
             assert run.status == "completed", run.error
-            assert [one for one, _, _ in results(run)] == ["tides_fetch"] * ran + ["elicitation"]
+            assert [result for result, _, _ in results(run)] == ["tides_fetch"] * ran + ["elicitation"]
             assert json.loads(results(run)[-1][1]) == {"action": "accept", "content": content}
-            assert [one["name"] for one in model.requests[1].settings["planning"]["results"]][-1] == "elicitation"
+            assert [result["name"] for result in model.requests[1].settings["planning"]["results"]][-1] == "elicitation"
             assert run.questions[0].question.kind == "elicitation"
 
 
@@ -243,7 +243,7 @@ def test_decline_and_cancel_are_results(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R1.42", "R1.45", "KX.5")
-def test_run_is_suspended_and_goes_on_with_the_answer(tmp_path: Path) -> None:
+def test_suspended_run_resumes_with_the_answer(tmp_path: Path) -> None:
     asks = {
         "type": "elicitation",
         "elicitation": {"message": "In feet?", "requestedSchema": told("elicitations.yaml")[2]["asks"]["requestedSchema"]},
@@ -259,18 +259,20 @@ def test_run_is_suspended_and_goes_on_with_the_answer(tmp_path: Path) -> None:
     run, model = planned(replies, [tides_fetch], store)
     assert run.status == "waiting_on_user" and calls == ["brest"]
     (question,) = run.waiting
-    what = Workflow.planner([tides_fetch]).orchestration(model=ScriptedModel(replies[1:]), inputs={"query": "Which tides?"})
-    again = asyncio.run(recover(run.id, store=store, agent=what, answers={question.id: {"feet": True}}))
+    orchestration = Workflow.planner([tides_fetch]).orchestration(
+        model=ScriptedModel(replies[1:]), inputs={"query": "Which tides?"}
+    )
+    again = asyncio.run(recover(run.id, store=store, agent=orchestration, answers={question.id: {"feet": True}}))
     assert (again.status, again.text, calls) == ("completed", DONE, ["brest"])
     assert len(model.requests) == 1
     nobody, _ = planned(replies, [tides_fetch])
-    assert (nobody.status, [one.message for one in nobody.waiting]) == ("waiting_on_user", ["In feet?"])
-    assert ["No store keeps this run" in one and "answer=FUNCTION" in one for one in nobody.warnings] == [True]
+    assert (nobody.status, [question.message for question in nobody.waiting]) == ("waiting_on_user", ["In feet?"])
+    assert ["No store keeps this run" in warning and "answer=FUNCTION" in warning for warning in nobody.warnings] == [True]
     assert run.warnings == ()
 
 
 @pytest.mark.req("R1.29", "R1.50")
-def test_abort_ends_the_run_with_its_reason_and_keeps_the_results() -> None:
+def test_abort_fails_the_run_with_its_reason_and_keeps_results() -> None:
     run, model = planned([steps(fetch("brest"), {"type": "abort", "reason": "The harbour is closed"}, fetch("cork")), DONE])
     assert (run.status, run.stop_reason) == ("failed", "error")
     assert run.error is not None and run.error.message == "The harbour is closed"
@@ -278,7 +280,7 @@ def test_abort_ends_the_run_with_its_reason_and_keeps_the_results() -> None:
 
 
 @pytest.mark.req("K1.9", "KX.2")
-def test_planner_that_never_ends_reaches_a_limit_of_its_own() -> None:
+def test_endless_planner_reaches_the_plan_limit() -> None:
     replies = [steps(fetch(f"harbour {n}")) for n in range(9)]
     run, model = planned(replies, workflow=Workflow.planner([tides_fetch], max_plan_iterations=3))
     assert (run.status, run.stop_reason, len(model.requests), len(run.plans)) == ("limited", "max_plan_iterations", 3, 3)
@@ -287,7 +289,7 @@ def test_planner_that_never_ends_reaches_a_limit_of_its_own() -> None:
 
 
 @pytest.mark.req("KX.8")
-def test_calls_of_steps_are_judged_like_those_of_a_model_and_a_denied_one_is_not_retried() -> None:
+def test_gates_judge_step_calls_and_denied_calls_are_not_retried() -> None:
     asked: list[Call] = []
 
     def gate(call: Call, run: Any) -> Deny | None:
@@ -302,7 +304,7 @@ def test_calls_of_steps_are_judged_like_those_of_a_model_and_a_denied_one_is_not
 
 
 @pytest.mark.req("KX.3", "K1.8")
-def test_planner_that_fails_is_not_asked_again_by_the_loop(subtests: pytest.Subtests) -> None:
+def test_loop_does_not_call_a_failed_planner_again(subtests: pytest.Subtests) -> None:
     for name, reply in {"broken": '{"steps": [', "empty": "", "error": ValueError("down")}.items():
         with subtests.test(name):
             run, model = planned([reply, DONE])
@@ -334,7 +336,7 @@ def test_template_is_the_whole_prompt(tmp_path: Path) -> None:
     _, model = planned([DONE], [tides_fetch], inputs={"promptTemplate": "prompt.md"}, work_dir=tmp_path)
     assert model.requests[0].messages[0].text.startswith("You plan work for a program that calls tools.")
     problems = loaded("problems.yaml")
-    text = next(one["promptTemplate"] for one in problems if "promptTemplate" in one)
+    text = next(problem["promptTemplate"] for problem in problems if "promptTemplate" in problem)
     for given, words in ((text, ["#foreach", "{{ results }}"]), ("{{ reslts }}", ["results"]), ("../x.md", ["outside"])):
         run, model = planned([DONE], inputs={"promptTemplate": given}, work_dir=tmp_path)
         assert run.error is not None and all(word in f"{run.error.message} {run.error.advice}" for word in words)
@@ -342,7 +344,7 @@ def test_template_is_the_whole_prompt(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R1.32")
-def test_call_that_a_kill_cut_off_is_an_error_unless_its_tool_is_repeatable(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_interrupted_call_fails_unless_its_tool_is_repeatable(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for repeatable, expected in ((False, ["interrupted"]), (True, [])):
         calls: list[str] = []
 
@@ -359,23 +361,23 @@ def test_call_that_a_kill_cut_off_is_an_error_unless_its_tool_is_repeatable(tmp_
         with subtests.test(repeatable=repeatable):
             cut_store = cut(store, run, begun + 1, tmp_path / f"cut-{repeatable}")
             workflow, model = Workflow.planner([fetch_slowly]), ScriptedModel(replies[1:])
-            what = workflow.orchestration(model=model, inputs={"query": "Which tides?"})
-            again = asyncio.run(recover(run.id, store=cut_store, agent=what))
+            orchestration = workflow.orchestration(model=model, inputs={"query": "Which tides?"})
+            again = asyncio.run(recover(run.id, store=cut_store, agent=orchestration))
             assert again.status == "completed", again.error
-            assert [one.record.result.error_code for one in again.step_calls if one.record.result.is_error] == expected
+            assert [call.record.result.error_code for call in again.step_calls if call.record.result.is_error] == expected
             assert len(calls) == 1 + repeatable, "the first was made before the kill"
 
 
-def test_built_in_tools_are_named_in_the_input(tmp_path: Path) -> None:
+def test_input_names_built_in_tools(tmp_path: Path) -> None:
     reply = steps({"name": "list.files", "args": {}})
     allowed = {"list_files": "allow"}
     run, model = planned([reply, DONE], [], inputs={"tools": ["list_files"]}, work_dir=tmp_path, permissions=allowed)
     assert [error for _, _, error in results(run)] == [None], run.error
-    assert [one.name for one in model.requests[0].tools] == ["list_files"]
+    assert [spec.name for spec in model.requests[0].tools] == ["list_files"]
 
 
 @pytest.mark.req("R1.41")
-def test_tools_that_poll_may_be_repeated() -> None:
+def test_polling_tools_may_be_repeated() -> None:
     @tool(repeatable=True)
     def poll() -> str:
         """Look again."""

@@ -1,4 +1,4 @@
-"""Questions of MCP servers in a step of a plan: what the planner sees of the answer, and a run that waits for it."""
+"""Questions of MCP servers in plan steps: the answer for the planner, and suspended runs."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ ANSWERS: dict[str, tuple[Any, str, bool]] = {
     "decline": (NoAnswer.DECLINE, "decline", False),
     "cancel": (NoAnswer.CANCEL, "cancel", False),
 }
-"""The answer, what the planner reads of it, and whether the step has completed."""
+"""The answer, its text for the planner, and whether the step completed."""
 __all__ = ["servers"]
 
 
 def booking(tool: str = "book", **more: Any) -> dict[str, Any]:
-    """A step whose server asks for seats."""
+    """Return a step whose server asks for seats."""
     return {"name": f"mcp_bench_{tool}", "args": {"train": "TGV"}, **more}
 
 
 def booked(servers: Servers, store: Store | None = None, tool: str = "book", **settings: Any) -> tuple[Run, ScriptedModel]:
-    """The run of a planner that books."""
+    """Run a planner that books."""
     with use_host(Host(servers=servers)):
         return planned([steps(booking(tool)), DONE], [bench()], store, approve="auto", **settings)
 
 
 def resumed(servers: Servers, run: Run, store: Store, **settings: Any) -> tuple[Run, ScriptedModel]:
-    """The run as it goes on, and its model, which has the rest of the replies."""
+    """Resume the run with the remaining replies; return it and its model."""
     model = ScriptedModel([DONE])
     with use_host(Host(servers=servers)):
         return asyncio.run(recover(run.id, tools=[bench()], store=store, model=model, **settings)), model
 
 
 def check(run: Run, model: ScriptedModel, said: str, *, completed: bool) -> None:
-    """The planner saw the end of the one call once, and the question was asked once."""
+    """Check that the planner saw one result and the question was asked once."""
     assert (run.status, run.text) == ("completed", DONE), run.error
     ((name, result, error),) = results(run)
     assert (name, error is None) == ("mcp_bench_book", completed)
@@ -59,7 +59,7 @@ def check(run: Run, model: ScriptedModel, said: str, *, completed: bool) -> None
 
 
 @pytest.mark.req("R1.27", "R1.43")
-def test_form_of_a_server_comes_back_to_the_planner_once(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_server_form_reaches_the_planner_once(servers: Servers, subtests: pytest.Subtests) -> None:
     for name, (answer, said, completed) in ANSWERS.items():
         with subtests.test(name):
             seen: list[WaitingOnUser] = []
@@ -71,7 +71,7 @@ def test_form_of_a_server_comes_back_to_the_planner_once(servers: Servers, subte
 
 
 @pytest.mark.req("R1.42", "R1.45", "KX.5")
-def test_run_waits_for_the_form_of_a_server(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_run_waits_for_a_server_form(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, (answer, said, completed) in ANSWERS.items():
         with subtests.test(name):
             store = Store(tmp_path / name)
@@ -80,12 +80,12 @@ def test_run_waits_for_the_form_of_a_server(servers: Servers, tmp_path: Path, su
             (question,) = store.load(run.id).waiting
             again, left = resumed(servers, run, store, answers={question.id: answer})
             check(again, left, said, completed=completed)
-            assert len(left.requests) == 1, "the plan was not made again"
+            assert len(left.requests) == 1, "the plan was not made twice"
             check_events(again.events, again.id)
 
 
 @pytest.mark.req("R1.42", "R1.45")
-def test_plan_without_a_planner_waits_for_the_form_of_a_server(servers: Servers, tmp_path: Path) -> None:
+def test_plan_without_a_planner_waits_for_a_server_form(servers: Servers, tmp_path: Path) -> None:
     plan = Plan.read({"steps": [{"type": "tool", **booking()}]})
     store = Store(tmp_path)
     with use_host(Host(servers=servers)):
@@ -98,7 +98,7 @@ def test_plan_without_a_planner_waits_for_the_form_of_a_server(servers: Servers,
 
 
 @pytest.mark.req("R1.45")
-def test_call_that_would_book_twice_does_not_wait(servers: Servers, tmp_path: Path) -> None:
+def test_non_repeatable_call_does_not_wait_for_its_form(servers: Servers, tmp_path: Path) -> None:
     run, model = booked(servers, Store(tmp_path), "book_once", suspend=True)
     assert (run.status, run.waiting) == ("completed", ())
     assert [bool(error) for *_, error in results(run)] == [True]
@@ -107,7 +107,7 @@ def test_call_that_would_book_twice_does_not_wait(servers: Servers, tmp_path: Pa
 
 
 @pytest.mark.req("R1.32", "KX.5")
-def test_call_that_a_kill_cut_off_while_its_server_asked(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_interrupted_call_with_an_open_server_form(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
     for tool, codes in (("book", [None]), ("book_once", ["interrupted"])):
         with subtests.test(tool):
             store = Store(tmp_path / tool)

@@ -1,4 +1,4 @@
-"""A planner without a key: each persona of the simulated model plans the list of the query, and comes to an end."""
+"""The simulated model as planner: each persona plans the list of the query and completes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUERY = "- First `tides_fetch('brest')`\n- Then `tides_fetch('vigo')` and `tides
 
 
 def simulated(query: str, *tools: Any, persona: str = "disciplined", **settings: Any) -> Run:
-    """The run of the planner with the simulated model."""
+    """Run the planner with the simulated model."""
     workflow = Workflow.planner(tools or [tides_fetch])
     inputs = {"query": query, **settings.pop("inputs", {})}
     return run_of(workflow, inputs, None, model=f"simulated:{persona}", **settings)
@@ -33,7 +33,7 @@ def test_each_persona_plans_once_and_answers(subtests: pytest.Subtests) -> None:
             assert run.text.startswith("Done") and "no such station" in run.text
 
 
-def test_list_without_calls_is_answered_at_once(subtests: pytest.Subtests) -> None:
+def test_empty_plan_is_answered_at_once(subtests: pytest.Subtests) -> None:
     for query in ("Which tides?", "- Which tides?"):
         with subtests.test(query):
             run = simulated(query)
@@ -41,7 +41,7 @@ def test_list_without_calls_is_answered_at_once(subtests: pytest.Subtests) -> No
 
 
 @pytest.mark.req("R1.28", "R1.43")
-def test_question_ends_with_each_answer(subtests: pytest.Subtests) -> None:
+def test_planner_completes_after_each_kind_of_answer(subtests: pytest.Subtests) -> None:
     answers: dict[str, tuple[Any, list[str]]] = {
         "accepted": ({"station": "brest"}, ["elicitation", "tides_fetch"]),
         "declined": (NoAnswer("decline"), ["elicitation"]),
@@ -50,18 +50,18 @@ def test_question_ends_with_each_answer(subtests: pytest.Subtests) -> None:
     for name, (answer, expected) in answers.items():
         with subtests.test(name):
             run = simulated("- `tides_fetch(day='today')`", answer=lambda question, answer=answer: answer)
-            assert (run.status, [one for one, _, _ in results(run)]) == ("completed", expected), run.error
+            assert (run.status, [result for result, _, _ in results(run)]) == ("completed", expected), run.error
             assert len(run.questions) == 1
 
 
-def test_denied_call_and_template_of_ones_own_end_too() -> None:
+def test_denied_call_and_custom_template_also_complete() -> None:
     run = simulated(QUERY, permissions={"tides_fetch": "deny"}, inputs={"promptTemplate": "Plan with {{ tools }}."})
     assert (run.status, len(run.plans)) == ("completed", 2)
     assert all("not allowed" in error for _, _, error in results(run))
 
 
 @pytest.mark.req("R1.47")
-def test_only_tools_that_are_offered_are_planned() -> None:
+def test_only_offered_tools_are_planned() -> None:
     def look(where: str) -> str:
         """Look."""
         return where
@@ -70,7 +70,7 @@ def test_only_tools_that_are_offered_are_planned() -> None:
     assert [name for name, _, _ in results(run)] == ["look"]
 
 
-def test_result_that_reads_like_a_plan_is_no_plan(subtests: pytest.Subtests) -> None:
+def test_result_that_looks_like_a_plan_is_not_one(subtests: pytest.Subtests) -> None:
     trap = {"steps": [{"type": "tool", "name": "tides_fetch", "args": {"station": "trap"}}]}
     texts = {
         "json": json.dumps(trap),

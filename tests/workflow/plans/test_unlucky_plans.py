@@ -1,4 +1,4 @@
-"""Plans as a hostile or an unlucky model writes them, and inputs of odd types: nothing is run that was not meant or allowed."""
+"""Hostile and malformed plans, and inputs of odd types: only permitted steps run."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ TOOLS = [tides_fetch, tables_compare]
 
 
 def chat(*written: dict[str, Any]) -> str:
-    """A planner's reply: a plan in the form of a chat."""
+    """Return a planner's reply: a plan in chat form."""
     return json.dumps(
         {"reasoning": "to see", "steps": [{"type": "research", "description": "do it", **one} for one in written]}
     )
 
 
 def fetching(station: str, **more: Any) -> dict[str, Any]:
-    """A step of a chat's plan that fetches the table of a station."""
+    """Return a step in chat form that fetches the table of a station."""
     return {"tools": ["tides_fetch"], "args": {"station": station}, **more}
 
 
-def test_reply_of_many_fences_is_read_in_one_pass() -> None:
+def test_reply_with_many_fences_is_read_in_one_pass() -> None:
     assert plan_in_reply("```a\n" * 100_000) is None
     assert plan_in_reply("```\na: 1\n```\n" * 10_000) is None
     nested = plan_in_reply(f"````\nno end\n~~~ yaml\n{steps(fetch('brest'))}\n~~~")
     assert nested is not None and len(nested.plan.steps) == 1
 
 
-def test_steps_that_are_no_list_are_a_broken_reply_and_not_the_end(subtests: pytest.Subtests) -> None:
+def test_steps_that_are_not_a_list_make_a_broken_reply(subtests: pytest.Subtests) -> None:
     for text in ('{"steps": "all"}', '{"steps": {"type": "tool"}}', '{"elicitation": "Which day?"}', "```\nsteps: all\n```"):
         with subtests.test(text), pytest.raises(BrokenReply):
             plan_in_reply(text)
 
 
 @pytest.mark.req("R1.18")
-def test_plan_without_steps_may_hold_the_answer(subtests: pytest.Subtests) -> None:
+def test_plan_without_steps_may_contain_the_answer(subtests: pytest.Subtests) -> None:
     for reply in ('{"steps": [], "answer": "Six."}', 'Six.\n```json\n{"steps": []}\n```', 'Six. {"steps": null}'):
         with subtests.test(reply):
             run, _ = planned([reply])
@@ -59,7 +59,7 @@ def test_plan_without_steps_may_hold_the_answer(subtests: pytest.Subtests) -> No
 
 
 @pytest.mark.req("R1.17", "R1.47")
-def test_tool_that_the_planner_was_not_offered_is_not_called(subtests: pytest.Subtests) -> None:
+def test_tool_not_offered_to_the_planner_is_not_called(subtests: pytest.Subtests) -> None:
     for name, reply in {"planner": steps(fetch("brest")), "chat": chat(fetching("brest"))}.items():
         for offered in (["tables_compare"], []):
             with subtests.test(f"{name} {offered}"):
@@ -69,7 +69,7 @@ def test_tool_that_the_planner_was_not_offered_is_not_called(subtests: pytest.Su
 
 
 @pytest.mark.req("R1.43")
-def test_question_that_cannot_be_asked_is_a_result_with_an_error(subtests: pytest.Subtests) -> None:
+def test_invalid_question_is_an_error_result(subtests: pytest.Subtests) -> None:
     asks = {"message": "When?", "requestedSchema": {"type": "object", "properties": {"day": {"type": "nonsense"}}}}
     of_step = {"type": "elicitation", "elicitation": asks}
     for reply in (steps(elicitation=asks), steps(of_step, fetch("brest")), json.dumps({"type": "elicitation", **asks})):
@@ -80,13 +80,13 @@ def test_question_that_cannot_be_asked_is_a_result_with_an_error(subtests: pytes
 
 
 @pytest.mark.req("R1.31")
-def test_reference_with_very_many_digits_is_an_error_of_its_step() -> None:
+def test_reference_with_too_many_digits_fails_its_step() -> None:
     run, _ = planned([steps(fetch("brest"), fetch("$step[0].output.rows." + "9" * 5_000)), DONE])
     assert [bool(error) for _, _, error in results(run)] == [False, True], run.error
 
 
 @pytest.mark.req("R1.26")
-def test_retries_without_an_end_are_a_problem() -> None:
+def test_unbounded_retries_are_a_problem() -> None:
     step = fetch("vigo", retries=MAX_RETRIES + 1)
     run, _ = planned([steps(step), DONE])
     assert [str(MAX_RETRIES) in error for _, _, error in results(run)] == [True]
@@ -95,7 +95,7 @@ def test_retries_without_an_end_are_a_problem() -> None:
     assert validate_plan(steps({**step, "retries": MAX_RETRIES}), TOOLS) == []
 
 
-def test_inputs_of_odd_types_are_refused_or_left_out(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_inputs_of_wrong_types_are_refused_or_left_out(tmp_path: Path, subtests: pytest.Subtests) -> None:
     plans: tuple[Any, ...] = ({"steps": "all"}, {"steps": 7}, [1], "x", None)
     for given in plans:
         with subtests.test(str(given)), pytest.raises(SettingsError):
@@ -116,19 +116,22 @@ def test_inputs_of_odd_types_are_refused_or_left_out(tmp_path: Path, subtests: p
 
 
 @pytest.mark.req("R3.23")
-def test_planner_may_write_its_plan_as_a_chat_does() -> None:
+def test_planner_may_write_its_plan_in_chat_form() -> None:
     reply = chat(fetching("brest", stepNumber=10), fetching("$step[0].output.station", stepNumber=20, dependsOn=[10]))
     run, _ = planned([reply, DONE], TOOLS)
     assert (run.status, run.text) == ("completed", DONE), run.error
-    assert [one["args"] for one in run.variables["results"]] == [{"station": "brest"}, {"station": "$step[0].output.station"}]
-    assert [one.record.call.arguments for one in run.step_calls] == [{"station": "brest"}] * 2
+    assert [result["args"] for result in run.variables["results"]] == [
+        {"station": "brest"},
+        {"station": "$step[0].output.station"},
+    ]
+    assert [call.record.call.arguments for call in run.step_calls] == [{"station": "brest"}] * 2
     run, _ = planned([chat(fetching("vigo"), fetching("$step[0].output")), DONE], TOOLS)
     assert [bool(error) for _, _, error in results(run)] == [True, True]
-    assert len(run.step_calls) == 1, "what refers to a failed step is not called"
+    assert len(run.step_calls) == 1, "a call with a reference to a failed step does not run"
 
 
 @pytest.mark.req("R1.32")
-def test_chat_plan_runs_no_step_again_and_is_not_failed_by_earlier_results() -> None:
+def test_chat_plan_repeats_no_step_and_ignores_earlier_failures() -> None:
     before = {"id": "p-1", "name": "tides_fetch", "args": {"station": "brest"}, "result": "old", "error": None}
     failed = {**before, "id": "other", "error": "down"}
     plan = Plan.read({**json.loads(chat(fetching("brest"), fetching("cork"))), "id": "p"})
@@ -137,19 +140,19 @@ def test_chat_plan_runs_no_step_again_and_is_not_failed_by_earlier_results() -> 
 
 
 @pytest.mark.req("K1.9")
-def test_last_plan_that_may_be_made_is_run_also_after_a_kill(tmp_path: Path) -> None:
+def test_last_allowed_plan_runs_after_a_kill_too(tmp_path: Path) -> None:
     store, replies = Store(tmp_path / "whole"), [steps(fetch("brest")), steps(fetch("cork")), DONE]
     workflow = Workflow.planner([tides_fetch], max_plan_iterations=2)
     run = run_of(workflow, {"query": "Which?"}, store, model=ScriptedModel(replies))
     assert (run.stop_reason, len(results(run))) == ("max_plan_iterations", 2)
     last = [number for number, event in enumerate(run.events, 1) if isinstance(event, PlanProposed)][-1]
-    what = workflow.orchestration(model=ScriptedModel(replies[2:]), inputs={"query": "Which?"})
-    again = asyncio.run(recover(run.id, store=cut(store, run, last, tmp_path / "cut"), agent=what))
+    orchestration = workflow.orchestration(model=ScriptedModel(replies[2:]), inputs={"query": "Which?"})
+    again = asyncio.run(recover(run.id, store=cut(store, run, last, tmp_path / "cut"), agent=orchestration))
     assert (again.stop_reason, results(again)) == ("max_plan_iterations", results(run))
 
 
 @pytest.mark.req("R1.32")
-def test_call_that_had_ended_before_a_kill_is_not_made_again(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_finished_call_is_not_repeated_after_a_kill(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for station, kept in (("brest", {"rows": [6.1]}), ("vigo", None)):
         called: list[str] = []
 
@@ -163,23 +166,23 @@ def test_call_that_had_ended_before_a_kill_is_not_made_again(tmp_path: Path, sub
         store = Store(tmp_path / f"whole-{station}")
         run, _ = planned([steps({"name": "look", "args": {"station": station}}), DONE], [look], store)
         ended = next(number for number, event in enumerate(run.events, 1) if isinstance(event, ToolFinished))
-        what = Workflow.planner([look]).orchestration(model=ScriptedModel([DONE]), inputs={"query": "Which tides?"})
+        orchestration = Workflow.planner([look]).orchestration(model=ScriptedModel([DONE]), inputs={"query": "Which tides?"})
         left = cut(store, run, ended, tmp_path / f"cut-{station}")
         with subtests.test(station):
-            again = asyncio.run(recover(run.id, store=left, agent=what))
+            again = asyncio.run(recover(run.id, store=left, agent=orchestration))
             assert (again.status, called) == ("completed", [station]), again.error
             assert [(result, bool(error)) for _, result, error in results(again)] == [(kept, kept is None)]
 
 
 @pytest.mark.req("KX.8")
-def test_keys_in_what_a_planner_is_given_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_in_planner_input_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-ant-" + "k" * 40
     monkeypatch.setenv("ANTHROPIC_API_KEY", key)
     _, model = planned([DONE], inputs={"context": f"With {key}", "transcript": [{"role": "user", "content": key}]})
     assert key not in str(model.requests)
 
 
-def test_plan_of_more_steps_than_are_run_is_refused_by_the_executor() -> None:
+def test_executor_refuses_a_plan_with_too_many_steps() -> None:
     assert len(plan_of({"steps": [{"type": "noop"}] * MAX_PLAN_STEPS}).steps) == MAX_PLAN_STEPS
     with pytest.raises(SettingsError, match="more than 1,000 steps"):
         plan_of({"steps": [{"type": "noop"}] * (MAX_PLAN_STEPS + 1)})

@@ -1,4 +1,4 @@
-"""Which tools a task file may call: all, none, or those that the person allows."""
+"""Tools that a task file may call: all, none, or those that a person approves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ vars: {times: 0}
 
 
 class Tools:
-    """Two tools that note how they were called."""
+    """Two tools that record their calls."""
 
     def __init__(self) -> None:
         self.called: list[str] = []
@@ -57,7 +57,7 @@ def asked_about(times: int = 1, approval: str = "{mode: ask, allow: [file.read]}
 
 
 @pytest.mark.req("R1.10")
-def test_a_tool_is_called_as_the_mode_and_the_lists_say(subtests: pytest.Subtests) -> None:
+def test_mode_and_lists_decide_each_tool_call(subtests: pytest.Subtests) -> None:
     both, first = ["read a.txt", "send ann"], ["read a.txt"]
     cases: list[tuple[str, Any, list[str], str]] = [
         ("auto", None, both, "completed"),
@@ -85,7 +85,7 @@ def test_a_tool_is_called_as_the_mode_and_the_lists_say(subtests: pytest.Subtest
 
 
 @pytest.mark.req("R1.10")
-def test_what_nobody_is_here_to_allow_waits_and_is_asked_for_each_execution(tmp_path: Path) -> None:
+def test_unanswered_approval_suspends_and_is_asked_for_each_execution(tmp_path: Path) -> None:
     tools, store = Tools(), Store(tmp_path)
     workflow = Workflow.from_yaml(asked_about(times=2), tools=tools.tools)
     run = on_virtual_time(lambda: workflow.run(store=store, show=False, suspend=True))
@@ -101,14 +101,14 @@ def test_what_nobody_is_here_to_allow_waits_and_is_asked_for_each_execution(tmp_
     assert tools.called == ["read a.txt", "send ann", "send ann"]
 
 
-def test_what_is_not_allowed_is_not_tried_again() -> None:
+def test_denied_call_is_not_retried() -> None:
     tools = Tools()
     text = "approval: deny\nstage:\n  one: {action: mail:send, input: {to: ann}, retry: {maxRetries: 2, delay: 1}}\n"
     run = played(text, tools=tools.tools)
     assert (run.status, run.step_records["one"].attempts, tools.called) == ("failed", 1, [])
 
 
-def test_words_for_tools_of_a_server_block_them_in_each_spelling(subtests: pytest.Subtests) -> None:
+def test_server_tool_names_are_blocked_in_each_spelling(subtests: pytest.Subtests) -> None:
     cases = {
         "mcp:clock": (True, True, True),
         "mcp:clock/*": (True, True, True),
@@ -122,10 +122,10 @@ def test_words_for_tools_of_a_server_block_them_in_each_spelling(subtests: pytes
             file = read_workflow(asked_about(approval=f"{{block: ['{word}']}}"))
             ActionTable(Toolbox([*Tools().tools, MCPServer("clock", "clock-server")])).check(file)
             verdicts = [FileRules(file.approval.rules)(ToolCall(name, {}, "a"), Run()) for name in names]
-            assert tuple(isinstance(one, Deny) for one in verdicts) == blocked
+            assert tuple(isinstance(verdict, Deny) for verdict in verdicts) == blocked
 
 
-def test_wrong_rules_are_problems() -> None:
+def test_invalid_rules_are_problems() -> None:
     for approval, word in (("always", "deny"), ("{mode: ask, alow: []}", "allow"), ("[ask]", "mapping")):
         with pytest.raises(WorkflowProblems, match=word):
             read_workflow(asked_about(approval=approval))
@@ -134,21 +134,21 @@ def test_wrong_rules_are_problems() -> None:
 
 
 @pytest.mark.req("R1.10")
-def test_a_permission_holds_for_the_execution_that_it_was_given_for(tmp_path: Path) -> None:
+def test_permission_holds_for_its_own_execution_only(tmp_path: Path) -> None:
     tools, store = Tools(), Store(tmp_path)
     workflow = Workflow.from_yaml(asked_about(times=2), tools=tools.tools)
     run = on_virtual_time(lambda: workflow.run(store=store, show=False, approve=lambda call, run: True))
     starts = [place for place, event in enumerate(run.events) if isinstance(event, StepStarted) and event.step == "send"]
     log = store.path(run.id)
     lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
-    log.write_text("".join(lines[: starts[1] + 1]), encoding="utf-8")  # killed before it was asked again
+    log.write_text("".join(lines[: starts[1] + 1]), encoding="utf-8")  # killed before the next question
     tools.called.clear()
     again = asyncio.run(recover(run.id, store=store, tools=tools.tools, suspend=True))
     assert (again.status, len(again.waiting), tools.called) == ("waiting_on_user", 1, [])
 
 
 @pytest.mark.req("R1.10")
-def test_an_action_may_ask_the_person_who_answers_when_the_run_is_resumed(tmp_path: Path) -> None:
+def test_action_may_ask_a_question_that_is_answered_on_resume(tmp_path: Path) -> None:
     store, seen = Store(tmp_path), []
 
     async def ask(call: ActionCall) -> Any:

@@ -1,4 +1,4 @@
-"""How tasks run: in their order, in the background, many at once; what happens when one fails, and where the run goes on."""
+"""The task engine: order, background tasks, concurrency, failures and gotos."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentnb.workflow.tasks.task_calls import ActionCall
 
 
 class Bench:
-    """Tools that note when they begin and end."""
+    """Tools that record their beginning and end."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -69,7 +69,7 @@ stage:
 
 
 @pytest.mark.req("R1.10")
-def test_results_of_an_emit_are_together_as_await_says(subtests: pytest.Subtests) -> None:
+def test_emit_results_are_collected_by_await(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str, Any, list[str]]] = [
         ("all", "append", ["after 3", "after 1", "after 2"], []),
         ("all", "replace", "after 3", []),
@@ -77,12 +77,12 @@ def test_results_of_an_emit_are_together_as_await_says(subtests: pytest.Subtests
         ("first", "append", ["after 1"], ["after 3", "after 2"]),
         ("first", "replace", "after 1", ["after 3", "after 2"]),
     ]
-    for mode, merge, found, cancelled in cases:
+    for mode, merge, expected, cancelled in cases:
         with subtests.test(f"{mode} {merge}"):
             bench = Bench()
             run = bench.played(WAITS.replace("MODE", mode).replace("MERGE", merge))
             assert run.status == "completed"
-            assert run.variables["found"] == found
+            assert run.variables["found"] == expected
             assert sorted(one for one in bench.told if "cancelled" in one) == sorted(f"{one} is cancelled" for one in cancelled)
 
 
@@ -95,17 +95,17 @@ stage:
 
 
 @pytest.mark.req("R1.10")
-def test_a_failure_counts_as_the_mode_of_await_says(subtests: pytest.Subtests) -> None:
+def test_await_mode_decides_which_failures_count(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str, list[str]]] = [
         ("all", "failed", ["slow begins", "it fails", "slow ends"]),
         ("anyError", "failed", ["slow begins", "it fails", "slow is cancelled"]),
         ("first", "completed", ["slow begins", "it fails", "slow is cancelled"]),
     ]
-    for mode, status, told in cases:
+    for mode, status, expected in cases:
         with subtests.test(mode):
             bench = Bench()
             run = bench.played(FAILS.replace("MODE", mode).replace("MERGE", "append"))
-            assert (run.status, bench.told) == (status, told)
+            assert (run.status, bench.told) == (status, expected)
             assert run.variables.get("found") == ([] if mode == "first" else None)
             if status == "failed":
                 assert run.error is not None and "no luck" in run.error.message
@@ -113,16 +113,19 @@ def test_a_failure_counts_as_the_mode_of_await_says(subtests: pytest.Subtests) -
 
 
 @pytest.mark.req("R1.10")
-def test_an_await_of_an_emit_has_its_list_as_one_result(subtests: pytest.Subtests) -> None:
+def test_await_of_an_emit_has_its_list_as_result(subtests: pytest.Subtests) -> None:
     first = WAITS.partition("    await:")[0]
-    for rest, found in {"": [["after 3", "after 1", "after 2"]], ", merge: replace": ["after 3", "after 1", "after 2"]}.items():
+    for rest, expected in {
+        "": [["after 3", "after 1", "after 2"]],
+        ", merge: replace": ["after 3", "after 1", "after 2"],
+    }.items():
         with subtests.test(rest):
             run = Bench().played(f"{first}  join: {{await: {{on: [each]{rest}}}, post: {{found: '${{result}}'}}}}\n")
-            assert run.variables["found"] == found
+            assert run.variables["found"] == expected
 
 
 @pytest.mark.req("R1.10", "R1.50")
-def test_a_failure_that_an_await_task_has_handled_does_not_count_again_at_the_end(subtests: pytest.Subtests) -> None:
+def test_failure_handled_by_await_does_not_fail_the_run_later(subtests: pytest.Subtests) -> None:
     handled = "onError: {action: do:give, input: {value: handled}}"
     awaits = {
         "all": "await: {on: [slow, bad]}",
@@ -143,7 +146,7 @@ def test_a_failure_that_an_await_task_has_handled_does_not_count_again_at_the_en
 
 
 @pytest.mark.req("R1.10")
-def test_when_the_time_of_an_await_has_run_out_the_task_fails_and_the_rest_is_cancelled() -> None:
+def test_await_timeout_fails_the_task_and_cancels_the_rest() -> None:
     bench = Bench()
     text = WAITS.replace("MODE", "all").replace("merge: MERGE", "timeout: 1500ms")
     run = bench.played(text)
@@ -153,7 +156,7 @@ def test_when_the_time_of_an_await_has_run_out_the_task_fails_and_the_rest_is_ca
 
 
 @pytest.mark.req("R1.10")
-def test_eight_items_are_worked_on_at_once() -> None:
+def test_at_most_eight_items_run_at_once() -> None:
     bench = Bench()
     text = WAITS.replace("MODE", "all").replace("MERGE", "append")
     run = bench.played(text, {"seconds": [1] * 30})
@@ -162,7 +165,7 @@ def test_eight_items_are_worked_on_at_once() -> None:
 
 
 @pytest.mark.req("R1.10")
-def test_an_emit_without_await_runs_in_the_background() -> None:
+def test_emit_without_await_runs_in_the_background() -> None:
     bench = Bench()
     text = """
 stage:
@@ -178,7 +181,7 @@ stage:
 
 
 @pytest.mark.req("R1.10")
-def test_the_run_waits_for_tasks_in_the_background_and_fails_with_them(subtests: pytest.Subtests) -> None:
+def test_run_waits_for_background_tasks_and_fails_with_them(subtests: pytest.Subtests) -> None:
     for action, status in (("wait", "completed"), ("fail", "failed")):
         with subtests.test(action):
             bench = Bench()
@@ -188,7 +191,7 @@ def test_the_run_waits_for_tasks_in_the_background_and_fails_with_them(subtests:
 
 
 @pytest.mark.req("R1.10")
-def test_what_depends_on_a_block_waits_for_all_its_tasks_and_does_not_begin_if_one_failed(subtests: pytest.Subtests) -> None:
+def test_dependents_of_a_block_need_all_its_tasks_to_succeed(subtests: pytest.Subtests) -> None:
     text = """
 stage:
   both:
@@ -196,19 +199,19 @@ stage:
     slower: {action: do:ACTION, async: true, input: {seconds: 9}}
   after: {dependsOn: both, action: do:give, input: {value: after}}
 """
-    for action, told in {
+    for action, expected in {
         "wait": ["slow begins", " begins", "slow ends", " ends", "give after"],
         "fail": ["slow begins", "slow ends", "it fails"],
     }.items():
         with subtests.test(action):
             bench = Bench()
             run = bench.played(text.replace("ACTION", action))
-            assert (run.status, bench.told) == ("completed" if action == "wait" else "failed", told)
+            assert (run.status, bench.told) == ("completed" if action == "wait" else "failed", expected)
 
 
 @pytest.mark.req("R1.10")
-def test_what_was_cancelled_has_ended_before_the_next_task_begins() -> None:
-    told: list[str] = []
+def test_cancelled_tasks_end_before_the_next_task_begins() -> None:
+    message: list[str] = []
 
     async def end_late(n: int) -> int:
         """Take a while to end when cancelled."""
@@ -216,13 +219,13 @@ def test_what_was_cancelled_has_ended_before_the_next_task_begins() -> None:
             await asyncio.sleep(n)
         except asyncio.CancelledError:
             await asyncio.sleep(3)
-            told.append("cleared up")
+            message.append("cleared up")
             raise
         return n
 
     async def say_on() -> None:
         """Go on."""
-        told.append("on")
+        message.append("on")
 
     text = """
 stage:
@@ -232,11 +235,11 @@ stage:
   next: {action: say:on}
 """
     run = played(text, tools=[end_late, say_on])
-    assert (run.status, told) == ("completed", ["cleared up", "on"])
+    assert (run.status, message) == ("completed", ["cleared up", "on"])
 
 
 @pytest.mark.req("R1.10")
-def test_a_goto_to_a_task_that_still_runs_waits_for_it() -> None:
+def test_goto_to_a_running_task_waits_for_it() -> None:
     bench = Bench()
     text = """
 vars: {times: 0}
@@ -250,7 +253,7 @@ stage:
 
 
 @pytest.mark.req("R1.10", "K4.3")
-def test_a_retry_waits_as_it_says(subtests: pytest.Subtests) -> None:
+def test_retry_waits_for_its_delay(subtests: pytest.Subtests) -> None:
     cases = {
         "{type: fixed, maxRetries: 3, delay: 50ms}": [0.05, 0.05, 0.05],
         "{type: exponential, maxRetries: 4, delay: 10ms, multiplier: 3, maxDelay: 5m}": [0.01, 0.03, 0.09, 0.27],
@@ -267,20 +270,20 @@ def test_a_retry_waits_as_it_says(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R1.50", "K1.7")
-def test_a_plain_task_that_fails_is_handled_once_with_its_name_and_error(subtests: pytest.Subtests) -> None:
+def test_failing_task_is_handled_once_with_its_name_and_error(subtests: pytest.Subtests) -> None:
     handler = 'onError: {action: do:give, input: {value: "${step.name}: ${error}"}}'
     text = f"""
 stage:
   bad: {{action: do:fail, {handler}, goto: {{task: bad}}, post: {{done: true}}}}
   next: {{action: do:give, input: {{value: next}}}}
 """
-    for abort, told, status in ((False, ["give next"], "completed"), (True, [], "failed")):
+    for abort, expected, status in ((False, ["give next"], "completed"), (True, [], "failed")):
         with subtests.test(f"abort: {abort}"):
             bench = Bench()
             run = bench.played(text.replace(handler, f"{handler}, abort: true") if abort else text)
             assert bench.told[0] == "it fails"
             assert bench.told[1].startswith("give bad: ") and "no luck" in bench.told[1]
-            assert bench.told[2:] == told
+            assert bench.told[2:] == expected
             assert (run.status, run.variables) == (status, {})
             if abort:
                 assert run.stop_reason == "error"
@@ -288,7 +291,7 @@ stage:
 
 
 @pytest.mark.req("R1.50")
-def test_a_handler_that_fails_itself_fails_the_run_unless_it_aborts_anyway(subtests: pytest.Subtests) -> None:
+def test_failing_handler_fails_the_run_unless_abort_is_set(subtests: pytest.Subtests) -> None:
     for abort, reason in (("false", "step_failed"), ("true", "error")):
         with subtests.test(abort):
             bench = Bench()
@@ -299,7 +302,7 @@ def test_a_handler_that_fails_itself_fails_the_run_unless_it_aborts_anyway(subte
 
 
 @pytest.mark.req("R1.3", "R1.9")
-def test_a_value_that_is_exactly_one_expression_keeps_its_type() -> None:
+def test_value_with_exactly_one_expression_keeps_its_type() -> None:
     bench = Bench()
     run = bench.played(
         """
@@ -312,7 +315,7 @@ stage:
 
 
 @pytest.mark.req("R1.3", "R1.9")
-def test_a_name_after_a_dollar_is_its_variable_in_every_place() -> None:
+def test_dollar_names_resolve_to_variables_everywhere() -> None:
     run = Bench().played(
         """
 name: counting
@@ -335,7 +338,7 @@ tasks:
 
 
 @pytest.mark.req("R1.3")
-def test_post_sees_the_fields_of_the_result_first_then_variables_and_what_it_has_set() -> None:
+def test_post_resolves_result_fields_then_variables_then_its_assignments() -> None:
     bench = Bench()
     run = bench.played(
         """
@@ -353,7 +356,7 @@ stage:
         assert isinstance(Bench().played(text.replace("VALUE", value)).variables["whole"], str)
 
 
-def test_what_an_action_does_to_its_input_changes_no_variable() -> None:
+def test_action_that_mutates_its_input_changes_no_variable() -> None:
     async def add(call: ActionCall) -> int:
         call.input["list"].append(3)
         return len(call.input["list"])
@@ -363,7 +366,7 @@ def test_what_an_action_does_to_its_input_changes_no_variable() -> None:
     assert (run.text, run.variables) == ("3", {"list": [1, 2]})
 
 
-def test_a_wrong_name_in_post_fails_the_task_and_names_what_there_is() -> None:
+def test_unknown_name_in_post_fails_the_task_and_suggests_names() -> None:
     run = Bench().played("stage:\n  one: {action: do:give, input: {value: {summary: 1}}, post: {a: '${sumary}'}}\n")
     assert run.status == "failed"
     assert run.error is not None
@@ -375,7 +378,7 @@ def test_a_wrong_name_in_post_fails_the_task_and_names_what_there_is() -> None:
 
 
 @pytest.mark.req("R1.8")
-def test_the_first_goto_that_holds_is_taken_and_that_none_held_is_told() -> None:
+def test_first_true_goto_is_taken_or_none_is_logged() -> None:
     bench = Bench()
     text = """
 vars: {n: 0}
@@ -394,7 +397,7 @@ stage:
 
 
 @pytest.mark.req("R1.8", "K4.3")
-def test_a_loop_ends_at_its_limit_with_the_words_of_workflows(snapshot: Snapshot) -> None:
+def test_loop_limit_uses_the_message_of_workflows(snapshot: Snapshot) -> None:
     text = "max_loop_iterations: 3\nstage:\n  main:\n    one: {action: do:give, input: {value: 1}, goto: {task: main}}\n"
     bench = Bench()
     run = bench.played(text)
@@ -404,7 +407,7 @@ def test_a_loop_ends_at_its_limit_with_the_words_of_workflows(snapshot: Snapshot
 
 
 @pytest.mark.req("R1.2")
-def test_blocks_nest_and_a_goto_to_one_begins_at_its_first_task() -> None:
+def test_goto_to_a_nested_block_begins_at_its_first_task() -> None:
     text = """
 vars: {n: 0}
 pipeline:
@@ -419,7 +422,7 @@ pipeline:
     assert next(event.step for event in run.events if isinstance(event, StepStarted)) == "outer/inner/deep/one"
 
 
-def test_the_prompt_is_the_query_and_both_are_refused() -> None:
+def test_prompt_is_the_query_and_giving_both_is_refused() -> None:
     workflow = Workflow.from_yaml("stage:\n  one: {action: do:give, input: {value: '${query}'}}\n", tools=Bench().tools)
     assert on_virtual_time(lambda: workflow.run("How?", show=False)).text == "How?"
     assert workflow.run_sync("How?", show=False).text == "How?"
@@ -429,18 +432,18 @@ def test_the_prompt_is_the_query_and_both_are_refused() -> None:
 
 
 @pytest.mark.req("R1.2")
-def test_an_action_that_is_neither_in_the_table_nor_a_tool_is_refused_before_anything_runs() -> None:
+def test_unknown_action_is_refused_before_anything_runs() -> None:
     workflow = Workflow.from_yaml(
         "stage:\n  one: {action: do:give}\n  two: {action: llm/core:plans, onError: {action: do:gave}}\n", tools=Bench().tools
     )
     with pytest.raises(WorkflowProblems) as caught:
         workflow.orchestration()
-    assert [one.line for one in caught.value.problems] == [3, 3]
+    assert [problem.line for problem in caught.value.problems] == [3, 3]
     assert all(word in str(caught.value) for word in ("llm/core:plan", "llm_core_plan", "do_give"))
 
 
 @pytest.mark.req("R1.2")
-def test_an_action_may_run_agents_as_nested_runs_which_are_not_run_again(tmp_path: Path) -> None:
+def test_action_runs_agents_as_nested_runs_once(tmp_path: Path) -> None:
     store, agent = Store(tmp_path), Agent(ScriptedModel(["an answer"], name="scripted:a"), name="helper")
 
     async def ask(call: ActionCall) -> dict[str, Any]:
@@ -455,7 +458,7 @@ def test_an_action_may_run_agents_as_nested_runs_which_are_not_run_again(tmp_pat
     assert [*run.steps] == ["one"]
 
 
-def test_a_task_file_is_recovered_from_its_log_with_its_inputs(tmp_path: Path) -> None:
+def test_task_file_is_recovered_from_its_log_with_its_inputs(tmp_path: Path) -> None:
     bench, store = Bench(), Store(tmp_path)
     text = "stage:\n  one: {action: do:give, input: {value: 1}}\n  two: {action: do:give, input: {value: '${station}'}}\n"
     whole = bench.played(text, {"station": "brest"}, store=store)
@@ -468,7 +471,7 @@ def test_a_task_file_is_recovered_from_its_log_with_its_inputs(tmp_path: Path) -
     assert (run.status, run.text, bench.told) == ("completed", "brest", ["give brest"])
 
 
-def test_a_workflow_runs_a_task_file_as_a_step(tmp_path: Path) -> None:
+def test_workflow_runs_a_task_file_as_a_step(tmp_path: Path) -> None:
     (tmp_path / "tasks.yaml").write_text(
         "init: {n: 0}\nstage:\n  one: {action: do:give, input: {value: '${query} ${n}'}}\n", encoding="utf-8"
     )
@@ -478,7 +481,7 @@ def test_a_workflow_runs_a_task_file_as_a_step(tmp_path: Path) -> None:
     assert on_virtual_time(lambda: workflow.run("How?", show=False)).text == "How? 7"
 
 
-def test_the_example_of_the_documentation_runs() -> None:
+def test_documentation_example_runs() -> None:
     page = (Path(__file__).parents[3] / "docs" / "workflows.md").read_text(encoding="utf-8")
     section = page.split("## Task files")[1].split("wf = Workflow")[0]
     text = "\n".join(line[4:] for line in section.splitlines() if line.startswith("    "))
@@ -496,7 +499,7 @@ def test_the_example_of_the_documentation_runs() -> None:
     assert (run.text, lengths) == ("table of brest and table of vigo", [2, 2])
 
 
-def test_two_runs_of_one_file_have_tables_of_their_own() -> None:
+def test_two_runs_of_one_file_have_separate_tables() -> None:
     async def left(call: ActionCall) -> str:
         return "left"
 

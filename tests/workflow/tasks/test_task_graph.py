@@ -1,4 +1,4 @@
-"""The graph of a task file: its tasks in their order, and the ways that a goto takes."""
+"""The graph of a task file: tasks in order, and edges of gotos."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ stage:
 """
 
 
-def test_a_goto_is_a_way_and_what_follows_one_that_is_always_taken_is_not() -> None:
+def test_unconditional_goto_replaces_the_edge_to_the_next_task() -> None:
     graph = drawing_of(Workflow.from_yaml(TEXT).declared)
     assert [(node.path, node.kind, node.words, node.is_map, node.retries) for node in graph.nodes] == [
         ("first", "task", "a:b", False, 0),
@@ -49,10 +49,10 @@ def test_a_goto_is_a_way_and_what_follows_one_that_is_always_taken_is_not() -> N
     ]
 
 
-def test_the_graph_of_a_run_from_its_log_counts_its_loops(tmp_path: Path, snapshot: Snapshot) -> None:
-    told, store = script("loop-three.run.yaml"), Store(tmp_path)
-    settings = {"tools": ScriptedTools(told["tools"]).tools, "model": ScriptedPlanner(told["replies"])}
-    run = store.load(played(HERE / told["file"], told["inputs"], store, **settings).id)
+def test_graph_of_a_logged_run_counts_loops(tmp_path: Path, snapshot: Snapshot) -> None:
+    scripted, store = script("loop-three.run.yaml"), Store(tmp_path)
+    settings = {"tools": ScriptedTools(scripted["tools"]).tools, "model": ScriptedPlanner(scripted["replies"])}
+    run = store.load(played(HERE / scripted["file"], scripted["inputs"], store, **settings).id)
     assert [*workflow_lines(run)] == snapshot
     assert "leads to plan, followed twice" in str(workflow_html(run))
     workflow = Workflow.of_run(run)

@@ -1,4 +1,4 @@
-"""What is wrong in a task file is found before anything runs, all of it at once, each with its line."""
+"""Problems of a task file are reported together with their lines, before it runs."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ REST = "    after:\n      action: tides:report\n"
 def problems_of(text: str, **settings: bool) -> list[tuple[int, str]]:
     with pytest.raises(WorkflowProblems) as caught:
         read_workflow(text, **settings)
-    return [(one.line, f"{one.message} {getattr(one, 'hint', '')}") for one in caught.value.problems]
+    return [(problem.line, f"{problem.message} {getattr(problem, 'hint', '')}") for problem in caught.value.problems]
 
 
 @pytest.mark.req("R1.2", "R1.8", "R1.9")
-def test_the_task_files_that_the_documents_reject_are_rejected_as_they_say(subtests: pytest.Subtests) -> None:
-    cases = [one for one in loaded("problems.yaml") if "text" in one]
+def test_documented_problems_are_reported(subtests: pytest.Subtests) -> None:
+    cases = [case for case in loaded("problems.yaml") if "text" in case]
     assert len(cases) == 2
     for case in cases:
         with subtests.test(case["name"]):
-            found = problems_of(case["text"])
-            assert [line for line, _ in found] == [one["line"] for one in case["problems"]]
-            for (_, text), told in zip(found, case["problems"], strict=True):
-                assert all(word in text for word in told["says"]), text
+            problems = problems_of(case["text"])
+            assert [line for line, _ in problems] == [one["line"] for one in case["problems"]]
+            for (_, text), expected in zip(problems, case["problems"], strict=True):
+                assert all(word in text for word in expected["says"]), text
 
 
-def test_an_input_that_the_file_does_not_name_is_refused_with_the_one_that_is_meant() -> None:
-    case = next(one for one in loaded("problems.yaml") if "inputs" in one)
+def test_undeclared_input_is_refused_with_a_suggestion() -> None:
+    case = next(case for case in loaded("problems.yaml") if "inputs" in case)
     with pytest.raises(SettingsError) as caught:
         Workflow.from_yaml(HERE / case["file"]).orchestration(inputs=case["inputs"], actions={"llm/core:plan": None})
     assert all(word in str(caught.value) for word in case["problems"][0]["says"])
 
 
 @pytest.mark.req("R1.2", "R1.8", "R1.10")
-def test_what_cannot_work_is_a_problem_at_its_line(subtests: pytest.Subtests) -> None:
+def test_unusable_tasks_are_problems_with_their_line(subtests: pytest.Subtests) -> None:
     cases = {
         "an unknown key of the file": (f"steps: []\n{TASK}", 1, ["steps"]),
         "the result of the other form": (f"output: a\n{TASK}", 1, ["output", "the variable answer"]),
@@ -55,10 +55,10 @@ def test_what_cannot_work_is_a_problem_at_its_line(subtests: pytest.Subtests) ->
         "a task that is a text": ("stage:\n  main: tides:fetch\n", 2, ["mapping", "tides:fetch"]),
         "a name twice": (f"{TASK}    main:\n      action: a:b\n", 5, ["given twice", "line 2"]),
         "a name of other letters": ("stage:\n  'a b':\n    action: a:b\n", 2, ["a b"]),
-        "an action that is none": ("stage:\n  one:\n    action: 'a b'\n", 3, ["service:method"]),
+        "an invalid action": ("stage:\n  one:\n    action: 'a b'\n", 3, ["service:method"]),
         "a variable of other letters": (f"init: {{a-b: 1}}\n{TASK}", 1, ["a-b"]),
         "post of a bad name": (f"{TASK}      post: {{result: 1}}\n", 5, ["result"]),
-        "an expression that is none": (f"{TASK}      input: {{a: '${{1 +}}'}}\n", 5, ["1 +"]),
+        "an invalid expression": (f"{TASK}      input: {{a: '${{1 +}}'}}\n", 5, ["1 +"]),
         "an expression that does not end": (f"{TASK}      input: {{a: '${{b'}}\n", 5, ["does not end"]),
         "a name that no variable has": (
             f"init: {{station: 1}}\n{TASK}      input: {{a: '${{statoin}}'}}\n",
@@ -88,7 +88,7 @@ def test_what_cannot_work_is_a_problem_at_its_line(subtests: pytest.Subtests) ->
         "a goto in the background": (f"{TASK}      async: true\n      goto: {{task: main}}\n", 6, ["background"]),
         "a retry without a number": (f"{TASK}      retry: {{type: fixed}}\n", 5, ["maxRetries"]),
         "a retry of another type": (f"{TASK}      retry: {{type: linear, maxRetries: 1}}\n", 5, ["exponential"]),
-        "a duration that is none": (f"{TASK}      retry: {{maxRetries: 1, delay: soon}}\n", 5, ["soon", "5m"]),
+        "an invalid duration": (f"{TASK}      retry: {{maxRetries: 1, delay: soon}}\n", 5, ["soon", "5m"]),
         "await beside an action": (f"{TASK}      await: true\n", 4, ["action", "await"]),
         "await of what is not there": ("stage:\n  one: {await: {on: [two]}}\n", 2, ["two", "background"]),
         "await in another mode": ("stage:\n  one: {await: {mode: any}}\n", 2, ["anyError"]),
@@ -113,12 +113,12 @@ def test_what_cannot_work_is_a_problem_at_its_line(subtests: pytest.Subtests) ->
     }
     for name, (text, line, says) in cases.items():
         with subtests.test(name):
-            found = problems_of(text)
-            assert any(at == line and all(word in told for word in says) for at, told in found), found
+            problems = problems_of(text)
+            assert any(at == line and all(word in message for word in says) for at, message in problems), problems
 
 
 @pytest.mark.req("R1.10")
-def test_durations_are_read_with_their_units(subtests: pytest.Subtests) -> None:
+def test_durations_have_units(subtests: pytest.Subtests) -> None:
     cases = {
         "250ms": 0.25,
         "1s": 1,
@@ -140,12 +140,12 @@ def test_durations_are_read_with_their_units(subtests: pytest.Subtests) -> None:
                 assert read_workflow(text).tasks[0].retry.initial_delay_seconds == seconds
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     text = f"{TASK}      inputs: 1\n      when: nothing\n      goto: {{task: nowhere}}\n      retry: {{type: odd}}\n"
     assert [line for line, _ in problems_of(text)] == [5, 6, 7, 8, 8]
 
 
-def test_a_file_is_a_task_file_by_its_top_level_keys(subtests: pytest.Subtests) -> None:
+def test_top_level_keys_make_a_task_file(subtests: pytest.Subtests) -> None:
     cases = {
         TASK: True,
         TASK.replace("stage", "pipeline"): True,
@@ -164,12 +164,14 @@ def test_a_file_is_a_task_file_by_its_top_level_keys(subtests: pytest.Subtests) 
 
 
 @pytest.mark.req("R1.9")
-def test_the_other_way_to_write_a_reference_is_text_in_a_task_file_and_a_warning() -> None:
+def test_template_in_workflow_syntax_stays_text_with_a_warning() -> None:
     spec = read_workflow(f"{TASK}      input: {{a: '{{{{ $steps.one.output }}}}'}}\n")
     assert spec.tasks[0].does.args == {"a": "{{ $steps.one.output }}"}
-    assert [(one.line, one.code, "reads ${...}" in one.hint) for one in spec.warnings] == [(5, "W_OTHER_FORM", True)]
+    assert [(warning.line, warning.code, "reads ${...}" in warning.hint) for warning in spec.warnings] == [
+        (5, "W_OTHER_FORM", True)
+    ]
     bare = read_workflow(f"{TASK}      input: {{a: 'at $statoin'}}\n")
-    assert [(one.line, one.code, "there is no statoin" in one.message) for one in bare.warnings] == [
+    assert [(warning.line, warning.code, "there is no statoin" in warning.message) for warning in bare.warnings] == [
         (5, "W_UNKNOWN_NAME", True)
     ]
     own = TASK + """      input: {a: '${"{{"} station }}'}\n"""
@@ -219,7 +221,7 @@ def test_the_other_way_to_write_a_reference_is_text_in_a_task_file_and_a_warning
     )
 )
 @examples(150)
-def test_whatever_is_written_is_read_or_refused_as_a_problem(data: object) -> None:
+def test_any_text_is_read_or_refused_with_a_problem(data: object) -> None:
     text = json.dumps({"stage": data})
     try:
         spec = read_workflow(text)

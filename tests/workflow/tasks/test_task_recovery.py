@@ -1,4 +1,4 @@
-"""A task file whose process dies goes on where it was: what has finished is not done again, and it takes the same way."""
+"""A killed task file resumes where it was: finished tasks are not repeated, and branches stay the same."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ stage:
 
 
 def decisions(run: Run) -> list[Any]:
-    """What the run has decided: the ends of its steps but for what was cancelled, which may be begun again, and its way."""
-    told = []
+    """Return the decisions of a run: ends of steps, except cancelled ones that may restart, and branches."""
+    facts = []
     for event in run.events:
         if isinstance(event, StepFinished) and event.status != "cancelled":
-            told.append((event.step, event.status, without_ids(event.output), without_ids(event.sets)))
+            facts.append((event.step, event.status, without_ids(event.output), without_ids(event.sets)))
         elif isinstance(event, StepSkipped):
-            told.append((event.step, event.reason))
+            facts.append((event.step, event.reason))
         elif isinstance(event, BranchTaken):
-            told.append((event.step, event.to, event.count))
-    return sorted(told, key=repr)
+            facts.append((event.step, event.to, event.count))
+    return sorted(facts, key=repr)
 
 
 def resumed(workflow: Workflow, inputs: Mapping[str, Any], store: Store, run_id: str, **settings: Any) -> Run:
@@ -68,25 +68,25 @@ def resumed(workflow: Workflow, inputs: Mapping[str, Any], store: Store, run_id:
 
 
 class Case(NamedTuple):
-    """A task file and what it is run with, made anew for each run."""
+    """A task file with fresh settings for each run."""
 
     workflow: Workflow
     inputs: Mapping[str, Any]
     settings: Callable[[int], tuple[dict[str, Any], Callable[[], int]]]
-    """Of how many plans were made before, and what counts the calls of tools."""
+    """From the number of earlier plans: run settings, and a counter of tool calls."""
 
 
 def example(name: str) -> Case:
-    told = script(f"{name}.run.yaml")
+    scripted = script(f"{name}.run.yaml")
 
     def settings(planned: int) -> tuple[dict[str, Any], Callable[[], int]]:
         tools, planner = (
-            ScriptedTools(told["tools"], told["inputs"].get("tools", ()), repeatable=True),
-            ScriptedPlanner(told.get("replies", [])[planned:]),
+            ScriptedTools(scripted["tools"], scripted["inputs"].get("tools", ()), repeatable=True),
+            ScriptedPlanner(scripted.get("replies", [])[planned:]),
         )
         return {"tools": tools.tools, "model": planner}, lambda: len(tools.called)
 
-    return Case(Workflow.from_yaml(HERE / told["file"]), told["inputs"], settings)
+    return Case(Workflow.from_yaml(HERE / scripted["file"]), scripted["inputs"], settings)
 
 
 def counting() -> Case:
@@ -123,7 +123,7 @@ def counting() -> Case:
 
 @pytest.mark.slow("each run is killed after every fourth event, at night after every one")
 @pytest.mark.req("R1.7", "R1.8", "R1.10", "K1.7")
-def test_a_killed_run_ends_as_it_would_have(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_killed_run_ends_with_the_same_result(tmp_path: Path, subtests: pytest.Subtests) -> None:
     names = ("fan-out", "loop-three", "on-error-abort", "planner")
     for name, case in [("counting", counting()), *((name, example(name)) for name in names)]:
         store = Store(tmp_path / name)
@@ -131,7 +131,9 @@ def test_a_killed_run_ends_as_it_would_have(tmp_path: Path, subtests: pytest.Sub
         whole = run_of(case.workflow, case.inputs, store, **settings)
         for lines in range(1, len(whole.events), size(4, nightly=1)):
             with subtests.test(f"{name} {lines}"):
-                ends = [one for one in whole.events[:lines] if isinstance(one, StepFinished) and one.status == "completed"]
+                ends = [
+                    event for event in whole.events[:lines] if isinstance(event, StepFinished) and event.status == "completed"
+                ]
                 settings, called_again = case.settings(sum("/reply-" in one.step for one in ends))
                 cut_store = cut(store, whole, lines, tmp_path / f"{name}-{lines}")
                 run = resumed(case.workflow, case.inputs, cut_store, whole.id, **settings)
@@ -143,7 +145,7 @@ def test_a_killed_run_ends_as_it_would_have(tmp_path: Path, subtests: pytest.Sub
                 assert called_again() <= called() - len(done_calls)
 
 
-def test_a_long_run_of_tasks_in_the_background_decides_as_told(tmp_path: Path) -> None:
+def test_long_run_of_background_tasks_has_the_expected_decisions(tmp_path: Path) -> None:
     case = counting()
     run = run_of(case.workflow, case.inputs, Store(tmp_path), **case.settings(0)[0])
     assert run.status == "completed", run.error

@@ -45,7 +45,7 @@ def problems_of(text: str) -> list[str]:
     return list(schema_problems(tasks_schema(), plain(node)))
 
 
-def test_it_is_a_json_schema_with_the_keys_that_are_read() -> None:
+def test_schema_is_valid_and_has_the_keys_that_are_read() -> None:
     schema = check_schema(tasks_schema(), "It", "")
     assert set(schema["properties"]) == set(OF_FILES)
     assert set(schema["$defs"]["task"]["properties"]) == set(TASK_KEYS)
@@ -53,7 +53,7 @@ def test_it_is_a_json_schema_with_the_keys_that_are_read() -> None:
     assert schema["$defs"]["task"]["properties"]["dependsOn"]["description"].startswith("Tasks or blocks that must")
 
 
-def test_every_example_fits_it(subtests: pytest.Subtests) -> None:
+def test_every_example_fits_the_schema(subtests: pytest.Subtests) -> None:
     files = [path for path in HERE.glob("*.yaml") if not path.name.endswith(".run.yaml") and path.stem != "problems"]
     assert len(files) == 5
     for path in files:
@@ -61,10 +61,10 @@ def test_every_example_fits_it(subtests: pytest.Subtests) -> None:
             assert problems_of(path.read_text(encoding="utf-8")) == []
 
 
-def test_what_does_not_fit_it_cannot_be_read_and_the_other_way_round(subtests: pytest.Subtests) -> None:
+def test_schema_and_reader_refuse_the_same_texts(subtests: pytest.Subtests) -> None:
     texts = {f"stage: {{first: {{action: a:b}}, t: {task}}}": fits for task, fits in TASKS.items()} | FILES
     for text, fits in texts.items():
         with subtests.test(text):
-            found = Problems()
-            read_tasks(text, found)
-            assert (not problems_of(text)) == (not found.found) == fits
+            problems = Problems()
+            read_tasks(text, problems)
+            assert (not problems_of(text)) == (not problems.found) == fits

@@ -10,5 +10,5 @@ from file_desk import FileDesk
 
 @pytest.fixture
 def desk(tmp_path: Path) -> FileDesk:
-    """The tools, with an empty working directory."""
+    """Return the tools with an empty working directory."""
     return FileDesk(tmp_path)

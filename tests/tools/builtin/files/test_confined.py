@@ -1,4 +1,4 @@
-"""Paths are confined to the working directory, also where a link is swapped in after the check."""
+"""Paths are confined to the working directory, even if a link is swapped in after the check."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOOLS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_paths_out_of_the_working_directory_are_refused(subtests: pytest.Subtests, desk: FileDesk) -> None:
+def test_paths_outside_the_working_directory_are_refused(subtests: pytest.Subtests, desk: FileDesk) -> None:
     desk.put({"in.txt": "in\n", "sub/x.txt": "x\n"})
     (desk.folder / "out").symlink_to(desk.outside)
     (desk.folder / "out.txt").symlink_to(desk.outside / "secret.txt")
@@ -51,7 +51,7 @@ def test_paths_out_of_the_working_directory_are_refused(subtests: pytest.Subtest
 
 
 @pytest.mark.req("R2.20")
-def test_odd_paths_into_the_working_directory_are_read(subtests: pytest.Subtests, desk: FileDesk) -> None:
+def test_unusual_paths_inside_the_working_directory_are_read(subtests: pytest.Subtests, desk: FileDesk) -> None:
     desk.put({"..foo": "dots\n", "sub/...": "three\n", "a b/ c.txt": "spaces\n", "sub/in.txt": "in\n", "~": "home\n"})
     (desk.folder / "link").symlink_to(desk.folder / "sub")
     (desk.folder / "to.txt").symlink_to("link/in.txt")
@@ -75,7 +75,7 @@ def test_odd_paths_into_the_working_directory_are_read(subtests: pytest.Subtests
     assert desk.text("write_file", path="..bar", content="x") and (desk.folder / "..bar").read_text() == "x"
 
 
-def test_texts_that_cannot_be_paths_and_circles_are_refused(subtests: pytest.Subtests, desk: FileDesk) -> None:
+def test_invalid_paths_and_link_circles_are_refused(subtests: pytest.Subtests, desk: FileDesk) -> None:
     (desk.folder / "circle").symlink_to("circle")
     codes = {"a\0b": "invalid_path", "\ud800": "invalid_path", "n" * 300: "invalid_path", "circle": "link_changed"}
     codes |= {"circle/a.txt": "link_changed"}
@@ -85,7 +85,7 @@ def test_texts_that_cannot_be_paths_and_circles_are_refused(subtests: pytest.Sub
                 assert desk.code(name, path=path, **arguments) in {code, "not_found" if len(path) > 255 else code}
 
 
-def test_working_directory_that_is_not_there_is_said(subtests: pytest.Subtests, desk: FileDesk) -> None:
+def test_missing_working_directory_is_reported(subtests: pytest.Subtests, desk: FileDesk) -> None:
     shutil.rmtree(desk.folder)
     for is_file in (False, True):
         if is_file:
@@ -98,7 +98,7 @@ def test_working_directory_that_is_not_there_is_said(subtests: pytest.Subtests, 
 
 
 def swapping(name: str, swap: Callable[[], Any], original: Callable[..., int]) -> Callable[..., int]:
-    """Return ``os.open``, which swaps right before the first time that a name is opened."""
+    """Return an ``os.open`` that swaps right before a name is first opened."""
     left = [swap]
 
     def opened(path: Any, flags: int, *rest: Any, **settings: Any) -> int:
@@ -109,7 +109,7 @@ def swapping(name: str, swap: Callable[[], Any], original: Callable[..., int]) -
     return opened
 
 
-def test_link_that_is_swapped_in_after_the_check_is_never_followed(
+def test_link_swapped_in_after_the_check_is_not_followed(
     subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def swap_folder() -> None:
@@ -139,7 +139,7 @@ def test_link_that_is_swapped_in_after_the_check_is_never_followed(
                     assert SECRET not in outcome.text and {p.name: p.read_text() for p in desk.outside.iterdir()} == outside
 
 
-def test_pipe_that_is_swapped_in_after_the_check_blocks_nothing(
+def test_pipe_swapped_in_after_the_check_does_not_block(
     subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def swap() -> None:
@@ -154,9 +154,7 @@ def test_pipe_that_is_swapped_in_after_the_check_blocks_nothing(
             assert desk.code(name, path="a.txt", **TOOLS[name]) == "not_regular"
 
 
-def test_folder_that_is_swapped_in_before_the_replacement_is_never_written(
-    desk: FileDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folder_swapped_in_before_the_replacement_is_not_written(desk: FileDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.put({"sub/secret.txt": "inside\n"})
     replace = os.replace
 
@@ -178,7 +176,7 @@ TREES = st.lists(st.tuples(st.sampled_from(["file", "folder", "link", "absolute 
 
 
 def plant(desk: FileDesk, tree: list[tuple[str, str, str]]) -> None:
-    """Make files, folders and links in the working directory, where they can be made."""
+    """Create files, folders and links in the working directory, where possible."""
     for kind, path, target in tree:
         place = Path(os.path.normpath(desk.folder / path))
         if not os.path.realpath(place.parent).startswith(f"{desk.folder}"):

@@ -1,4 +1,4 @@
-"""The nature of calls about files: those that may hold keys are asked about."""
+"""Calls about files that may contain keys need approval."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SENSITIVE += ["nothing/../to_env", "plain.txt/../to_env"]
 ORDINARY = ["plain.txt", "sub/plain.txt", "nothing.txt", ".", "", "..", "to_plain", ".env.example", "a\0b", "\ud800", "n" * 300]
 
 
-def test_key_files_are_sensitive_by_whatever_path(subtests: pytest.Subtests, desk: FileDesk) -> None:
+def test_key_files_are_sensitive_by_any_path(subtests: pytest.Subtests, desk: FileDesk) -> None:
     desk.put({".env": "A=1\n", "sub/.env": "A=1\n", "plain.txt": "", "sub/plain.txt": "", "id_rsa": "", ".env.example": ""})
     for link, target in {"to_env": ".env", "link": "sub", "twice": "to_env", "to_plain": "plain.txt"}.items():
         (desk.folder / link).symlink_to(target)
@@ -40,7 +40,7 @@ def test_key_files_are_sensitive_by_whatever_path(subtests: pytest.Subtests, des
     assert nature_of(desk.tools["list_files"], {}, desk.folder) is None
 
 
-def test_hard_link_to_a_key_file_is_sensitive_from_when_it_is_made(
+def test_hard_link_to_a_key_file_becomes_sensitive(
     subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(desk.outside))
@@ -57,5 +57,5 @@ def test_hard_link_to_a_key_file_is_sensitive_from_when_it_is_made(
                 assert nature_of(desk.tools["read_file"], {"path": path}, desk.folder) == expected
     (desk.folder / "late.key").hardlink_to(desk.folder / "other.txt")
     assert nature_of(desk.tools["read_file"], {"path": "other.txt"}, desk.folder) == "sensitive"
-    found = desk.text("search_files", pattern="key")
-    assert ":1: key" not in found and "a.txt" in found
+    matches = desk.text("search_files", pattern="key")
+    assert ":1: key" not in matches and "a.txt" in matches

@@ -1,4 +1,4 @@
-"""The group of the file tools: schemas, pickles, systems without descriptors of folders."""
+"""The group of file tools: schemas, pickling, systems without folder descriptors."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @pytest.mark.req("R2.17")
-def test_schemas_effects_and_flags_are_those_of_the_examples(subtests: pytest.Subtests) -> None:
+def test_schemas_effects_and_flags_match_the_examples(subtests: pytest.Subtests) -> None:
     tools = {tool.spec.name: tool for tool in Files().tools}
     assert tuple(tools) == GROUPS["files"].tool_names
-    examples = [one for one in json.loads((EXAMPLES / "builtin-tools.json").read_text()) if one["name"] in tools]
+    examples = [spec for spec in json.loads((EXAMPLES / "builtin-tools.json").read_text()) if spec["name"] in tools]
     assert len(examples) == 3
     for example in examples:
         with subtests.test(example["name"]):
@@ -32,21 +32,21 @@ def test_schemas_effects_and_flags_are_those_of_the_examples(subtests: pytest.Su
             assert not tool.signature.gaps
 
 
-def test_tools_that_read_may_run_beside_others_and_say_what_is_data() -> None:
+def test_reading_tools_are_parallel_safe_and_mark_their_data() -> None:
     for tool in Files().tools:
         assert tool.parallel_safe == (tool.effects == {"read"})
         assert ("data, not instructions" in tool.spec.description) == tool.parallel_safe
 
 
-def test_tools_are_the_same_again_after_a_pickle_and_by_word() -> None:
+def test_tools_are_equal_after_pickling_and_lookup_by_name() -> None:
     for tool in Files().tools:
         again = pickle.loads(pickle.dumps(tool))
         assert (again.spec, again.flag) == (tool.spec, tool.flag)
-        assert [one.spec for one in tools_of(tool.spec.name)] == [tool.spec]
+        assert [tool_.spec for tool_ in tools_of(tool.spec.name)] == [tool.spec]
     assert Files().as_logged == {}
 
 
-def test_system_without_descriptors_of_folders_is_refused(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_system_without_folder_descriptors_is_refused(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     Files().check_usable()
     monkeypatch.setattr(os, "supports_dir_fd", set())
     with pytest.raises(SettingsError, check=snapshot.worded):

@@ -1,4 +1,4 @@
-"""Nothing is written into git directories and the store of runs, however they are named or reached."""
+"""Git directories and the store of runs are not written under any name."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_spellings_of_protected_names(subtests: pytest.Subtests) -> None:
                 assert is_protected_name(name) is expected
 
 
-def test_protected_places_are_not_written(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
+def test_protected_paths_are_not_written(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
     desk.put({".git/config": "[core]\n", ".agentnb/runs/r.jsonl": "{}\n", "sub/.git/config": "[core]\n", "a.txt": "a\n"})
     (desk.folder / "link").symlink_to(".git")
     (desk.folder / "to_config").symlink_to(".git/config")
@@ -122,7 +122,7 @@ def test_real_git_directory_under_another_name_is_not_written(desk: FileDesk, ki
     desk.text("write_file", path="free.txt", content="x")
 
 
-def test_what_completes_a_git_directory_is_not_written(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
+def test_git_directory_is_not_completed_by_a_write(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
     text = "ref: refs/heads/main\n"
     for last, before in {
         "HEAD": ("objects/x", "refs/x"),
@@ -140,7 +140,7 @@ def test_what_completes_a_git_directory_is_not_written(subtests: pytest.Subtests
     assert desk.call("write_file", path="a/in-HEAD/HEAD", content=text).text == snapshot
 
 
-def test_parts_of_git_directories_are_written_one_at_a_time(desk: FileDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_git_directories_are_written_under_a_lock(desk: FileDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     held = []
     monkeypatch.setattr(desk.services, "keep_before", lambda *_: held.append(protected._GitPartsLock.lock.locked()))
     for path in ("x/HEAD", "x/Refs/y", "x/y"):
@@ -148,7 +148,7 @@ def test_parts_of_git_directories_are_written_one_at_a_time(desk: FileDesk, monk
     assert held == [True, True, False]
 
 
-def test_the_persons_folder_is_neither_read_nor_written(
+def test_personal_folder_is_neither_read_nor_written(
     subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
 ) -> None:
     own = desk.folder / "share" / "agentnb"
@@ -170,19 +170,19 @@ def test_the_persons_folder_is_neither_read_nor_written(
                 assert desk.code(name, path=path, **arguments) == "protected_path"
     assert desk.call("read_file", path="link/secret").text == snapshot
     assert desk.code("list_files", path="link") == "protected_path"
-    found = desk.text("search_files", pattern="person")
-    assert "agentnb2/a.txt:1:" in found and ":1: of the" not in found
+    matches = desk.text("search_files", pattern="person")
+    assert "agentnb2/a.txt:1:" in matches and ":1: of the" not in matches
     (own / "alone").write_text("x")
     desk.context = replace(desk.context, work_dir=own)
     assert desk.code("read_file", path="alone") == "protected_path"
     assert own.joinpath("secret").read_text() == "of the person\n"
 
 
-def test_the_persons_folder_is_known_under_paths_that_do_not_name_it(
+def test_personal_folder_is_recognized_under_other_paths(
     subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settings, "personal_folder", lambda: desk.folder / "own")
-    monkeypatch.setattr(confined, "is_personal", lambda path: False)  # as for a second mount of it
+    monkeypatch.setattr(confined, "is_personal", lambda path: False)  # as with a second mount of it
     desk.put({"own/in/a.txt": "a word\n"})
     for name, arguments in {
         "read_file": {"path": "own/in/a.txt"},
@@ -195,7 +195,7 @@ def test_the_persons_folder_is_known_under_paths_that_do_not_name_it(
     assert "a word" not in desk.text("search_files", pattern="word")
 
 
-def test_odd_git_files_hold_up_nothing(subtests: pytest.Subtests, desk: FileDesk) -> None:
+def test_unusual_git_files_do_not_block(subtests: pytest.Subtests, desk: FileDesk) -> None:
     for name, text in {"empty": "", "bytes": b"\xff\0", "zero": "gitdir: a\0b\n", "elsewhere": "gitdir: /nowhere\n"}.items():
         with subtests.test(name):
             desk.put({".git": text})
@@ -214,7 +214,7 @@ def test_working_directory_in_a_git_directory_is_not_written(desk: FileDesk) -> 
         desk.context = ToolContext("r-1", "c", desk.folder, context.run_plain)
 
 
-def test_the_store_of_the_run_is_not_written_wherever_it_is(desk: FileDesk) -> None:
+def test_store_of_the_run_is_not_written_at_any_path(desk: FileDesk) -> None:
     desk.put({"logs/1.jsonl": "{}\n", "logs2/a.txt": "a\n"})
     (desk.folder / "link").symlink_to("logs")
     desk.context = replace(desk.context, store_folder=desk.folder / "logs")
@@ -224,7 +224,7 @@ def test_the_store_of_the_run_is_not_written_wherever_it_is(desk: FileDesk) -> N
     assert desk.code("write_file", path="logs2/a.txt", content="x") is None
 
 
-def test_files_from_before_a_change_are_for_the_person_alone(desk: FileDesk) -> None:
+def test_backups_of_files_are_not_readable(desk: FileDesk) -> None:
     desk.put({".agentnb/runs/.before-1/0": "old key", "a.txt": "old\n"})
     (desk.folder / "link").symlink_to(".agentnb/runs/.before-1/0")
     for path in (".agentnb/runs/.before-1/0", ".agentnb/runs/.BEFORE-1/0", "link"):

@@ -31,7 +31,7 @@ def test_text_is_read_exactly_small_and_large(subtests: pytest.Subtests, desk: F
             assert desk.text("read_file", path=path) == text
 
 
-def test_what_is_not_an_ordinary_text_file_is_an_error_that_says_so(
+def test_other_file_types_are_an_error_with_the_reason(
     subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
 ) -> None:
     desk.put(
@@ -62,13 +62,13 @@ def test_what_is_not_an_ordinary_text_file_is_an_error_that_says_so(
             assert outcome.text == snapshot(path)
 
 
-def test_device_is_no_file(desk: FileDesk) -> None:
+def test_device_is_not_a_file(desk: FileDesk) -> None:
     desk.context = desk.context.__class__("r-1", "c", Path("/dev"), desk.context.run_plain)
     assert desk.call("read_file", path="null").problem == "null is a device"
     assert desk.code("write_file", path="null", content="x") == "not_regular"
 
 
-def test_large_file_is_refused_with_another_way(desk: FileDesk, snapshot: Snapshot) -> None:
+def test_large_file_is_refused_with_an_alternative(desk: FileDesk, snapshot: Snapshot) -> None:
     with (desk.folder / "large.txt").open("wb") as file:
         file.truncate(MAX_FILE_BYTES + 1)
     for name, arguments in {"read_file": {}, "write_file": {"content": "x"}, "edit_file": {"old": "a", "new": "b"}}.items():
@@ -99,7 +99,7 @@ def test_directories_are_listed_sorted_with_a_slash(desk: FileDesk, snapshot: Sn
     assert desk.code("list_files", path="c") == "not_found"
 
 
-def test_long_list_is_cut_and_says_so(desk: FileDesk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_long_list_is_cut_with_a_note(desk: FileDesk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     desk.put({f"{number}.txt": "" for number in range(5)})
     monkeypatch.setattr(read_file, "MAX_NAMES", 2)
     assert desk.text("list_files") == snapshot

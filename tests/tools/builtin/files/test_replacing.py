@@ -1,4 +1,4 @@
-"""Writing files: exact bytes, all or nothing, nothing over a key by its mark."""
+"""Writing files: exact bytes, all or nothing, and no mark over a key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEY = "sk-test-0123456789abcdef"
 
 
 @pytest.mark.req("R2.18")
-def test_bytes_are_written_exactly_and_counted_in_utf_8(subtests: pytest.Subtests, desk: FileDesk) -> None:
+def test_bytes_are_written_exactly_and_counted_as_utf_8(subtests: pytest.Subtests, desk: FileDesk) -> None:
     for path, text in {"a.txt": "a\r\nb\rc\n", "é/漢.txt": "é漢😀", "deep/er/and/deeper.txt": "", "a.txt ": "\ufeff\0"}.items():
         with subtests.test(path):
             size = len(text.encode())
@@ -33,13 +33,13 @@ def test_bytes_are_written_exactly_and_counted_in_utf_8(subtests: pytest.Subtest
 
 @examples(200)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_what_was_written_is_read(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_written_text_is_read_back(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     desk = FileDesk(tmp_path_factory.mktemp("written"))
     desk.text("write_file", path="a.txt", content=text)
     assert desk.text("read_file", path="a.txt") == text
 
 
-def test_file_keeps_its_mode_without_special_rights_and_a_link_stays_a_link(desk: FileDesk) -> None:
+def test_file_keeps_its_mode_and_a_link_stays_a_link(desk: FileDesk) -> None:
     desk.put({"run.sh": "old", "plain.txt": "old"})
     (desk.folder / "run.sh").chmod(0o7750)
     (desk.folder / "to_run").symlink_to("run.sh")
@@ -53,14 +53,14 @@ def test_file_keeps_its_mode_without_special_rights_and_a_link_stays_a_link(desk
     assert stat.S_IMODE((desk.folder / "new.txt").stat().st_mode) == usual
 
 
-def test_hard_link_to_a_file_outside_is_taken_apart(desk: FileDesk) -> None:
+def test_hard_link_to_a_file_outside_is_replaced(desk: FileDesk) -> None:
     (desk.folder / "a.txt").hardlink_to(desk.outside / "secret.txt")
     before = (desk.outside / "secret.txt").read_bytes()
     desk.text("write_file", path="a.txt", content="new")
     assert (desk.outside / "secret.txt").read_bytes() == before and (desk.folder / "a.txt").read_text() == "new"
 
 
-def test_what_cannot_be_replaced_is_refused(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
+def test_irreplaceable_targets_are_refused(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
     desk.put({"read.txt": "kept\n", "sub/x.txt": "x\n"})
     (desk.folder / "read.txt").chmod(0o464)
     os.mkfifo(desk.folder / "pipe")
@@ -96,7 +96,7 @@ def test_nothing_is_half_written_when_the_disk_fails(
         assert desk.tree() == before
 
 
-def test_file_that_changes_while_it_is_written_is_left_alone(
+def test_file_that_changes_during_a_write_is_left_alone(
     subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs = b"theirs, longer\n"
@@ -114,7 +114,7 @@ def test_file_that_changes_while_it_is_written_is_left_alone(
     assert {path.name for path in desk.folder.iterdir()} == {"a.txt", "new.txt"}
 
 
-def test_file_before_a_change_is_kept_right_before_it(desk: FileDesk) -> None:
+def test_backup_is_made_right_before_a_change(desk: FileDesk) -> None:
     desk.put({"a.txt": b"\xff old"})
     (desk.folder / "to_a").symlink_to("a.txt")
     desk.text("write_file", path="to_a", content="one")
@@ -125,7 +125,7 @@ def test_file_before_a_change_is_kept_right_before_it(desk: FileDesk) -> None:
     assert desk.services.kept == [(a, b"\xff old", b"one"), (a, b"one", b"two"), (b, None, b"")]
 
 
-def test_nothing_is_written_if_the_file_before_cannot_be_kept(desk: FileDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_without_a_backup(desk: FileDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.put({"a.txt": "old\n"})
 
     def fail(*_: Any) -> None:
@@ -136,7 +136,7 @@ def test_nothing_is_written_if_the_file_before_cannot_be_kept(desk: FileDesk, mo
     assert [path.name for path in desk.folder.iterdir()] == ["a.txt"] and (desk.folder / "a.txt").read_text() == "old\n"
 
 
-def test_mark_for_a_key_is_never_written_over_the_key(
+def test_key_mark_never_overwrites_a_key(
     subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

@@ -1,4 +1,4 @@
-"""Searching files: matches, bounds, and what was cut or left out."""
+"""Searching files: matches, bounds, and notes about cut results."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_lines_and_names_are_found(subtests: pytest.Subtests, desk: FileDesk, sn
             assert desk.text("search_files", **arguments) == snapshot(name)
 
 
-def test_what_is_left_out_is_said(desk: FileDesk, snapshot: Snapshot) -> None:
+def test_skipped_files_are_reported(desk: FileDesk, snapshot: Snapshot) -> None:
     hidden = ["\u002eenv", "sub/id_rsa", ".git/config", "node_modules/x.js", "sub/__pycache__/x.py", ".agentnb/runs/r.jsonl"]
     desk.put(
         {**dict.fromkeys(hidden, "needle\n"), "a.txt": "needle\n", "b.bin": b"needle\xff", "large.txt": "needle" * 2_000_000}
@@ -63,7 +63,7 @@ def test_what_is_left_out_is_said(desk: FileDesk, snapshot: Snapshot) -> None:
     assert desk.text("search_files", pattern="needle", path=".git") == snapshot("a folder that is asked for")
 
 
-def test_bounds_cut_the_result_and_say_so(desk: FileDesk, limit: Any, snapshot: Snapshot) -> None:
+def test_limits_cut_the_result_with_a_note(desk: FileDesk, limit: Any, snapshot: Snapshot) -> None:
     desk.put({f"{number}.txt": f"{number} {'x' * number * 100}\n" for number in range(6)})
     limit(matches=2)
     assert desk.text("search_files", pattern="^.") == snapshot("matches")
@@ -74,19 +74,19 @@ def test_bounds_cut_the_result_and_say_so(desk: FileDesk, limit: Any, snapshot: 
     assert desk.text("search_files", pattern="^[45]") == snapshot("long lines")
 
 
-def test_pattern_without_end_is_ended(desk: FileDesk, limit: Any, snapshot: Snapshot) -> None:
+def test_endless_pattern_is_ended(desk: FileDesk, limit: Any, snapshot: Snapshot) -> None:
     desk.put({"a.txt": "found aaa\n", "b.txt": "a" * 60 + "!\n"})
     limit(seconds=0.5)
     assert desk.text("search_files", pattern="found|(a+)+$") == snapshot
 
 
-def test_pattern_that_takes_all_memory_is_ended(desk: FileDesk, limit: Any) -> None:
+def test_pattern_that_exhausts_memory_is_ended(desk: FileDesk, limit: Any) -> None:
     limit(memory=100_000_000, seconds=1.5)
     desk.put({"a.txt": "a\n"})
     assert desk.code("search_files", pattern="((((a{999}){999}){999}){999}){999}") in {"invalid_pattern", "search_ended", None}
 
 
-def test_search_whose_process_says_nothing_is_ended(
+def test_silent_search_process_is_ended(
     desk: FileDesk, limit: Any, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
 ) -> None:
     worker = desk.folder / "worker.py"
@@ -98,7 +98,7 @@ def test_search_whose_process_says_nothing_is_ended(
     assert (outcome.error_code, outcome.text) == ("search_ended", snapshot)
 
 
-def test_search_that_is_cancelled_leaves_no_process(desk: FileDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_search_leaves_no_process(desk: FileDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = desk.folder / "worker.py"
     worker.write_text("import signal\nsignal.pause()\n")
     monkeypatch.setattr(search_files.search_worker, "__file__", str(worker))
@@ -124,7 +124,7 @@ def test_search_that_is_cancelled_leaves_no_process(desk: FileDesk, monkeypatch:
     assert processes[0].returncode is not None
 
 
-def test_wrong_patterns_are_errors(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
+def test_invalid_patterns_are_errors(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
     for name, arguments in {"pattern": {"pattern": "a("}, "glob": {"glob": "[z-a]"}}.items():
         with subtests.test(name):
             outcome = desk.call("search_files", **arguments)
@@ -132,7 +132,7 @@ def test_wrong_patterns_are_errors(subtests: pytest.Subtests, desk: FileDesk, sn
     assert desk.code("search_files", pattern="a", path="nothing") == "not_found"
 
 
-def test_key_cannot_be_asked_for_letter_by_letter(desk: FileDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_cannot_be_guessed_letter_by_letter(desk: FileDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     desk.put({"a.ini": f"key = {KEY}\n"})
     for pattern in ("key = sk", KEY[:6], KEY[-6:], "sk-t.*f$"):
@@ -145,8 +145,8 @@ def test_process_gets_no_key_in_its_environment_or_command(desk: FileDesk, monke
     worker = desk.folder / "worker.py"
     worker.write_text("import json, os, sys\nprint(json.dumps({'wrong': str(dict(os.environ)) + str(sys.argv)}))\n")
     monkeypatch.setattr(search_files.search_worker, "__file__", str(worker))
-    told = desk.call("search_files", pattern="a").text
-    assert KEY not in told and "OPENAI" not in told
+    text = desk.call("search_files", pattern="a").text
+    assert KEY not in text and "OPENAI" not in text
 
 
 def test_link_in_the_searched_folder_is_not_followed(desk: FileDesk) -> None:

@@ -1,4 +1,4 @@
-"""``git_add``: what is staged, what is left out, and what is refused."""
+"""``git_add``: staged, skipped and refused files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_everything_below_the_folder_is_staged(repository: GitRepository) -> Non
     assert repository.text("git_add", paths=["."]).split("\n") == ["Staged 1 file:", "M c.txt"]
 
 
-def test_odd_names_are_staged(repository: GitRepository) -> None:
+def test_unusual_names_are_staged(repository: GitRepository) -> None:
     names = ["a\nb", 'q"q', "größe", "-x", ":(top)c.txt", "*", " blank "]
     for name in names:
         repository.write(name, "1")
@@ -36,7 +36,7 @@ def test_odd_names_are_staged(repository: GitRepository) -> None:
     assert '"caf\\351/x\\377"' in repository.text("git_add", paths=["."])
 
 
-def test_a_folder_in_place_of_a_file_is_staged(repository: GitRepository) -> None:
+def test_folder_in_place_of_a_file_is_staged(repository: GitRepository) -> None:
     (repository.folder / "c.txt").unlink()
     repository.write("c.txt/x", "1")
     repository.text("git_add", paths=["."])
@@ -60,7 +60,7 @@ def test_links_are_staged_as_links_and_not_followed_outside(repository: GitRepos
     assert staged(repository) == {"A out", "M d/a.txt"}
 
 
-def test_files_of_keys_are_staged_only_by_name(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_key_files_are_staged_only_by_name(repository: GitRepository, snapshot: Snapshot) -> None:
     for name in (".env", ".env.example", "d/id_ed25519", "d/id_ed25519.pub"):
         repository.write(name, "x")
     assert repository.text("git_add", paths=["."]) == snapshot
@@ -81,7 +81,7 @@ def test_files_with_a_filter_are_refused_or_left_out(repository: GitRepository, 
     assert repository.refusal("git_add", paths=["d"]) == "nothing_staged"
 
 
-def test_repositories_within_are_left_out(repository: GitRepository) -> None:
+def test_nested_repositories_are_left_out(repository: GitRepository) -> None:
     inner = GitRepository.make(repository.folder / "inner")
     inner.commit("Inner", x_txt="1\n")
     repository.write("c.txt", "2\n")
@@ -102,7 +102,7 @@ def test_unknown_ignored_and_unchanged_paths(repository: GitRepository, snapshot
     assert repository.refusal("git_add", paths=[]) == "invalid_arguments"
 
 
-def test_a_conflict_is_settled_by_staging(repository: GitRepository) -> None:
+def test_conflict_is_resolved_by_staging(repository: GitRepository) -> None:
     repository.git("switch", "--quiet", "-c", "two")
     repository.commit("Two", c_txt="two\n")
     repository.git("switch", "--quiet", "main")
@@ -123,16 +123,14 @@ def test_many_files_are_counted(repository: GitRepository) -> None:
     assert len(staged(repository)) == 1_500
 
 
-def test_a_locked_index_is_an_error_in_gits_words(repository: GitRepository) -> None:
+def test_locked_index_is_reported_with_the_message_of_git(repository: GitRepository) -> None:
     repository.write("c.txt", "2\n")
     repository.write(".git/index.lock", "")
     outcome = repository.call("git_add", paths=["c.txt"])
     assert outcome.error_code == "git_error" and "index.lock" in outcome.text
 
 
-def test_the_persons_folder_of_agentnb_is_neither_staged_nor_compared(
-    repository: GitRepository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_personal_folder_is_neither_staged_nor_compared(repository: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "personal_folder", lambda: repository.folder / "own")
     repository.commit("All", own_txt="1\n")
     repository.write("own/tracked", "1\n")

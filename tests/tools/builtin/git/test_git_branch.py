@@ -14,7 +14,7 @@ from agentnb import settings
 
 @pytest.fixture
 def repository(tmp_path: Path) -> GitRepository:
-    """A repository whose branch ``two`` has another d/a.txt."""
+    """Return a repository whose branch ``two`` has another d/a.txt."""
     repository = GitRepository.make(tmp_path / "r")
     for name in ("d/a.txt", "c.txt"):
         repository.write(name, "1\n")
@@ -44,7 +44,7 @@ def test_branches_are_listed(repository: GitRepository) -> None:
     assert len(repository.text("git_branch", action="list").split("\n")) == 102
 
 
-def test_a_branch_is_created_and_switched_to(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_branch_is_created_and_checked_out(repository: GitRepository, snapshot: Snapshot) -> None:
     repository.write(".git/hooks/post-checkout", "#!/bin/sh\n").chmod(0o755)
     commit = repository.git("rev-parse", "--short=9", "HEAD").strip()
     assert repository.text("git_branch", action="create", name="fix/a") == snapshot("created", COMMIT=commit)
@@ -56,7 +56,7 @@ def test_a_branch_is_created_and_switched_to(repository: GitRepository, snapshot
 
 
 @pytest.mark.req("R2.19")
-def test_names_that_cannot_be_are_refused(repository: GitRepository, subtests: pytest.Subtests) -> None:
+def test_invalid_names_are_refused(repository: GitRepository, subtests: pytest.Subtests) -> None:
     names = ("-x", "--force", "a b", "a..b", "a.lock", "HEAD", "@", "@{-1}", "", "a\nb", "a\0b", "x~1", "/a", "a//b", "a:b")
     for name in names:
         for action in ("create", "switch"):
@@ -85,7 +85,7 @@ def test_local_changes_are_not_overwritten(repository: GitRepository) -> None:
     assert (repository.folder / "d/a.txt").read_text() == "mine\n"
 
 
-def test_a_switch_changes_nothing_outside_of_the_folder(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_switch_changes_nothing_outside_the_folder(repository: GitRepository, snapshot: Snapshot) -> None:
     (repository.folder / "e").mkdir()
     outcome = call_tool("git_branch", repository.folder / "e", action="switch", name="two")
     assert (outcome.error_code, outcome.text) == ("outside_work_dir", snapshot)
@@ -93,24 +93,24 @@ def test_a_switch_changes_nothing_outside_of_the_folder(repository: GitRepositor
     assert call_tool("git_branch", repository.folder / "d", action="switch", name="two").ok
 
 
-def test_a_switch_that_needs_a_filter_is_refused(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_switch_that_needs_a_filter_is_refused(repository: GitRepository, snapshot: Snapshot) -> None:
     repository.git("switch", "--quiet", "-c", "lfs", "two")
     repository.write(".gitattributes", "*.bin filter=lfs\n")
     repository.write("big.bin", "version https://git-lfs.github.com/spec/v1\n")
     repository.commit("By git-lfs")
     repository.git("switch", "--quiet", "main")
-    # By the attributes of the branch, although the folder has none.
+    # By the attributes of the branch; the folder has none.
     outcome = repository.call("git_branch", action="switch", name="lfs")
     assert (outcome.error_code, outcome.text) == ("filtered", snapshot)
     assert not (repository.folder / "big.bin").exists()
-    # By the attributes of the folder, although the branch has none.
+    # By the attributes of the folder; the branch has none.
     repository.write(".gitattributes", "*.txt filter=x\n")
     assert repository.refusal("git_branch", action="switch", name="two") == "filtered"
     repository.write(".gitattributes", "c.txt filter=x\n")
     assert repository.call("git_branch", action="switch", name="two").ok
 
 
-def test_a_switch_plants_no_repository_and_nothing_of_agentnb(
+def test_switch_creates_no_repository_and_no_files_of_agentnb(
     repository: GitRepository, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
 ) -> None:
     monkeypatch.setattr(settings, "personal_folder", lambda: repository.folder / "own")
@@ -132,10 +132,10 @@ def test_a_switch_plants_no_repository_and_nothing_of_agentnb(
             assert repository.refusal("git_branch", action="switch", name=name.replace(" ", "-")) == "protected_path"
     assert repository.call("git_branch", action="switch", name="all").text == snapshot
     repository.git("switch", "--quiet", "all")
-    assert repository.call("git_branch", action="switch", name="main").ok, "the person's own goes away again"
+    assert repository.call("git_branch", action="switch", name="main").ok, "switching back removes the protected files"
 
 
-def test_a_branch_without_commits_is_left() -> None:
+def test_branch_without_commits_can_be_left() -> None:
     repository = GitRepository.make(Path("r").absolute())
     repository.commit("First", a_txt="1\n")
     repository.git("switch", "--quiet", "--orphan", "empty")

@@ -1,4 +1,4 @@
-"""``git_commit``: what is committed, by whom, and what was left out."""
+"""``git_commit``: committed files, author, and skipped files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_staged_changes_are_committed_with_their_message(repository: GitReposito
     assert repository.text("git_commit", message="Third") == snapshot("detached", COMMIT=commit_id(repository))
 
 
-def test_what_was_left_out_is_told(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_left_out_files_are_listed(repository: GitRepository, snapshot: Snapshot) -> None:
     for name in ("pre-commit", "commit-msg", "post-checkout"):
         repository.write(f".git/hooks/{name}", "#!/bin/sh\nexit 1\n").chmod(0o755)
     repository.write(".git/hooks/post-commit", "not executable")
@@ -72,7 +72,7 @@ def test_staged_changes_elsewhere_are_not_committed(repository: GitRepository, s
     assert call_tool("git_commit", repository.folder / "d", message="Second").text.split("\n")[1:] == ["M a.txt"]
 
 
-def test_a_missing_identity_is_an_error_with_what_to_type(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_missing_identity_is_an_error_with_a_hint(repository: GitRepository, snapshot: Snapshot) -> None:
     repository.git("config", "--unset", "user.email")
     outcome = repository.call("git_commit", message="First")
     assert (outcome.error_code, outcome.text) == ("no_identity", snapshot)
@@ -83,7 +83,7 @@ def test_a_missing_identity_is_an_error_with_what_to_type(repository: GitReposit
     assert repository.git("log", "-1", "--format=%ae %ce").strip() == "author@example.org committer@example.org"
 
 
-def test_the_persons_own_configuration_names_them(repository: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configuration_of_the_user_names_the_author(repository: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
     home = repository.folder.parent / "home"
     home.mkdir()
     (home / ".gitconfig").write_text("[user]\n\tname = Grace\n\temail = grace@example.org\n")

@@ -1,4 +1,4 @@
-"""``git_diff``: what is shown of changes, how much of it, and what is left out."""
+"""``git_diff``: changes, bounds, and skipped files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_staged_changes_before_the_first_commit(tmp_path: Path) -> None:
     assert "+1" in repository.text("git_diff", staged=True)
 
 
-def test_files_of_keys_are_left_out_and_named(repository: GitRepository, snapshot: Snapshot) -> None:
+def test_key_files_are_left_out_and_named(repository: GitRepository, snapshot: Snapshot) -> None:
     for name in (".env", "d/x.pem", "d/.env.example", "[x].key"):
         repository.write(name, "public\n")
     repository.commit("Keys")
@@ -53,7 +53,7 @@ def test_files_of_keys_are_left_out_and_named(repository: GitRepository, snapsho
     assert "more" not in repository.text("git_diff", staged=True)
 
 
-def test_a_long_diff_has_its_beginning_and_its_end(repository: GitRepository) -> None:
+def test_long_diff_keeps_its_beginning_and_end(repository: GitRepository) -> None:
     repository.write("c.txt", "".join(f"line {number}\n" for number in range(20_000)))
     text = repository.text("git_diff")
     assert len(text) < 41_000
@@ -63,7 +63,7 @@ def test_a_long_diff_has_its_beginning_and_its_end(repository: GitRepository) ->
     assert len(marks) == 1 and "left out" in marks[0]
 
 
-def test_odd_contents_become_text(repository: GitRepository) -> None:
+def test_unusual_contents_become_text(repository: GitRepository) -> None:
     (repository.folder / "c.txt").write_bytes(b"caf\xe9\n")
     (repository.folder / "d/a.txt").write_bytes(b"\0\1\2")
     repository.write("d/b.txt", "größe\n")
@@ -71,7 +71,7 @@ def test_odd_contents_become_text(repository: GitRepository) -> None:
     assert "+caf\ufffd" in text and "Binary files" in text and "+größe" in text
 
 
-def test_settings_of_the_person_do_not_change_the_form(repository: GitRepository) -> None:
+def test_user_settings_do_not_change_the_form(repository: GitRepository) -> None:
     repository.write("d/a.txt", "2\n")
     usual = repository.text("git_diff")
     settings = {

@@ -1,4 +1,4 @@
-"""The group ``git``: its schemas, what its calls are, and whether the git program can be used."""
+"""The group ``git``: schemas, kinds of calls, and a usable git program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HERE = Path()
 
 
 @pytest.mark.req("R2.17", "R2.19")
-def test_the_tools_have_the_documented_schemas() -> None:
+def test_tools_have_the_documented_schemas() -> None:
     tools = [
         {"name": name, "input_schema": tool.spec.input_schema, "permission": tool.flag, "effects": tool.spec.effects[0]}
         for name, tool in TOOLS.items()
@@ -28,13 +28,13 @@ def test_the_tools_have_the_documented_schemas() -> None:
     assert all(len(tool.spec.effects) == 1 and not tool.signature.gaps for tool in TOOLS.values())
 
 
-def test_only_listing_branches_reads() -> None:
+def test_only_listing_branches_is_read_only() -> None:
     assert nature_of(TOOLS["git_branch"], {"action": "list"}, HERE) == "reads"
     for arguments in ({"action": "create", "name": "x"}, {"action": "switch", "name": "x"}, {}, None, ["list"]):
         assert nature_of(TOOLS["git_branch"], arguments, HERE) == "changes"
 
 
-def test_a_named_file_of_keys_is_sensitive(subtests: pytest.Subtests) -> None:
+def test_named_key_file_is_sensitive(subtests: pytest.Subtests) -> None:
     cases = {".env": "sensitive", "a/id_rsa": "sensitive", "a.txt": "changes", ".": "changes", ".env.example": "changes"}
     for path, nature in cases.items():
         with subtests.test(path):
@@ -52,7 +52,7 @@ def test_documented_calls() -> None:
     assert (outcome.ok, outcome.error_code) == (False, "invalid_arguments") and "name" in outcome.text
 
 
-def test_a_missing_or_old_git_is_a_setting_to_mend(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_missing_or_old_git_is_a_settings_error(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     folder = Path("bin").absolute()
     folder.mkdir()
     Git().check_usable()
@@ -68,6 +68,6 @@ def test_a_missing_or_old_git_is_a_setting_to_mend(monkeypatch: pytest.MonkeyPat
     assert str(old.value) == snapshot("old", FOLDER=folder)
 
 
-def test_tools_find_their_group_again_in_another_process() -> None:
+def test_tools_keep_their_group_in_another_process() -> None:
     tool = pickle.loads(pickle.dumps(TOOLS["git_status"]))
     assert (tool.spec.name, tool.group) == ("git_status", Git())

@@ -19,29 +19,29 @@ ENVIRONMENT: Mapping[str, str] = {"PATH": os.environ["PATH"]}
 HERE = Path()
 WITH_CHILD = "exec 3>alive; sh -c 'echo go >&3; exec sleep 1000' & wait"
 CLEANS_UP = f"trap 'touch cleaned; exit' TERM; {WITH_CHILD}"
-"""A script that holds the pipe ``alive`` open, as does its child."""
+"""A script that holds the pipe ``alive`` open, like its child."""
 IGNORES = f"trap '' TERM; {WITH_CHILD}"
 
 
-def test_a_process_returns_its_code_and_output() -> None:
+def test_process_returns_its_code_and_output() -> None:
     script = "cat; echo down >&2; exit 3"
     result = asyncio.run(run_process(["sh", "-c", script], HERE, ENVIRONMENT, b"up"))
     assert (result.code, bytes(result.output.head), result.error) == (3, b"up", "down")
 
 
-def test_input_that_is_not_read_does_no_harm() -> None:
+def test_unread_input_is_harmless() -> None:
     result = asyncio.run(run_process(["true"], HERE, ENVIRONMENT, b"x" * 1_000_000))
     assert result.code == 0
 
 
-def test_a_program_that_does_not_start_is_refused() -> None:
+def test_program_that_does_not_start_is_refused() -> None:
     with pytest.raises(ToolRefused) as refused:
         asyncio.run(run_process(["true"], HERE / "nothing", ENVIRONMENT))
     assert refused.value.outcome.error_code == "git_error"
 
 
 def read_pipe(pipe: int) -> bytes:
-    """Wait for what a pipe has next: nothing, once no process holds its other end."""
+    """Wait for the next bytes of a pipe: empty when no process holds its other end."""
     os.set_blocking(pipe, True)
     return os.read(pipe, 10)
 
@@ -59,19 +59,19 @@ async def stop_when_running(script: str) -> None:
     os.close(pipe)
 
 
-def test_a_stop_ends_the_whole_group_and_lets_it_clean_up() -> None:
+def test_stop_ends_the_process_group_after_its_cleanup() -> None:
     os.mkfifo("alive")
     asyncio.run(stop_when_running(CLEANS_UP))
     assert Path("cleaned").exists()
 
 
-def test_a_process_that_ignores_a_stop_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_that_ignores_a_stop_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentnb.tools.builtin.git.git_process.SECONDS_TO_CLEAN_UP", 0.01)
     os.mkfifo("alive")
     asyncio.run(stop_when_running(IGNORES))
 
 
-def test_the_time_limit_ends_the_whole_group() -> None:
+def test_time_limit_ends_the_process_group() -> None:
     os.mkfifo("alive")
     pipe = os.open("alive", os.O_RDWR)
     with pytest.raises(ToolRefused) as refused:
@@ -81,7 +81,7 @@ def test_the_time_limit_ends_the_whole_group() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where a process waits is known on Linux only")
-def test_git_waits_for_no_named_pipe(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_does_not_wait_for_named_pipes(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(git_process, "LOOK_SECONDS", 0.02)
     subprocess.run(
         "git init -q . && touch f && git add f && git -c user.name=a -c user.email=b commit -qm one", shell=True, check=True
@@ -105,7 +105,7 @@ def test_git_waits_for_no_named_pipe(subtests: pytest.Subtests, monkeypatch: pyt
     assert asyncio.run(run_process(["git", "diff"], HERE, ENVIRONMENT)).code == 0, "a tracked name is not opened"
 
 
-def test_a_program_for_their_end_that_hangs_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_helper_program_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentnb.tools.builtin.git.git_process.SECONDS_TO_CLEAN_UP", 0.01)
     monkeypatch.setattr(os, "defpath", str(tmp_path))
     (tmp_path / "setpriv").write_text("#!/bin/sh\nexec sleep 1000\n")
@@ -114,12 +114,11 @@ def test_a_program_for_their_end_that_hangs_is_not_used(tmp_path: Path, monkeypa
 
 
 @pytest.mark.skipif(not git_process._death_signal_prefix(), reason="needs setpriv of util-linux")
-def test_a_process_dies_with_the_one_that_started_it() -> None:
+def test_process_dies_with_its_parent() -> None:
     os.mkfifo("alive")
     program = f"""
 import asyncio
 from pathlib import Path
-from agentnb.tools.builtin.git import git_process
 from agentnb.tools.builtin.git.git_process import run_process
 asyncio.run(run_process(["sh", "-c", "exec 3>alive; echo go >&3; exec sleep 1000"], Path(), {dict(ENVIRONMENT)!r}))
 """

@@ -1,4 +1,4 @@
-"""What a git process gets of the kernel's environment, and which program it is."""
+"""Environment and program of a git process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OF_KERNEL = {
 }
 
 
-def test_nothing_of_the_kernels_environment_reaches_git(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_of_the_kernel_does_not_reach_git(monkeypatch: pytest.MonkeyPatch) -> None:
     repository = GitRepository.make(Path("r").absolute())
     repository.commit("First", a_txt="1\n")
     repository.write("a.txt", "2\n")
@@ -55,7 +55,7 @@ def test_nothing_of_the_kernels_environment_reaches_git(monkeypatch: pytest.Monk
     assert (names, environment["PATH"], environment["HOME"]) == ({"PATH", "HOME", "LC_ALL"}, "/bin", str(Path.home()))
 
 
-def test_no_program_of_the_repository_is_taken_for_git(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_in_the_repository_is_not_taken_for_git(monkeypatch: pytest.MonkeyPatch) -> None:
     repository = GitRepository.make(Path("r").absolute())
     marker = Path("marker").absolute()
     path = repository.write("bin/git", f"#!/bin/sh\ntouch '{marker}'\n")
@@ -68,7 +68,7 @@ def test_no_program_of_the_repository_is_taken_for_git(monkeypatch: pytest.Monke
         assert not marker.exists(), folder
 
 
-def test_names_of_the_repositorys_choice_are_switched_off() -> None:
+def test_programs_named_by_repository_settings_are_disabled() -> None:
     names = ["filter.a=b.c\nd.clean", "hook.x.command", "submodule.a.b.update", "core.bare", "remote.o.url"]
     chosen = {name: value for name, value in protected_settings(names).items() if name not in protected_settings([])}
     assert chosen == {"filter.a=b.c\nd.clean": "", "hook.x.enabled": "false", "submodule.a.b.update": "none"}

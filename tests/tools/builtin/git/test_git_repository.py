@@ -1,4 +1,4 @@
-"""Which repository the tools work on, and which they refuse."""
+"""Repositories that the tools use and refuse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def repository_at(path: str) -> GitRepository:
     return repository
 
 
-def test_a_repository_above_is_used() -> None:
+def test_parent_repository_is_used() -> None:
     repository = repository_at("r")
     repository.write("d/e/x.txt", "1\n")
     for folder in ("d", "d/e"):
@@ -39,7 +39,7 @@ def test_linked_work_trees_and_submodules_are_used() -> None:
     assert call_tool("git_status", repository.folder / "sub").text == "## main...origin/main\nNo changes."
 
 
-def test_no_repository_is_an_error_with_what_to_do(snapshot: Snapshot) -> None:
+def test_missing_repository_is_an_error_with_a_hint(snapshot: Snapshot) -> None:
     assert call_tool("git_status", Path().absolute()).text == snapshot
     repository = repository_at("r")
     assert call_tool("git_status", repository.folder / ".git").text == snapshot
@@ -96,7 +96,7 @@ REDIRECTED: dict[str, Callable[[GitRepository, GitRepository], None]] = {
 
 
 @pytest.mark.req("R2.20")
-def test_a_repository_that_leads_elsewhere_is_refused(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_repository_that_points_elsewhere_is_refused(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     for number, (name, redirect) in enumerate(REDIRECTED.items()):
         with subtests.test(name):
             repository, other = repository_at(f"r{number}"), repository_at(f"other{number}")
@@ -107,7 +107,7 @@ def test_a_repository_that_leads_elsewhere_is_refused(subtests: pytest.Subtests,
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_repository_of_another_user_is_refused_with_gits_own_advice() -> None:
+def test_repository_of_another_user_is_refused_with_advice_of_git() -> None:
     repository = repository_at("r")
     os.chown(repository.folder, 12_345, 12_345)
     outcome = repository.call("git_status")

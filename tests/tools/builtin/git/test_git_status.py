@@ -1,4 +1,4 @@
-"""``git_status``: the branch, the changed files and what is in progress."""
+"""``git_status``: branch, changed files, and an operation in progress."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_states_of_files_are_two_letters(repository: GitRepository) -> None:
     assert " D a.txt" in repository.text("git_status")
 
 
-def test_the_branch_and_its_upstream_are_the_first_line(repository: GitRepository) -> None:
+def test_branch_and_upstream_are_the_first_line(repository: GitRepository) -> None:
     empty = GitRepository.make(repository.folder.parent / "empty")
     assert empty.text("git_status") == "## No commits yet on main\nNo changes."
     clone = repository.folder.parent / "clone"
@@ -51,7 +51,7 @@ def test_the_branch_and_its_upstream_are_the_first_line(repository: GitRepositor
     assert ours.text("git_status") == f"## HEAD detached at {commit}\nNo changes."
 
 
-def test_conflicts_and_the_merge_are_named(repository: GitRepository) -> None:
+def test_conflicts_and_an_open_merge_are_named(repository: GitRepository) -> None:
     repository.git("switch", "--quiet", "-c", "two")
     repository.commit("Two", a_txt="two\n")
     repository.git("switch", "--quiet", "main")
@@ -61,7 +61,7 @@ def test_conflicts_and_the_merge_are_named(repository: GitRepository) -> None:
     assert "UU a.txt" in text and "A merge is in progress." in text and "1 file has conflicts" in text
 
 
-def test_odd_names_read_as_git_writes_them(repository: GitRepository) -> None:
+def test_unusual_names_are_read_as_git_writes_them(repository: GitRepository) -> None:
     for name in (b"a\nb", b'q"q', b"caf\xe9", "größe".encode(), b"-x", b"a -> b"):
         repository.write(name, "1")
     lines = repository.text("git_status").split("\n")[1:]

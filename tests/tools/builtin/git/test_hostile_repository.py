@@ -1,4 +1,4 @@
-"""A hostile repository makes git run nothing: each case plants a program that plain git runs, and that no tool runs."""
+"""A hostile repository makes git run nothing: each case plants a program that plain git runs and no tool runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Hostile(GitRepository):
 
     @property
     def program(self) -> str:
-        """The program: what it reads, it prints."""
+        """Return a program that prints its input."""
         path = self.folder / ".git" / "evil"
         if not path.exists():
             path.write_text(f"#!/bin/sh\ntouch '{self.marker}'\ncat\n")
@@ -61,7 +61,7 @@ class Hostile(GitRepository):
         self.write(".git/info/attributes", line + "\n")
 
     def on_terminal(self, *arguments: str) -> None:
-        """Run plain git in a terminal, in which q is typed."""
+        """Run plain git in a terminal and type q."""
         ours, its = pty.openpty()
         os.write(ours, b"q\n")
         try:
@@ -124,7 +124,7 @@ def plant_odd_name(repository: Hostile) -> None:
     text = f'[filter "e=v.i l.\\"x"]\n\tclean = {repository.program}\n'
     with (repository.folder / ".git/config").open("a") as file:
         file.write(text)
-    # No attribute can name it: another filter of this name stands for what follows an equals sign.
+    # No attribute can name it: another filter of this name replaces the text after an equals sign.
     settings(attributes="* filter=a=b", **{"filter__a=b__clean": "{program}"})(repository)
 
 
@@ -197,7 +197,7 @@ def plant_submodule_update(repository: Hostile) -> None:
 
 
 def lose_blob(repository: Hostile) -> None:
-    """Remove what a.txt had in the last commit: it is to be fetched from a remote."""
+    """Remove the committed content of a.txt, so that git fetches it from a remote."""
     blob = repository.git("rev-parse", "HEAD:a.txt").strip()
     (repository.folder / ".git/objects" / blob[:2] / blob[2:]).unlink()
     repository.configure("remote.origin.promisor", "true")
@@ -253,12 +253,12 @@ def plant_merge_driver(repository: Hostile) -> None:
 
 
 class Case(NamedTuple):
-    """A program of the repository's, and how plain git comes to run it."""
+    """A program of the repository, and how plain git runs it."""
 
     plant: Plant
     plain: Plain
     refused: tuple[str, ...] = ()
-    """The tools that refuse, as they could only work without the program."""
+    """Tools that refuse because they need the program."""
 
 
 COMMIT = plain("commit", "--all", "--message", "x")
@@ -376,16 +376,14 @@ def runs_by_plain_git(repository: Hostile, case: Case) -> bool:
 
 
 def work_with_tools(repository: Hostile) -> tuple[bool, dict[str, str]]:
-    """Return whether the program runs when all tools are used, and what those say that refuse."""
+    """Return whether the program runs when all tools are used, and the refusals."""
     outcomes = [(tool, repository.call(tool, **arguments)) for tool, arguments in SIX]
     return repository.marker.exists(), {tool: outcome.text for tool, outcome in outcomes if not outcome.ok}
 
 
 @pytest.mark.slow("works twice on each of fifty repositories, by some forty git processes")
-def test_no_tool_runs_anything_of_a_hostile_repository(
-    template: GitRepository, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
-    # Planted before any thread starts: a program that another process holds open for writing does not run.
+def test_hostile_repository_runs_nothing(template: GitRepository, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    # Planted before any thread starts: a program that is open for writing in another process does not run.
     planted = [
         (name, case, *(plant(template, tmp_path / str(number) / kind, case) for kind in ("plain", "tools")))
         for number, (name, case) in enumerate(CASES.items())
@@ -397,7 +395,7 @@ def test_no_tool_runs_anything_of_a_hostile_repository(
         ]
     for name, case, by_plain_git, by_tools in works:
         with subtests.test(name):
-            assert by_plain_git.result(), "the case would show nothing"
+            assert by_plain_git.result(), "otherwise the case shows nothing"
             is_run, refused = by_tools.result()
             assert not is_run
             assert set(refused) == set(case.refused), refused

@@ -1,4 +1,4 @@
-"""Requests to GitHub's API: where the token goes, and an error for each refusal."""
+"""Requests to GitHub's API: the token's destination, and an error for each refusal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def refusal(url: str, *, has_token: bool = True) -> ToolOutcome:
     return caught.value.outcome
 
 
-def test_refusals_are_errors_with_what_to_try(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_refusals_are_errors_with_a_hint(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     monkeypatch.setattr(api_errors.time, "time", lambda: 1_767_225_600.0)
     spent = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1767226200", "X-RateLimit-Limit": "60"}
     cases = {
@@ -51,10 +51,10 @@ def test_refusals_are_errors_with_what_to_try(monkeypatch: pytest.MonkeyPatch, s
                 outcome = refusal(server.url, has_token=has_token)
                 assert outcome.error_code == code
                 assert outcome.text == snapshot(f"{name}{'' if has_token else ', no token'}")
-            assert len(server.asked) == 2 and server.problems == []  # it does not try again
+            assert len(server.asked) == 2 and server.problems == []  # no second try
 
 
-def test_the_token_goes_to_no_other_host(subtests: pytest.Subtests) -> None:
+def test_token_goes_to_no_other_host(subtests: pytest.Subtests) -> None:
     with GitHubServer() as other:
         for status in (301, 302, 303, 307, 308):
             for location in (
@@ -72,7 +72,7 @@ def test_the_token_goes_to_no_other_host(subtests: pytest.Subtests) -> None:
                     assert other.asked == [] and other.problems == []
 
 
-def test_a_renamed_repository_is_followed_at_once_on_the_same_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_renamed_repository_is_followed_on_the_same_host(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(time, "sleep", waits.append)
     new = "/repositories/1/issues/12"
@@ -87,12 +87,12 @@ def test_a_renamed_repository_is_followed_at_once_on_the_same_host(monkeypatch: 
     assert waits == []
 
 
-def test_an_answer_that_is_not_json_is_an_error() -> None:
+def test_answer_that_is_not_json_is_an_error() -> None:
     with GitHubServer({PATH: Answer(200, b'{"number": ')}) as server:
         assert refusal(server.url).error_code == "unexpected_answer"
 
 
-def test_an_answer_is_read_up_to_a_limit_compressed_or_not(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answer_is_bounded_compressed_or_not(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(github_group, "MAX_BYTES", 50_000)
     packed, long = {"Content-Encoding": "gzip"}, json.dumps(issue(12, body="a" * 50_000)).encode()
     for name, status, body, headers, problem in (
@@ -109,14 +109,14 @@ def test_an_answer_is_read_up_to_a_limit_compressed_or_not(subtests: pytest.Subt
         assert Api(server.url, None).get(PATH)["number"] == 3
 
 
-def test_a_server_that_is_not_there_is_an_error(snapshot: Snapshot) -> None:
+def test_unreachable_server_is_an_error(snapshot: Snapshot) -> None:
     with GitHubServer() as server:
         pass
     outcome = refusal(server.url)
     assert outcome.error_code == "unreachable" and outcome.text.replace(str(server.port), "PORT") == snapshot
 
 
-def test_no_proxy_sees_a_token_in_plain(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_no_proxy_sees_a_plaintext_token(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     with GitHubServer() as server, GitHubServer() as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
         outcome = refusal(server.url)
@@ -125,7 +125,7 @@ def test_no_proxy_sees_a_token_in_plain(monkeypatch: pytest.MonkeyPatch, snapsho
         assert Api(server.url, None).get(PATH)["number"] == 12
 
 
-def test_a_password_file_of_the_person_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_netrc_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login ada password word")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     with GitHubServer() as server:
@@ -134,14 +134,14 @@ def test_a_password_file_of_the_person_is_not_used(monkeypatch: pytest.MonkeyPat
     assert [asked.token for asked in server.asked] == [None, TOKEN] and server.problems == []
 
 
-def test_no_log_of_python_holds_the_token(caplog: pytest.LogCaptureFixture) -> None:
+def test_python_logs_have_no_token(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with GitHubServer() as server:
         Api(server.url, Key("GITHUB_TOKEN", TOKEN, "a test")).post(f"{PATH}/comments", {"body": "Seen."})
     assert caplog.text and TOKEN not in caplog.text
 
 
-def test_a_key_shows_its_text_in_no_repr() -> None:
+def test_key_repr_has_no_secret() -> None:
     assert TOKEN not in repr(Api("https://api.github.com", Key("GITHUB_TOKEN", TOKEN, "a test")))
     check_url(None)
     assert settings.key_variable("github") == "GITHUB_TOKEN" and settings.providers_with_key() == []

@@ -37,7 +37,7 @@ def token() -> None:
 
 
 @pytest.mark.req("R2.19")
-def test_an_issue_is_fetched_without_a_token(snapshot: Snapshot) -> None:
+def test_issue_is_fetched_without_a_token(snapshot: Snapshot) -> None:
     with GitHubServer() as server:
         outcome = call(server, "get_issue", number=12)
     assert outcome.ok and outcome.text == snapshot
@@ -58,7 +58,7 @@ def test_issues_are_listed_with_their_filters(snapshot: Snapshot) -> None:
     assert {asked.token for asked in server.asked} == {TOKEN}
 
 
-def test_arguments_out_of_bounds_ask_nothing() -> None:
+def test_arguments_out_of_bounds_send_no_request() -> None:
     with GitHubServer() as server:
         for name, arguments in (
             ("list_issues", {"limit": 31}),
@@ -77,26 +77,26 @@ def test_arguments_out_of_bounds_ask_nothing() -> None:
 
 @pytest.mark.req("R2.19")
 @pytest.mark.usefixtures("token")
-def test_a_comment_is_written_once_with_the_token(snapshot: Snapshot) -> None:
+def test_comment_is_written_once_with_the_token(snapshot: Snapshot) -> None:
     with GitHubServer() as server:
         assert call(server, "create_comment", number=12, body="Seen.").text == snapshot
     assert server.asked == [Asked("POST", "/repos/octo/tides/issues/12/comments", {}, TOKEN, {"body": "Seen."})]
 
 
-def test_a_comment_without_a_token_says_how_to_enter_it(snapshot: Snapshot) -> None:
+def test_comment_without_a_token_explains_how_to_enter_it(snapshot: Snapshot) -> None:
     with GitHubServer() as server:
         outcome = call(server, "create_comment", number=12, body="Seen.")
     assert outcome.error_code == "no_key" and outcome.text == snapshot and server.asked == []
 
 
-def test_a_variable_that_holds_no_token_is_told(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_variable_without_a_valid_token_is_reported(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", f"Bearer {TOKEN}")
     with GitHubServer() as server:
         outcome = call(server, "get_issue", number=12)
     assert outcome.error_code == "no_key" and outcome.text == snapshot and server.asked == []
 
 
-def test_the_repository_is_that_of_the_call_the_setting_or_origin(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_repository_comes_from_the_call_the_setting_or_origin(tmp_path: Path, snapshot: Snapshot) -> None:
     repository = GitRepository.make(tmp_path / "repository")
     with GitHubServer() as server:
         for setting, arguments, path in (
@@ -120,14 +120,14 @@ def test_the_repository_is_that_of_the_call_the_setting_or_origin(tmp_path: Path
     assert [asked.path for asked in server.asked] == ["/repos/octo/of-origin/issues/1", "/repos/ada/of-origin/issues/1"]
 
 
-def test_a_server_that_does_not_answer_in_time_is_left(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_slow_server_times_out(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     monkeypatch.setattr(github_group, "GITHUB_SECONDS", 0.0)
     with GitHubServer() as server:
         outcome = call(server, "get_issue", number=12)
     assert outcome.error_code == "timeout" and outcome.text == snapshot
 
 
-def test_settings_that_name_nothing_are_refused(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_invalid_settings_are_refused(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     cases: dict[str, dict[str, Any]] = {
         "name alone": {"repo": "tides"},
         "three names": {"repo": "a/b/c"},
@@ -147,7 +147,7 @@ def test_settings_that_name_nothing_are_refused(subtests: pytest.Subtests, snaps
         assert GitHub(url=url).as_logged == {"url": url}
 
 
-def test_a_log_gives_back_the_repository_and_no_foreign_server(snapshot: Snapshot) -> None:
+def test_log_restores_the_repository_but_no_foreign_server(snapshot: Snapshot) -> None:
     logged = GitHub(repo="octo/tides", url="https://github.example.org/api/v3").as_logged
     assert GitHub.of_log(logged, is_trusted=True).as_logged == logged
     with pytest.raises(SettingsError, check=snapshot.worded):
@@ -155,7 +155,7 @@ def test_a_log_gives_back_the_repository_and_no_foreign_server(snapshot: Snapsho
     assert GitHub.of_log({"repo": "octo/tides"}, is_trusted=False) == GitHub(repo="octo/tides")
 
 
-def test_without_pygithub_the_tools_say_what_to_install(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_missing_pygithub_is_an_error_with_the_install_command(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     GitHub().check_usable()
     assert importlib.util.find_spec("github") is not None
     monkeypatch.setattr(github_group, "find_spec", lambda name: None)

@@ -1,11 +1,11 @@
-"""The repository that the address of a remote names."""
+"""The repository of a remote's address."""
 
 from __future__ import annotations
 
 from agentnb.tools.builtin.github.github_repository import Repository, read_name, read_origin
 
 
-def test_addresses_of_remotes_are_read() -> None:
+def test_remote_addresses_are_parsed() -> None:
     for address in (
         "https://github.com/octo/tides.git",
         "https://github.com/octo/tides",
@@ -22,7 +22,7 @@ def test_addresses_of_remotes_are_read() -> None:
         assert read_origin(address) == ("github.com", Repository("octo", "tides")), address
 
 
-def test_other_addresses_name_no_repository() -> None:
+def test_other_addresses_are_not_a_repository() -> None:
     for address in (
         "",
         "/srv/git/tides.git",
@@ -40,7 +40,7 @@ def test_other_addresses_name_no_repository() -> None:
         assert read_origin(address) is None, address
 
 
-def test_names_are_those_that_github_has() -> None:
+def test_repository_names_follow_github_rules() -> None:
     assert read_name("octo-1/tides.py_2") == Repository("octo-1", "tides.py_2")
     for text in ("octo", "octo/", "/tides", "a/b/c", "octo/..", "./x", "octo/ti%2Fdes", "octo/tides?x", f"octo/{'a' * 101}"):
         assert read_name(text) is None, text

@@ -1,4 +1,4 @@
-"""The group ``notebook`` outside a notebook: what works, what is refused, what a model is told."""
+"""The group ``notebook`` outside a notebook: usable and refused tools, and their descriptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.tools.function import FunctionTool
 from agentnb.tools.subject import flag_of
 
 
-def test_tools_of_the_kernel_are_refused_where_there_is_none(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_kernel_tools_are_refused_without_a_kernel(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     for word in ("notebook", "inspect_variables", "read_cells", "run_python"):
         with subtests.test(word):
             agent = Agent(ScriptedModel(["Done."]), tools=[word], todos=False)
@@ -28,7 +28,7 @@ def test_tools_of_the_kernel_are_refused_where_there_is_none(subtests: pytest.Su
         Agent(ScriptedModel(["Done."]), tools=["run_python"], todos=False).run_sync("go")
 
 
-def test_a_thought_is_kept_in_the_log_and_works_anywhere() -> None:
+def test_thought_is_logged_and_works_without_a_kernel() -> None:
     model = ScriptedModel([ToolCall("think", {"thought": "First the data."}), "Done."])
     run = Agent(model, tools=["think"], todos=False).run_sync("go", approve="read_only")
     assert results(run)[0].text == "Noted." and run.rounds[0].calls[0].arguments == {"thought": "First the data."}
@@ -36,16 +36,16 @@ def test_a_thought_is_kept_in_the_log_and_works_anywhere() -> None:
     assert (think.spec.role, think.effects, flag_of(think)) == ("planning", frozenset(), None)
 
 
-def test_tools_say_what_they_do_and_need(subtests: pytest.Subtests) -> None:
+def test_tools_describe_themselves_and_their_needs(subtests: pytest.Subtests) -> None:
     needs = {
         "inspect_variables": ({"read"}, None, True),
         "read_cells": ({"read"}, None, True),
         "run_python": ({"execute"}, "bash", False),
         "think": (set(), None, False),
     }
-    found = tools_of("notebook")
-    assert [tool.spec.name for tool in found] == [*needs]
-    for tool in found:
+    result = tools_of("notebook")
+    assert [tool.spec.name for tool in result] == [*needs]
+    for tool in result:
         with subtests.test(tool.spec.name):
             assert isinstance(tool, FunctionTool) and tool.signature.gaps == () and tool.timeout is None
             assert (set(tool.effects or ()), flag_of(tool), tool.parallel_safe) == needs[tool.spec.name]
@@ -56,7 +56,7 @@ def test_tools_say_what_they_do_and_need(subtests: pytest.Subtests) -> None:
     assert cells.spec.input_schema.get("required", []) == []
 
 
-def test_its_modules_load_neither_ipython_nor_pandas() -> None:
+def test_group_imports_neither_ipython_nor_pandas() -> None:
     code = (
         "import sys; from agentnb.tools.builtin.builtin_names import tools_of; tools_of('notebook');"
         "print([name for name in ('IPython', 'pandas', 'numpy', 'matplotlib', 'ipykernel') if name in sys.modules])"

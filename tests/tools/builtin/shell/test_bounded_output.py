@@ -13,13 +13,13 @@ HEAD_BYTES, TAIL_BYTES = USUAL
 
 
 def kept(*chunks: bytes, bounds: Bounds = USUAL) -> BoundedOutput:
-    made = BoundedOutput(bounds)
+    output = BoundedOutput(bounds)
     for chunk in chunks:
-        made.add(chunk)
-    return made
+        output.add(chunk)
+    return output
 
 
-def test_short_output_is_kept_whole() -> None:
+def test_short_output_is_unchanged() -> None:
     assert kept().text == ""
     assert kept(b"a\n", b"", "ü€".encode()).text == "a\nü€"
     assert kept(b"x" * (HEAD_BYTES + TAIL_BYTES)).text == "x" * (HEAD_BYTES + TAIL_BYTES)
@@ -27,21 +27,21 @@ def test_short_output_is_kept_whole() -> None:
 
 @pytest.mark.req("R2.23")
 def test_long_output_keeps_its_head_and_tail() -> None:
-    made = kept(b"head", b"x" * HEAD_BYTES, *[b"y" * 10_000] * 100, b"tail")
-    text = made.text
+    output = kept(b"head", b"x" * HEAD_BYTES, *[b"y" * 10_000] * 100, b"tail")
+    text = output.text
     assert text.startswith("headxxx") and text.endswith("ytail")
     assert f"[... {8 + HEAD_BYTES + 1_000_000 - HEAD_BYTES - TAIL_BYTES:,} bytes left out ...]" in text
     assert len(text) < HEAD_BYTES + TAIL_BYTES + 60
 
 
-def test_memory_stays_bounded_while_output_comes() -> None:
-    made = BoundedOutput()
+def test_memory_stays_bounded_during_output() -> None:
+    output = BoundedOutput()
     for _ in range(200):
-        made.add(b"z" * 65_536)
-        assert len(made.head) + len(made._rest) <= HEAD_BYTES + 2 * TAIL_BYTES + 100_000
+        output.add(b"z" * 65_536)
+        assert len(output.head) + len(output._rest) <= HEAD_BYTES + 2 * TAIL_BYTES + 100_000
 
 
-def test_bytes_that_are_not_utf_8_are_replaced() -> None:
+def test_invalid_utf_8_is_replaced() -> None:
     assert kept(b"a\xff\xfeb\n").text == "a\ufffd\ufffdb\n"
 
 
@@ -59,7 +59,7 @@ def test_a_cut_divides_no_character(text: str, size: int) -> None:
     assert int(left_out) == len(data) - len(head.encode()) - len(tail.encode())
 
 
-def test_output_keeps_its_beginning_and_its_end() -> None:
+def test_output_keeps_its_beginning_and_end() -> None:
     output = BoundedOutput(Bounds(3, 2))
     for chunk in (b"ab", b"cd", b"x" * 300_000, b"yz"):
         output.add(chunk)

@@ -1,4 +1,4 @@
-"""The check for dangerous commands: what it stops, and what only looks like it."""
+"""The check for dangerous commands, and commands that only look dangerous."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ MISSES = [
 
 
 @pytest.mark.req("R2.21", "R2.23")
-def test_dangerous_commands_are_known_in_any_spelling(subtests: pytest.Subtests) -> None:
+def test_dangerous_commands_are_recognized_in_any_spelling(subtests: pytest.Subtests) -> None:
     for command, pattern in HITS.items():
         with subtests.test(command):
             assert dangerous_pattern(command) == pattern

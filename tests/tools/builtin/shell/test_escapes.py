@@ -1,6 +1,6 @@
-"""Ways out of the sandbox, each tried by a command in it. What leads out without a sandbox is tried there too.
+"""Ways out of the sandbox, each tried by a command inside it. Each also runs without a sandbox if it leads out there.
 
-No command here harms a machine on which it leads out.
+Commands are harmless on a machine where they lead out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def sandbox() -> None:
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of a project in the home of the person, with a secret beside it."""
+    """Create a project folder in the home of the person, beside a secret."""
     work = tmp_path / "home" / "project"
     work.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -46,7 +46,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def tried(folder: Path, command: str, shell: Shell = SHELL) -> str:
-    """Run a command, whatever comes of it, and return what it printed."""
+    """Run a command and return its output, failed or not."""
     return call_bash(shell, folder, command).text
 
 
@@ -60,7 +60,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_links_and_dots_lead_nowhere(work: Path, subtests: pytest.Subtests) -> None:
+def test_links_and_dots_do_not_lead_outside(work: Path, subtests: pytest.Subtests) -> None:
     secret = work.parent / "secret.txt"
     (work / "given").symlink_to(secret)
     for case, command in {
@@ -84,7 +84,7 @@ def test_nothing_outside_the_folder_is_written(work: Path, subtests: pytest.Subt
             assert not (folder / name).exists()
 
 
-def test_processes_of_the_kernel_are_out_of_sight(work: Path) -> None:
+def test_kernel_processes_are_invisible(work: Path) -> None:
     key = f"sk-{uuid.uuid4().hex}"
     with subprocess.Popen(["sleep", "999"], env={"API_KEY": key}) as other:
         try:
@@ -98,12 +98,12 @@ def test_processes_of_the_kernel_are_out_of_sight(work: Path) -> None:
     assert len([line for line in text.splitlines() if line.startswith("/proc/")]) < 10
 
 
-def test_keys_of_the_environment_stay_with_the_kernel(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_keys_stay_with_the_kernel(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789abcdef")
     assert "0123456789abcdef" not in tried(work, "env; cat /proc/self/environ /proc/1/environ /proc/$PPID/environ")
 
 
-def test_mounts_cannot_be_changed_by_root(work: Path, subtests: pytest.Subtests) -> None:
+def test_root_cannot_change_mounts(work: Path, subtests: pytest.Subtests) -> None:
     name = f"agentnb-{uuid.uuid4().hex}"
     home, mark = work.parent, Path("/usr") / name
     for case, command in {
@@ -159,12 +159,12 @@ def test_no_process_survives_a_stop(work: Path) -> None:
 
 def running(argument: str) -> list[int]:
     """Return the processes with this argument."""
-    found = []
+    result = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if argument.encode() in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return found
+                result.append(int(path.parent.name))
+    return result
 
 
 @contextlib.contextmanager
@@ -175,7 +175,7 @@ def listening(family: int, address: str | tuple[str, int]) -> Iterator[socket.so
         yield server
 
 
-def test_the_network_is_out_of_reach(work: Path) -> None:
+def test_network_is_unreachable(work: Path) -> None:
     with listening(socket.AF_INET, ("127.0.0.1", 0)) as server:
         command = f"exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]} && echo connected"
         assert tried(work, command, OPEN) == tried(work, command, NETWORK) == "connected\n"
@@ -184,7 +184,7 @@ def test_the_network_is_out_of_reach(work: Path) -> None:
     assert interfaces <= {"lo", "sit0", "tunl0", "ip6tnl0", "gre0", "erspan0", "gretap0"}
 
 
-def test_kernel_sockets_are_out_of_reach(work: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_kernel_sockets_are_unreachable(work: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
     top = repository(tmp_path / "home" / "t")
     part = top / "p"
     (part / "node_modules").mkdir(parents=True)
@@ -202,14 +202,14 @@ def test_kernel_sockets_are_out_of_reach(work: Path, tmp_path: Path, subtests: p
             assert "connected\n" not in tried(part, command)
 
 
-def test_a_socket_of_another_container_in_the_folder_is_out_of_reach(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_socket_of_another_container_is_unreachable(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox_view, "SOCKETS", Path("/dev/null"))  # the list of another network has it
     with listening(socket.AF_UNIX, str(work / "s")):
         connect = 'import socket; socket.socket(socket.AF_UNIX).connect("s"); print("connected")'
         assert "connected\n" not in tried(work, f"{PYTHON} -c '{connect}'")
 
 
-def test_the_key_of_the_kernel_is_hidden(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_key_is_hidden(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = work / "kernel-1.json"
     file.write_text(json.dumps({"shell_port": 1, "key": SECRET}))
     monkeypatch.setattr(sys, "argv", ["ipykernel_launcher", f"--f={file}"])
@@ -221,7 +221,7 @@ def test_the_key_of_the_kernel_is_hidden(work: Path, monkeypatch: pytest.MonkeyP
     assert SECRET not in tried(work, "cat runtime/*")
 
 
-def test_what_git_runs_outside_cannot_be_changed(work: Path, subtests: pytest.Subtests) -> None:
+def test_files_that_git_runs_outside_cannot_be_changed(work: Path, subtests: pytest.Subtests) -> None:
     for case in ("a repository", "without hooks", "the folder of a repository", "no repository"):
         folder = work / case.replace(" ", "-")
         folder.mkdir()
@@ -246,7 +246,7 @@ def test_what_git_runs_outside_cannot_be_changed(work: Path, subtests: pytest.Su
             assert git.is_dir() == (case != "no repository")
 
 
-def test_repositories_inside_and_the_store_cannot_be_changed(work: Path) -> None:
+def test_nested_repositories_and_the_store_cannot_be_changed(work: Path) -> None:
     inner = repository(work / "vendor" / "inner")
     (work / ".agentnb").mkdir()
     (work / ".agentnb" / "log").write_text("log")
@@ -258,12 +258,12 @@ def test_repositories_inside_and_the_store_cannot_be_changed(work: Path) -> None
     assert contents(work) == before and inner.exists()
 
 
-def test_a_store_cannot_be_made(work: Path) -> None:
+def test_store_cannot_be_created(work: Path) -> None:
     tried(work, "mkdir .agentnb; echo x > .agentnb/x; rmdir .agentnb; ln -s /tmp .agentnb")
     assert contents(work) == {} and not (work / ".agentnb").exists()
 
 
-def test_a_file_of_git_shows_no_other_folder(work: Path, subtests: pytest.Subtests) -> None:
+def test_git_file_shows_no_other_folder(work: Path, subtests: pytest.Subtests) -> None:
     other = repository(work.parent / "other")
     subprocess.run("git commit -q --allow-empty -m x; git worktree add -q ../tree", shell=True, cwd=other, check=True)
     (other / ".git" / "secret.txt").write_text(SECRET)
@@ -276,6 +276,6 @@ def test_a_file_of_git_shows_no_other_folder(work: Path, subtests: pytest.Subtes
             assert not (target / "x").exists()
 
 
-def test_a_command_has_a_session_and_shared_memory_of_its_own(work: Path) -> None:
-    assert tried(work, f"{PYTHON} -c 'import os; print(os.getsid(0) > 0)'") == "True\n", "no terminal of the kernel's session"
+def test_command_has_its_own_session_and_shared_memory(work: Path) -> None:
+    assert tried(work, f"{PYTHON} -c 'import os; print(os.getsid(0) > 0)'") == "True\n", "not in the kernel's terminal session"
     assert tried(work, "readlink /proc/self/ns/ipc").strip() not in ("", str(Path("/proc/self/ns/ipc").readlink()))

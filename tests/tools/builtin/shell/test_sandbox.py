@@ -1,4 +1,4 @@
-"""What works in the sandbox, and what a command sees there."""
+"""Commands that work in the sandbox, and their view of the system."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sandbox() -> None:
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of a project, beside the home of the person."""
+    """Create a project folder beside the home of the person."""
     home = tmp_path / "home"
     (home / "project").mkdir(parents=True)
     (home / ".gitconfig").write_text('[user]\n\tname = "Ada \\"Countess\\" Lovelace"\n\temail = ada@example.org\n')
@@ -62,12 +62,12 @@ def names(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 
 
-def test_files_of_the_folder_are_written(work: Path) -> None:
+def test_files_in_the_folder_are_written(work: Path) -> None:
     assert shown(work, "pwd; echo text > new.txt; mkdir sub && mv new.txt sub/; cat sub/new.txt") == f"{work}\ntext\n"
     assert (work / "sub" / "new.txt").read_text() == "text\n"
 
 
-def test_a_call_leaves_nothing_of_its_own_in_the_folder(work: Path) -> None:
+def test_call_leaves_nothing_in_the_folder(work: Path) -> None:
     assert shown(work, "true") == "(no output)"
     assert names(work) == set()
     git(work, "init -q .")
@@ -76,7 +76,7 @@ def test_a_call_leaves_nothing_of_its_own_in_the_folder(work: Path) -> None:
     assert names(work) == before
 
 
-def test_git_commit_carries_name_and_address_of_the_person(work: Path, subtests: pytest.Subtests) -> None:
+def test_git_commit_has_name_and_address_of_the_user(work: Path, subtests: pytest.Subtests) -> None:
     git(work, "init -q .")
     (work / "part").mkdir()
     git(work, "worktree add -q --orphan -b side ../side 2>/dev/null || " + f"{GIT} commit -q --allow-empty -m first")
@@ -91,19 +91,19 @@ def test_git_commit_carries_name_and_address_of_the_person(work: Path, subtests:
             assert git(folder, "status --porcelain -uno") == ""
 
 
-def test_settings_of_the_repository_come_before_those_of_the_person(work: Path) -> None:
+def test_repository_settings_override_user_settings(work: Path) -> None:
     git(work, "init -q . && git config user.name 'Project'")
     shown(work, "git commit -q --allow-empty -m x")
     assert git(work, "log -1 --format='%an <%ae>'") == "Project <ada@example.org>\n"
 
 
 @pytest.mark.slow("imports pandas")
-def test_pandas_is_imported_by_the_python_of_the_kernel(work: Path) -> None:
+def test_kernel_python_imports_pandas(work: Path) -> None:
     shell = Shell(sandbox="bwrap", env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}, timeout=120)
     assert shown(work, 'python -c "import pandas; print(pandas.Series([1, 2]).sum())"', shell) == "3\n"
 
 
-def test_a_python_in_the_home_can_be_read(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_in_the_home_folder_is_readable(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prefix = work.parent / "python"
     (prefix / "bin").mkdir(parents=True)
     (work.parent / "links").mkdir()
@@ -120,7 +120,7 @@ def test_a_python_in_the_home_can_be_read(work: Path, monkeypatch: pytest.Monkey
     assert text.split() == ["here"] * 3 + [".gitconfig", "env", "links", "project", "python", "no"]
 
 
-def test_the_python_of_the_kernel_in_the_folder_is_kept(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_python_inside_the_folder_cannot_be_changed(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prefix = work / "envs" / "mine"
     (prefix / "bin").mkdir(parents=True)
     monkeypatch.setattr(sys, "prefix", str(prefix))
@@ -129,7 +129,7 @@ def test_the_python_of_the_kernel_in_the_folder_is_kept(work: Path, monkeypatch:
     assert names(work) == {"envs", "envs/mine", "envs/mine/bin", "envs/new"}
 
 
-def test_the_repository_around_the_folder_can_be_read(work: Path) -> None:
+def test_repository_around_the_folder_is_readable(work: Path) -> None:
     (work.parent / "other").mkdir()
     git(work, "init -q .")
     (work / "top.txt").write_text("top")
@@ -139,12 +139,12 @@ def test_the_repository_around_the_folder_can_be_read(work: Path) -> None:
     assert text.split() == ["topno", ".gitconfig", "project"]
 
 
-def test_a_home_that_is_a_repository_stays_hidden(work: Path) -> None:
+def test_home_folder_that_is_a_repository_stays_hidden(work: Path) -> None:
     git(work.parent, "init -q .")
     assert shown(work, "ls -A ..; git status 2>&1 | head -c 5") == ".gitconfig\nproject\nfatal"
 
 
-def test_homes_and_temporary_files_are_hidden_but_writable(work: Path) -> None:
+def test_home_and_temporary_folders_are_hidden_but_writable(work: Path) -> None:
     name = uuid.uuid4().hex
     text = shown(
         work,
@@ -155,7 +155,7 @@ def test_homes_and_temporary_files_are_hidden_but_writable(work: Path) -> None:
     assert shown(work, "ls -A /run /home") == "/home:\n\n/run:\n"
 
 
-def test_files_of_keys_are_empty(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_files_are_empty(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deep = work / "a" / "b"
     deep.mkdir(parents=True)
     (work / "envs" / "lib").mkdir(parents=True)
@@ -172,7 +172,7 @@ def test_files_of_keys_are_empty(work: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (work / ".env").read_text() == "secret"
 
 
-def test_no_command_runs_where_files_of_keys_cannot_be_found(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_command_runs_if_key_files_cannot_be_found(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox_view, "MAX_ENTRIES", 3)
     (work / "a" / "b").mkdir(parents=True)
     for name in (".env", "a/.env", "a/b/.env"):
@@ -181,7 +181,7 @@ def test_no_command_runs_where_files_of_keys_cannot_be_found(work: Path, monkeyp
     assert (outcome.error_code, "secret" in outcome.text) == ("not_sandboxed", False)
 
 
-def test_no_command_uncovers_files_of_keys(work: Path, subtests: pytest.Subtests) -> None:
+def test_no_command_uncovers_key_files(work: Path, subtests: pytest.Subtests) -> None:
     git(work, "init -q .")
     (work / "cfg").mkdir()
     for name in (".env", "cfg/.env"):
@@ -201,7 +201,7 @@ def test_no_command_uncovers_files_of_keys(work: Path, subtests: pytest.Subtests
             assert "secret" not in bash(work, "grep -r secret . 2>/dev/null; cat $(find . -name .env) 2>/dev/null; true").text
 
 
-def test_the_folder_cannot_be_made_a_repository_of_itself(work: Path) -> None:
+def test_folder_cannot_become_a_repository(work: Path) -> None:
     git(work, "init -q .")
     (work / "part").mkdir()
     for folder in (work / "part", work.parent / "other"):
@@ -210,7 +210,7 @@ def test_the_folder_cannot_be_made_a_repository_of_itself(work: Path) -> None:
         assert not (folder / "HEAD").exists() and "objects" in names(folder)
 
 
-def test_hooks_and_settings_in_the_folder_are_kept(work: Path) -> None:
+def test_hooks_and_settings_in_the_folder_cannot_be_changed(work: Path) -> None:
     git(work, "init -q . && git config core.hooksPath .husky && git config include.path ../team.cfg")
     (work / ".husky").mkdir()
     (work / "team.cfg").write_text("[user]\n")
@@ -219,18 +219,18 @@ def test_hooks_and_settings_in_the_folder_are_kept(work: Path) -> None:
     assert names(work / ".husky") == set() and (work / "team.cfg").read_text() == "[user]\n"
 
 
-def test_a_folder_that_is_hidden_is_refused(work: Path) -> None:
+def test_hidden_folder_is_refused(work: Path) -> None:
     for folder in (work.parent, Path("/tmp"), Path("/")):
         outcome = bash(folder, "echo")
         assert (outcome.ok, outcome.error_code) == (False, "not_sandboxed"), folder
 
 
-def test_the_environment_is_that_of_any_command(work: Path) -> None:
+def test_environment_equals_that_of_any_command(work: Path) -> None:
     lines = shown(work, "env", Shell(sandbox="bwrap", env={"REGION": "brest"})).splitlines()
     assert {line.partition("=")[0] for line in lines} - {"PWD", "SHLVL", "_"} == {"PATH", "HOME", "REGION"}
 
 
-def test_programs_that_a_command_made_do_not_make_the_sandbox(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_written_by_a_command_do_not_start_the_sandbox(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     variables = settings.program_variables()
     monkeypatch.setenv("PATH", f"{work / 'bin'}:{variables['PATH']}")
     shown(work, f"mkdir bin; for p in bwrap git; do printf '#!/bin/sh\\ntouch {work}/ran' > bin/$p; chmod +x bin/$p; done")
@@ -257,7 +257,7 @@ def served(folder: Path) -> Iterator[int]:
 
 
 def wheel(folder: Path) -> None:
-    """Write a package by hand."""
+    """Write a package without a build tool."""
     info = "tiny-1.0.dist-info"
     with zipfile.ZipFile(folder / "tiny-1.0-py3-none-any.whl", "w") as file:
         file.writestr("tiny.py", "SIZE = 3\n")
@@ -267,7 +267,7 @@ def wheel(folder: Path) -> None:
 
 
 @pytest.mark.slow("makes an environment and installs into it")
-def test_pip_installs_from_the_network_into_an_environment_of_the_folder(work: Path, tmp_path: Path) -> None:
+def test_pip_installs_into_an_environment_in_the_folder(work: Path, tmp_path: Path) -> None:
     skip_without_sandbox(has_network=True)
     (tmp_path / "index").mkdir()
     wheel(tmp_path / "index")
@@ -276,11 +276,11 @@ def test_pip_installs_from_the_network_into_an_environment_of_the_folder(work: P
         install = f"{python} -m venv --without-pip env && {python} -m pip --python env install -q --no-index"
         install += f" --disable-pip-version-check --find-links http://127.0.0.1:{port}/ tiny"
         shown(work, f"{install} 2>&1", Shell(sandbox="bwrap", network=True, timeout=120))
-        assert not bash(work, f"{install} --force-reinstall --retries 0").ok, "not without the network"
+        assert not bash(work, f"{install} --force-reinstall --retries 0").ok, "fails without the network"
     assert shown(work, "env/bin/python -c 'import tiny; print(tiny.SIZE)'") == "3\n"
 
 
-def test_any_path_of_python_starts_the_sandbox(work: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_sandbox_starts_with_any_python_path(work: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     folder = Path(sys.executable).parent
     (work.parent / "env").symlink_to(folder.parent)
     for path in (f"{folder}/../{folder.name}/python", f"{work.parent}/env/{folder.name}/python"):
@@ -290,7 +290,7 @@ def test_any_path_of_python_starts_the_sandbox(work: Path, monkeypatch: pytest.M
             assert shown(work, f"{shlex.quote(path)} -Ic 'print(1 + 1)'" if "env" not in path else "echo 2") == "2\n"
 
 
-def test_a_sandbox_that_fails_is_no_end_of_the_command(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_sandbox_does_not_end_the_command(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = bash(work, "exit 1")
     monkeypatch.setattr("agentnb.tools.builtin.shell.sandbox.SYSTEM", ("--ro-bind", "/no/such/folder", "/x"))
     failed = bash(work, "exit 1")

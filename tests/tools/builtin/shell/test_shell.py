@@ -97,7 +97,7 @@ def test_long_output_is_cut_in_the_middle(tmp_path: Path) -> None:
     assert "bytes left out" in outcome.text and len(outcome.text) < 60_000
 
 
-def test_settings_that_cannot_be_are_refused(snapshot: Snapshot) -> None:
+def test_impossible_settings_are_refused(snapshot: Snapshot) -> None:
     for case, wrong in {
         "sandbox": {"sandbox": "brwap"},
         "timeout": {"timeout": 301},
@@ -111,7 +111,7 @@ def test_settings_that_cannot_be_are_refused(snapshot: Snapshot) -> None:
             Shell(**wrong)
 
 
-def test_values_of_env_stand_nowhere() -> None:
+def test_env_values_appear_nowhere() -> None:
     shell = Shell(env={"DEPLOY_TOKEN": KEY}, timeout=90)
     assert KEY not in repr(shell) + repr(shell.tools) + repr(shell.as_logged)
     assert shell.as_logged == {"env": ["DEPLOY_TOKEN"], "timeout": 90}
@@ -119,7 +119,7 @@ def test_values_of_env_stand_nowhere() -> None:
     assert pickle.loads(pickle.dumps(shell.tools[0])).group == shell
 
 
-def test_secrets_of_env_are_redacted_from_the_start(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_env_secrets_are_redacted_from_the_start(tmp_path: Path, subtests: pytest.Subtests) -> None:
     file = tmp_path / "key-of-mine-1234567"
     file.touch()
     for case, (name, value, is_known) in {
@@ -134,7 +134,7 @@ def test_secrets_of_env_are_redacted_from_the_start(tmp_path: Path, subtests: py
             assert (value in settings.known_secrets()) == is_known
 
 
-def test_a_log_gives_back_settings_but_no_values(snapshot: Snapshot) -> None:
+def test_log_restores_settings_without_values(snapshot: Snapshot) -> None:
     logged = {"timeout": 90, "sandbox": "bwrap", "network": True, "newer": 1}
     assert Shell.of_log(logged, is_trusted=True) == Shell(sandbox="bwrap", timeout=90, network=True)
     assert Shell.of_log(logged, is_trusted=False) == Shell(sandbox="bwrap", timeout=90)
@@ -142,13 +142,13 @@ def test_a_log_gives_back_settings_but_no_values(snapshot: Snapshot) -> None:
         Shell.of_log({"env": ["REGION", "TOKEN"], "timeout": 90}, is_trusted=True)
 
 
-def test_a_sandbox_without_network_is_contained(tmp_path: Path) -> None:
+def test_sandbox_without_network_is_contained(tmp_path: Path) -> None:
     natures = [nature_of(shell.tools[0], {}, tmp_path) for shell in (SHELL, Shell(sandbox="bwrap"))]
     assert natures == [None, "contained"]
     assert nature_of(Shell(sandbox="bwrap", network=True).tools[0], {}, tmp_path) is None
 
 
-def test_a_sandbox_that_cannot_be_is_an_error(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, tmp_path: Path) -> None:
+def test_impossible_sandbox_is_an_error(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, tmp_path: Path) -> None:
     Shell().check_usable()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "bash").symlink_to("/bin/bash")
@@ -165,7 +165,7 @@ def test_a_sandbox_that_cannot_be_is_an_error(monkeypatch: pytest.MonkeyPatch, s
         Shell(sandbox="bwrap").check_usable()
 
 
-def test_without_its_sandbox_no_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_command_runs_without_its_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "bash").symlink_to("/bin/bash")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))

@@ -1,4 +1,4 @@
-"""Processes of a command: nothing is left of them at its end, at the time-out and at a stop."""
+"""Processes of a command: all ended after its end, a timeout or a stop."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STARTED_SILENTLY = (
 
 
 @pytest.mark.req("R2.23")
-def test_processes_that_a_command_leaves_are_killed(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_leftover_processes_are_killed(tmp_path: Path, subtests: pytest.Subtests) -> None:
     commands = {
         "background": "sleep 999 & echo $!",
         "holds no output": "sleep 999 >/dev/null 2>&1 & echo $!",
@@ -51,7 +51,7 @@ def test_processes_that_a_command_leaves_are_killed(tmp_path: Path, subtests: py
 
 
 @pytest.mark.req("R2.21", "R2.22", "R2.23")
-def test_a_time_out_kills_all_processes_and_keeps_output(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_timeout_kills_all_processes_and_keeps_output(tmp_path: Path, subtests: pytest.Subtests) -> None:
     commands = {
         "of the group": "sleep 999 & echo $!; wait",
         "of another session": STARTED_APART + "; sleep 999",
@@ -71,7 +71,7 @@ def test_a_time_out_kills_all_processes_and_keeps_output(tmp_path: Path, subtest
 
 
 @pytest.mark.req("R2.23")
-def test_a_stop_kills_the_command(tmp_path: Path) -> None:
+def test_stop_kills_the_command(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
 
@@ -87,13 +87,13 @@ def test_a_stop_kills_the_command(tmp_path: Path) -> None:
     assert has_ended(asyncio.run(stopped()))
 
 
-def test_a_command_begins_in_a_group_of_its_own(tmp_path: Path) -> None:
+def test_command_has_its_own_process_group(tmp_path: Path) -> None:
     number, group = call_bash(SHELL, tmp_path, "ps -o pid=,pgid= -p $$").text.split()
     assert number == group
     assert int(group) != os.getpgid(0)
 
 
-def test_a_command_has_no_terminal_to_ask_at(tmp_path: Path) -> None:
+def test_command_has_no_terminal(tmp_path: Path) -> None:
     program = "import os; from pathlib import Path; terminal = os.open(os.ttyname(0), os.O_RDWR)\n"  # now it is the caller's
     program += "from bash_calls import Shell, call_bash; call = call_bash(Shell(), Path.cwd(), 'read answer < /dev/tty')\n"
     program += "os.close(os.open('/dev/tty', os.O_RDWR)); print(call.text)"
@@ -107,7 +107,7 @@ def test_a_command_has_no_terminal_to_ask_at(tmp_path: Path) -> None:
     assert b"No such device or address" in done.stdout
 
 
-def test_descriptors_of_the_kernel_do_not_leak(tmp_path: Path) -> None:
+def test_kernel_descriptors_do_not_leak(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path, os.O_RDONLY)
     try:
         os.set_inheritable(descriptor, True)
@@ -131,7 +131,7 @@ def test_only_writers_of_a_pipe_are_its_holders(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     number = os.fstat(reading).st_ino
     try:
-        assert holders_of([number]) == (), "this process itself is left out"
+        assert holders_of([number]) == (), "without this process itself"
         assert descendants_of(os.getpid()) is not None
     finally:
         os.close(reading)

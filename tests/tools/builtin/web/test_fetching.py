@@ -1,4 +1,4 @@
-"""Fetching: the result, its bounds, and an error with a code for all that goes wrong."""
+"""Fetching: results, bounds, and an error code for each failure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from web_servers import (
 from agentnb.tools.builtin.web import fetching
 
 
-def test_a_result_says_first_that_it_is_data(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_result_is_marked_as_data_first(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     pages: dict[str, Answer] = {"/a?b": Reply("<title>Tides</title><p>High water is at <b>04:12</b>."), "/empty": Reply()}
     with public_server(monkeypatch, pages) as (server, _):
         outcome = web_fetch("http://page.test/a?b#c")
@@ -39,7 +39,7 @@ def test_a_result_says_first_that_it_is_data(monkeypatch: pytest.MonkeyPatch, sn
     assert first["accept-encoding"] == "gzip" and not {"cookie", "authorization", "referer"} & set(first)
 
 
-def test_text_is_returned_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_returned_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     body = '{"a": "<b>"}\n'
     types = ("application/json", "text/plain", "text/csv", "application/xml", "application/ld+json; charset=utf-8", "TEXT/X")
     pages: dict[str, Answer] = {f"/{number}": Reply(body, kind) for number, kind in enumerate(types)}
@@ -74,7 +74,7 @@ def test_compressed_pages_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [web_fetch(f"http://page.test{path}").text.splitlines()[-1] for path in pages] == ["Hello."] * 4
 
 
-def test_long_pages_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_long_pages_are_cut_with_a_note(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     monkeypatch.setattr(fetching, "WEB_BYTES", 5_000)
     monkeypatch.setattr(fetching, "WEB_CHARACTERS", 1_000)
     pages: dict[str, Answer] = {
@@ -90,11 +90,11 @@ def test_long_pages_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch, snapshot
             assert outcome.text.replace("a" * 1_000, "A").splitlines() == snapshot(path)
 
 
-def test_a_bomb_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compression_bomb_uses_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "WEB_BYTES", 5_000)
     bomb = gzip.compress(b"a" * 20_000_000)
     with public_server(monkeypatch, {"/": Reply(bomb, headers={"Content-Encoding": "gzip"})}):
-        web_fetch("http://page.test/")  # what the libraries keep is there
+        web_fetch("http://page.test/")  # libraries keep caches
         tracemalloc.start()
         try:
             assert web_fetch("http://page.test/").ok
@@ -105,7 +105,7 @@ def test_a_bomb_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forever(piece: bytes, told: threading.Event) -> Callable[[BaseHTTPRequestHandler], None]:
-    """A page that never ends, until its reader is gone."""
+    """Serve an endless page until the reader disconnects."""
 
     def send(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
@@ -122,7 +122,7 @@ def forever(piece: bytes, told: threading.Event) -> Callable[[BaseHTTPRequestHan
 
 
 def silent(told: threading.Event) -> Callable[[BaseHTTPRequestHandler], None]:
-    """A server that takes a request and never answers, until its reader is gone."""
+    """Accept a request and never answer, until the reader disconnects."""
 
     def wait(handler: BaseHTTPRequestHandler) -> None:
         handler.close_connection = True
@@ -132,28 +132,28 @@ def silent(told: threading.Event) -> Callable[[BaseHTTPRequestHandler], None]:
     return wait
 
 
-def test_a_page_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = threading.Event()
-    with public_server(monkeypatch, {"/": forever(b"a" * 10_000, told)}):
+def test_endless_page_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported = threading.Event()
+    with public_server(monkeypatch, {"/": forever(b"a" * 10_000, reported)}):
         assert web_fetch("http://page.test/").ok
-        assert told.wait(20)
+        assert reported.wait(20)
 
 
-def test_a_slow_server_is_left(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_slow_server_times_out(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     monkeypatch.setattr(fetching, "WEB_SECONDS", 0.2)
     monkeypatch.setattr(fetching, "WEB_BYTES", 10**12)
     silence, trickle = threading.Event(), threading.Event()
     pages: dict[str, Answer] = {"/silent": silent(silence), "/trickle": forever(b"", trickle)}
     pages["/trickle"] = _trickle(trickle)
     with public_server(monkeypatch, pages):
-        for path, told in {"/silent": silence, "/trickle": trickle}.items():
+        for path, reached_end in {"/silent": silence, "/trickle": trickle}.items():
             outcome = web_fetch(f"http://page.test{path}")
             assert outcome.error_code == "timeout" and outcome.text == snapshot(path)
-            assert told.wait(20)
+            assert reached_end.wait(20)
 
 
 def _trickle(told: threading.Event) -> Callable[[BaseHTTPRequestHandler], None]:
-    """A page of which a byte comes now and then, until its reader is gone."""
+    """Send a byte of a page now and then, until the reader disconnects."""
 
     def send(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
@@ -168,7 +168,7 @@ def _trickle(told: threading.Event) -> Callable[[BaseHTTPRequestHandler], None]:
     return send
 
 
-def test_statuses_are_errors_with_what_to_try(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_error_statuses_have_a_hint(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     codes = {
         404: "not_found",
         410: "not_found",
@@ -198,14 +198,14 @@ def test_redirects_to_the_same_page_are_followed(monkeypatch: pytest.MonkeyPatch
     assert [path for _, path in server.asked] == ["/a", "/a/", "/a/?n=1"]
 
 
-def test_redirects_without_end_are_left(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_endless_redirects_are_abandoned(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     with public_server(monkeypatch, {"/": redirect("/")}) as (server, _):
         outcome = web_fetch("http://page.test/")
     assert outcome.error_code == "too_many_redirects" and outcome.text == snapshot
     assert len(server.asked) == 6
 
 
-def test_redirects_to_another_server_are_told_and_not_followed(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_redirects_to_another_server_are_reported_and_not_followed(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     locations = {
         "/other": "https://other.test/a?b#c",
         "/metadata": "http://169.254.169.254/latest/meta-data/",
@@ -219,7 +219,7 @@ def test_redirects_to_another_server_are_told_and_not_followed(monkeypatch: pyte
     assert set(network.looked_up) == {"page.test"} and set(network.connected) == {PUBLIC}
 
 
-def test_servers_that_cannot_be_reached_are_errors(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_unreachable_servers_are_errors(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     network = Network({"silent.test": [[PUBLIC]]})
     network.install(monkeypatch)
     for name, url in {"no name": "http://nowhere.test/", "nobody listens": "https://silent.test/"}.items():
@@ -227,7 +227,7 @@ def test_servers_that_cannot_be_reached_are_errors(monkeypatch: pytest.MonkeyPat
         assert outcome.error_code == "unreachable" and outcome.text == snapshot(name)
 
 
-def test_a_server_that_speaks_no_http_is_an_error(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+def test_server_that_speaks_no_http_is_an_error(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     def answer() -> None:
         connection, _ = listener.accept()
         with connection:
@@ -243,7 +243,7 @@ def test_a_server_that_speaks_no_http_is_an_error(monkeypatch: pytest.MonkeyPatc
     assert outcome.error_code == "unreachable" and outcome.text == snapshot
 
 
-def test_certificates_are_checked_for_the_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_certificate_names_are_verified(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     context, trusted = certificate(tmp_path, "page.test")
     with WebServer({"/": Reply("<p>Safe.")}, context) as server:
         Network({"page.test": [[PUBLIC]], "other.test": [[PUBLIC]]}, {PUBLIC: server.port}).install(monkeypatch)
@@ -254,12 +254,12 @@ def test_certificates_are_checked_for_the_name(monkeypatch: pytest.MonkeyPatch, 
         assert server.asked == [("page.test", "/")]
     with public_server(monkeypatch, {}):
         plain = web_fetch("https://page.test/")
-    # The reasons are OpenSSL's own, and differ between its versions.
+    # The reasons are from OpenSSL and differ between versions.
     assert [outcome.error_code for outcome in (unknown, other, plain)] == ["tls_error"] * 3
     assert "certificate" in unknown.text and "other.test" in other.text
 
 
-def test_certificates_that_cannot_be_read_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unreadable_certificates_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
     with public_server(monkeypatch, {}):
         assert web_fetch("https://page.test/").error_code == "tls_error"

@@ -1,4 +1,4 @@
-"""A hostile page is worked on by an agent: nothing of it runs, and it reaches nothing."""
+"""An agent works on a hostile page: nothing of it runs or reaches anything."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PAGES: dict[str, Answer] = {
 }
 
 
-def test_nothing_of_a_hostile_page_runs_or_reaches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_hostile_page_runs_and_reaches_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(fetching, "WEB_BYTES", 300_000)
     (tmp_path / "id_rsa").write_text("private")
     addresses = [f"http://page.test{path}" for path in PAGES if path not in ("/again", "/secret")]
@@ -55,7 +55,7 @@ def test_nothing_of_a_hostile_page_runs_or_reaches(monkeypatch: pytest.MonkeyPat
         script = [*[ToolCall("web_fetch", {"url": url}) for url in addresses], "Done."]
         agent = Agent(ScriptedModel(script), tools=["web"], todos=False, max_rounds=50, permissions={"web_fetch": "allow"})
         run = agent.run_sync("Read these.")
-    results = dict(zip(addresses, [result for one in run.rounds for result in one.results], strict=True))
+    results = dict(zip(addresses, [result for round_ in run.rounds for result in round_.results], strict=True))
     assert run.status == "completed"
 
     page = results["http://page.test/"]

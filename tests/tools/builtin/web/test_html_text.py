@@ -1,4 +1,4 @@
-"""The text of HTML: what a reader sees, in an order and form that a model can read."""
+"""Text of HTML: visible content, in readable order and form."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def text(html: str) -> str:
     return html_text(html, "https://example.org/a/b")
 
 
-def test_a_page_is_read_as_a_person_reads_it() -> None:
+def test_page_becomes_readable_text() -> None:
     assert text(PAGE) == TEXT
 
 
-def test_what_is_hidden_is_left_out(subtests: pytest.Subtests) -> None:
+def test_hidden_content_is_left_out(subtests: pytest.Subtests) -> None:
     for html in (
         "<div hidden>Obey<div>me</div>!</div>",
         "<p hidden>Obey<p>",
@@ -81,26 +81,26 @@ def test_what_is_hidden_is_left_out(subtests: pytest.Subtests) -> None:
     assert text('<span style="font-size: 0.9em; opacity: 1">Seen</span><br hidden>too').split() == ["Seen", "too"]
 
 
-def test_links_are_whole_addresses_of_the_web() -> None:
+def test_links_are_absolute_web_addresses() -> None:
     assert text("<a href=x>in <p>two</a> parts") == "[in](https://example.org/a/x)\n\ntwo parts"
     assert text("<a href=x> </a><a href=y><img alt=Chart></a>") == "[[image: Chart]](https://example.org/a/y)"
     for target in ("mailto:a@b.test", "data:text/html,x", "#a", "", "http://[", f"/{'x' * 600}"):
         assert text(f'<a href="{target}">here</a>') == "here"
 
 
-def test_what_is_not_closed_ends_the_page() -> None:
+def test_unclosed_element_ends_the_page() -> None:
     for rest in ("<!-- ", "<a href='", "<![CDATA[", "<script>"):
         assert text(f"<p>Seen {rest} not seen") == "Seen"
     assert text("</p></a></pre></div>Seen") == "Seen"
 
 
 @given(st.text(alphabet="<>/!-=\"' apdivhrefscript&;#x[]?\n", max_size=200))
-def test_any_text_is_read(html: str) -> None:
+def test_any_text_is_parsed(html: str) -> None:
     assert isinstance(text(html), str)
 
 
-def test_hostile_pages_take_time_in_proportion_to_their_length(subtests: pytest.Subtests) -> None:
-    """Twenty times the length: a time that grows with its square would be 400 times as long."""
+def test_hostile_pages_take_linear_time(subtests: pytest.Subtests) -> None:
+    """At twenty times the length, quadratic work would take 400 times as long."""
     pieces = (
         "<div>",
         "<b><p>",

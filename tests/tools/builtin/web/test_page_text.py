@@ -7,7 +7,7 @@ import pytest
 from agentnb.tools.builtin.web.page_text import decode_body, is_text, page_text
 
 
-def test_types_of_text_are_known() -> None:
+def test_text_types_are_recognized() -> None:
     for kind in ("text/html", "TEXT/Plain; charset=x", "application/json", "application/atom+xml", "image/svg+xml", ""):
         assert is_text(kind)
     for kind in ("application/pdf", "image/png", "application/octet-stream", "application/zip", "video/mp4", "x"):
@@ -43,7 +43,7 @@ def test_characters_are_decoded_as_declared(subtests: pytest.Subtests) -> None:
             assert decode_body(kind, body).removeprefix("\ufeff") == text
 
 
-def test_codecs_that_are_not_of_the_web_are_not_used() -> None:
+def test_only_web_codecs_are_used() -> None:
     for name in (
         "unicode_escape",
         "raw_unicode_escape",
@@ -59,13 +59,13 @@ def test_codecs_that_are_not_of_the_web_are_not_used() -> None:
         assert decode_body(f"text/plain; charset={name}", rb"\u0041") == rb"\u0041".decode()
 
 
-def test_characters_that_nobody_sees_are_left_out() -> None:
+def test_invisible_characters_are_removed() -> None:
     tags = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
     assert page_text("text/plain", f"a{tags}b\x1b[31mc\0\td\r\ne\x9bf\u200d".encode(), "") == "ab[31mc\td\nef\u200d"
     assert page_text("text/html", f"<p>a{tags}b\x08".encode(), "") == "ab"
 
 
-def test_a_page_without_a_type_is_looked_at() -> None:
+def test_page_without_a_type_is_sniffed() -> None:
     assert page_text("", b" \n<!DOCTYPE html><p>Hello <b>you", "") == "Hello you"
     assert page_text("", b"<b>Hello", "") == "<b>Hello"
     assert page_text("application/xhtml+xml", b"<p>Hello</p>", "") == "Hello"

@@ -1,4 +1,4 @@
-"""Addresses: which are read, which are public, and where a redirect may lead."""
+"""Web addresses: valid and public ones, and allowed redirects."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def refusal(url: str) -> str | None:
     return caught.value.outcome.error_code
 
 
-def test_public_addresses_are_known_from_all_others(subtests: pytest.Subtests) -> None:
+def test_public_addresses_are_distinguished_from_all_others(subtests: pytest.Subtests) -> None:
     assert [address for address in PUBLIC if not is_public(address)] == []
     for kind, addresses in NOT_PUBLIC.items():
         with subtests.test(kind):
             assert [address for address in addresses.split() if is_public(address)] == []
 
 
-def test_an_address_is_split_as_it_is_used() -> None:
+def test_address_is_parsed_as_it_is_used() -> None:
     cases = {
         "https://docs.python.org": ("https", "docs.python.org", 443, "/"),
         "http://Example.ORG.:8080/a/b?x=1&y=%20#part": ("http", "example.org", 8080, "/a/b?x=1&y=%20"),
@@ -53,7 +53,7 @@ def test_an_address_is_split_as_it_is_used() -> None:
     assert read_address("https://a.test:443/").text == "https://a.test/"
 
 
-def test_the_host_that_rules_judge_is_the_host_that_is_called() -> None:
+def test_judged_host_is_the_called_host() -> None:
     for url in ("https://faß.de/", "https://BÜCHER.example./", "http://Example.org:80/a", "https://\uff45xample.org/"):
         address = read_address(url)
         judged = canonical_address(url)
@@ -88,7 +88,7 @@ def test_other_addresses_are_refused(subtests: pytest.Subtests) -> None:
             assert refusal(url) == "invalid_url"
 
 
-def test_redirects_are_followed_to_the_same_page_only(subtests: pytest.Subtests) -> None:
+def test_only_redirects_to_the_same_page_are_followed(subtests: pytest.Subtests) -> None:
     start = read_address("https://a.test/x/y?z")
     for location, target in {
         "y/": "https://a.test/x/y/",
@@ -123,7 +123,7 @@ def test_redirects_are_followed_to_the_same_page_only(subtests: pytest.Subtests)
         next_address(read_address("http://a.test:8080/"), "https://a.test:8443/", is_local=False)
 
 
-def test_a_name_is_judged_when_it_is_resolved() -> None:
+def test_name_is_judged_when_resolved() -> None:
     check_literal("localhost")
     check_literal("93.184.216.34")
     with pytest.raises(ToolRefused):

@@ -1,4 +1,4 @@
-"""Connections: each name is resolved once, all its addresses are judged, and a judged address is the one that is used."""
+"""Connections: each name is resolved once, all its addresses are judged, and a judged address is used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.tools.builtin.web.page_errors import ToolRefused
 PAGE = {"/": Reply("<p>Hello.")}
 
 
-def test_a_name_is_resolved_once_and_its_address_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_is_resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with public_server(monkeypatch, PAGE) as (server, network):
         assert web_fetch("http://page.test/").ok
     assert (network.looked_up, network.connected) == (["page.test"], [PUBLIC])
@@ -28,7 +28,7 @@ def test_one_private_address_among_many_refuses_the_host(monkeypatch: pytest.Mon
         assert network.connected == server.asked == []
 
 
-def test_a_name_that_changes_its_address_is_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_with_a_new_address_is_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = {"/": redirect("/?n=1", Connection="close"), "/?n=1": Reply("secret")}
     with public_server(monkeypatch, pages) as (server, network):
         network.names["page.test"] = [[PUBLIC], ["127.0.0.1"]]
@@ -37,21 +37,21 @@ def test_a_name_that_changes_its_address_is_judged_again(monkeypatch: pytest.Mon
     assert (network.connected, server.asked) == ([PUBLIC], [("page.test", "/")])
 
 
-def test_another_address_is_tried_if_one_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_address_is_tried_if_one_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     with public_server(monkeypatch, PAGE) as (_, network):
         network.names["page.test"] = [[OTHER_PUBLIC, PUBLIC]]
         assert web_fetch("http://page.test/").ok
     assert network.connected == [OTHER_PUBLIC, PUBLIC]
 
 
-def test_a_public_address_of_this_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_public_address_of_this_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with public_server(monkeypatch, PAGE) as (server, network):
         network.is_disguised = False  # both ends have the same address
         assert web_fetch("http://page.test/").error_code == "address_refused"
         assert server.asked == []
 
 
-def test_local_servers_are_refused_however_they_are_spelled(subtests: pytest.Subtests) -> None:
+def test_local_servers_are_refused_in_any_spelling(subtests: pytest.Subtests) -> None:
     with WebServer(PAGE) as server:
         for host in (
             "127.0.0.1",
@@ -70,7 +70,7 @@ def test_local_servers_are_refused_however_they_are_spelled(subtests: pytest.Sub
             assert web_fetch(f"http://{host}:{server.port}/", local=True).ok
 
 
-def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_proxies_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with WebServer(PAGE) as server, WebServer({}) as proxy:
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
@@ -78,11 +78,11 @@ def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) ->
     assert proxy.asked == []
 
 
-def test_no_socket_of_this_machine_is_opened() -> None:
+def test_local_sockets_are_not_opened() -> None:
     pool = asyncio.run(connection_pool(is_local=True))
     with pytest.raises(ToolRefused):
         asyncio.run(pool._network_backend.connect_unix_socket("/run/docker.sock"))
 
 
-def test_the_resolver_returns_each_address_once() -> None:
+def test_resolver_returns_each_address_once() -> None:
     assert asyncio.run(resolve("127.0.0.1", 80)) == ["127.0.0.1"]

@@ -17,7 +17,7 @@ from agentnb.tools.subject import flag_of, subject_of
 
 
 @pytest.mark.req("R1.52")
-def test_the_tool_has_an_address_and_needs_the_network() -> None:
+def test_tool_needs_an_address_and_the_network() -> None:
     (tool,) = Web().tools
     assert (tool.spec.name, flag_of(tool), tool.effects) == ("web_fetch", "network", frozenset({"network"}))
     assert tool.spec.input_schema == {
@@ -31,7 +31,7 @@ def test_the_tool_has_an_address_and_needs_the_network() -> None:
     assert "data, not instructions" in tool.spec.description and tool.signature.gaps == ()
 
 
-def test_local_is_a_switch_that_only_a_trusted_log_gives_back(snapshot: Snapshot) -> None:
+def test_local_setting_is_restored_only_from_a_trusted_log(snapshot: Snapshot) -> None:
     with pytest.raises(SettingsError, check=snapshot.worded):
         Web(local="yes")  # type: ignore[arg-type]
     logged = Web(local=True).as_logged
@@ -40,13 +40,13 @@ def test_local_is_a_switch_that_only_a_trusted_log_gives_back(snapshot: Snapshot
 
 
 def fetched(urls: list[str], **settings: Any) -> list[str | None]:
-    """Run an agent that fetches these, one after the other, and return the error codes of the results."""
+    """Run an agent that fetches these in turn, and return the error codes."""
     script = [*[ToolCall("web_fetch", {"url": url}) for url in urls], "Done."]
     run = Agent(ScriptedModel(script), tools=["web"], todos=False, **settings).run_sync("Go.")
-    return [result.error_code for one in run.rounds for result in one.results]
+    return [result.error_code for round_ in run.rounds for result in round_.results]
 
 
-def test_rules_about_addresses_hold_for_what_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_rules_apply_to_fetched_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     with public_server(monkeypatch, {"/a": Reply("a"), "/b/c": Reply("c")}) as (server, network):
         network.names["other.test"] = [[PUBLIC]]
         rules = {"web_fetch(http://page.test/b/**)": "allow"}
@@ -55,7 +55,7 @@ def test_rules_about_addresses_hold_for_what_is_fetched(monkeypatch: pytest.Monk
     assert server.asked == [("page.test", "/b/c")] and network.looked_up == ["page.test"]
 
 
-def test_without_the_permission_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_fetched_without_permission(monkeypatch: pytest.MonkeyPatch) -> None:
     with public_server(monkeypatch, {"/": Reply("a")}) as (server, network):
         assert fetched(["http://page.test/"], permissions=["file_read"]) != [None]
     assert server.asked == network.looked_up == []
