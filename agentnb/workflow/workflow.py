@@ -250,8 +250,8 @@ class Workflow:
         settings: Mapping[str, Any] | None = None,
         checks_files: bool = True,
     ) -> Orchestration:
-        """Return an `Orchestration`. ``budget`` (US dollars), ``max_seconds``: override the file; ``agent_settings``,
-        ``gates``: for agents and steps; ``settings``: for the log; ``checks_files``: check its files. Raises `SettingsError`.
+        """Return an `Orchestration`. ``budget`` (US dollars), ``max_seconds``: override the file; ``agent_settings`` and
+        ``gates``: for its agents and steps; ``settings``: logged; ``checks_files``: check its files. Raises `SettingsError`.
         """
         earlier, limits = earlier_events(self.declared, rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)

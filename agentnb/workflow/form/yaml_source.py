@@ -356,5 +356,12 @@ def as_yaml_text(data: Any) -> str:
     written: Any = StringIO()
     yaml: Any = YAML(typ="safe", pure=True)
     yaml.default_flow_style, yaml.allow_unicode, yaml.sort_base_mapping_type_on_output = False, True, False
+    yaml.representer.yaml_representers = {**yaml.representer.yaml_representers, str: _represent_text}
     yaml.dump(data, written)
     return str(written.getvalue())
+
+
+def _represent_text(representer: Any, text: str) -> Any:
+    """Represent a text; one with a line break that YAML folds to a space is quoted with escapes."""
+    style = '"' if any(character in text for character in "\x85\u2028\u2029") else None
+    return representer.represent_scalar("tag:yaml.org,2002:str", text, style=style)

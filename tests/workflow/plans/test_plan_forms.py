@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from plan_examples import PLANS, told
 from property_settings import examples
@@ -164,6 +164,7 @@ _steps = st.fixed_dictionaries(
 
 @given(st.lists(_steps, max_size=4), st.text(max_size=20))
 @examples(60)
+@example([], "a line\x85break")
 def test_plans_round_trip_in_json_and_yaml(written: list[dict[str, Any]], intention: str) -> None:
     plan = Plan.read({"intention": intention or None, "steps": written})
     assert Plan.read(plan.to_json()) == plan
