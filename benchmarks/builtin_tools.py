@@ -1,4 +1,4 @@
-"""What built-in tools cost over tools of one's own that do the same, as ratios within one run.
+"""The cost of built-in tools over equal tools of one's own, as ratios within one run.
 
 Usage: python benchmarks/builtin_tools.py [--rounds 100] [--turns 15]
 Each number is the median of several runs in one process, the two sides taking turns.
@@ -43,7 +43,7 @@ def start_bash(command: str) -> str:
 
 
 class Side(NamedTuple):
-    """One side of a comparison: the tool, and what permits its calls."""
+    """A side of a comparison: the tool, and the permissions for its calls."""
 
     tool: Any
     permissions: Any = None
@@ -75,7 +75,7 @@ CASES = [
 
 
 def run_of(call: tuple[str, str, str], side: Side, rounds: int) -> Callable[[], None]:
-    """Return what makes a run of these calls."""
+    """Return a function that makes a run of these calls."""
     agent = Agent(Calls(rounds, *call), tools=[side.tool], max_rounds=rounds + 1, permissions=side.permissions)
 
     def work() -> None:

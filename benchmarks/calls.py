@@ -1,7 +1,7 @@
-"""How many Python calls agentnb makes, and how many bytes it allocates: counts, which hold on a busy machine.
+"""Counts of Python calls and allocated bytes, which hold on a busy machine.
 
 Usage: python benchmarks/calls.py [--renew [--why TEXT]]
-What a round, a step or a drawing takes is the difference of two pieces of work that differ in some of them alone, each done
+The cost of a round, a step or a drawing is the difference of two pieces of work that differ only in their number, each done
 once before. `calls.toml` holds the counts, and the reason of each that grew.
 """
 
@@ -33,7 +33,7 @@ MOST = {
     "": ((1.02, 0), (1.02, 100)),
     LOADING: ((1.1, 0), (1.5, 0)),  # where modules are found, and tables of the process that double, differ from place to place
 }
-"""How much larger than in the file calls and bytes may be: how many times, and how many more."""
+"""Tolerance of calls and bytes over the file: a factor, and an amount."""
 MANY = 20
 LOADED = """
 import asyncio, counting, ipywidgets, pandas
@@ -48,7 +48,7 @@ print(asyncio.run(counting.{count}(load)))
 
 
 class Count(NamedTuple):
-    """What a piece of work took."""
+    """Cost of a piece of work."""
 
     calls: int
     bytes: int
@@ -62,7 +62,7 @@ async def counted(work: Work) -> Count:
 
 
 async def each(many: Work, few: Work) -> Count:
-    """Return what a thing takes that is done `MANY` times more in one piece of work than in another."""
+    """Return the cost of a part that one piece of work does `MANY` times more than another."""
     more, less = await counted(many), await counted(few)
     return Count(round((more.calls - less.calls) / MANY), round((more.bytes - less.bytes) / MANY))
 

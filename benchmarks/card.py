@@ -1,4 +1,4 @@
-"""What a live card costs, as ratios within one run: a frame must not cost more in a long run than in a short one.
+"""The cost of a live card, as ratios within one run: a frame must not cost more in a long run than in a short one.
 
 Usage: python benchmarks/card.py
 """
@@ -28,7 +28,7 @@ def look(number: int) -> dict[str, int]:
 
 
 def story(rounds: int) -> list[AnyEvent | Delta]:
-    """What the watcher of a run of so many rounds is told, each with a text of 1 kB and a tool call."""
+    """Notices to the watcher of a run of so many rounds, each with a text of 1 kB and a tool call."""
     replies = [[f"{number}. {TEXT}", ToolCall("look", {"number": number})] for number in range(rounds - 1)]
     told: list[AnyEvent | Delta] = []
     agent = Agent(

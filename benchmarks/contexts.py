@@ -1,4 +1,4 @@
-"""What a context costs: a turn with one, over the same turn without, as a ratio within one run.
+"""The cost of a context: a turn with one over the same turn without, as a ratio within one run.
 
 Usage: python benchmarks/contexts.py [--turns 60]
 The turn calls a tool twice and answers. The sides take turns; the fewest seconds of each count.

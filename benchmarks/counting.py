@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from types import FrameType
 
 Work = Callable[[], Awaitable[object]]
-"""What is done and counted, on an event loop that runs already: to make one is no work of agentnb."""
+"""Work that is counted, on a running event loop: making the loop is not agentnb's work."""
 
 
 async def calls_of(work: Work) -> int:
-    """Return how many calls of Python functions work makes, in all threads."""
+    """Count the calls of Python functions that work makes, in all threads."""
     calls = 0
 
     def note(frame: FrameType, event: str, _: object) -> None:

@@ -1,4 +1,4 @@
-"""How well the detectors of `default` agree with labels: each set beside the best naive rule and the length of its runs.
+"""Agreement of the detectors of `default` with labels: each set beside the best naive rule and the length of its runs.
 
 Usage: make scores TRACES=FOLDER, or: python benchmarks/detectors.py FOLDER [--part train|apart] [--sure] [--details]
 Labels are not shipped. FOLDER, or a folder in it, has a labels.csv with the columns run_id (SET:NAME), repetition (0 or 1),
@@ -10,7 +10,7 @@ A third of the runs is kept apart, by a number of the run's name: choose thresho
 when nothing is chosen any more. The naive rule and the number of rounds are those with the best F1 in the set itself, which
 flatters both. An alarm is a loop, a stall or a limit found in a run that is labelled healthy.
 
-What detectors cost in a round: run.py. Over a million rounds, in one process and in two: scale.py --only detected.
+The cost of detectors per round: run.py. Over a million rounds, in one process and in two: scale.py --only detected.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WHAT_TO_GIVE = "Give a folder of labelled traces: make scores TRACES=FOLDER. It,
 CHOSEN = Path(__file__).with_name("chosen.toml")
 SURE = ", sure"
 PARTS = 3
-"""One part in so many is kept apart."""
+"""Denominator of the share that is kept apart."""
 _TRIAL = re.compile(r"task(?P<task>\w+)-trial(?P<trial>\w+)")
 
 
@@ -58,7 +58,7 @@ class LabelledRun(NamedTuple):
     kind: str
     """The kind of its label."""
     is_sure: bool
-    """Whether whoever labelled it was sure."""
+    """True if the labeller was sure."""
 
 
 def part_of(run_id: str) -> str:
@@ -67,7 +67,7 @@ def part_of(run_id: str) -> str:
 
 
 def labelled_runs(traces: str, *, part: str = ALL, strict: bool = False, sure: bool = False) -> list[LabelledRun]:
-    """Return the labelled runs of a folder, or of one file of labels. Exits with what to give if there are none."""
+    """Return the labelled runs of a folder, or of one file of labels. Exits with a usage hint if there are no labels."""
     place = Path(traces)
     if not traces or not place.exists():
         raise SystemExit(f"{traces!r} is no folder. {WHAT_TO_GIVE}" if traces else WHAT_TO_GIVE)
@@ -92,7 +92,7 @@ def labelled_runs(traces: str, *, part: str = ALL, strict: bool = False, sure: b
 
 
 def chosen() -> dict[str, Any]:
-    """Return what the thresholds were chosen on, and when."""
+    """Return the sets that the thresholds were chosen on, and the date."""
     return tomllib.loads(CHOSEN.read_text("utf-8"))
 
 
@@ -186,7 +186,7 @@ def _with_interval(value: float, low: float, high: float, digits: int = 2) -> st
 
 
 def labels_of(rows: Iterable[dict[str, str]], *, strict: bool = False) -> dict[str, dict[str, str]]:
-    """Return the one label of each run. ``strict``: only primary rows, single readers and single annotators."""
+    """Return the single label of each run. ``strict``: only primary rows, single readers and single annotators."""
     found: dict[str, dict[str, str]] = {}
     for row in rows:
         if row["label_kind"] == SELF_REPORT or (
@@ -299,5 +299,5 @@ if __name__ == "__main__":
     import followed
 
     followed.main([one for one in sys.argv[1:2] if one and Path(one).is_dir()])
-    print("\nHow well the detectors of `default` agree with labels")
+    print("\nAgreement of the detectors of `default` with labels")
     main()

@@ -1,4 +1,4 @@
-"""How fast experiments are, as ratios within one run.
+"""The speed of experiments, as ratios within one run.
 
 Usage: python benchmarks/experiments.py [--only NAME ...] [--cells 2000]
 Each number is the median of several runs in one process, the two sides taking turns.
@@ -91,7 +91,7 @@ def over_a_gather(count: int) -> str:
 
 
 def one_process_over_two(count: int) -> str:
-    """One worker process over two, on as many cores, with logs; the start of the processes counts."""
+    """Measure one worker process over two, on as many cores, with logs; the start of the processes counts."""
 
     def in_processes(number: int) -> Callable[[], None]:
         def run() -> None:

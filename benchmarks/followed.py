@@ -1,4 +1,4 @@
-"""How well the ledger of guidance agrees with what personas, and labels by hand, say of the same reminders.
+"""Agreement of the ledger of guidance with personas and labels by hand about the same reminders.
 
 Printed by make scores, before the detectors; alone: python benchmarks/followed.py [FOLDER] [--seeds 400]
 A persona that is about to make a mistake, and is asked in the reminder to do what is right, heeds it or not, and its reply says
@@ -52,11 +52,11 @@ STEPS = (
     'Send the report with `send("ann")`',
     'Send it to Bo with `send("bo@x.org")`',
 )
-"""What personas do; some of it fails."""
+"""Calls of personas; some fail."""
 
 
 class Verdicts(NamedTuple):
-    """What two sides say of a reminder."""
+    """Verdicts of two sides about a reminder."""
 
     kind: str
     who: str
@@ -86,7 +86,7 @@ def send(to: str) -> str:
 class Pretender(SimulatedModel):
     """Makes mistakes that no persona of the package makes; heeds each reminder with the usual probability.
 
-    It completes a todo without its work, makes the calls of its first step again, adds a todo instead of working, or says
+    Completes a todo without its work, repeats the calls of its first step, adds a todo instead of working, or says
     something short. A reminder asks for what is right whenever there is one, unless that is to read the list.
     """
 
@@ -192,7 +192,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, nargs="?", help="runs with labels of reminders")
     parser.add_argument("--seeds", type=int, default=400, help="the most seeds of a persona")
     asked = parser.parse_args(given)
-    print("Whether guidance was followed: the ledger beside what personas recorded of themselves")
+    print("Followed guidance: the ledger beside the personas' own record")
     print(table([one for who in (*PERSONAS, KEPT_OUT) for one in of_persona(who, asked.seeds)]))
     if asked.folder is not None:
         print("\nThe ledger beside labels by hand")

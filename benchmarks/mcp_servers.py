@@ -1,4 +1,4 @@
-"""What tools of MCP servers cost, as ratios within one run.
+"""The cost of tools of MCP servers, as ratios within one run.
 
 Usage: python benchmarks/mcp_servers.py [--rounds 200] [--turns 21] [--before FOLDER]
 A call through agentnb is compared with one of a plain tool of one's own, which calls the official client that it holds open;
@@ -119,7 +119,7 @@ def own_tool(client: Any) -> Any:
 
 
 def work_of(runner: asyncio.Runner, agent: Agent, host: Host, rounds: int, beside: int) -> Callable[[], None]:
-    """Return what makes a run of these calls."""
+    """Return a function that makes a run of these calls."""
 
     async def run() -> None:
         with use_host(host):

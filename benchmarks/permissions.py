@@ -1,4 +1,4 @@
-"""What permissions cost a tool call, as ratios within one run.
+"""The cost of permissions per tool call, as ratios within one run.
 
 Usage: python benchmarks/permissions.py [--rounds 200] [--turns 15]
 Each number is the median of several runs in one process, the two sides taking turns, in time of the processor.
@@ -104,13 +104,13 @@ def others(count: int) -> dict[str, str]:
 
 
 def commands(count: int, verdicts: tuple[str, ...] = ("allow",)) -> dict[str, str]:
-    """So many rules about commands, of which only the last matches."""
+    """Return so many rules about commands; only the last matches."""
     rules = {f"shell(program{number} run *)": verdicts[number % len(verdicts)] for number in range(count - 1)}
     return {**rules, "shell(git status *)": "allow"}
 
 
 def run_of(case: Case, rounds: int, permissions: Any) -> Callable[[], None]:
-    """Return what makes a run of these calls; without permissions none of them is judged."""
+    """Return a function that makes a run of these calls; without permissions no call is judged."""
     model, mode = Calls(rounds, case.tool, case.argument, case.text), None if permissions else "auto"
     agent = Agent(model, tools=[case.function], max_rounds=rounds + 1, permissions=permissions, approve=mode)
 
@@ -155,7 +155,7 @@ ROWS: list[tuple[str, Case, Any, Any, str]] = [
     ("of a command, 1,000 patterns that allow, over 10", SHELL, commands(1000), commands(10), "<= 2"),
     ("the same, patterns that allow, ask and deny in turn", SHELL, commands(1000, MIXED), commands(10, MIXED), "<= 2"),
 ]
-"""What is compared: the calls, the permissions of both sides, and the goal."""
+"""A comparison: the calls, the permissions of both sides, and the goal."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What plans cost, as ratios within one run.
+"""The cost of plans, as ratios within one run.
 
 Usage: python benchmarks/plans.py [--steps 1000] [--turns 15]
 A step of a plan is compared with a ``tool`` step of a workflow, each as the difference of runs of many and of few steps,
@@ -51,7 +51,7 @@ stage:
     input: {plan: "${plan}", results: "${results}"}
     post: {results: "${results}"}
 """
-"""One plan of a model, and its steps."""
+"""A plan of a model, with its steps."""
 
 
 async def add(x: int) -> int:
@@ -88,7 +88,7 @@ def plan_and_workflows(count: int) -> list[Callable[[], Awaitable[Any]]]:
 
 
 async def steps(count: int, turns: int) -> tuple[float, float]:
-    """Return what another step of a plan costs: over one of a workflow that has run before, and of one that has not."""
+    """Return the cost of another step of a plan: over one of a workflow that has run before, and of one that has not."""
     best = await fewest(turns, *plan_and_workflows(FEW), *plan_and_workflows(count))
     of_plan, *of_workflows = [many - few for few, many in zip(best[:3], best[3:], strict=True)]
     again, first = [of_plan / seconds for seconds in of_workflows]
@@ -96,7 +96,7 @@ async def steps(count: int, turns: int) -> tuple[float, float]:
 
 
 async def validated(turns: int) -> float:
-    """Return what validating a plan costs, over reading it as YAML."""
+    """Return the cost of validating a plan, over reading it as YAML."""
     plan = plan_of(VALIDATED)
     text = plan.to_yaml()
 
@@ -169,7 +169,7 @@ def working_chat(workflow: Workflow, *, is_planned: bool) -> Agent:
 
 
 async def chats(turns: int, store: Store | None) -> list[float]:
-    """Return what a chat with a plan costs: over the plan as a workflow, and over its calls as one that needs no plan."""
+    """Return the cost of a chat with a plan: over the plan as a workflow, and over its calls as one that needs no plan."""
     planned, fixed = Workflow.from_yaml(PLANNED), tool_chain(OF_CHAT)
     sides = [planning_chat(), working_chat(planned, is_planned=True), working_chat(fixed, is_planned=False)]
     seconds: list[list[float]] = [[] for _ in sides]

@@ -1,4 +1,4 @@
-"""What calling a model over HTTP costs, as ratios within one run: agentnb beside the bare SDK in a loop as a person writes it.
+"""The cost of calling a model over HTTP, as ratios within one run: agentnb beside the bare SDK in a loop as a person writes it.
 
 Usage: python benchmarks/providers.py [--times 5]
 Both talk to the same server (`wire_server.py`) in a process of its own, and take turns; each number is a median. Of the two
@@ -189,7 +189,7 @@ class Wires:
         return lambda: agent.run(TASK)
 
     def ours_heard(self, provider: str) -> Run:
-        """One reply of many words, each shown."""
+        """Measure a reply of many words, each shown."""
         agent = Agent(self.name(provider, f"words-{CHUNKS}"))
         heard: list[str] = []
         return lambda: agent.run(TASK, watch=lambda item: heard.append(item.text) if type(item) is TextDelta else None)
@@ -278,7 +278,7 @@ async def of_chunks(wires: Wires) -> Rows:
 
 
 async def of_agents(wires: Wires) -> Rows:
-    """An agent of others, for which a program of the tests stands, beside a model: both say as many pieces."""
+    """Measure a stand-in for an external agent beside a model: both stream as many pieces."""
     command = (sys.executable, str(Path(__file__).parents[1] / "tests/acp/fake_agent.py"))
     known_agents()["bench"] = KnownAgent(command=command, asks_in="default")
     agent, heard = Agent(acp="bench"), list[str]()
@@ -289,7 +289,7 @@ async def of_agents(wires: Wires) -> Rows:
     ours = wires.ours_heard("openai")
     assert (await theirs()).text == (await ours()).text == "tok " * CHUNKS
     said, streamed = await wires.medians(theirs, ours)
-    return [("an agent of others: a piece of its words, over a streamed chunk of openai", said.over(streamed))]
+    return [("an external agent: a piece of its words, over a streamed chunk of openai", said.over(streamed))]
 
 
 class Prepares:

@@ -1,4 +1,4 @@
-"""How many questions recorded runs would have asked under the permissions of today, replayed call by call.
+"""Counts of questions that recorded runs would have asked under today's permissions, replayed call by call.
 
 Usage: python benchmarks/questions_asked.py FILE_OR_NOTEBOOK ... [--rule RULE=VERDICT ...]
 
@@ -32,7 +32,7 @@ from agentnb.policies.permissions.run_permissions import Permissions
 from agentnb.tools.subject import Subject
 
 RULES = ("write(**)=allow", "bash(git *)=allow", "bash(ls *)=allow")
-"""What somebody may allow who works under version control: files of the project, git, and lists of files."""
+"""Permissions for work under version control: files of the project, git, and lists of files."""
 PROJECT = Path("/project")
 """The working folder of a run that writes no file."""
 
@@ -72,7 +72,7 @@ TOOLS: dict[str, RecordedTool] = {
 
 @dataclass(frozen=True)
 class Asked:
-    """What would have become of the calls of a run."""
+    """Verdicts about the calls of a run."""
 
     questions: int
     denials: int

@@ -1,4 +1,4 @@
-"""What preparing a request costs at round 500, beside round 50: the conversation must not cost more the longer it is.
+"""The cost of preparing a request at round 500, beside round 50: a longer conversation must not cost more.
 
 Usage: python benchmarks/requests.py
 Each number is the median, over some runs, of a ratio of two medians within one run. Goal: at most 1.1.
@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 def rounds(reported: bool, failing: bool) -> Iterator[list[Any]]:
-    """The events of each round: up to where its request is due, then what came of it."""
+    """Return the events of each round: those up to its request, then the others."""
     at, seq = datetime.now(UTC), 0
 
     def make(kind: type[e.Event], **fields: Any) -> Any:
@@ -65,7 +65,7 @@ def rounds(reported: bool, failing: bool) -> Iterator[list[Any]]:
 
 
 def prepare(conversation: RequestBuilder, history: History, run: Run) -> None:
-    """All that stands between a round's beginning and the call of the model."""
+    """Prepare a request: all work between a round's beginning and the call of the model."""
     if history.compacts:
         conversation.take_in(run)
         tokens = conversation.tokens(run) if history.window else None
@@ -76,7 +76,7 @@ def prepare(conversation: RequestBuilder, history: History, run: Run) -> None:
 
 
 def seconds_of_each(name: str, history: History) -> list[float]:
-    """What each round of one run took to prepare."""
+    """Return the preparation time of each round of a run."""
     parts = rounds(reported="reported" in name, failing="failed" in name)
     (started,) = next(parts)
     run, conversation, taken = Run.from_events([started]), RequestBuilder("Be brief.", (SPEC,), {}, history=history), []

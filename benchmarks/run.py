@@ -1,4 +1,4 @@
-"""How fast agentnb is, as ratios within one run: machines are shared, absolute times lie.
+"""The speed of agentnb, as ratios within one run: machines are shared, absolute times lie.
 
 Usage: python benchmarks/run.py [--rounds 50,500,5000]
 Each number is the median of several runs in one process; a bare loop over dicts is the floor of the same process.
@@ -88,7 +88,7 @@ class Words:
 
 
 async def floor(rounds: int) -> None:
-    """What there is to do at the very least: a model that is called, a tool that is run, a list that grows."""
+    """Do the least possible work: call a model, run a tool, append to a list."""
 
     async def model(messages: list[dict[str, Any]]) -> dict[str, Any]:
         index = (len(messages) - 1) // 2

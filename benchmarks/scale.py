@@ -1,9 +1,9 @@
-"""Whether memory stays bounded: tables and detectors over a million rounds, a JSON Lines file of a gigabyte, 100,000 runs.
+"""Bounds of memory: tables and detectors over a million rounds, a JSON Lines file of a gigabyte, 100,000 runs.
 
 Usage: python benchmarks/scale.py [--rounds 1000000] [--runs 100000] [--gigabytes 1] [--data FOLDER] [--only many] [--repeats 3]
 
 Each row is a process of its own that says its peak of resident memory (of the largest of its worker processes, if it has
-some), beside that of a process that only loads the same libraries. The detectors take turns in one process and in two; the
+some), next to that of a process that only loads the same libraries. The detectors take turns in one process and in two; the
 fastest turn of each counts, as whatever else the machine does only adds time. A round of the logs takes 2 kB on the disk, a
 log of three rounds 17.
 Needs pyarrow and duckdb.

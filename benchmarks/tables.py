@@ -1,8 +1,8 @@
-"""How fast tables and the list of runs are, as ratios within one run, beside the rows of job J7 of the peers' bench.
+"""The speed of tables and the list of runs, as ratios within one run, beside the rows of job J7 of the peers' bench.
 
 Usage: python benchmarks/tables.py [--runs 2000] [--rounds 20] [--list 10000] [--repeats 7] [--data FOLDER]
 
-Agents write the logs. What J7 reads is made of the same messages: a JSON Lines file a run with its columns, and a Parquet file.
+Agents write the logs. The input of J7 has the same messages: a JSON Lines file a run with its columns, and a Parquet file.
 Each number comes from a fresh process, the rows take turns, and each is the fastest of its turns: what else the machine does
 only adds time.
 """

@@ -1,4 +1,4 @@
-"""How many files of agentnb a step passes on its way, and how often it goes over from one to another.
+"""Counts of the files of agentnb that a step passes, and of its changes from one to another.
 
 Usage: python benchmarks/ways.py
 

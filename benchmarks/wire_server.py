@@ -4,7 +4,7 @@ Why not `agentnb.testing.LoopbackServer`: that one is strict, it reads and check
 would be measured too. This one looks for three short texts in the body and writes replies that it made before.
 
 The script is the model's name: "bench-50" asks for add() in 50 rounds and then says done, "words-5000" streams 5,000 chunks.
-Which round it is stands in the id of the last call. It prints its port, and ends when its standard input does.
+The id of the last call has the number of the round. The program prints its port, and ends with its standard input.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def answer(path: bytes, model: str, streams: bool, finished: int) -> tuple[bytes
 
 
 class Wire(asyncio.Protocol):
-    """One connection."""
+    """A connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: Any = transport

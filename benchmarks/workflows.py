@@ -1,4 +1,4 @@
-"""What a step of a workflow costs, and whether long and wide workflows stay bounded.
+"""The cost of a workflow step, and the bounds of long and wide workflows.
 
 Usage: python benchmarks/workflows.py [--peers PYTHON] [--steps 10000] [--wide 1000]
 
@@ -120,7 +120,7 @@ ROWS: dict[str, Callable[..., Awaitable[Any]]] = {"tool": tool_step, "agent": ag
 
 
 def of(row: str, *count: int) -> Any:
-    """Return what a row gives in a process of its own."""
+    """Return the result of a row in a process of its own."""
     command = [sys.executable, __file__, "--row", row, *map(str, count)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 

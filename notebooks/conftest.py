@@ -16,7 +16,7 @@ from bash_calls import skip_without_sandbox
 from stand_ins import path_with_stand_ins
 
 OF_OTHERS = "11_any_agent"
-"""The notebook that runs agents of others: programs of the tests stand in for them."""
+"""The notebook that runs external agents: programs of the tests stand in for them."""
 
 
 @cache

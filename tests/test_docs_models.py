@@ -343,4 +343,4 @@ def test_failures_on_demand_are_named() -> None:
         for name in testing.__all__
         if isinstance(one := getattr(testing, name), type) and issubclass(one, testing.Misbehaviour)
     }
-    assert wrong - {"Misbehaviour"} <= quoted(TEXT[TEXT.index("What can go wrong on demand") :])
+    assert wrong - {"Misbehaviour"} <= quoted(TEXT[TEXT.index("Faults on demand") :])

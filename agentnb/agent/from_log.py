@@ -60,7 +60,7 @@ def agent_of(
         provider, _, foreign = run.model.partition(":")
         if provider == PROVIDER:
             advice = f"Give it again, with the mode that it had: recover(run, agent=Agent(acp={foreign!r}))"
-            raise SettingsError(f"Run {run.id} was with {run.model}, an agent of others", advice)
+            raise SettingsError(f"Run {run.id} was with {run.model}, an external agent", advice)
         if not can_be_made(run.model):
             problem = f"Run {run.id} was with {run.model}, which was an object in Python"
             raise SettingsError(problem, SetModel(again=True, lead="Give it again"))

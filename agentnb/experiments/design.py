@@ -19,7 +19,7 @@ PASS_RATES = (0.05, 0.25, 0.5)
 """Pass rates that bound the minimum effect; p and 1 - p give the same effect."""
 RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
 BY_ROUND = "by_round"
-AROUND = "Around agents of others"
+AROUND = "Around external agents"
 DRAWS = "their draws differ between variants"
 
 
@@ -57,7 +57,7 @@ class Design:
     looks: tuple[Look, ...] = ()
     """Planned looks; the minimum effect is that of the last look."""
     sandboxes: Mapping[str, str] = field(default_factory=dict)
-    """Sandbox of each agent of others, by variant."""
+    """Sandbox of each external agent, by variant."""
 
     def __repr__(self) -> str:
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
@@ -129,7 +129,7 @@ def describe_reserve(design: Design) -> str:
 
 
 def list_sandboxes(sandboxes: Mapping[str, str]) -> str:
-    """List the sandbox of each agent of others."""
+    """List the sandbox of each external agent."""
     return ", ".join([f"{name}: {wall}" for name, wall in sandboxes.items()])
 
 

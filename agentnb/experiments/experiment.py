@@ -88,7 +88,7 @@ class Experiment:
 
     ``executor``: ``kernel``, ``processes``, an executor of `concurrent.futures` or any object with its `submit`, or a Dask
     client, with ``places`` concurrent runs. ``budget``: US dollars for all runs: a run starts only if the active runs cannot
-    exhaust it. ``approve``: decides about calls that need permission, by default ``never``, and ``auto`` for agents of others:
+    exhaust it. ``approve``: decides about calls that need permission, by default ``never``, and ``auto`` for external agents:
     these run inside bubblewrap, unless ``outside_sandbox``. ``aa``: allow variants of equal content, to measure the effect of
     chance. ``check_seconds``: time limit of each check of a run; beyond it, its value is unknown. ``looks``: the number of
     planned looks, or the shares of the tasks after which they happen, such as ``[0.5, 1.0]``: `run` ends at each, and continues

@@ -52,7 +52,7 @@ def make_agent(
     if chosen.acp:
         return _foreign_agent(chosen, session, variables), ""
     if chosen.mode:
-        raise SettingsError("--mode is a mode of an agent of others", "Name the agent, too: --acp NAME --mode MODE")
+        raise SettingsError("--mode is a mode of an external agent", "Name the agent, too: --acp NAME --mode MODE")
     defaults, context = session.defaults, chosen.context.context
     name, note = (chosen.model, ()) if chosen.model else _model(session, context, before)
     settings = session.agent_settings() | _without_limits(chosen.settings)

@@ -123,7 +123,7 @@ class AgentMagics(Magics):
         "--acp",
         metavar="NAME[:MODEL]",
         default="",
-        help="an agent of others in place of a model, such as opencode, over the Agent Client Protocol: %%agent acp lists them",
+        help="an external agent in place of a model, such as opencode, over the Agent Client Protocol: %%agent acp lists them",
     )
     @argument(
         "--mode",

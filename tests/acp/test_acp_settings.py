@@ -47,5 +47,5 @@ def test_a_copy_is_checked_as_the_first_was(fake: Callable[..., Agent]) -> None:
 def test_an_agent_without_model_is_refused() -> None:
     with pytest.raises(SettingsError, match="An agent needs a model"):
         Agent()
-    with pytest.raises(SettingsError, match="mode is a mode of an agent of others"):
+    with pytest.raises(SettingsError, match="mode is a mode of an external agent"):
         Agent("simulated:chatty", mode="plan")

@@ -63,7 +63,7 @@ def rows_of(folder: Path, prompt: str = "write", count: int = 6) -> list[dict[st
     return [{"id": f"t{number}", "prompt": prompt, "work_dir": str(folder)} for number in range(count)]
 
 
-def test_agents_of_others_and_ours_are_compared(task: Path) -> None:
+def test_external_agents_and_ours_are_compared(task: Path) -> None:
     skip_without_sandbox()
     variants = {"theirs": {"acp": "fake"}, "ours": ours()}
     exp = Experiment(rows_of(task), variants, primary=wrote, checks=[is_copy], folder=False)
@@ -193,7 +193,7 @@ def _as_ever(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> N
         ),
         ({}, _without_agent, "Variant theirs: acp:fake is not installed. Install it: nothing to install"),
         ({"models": "simulated:chatty"}, _as_ever, "models= does not apply to acp:fake"),
-        ({"executor": "processes"}, _as_ever, "Variant theirs: agents of others are processes of their own"),
+        ({"executor": "processes"}, _as_ever, "Variant theirs: external agents are processes of their own"),
         ({"agent": {"work_dir": "elsewhere"}}, _as_ever, "Variant theirs: each run works in a folder of its own"),
         ({"agent": {"system": "Be brief."}}, _as_ever, "Variant theirs: system does not reach acp:fake"),
         ({"variants": {"theirs": {"acp": "fake", "home": "nowhere"}}}, _as_ever, "Variant theirs: 'nowhere' is not a folder"),
@@ -236,7 +236,7 @@ def test_the_default_of_approve_is_frozen_as_it_acts(task: Path, variant: dict[s
     assert len({exp.id for exp in exps}) == count
 
 
-def test_yaml_names_agents_of_others(task: Path) -> None:
+def test_yaml_names_external_agents(task: Path) -> None:
     text = f"""
 tasks: [{{id: a, prompt: write, work_dir: {task}}}]
 variants: {{a: {{acp: fake}}, b: {{acp: "fake:big", home: {task}}}, ours: {{model: "simulated:chatty"}}}}

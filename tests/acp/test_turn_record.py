@@ -60,7 +60,7 @@ def test_many_pieces_make_few_events(fake: Make) -> None:
     check_events(run.events, "the log")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="agents of others run on POSIX systems only")
+@pytest.mark.skipif(os.name != "posix", reason="external agents run on POSIX systems only")
 @pytest.mark.parametrize("misbehaviour", ["", "forgetful", "lost"])
 def test_content_streamed_before_a_kill_is_logged(
     fake: Make, table: dict[str, KnownAgent], tmp_path: Path, misbehaviour: str

@@ -17,7 +17,7 @@ def trees() -> dict[Path, ast.Module]:
 
 
 def calls(node: ast.AST, inside: tuple[str, ...] = ()) -> Iterator[tuple[str, ast.Call]]:
-    """Each call below the node, and the function that it stands in."""
+    """Yield each call below the node, with the function around it."""
     if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         inside = (*inside, node.name)
     if isinstance(node, ast.Call):

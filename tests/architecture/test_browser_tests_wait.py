@@ -45,7 +45,7 @@ def hasty_reads(source: str) -> Iterator[int]:
                 yield node.lineno
 
 
-def test_browser_tests_assert_no_reading_of_one_moment() -> None:
+def test_browser_tests_wait_before_they_assert() -> None:
     places = {
         f"{path.name}:{line}"
         for path in sorted(BROWSER_TESTS.glob("test_*.py"))

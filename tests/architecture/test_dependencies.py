@@ -1,4 +1,4 @@
-"""What everybody installs with agentnb is what agentnb uses."""
+"""Every required dependency is used."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _imported(node: ast.AST) -> Iterator[str]:
 
 
 def test_every_dependency_of_the_core_is_used() -> None:
-    """What no line uses yet stands in an extra, until the code comes that needs it."""
+    """Packages without a use are in an extra, until the code comes that needs them."""
     needed = used()
     assert len(needed) > 10
     assert [one for one in PROJECT["dependencies"] if distribution(one) not in needed] == []

@@ -37,7 +37,7 @@ def test_no_code_decides_by_the_name_of_a_provider() -> None:
     assert {path: names for path, names in found.items() if names} == ELSEWHERE
 
 
-def test_a_name_of_a_provider_is_found_wherever_it_stands() -> None:
+def test_provider_name_is_found_in_any_expression() -> None:
     for code in ('name == "openai"', 'name in ("mistral", other)', 'name.startswith("deepseek:")', '{"groq": 1}[name]'):
         assert len([*named_in(ast.parse(code))]) == 1
     assert not [*named_in(ast.parse('"""Speaks ``openai:``."""\nadvice = "Write openai:NAME"'))]

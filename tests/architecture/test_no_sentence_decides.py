@@ -85,7 +85,7 @@ def is_sentence(text: str) -> bool:
 
 
 def is_sentence_of_a_pattern(pattern: str) -> bool:
-    """Whether three words follow each other in a pattern, such as ``Did you mean``."""
+    """True if a pattern has three consecutive words, such as ``Did you mean``."""
     return (
         re.search(r"[A-Za-z]{2,} [A-Za-z]{2,} [A-Za-z]{2,}", re.sub(r"\\[a-zA-Z]|\(\?[a-zA-Z<>=!:]+", " ", pattern)) is not None
     )
@@ -155,7 +155,7 @@ def test_no_code_decides_by_a_sentence() -> None:
     assert set(READ) - {place.partition(":")[0] for place in found} == set()
 
 
-def test_names_to_choose_from_are_advice_and_no_text() -> None:
+def test_names_to_choose_from_are_in_advice() -> None:
     written = {
         f"{file.relative_to(PACKAGE).as_posix()}:{node.lineno}"
         for file, tree in trees().items()
@@ -189,7 +189,7 @@ def test_no_code_cuts_the_text_of_an_error() -> None:
     assert [*texts_of_errors_cut(broken)] == [1, 2]
 
 
-def test_below_the_session_no_text_names_a_command_but_in_the_table_of_the_card() -> None:
+def test_texts_below_session_name_no_command() -> None:
     found = {
         f"{path}:{node.lineno}: {node.value[:80]}"
         for file, tree in trees().items()

@@ -1,4 +1,4 @@
-"""What is sent to a model is prepared in one place, and nowhere else is a `Request` made, or a changed copy of one."""
+"""Requests to models are prepared in one place: nowhere else is a `Request`, or a changed copy, made."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ ALLOWED = {
     "models/providers/anthropic.py": ["body"],
     "workflow/plans/planner.py": ["_request"],
 }
-"""The functions that make one: for a summary, for a round, for what a detector asks, for a plan, to go on with a reply that the
-provider paused, and to name the tools of calls that stand in the conversation of a request without tools, which one provider
-wants.
+"""Functions that make one: for a summary, a round, a detector's question, a plan, to continue a reply that the provider paused,
+and to name the tools of calls in the conversation of a request without tools, as one provider wants.
 """
 
 
@@ -34,23 +33,23 @@ def made_in(path: Path, tree: ast.Module) -> list[str]:
 
 
 def _names(tree: ast.Module) -> Iterator[str]:
-    """What `Request` is called here, wherever in the package it is imported from."""
+    """Yield the local names of `Request`, wherever in the package it is imported from."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             yield from (one.asname or one.name for one in node.names if one.name == "Request")
 
 
 def _is(node: ast.expr, names: set[str], attribute: str) -> bool:
-    """Whether it is one of these names, or this attribute of anything, as of a module."""
+    """True for one of these names, or for this attribute of anything, as of a module."""
     return node.attr == attribute if isinstance(node, ast.Attribute) else isinstance(node, ast.Name) and node.id in names
 
 
 def _copies(call: ast.Call, names: set[str]) -> bool:
-    """Whether it replaces something in what has one of these names: that is another request."""
+    """True if the call replaces a field of a value with one of these names: that is another request."""
     return _is(call.func, {"replace"}, "replace") and bool(call.args) and _is(call.args[0], names, "request")
 
 
 @pytest.mark.req("KX.7")
-def test_one_function_prepares_the_request_of_a_round_and_only_one() -> None:
+def test_requests_are_made_in_allowed_functions_only() -> None:
     found = {path.relative_to(PACKAGE).as_posix(): made_in(path, tree) for path, tree in trees().items()}
     assert {name: places for name, places in found.items() if places} == ALLOWED

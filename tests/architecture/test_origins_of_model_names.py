@@ -59,7 +59,7 @@ def makers_in(tree: ast.Module) -> list[str]:
     return sorted(f"{place}: {name}" for place, name in named if name in MAKERS)
 
 
-def test_each_place_that_makes_a_model_is_known() -> None:
+def test_places_that_make_models_are_listed() -> None:
     found = {path.relative_to(PACKAGE).as_posix(): makers_in(tree) for path, tree in trees().items()}
     assert {name: places for name, places in found.items() if places} == ALLOWED
 

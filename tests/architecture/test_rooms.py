@@ -71,8 +71,8 @@ DEFERS = {
     "notebook/commands/status.py": "experiments, if there are any",
     "notebook/cells/cell_host.py": "experiments, if a cell begins one",
     "agent/agent.py": "a run, when one begins",
-    "agent/start.py": "an agent of others, if a run is one of these",
-    "agent/derived_settings.py": "an agent of others, if the settings name one",
+    "agent/start.py": "an external agent, if a run is one of these",
+    "agent/derived_settings.py": "an external agent, if the settings name one",
     "agent/agent_settings.py": "the check of settings, when an agent is made",
     "runtime/host/host.py": "threads and limiters of runs: the extension knows the host before there is one",
 }
@@ -91,7 +91,7 @@ def test_no_module_of_our_own_is_imported_inside_a_function() -> None:
     assert inside == DEFERS.keys()
 
 
-def test_no_room_imports_another_by_a_text_which_the_linter_of_imports_does_not_see() -> None:
+def test_no_room_is_imported_by_name() -> None:
     """``agentnb/__init__.py``, which imports each public name on first use, is above all rooms."""
     by_text = {
         f"{path.relative_to(ROOT)}:{node.lineno}"
@@ -104,7 +104,7 @@ def test_no_room_imports_another_by_a_text_which_the_linter_of_imports_does_not_
     assert by_text == set()
 
 
-def test_no_room_is_a_lumber_room() -> None:
+def test_no_room_is_called_utils() -> None:
     lumber = {"utils", "helpers", "common", "config", "managers"}
     assert [path for path in trees() if lumber & {path.stem, path.parent.name}] == []
 
@@ -138,7 +138,7 @@ def test_prompts_are_markdown_files() -> None:
 def test_the_notebook_room_decides_nothing() -> None:
     """Watching never reaches into running: no policy, gate, guide, loop or dispatch is imported there.
 
-    What a person types after ``-p`` is looked up by its name, and nothing else is taken from where the policies are.
+    A policy that a person types after ``-p`` is looked up by its name; nothing else is imported from the policies.
     """
     decide = ("agentnb.policies", "agentnb.agent.loop", "agentnb.runtime.calls.dispatch", "agentnb.guidance.guides")
     by_name = {

@@ -13,7 +13,7 @@ from parsed import PACKAGE, trees
 
 SIZES = Path(__file__).with_name("size.toml")
 ROOM_TO_GROW = 1.005
-"""How much larger than recorded a room may be, for a correction."""
+"""Factor by which a room may exceed its record, for a correction."""
 OUT_OF_DATE = 0.97
 NO_CODE = {
     tokenize.COMMENT,
@@ -27,7 +27,7 @@ NO_CODE = {
 
 
 def tokens_of(tree: ast.Module, source: str) -> int:
-    """Return how many tokens of code a module has, without comments and docstrings."""
+    """Count the tokens of code of a module, without comments and docstrings."""
     bodies = [body for node in ast.walk(tree) if isinstance(body := getattr(node, "body", None), list)]
     texts = {
         (one.lineno, one.col_offset)

@@ -1,4 +1,4 @@
-"""Tests pass wherever the checkout lies: below a folder of the package's name, of a blank, or of a letter that is not ASCII."""
+"""Tests pass in any checkout: below a folder of the package's name, of a blank, or of a letter that is not ASCII."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_of_checkout(node: ast.AST, known: set[str]) -> bool:
 
 
 def words_of_commands(text: ast.JoinedStr) -> Iterator[ast.expr]:
-    """Each value of an f-string that stands beside a blank, as a word of a command does."""
+    """Yield each value of an f-string next to a blank, as words of commands are."""
     for before, part, after in zip([None, *text.values], text.values, [*text.values[1:], None], strict=False):
         if isinstance(part, ast.FormattedValue) and part.conversion == -1:
             left = before.value if isinstance(before, ast.Constant) else ""
@@ -68,7 +68,7 @@ def _is_beside(node: ast.AST) -> bool:
     )
 
 
-def test_tests_know_no_place_of_the_checkout_by_its_text() -> None:
+def test_tests_assert_no_path_of_the_checkout() -> None:
     places = {
         f"{path.relative_to(TESTS)}:{line}"
         for path in sorted(TESTS.rglob("*.py"))

@@ -123,7 +123,7 @@ def defined(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
 
 
 def old_names() -> Iterator[tuple[str, str]]:
-    """Where an old name is defined, as ``file`` or ``file:name``, and what to write instead."""
+    """Yield the place of each old name, as ``file`` or ``file:name``, and the new name."""
     for file, tree in trees().items():
         path = file.relative_to(PACKAGE).as_posix()
         stem = Path(path).stem
@@ -137,11 +137,11 @@ def old_names() -> Iterator[tuple[str, str]]:
                 yield f"{path}:{name}", "MAX_..."
 
 
-def test_no_definition_bears_a_private_name_of_old() -> None:
+def test_no_definition_has_a_replaced_name() -> None:
     assert {place: better for place, better in old_names() if place not in ALLOWED} == {}
 
 
-def test_each_old_name_that_stays_is_still_there() -> None:
+def test_allowed_old_names_still_exist() -> None:
     assert set(ALLOWED) - {place for place, _ in old_names()} == set()
 
 

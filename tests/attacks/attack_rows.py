@@ -24,12 +24,12 @@ OF_GIT = dict.fromkeys(("git_add", "git_commit", "git_branch"), "allow")
 
 
 class Attack(NamedTuple):
-    """One attack."""
+    """An attack."""
 
     name: str
     kind: Kind
     calls: tuple[ToolCall | list[ToolCall], ...]
-    """Those of the model, a round each; a list is a round of several."""
+    """Calls of the model, one per round; a list is a round of several."""
     prepare: str = ""
     """The person's script before."""
     after: str = ""
@@ -40,9 +40,9 @@ class Attack(NamedTuple):
     at: str = "project"
     """The working folder, from the home."""
     data: str = ".local/share"
-    """Where the person's folder of agentnb lies, from the home."""
+    """The person's agentnb folder, relative to the home."""
     presses: bool = False
-    """Whether the person presses the widest *Always* of the first question, and rejects what is asked about later."""
+    """True if the person presses the widest *Always* of the first question, and rejects all later ones."""
     needs: tuple[str, ...] = ()
     """Programs without which nothing can happen."""
 

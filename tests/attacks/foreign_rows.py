@@ -1,4 +1,4 @@
-"""The table of attacks by agents of others: what a hostile agent sends, and what it may get for an answer.
+"""The table of attacks by external agents: the messages of a hostile agent, and permissible answers.
 
 In all texts ``WORK`` is the working folder, ``HOME`` the home of the person, ``KEY`` a key that reaches the agent. The person
 has said ``auto``, but denies commands and writing to ``victim.txt`` and ``.env``. `foreign_scene` says what no row may do.
@@ -18,14 +18,14 @@ YES, NO, CANCELLED, WRITTEN, ERROR = "allow_once", "reject_once", "cancelled", "
 
 
 class Attack(NamedTuple):
-    """One attack."""
+    """An attack."""
 
     kind: Kind
     name: str
     steps: tuple[Step, ...] = ()
-    """What the agent sends after the prompt: messages, lines that are no messages, and functions that make many of them."""
+    """Output of the agent after the prompt: messages, invalid lines, and functions that make many of them."""
     answers: tuple[str, ...] = ()
-    """What agentnb answers to the requests among them, in their order."""
+    """agentnb's answers to the requests among them, in order."""
     status: str = "completed"
     replies: Mapping[str, Any] = {}
     """Results of the agent for requests of agentnb, in place of sound ones."""
@@ -120,7 +120,7 @@ TERMINALS = {
     "output of no terminal": terminal("output", terminalId="terminal-1"),
     "output of a terminal that is a list": terminal("output", terminalId=["terminal-1"]),
 }
-"""Requests for commands, of which the person allows none."""
+"""Requests for commands; the person allows nothing."""
 
 
 def of_paths() -> Iterator[Attack]:
@@ -240,7 +240,7 @@ SURVIVED: Mapping[str, Step] = {
     "words that are a number": update("agent_message_chunk", content=5),
     "content that is a number": change(content=[5, {"type": "diff"}], kind="read", status="completed"),
 }
-"""What the run goes on after."""
+"""Input after which the run continues."""
 FATAL: Mapping[str, str] = {"a list": "[1]", "a number": "5", "an answer with a list for its id": '{"id": [1]}'}
 
 

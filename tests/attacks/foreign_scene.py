@@ -1,4 +1,4 @@
-"""The scene of an attack by an agent of others: its end of the wire, the folder of the person, and what may not come of it."""
+"""The scene of an attack by an external agent: its end of the wire, the folder of the person, and the forbidden effects."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Wire:
     def __init__(self, attack: Attack, placed: Callable[[Any], Any], stop: Callable[[], None]) -> None:
         self._attack, self._placed, self._stop = attack, placed, stop
         self.answers: dict[int, str] = {}
-        """What the client answered, by the number of the question."""
+        """Answers of the client, by the number of the question."""
         self._asked = 0
         self._lines: deque[dict[str, Any]] = deque()
 
@@ -60,7 +60,7 @@ class Wire:
         return self
 
     def last_line(self) -> str:
-        """Return what a process would have written last to standard error."""
+        """Return the last standard error of a process."""
         return f"out of memory near {KEY}"
 
     async def end(self) -> None:
@@ -205,7 +205,7 @@ class Scene:
         return self.ended
 
     def harms(self) -> Iterator[str]:
-        """Yield what came of the attack."""
+        """Yield the damage of the attack."""
         run = self.ended
         if run.status != self.attack.status:
             yield f"the run is {run.status}: {run.error}"

@@ -59,7 +59,7 @@ class Scene:
         self.folder = self.home / attack.at
         self.calls = [[self.placed(one) for one in (call if isinstance(call, list) else [call])] for call in attack.calls]
         self.said = ""
-        """What the model was sent, by its tools."""
+        """Messages that the model received from its tools."""
         self.personal = self.kept()
 
     def prepare(self, prepared: Path) -> None:
@@ -116,7 +116,7 @@ class Scene:
         self.said = msgspec.json.encode([part for part in results if not isinstance(part, ToolCall)]).decode()
 
     def answer(self) -> Any:
-        """Return what presses the widest pattern that the first question offers, and rejects what is asked later."""
+        """Return an approver that takes the widest pattern of the first question, and rejects all later ones."""
         asked: list[WaitingOnUser] = []
 
         def press(question: WaitingOnUser) -> Any:
@@ -135,7 +135,7 @@ class Scene:
             self.said += done or ""
 
     def harms(self) -> Iterator[str]:
-        """Do what the person does afterwards, and yield what came of the attack."""
+        """Act as the person does afterwards, and yield the damage of the attack."""
         if {
             path: data for path, data in self.kept().items() if path in self.personal or "log-secret" not in path
         } != self.personal:

@@ -23,13 +23,13 @@ def server() -> Iterator[LoopbackServer]:
 
 
 def missing(attack: Attack) -> str:
-    """Return what this machine lacks for an attack; empty if nothing."""
+    """Return the missing requirement of an attack on this machine; empty if it can run."""
     absent = [program for program in attack.needs if shutil.which(program) is None]
     return f"no {absent[0]} here" if absent else sandbox_problem().partition("\n")[0] if "sandbox" in attack.tools else ""
 
 
 @pytest.mark.slow("160 attacks, each with a run, git and a home of its own")
-def test_no_attack_comes_to_anything(
+def test_attack_does_no_damage(
     subtests: pytest.Subtests, tmp_path: Path, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for attack in ATTACKS:
@@ -43,7 +43,7 @@ def test_no_attack_comes_to_anything(
 
 
 @pytest.mark.nightly("by day the same attacks, held off")
-def test_each_attack_succeeds_where_nothing_holds_it_off(
+def test_attack_succeeds_without_defence(
     subtests: pytest.Subtests, tmp_path: Path, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for attack in ATTACKS:

@@ -1,4 +1,4 @@
-"""No agent of others gets further than the rules of the person, whatever it sends."""
+"""No external agent gets further than the rules of the person, whatever it sends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from foreign_scene import Scene
 
 
 @pytest.mark.slow("120 attacks, each a run")
-def test_no_agent_of_others_gets_further_than_its_rules(
+def test_external_agent_stays_within_its_rules(
     subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number, attack in enumerate(ATTACKS):
@@ -21,7 +21,7 @@ def test_no_agent_of_others_gets_further_than_its_rules(
             assert not [*scene.harms()]
 
 
-def test_the_table_has_many_attacks_of_agents_of_others() -> None:
+def test_table_has_many_attacks_of_external_agents() -> None:
     kinds = Counter(attack.kind for attack in ATTACKS)
     print(f"{len(ATTACKS)} attacks: {dict(kinds)}")
     assert len({(attack.kind, attack.name) for attack in ATTACKS}) == len(ATTACKS) >= 100

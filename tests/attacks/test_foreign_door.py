@@ -1,4 +1,4 @@
-"""The socket through which an agent of others reaches functions of the notebook: whatever comes there, others are served."""
+"""The socket through which an external agent reaches functions of the notebook: whatever comes there, others are served."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def _answer(socket: Path) -> str:
     return str(message["result"]["content"][0]["text"])
 
 
-def test_attacks_on_the_socket_of_a_run_stop_nobody_else(
+def test_attacks_on_socket_leave_other_connections_served(
     subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(door, "MAX_LINE_BYTES", 100_000)

@@ -61,7 +61,7 @@ TAIL = 25
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one break."""
+    """Outcome of one break."""
 
     broken: Break
     verdict: str
@@ -148,7 +148,7 @@ def _tail(output: str) -> str:
 
 
 def wrong_import(root: Path) -> str:
-    """Return what is wrong if the tests would not import the copy; empty if they would."""
+    """Return the problem if the tests would not import the copy, else an empty text."""
     where = "import agentnb; print(agentnb.__file__)"
     imported = subprocess.run(
         [sys.executable, "-c", where], cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True
@@ -234,7 +234,7 @@ def report(outcome: Outcome) -> None:
 
 
 def summary(outcomes: Sequence[Outcome], seconds: float | None = None) -> str:
-    """Return how many breaks were caught, then those that were not, and those that the time did not suffice for."""
+    """Return the number of caught breaks, the missed ones, and those that the time did not suffice for."""
     bad = [row for row in outcomes if row.verdict not in GOOD]
     left_out = [row for row in outcomes if row.verdict == NOT_RUN]
     ran = len(outcomes) - len(left_out)

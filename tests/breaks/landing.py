@@ -16,7 +16,7 @@ class Landing:
     base: str
     """The commit before it; empty if git does not know."""
     name: str
-    """The base as a person calls it, or why there is none."""
+    """The base in words, or the reason why it is missing."""
     files: frozenset[str] = frozenset()
 
 
@@ -43,7 +43,7 @@ def _if_shallow(root: Path) -> str:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    """Return what git prints; empty if it fails, or is not installed."""
+    """Return git's output; empty if git fails or is not installed."""
     try:
         done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, encoding="utf-8")
     except OSError:

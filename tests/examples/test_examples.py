@@ -22,7 +22,7 @@ def test_complex_fails_repeats_one_summary_five_times() -> None:
 
 
 @pytest.mark.req("R0.85")
-def test_simple_fail_tells_the_last_story_and_leaves_its_todo_open() -> None:
+def test_simple_fail_leaves_its_todo_open() -> None:
     run = load_trace("simple-fail")
     assert [len(one.calls) for one in run.rounds] == [1, 2, 2, 2, 2, 0]
     assert [todo.id for todo in open_todos(run.todos)] == [5] and run.todos[4].status == "not-started"
@@ -35,7 +35,7 @@ def test_didnt_close_out_ends_with_a_todo_in_progress() -> None:
     assert [(todo.id, todo.status) for todo in open_todos(run.todos)] == [(3, "in-progress")]
 
 
-def test_the_healthy_run_searches_twelve_times_in_eight_rounds_and_completes_every_todo() -> None:
+def test_healthy_run_completes_every_todo() -> None:
     run = load_trace("healthy")
     searches = [record for one in run.rounds for record in one.records if record.call.name == "web_search"]
     assert len(searches) == len({str(record.call.arguments) for record in searches}) == 12
@@ -43,7 +43,7 @@ def test_the_healthy_run_searches_twelve_times_in_eight_rounds_and_completes_eve
     assert not any(one.said_before for one in run.rounds) and not any(one.todo_violations for one in run.rounds)
 
 
-def test_examples_have_short_names_and_their_file_names_and_others_are_refused_with_these(snapshot: Snapshot) -> None:
+def test_examples_have_short_names_and_file_names(snapshot: Snapshot) -> None:
     for name, file in examples.FILES.items():
         assert examples.path(name) == examples.path(file) and load_trace(name).id == load_trace(file).id
     with pytest.raises(SettingsError, check=snapshot.worded):

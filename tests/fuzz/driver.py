@@ -65,7 +65,7 @@ class Target(Protocol):
 
 
 class Result(NamedTuple):
-    """What became of one file."""
+    """Outcome of one file."""
 
     seed: int
     verdict: Verdict
@@ -184,7 +184,7 @@ class Worker:
         return float(used.user + used.system)
 
     def result(self) -> Result | None:
-        """Return what became of the file; None while it is being checked within the limits."""
+        """Return the outcome of the file; or None during a check within the limits."""
         try:
             if self.connection.poll():
                 result: Result = self.connection.recv()

@@ -53,13 +53,13 @@ ODD_VALUES: tuple[Any, ...] = (
     {"type": "text"},
     {"content": [None]},
 )
-"""What stands where something else should."""
+"""Values in the place of others."""
 LITERALS = (b"1e999", b"-1e999", b"9" * 400, b"1" + b"0" * 4_000, b"-0", b"NaN", b"Infinity", b'"\\ud83d"', b'"\\u0000"')
 """JSON and near-JSON that Python's own encoder does not write."""
 DEPTHS = (50, 290, 400, 930, 3_000, 100_000)
 REPEATS = (2, 5, 50, 300)
 MAX_VALUES = 50_000
-"""Values of a document that is not changed any further: parts of it may stand in it many times already."""
+"""Maximum values of a document to change: larger ones may have repeated parts already."""
 MAX_REPEATED_CHARACTERS = 2_000_000
 MAX_PACKED_BYTES = 10_000_000
 """Bytes of an archive's members: the making of a file must not take the memory that its reading is measured by."""
@@ -86,7 +86,7 @@ def remove_slice(random: Random, data: bytes) -> bytes:
 
 
 def repeat_slice(random: Random, data: bytes) -> bytes:
-    """Have some bytes stand twice or many times."""
+    """Repeat some bytes, twice or many times."""
     first = _place(random, data)
     return data[:first] + data[first : first + random.choice((1, 10, 100, 1_000))] * random.choice(REPEATS) + data[first:]
 
@@ -123,7 +123,7 @@ def reencode(random: Random, data: bytes) -> bytes:
 
 
 def swap_lines(random: Random, data: bytes) -> bytes:
-    """Have two lines change places, or one stand twice, or not at all."""
+    """Swap two lines, or repeat or drop one."""
     lines = data.splitlines(keepends=True)
     if len(lines) < 2:
         return data
@@ -158,7 +158,7 @@ BYTE_CHANGES: tuple[Callable[[Random, bytes], bytes], ...] = (
 
 
 def documents_of(data: bytes) -> list[Any] | None:
-    """Return the one document, or the records of JSON Lines; None if it is neither."""
+    """Return the JSON document, or the records of JSON Lines; None for anything else."""
     try:
         text = data.decode("utf-8-sig")
         try:
@@ -204,7 +204,7 @@ def _places(documents: list[Any]) -> list[tuple[Any, Any]]:
 
 
 def _change_value(random: Random, places: list[tuple[Any, Any]], container: Any, key: Any) -> bytes:
-    """Change one value; return the literal that stands in its place in the text, if one does."""
+    """Change one value; return the literal that replaces it in the text, if any."""
     value = container[key]
     match random.randrange(12):
         case 0 | 1 | 2:

@@ -31,7 +31,7 @@ FOLDERS = (
     ROOT / "tests" / "interchange" / "formats" / "files",
     ROOT / "tests" / "store" / "older_logs",
 )
-"""Where samples are, in every clone."""
+"""Folder of samples, in every clone."""
 RECORDED = ROOT.parent / "shared" / "traces"
 """Recorded traces beside the clone; most machines have none."""
 MAX_SAMPLE_BYTES = 120_000
@@ -45,7 +45,7 @@ ENDINGS = (".json", ".jsonl", ".yaml", ".txt", ".log", ".zip", ".gz", ".db", ".p
 
 ODD_LINKS = {"a-dangling.jsonl": "gone", "a-circle.jsonl": "a-circle.jsonl", "a-device.json": "/dev/zero"}
 ODD_PIPE = "a-pipe.json"
-"""What may lie among traces: each is one problem, and never the end of its folder."""
+"""Odd files among traces: each is one problem, and never the end of its folder."""
 
 
 @cache
@@ -129,7 +129,7 @@ def many_rounds(random: Random) -> bytes:
 
 
 def many_calls(random: Random) -> bytes:
-    """One message with many calls, whose results come in any order, if at all."""
+    """Return a message with many calls, with results in any order, or without some."""
     names = [f"c{number}" for number in range(random.choice(SIZES) + random.randrange(100))]
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Go"}]
     messages.append({"role": "assistant", "content": None, "tool_calls": [_call(name) for name in names]})
@@ -165,7 +165,7 @@ def many_lines(random: Random) -> bytes:
 
 
 def literal(random: Random) -> bytes:
-    """A sample with one literal in the place of a number or a text that stands there often."""
+    """Return a sample with one literal in the place of a number or text that it repeats."""
     _, data = random.choice(samples())
     digits = random.choice((b"1", b"2", b"0.", b"true", b"null", b'"'))
     return data.replace(b":" + digits, b":" + random.choice(LITERALS) + b",", 3)

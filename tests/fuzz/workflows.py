@@ -38,7 +38,7 @@ KEYS = (
     *("init", "vars", "approval", "structured_output", "instruction", "tools", "model", "replies", "continue", "budget"),
 )
 FILES = ("other.yaml", "chain0.yaml", "none.yaml", "/etc/passwd", "/proc/kmsg", "/dev/zero", "pipe.yaml", "link.yaml", ".")
-"""What a step of a file may run: others, and what is no regular file."""
+"""Files that a step may run: others, and irregular ones."""
 KINDS = ("agent", "condition", "parallel", "goto", "tool", "human", "map", "workflow")
 VALUES = (
     *(
@@ -80,7 +80,7 @@ VALUES = (
     ),
     *("s0", "s1", "back_to_s0", "ok", "fail", "answer", "{goto: s0}", "{continue: 1}", "{goto: 0}", "[s0, s1]", "all", "none"),
 )
-"""What stands where a value should; the backslashes are of YAML."""
+"""Texts in the place of a value; the backslashes are YAML's."""
 
 
 def ok(**arguments: Any) -> Any:
@@ -176,7 +176,7 @@ def own_tasks(random: Random) -> str:
 
 
 def slow(random: Random) -> str:
-    """Return a file in which one thing stands many times."""
+    """Return a file that repeats one part many times."""
     count = random.choice((100, 100, 100, 3_000, 3_000, 20_000))
     return random.choice(
         (

@@ -1,4 +1,4 @@
-"""The fixture ``snapshot``: sentences of a room stand in its ``sentences.toml``, renewed by ``--renew-sentences``."""
+"""The fixture ``snapshot``: sentences of a room are in its ``sentences.toml``, renewed by ``--renew-sentences``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Snapshot:
 
 
 class Expected:
-    """One entry, to be compared once."""
+    """An entry, to be compared once."""
 
     def __init__(self, snapshot: Snapshot, case: str, placeholders: dict[str, str]) -> None:
         self._snapshot, self._case, self._placeholders = snapshot, case, placeholders

@@ -36,7 +36,7 @@ _REPEATED = re.compile(r"(\d+) x \((.*)\)")
 
 
 def loaded(name: str) -> Any:
-    """What an example file says."""
+    """Load an example file."""
     text = (HERE / name).read_text(encoding="utf-8")
     return json.loads(text) if name.endswith(".json") else YAML(typ="safe", pure=True).load(text)
 
@@ -60,7 +60,7 @@ def _with_tool(names: list[str]) -> list[str]:
 
 
 def document_events(log: Iterable[e.AnyEvent], *, is_whole: bool = True) -> list[str]:
-    """The events of a turn's log, and of the runs nested in it that stand between, in the documents' words.
+    """The events of a turn's log and of its nested runs, in order, in the documents' words.
 
     A switch of ``run.agent_state`` follows the event that makes it. Each name is one of the documents, and not a removed one.
     ``is_whole``: the log holds a whole turn: the last name, and no other, ends it.
@@ -114,7 +114,7 @@ def _text(event: e.ModelReplied, run: Run) -> Iterator[str]:
 def _proposed(event: PlanProposed, run: Run) -> Iterator[str]:
     """A draft is ready for review as soon as it is made; the question follows the words that explain it.
 
-    One of an earlier turn, which this run goes on with, is logged again, but not made again.
+    A draft of an earlier turn that this run continues is logged again, but not made again.
     """
     extensions = {one["name"]: one.get("settings", {}) for one in run.settings.get("extensions", [])}
     carried = [one["plan"]["id"] for one in extensions.get("plans", {}).get("drafts", [])]
@@ -167,7 +167,7 @@ def _of_nested(event: e.AnyEvent) -> Iterator[str]:
 
 
 def plan_events(run: Run, load: Callable[[str], Run]) -> list[str]:
-    """The events of a run in the documents' words, each step of its plans where it stands in the plan's own run."""
+    """The events of a run in the documents' words, each step of its plans at its place in the plan's own run."""
     found: list[str] = []
     log, places = [*run.events], [0]
     for place, event in enumerate(log):

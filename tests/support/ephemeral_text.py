@@ -1,4 +1,4 @@
-"""Guidance as it stands in requests: the ephemeral text of one, and sets to take it from."""
+"""Guidance in requests: their ephemeral text, and sets to take it from."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def reminders(request: Request) -> list[str]:
 
 
 def reminder(request: Request) -> str:
-    """The ephemeral text of a request, or nothing; there is no second one, and it stands at the very end."""
+    """Return the ephemeral text of a request, or an empty text. Asserts that it is the only one, at the very end."""
     found = reminders(request)
     if not found:
         return ""

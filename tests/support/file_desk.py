@@ -1,4 +1,4 @@
-"""The file tools by themselves, in a working directory beside which there is a secret."""
+"""The file tools alone, in a working directory with a secret next to it."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from typing import Any, Self
 class ForkServer:
     """Does work in children of a process without threads that has loaded these modules and packages: a child loads the rest.
 
-    Work is a function of a module of the tests. It gets its arguments, which are plain JSON, and the pipe to which it writes
-    what it has to tell.
+    Work is a function of a module of the tests. Its parameters are plain JSON arguments, and the pipe for
+    its output.
     """
 
     def __init__(self, *modules: str) -> None:
@@ -67,7 +67,7 @@ def _serve(*modules: str) -> None:
 
 
 def _in_a_child(work: Callable[[int], None]) -> tuple[str, int]:
-    """What it writes to the pipe that it is given, and the signal that ended it."""
+    """Run the work in a child; return its output, and the signal that ended it."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

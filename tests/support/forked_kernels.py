@@ -49,7 +49,7 @@ class Forked:
         self.pid = pid
 
     def poll(self) -> int | None:
-        """None while it goes on. The process it was forked from clears it away when it has ended."""
+        """Return the exit code, or None while it runs. Its parent process reaps it."""
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:

@@ -1,8 +1,8 @@
-"""The MCP server for tests, forked from one process that has imported it: to import takes nearly all of what a server costs.
+"""The MCP server for tests, forked from one process that has imported it: the import is nearly the whole cost of a server.
 
-What agentnb starts is this program. It hands what it was given (its standard streams, arguments, environment and folder) to
-that process, and ends when the fork ends, and as that does; the fork ends with it, however it ends. Where no process above this
-one forks servers, it becomes the server itself.
+agentnb starts this program. The program hands its standard streams, arguments, environment and folder to that process, and ends
+when and as the fork ends; the fork ends with it, however it ends. Without a forking process above it, the program becomes the
+server itself.
 """
 
 from __future__ import annotations

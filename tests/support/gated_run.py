@@ -12,9 +12,9 @@ from agentnb.policies.gates import Gate, judge
 
 
 class GatedRun(RunBuilder):
-    """Adds rounds of calls. A letter is a call of a tool of this name.
+    """Add rounds of calls. A letter is a call of the tool of this name.
 
-    What a tool returns is in ``outputs``, or "ok"; a tool in ``failing`` fails.
+    A tool returns its text in ``outputs``, or "ok"; a tool in ``failing`` fails.
     """
 
     def __init__(self, *gates: Gate) -> None:

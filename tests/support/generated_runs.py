@@ -154,7 +154,7 @@ class Breaking(ScriptedModel):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to happen: replies, the rules of the agent, where a stream breaks off, what the person does after which event."""
+    """Plan of a run: replies, rules of the agent, the place where a stream breaks off, actions of the person by event."""
 
     replies: tuple[Any, ...]
     later: tuple[Any, ...]
@@ -164,15 +164,15 @@ class Plan:
     stream: bool
     cut: tuple[int, int] | None
     retried: tuple[int, ...]
-    """The calls that fail before they go well, by their number; one that stands here twice fails twice."""
+    """Numbers of the calls that fail before they succeed; a number that is here twice fails twice."""
     disturbances: tuple[tuple[int, tuple[tuple[str, str], ...]], ...]
     history: str | History = "auto"
     died: int | None = None
-    """After so many events of the first run its process dies, and another goes on with it."""
+    """Events of the first run after which its process dies and another resumes it."""
 
 
 TODO = "add a todo"
-"""What the person does on the board, and not with a command."""
+"""Actions of the person on the board, without a command."""
 wishes = st.sampled_from(
     [
         ((TODO, "Look again"),),
@@ -265,7 +265,7 @@ async def run_plan(plan: Plan, replies: tuple[Any, ...], store: Store, before: R
 
 
 def recovered(plan: Plan, run: Run, store: Store) -> Run:
-    """The run as it would be if its process had died after so many events, and another had gone on with it."""
+    """Return the run as resumed by another process after a death at so many events."""
     died = run.events[: plan.died]
     if len(died) == len(run.events):
         return run
@@ -280,7 +280,7 @@ def recovered(plan: Plan, run: Run, store: Store) -> Run:
 
 
 def really_run(plan: Plan, store: Store) -> list[Run]:
-    """The run of this plan, and one that goes on with its conversation."""
+    """Return the run of this plan, and one that continues its conversation."""
     first = asyncio.run(run_plan(plan, plan.replies, store, None))
     if plan.died is not None:
         first = recovered(plan, first, store)

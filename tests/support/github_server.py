@@ -62,7 +62,7 @@ class GitHubServer(LoopbackThread):
         self.token = token
         self.asked: list[Asked] = []
         self.problems: list[str] = []
-        """What no client of GitHub should do."""
+        """Mistakes of a client of GitHub."""
         self.answers = answers or {}
         outer = self
 

@@ -33,7 +33,7 @@ class MemoryKeyring(KeyringBackend):
 
 
 class LockedKeyring(MemoryKeyring):
-    """One that the person does not open; it says too much about that."""
+    """A keyring that stays locked, with an error that says too much."""
 
     def get_password(self, service: str, username: str) -> str | None:
         raise KeyringLocked("no")

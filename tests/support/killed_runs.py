@@ -51,8 +51,8 @@ PATIENCE = 60
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens at the event of this number: the process dies, or (``full``) the disk has room for ``part`` of it, 0 to 1,
-    and for nothing more."""
+    """An accident at the event of this number: the process dies, or (``full``) the disk has room for ``part`` of it, 0 to 1,
+    and for nothing else."""
 
     moment: Moment
     seq: int = 0
@@ -79,18 +79,18 @@ def faults_at(events: Sequence[AnyEvent], first: int = 0, *, every: bool) -> lis
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a process: what it told, and, if it lived, what it had in memory."""
+    """Outcome of a process: its output, and its memory if it lived."""
 
     fault: Fault
     folder: Path
     told: list[int]
     """Numbers of the events, in the order they were told."""
     signal: int
-    """That ended it, or 0."""
+    """Signal that ended it, or 0."""
     memory: list[bytes] = field(default_factory=list)
     """The events of the run in memory, as lines of a log, when it could not be written."""
     again: str = ""
-    """What the same agent answered when the disk had room again."""
+    """Answer of the same agent when the disk had room again."""
     said: str = ""
     """The error."""
 
@@ -101,7 +101,7 @@ class Outcome:
 
     @property
     def effects(self) -> list[str]:
-        """What tools have really done."""
+        """Return the work that tools have really done."""
         place = self.folder / EFFECTS
         return place.read_text(encoding="utf-8").splitlines() if place.exists() else []
 
@@ -168,7 +168,7 @@ RETRIED = (1, 6)
 
 
 def _reached(messages: Sequence[Message]) -> int:
-    """How many replies of the script were given, by the last that is there: of those before, some may be in a summary."""
+    """Return the number of script replies given, by the last one there: earlier ones may be in a summary."""
     last = next((message for message in reversed(messages) if message.role == "assistant"), None)
     if last is None:
         return 0
@@ -182,9 +182,9 @@ def _said(parts: Sequence[str | ToolCall]) -> tuple[str, list[tuple[str, Any]]]:
 
 
 class Following:
-    """Answers by the last reply that the conversation has, so that it knows where a run that goes on has got to.
+    """Answers by the last reply in the conversation, to continue a resumed run at its place.
 
-    Whoever asks for a summary gets one; with ``sums_up_once``, there is none of what begins with a summary.
+    Requests for a summary get one; with ``sums_up_once``, conversations that begin with a summary get no other.
     """
 
     name = "scripted:following"
@@ -250,7 +250,7 @@ LOADS = (
     "docstring_parser",
     "concurrent.futures.thread",
 )
-"""What a `ForkServer` should load for these runs: they load most of it when they first need it."""
+"""Modules that a `ForkServer` loads for these runs, which load most of them at first use."""
 
 
 def happens(server: ForkServer, faults: Sequence[Fault], folder: Path) -> list[Outcome]:

@@ -16,7 +16,7 @@ class Handler(BaseHTTPRequestHandler):
         return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
 
     def reply(self, status: int, body: bytes = b"", **headers: str) -> None:
-        """Send the whole answer; in names of headers, ``_`` stands for ``-``."""
+        """Send the whole answer; ``_`` in names of headers means ``-``."""
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(name.replace("_", "-"), value)

@@ -37,7 +37,7 @@ def results_in(messages: Sequence[Message]) -> list[str]:
 
 
 def orphans(messages: Sequence[Message]) -> set[str]:
-    """Results whose call does not stand before them."""
+    """Results without their call before them."""
     known: set[str] = set()
     found: set[str] = set()
     for message in messages:
@@ -65,7 +65,7 @@ ANY_MESSAGE = st.one_of(
     st.lists(IDS, min_size=1, max_size=2, unique=True).map(lambda ids: results(*ids)),
 )
 ANY_HISTORY = st.lists(ANY_MESSAGE, min_size=1, max_size=14)
-"""Whatever may stand in a list of messages: results far from their calls, twice, without any, calls without results."""
+"""Every kind of message list: results far from their calls, repeated results, results without calls, calls without results."""
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Where the package lies, for tests of tracebacks: the folders above it can have any name, also its own."""
+"""Path of the package, for tests of tracebacks: the folders above it can have any name, also its own."""
 
 from __future__ import annotations
 

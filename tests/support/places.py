@@ -37,7 +37,7 @@ SMALL = History(compact_above=6, keep_recent=2)
 
 @dataclass
 class Scene:
-    """One run, its tools and models, and whether it is at its place."""
+    """A run at a place, with its tools and models."""
 
     limits: Mapping[str, Any]
     way: Way
@@ -52,7 +52,7 @@ class Scene:
     went_on: list[str] = field(default_factory=list)
     """Tools that nothing has interrupted."""
     checks: list[Callable[[], None]] = field(default_factory=list)
-    """What must hold outside of the run when it has ended."""
+    """Assertion about the world outside of the run, after its end."""
     is_there: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
@@ -383,11 +383,11 @@ UNAWAITED: Mapping[Way, str] = {"cancel": "plain tools of an awaited run have th
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a run is: ``build`` makes what runs there.
+    """Place of a run: ``build`` makes its parts.
 
     ``on`` is the event or delta with which the run gets there, if no tool or model tells it; ``at_once``: the run is ended
-    while its watcher gets that. ``codes`` are those of its results. ``idle`` are ways that change nothing there: the run goes
-    on, and is stopped. ``never`` are ways that there are not. Both have their reasons.
+    while its watcher gets that. ``codes`` are those of its results. ``idle`` are ways that change nothing there: the run
+    continues, and is stopped. ``never`` are ways that do not exist there. Both have their reasons.
     """
 
     build: Callable[[Scene], Any]

@@ -46,7 +46,7 @@ FINAL = "The tide is at 04:12."
 
 
 def answered(question: Any) -> dict[str, str]:
-    """What the person answers."""
+    """Answers of the person."""
     return dict.fromkeys(question.schema["properties"], "Monday")
 
 

@@ -129,7 +129,7 @@ class ProtectedServer:
         self.asked: list[tuple[str, str]] = []
         """The path of each request, and its header Authorization."""
         self.instead: dict[str, Response] = {}
-        """What it answers at a path in place of its own answer."""
+        """Answers by path, in place of the server's own."""
         self.authorization = Authorization() if issuer is None else issuer.authorization
         self._tool_right = tool_right
         self._has_started = threading.Event()

@@ -38,7 +38,7 @@ def quick(name: str, retries: RetryPolicy = QUICK) -> RemoteModel:
 
 
 async def items_of(model: RemoteModel, request: Request = REQUEST) -> list[Any]:
-    """What one call of it yields."""
+    """Chunks of one call."""
     return [item async for item in model.stream(request)]
 
 
@@ -58,7 +58,7 @@ async def items_into(told: list[Any], model: RemoteModel) -> None:
 
 
 def ask(server: LoopbackServer, wire: str, retries: RetryPolicy = QUICK, **options: Any) -> list[Any]:
-    """What one call yields, the error last if it ends with one."""
+    """Chunks of one call, with its error last."""
     told: list[Any] = []
 
     async def listen() -> None:

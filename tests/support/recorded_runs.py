@@ -20,7 +20,7 @@ LOOK = ToolCall("look", {"at": 1})
 
 
 def foreign(*replies: Any, status: Status | None = "completed") -> Run:
-    """A run of another product: a text is a reply, a call a reply that makes it, and ("person", text) what a person says.
+    """A run of another product: a text is a reply, a call a reply that makes it, and ("person", text) a message of a person.
 
     ``status``: how it ended; None if it breaks off.
     """
@@ -67,6 +67,6 @@ POLICIES = st.sampled_from(
 
 
 def whatever(lines: list[Any], policy: Any, **settings: Any) -> Run:
-    """A run of these replies, of which some may be left over, and which ends with an answer."""
+    """Return a run of these replies that ends with an answer; unused replies may remain."""
     model = ScriptedModel([*lines, *["Done."] * 12])
     return Agent(model, tools=[work, think], policy=policy, **settings).run_sync("Write three stories.")

@@ -1,6 +1,6 @@
-"""What agentnb promises of the body of each request, beyond what the wire demands: a conversation that reads like one.
+"""agentnb's promises about the body of each request, beyond the rules of the wire: a coherent conversation.
 
-The rules of the wires themselves are in `agentnb.testing`; `refusals` asks those.
+The rules of the wires themselves are in `agentnb.testing`; `refusals` applies those.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def refusals(wire: str, body: Body) -> list[str]:
 
 
 def complaints(wire: str, body: Body) -> list[str]:
-    """What is wrong with the body: what the provider refuses, or else what agentnb promises and does not keep."""
+    """Return the problem of a body: a refusal of the provider, or else a broken promise of agentnb."""
     return refusals(wire, body) or list(broken_promises(wire, body))
 
 
 class Step(NamedTuple):
-    """One thing that stands in a conversation: words, a call, the result of one, or something else."""
+    """An item of a conversation: text, a call, a result, or something else."""
 
     role: str
     """Of its message; ``item`` for what the model said on the Responses wire, where one reply is several items."""
@@ -39,7 +39,7 @@ class Step(NamedTuple):
     value: Any
     """The text, or the id of the call."""
     begins: bool
-    """Whether it is the first of its message."""
+    """True for the first item of its message."""
 
 
 def broken_promises(wire: str, body: Body) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _texts(steps: list[Step]) -> Iterator[str]:
 
 
 def _pairs(steps: list[Step]) -> Iterator[str]:
-    """No id is used twice in a conversation, and nothing stands between a reply and its results."""
+    """Check that no id is used twice in a conversation, and that results directly follow their reply."""
     ids = [step.value for step in steps if step.kind == "call"]
     if len(set(ids)) < len(ids) or not all(isinstance(one, str) and ID.fullmatch(one) for one in ids):
         yield f"the ids of the calls are not unique, or none: {ids}"

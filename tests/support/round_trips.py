@@ -1,4 +1,4 @@
-"""What the forms that runs are saved in can hold, and the check that a run came back with it."""
+"""Contents of the forms that runs are saved in, and the check that a run comes back whole."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ HOLDS: dict[str, set[str]] = {
     "openinference": SPANS,
     "parquet": SPANS,
 }
-"""What each form can hold. SAM's has tests of its own."""
+"""Contents of each form. SAM's has tests of its own."""
 
 
 def _all_messages(run: Run) -> list[Message]:
@@ -78,7 +78,7 @@ def _pictures(message: Message) -> list[Image]:
 
 
 def _told(record: Any) -> Any:
-    """The result of a call; None if there is none, or it was filled in."""
+    """Return the result of a call; None if it is missing or was filled in."""
     result = record.result
     if result is None or result.error_code == LOST:
         return (None,)

@@ -131,7 +131,7 @@ def todos_are(*todos: Todo, by: Literal["model", "outside"] = "outside", call_id
 
 
 def said(text: str = "And now?") -> Fact:
-    """The user says this while the run goes on."""
+    """Add a message of the user during the run."""
     return e.CommandReceived, {"command": "say", "text": text}
 
 
@@ -287,7 +287,7 @@ class Calls(RunBuilder):
         return self.add(e.CommandReceived, command="say", text=text, message=message)
 
     def found(self, detectors: Any = "default") -> list[Finding]:
-        """What detectors find in it."""
+        """Return the findings of detectors."""
         return findings(self.run, detectors)
 
     def rules(self, detectors: Any = "default") -> list[str]:

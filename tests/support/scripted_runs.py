@@ -151,7 +151,7 @@ def play(*replies: Line, prompt: str | Message = "go", **how: Any) -> Run:
 
 
 def even_failed(run: Callable[[], Run]) -> Run:
-    """What this returns, or the run of the error that it raises."""
+    """Return the result, or the run of the raised error."""
     try:
         return run()
     except AgentnbError as error:

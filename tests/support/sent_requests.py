@@ -1,4 +1,4 @@
-"""What was sent to a model, and the same made again from the log alone."""
+"""Requests to a model, and the same requests rebuilt from the log alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def as_bytes(request: Request) -> bytes:
 
 
 def made_again(run: Run) -> list[bytes]:
-    """What the log alone says was sent in each round."""
+    """Return the request of each round, rebuilt from the log alone."""
     return [as_bytes(seen.request) for _, seen in sent_requests(run)]
 
 

@@ -1,4 +1,4 @@
-"""A grammar of shell commands, from which commands are drawn that bash then really runs."""
+"""A grammar of shell commands; bash really runs commands drawn from it."""
 
 from __future__ import annotations
 

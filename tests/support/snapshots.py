@@ -1,4 +1,4 @@
-"""What processes leave behind that die at any moment."""
+"""Files that processes leave behind when they die at any moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that stand in for agents of others: the one of tests/acp at the wire, under their names."""
+"""Programs in the place of external agents: the one of tests/acp at the wire, under their names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = ("opencode", "kimi")
 
 
 def path_with_stand_ins(folder: Path) -> str:
-    """Return a ``PATH`` on which the stand-ins come first. ``folder``: where they are made."""
+    """Return a ``PATH`` with these programs first. ``folder``: the folder to make them in."""
     # A copy, since a sandbox shows no other file of the tests. It begins as a script of the shell, whose lines Python takes for
     # the docstring of the module: so the path of Python may have blanks.
     _, _, source = FAKE.read_text().split('"""', 2)

@@ -59,7 +59,7 @@ class Summarising:
 
 
 class Summing(Streaming):
-    """A scripted model that is asked for summaries too: they stand in its script."""
+    """A scripted model with summaries in its script."""
 
     def capabilities(self) -> Capabilities:
         return Capabilities(language_model=True, context_window=None, has_price=True)

@@ -23,12 +23,12 @@ HERE = Path(__file__).parents[1] / "workflow" / "examples" / "tasks"
 
 
 def loaded(name: str) -> Any:
-    """What a file beside the examples says."""
+    """Return the contents of a file beside the examples."""
     return YAML(typ="safe", pure=True).load((HERE / name).read_text(encoding="utf-8"))
 
 
 def script(name: str) -> dict[str, Any]:
-    """One scripted run of an example, as its file says it."""
+    """A scripted run of an example, as in its file."""
     return dict(loaded(name))
 
 
@@ -79,7 +79,7 @@ class ScriptedPlanner(ScriptedModel):
 
 
 def on_virtual_time(make: Callable[[], Any]) -> Any:
-    """What the coroutine returns, on a loop whose time passes at once."""
+    """Return the result of the coroutine, on a loop with instant time."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(make())
 
@@ -117,7 +117,7 @@ def without_ids(data: Any) -> Any:
 
 
 def cut(source: Store, run: Run, lines: int, into: Path) -> Store:
-    """A store with the log of a run, of which only the first lines were written."""
+    """Return a store with the first lines of a run's log."""
     store = Store(into)
     into.mkdir()
     text = source.path(run.id).read_text(encoding="utf-8").splitlines(keepends=True)

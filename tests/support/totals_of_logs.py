@@ -1,4 +1,4 @@
-"""What the end of a log says of the lines before it."""
+"""Totals at the end of a log, for the lines before it."""
 
 from __future__ import annotations
 

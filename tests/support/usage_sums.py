@@ -1,4 +1,4 @@
-"""What holds between the table of calls and the table of runs."""
+"""Equations between the table of calls and the table of runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentnb import Run, tables
 
 
 def check_sums(runs: list[Run]) -> None:
-    """What the calls of a run used is what the table of runs says of it."""
+    """Assert that the calls' usage adds up to the run's."""
     calls, totals = tables.usage(runs), tables.runs(runs)
     for _, total in totals.iterrows():
         mine = calls[calls.run_id == total.run_id]

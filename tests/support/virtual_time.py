@@ -58,7 +58,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def by_itself(work: Any) -> Any:
-    """Run the coroutine on a loop of its own, for which no time is waited."""
+    """Run the coroutine on a loop of its own, without waiting."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(work)
 

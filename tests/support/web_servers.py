@@ -31,7 +31,7 @@ OTHER_PUBLIC = "93.184.216.35"
 
 @dataclass(frozen=True)
 class Reply:
-    """What a server answers."""
+    """Answer of a server."""
 
     body: bytes | str = b""
     content_type: str = "text/html; charset=utf-8"

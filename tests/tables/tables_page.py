@@ -62,12 +62,12 @@ The events of a chat's turn, by the names that interfaces give them, and the kin
 | `executor_spawned` | `run_started` | of a nested run |
 | `executor_result` | `run_finished` | of a nested run |
 | `context_shift` | `context_shifted` | |
-| `error` | `error_raised`; `limit_reached` | severity `error`; severity `warning`, and the turn goes on |
+| `error` | `error_raised`; `limit_reached` | severity `error`; severity `warning`, and the turn continues |
 | `done` | `run_finished` | no error came before; or the log ends while a question is open |
 
 A turn has exactly one end: `done`, or an `error` of severity `error`. All other kinds have no such name. `run.agent_state` is
 `thinking`, `executing_tool`, `executing_plan` or `waiting_on_user`: a question wins over a plan, a plan over the tools of its
-steps. Words without a call end the turn: then it waits for you, also when the run has completed. It is None before the first
+steps. A text-only reply ends the turn: then it waits for you, also when the run has completed. None before the first
 round or step, and after a failure, a stop or an empty reply.
 """
 

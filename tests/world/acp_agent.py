@@ -52,7 +52,7 @@ WORDS = "one two three four five six seven eight nine ten"
 CANARY = "AGENTNB_CANARY"
 """A variable that nobody names for an agent."""
 ENDED = ("completed", "stopped")
-"""How a run ends whose call was not allowed: codex stops there."""
+"""End of a run after a denied call: codex stops there."""
 SECONDS = 60
 SECONDS_TO_STOP = 3
 SLEEP = "import time; time.sleep(613)"
@@ -230,7 +230,7 @@ CASES: dict[str, Callable[[Scene], None]] = {}
 
 
 def case(name: str) -> Callable[[Callable[[Scene], None]], None]:
-    """Return what adds a function to the cases."""
+    """Return a decorator that adds a function to the cases."""
     return lambda function: CASES.update({name: function})
 
 

@@ -2,7 +2,7 @@
 
     python tests/world/agent_files.py FOLDER...                  each .yaml in the folders
 
-Prints a row for each file: `runs`; `loads`, with what became of its run; or `refused`, with the reason and its line. Models
+Prints a row for each file: `runs`; `loads`, with the outcome of its run; or `refused`, with the reason and its line. Models
 keep their wires and options and are called on this machine; a stand-in with the tools that a file names takes the place of each
 MCP server. No program that a file names is started. The exit code is 1 if a file that loads does not run.
 """
@@ -36,7 +36,7 @@ SHOWN = 300
 
 
 class Row(NamedTuple):
-    """What became of a file."""
+    """Outcome of a file."""
 
     file: str
     became: str
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
 
 def tried(path: Path, name: str) -> Row:
-    """Return what becomes of a file."""
+    """Run a file; return its outcome."""
     try:
         workflow = Workflow.from_yaml(path)
     except WorkflowProblems as error:

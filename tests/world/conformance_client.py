@@ -1,7 +1,7 @@
 """The client that the official conformance suite starts: ``conformance_client.py ADDRESS``, with the scenario in a variable.
 
-It runs an agent that makes the calls of the scenario, as a run of a person's would. Where the server wants a login, it logs in
-with a browser that follows where it is led, and runs the agent again.
+Runs an agent that makes the calls of the scenario, as a person's run would. If the server wants a login, the client logs in
+with a browser that follows all redirects, and runs the agent again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
 """The call of each scenario that needs one."""
 CALL_OF_LOGINS = ("test-tool", {})
 CLIENT_OF_DOCUMENT = "https://conformance-test.local/client-metadata.json"
-"""The address of a document about the client, which stands for its registration: the suite's own."""
+"""Address of a document about the client, in place of its registration: the suite's own."""
 MAX_LOGINS = 3
 
 

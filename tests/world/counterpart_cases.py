@@ -1,4 +1,4 @@
-"""What is tried of a counterpart, and what became of it; and the runs that are tried of every server of a model."""
+"""Cases of a counterpart with their outcomes, and the runs that are tried with every model server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CUT = ("reply_cut", "max_rounds", "empty_answer")
 
 
 class Case(NamedTuple):
-    """One thing that was tried; ``problem`` is empty if it holds."""
+    """A case that was tried; ``problem`` is empty if it passed."""
 
     name: str
     problem: str = ""
@@ -113,7 +113,7 @@ def model_cases(models: Mapping[str, str], *, calls: bool = True, takes_tools: b
 
 
 def _problem(run: Run, *, is_able: bool, wants_call: bool) -> str:
-    """Return what is wrong with a run; empty if it ended well, with a text and the usage of its tokens."""
+    """Return the problem of a run; empty if it ended well, with a text and its token usage."""
     if run.status != "completed" and (is_able or run.stop_reason not in CUT):
         return f"{run.status}: {run.error or run.stop_reason}"
     if wants_call and not run.calls_made:

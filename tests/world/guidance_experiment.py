@@ -34,8 +34,8 @@ fabrics, pieces of clothing, jobs in a hospital, animals on a farm, pets, lakes,
 """
 """Fifty topics, one for each task.
 
-What was tried before: a list of three lines as the outcome, by which no variants differed in any of the 50 tasks; and for this
-outcome and reminder one run of each variant on another topic, bridges, by which the bound of tokens was set.
+Tried before: a list of three lines as the outcome, in which variants differed in none of the 50 tasks; and for this outcome and
+reminder one run of each variant on another topic, bridges, to set the bound of tokens.
 """
 MAX_WORDS = 20
 BRIEF = GuidanceSet("brief", {"note": "Answer in one short sentence of at most ten words."})

@@ -61,7 +61,7 @@ def _settings(url: str) -> dict[str, Any]:
 
 
 def _of_too_long(model: str) -> str:
-    """Return what is wrong with the error for a conversation that is too long behind the proxy."""
+    """Return the problem of the proxy's error for a conversation that is too long."""
     try:
         run = Agent(model, todos=False).run_sync(TOO_LONG)
     except ContextOverflow:

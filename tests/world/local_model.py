@@ -1,4 +1,4 @@
-"""A server of a small language model on this machine. What such a model says counts for nothing: only how it is said."""
+"""A server of a small language model on this machine. The content of its replies does not matter, only their form."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def served(row: dict[str, Any], environment: Environment) -> Iterator[dict[str, 
 
 
 def _build(row: dict[str, Any], environment: Environment) -> None:
-    """Build the program from the source that a package carries, and keep nothing else of it. Raises `Missing`.
+    """Build the program from the source in a package, and keep nothing else. Raises `Missing`.
 
-    A build that was broken off goes on where it was.
+    An interrupted build continues where it stopped.
     """
     if (cmake := shutil.which("cmake")) is None:
         raise Missing("there is no cmake")

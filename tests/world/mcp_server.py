@@ -30,7 +30,7 @@ TRIED = "its tools through the strict wires; a call on each"
 
 
 def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
-    """Yield a run on each strict wire with all tools of the server, of which it calls the one that the row names."""
+    """Yield a run on each strict wire with all tools of the server; each calls the tool of the row."""
     for wire, provider in WIRES.items():
         with tempfile.TemporaryDirectory() as folder:
             yield Case(wire, "; ".join(_problems(placed(row, folder=folder), environment, Path(folder), provider)))

@@ -4,8 +4,8 @@
     python tests/world/try_counterparts.py --nightly             and those whose installation takes long
     python tests/world/try_counterparts.py --only aimock         those of these names, or kinds
 
-Each counterpart is installed by name in an environment of its own below ``.venvs/world``, which stays. One that is not to be
-had is skipped, with the reason. The lines of counterparts that are not tried stay as the table has them.
+Each counterpart is installed by name in an environment of its own below ``.venvs/world``, which stays. Unavailable ones are
+skipped, with the reason. The lines of counterparts that are not tried stay as they are.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Kind(Protocol):
     """A module that tries counterparts of one kind."""
 
     TRIED: str
-    """What is tried, in words."""
+    """Description of the case."""
 
     def cases(self, row: dict[str, Any], environment: Environment) -> Iterator[Case]:
         """Yield what is tried of a counterpart. Raises `Missing` if it does not start."""
 
 
 class Tried(NamedTuple):
-    """What became of a counterpart."""
+    """Outcome of a counterpart."""
 
     name: str
     version: str

@@ -1,4 +1,4 @@
-"""Folders of runs: a copy of the task's folder, and the sandbox of an agent of others."""
+"""Folders of runs: a copy of the task's folder, and the sandbox of an external agent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OWN = ".agentnb"
 """Folder of agentnb's settings and logs, which grows while an experiment runs."""
 GIT = ".git"
 HOME = "home"
-"""Variant setting: the folder with the initial settings of an agent of others."""
+"""Variant setting: the folder with the initial settings of an external agent."""
 INSIDE, OUTSIDE = "bubblewrap", "no sandbox"
 NO_QUESTION = "nobody can be asked, so it runs only inside bubblewrap"
 ELSEWHERE = "Name a folder elsewhere, or leave folder out"
@@ -31,7 +31,7 @@ LOOSEN = "Or give it full access to this machine: outside_sandbox=True"
 
 
 def is_foreign(work: Agent | Workflow) -> TypeGuard[Agent]:
-    """True if the variant runs an agent of others."""
+    """True if the variant runs an external agent."""
     return isinstance(work, Agent) and bool(work.acp)
 
 
@@ -100,7 +100,7 @@ def folder_problems(
     outside_sandbox: Any,
     executor: Any,
 ) -> Iterable[str]:
-    """Yield the problems of agents of others and of folders of runs.
+    """Yield the problems of external agents and of folders of runs.
 
     ``works``: agents and workflows of the variants, by name; ``records``: the folder of rows and logs.
     """
@@ -108,9 +108,9 @@ def folder_problems(
     if type(outside_sandbox) is not bool:
         yield f"outside_sandbox={outside_sandbox!r}: it is True or False"
     if foreign and executor != "kernel":
-        yield f"Variant {foreign[0][0]}: agents of others are processes of their own. Leave executor out"
+        yield f"Variant {foreign[0][0]}: external agents are processes of their own. Leave executor out"
     for name, _, model in foreign:
-        assert isinstance(model, ForeignAgent), "an agent with acp has a foreign agent as its model"
+        assert isinstance(model, ForeignAgent), "an agent with acp has an external agent as its model"
         if problem := _problem_of(model, outside_sandbox=outside_sandbox is True):
             yield f"Variant {name}: {problem}"
     if records is not None:
@@ -144,5 +144,5 @@ def _problem_of(agent: ForeignAgent, *, outside_sandbox: bool) -> str:
 
 
 def sandboxes(works: Mapping[str, Agent | Workflow], *, outside_sandbox: bool) -> dict[str, str]:
-    """Return the sandbox of each agent of others, by variant."""
+    """Return the sandbox of each external agent, by variant."""
     return {name: OUTSIDE if outside_sandbox else INSIDE for name, work in works.items() if is_foreign(work)}

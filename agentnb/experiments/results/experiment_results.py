@@ -126,7 +126,7 @@ class Results:
 
     @property
     def sandboxes(self) -> Mapping[str, str]:
-        """Sandbox of each agent of others, by variant."""
+        """Sandbox of each external agent, by variant."""
         return self.plan.frozen.get("sandboxes", {})  # type: ignore[no-any-return]  # it was written so
 
     def check_comparable(self) -> None:

@@ -1,4 +1,4 @@
-"""Folders of one run: its working folder, and the home of an agent of others. They are kept until the checks are done."""
+"""Folders of one run: its working folder, and the home of an external agent. They are kept until the checks are done."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ CHANGED = 'Put the folder back as it was, and make the run again: exp.retry("the
 
 @dataclass(frozen=True, slots=True)
 class CellFolders:
-    """Folders of one run, within a temporary one, and the sandbox of an agent of others."""
+    """Folders of one run, within a temporary one, and the sandbox of an external agent."""
 
     folder: Path
     """Resolved path, as the sandbox needs it."""
     is_in_sandbox: bool = True
     originals: tuple[Path, ...] = ()
-    """Folders to hide from an agent of others besides users' folders: that of the task, and that of the records."""
+    """Folders to hide from an external agent besides users' folders: that of the task, and that of the records."""
 
     @property
     def work(self) -> Path:
@@ -50,7 +50,7 @@ class CellFolders:
 
     @property
     def home(self) -> Path:
-        """Folder of settings, the only user data that an agent of others sees."""
+        """Folder of settings, the only user data that an external agent sees."""
         return self.folder / "home"
 
     def fill(self, row: Mapping[str, Any], home: str, files: str = "") -> dict[str, Any]:
@@ -68,13 +68,13 @@ class CellFolders:
         return moved
 
     def confine(self, agent: Agent) -> Agent:
-        """Return an agent of others that runs in these folders."""
+        """Return an external agent that runs in these folders."""
         foreign = agent.used_model
-        assert isinstance(foreign, ForeignAgent), "an agent with acp has a foreign agent as its model"
+        assert isinstance(foreign, ForeignAgent), "an agent with acp has an external agent as its model"
         return replace(agent, model=replace(foreign, place=self))
 
     def around(self, agent: KnownAgent) -> KnownAgent:
-        """Return the command and environment of an agent of others. Raises `SettingsError` if no sandbox is available."""
+        """Return the command and environment of an external agent. Raises `SettingsError` if no sandbox is available."""
         env = {**agent.env, "HOME": str(self.home), **({agent.home: str(self.home)} if agent.home else {})}
         keys = tuple([name for name in agent.keys if name != agent.home])
         words = self._walls(agent.command) if self.is_in_sandbox else []

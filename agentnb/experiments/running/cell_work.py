@@ -61,11 +61,11 @@ class Work:
     outside_sandbox: bool = False
 
     def approve_of(self, variant: Variant) -> Approve | str:
-        """Return the approver of a variant's calls; a sandbox replaces approval for an agent of others."""
+        """Return the approver of a variant's calls; a sandbox replaces approval for an external agent."""
         return self.approve or (AUTO if is_foreign(variant.work) else NEVER)
 
     def has_folders(self, row: Mapping[str, Any]) -> bool:
-        """True if the run has its own folders: always if a variant is an agent of others."""
+        """True if the run has its own folders: always if a variant is an external agent."""
         return names_folder(row) or any(is_foreign(variant.work) for variant in self.variants)
 
     def fields_of(self, cell: Cell, model_name: str) -> dict[str, Any]:

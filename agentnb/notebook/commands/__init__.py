@@ -94,7 +94,7 @@ def resume(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def say(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[--now] TEXT: send the running agent a message for its next round; --now ends the turn of an agent of others for it"""
+    """[--now] TEXT: send the running agent a message for its next round; --now ends the turn of an external agent for it"""
     live = session.current()
     if not rest:
         raise SettingsError("The message is empty", "Write: %agent say TEXT")
@@ -136,7 +136,7 @@ def contexts(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def acp(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[add NAME COMMAND]: list the agents of others that a cell can run, or add one"""
+    """[add NAME COMMAND]: list the external agents that a cell can run, or add one"""
     print(acp_command(rest))
 
 

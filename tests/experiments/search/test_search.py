@@ -171,7 +171,7 @@ def _remembered(design_of: Any) -> Any:
 
 @pytest.mark.nightly("a thousand searches of real runs")
 @pytest.mark.slow("a thousand searches of a hundred runs each")
-def test_searches_of_real_runs_without_an_effect_seldom_claim_a_gain() -> None:
+def test_searches_without_effect_seldom_claim_a_gain() -> None:
     given = {"propose": propose_idly, "proposals": 10, "held_out": 0.4, "seeds": "independent"}
     found = [searched(small_search(20, seed=seed, **given)) for seed in range(1_000)]
     claims = sum(one.claims_gain for one in found)

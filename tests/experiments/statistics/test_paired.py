@@ -31,7 +31,7 @@ def drawn(tasks: int, repeats: int, *, shift: float = 0.1, seed: int = 29) -> tu
     return a.tolist(), b.tolist()
 
 
-def test_p_is_the_larger_of_those_of_flips_and_of_t(subtests: pytest.Subtests) -> None:
+def test_p_is_the_larger_of_flips_and_t(subtests: pytest.Subtests) -> None:
     for tasks, repeats in ((6, 1), (12, 2), (29, 1), (30, 1), (55, 4)):
         with subtests.test(f"{tasks} tasks, {repeats} repeats"):
             a, b = drawn(tasks, repeats, shift=0.3)
@@ -43,7 +43,7 @@ def test_p_is_the_larger_of_those_of_flips_and_of_t(subtests: pytest.Subtests) -
             assert difference.interval == approx((min(of_t.low, of_flips[0]), max(of_t.high, of_flips[1])), abs=1e-9)
 
 
-def test_error_of_passes_is_at_most_the_level_at_any_size(subtests: pytest.Subtests) -> None:
+def test_false_positives_of_passes_stay_within_the_level(subtests: pytest.Subtests) -> None:
     shares = np.arange(1, 101) / 100
     for tasks in (6, 8, 15, 29, 30, *size((), nightly=(31, 50, 75, 100))):
         with subtests.test(f"{tasks} tasks"):
@@ -294,7 +294,7 @@ def test_interval_covers_with_more_tasks_and_other_repeats(subtests: pytest.Subt
                 assert low <= measure_coverage((0.5, 0.7), clustering, tasks=tasks, repeats=repeats) <= 0.995
 
 
-def test_each_difference_is_averaged_a_few_times_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_averages_per_difference_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     summed = 0
 
     def counted(values: Values) -> float:
@@ -315,7 +315,7 @@ def test_interval_of_passes_holds_no_impossible_difference() -> None:
     assert low < -2 and high > 2
 
 
-def test_a_few_tasks_that_differ_a_little_do_not_show_whether_others_differ_far_more(subtests: pytest.Subtests) -> None:
+def test_few_small_differences_bound_no_larger_ones(subtests: pytest.Subtests) -> None:
     one_of_five, same = ([1.0, 0, 0, 0, 0], [0.0] * 5), ([0.0] * 5, [0.0] * 5)
     cases = {
         "two of ten in one run of five": ([one_of_five] * 2 + [same] * 8, None),
