@@ -9,8 +9,8 @@ from typing import NamedTuple
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.display.markup import Html, join_html, tag, words
 from agentnb.display.texts.call_labels import state
-from agentnb.display.texts.labels import pluralize, short_id, times
 from agentnb.display.texts.round_notes import ignored_guidance, round_warnings
+from agentnb.display.texts.wording import pluralize, short_id, times
 
 MAX_LINKED = 8
 """Maximum rounds of a kind linked; the others are counted."""
