@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from agentnb.agent.portable import from_portable as from_portable
     from agentnb.agent.portable import portable as portable
     from agentnb.chat.context_type import ContextType as ContextType
-    from agentnb.chat.plans.plans import Plans as Plans
-    from agentnb.context.history import History as History
+    from agentnb.chat.plans.plans_extension import Plans as Plans
+    from agentnb.context.history_settings import History as History
     from agentnb.core.guidance import Guidance as Guidance
     from agentnb.core.messages import ToolCall as ToolCall
     from agentnb.core.todos import Todo as Todo
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agentnb.experiments.experiment import Experiment as Experiment
     from agentnb.experiments.judging.agreement import agreement as agreement
     from agentnb.experiments.judging.judge import Judge as Judge
-    from agentnb.experiments.planning.checks import within as within
+    from agentnb.experiments.planning.experiment_checks import within as within
     from agentnb.experiments.results.comparison import compare as compare
     from agentnb.experiments.rounds.lift import lift as lift
     from agentnb.experiments.search.search import optimise as optimise
@@ -49,37 +49,37 @@ if TYPE_CHECKING:
     from agentnb.notebook.panel import panel as panel
     from agentnb.policies.bundle import PolicyBundle as PolicyBundle
     from agentnb.policies.gates.duplicate import DuplicateGuard as DuplicateGuard
-    from agentnb.policies.gates.verdicts import Allow as Allow
-    from agentnb.policies.gates.verdicts import Ask as Ask
-    from agentnb.policies.gates.verdicts import Block as Block
-    from agentnb.policies.gates.verdicts import Deny as Deny
-    from agentnb.policies.named import Chat as Chat
-    from agentnb.policies.named import Matrix as Matrix
-    from agentnb.policies.named import Minimal as Minimal
+    from agentnb.policies.gates.gate_verdicts import Allow as Allow
+    from agentnb.policies.gates.gate_verdicts import Ask as Ask
+    from agentnb.policies.gates.gate_verdicts import Block as Block
+    from agentnb.policies.gates.gate_verdicts import Deny as Deny
+    from agentnb.policies.policy_sets import Chat as Chat
+    from agentnb.policies.policy_sets import Matrix as Matrix
+    from agentnb.policies.policy_sets import Minimal as Minimal
     from agentnb.policies.verdict import Continue as Continue
     from agentnb.policies.verdict import Stop as Stop
     from agentnb.rerun.code.to_code import to_code as to_code
     from agentnb.rerun.code.to_test import to_test as to_test
-    from agentnb.rerun.diff import diff as diff
     from agentnb.rerun.expect import expect as expect
     from agentnb.rerun.fork import fork as fork
     from agentnb.rerun.fork import fork_sync as fork_sync
     from agentnb.rerun.replay import replay as replay
     from agentnb.rerun.reproduce import reproduce as reproduce
     from agentnb.rerun.reproduce import reproduce_sync as reproduce_sync
+    from agentnb.rerun.run_diff import diff as diff
     from agentnb.rerun.survey import survey as survey
     from agentnb.runtime.host.run_options import RunOptions as RunOptions
     from agentnb.runtime.runs.orchestration import Orchestration as Orchestration
     from agentnb.runtime.steps.step_orchestrator import StepOrchestrator as StepOrchestrator
     from agentnb.session.recovery import recover as recover
-    from agentnb.store.labels import labels as labels
+    from agentnb.store.run_labels import labels as labels
     from agentnb.store.store import Store as Store
     from agentnb.tools.ask_person import ask_person as ask_person
-    from agentnb.tools.builtin.github.group import GitHub as GitHub
-    from agentnb.tools.builtin.shell.group import Shell as Shell
-    from agentnb.tools.builtin.web.group import Web as Web
+    from agentnb.tools.builtin.github.github_group import GitHub as GitHub
+    from agentnb.tools.builtin.shell.shell_group import Shell as Shell
+    from agentnb.tools.builtin.web.web_group import Web as Web
     from agentnb.tools.function import tool as tool
-    from agentnb.tools.mcp.server import MCPServer as MCPServer
+    from agentnb.tools.mcp.mcp_server import MCPServer as MCPServer
     from agentnb.tools.todos.board import TodoBoard as TodoBoard
     from agentnb.workflow.plan import Plan as Plan
     from agentnb.workflow.plans.plan_checks import validate_plan as validate_plan
@@ -89,26 +89,26 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "Agent": "agentnb.agent.agent",
-    "Allow": "agentnb.policies.gates.verdicts",
-    "Ask": "agentnb.policies.gates.verdicts",
-    "Block": "agentnb.policies.gates.verdicts",
+    "Allow": "agentnb.policies.gates.gate_verdicts",
+    "Ask": "agentnb.policies.gates.gate_verdicts",
+    "Block": "agentnb.policies.gates.gate_verdicts",
     "Continue": "agentnb.policies.verdict",
-    "Deny": "agentnb.policies.gates.verdicts",
+    "Deny": "agentnb.policies.gates.gate_verdicts",
     "DuplicateGuard": "agentnb.policies.gates.duplicate",
     "Experiment": "agentnb.experiments.experiment",
     "Extension": "agentnb.agent.extension",
-    "Finding": "agentnb.detect.finding",
-    "GitHub": "agentnb.tools.builtin.github.group",
+    "Finding": "agentnb.detect.run_detectors",
+    "GitHub": "agentnb.tools.builtin.github.github_group",
     "Guidance": "agentnb.core.guidance",
     "GuidanceSet": "agentnb.guidance.sets",
-    "History": "agentnb.context.history",
+    "History": "agentnb.context.history_settings",
     "Judge": "agentnb.experiments.judging.judge",
-    "MCPServer": "agentnb.tools.mcp.server",
-    "Chat": "agentnb.policies.named",
+    "MCPServer": "agentnb.tools.mcp.mcp_server",
+    "Chat": "agentnb.policies.policy_sets",
     "ContextType": "agentnb.chat.context_type",
-    "Plans": "agentnb.chat.plans.plans",
-    "Matrix": "agentnb.policies.named",
-    "Minimal": "agentnb.policies.named",
+    "Plans": "agentnb.chat.plans.plans_extension",
+    "Matrix": "agentnb.policies.policy_sets",
+    "Minimal": "agentnb.policies.policy_sets",
     "Orchestration": "agentnb.runtime.runs.orchestration",
     "Output": "agentnb.agent.output",
     "Plan": "agentnb.workflow.plan",
@@ -117,20 +117,20 @@ _NAMES = {
     "Run": "agentnb.detect.run",
     "RunOptions": "agentnb.runtime.host.run_options",
     "StepOrchestrator": "agentnb.runtime.steps.step_orchestrator",
-    "Shell": "agentnb.tools.builtin.shell.group",
+    "Shell": "agentnb.tools.builtin.shell.shell_group",
     "Stop": "agentnb.policies.verdict",
     "Store": "agentnb.store.store",
     "Todo": "agentnb.core.todos",
     "TodoBoard": "agentnb.tools.todos.board",
     "ToolCall": "agentnb.core.messages",
-    "Web": "agentnb.tools.builtin.web.group",
+    "Web": "agentnb.tools.builtin.web.web_group",
     "Workflow": "agentnb.workflow.workflow",
     "agreement": "agentnb.experiments.judging.agreement",
     "ask_person": "agentnb.tools.ask_person",
     "browse": "agentnb.notebook.browser",
     "compare": "agentnb.experiments.results.comparison",
     "detect": "agentnb",
-    "diff": "agentnb.rerun.diff",
+    "diff": "agentnb.rerun.run_diff",
     "errors": "agentnb",
     "examples": "agentnb",
     "expect": "agentnb.rerun.expect",
@@ -140,7 +140,7 @@ _NAMES = {
     "import_traces": "agentnb.interchange.importing",
     "iter_traces": "agentnb.interchange.files",
     "label": "agentnb.notebook.labelling",
-    "labels": "agentnb.store.labels",
+    "labels": "agentnb.store.run_labels",
     "lift": "agentnb.experiments.rounds.lift",
     "load_trace": "agentnb.interchange.files",
     "load_traces": "agentnb.interchange.files",
@@ -159,7 +159,7 @@ _NAMES = {
     "to_test": "agentnb.rerun.code.to_test",
     "tool": "agentnb.tools.function",
     "validate_plan": "agentnb.workflow.plans.plan_checks",
-    "within": "agentnb.experiments.planning.checks",
+    "within": "agentnb.experiments.planning.experiment_checks",
 }
 """Module of each public name."""
 
@@ -201,9 +201,9 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Load the extension; called by IPython for ``%load_ext agentnb``."""
-    import_module("agentnb.notebook.extension").load(shell)
+    import_module("agentnb.notebook.ipython_extension").load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """Unload the extension; called by IPython for ``%unload_ext agentnb``."""
-    import_module("agentnb.notebook.extension").unload(shell)
+    import_module("agentnb.notebook.ipython_extension").unload(shell)

@@ -20,8 +20,8 @@ from typing import Any
 
 from agentnb import Agent, Experiment, RunOptions, Store
 from agentnb.core.messages import Message
-from agentnb.experiments.planning.cells import Schedule
-from agentnb.experiments.results.folder import ExperimentFolder
+from agentnb.experiments.planning.schedule import Schedule
+from agentnb.experiments.results.experiment_folder import ExperimentFolder
 from agentnb.experiments.results.rows import Row
 from agentnb.models.model import Reply
 from agentnb.models.seeds import with_seed

@@ -24,12 +24,12 @@ from agentnb.detect import Run
 from agentnb.detect.intervals import wilson
 from agentnb.errors import TraceError
 from agentnb.models.model import Reply, StreamItem
-from agentnb.models.simulated.model import SimulatedModel
 from agentnb.models.simulated.observation import Observation
 from agentnb.models.simulated.personas import PERSONAS
 from agentnb.models.simulated.planner import READ, Move, next_move, todo_call
+from agentnb.models.simulated.simulated_model import SimulatedModel
 from agentnb.policies import Matrix
-from agentnb.store.labels import FILE, read_labels
+from agentnb.store.run_labels import FILE, read_labels
 
 ENOUGH = 20
 """Reminders of a kind and a persona from which on their agreement counts."""

@@ -27,7 +27,7 @@ from agentnb.models.estimate import tokens_of_request
 from agentnb.models.model import Reply
 from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp import finding
+from agentnb.tools.mcp import tool_search
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from mcp_runs import PROGRAM, bench, over_http
@@ -161,11 +161,11 @@ def compare_calls(label: str, server: MCPServer, target: Any, given: argparse.Na
 @contextmanager
 def offering_all() -> Iterator[None]:
     """Offer all tools in each request while the block runs."""
-    most, finding.MAX_OFFERED = finding.MAX_OFFERED, 10_000
+    most, tool_search.MAX_OFFERED = tool_search.MAX_OFFERED, 10_000
     try:
         yield
     finally:
-        finding.MAX_OFFERED = most
+        tool_search.MAX_OFFERED = most
 
 
 def first_request(server: MCPServer, held: Servers, **options: Any) -> int:

@@ -27,8 +27,8 @@ from agentnb import Run, Store, ToolCall, iter_traces
 from agentnb.core.request import ToolSpec
 from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.gate import is_allowed_by
-from agentnb.policies.permissions.permissions import Permissions
-from agentnb.policies.permissions.rules import RuleList
+from agentnb.policies.permissions.permission_rules import RuleList
+from agentnb.policies.permissions.run_permissions import Permissions
 from agentnb.tools.subject import Subject
 
 RULES = ("write(**)=allow", "bash(git *)=allow", "bash(ls *)=allow")

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agentnb.context.compaction import why_due
-from agentnb.context.history import AUTO, FULL, History
+from agentnb.context.history_settings import AUTO, FULL, History
 from agentnb.context.request_builder import RequestBuilder
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
 from agentnb.core.usage import Usage

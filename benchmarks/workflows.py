@@ -26,7 +26,7 @@ TIMES = 7
 
 def tool_chain(steps: int) -> Any:
     from agentnb import Workflow
-    from agentnb.workflow.form.spec import ToolStep, WorkflowSpec
+    from agentnb.workflow.form.workflow_spec import ToolStep, WorkflowSpec
 
     async def add(x: int) -> int:
         """Add one."""
@@ -38,7 +38,7 @@ def tool_chain(steps: int) -> Any:
 
 def fan_out(items: int) -> Any:
     from agentnb import Workflow
-    from agentnb.workflow.form.spec import MapStep, ToolStep, WorkflowSpec
+    from agentnb.workflow.form.workflow_spec import MapStep, ToolStep, WorkflowSpec
 
     async def add(x: int) -> int:
         """Add one."""
@@ -53,7 +53,7 @@ def agent_and_chain(steps: int) -> tuple[Any, Any]:
     from agentnb.core.messages import Message, Text
     from agentnb.core.usage import Usage
     from agentnb.models import Reply
-    from agentnb.workflow.form.spec import AgentStep, WorkflowSpec
+    from agentnb.workflow.form.workflow_spec import AgentStep, WorkflowSpec
 
     class Steady:
         name = "scripted:steady"

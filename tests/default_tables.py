@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from agentnb.context.defaults import KEEP_RECENT, RESULT_CHARACTERS, SHARE
-from agentnb.context.history import find_history
+from agentnb.context.history_settings import find_history
 from agentnb.display import defaults as shown
 from agentnb.interchange.archives import MAX_MEMBERS
 from agentnb.interchange.yaml_text import MAX_YAML_BYTES, MAX_YAML_TOKENS

@@ -16,8 +16,8 @@ from typing import Any
 from agentnb import Agent, RunOptions, errors, plots, settings
 from agentnb.chat.context_spec import PROFILES
 from agentnb.cli.command_table import COMMANDS as SHELL_COMMANDS
-from agentnb.context.history import NAMED as HISTORIES
-from agentnb.context.history import History, find_history
+from agentnb.context.history_settings import NAMED as HISTORIES
+from agentnb.context.history_settings import History, find_history
 from agentnb.detect import presets
 from agentnb.models.options import Options
 from agentnb.models.registry import REMOTE
@@ -25,10 +25,10 @@ from agentnb.notebook.commands import COMMANDS
 from agentnb.notebook.experiments.magic import ExperimentMagics
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.workflow_magic import WorkflowMagics
-from agentnb.policies.limits import SESSION_BUDGET
+from agentnb.policies.run_limits import SESSION_BUDGET
 from agentnb.rerun.replay_result import Replay
 from agentnb.rerun.run_values import NAMES
-from agentnb.session.defaults import CHOICES, GROUP_HELP, LIMIT_KEYS, at_first
+from agentnb.session.option_defaults import CHOICES, GROUP_HELP, LIMIT_KEYS, at_first
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
 PACKAGE = PAGE.parents[1] / "agentnb"

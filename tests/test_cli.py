@@ -20,7 +20,7 @@ from scripted_runs import add
 
 from agentnb import Agent, Run, Store, ToolCall, load_trace, load_traces, replay, tables
 from agentnb.cli import COMMANDS, main
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.lists.replay_view import replay_text
 from agentnb.models import ScriptedModel

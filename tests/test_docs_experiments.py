@@ -10,7 +10,7 @@ from made_results import results_from, results_of, row
 
 from agentnb import Experiment, compare
 from agentnb.experiments.form.yaml_reader import read_experiment
-from agentnb.experiments.planning.checks import SHIPPED
+from agentnb.experiments.planning.experiment_checks import SHIPPED
 from agentnb.experiments.results.values import task_means
 from agentnb.experiments.views.comparison_facts import RATIO_NAMES, facts
 

@@ -34,7 +34,7 @@ OF_OTHERS = {
 DRIVER = """
 import asyncio, getpass, json, os, sys, threading
 from IPython.core.interactiveshell import InteractiveShell
-from agentnb.notebook.extension import session_of
+from agentnb.notebook.ipython_extension import session_of
 from agentnb.testing import LoopbackServer
 
 server = LoopbackServer(lambda body: "Hello.").start()  # stands in for the provider

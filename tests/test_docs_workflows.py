@@ -12,7 +12,7 @@ from agentnb.core.plans.plan_history import GENERATION
 from agentnb.models import ScriptedModel
 from agentnb.workflow.defaults import DEFAULT_PLANS, MAX_PLAN_STEPS
 from agentnb.workflow.files.workflow_reader import OF_FILES
-from agentnb.workflow.form.spec import KINDS
+from agentnb.workflow.form.workflow_spec import KINDS
 from agentnb.workflow.plans.plan_results import FIELDS
 from agentnb.workflow.plans.plan_spec import TYPES
 from agentnb.workflow.plans.planner import PLAN_ACTIONS

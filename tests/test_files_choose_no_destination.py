@@ -30,14 +30,14 @@ from agentnb.errors import UrlNotAllowed, WorkflowError
 from agentnb.models import ScriptedModel
 from agentnb.models.destinations import allowed_urls
 from agentnb.models.destinations.destination import FileModelName
-from agentnb.notebook import extension
+from agentnb.notebook import ipython_extension
 from agentnb.notebook.choices import models_to_offer
 from agentnb.rerun.fork import fork, fork_sync
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.session import Session
 from agentnb.testing import LoopbackServer
 from agentnb.workflow import workflow as workflow_module
-from agentnb.workflow.tasks.calls import ActionCall
+from agentnb.workflow.tasks.task_calls import ActionCall
 
 HOST = "models.evil.example"
 SECRET = "not-a-key-of-any-provider-0123"
@@ -147,9 +147,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_limiters: None) -
 def shell() -> Iterator[InteractiveShell]:
     """A shell with the extension, at which nobody is present: its standard input is no terminal."""
     shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
-    extension.load(shell)
+    ipython_extension.load(shell)
     yield shell
-    extension.unload(shell)
+    ipython_extension.unload(shell)
 
 
 def in_cell(shell: InteractiveShell, magic: str, line: str, text: str | None = None) -> None:

@@ -31,7 +31,7 @@ from web_servers import Reply as WebReply
 from web_servers import WebServer, redirect
 
 from agentnb import Agent, Run, Store, Workflow, diff, import_traces, load_trace, save_trace, settings, tables, to_code
-from agentnb.context.history import History
+from agentnb.context.history_settings import History
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.core.guidance import Guidance
 from agentnb.core.log.events import AnyEvent, Delta, Event, QuestionAnswered, QuestionAsked, TextDelta, ThinkingDelta
@@ -41,30 +41,30 @@ from agentnb.core.redaction import redact
 from agentnb.core.todos import Todos
 from agentnb.display.card.html import run_html
 from agentnb.display.card.live_card import LiveCard
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
-from agentnb.display.lists.history import history_text
+from agentnb.display.lists.history_list import history_text
 from agentnb.display.lists.undo_text import undo_text
 from agentnb.errors import ModelError, SettingsError, TraceError
 from agentnb.models.model import Reply, Retry
 from agentnb.models.scripted import ScriptedModel
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.commands import tools
-from agentnb.notebook.commands.todos import todo_text
+from agentnb.notebook.commands.todos_command import todo_text
 from agentnb.notebook.dry import dry_text
 from agentnb.notebook.magic_errors import one_line_errors
-from agentnb.notebook.widgets import error_words
+from agentnb.notebook.widget_tools import error_words
 from agentnb.policies import Continue, Stop
-from agentnb.policies.gates.verdicts import Block
+from agentnb.policies.gates.gate_verdicts import Block
 from agentnb.rerun.undo.undoing import undo_run
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.session.session import Session
 from agentnb.testing import LoopbackServer, Misbehaviour, Status
 from agentnb.testing.replies.lines import as_answer
-from agentnb.testing.replies.wire import Asked, Delivery, Wire
-from agentnb.tools.builtin.github.group import GitHub
-from agentnb.tools.builtin.shell.group import Shell
-from agentnb.tools.builtin.web.group import Web
+from agentnb.testing.replies.reply_format import Asked, Delivery, Wire
+from agentnb.tools.builtin.github.github_group import GitHub
+from agentnb.tools.builtin.shell.shell_group import Shell
+from agentnb.tools.builtin.web.web_group import Web
 from agentnb.tools.todos.board import TodoBoard
 from agentnb.tools.tool import ToolContext, ToolOutcome
 

@@ -14,52 +14,52 @@ from property_settings import AT_NIGHT
 import agentnb
 import agentnb.models
 import agentnb.testing
-from agentnb.notebook import extension
+from agentnb.notebook import ipython_extension
 
 NAMES = {
     "Agent": "agentnb.agent.agent",
-    "Allow": "agentnb.policies.gates.verdicts",
-    "Ask": "agentnb.policies.gates.verdicts",
-    "Block": "agentnb.policies.gates.verdicts",
-    "Chat": "agentnb.policies.named",
+    "Allow": "agentnb.policies.gates.gate_verdicts",
+    "Ask": "agentnb.policies.gates.gate_verdicts",
+    "Block": "agentnb.policies.gates.gate_verdicts",
+    "Chat": "agentnb.policies.policy_sets",
     "ContextType": "agentnb.chat.context_type",
     "Continue": "agentnb.policies.verdict",
-    "Deny": "agentnb.policies.gates.verdicts",
+    "Deny": "agentnb.policies.gates.gate_verdicts",
     "DuplicateGuard": "agentnb.policies.gates.duplicate",
     "Experiment": "agentnb.experiments.experiment",
     "Extension": "agentnb.agent.extension",
-    "Finding": "agentnb.detect.finding",
-    "GitHub": "agentnb.tools.builtin.github.group",
+    "Finding": "agentnb.detect.run_detectors",
+    "GitHub": "agentnb.tools.builtin.github.github_group",
     "Guidance": "agentnb.core.guidance",
     "GuidanceSet": "agentnb.guidance.sets",
-    "History": "agentnb.context.history",
+    "History": "agentnb.context.history_settings",
     "Judge": "agentnb.experiments.judging.judge",
     "agreement": "agentnb.experiments.judging.agreement",
-    "MCPServer": "agentnb.tools.mcp.server",
-    "Matrix": "agentnb.policies.named",
-    "Minimal": "agentnb.policies.named",
+    "MCPServer": "agentnb.tools.mcp.mcp_server",
+    "Matrix": "agentnb.policies.policy_sets",
+    "Minimal": "agentnb.policies.policy_sets",
     "Orchestration": "agentnb.runtime.runs.orchestration",
     "Output": "agentnb.agent.output",
     "Plan": "agentnb.workflow.plan",
-    "Plans": "agentnb.chat.plans.plans",
+    "Plans": "agentnb.chat.plans.plans_extension",
     "PolicyBundle": "agentnb.policies.bundle",
     "RandomGuidance": "agentnb.guidance.draws",
     "Run": "agentnb.detect.run",
     "RunOptions": "agentnb.runtime.host.run_options",
-    "Shell": "agentnb.tools.builtin.shell.group",
+    "Shell": "agentnb.tools.builtin.shell.shell_group",
     "StepOrchestrator": "agentnb.runtime.steps.step_orchestrator",
     "Stop": "agentnb.policies.verdict",
     "Store": "agentnb.store.store",
     "Todo": "agentnb.core.todos",
     "TodoBoard": "agentnb.tools.todos.board",
     "ToolCall": "agentnb.core.messages",
-    "Web": "agentnb.tools.builtin.web.group",
+    "Web": "agentnb.tools.builtin.web.web_group",
     "Workflow": "agentnb.workflow.workflow",
     "ask_person": "agentnb.tools.ask_person",
     "browse": "agentnb.notebook.browser",
     "compare": "agentnb.experiments.results.comparison",
     "detect": "agentnb.detect",
-    "diff": "agentnb.rerun.diff",
+    "diff": "agentnb.rerun.run_diff",
     "errors": "agentnb.errors",
     "examples": "agentnb.examples",
     "expect": "agentnb.rerun.expect",
@@ -69,7 +69,7 @@ NAMES = {
     "import_traces": "agentnb.interchange.importing",
     "iter_traces": "agentnb.interchange.files",
     "label": "agentnb.notebook.labelling",
-    "labels": "agentnb.store.labels",
+    "labels": "agentnb.store.run_labels",
     "lift": "agentnb.experiments.rounds.lift",
     "load_trace": "agentnb.interchange.files",
     "load_traces": "agentnb.interchange.files",
@@ -88,7 +88,7 @@ NAMES = {
     "to_test": "agentnb.rerun.code.to_test",
     "tool": "agentnb.tools.function",
     "validate_plan": "agentnb.workflow.plans.plan_checks",
-    "within": "agentnb.experiments.planning.checks",
+    "within": "agentnb.experiments.planning.experiment_checks",
 }
 """Each public name, and the module it stands in."""
 HEAVY = (
@@ -208,7 +208,7 @@ def imports() -> dict[str, tuple[str, object]]:
         if module.endswith(f".{name}") or AT_NIGHT:  # such a module could hide what it holds
             code = f"import {module} as module; from agentnb import {name}; told = {name} is getattr(module, {name!r}, module)"
             ways[f"{name} after its module"] = code, True
-    for name, package, kind in (("tool", "agentnb.tools.tool", "function"), ("tables", "agentnb.tables.runs", "module")):
+    for name, package, kind in (("tool", "agentnb.tools.tool", "function"), ("tables", "agentnb.tables.runs_table", "module")):
         code = f"import {package}; import agentnb; from agentnb import {name} as it; "
         code += f"told = [it is agentnb.{name}, type(it).__name__]"
         ways[f"{name} is not hidden by a module of that name"] = code, [True, kind]
@@ -315,7 +315,7 @@ def test_loading_the_extension_loads_no_heavy_library_and_prints_nothing() -> No
 
 
 def test_views_of_the_extension_are_there_under_their_names(subtests: pytest.Subtests) -> None:
-    for place, view in extension.VIEWS.items():
+    for place, view in ipython_extension.VIEWS.items():
         with subtests.test(place):
             module, _, name = place.partition(":")
             assert getattr(importlib.import_module(module), name).__module__ == module

@@ -19,14 +19,14 @@ from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.dialogue import dialogue
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
 from agentnb.runtime.host.host import Host, use_host
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.builtin.files.group import Files
+from agentnb.tools.builtin.files.files_group import Files
 from agentnb.tools.tool import ToolContext
 
 __all__ = ["servers"]

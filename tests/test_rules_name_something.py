@@ -19,7 +19,7 @@ from agentnb import Agent, ContextType, Orchestration, Store, ToolCall, Workflow
 from agentnb.cli import main
 from agentnb.errors import AgentnbError
 from agentnb.models import ScriptedModel
-from agentnb.notebook import extension
+from agentnb.notebook import ipython_extension
 from agentnb.runtime.steps.step_orchestrator import StepOrchestrator
 
 Door = Callable[[dict[str, str], Path], Any]
@@ -46,10 +46,10 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "shelf.py").write_text("def store(text: str = '') -> str:\n    'Store.'\n    return text\n")
     shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
-    extension.load(shell)
+    ipython_extension.load(shell)
     shell.user_ns |= {"word": "stoer", "words": ["stoer"], "store": store, "model": ScriptedModel(["Done."], repeat=True)}
     yield
-    extension.unload(shell)
+    ipython_extension.unload(shell)
     InteractiveShell.clear_instance()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from agentnb.acp import bridge
-from agentnb.acp.process import MAX_LINE_BYTES
+from agentnb.acp.agent_process import MAX_LINE_BYTES
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
 from agentnb.errors import ModelError

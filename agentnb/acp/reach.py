@@ -9,7 +9,7 @@ from agentnb.acp.installed import find_installed
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.core.run.approvals import AUTO
 from agentnb.errors import SettingsError
-from agentnb.policies.permissions.permissions import Permissions
+from agentnb.policies.permissions.run_permissions import Permissions
 
 RUNS_HERE = os.name == "posix"
 """True if the system supports the agent's guard and the door: inherited pipes, process groups and Unix sockets."""

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from agentnb.acp.process import guard_words
-from agentnb.commands.invocation import HARMLESS_NAME
+from agentnb.acp.agent_process import guard_words
+from agentnb.commands.program_call import HARMLESS_NAME
 from agentnb.core.redaction import redact
 from agentnb.tools.builtin.files.confined import confine
-from agentnb.tools.builtin.shell.group import Shell, command_outcome, run_command
-from agentnb.tools.builtin.shell.output import BoundedOutput, Bounds
-from agentnb.tools.builtin.shell.process import ProcessResult
+from agentnb.tools.builtin.shell.bounded_output import BoundedOutput, Bounds
+from agentnb.tools.builtin.shell.shell_group import Shell, command_outcome, run_command
+from agentnb.tools.builtin.shell.shell_process import ProcessResult
 from agentnb.tools.defaults import MAX_TERMINAL_BYTES
 from agentnb.tools.rendering import success
 from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-from agentnb.agent.settings import AgentSettings
+from agentnb.agent.agent_settings import AgentSettings
 
 if TYPE_CHECKING:
     from agentnb.core.log.events import AnyEvent, Delta
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agentnb.core.messages import Message
     from agentnb.core.request import Request
     from agentnb.detect.run import Run
-    from agentnb.runtime.host.live import LiveRun
+    from agentnb.runtime.host.live_run import LiveRun
     from agentnb.runtime.host.run_options import AgentRunKeywords, ResumeKeywords, RunOptions
     from agentnb.tools.todos.board import Board
 
@@ -32,8 +32,8 @@ class Agent(AgentSettings):
     or a `History`. ``gates``: functions of a call and the run that decide whether it may run, after the policy's own
     (`agentnb.policies.gates`). ``permissions``: rules about tool calls, each ``allow``, ``ask`` or ``deny``, such as
     ``{"write_file(data/**)": "allow", "bash": "ask"}``, or a list of the flags that are permitted
-    (`agentnb.policies.permissions.rules`). ``approve``: an approval mode, or a function that decides about calls that need
-    approval, for runs without their own. ``instructions``: True to follow the ``CLAUDE.md``, ``AGENT.md`` or ``AGENTS.md`` of
+    (`agentnb.policies.permissions.permission_rules`). ``approve``: an approval mode, or a function that decides about calls that
+    need approval, for runs without their own. ``instructions``: True to follow the ``CLAUDE.md``, ``AGENT.md`` or ``AGENTS.md`` of
     its repository. ``output``: the type of its answers: a dataclass, TypedDict, pydantic model, msgspec Struct, another type, a
     JSON Schema, or an `Output`. An answer that does not fit is sent back with its problems, twice by default; then the run
     fails. ``run.output`` holds the answer: an instance of the type, or plain data in a run loaded from its log. ``work_dir``:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from agentnb.policies.permissions.rules import Rule
+from agentnb.policies.permissions.permission_rules import Rule
 
 
 class ConversationContext(Protocol):

@@ -21,7 +21,7 @@ from agentnb.agent.extension import (
     merge_part,
 )
 from agentnb.agent.output import Output
-from agentnb.context.history import as_logged, find_history
+from agentnb.context.history_settings import as_logged, find_history
 from agentnb.core.todos import TODO_TOOL
 from agentnb.errors import InvalidTool, SettingsError
 from agentnb.guidance import GuidanceSet, find_set
@@ -30,19 +30,19 @@ from agentnb.models.model import Model
 from agentnb.models.registry import check_model, person_chose_destination
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
-from agentnb.policies.limits import LIMIT_SETTINGS, LIMITS, Limits
-from agentnb.policies.named import USUAL_POLICY, PolicySet, find_policy, rules_of, settings_of
+from agentnb.policies.permissions.permission_rules import RuleList
 from agentnb.policies.permissions.rule_words import check_confirms, known_rules
-from agentnb.policies.permissions.rules import RuleList
+from agentnb.policies.policy_sets import USUAL_POLICY, PolicySet, find_policy, rules_of, settings_of
+from agentnb.policies.run_limits import LIMIT_SETTINGS, LIMITS, Limits
 from agentnb.runtime.questions.answerers import check_approve
 from agentnb.runtime.runs.gate_names import name_of_gate
-from agentnb.tools.builtin.named import logged_builtins
+from agentnb.tools.builtin.builtin_names import logged_builtins
 from agentnb.tools.read_result import READ_TOOL
 from agentnb.tools.todos.board import is_board
 from agentnb.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from agentnb.agent.settings import AgentSettings
+    from agentnb.agent.agent_settings import AgentSettings
 
 MODEL_FROM, PERSON = "model_from", "person"
 """Setting of a run whose model name chooses a destination, and its value if the person named the model."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentnb.agent.extension import Extension
-from agentnb.detect.finding import Detectors, detect_name, detectors_of
+from agentnb.detect.run_detectors import Detectors, detect_name, detectors_of
 from agentnb.policies import detected
 
 NAME = "detect"

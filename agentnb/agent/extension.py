@@ -18,11 +18,11 @@ from agentnb.errors import SettingsError, suggest_names
 from agentnb.guidance.guides import Guide
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
-from agentnb.policies.limits import LIMIT_SETTINGS
+from agentnb.policies.run_limits import LIMIT_SETTINGS
 from agentnb.policies.verdict import Ending, Policy
 from agentnb.runtime.calls.virtual_tools import Handler
-from agentnb.tools.builtin.named import tools_of
-from agentnb.tools.mcp.server import ServerTools, servers_among
+from agentnb.tools.builtin.builtin_names import tools_of
+from agentnb.tools.mcp.mcp_server import ServerTools, servers_among
 from agentnb.tools.tool import WIRE_NAME
 
 AGENT_SETTINGS = ("model", "policy", *LIMIT_SETTINGS)

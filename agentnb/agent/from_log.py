@@ -11,7 +11,7 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.derived_settings import MODEL_FROM, NO_LIMIT, PERSON
 from agentnb.agent.extension import check_extensions
 from agentnb.agent.output import Output
-from agentnb.context.history import as_sent_then
+from agentnb.context.history_settings import as_sent_then
 from agentnb.core.log.events import RunRecovered
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
@@ -22,13 +22,13 @@ from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
-from agentnb.policies.limits import LIMITS, OF_FILE, Limits
-from agentnb.policies.named import NAMED, OWN_POLICY, PolicySet, policy_as_logged
+from agentnb.policies.policy_sets import NAMED, OWN_POLICY, PolicySet, policy_as_logged
+from agentnb.policies.run_limits import LIMITS, OF_FILE, Limits
 from agentnb.runtime.budget import OWN
 from agentnb.runtime.runs.gate_names import check_gates, missing_subject
-from agentnb.tools.builtin.named import LOGGED, builtins_again, tools_of
+from agentnb.tools.builtin.builtin_names import LOGGED, builtins_again, tools_of
 from agentnb.tools.mcp.logged import servers_of_log
-from agentnb.tools.mcp.server import ServerTools, servers_among
+from agentnb.tools.mcp.mcp_server import ServerTools, servers_among
 from agentnb.tools.tool import Tool
 
 NO_POLICY_YET, NO_GUIDANCE_YET = {"name": "minimal"}, {"set": "off"}

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any
 
 from agentnb.agent.resume import guidance_of_open_round, is_guidance_drawn, resume_verdict
-from agentnb.context.history import FULL, History
+from agentnb.context.history_settings import FULL, History
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
 from agentnb.core.guidance import Guidance
 from agentnb.core.log import events as e

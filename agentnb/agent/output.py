@@ -9,7 +9,7 @@ import msgspec
 
 from agentnb.agent.output_schema import pydantic_adapter, schema_of
 from agentnb.core.messages import encodable
-from agentnb.core.run.output import MAX_PROBLEMS, logged_schema
+from agentnb.core.run.run_output import MAX_PROBLEMS, logged_schema
 from agentnb.core.schema.json_schema import check_schema, cut
 from agentnb.errors import SettingsError
 from agentnb.guidance.prompts import prompt

@@ -12,7 +12,7 @@ import msgspec
 
 from agentnb.advice import Install
 from agentnb.agent.agent import Agent
-from agentnb.agent.settings import AgentSettings
+from agentnb.agent.agent_settings import AgentSettings
 from agentnb.core.log.events import AnyEvent
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
@@ -21,7 +21,7 @@ from agentnb.models.transport.remote import RemoteModel
 from agentnb.settings import secrets
 from agentnb.tools.function import MARK, FunctionTool, as_tool, tool
 from agentnb.tools.mcp.expansion import secrets as secrets_of_server
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 
 A = TypeVar("A", bound=AgentSettings)
 

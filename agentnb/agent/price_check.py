@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentnb.advice import CountAsFree, Plain
-from agentnb.agent.settings import AgentSettings
+from agentnb.agent.agent_settings import AgentSettings
 from agentnb.errors import SettingsError
 from agentnb.models import prices
 from agentnb.models.capabilities import capabilities_of

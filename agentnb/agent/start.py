@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from agentnb.advice import AnswerRun
+from agentnb.agent.agent_settings import AgentSettings
 from agentnb.agent.clarification import Clarification
 from agentnb.agent.conversation_context import ConversationContext
 from agentnb.agent.extension import check_extensions, each, merge_part
 from agentnb.agent.loop import Loop
 from agentnb.agent.price_check import check_has_price
-from agentnb.agent.settings import AgentSettings
 from agentnb.context.continued_messages import history_of
-from agentnb.context.history import as_sent_then
+from agentnb.context.history_settings import as_sent_then
 from agentnb.context.repo_instructions import repo_instructions
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
 from agentnb.core.log.events import SCHEMA, AnyEvent, Delta, GuidanceGiven, RoundStarted, RunStarted
@@ -57,11 +57,11 @@ from agentnb.runtime.steps.run_steps import RunSteps
 from agentnb.settings import known_secrets
 from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
 from agentnb.tools.todos.board import Board, TodoBoard
-from agentnb.tools.todos.tool import TodoTool
+from agentnb.tools.todos.todo_tool import TodoTool
 from agentnb.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from agentnb.acp.model import AcpModel
+    from agentnb.acp.acp_model import AcpModel
 
 
 class AgentRun(PendingRun):
@@ -122,7 +122,7 @@ class AgentRun(PendingRun):
     def prepare(self) -> None:
         """Create the model and, for a new run, the section of the system prompt about the context."""
         if self.agent.acp:
-            from agentnb.acp.model import AcpModel
+            from agentnb.acp.acp_model import AcpModel
 
             foreign: Any = self.agent.used_model
             before, tell_todos = self.context.options.continue_from or self.recovered, self._todos.log_plan

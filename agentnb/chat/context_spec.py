@@ -12,8 +12,8 @@ from agentnb.advice import AnyAdvice
 from agentnb.agent.derived_settings import NO_LIMIT
 from agentnb.core.messages import encodable
 from agentnb.errors import SettingsError, suggest_names, suggest_similar
-from agentnb.policies.limits import LIMIT_SETTINGS, LIMITS, ON_LIMIT
-from agentnb.policies.permissions.rules import Rule
+from agentnb.policies.permissions.permission_rules import Rule
+from agentnb.policies.run_limits import LIMIT_SETTINGS, LIMITS, ON_LIMIT
 
 PROFILES = ("speed", "balanced", "quality")
 """Model profiles of contexts; the person assigns a model to each."""

@@ -15,11 +15,11 @@ from agentnb.chat.context_spec import CONFIRM, ContextSpec, KnownContexts
 from agentnb.chat.defaults import MAX_CHARACTERS
 from agentnb.chat.prompts import fill, prompt
 from agentnb.core.guidance import Guidance
-from agentnb.detect.rules import CONTEXT_SHIFT
+from agentnb.detect.guidance_rules import CONTEXT_SHIFT
 from agentnb.detect.run import Run
 from agentnb.models.model import Model
-from agentnb.policies.named import Chat
-from agentnb.policies.permissions.rules import Rule
+from agentnb.policies.permissions.permission_rules import Rule
+from agentnb.policies.policy_sets import Chat
 
 _TAG = re.compile(r"<(\s*/?\s*entity)", re.IGNORECASE)
 

@@ -12,8 +12,8 @@ from typing import Any
 from agentnb.advice import Plain
 from agentnb.errors import SettingsError, UnknownTool, suggest_names, suggest_similar
 from agentnb.tools.agent_tool import tool_of_variable
-from agentnb.tools.builtin.named import WORDS, tools_of, tools_of_word
-from agentnb.tools.mcp.server import server_tools
+from agentnb.tools.builtin.builtin_names import WORDS, tools_of, tools_of_word
+from agentnb.tools.mcp.mcp_server import server_tools
 
 STDIN = "-"
 """Prompt that means standard input."""

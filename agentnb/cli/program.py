@@ -14,7 +14,7 @@ from agentnb.cli.command import BROKEN_PIPE, FAILED, INTERRUPTED, INVALID, Outco
 from agentnb.cli.command_table import COMMANDS
 from agentnb.cli.inputs import STDIN
 from agentnb.cli.shell_commands import SHELL
-from agentnb.cli.terminal.streams import complain, forget_standard_output, tell, warnings_in_a_line, write_outcome
+from agentnb.cli.terminal.standard_streams import complain, forget_standard_output, tell, warnings_in_a_line, write_outcome
 from agentnb.cli.terminal.terminal_questions import ask, is_at_terminal
 from agentnb.errors import AgentnbError, SettingsError, WorkflowProblems, suggest_names
 from agentnb.models.destinations.allowed_urls import with_consent

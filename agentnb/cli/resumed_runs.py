@@ -11,9 +11,9 @@ from agentnb.advice import Invocation
 from agentnb.agent.from_log import is_trusted
 from agentnb.cli.command import Outcome
 from agentnb.cli.inputs import find_gates, find_tools
-from agentnb.cli.server_files import servers_of
-from agentnb.cli.terminal.progress import Progress
-from agentnb.cli.terminal.streams import complain
+from agentnb.cli.mcp_files import servers_of
+from agentnb.cli.terminal.run_progress import Progress
+from agentnb.cli.terminal.standard_streams import complain
 from agentnb.cli.terminal.terminal_questions import ask, is_at_terminal
 from agentnb.cli.workflow_options import options_again
 from agentnb.cli.workflow_runs import await_run, chosen_model, top_steps

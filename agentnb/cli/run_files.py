@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.cli.kinds import PLAN, kind_of_text
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.files.files import file_text
+from agentnb.workflow.files.nested_files import file_text
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.default_planner import PLANNER, planner_text

@@ -8,8 +8,8 @@ from functools import partial
 from agentnb.cli.command import argument, file, text_of
 from agentnb.errors import SettingsError
 from agentnb.models.destinations.destination import read_destination
-from agentnb.policies.limits import LIMITS
-from agentnb.session.defaults import APPROVE_HELP, RULE_HELP, approval_mode
+from agentnb.policies.run_limits import LIMITS
+from agentnb.session.option_defaults import APPROVE_HELP, RULE_HELP, approval_mode
 
 
 def _budget(text: str) -> float:

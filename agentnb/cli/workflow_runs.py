@@ -12,19 +12,19 @@ from typing import Any
 from agentnb.advice import in_words, sentences
 from agentnb.cli.command import DONE, FAILED, INTERRUPTED, LIMITED, WAITING, Outcome
 from agentnb.cli.shell_commands import SHELL
-from agentnb.cli.terminal.progress import Progress
+from agentnb.cli.terminal.run_progress import Progress
 from agentnb.cli.terminal.second_interrupt import second_interrupt_kills
-from agentnb.cli.terminal.streams import complain, write_outcome
+from agentnb.cli.terminal.standard_streams import complain, write_outcome
 from agentnb.cli.terminal.stuck_function import GRACE_SECONDS, exit_after
 from agentnb.cli.terminal.terminal_questions import TerminalQuestions
 from agentnb.core.questions import WaitingOnUser, answer_form, choice_in_words
 from agentnb.detect.run import Run
 from agentnb.display.texts.judged_call import call_text, question_text
-from agentnb.display.texts.labels import clean, first_line
 from agentnb.display.texts.question_labels import listed_choices
 from agentnb.display.texts.states import chip, why
+from agentnb.display.texts.wording import clean, first_line
 from agentnb.models.registry import check_model
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.workers.foreground import Foreground, RunInterrupted
 from agentnb.session.choice import choose_model_of_workflow

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Protocol
 
-from agentnb.commands.script import SimpleCommand, Word
+from agentnb.commands.shell_script import SimpleCommand, Word
 from agentnb.commands.shell_words import IDENTIFIER, Facts
 
 OPAQUE = frozenset(("alias", "bind", "compgen", "complete", "compopt", "enable", "fc", "history"))

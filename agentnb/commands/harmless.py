@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from agentnb.commands.invocation import COMPUTED, HARMLESS_NAME, Feature, Invocation, features_of
+from agentnb.commands.program_call import COMPUTED, HARMLESS_NAME, Feature, Invocation, features_of
 from agentnb.commands.programs import ProgramForm
-from agentnb.commands.script import Word
 from agentnb.commands.shell_command import Part
+from agentnb.commands.shell_script import Word
 
 CanWrite: TypeAlias = Callable[[str], bool]
 """True if writing a file or folder is harmless."""

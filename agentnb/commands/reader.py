@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from agentnb.commands.builtins_of_bash import check_builtin
-from agentnb.commands.script import Redirection, Script, SimpleCommand, Word
+from agentnb.commands.shell_script import Redirection, Script, SimpleCommand, Word
 from agentnb.commands.shell_words import ASSIGNMENT, KNOWN_NUMBERS, NAME, Facts, Unreadable, WordReader
 
 LEVELS_OF_A_TEXT = 5

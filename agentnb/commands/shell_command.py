@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from agentnb.commands.invocation import Invocation, find_started, invocation_of
+from agentnb.commands.program_call import Invocation, find_started, invocation_of
 from agentnb.commands.programs import program_forms
 from agentnb.commands.reader import read_script
-from agentnb.commands.script import Script, SimpleCommand, Word
+from agentnb.commands.shell_script import Script, SimpleCommand, Word
 
 MAX_DEPTH = 6
 """Maximum nesting of started commands."""

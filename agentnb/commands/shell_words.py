@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
-from agentnb.commands.script import SimpleCommand, Word
+from agentnb.commands.shell_script import SimpleCommand, Word
 
 MAX_DEPTH = 20
 """Maximum nesting of compounds, substitutions and texts."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from agentnb.context.history import History
+from agentnb.context.history_settings import History
 from agentnb.context.truncation import include_calls
-from agentnb.core.compaction import WhyCompacted
+from agentnb.core.compaction_records import WhyCompacted
 from agentnb.core.messages import AnyPart, Image, Message, Thinking, ToolCall, ToolResult, encodable, user
 from agentnb.core.request import Request
 from agentnb.core.todos import Todo, format_with_heading, has_open

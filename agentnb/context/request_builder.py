@@ -18,16 +18,16 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from agentnb.context.history import FULL, History, as_sent_then
+from agentnb.context.history_settings import FULL, History, as_sent_then
 from agentnb.context.result_truncation import truncate_results
 from agentnb.context.tool_pairing import answers, are_whole
 from agentnb.context.truncation import truncate_messages
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.log.events import RoundStarted, RunStarted, ToolsOffered
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, Sent, ToolSpec
-from agentnb.core.run.output import logged_schema
 from agentnb.core.run.rounds import CONTEXT_TOKENS
+from agentnb.core.run.run_output import logged_schema
 from agentnb.core.todos import format_with_heading, has_open
 from agentnb.detect.run import Run
 from agentnb.detect.walk import walk_rounds

@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import Literal, NamedTuple, TypeAlias, cast
 
 from agentnb.context.request_builder import RequestBuilder, WhyLeftOut, ephemeral_text
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.messages import Message
 from agentnb.core.request import Request, Sent
 from agentnb.core.usage import Usage

@@ -13,7 +13,7 @@ class Guidance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     set: str
     """Name of its guidance set."""
     cell: str
-    """A cell of the matrix, ``intervention`` and so on (`agentnb.detect.rules`), or a custom name."""
+    """A cell of the matrix, ``intervention`` and so on (`agentnb.detect.guidance_rules`), or a custom name."""
     text: str
     level: Count = 1
     """Strength, 1 to 3."""

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from agentnb.core.messages import encodable
 from agentnb.core.schema import json_schema
-from agentnb.core.schema.addresses import web_address
 from agentnb.core.schema.json_schema import UnusableSchema, cut, plain_data, schema_errors
 from agentnb.core.schema.nesting import is_too_deep
+from agentnb.core.schema.web_addresses import web_address
 from agentnb.core.schema.whole_numbers import whole_numbers
 from agentnb.errors import SettingsError, suggest_names
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from agentnb.detect import blocks, presets
 from agentnb.detect.detector import Detector, DetectorMaker, Finding
-from agentnb.detect.finding import findings
 from agentnb.detect.run import Run, RunSoFar
+from agentnb.detect.run_detectors import findings
 from agentnb.detect.scores import score, sweep
 from agentnb.detect.timelines import timeline
 from agentnb.detect.walk import RoundEvents, ShadowRun, walk_rounds

@@ -18,8 +18,8 @@ from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import DUPLICATE, CallRecord, TodoViolation, WorkflowRound
 from agentnb.core.todos import Todo, all_open_are_blocked, has_one_in_progress, has_open, newly_completed, open_todos
 from agentnb.core.view import with_item
-from agentnb.detect.rules import CELLS, RoundFacts, judge
-from agentnb.detect.similarity import Answers
+from agentnb.detect.answer_similarity import Answers
+from agentnb.detect.guidance_rules import CELLS, RoundFacts, judge
 from agentnb.detect.tool_failures import ToolFailures
 
 UNTRACKED_WORK = "work_without_todo_in_progress"

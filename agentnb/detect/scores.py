@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agentnb.detect.detector import Finding
-from agentnb.detect.finding import Detectors, detect_name, findings
 from agentnb.detect.intervals import Share, auc, f1_interval, wilson
-from agentnb.detect.presets.registry import DEFAULT, NAIVE
+from agentnb.detect.presets.preset_registry import DEFAULT, NAIVE
 from agentnb.detect.run import Run
+from agentnb.detect.run_detectors import Detectors, detect_name, findings
 from agentnb.errors import SettingsError
 
 if TYPE_CHECKING:

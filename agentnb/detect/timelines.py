@@ -9,9 +9,9 @@ from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.work_events import Severity
 from agentnb.core.run.facts import RunFacts
 from agentnb.detect.detector import Finding
-from agentnb.detect.finding import Detectors, detect_name, detectors_of
-from agentnb.detect.presets.registry import DEFAULT
+from agentnb.detect.presets.preset_registry import DEFAULT
 from agentnb.detect.run import Run
+from agentnb.detect.run_detectors import Detectors, detect_name, detectors_of
 
 if TYPE_CHECKING:
     import pandas as pd

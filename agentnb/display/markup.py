@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from agentnb.display.texts.labels import clean, cut
+from agentnb.display.texts.wording import clean, cut
 
 PREFIX = "agentnb-"
 """Prefix of all our CSS classes."""

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agentnb.advice import NameOne
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.errors import SettingsError, StoreError, suggest_similar
 from agentnb.interchange.exports import EXPORTS, export_named
 from agentnb.interchange.files import RunSource, iter_traces
+from agentnb.store.atomic_files import save_log, write_whole
 from agentnb.store.redacting import redacted
-from agentnb.store.writing import save_log, write_whole
 
 PAGE, LOG = "html", "agentnb"
 ENDINGS = {

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from agentnb.display.texts.labels import pluralize
+from agentnb.display.texts.wording import pluralize
 from agentnb.experiments.pilot import Pilot
-from agentnb.experiments.planning.checks import Check
+from agentnb.experiments.planning.experiment_checks import Check
+from agentnb.experiments.planning.experiment_tasks import ExperimentTask, places_by_cluster
 from agentnb.experiments.planning.looks import Look
-from agentnb.experiments.planning.tasks import ExperimentTask, places_by_cluster
 from agentnb.experiments.statistics.alpha_spending import compare_widths
 from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of_numbers, plan_minimum_effect_of_passes
-from agentnb.experiments.statistics.tasks import ALPHA, MIN_TASKS
+from agentnb.experiments.statistics.task_values import ALPHA, MIN_TASKS
 
 PASS_RATES = (0.05, 0.25, 0.5)
 """Pass rates that bound the minimum effect; p and 1 - p give the same effect."""

@@ -14,17 +14,17 @@ from typing import Any, Literal
 
 from agentnb.agent.agent import Agent
 from agentnb.core.run.approvals import AUTO, NEVER
-from agentnb.display.texts.labels import pluralize
+from agentnb.display.texts.wording import pluralize
 from agentnb.errors import ExperimentProblems, SettingsError, StoreError
 from agentnb.experiments.defaults import AT_A_TIME
 from agentnb.experiments.design import Design, design_of, expected_cost, size_problems
 from agentnb.experiments.pilot import Pilot, pilot_of
 from agentnb.experiments.planning.assignment import Assignment
-from agentnb.experiments.planning.cells import Schedule, Seeds
-from agentnb.experiments.planning.checks import Check, read_checks
-from agentnb.experiments.planning.content import changed_names, content_hash, source_of
+from agentnb.experiments.planning.content_hash import changed_names, content_hash, source_of
+from agentnb.experiments.planning.experiment_checks import Check, read_checks
+from agentnb.experiments.planning.experiment_tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.looks import Look, look_problems, looks_of, read_looks, stages_of
-from agentnb.experiments.planning.problems import (
+from agentnb.experiments.planning.plan_problems import (
     are_free,
     check_models,
     example_problems,
@@ -33,19 +33,28 @@ from agentnb.experiments.planning.problems import (
     settings_problems,
 )
 from agentnb.experiments.planning.run_folders import folder_problems, sandboxes
-from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
+from agentnb.experiments.planning.schedule import Schedule, Seeds
 from agentnb.experiments.planning.variants import Variant, model_names_of, name_of, read_models, unseeded_models
 from agentnb.experiments.report.setup import Setup
 from agentnb.experiments.report.versions import versions_here
 from agentnb.experiments.report.write import write_report
-from agentnb.experiments.results.folder import FOLDER, LOOK, PLANNED, ExperimentFolder, Memory, Plan, Records, add_note
-from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.experiment_folder import (
+    FOLDER,
+    LOOK,
+    PLANNED,
+    ExperimentFolder,
+    Memory,
+    Plan,
+    Records,
+    add_note,
+)
+from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.rows import NOT_RUN, Row
-from agentnb.experiments.running.cell_runs import Work
+from agentnb.experiments.running.cell_work import Work
 from agentnb.experiments.running.control import Control, ProgressWatcher
 from agentnb.experiments.running.cut_runs import continue_job
 from agentnb.experiments.running.engine import Engine, Executor, InKernel
-from agentnb.experiments.running.live import LiveExperiment, watched
+from agentnb.experiments.running.live_experiment import LiveExperiment, watched
 from agentnb.experiments.running.pools import InPool, Pool, threads_of
 from agentnb.experiments.running.processes import InProcesses, cores
 from agentnb.experiments.running.spending import CellSpending, Group, find_maximum, known_bounds

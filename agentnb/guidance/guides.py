@@ -9,8 +9,8 @@ from typing import TypeAlias
 from agentnb.core.guidance import Guidance
 from agentnb.core.run.rounds import PLAN_DECLINED, PLAN_EXECUTED
 from agentnb.core.todos import has_open
+from agentnb.detect.guidance_rules import ALREADY_SAID, FAILURE_LOOP, INTERVENTION, TODO_LIST, TOOL_FAILED, WORKFLOW
 from agentnb.detect.judgements import MATRIX_CELLS
-from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP, INTERVENTION, TODO_LIST, TOOL_FAILED, WORKFLOW
 from agentnb.detect.run import Run
 from agentnb.detect.tool_failures import LOOP_FROM
 from agentnb.guidance.parts import LEVELS, NOTE, PLANNING, STRONGER, TOOL_FAILED_AGAIN

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from agentnb.detect.rules import ALREADY_SAID, CELLS, FAILURE_LOOP, TODO_LIST, TOOL_FAILED, WORKFLOW
+from agentnb.detect.guidance_rules import ALREADY_SAID, CELLS, FAILURE_LOOP, TODO_LIST, TOOL_FAILED, WORKFLOW
 from agentnb.errors import SettingsError, suggest_names
 
 LEVELS = ("reminder", "warning", "final_warning")

@@ -7,9 +7,9 @@ from functools import partial
 from typing import NamedTuple
 
 from agentnb.core.run.facts import RunFacts
-from agentnb.detect.finding import detectors_of
-from agentnb.detect.presets.registry import DEFAULT
+from agentnb.detect.presets.preset_registry import DEFAULT
 from agentnb.detect.run import Run
+from agentnb.detect.run_detectors import detectors_of
 from agentnb.detect.timelines import Detection, Presets, WatchedRun, as_detectors, detections, fold_watched
 from agentnb.errors import SettingsError
 from agentnb.interchange.files import RunSource, SourceFile, parts_of

@@ -21,7 +21,7 @@ from agentnb.interchange.labelled import Assessments, FolderLabels, Labels, read
 from agentnb.interchange.trace_file import Problem, TraceFile
 from agentnb.store.check_values import note_look
 from agentnb.store.follow import FollowedRun
-from agentnb.store.labels import assessments_in
+from agentnb.store.run_labels import assessments_in
 from agentnb.store.store import AnyRun, Fold, Store, load_file, load_if_log, unreadable
 
 RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | Path]"

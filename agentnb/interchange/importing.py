@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from agentnb.advice import NameOne, StopRun
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
-from agentnb.interchange.exports.sam import conversation_export
+from agentnb.interchange.exports.sam_export import conversation_export
 from agentnb.interchange.files import RunSource, load_traces
 from agentnb.interchange.formats.sam import NAME as SAM
 from agentnb.interchange.formats.sam import run_of
+from agentnb.store.atomic_files import save_log
 from agentnb.store.regular_files import open_regular
 from agentnb.store.run_file import is_being_written
 from agentnb.store.store import Store
-from agentnb.store.writing import save_log
 
 Existing: TypeAlias = Literal["new", "skip", "replace", "merge"]
 """Treatment of a run whose id is in the store: keep both, skip it, replace the stored one, or merge their messages."""

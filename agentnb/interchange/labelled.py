@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from agentnb.core.log.outcome import BY_LABEL, Assessment
 from agentnb.errors import SettingsError
-from agentnb.store.labels import Label, assessments_by_run, assessments_in, read_labels
+from agentnb.store.run_labels import Label, assessments_by_run, assessments_in, read_labels
 
 Labels: TypeAlias = "Mapping[str, str | None] | str | Path"
 """Labels by ``run.id`` (only ``healthy`` and ``failed`` are outcomes), or a file that `agentnb.label` wrote."""

@@ -24,10 +24,10 @@ from agentnb.core.messages import Image, Message, Text
 from agentnb.core.request import Request
 from agentnb.errors import module_getattr
 from agentnb.models.model import Model, Reply, Retry
-from agentnb.models.recorded import RecordedModel
+from agentnb.models.recorded_model import RecordedModel
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
-from agentnb.models.simulated.model import SimulatedModel
+from agentnb.models.simulated.simulated_model import SimulatedModel
 from agentnb.models.transport.remote import RemoteModel
 
 __all__ = [

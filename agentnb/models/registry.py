@@ -22,10 +22,10 @@ from agentnb.models.model import Model
 from agentnb.models.options import PLAIN, Options, check_url, read_options
 from agentnb.models.provider import Provider
 from agentnb.models.providers import anthropic, openai, openai_responses
-from agentnb.models.recorded import RecordedModel
-from agentnb.models.simulated.model import SimulatedModel
+from agentnb.models.recorded_model import RecordedModel
 from agentnb.models.simulated.personas import PERSONAS, options_of
 from agentnb.models.simulated.personas import read_options as read_persona_options
+from agentnb.models.simulated.simulated_model import SimulatedModel
 from agentnb.models.transport.connections import Endpoint
 from agentnb.models.transport.remote import RemoteModel
 

@@ -15,13 +15,13 @@ from agentnb.chat.context_type import ContextType
 from agentnb.detect.run import Run
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.errors import SettingsError
-from agentnb.notebook.commands.guidance import find_guidance
-from agentnb.notebook.names import find_gates, find_history, find_model, find_output, find_tools
-from agentnb.policies.limits import LIMIT_SETTINGS, LIMITS
-from agentnb.policies.named import find_policy, in_workflow_mode
+from agentnb.notebook.commands.guidance_command import find_guidance
+from agentnb.notebook.variable_names import find_gates, find_history, find_model, find_output, find_tools
+from agentnb.policies.policy_sets import find_policy, in_workflow_mode
+from agentnb.policies.run_limits import LIMIT_SETTINGS, LIMITS
 from agentnb.session.choice import choose_model
-from agentnb.session.contexts import ContextChoice
 from agentnb.session.session import Session
+from agentnb.session.session_contexts import ContextChoice
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,17 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.wording import clean, first_line
 from agentnb.errors import SettingsError
 from agentnb.guidance import BUILT_IN, GuidanceSet
 from agentnb.models.registry import can_be_made, is_model, is_usual_or_allowed
 from agentnb.models.registry import names as model_names
-from agentnb.notebook.names import is_kind, names_of, tool_names
+from agentnb.notebook.variable_names import is_kind, names_of, tool_names
 from agentnb.session.choice import choose_model
 from agentnb.session.session import Session
 from agentnb.tools.agent_tool import AgentTool, offer_of
-from agentnb.tools.builtin.named import GROUPS
-from agentnb.tools.mcp.server import PREFIX, MCPServer
+from agentnb.tools.builtin.builtin_names import GROUPS
+from agentnb.tools.mcp.mcp_server import PREFIX, MCPServer
 
 MAX_USED = 5
 """Maximum recently used models, which are offered first."""

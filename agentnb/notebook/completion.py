@@ -11,8 +11,8 @@ from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMa
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.acp.known_agents import known_agents
-from agentnb.context.history import NAMED as HISTORIES
-from agentnb.context.history import History
+from agentnb.context.history_settings import NAMED as HISTORIES
+from agentnb.context.history_settings import History
 from agentnb.core.run.approvals import MODES
 from agentnb.display.texts.question_labels import TYPED_NO_ANSWER
 from agentnb.guidance import BUILT_IN, GuidanceSet
@@ -21,25 +21,25 @@ from agentnb.models.registry import names as model_names
 from agentnb.notebook.commands import COMMANDS
 from agentnb.notebook.commands.answer import MODEL_OPTIONS, answers_to_offer
 from agentnb.notebook.commands.delete import OPTIONS as DELETE_OPTIONS
-from agentnb.notebook.commands.history import KINDS
-from agentnb.notebook.commands.keys import OPTIONS, names_to_offer
+from agentnb.notebook.commands.history_command import KINDS
+from agentnb.notebook.commands.key_command import OPTIONS, names_to_offer
 from agentnb.notebook.commands.mcp import mcp_words
 from agentnb.notebook.commands.recover import RECOVER_OPTIONS
-from agentnb.notebook.commands.replay import replay_words_after
+from agentnb.notebook.commands.replay_magic import replay_words_after
 from agentnb.notebook.commands.stop import ALL
-from agentnb.notebook.commands.todos import CHANGES
+from agentnb.notebook.commands.todos_command import CHANGES
 from agentnb.notebook.commands.traces import words_after
 from agentnb.notebook.commands.undo import undoable
 from agentnb.notebook.lookup.dotted_names import dotted_names
 from agentnb.notebook.lookup.server_names import server_words, tool_words
-from agentnb.notebook.names import gate_names, input_names, is_kind, names_of, output_names, run_names, tool_names
-from agentnb.policies.limits import ON_LIMIT
-from agentnb.policies.named import NAMED as POLICIES
+from agentnb.notebook.variable_names import gate_names, input_names, is_kind, names_of, output_names, run_names, tool_names
+from agentnb.policies.policy_sets import NAMED as POLICIES
+from agentnb.policies.run_limits import ON_LIMIT
 from agentnb.rerun.run_values import NAMES
-from agentnb.session.defaults import CHOICES, ON_STOP
+from agentnb.session.option_defaults import CHOICES, ON_STOP
 from agentnb.session.session import Session
-from agentnb.tools.builtin.named import WORDS
-from agentnb.tools.mcp.server import PREFIX
+from agentnb.tools.builtin.builtin_names import WORDS
+from agentnb.tools.mcp.mcp_server import PREFIX
 
 SHORT = {"-m": "--model", "-g": "--guidance", "-p": "--policy", "-i": "--inputs"}
 MAX_IDS = 20

@@ -12,11 +12,11 @@ from agentnb.agent.agent import Agent
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import TODO_TOOL
-from agentnb.display.texts.labels import clean
+from agentnb.display.texts.wording import clean
 from agentnb.models.estimate import tokens_of_message, tokens_of_request, tokens_of_text, tokens_of_tools
 from agentnb.notebook.lookup.server_names import shown_later
-from agentnb.policies.limits import LIMITS
-from agentnb.tools.mcp.server import ServerTools
+from agentnb.policies.run_limits import LIMITS
+from agentnb.tools.mcp.mcp_server import ServerTools
 
 MAX_LINE_CHARACTERS = 100
 """Maximum characters of a schema's list or object on one line."""

@@ -14,7 +14,7 @@ from agentnb.errors import SettingsError
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.views import DisplayView, TerminalView
-from agentnb.notebook.widgets import HEARS_WHILE_BUSY
+from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY
 
 
 def view_for(

@@ -15,19 +15,19 @@ from IPython.core.getipython import get_ipython
 from traitlets import Int, List, Unicode
 
 from agentnb.core.guidance import Guidance
-from agentnb.detect.rules import INFORMS
+from agentnb.detect.guidance_rules import INFORMS
 from agentnb.detect.run import Run
+from agentnb.display.css import style_sheet
 from agentnb.display.lists.blind_view import blind_html
 from agentnb.display.markup import tag
-from agentnb.display.style import style_sheet
-from agentnb.display.texts.labels import pluralize
+from agentnb.display.texts.wording import pluralize
 from agentnb.errors import SettingsError
-from agentnb.experiments.results.recorded import arm_of
+from agentnb.experiments.results.recorded_arms import arm_of
 from agentnb.interchange.files import RunSource, folder_of, load_traces
 from agentnb.notebook.frontend import is_attended
-from agentnb.notebook.widgets import STATIC, close, error_words, hear_while_busy, script, view_bundle
-from agentnb.notebook.worker import Worker
-from agentnb.store.labels import FILE, Label, append_label, assessments_by_run, read_labels, subject_of
+from agentnb.notebook.widget_tools import STATIC, close, error_words, hear_while_busy, script, view_bundle
+from agentnb.notebook.worker_thread import Worker
+from agentnb.store.run_labels import FILE, Label, append_label, assessments_by_run, read_labels, subject_of
 from agentnb.store.store import Store
 
 HEALTHY_OR_FAILED: Mapping[str, int] = {"healthy": 0, "failed": 1}

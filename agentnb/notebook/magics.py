@@ -16,7 +16,7 @@ from agentnb.advice import USUAL_OUT, ListRuns
 from agentnb.agent.agent import Agent
 from agentnb.chat.context_type import ContextType
 from agentnb.detect.run import Run
-from agentnb.display.texts.labels import clean, first_line, short_id
+from agentnb.display.texts.wording import clean, first_line, short_id
 from agentnb.errors import SettingsError, StoreError, suggest_similar
 from agentnb.guidance import GuidanceSet
 from agentnb.interchange.importing import CHOICES
@@ -24,26 +24,26 @@ from agentnb.models.destinations.allowed_urls import with_consent
 from agentnb.models.registry import wire_form
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.browser import Browser
-from agentnb.notebook.cells.cell_runs import Answer, cell_runs
+from agentnb.notebook.cells.cell_invocation import invocation_of
 from agentnb.notebook.cells.extension_options import chosen_extensions, extension_options
 from agentnb.notebook.cells.interpolation import interpolate, near_misses
-from agentnb.notebook.cells.invocation import invocation_of
 from agentnb.notebook.cells.limit_options import allow_url_option, approve_option, run_options, typed_settings
+from agentnb.notebook.cells.notebook_runs import Answer, cell_runs
 from agentnb.notebook.commands import command
-from agentnb.notebook.commands.contexts import context_message
-from agentnb.notebook.commands.guidance import written_message
-from agentnb.notebook.commands.replay import replay_named
+from agentnb.notebook.commands.contexts_command import context_message
+from agentnb.notebook.commands.guidance_command import written_message
+from agentnb.notebook.commands.replay_magic import replay_named
 from agentnb.notebook.commands.traces import show_traces
 from agentnb.notebook.dry import dry_text, limits_line
 from agentnb.notebook.frontend import asker
 from agentnb.notebook.magic_errors import one_line_errors, parse_options
-from agentnb.notebook.names import check_variable, run_names, tools_before, unquote, words_of
+from agentnb.notebook.variable_names import check_variable, run_names, tools_before, unquote, words_of
 from agentnb.rerun.replay_result import Replay
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.workers.foreground import Foreground
-from agentnb.session.contexts import ContextChoice
-from agentnb.session.defaults import ON_STOP, typed_rules
+from agentnb.session.option_defaults import ON_STOP, typed_rules
 from agentnb.session.session import Session
+from agentnb.session.session_contexts import ContextChoice
 
 MAX_PROMPT = 60
 """Maximum characters of the prompt in the note about a continued run."""

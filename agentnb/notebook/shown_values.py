@@ -21,7 +21,7 @@ from agentnb.notebook.browser import Browser
 from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.cells.begun_cell import begun_cell
 from agentnb.notebook.frontend import is_attended
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.workflow import Workflow
 

@@ -34,13 +34,13 @@ from agentnb.display.card.text import head_line, round_lines, run_text
 from agentnb.display.markup import Html
 from agentnb.display.parts.step_list import has_steps, row_of, row_text
 from agentnb.display.texts.event_lines import WorkNames, event_line
-from agentnb.display.texts.labels import clean
 from agentnb.display.texts.question_labels import question_lines
 from agentnb.display.texts.round_notes import RECOVERED, RESUMED, compaction_line, retry_line
 from agentnb.display.texts.states import ending, is_going_on, shown_answer
-from agentnb.notebook.widgets import view_bundle
+from agentnb.display.texts.wording import clean
+from agentnb.notebook.widget_tools import view_bundle
 from agentnb.runtime.host.host import Beginning
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.threads import running_loop
 
 INTERVAL = 1 / 15

@@ -19,14 +19,14 @@ from agentnb.detect.run import Run
 from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
 from agentnb.errors import SettingsError
 from agentnb.models.destinations.allowed_urls import with_consent
-from agentnb.notebook.cells.cell_runs import Answer, cell_runs
+from agentnb.notebook.cells.cell_invocation import invocation_of
 from agentnb.notebook.cells.extension_options import chosen_extensions, extension_option
-from agentnb.notebook.cells.invocation import invocation_of
 from agentnb.notebook.cells.limit_options import allow_url_option, approve_option, run_option
+from agentnb.notebook.cells.notebook_runs import Answer, cell_runs
 from agentnb.notebook.commands.recover import TRUST_LOG, trust_of
 from agentnb.notebook.frontend import asker
 from agentnb.notebook.magic_errors import one_line_errors, parse_options
-from agentnb.notebook.names import (
+from agentnb.notebook.variable_names import (
     check_variable,
     find_agents,
     find_gates,
@@ -42,7 +42,7 @@ from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.choice import choose_model_of_workflow
-from agentnb.session.defaults import ON_STOP, typed_rules
+from agentnb.session.option_defaults import ON_STOP, typed_rules
 from agentnb.session.session import Session
 from agentnb.workflow.form.problems import workflow_problems
 from agentnb.workflow.plan import Plan

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 
 from agentnb.errors import module_getattr
 from agentnb.plots.cost import cost
-from agentnb.plots.detections import detections
-from agentnb.plots.ends import ends
+from agentnb.plots.detections_plot import detections
+from agentnb.plots.ends_plot import ends
 from agentnb.plots.experiments.cost_against_success import cost_against_success
 from agentnb.plots.experiments.differences import differences
 from agentnb.plots.experiments.flips import flips
-from agentnb.plots.experiments.ledger import ledger
-from agentnb.plots.experiments.pass_k import pass_k
-from agentnb.plots.guidance import guidance
+from agentnb.plots.experiments.ledger_plot import ledger
+from agentnb.plots.experiments.pass_k_plot import pass_k
+from agentnb.plots.guidance_plot import guidance
 from agentnb.plots.outcomes import outcomes
-from agentnb.plots.similarity import similarity
+from agentnb.plots.similarity_plot import similarity
 from agentnb.plots.surveys import survey
-from agentnb.plots.survival import survival
+from agentnb.plots.survival_plot import survival
 from agentnb.plots.sweeps import sweep
-from agentnb.plots.timeline import timeline
-from agentnb.plots.todos import todos
+from agentnb.plots.timeline_plot import timeline
+from agentnb.plots.todos_plot import todos
 from agentnb.plots.tokens import tokens
 from agentnb.plots.tools import tools
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.interchange.files import RunSource, load_traces
-from agentnb.plots.drawing.sources import about
-from agentnb.plots.drawing.style import (
+from agentnb.plots.drawing.plot_style import (
     BLUE,
     GREEN,
     ORANGE,
@@ -25,8 +24,9 @@ from agentnb.plots.drawing.style import (
     pluralize,
     stack,
 )
-from agentnb.tables.model_calls import NESTED
-from agentnb.tables.usage import usage
+from agentnb.plots.drawing.sources import about
+from agentnb.tables.model_call_rows import NESTED
+from agentnb.tables.usage_table import usage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

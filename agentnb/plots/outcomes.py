@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from agentnb.core.log.outcome import SOURCES
 from agentnb.interchange.files import RunSource, load_traces
-from agentnb.plots.drawing.run_bars import RunBar, draw_run_bars
-from agentnb.plots.drawing.sources import about
-from agentnb.plots.drawing.style import (
+from agentnb.plots.drawing.plot_style import (
     BLUE,
     VERMILLION,
     WHITE,
@@ -17,6 +15,8 @@ from agentnb.plots.drawing.style import (
     empty,
     pluralize,
 )
+from agentnb.plots.drawing.run_bars import RunBar, draw_run_bars
+from agentnb.plots.drawing.sources import about
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

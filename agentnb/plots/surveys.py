@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agentnb.plots.drawing.sources import check_columns
-from agentnb.plots.drawing.style import (
+from agentnb.plots.drawing.plot_style import (
     BLUE,
     MAX_BARS,
     VERMILLION,
@@ -20,6 +19,7 @@ from agentnb.plots.drawing.style import (
     plot_style,
     pluralize,
 )
+from agentnb.plots.drawing.sources import check_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agentnb.plots.drawing.plot_style import BLUE, GREEN, VERMILLION, amounts, empty, finish, panels, plot_style, pluralize
 from agentnb.plots.drawing.sources import check_columns
-from agentnb.plots.drawing.style import BLUE, GREEN, VERMILLION, amounts, empty, finish, panels, plot_style, pluralize
 
 if TYPE_CHECKING:
     import pandas as pd

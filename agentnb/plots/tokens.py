@@ -8,9 +8,7 @@ from agentnb.core.run.rounds import CONTEXT_TOKENS, WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource, load_traces
 from agentnb.models.prices import IN_TABLE, look_up
-from agentnb.plots.drawing.several import Curve, draw_curves
-from agentnb.plots.drawing.sources import about
-from agentnb.plots.drawing.style import (
+from agentnb.plots.drawing.plot_style import (
     BLUE,
     FAINT,
     INK,
@@ -27,6 +25,8 @@ from agentnb.plots.drawing.style import (
     pluralize,
     round_axis,
 )
+from agentnb.plots.drawing.several import Curve, draw_curves
+from agentnb.plots.drawing.sources import about
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,7 @@ from agentnb.core.run.inner_calls import all_calls
 from agentnb.core.run.rounds import NOT_RUN, CallRecord
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource, load_traces
-from agentnb.plots.drawing.sources import about
-from agentnb.plots.drawing.style import (
+from agentnb.plots.drawing.plot_style import (
     BLUE,
     LINES,
     VERMILLION,
@@ -29,6 +28,7 @@ from agentnb.plots.drawing.style import (
     pluralize,
     stack,
 )
+from agentnb.plots.drawing.sources import about
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,9 +19,9 @@ from agentnb.policies.ending import (
     two_empty_answers,
 )
 from agentnb.policies.interventions import OpenTodos, TodoNudges
-from agentnb.policies.limits import MaxRounds
-from agentnb.policies.loops import OnlyBlockedCalls, PlanningLoop, SaidTooOften
-from agentnb.policies.named import NAMED, Chat, Matrix, Minimal, PolicySet, find_policy, in_workflow_mode, settings_of
+from agentnb.policies.loop_policies import OnlyBlockedCalls, PlanningLoop, SaidTooOften
+from agentnb.policies.policy_sets import NAMED, Chat, Matrix, Minimal, PolicySet, find_policy, in_workflow_mode, settings_of
+from agentnb.policies.run_limits import MaxRounds
 from agentnb.policies.verdict import AskBetween, Continue, Ending, Interlude, LoopFinding, Policy, Stop, Verdict, decide
 
 __all__ = [

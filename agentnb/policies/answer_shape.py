@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentnb.advice import TryAgain
-from agentnb.core.run.output import answer_of, read_output
+from agentnb.core.run.run_output import answer_of, read_output
 from agentnb.detect.run import Run
 from agentnb.guidance.prompts import prompt
 from agentnb.policies.bundle import PolicyBundle

@@ -11,8 +11,8 @@ from agentnb.detect.detector import DetectorMaker
 from agentnb.detect.run import Run
 from agentnb.guidance.draws import Draw
 from agentnb.guidance.guides import Guide
-from agentnb.policies.direct import bind_calls
-from agentnb.policies.gates.verdicts import Gate
+from agentnb.policies.bound_calls import bind_calls
+from agentnb.policies.gates.gate_verdicts import Gate
 from agentnb.policies.verdict import Ending, Policy, after_calls
 
 

@@ -13,8 +13,8 @@ from agentnb.core.log.work_events import FindingMade
 from agentnb.core.messages import ToolCall
 from agentnb.core.run.call_window import call_key
 from agentnb.detect.run import Run
-from agentnb.policies.gates.verdicts import Block, blocked_as_duplicate
-from agentnb.policies.loops import LOOP_BROKEN
+from agentnb.policies.gates.gate_verdicts import Block, blocked_as_duplicate
+from agentnb.policies.loop_policies import LOOP_BROKEN
 from agentnb.policies.verdict import Stop
 
 NOTICE, NUDGE, BLOCK, STOP = range(4)

@@ -18,7 +18,7 @@ from agentnb.core.questions import WaitingOnUser
 from agentnb.core.todos import format_list, has_open, open_todos
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.policies.direct import unbind_call
+from agentnb.policies.bound_calls import unbind_call
 from agentnb.tools.tool import Inside
 
 MAX_LEVEL = 100

@@ -16,8 +16,8 @@ from agentnb.agent.from_log import limits_again, limits_of_file, logged_model, w
 from agentnb.agent.output import Output
 from agentnb.agent.start import AgentRun, fork_run
 from agentnb.chat.logged_context import context_again
-from agentnb.chat.plans.plans import plans_again
-from agentnb.context.history import as_sent_then
+from agentnb.chat.plans.plans_extension import plans_again
+from agentnb.context.history_settings import as_sent_then
 from agentnb.core.log.events import (
     SCHEMA,
     AnyEvent,
@@ -36,8 +36,8 @@ from agentnb.core.redaction import redact
 from agentnb.core.run.approvals import AUTO
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.agent_runs import check_of_agent
-from agentnb.detect.finding import Detectors
 from agentnb.detect.run import Run
+from agentnb.detect.run_detectors import Detectors
 from agentnb.detect.walk import walk_rounds
 from agentnb.errors import SettingsError
 from agentnb.guidance.sets import GuidanceSet
@@ -45,16 +45,16 @@ from agentnb.interchange.files import one_run
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
-from agentnb.policies.limits import LIMITS
-from agentnb.policies.named import PolicySet
+from agentnb.policies.policy_sets import PolicySet
+from agentnb.policies.run_limits import LIMITS
 from agentnb.rerun.recorded_tools import recorded_tools
 from agentnb.rerun.variant import Variant, is_own, variant_of
 from agentnb.runtime.host.consent import with_permissions_of
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunKeywords, RunOptions, options_of
 from agentnb.runtime.runs.launch import in_foreground, new_run_id
 from agentnb.settings import known_secrets
-from agentnb.tools.mcp.server import ServerTools, servers_among
+from agentnb.tools.mcp.mcp_server import ServerTools, servers_among
 from agentnb.tools.todos.board import TodoBoard
 
 RECORDED: Literal["recorded"] = "recorded"

@@ -11,7 +11,7 @@ from agentnb.core.todos import Todo, open_todos
 from agentnb.detect.run import Run
 from agentnb.detect.walk import RoundEvents
 from agentnb.policies.gates import Block, Gate, judge
-from agentnb.policies.limits import LIMITS
+from agentnb.policies.run_limits import LIMITS
 from agentnb.policies.turn_rules import TurnRule
 from agentnb.policies.verdict import Continue
 from agentnb.rerun.replay_result import Decision

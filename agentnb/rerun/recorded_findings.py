@@ -11,7 +11,7 @@ from agentnb.core.log.work_events import FindingMade
 from agentnb.core.run.facts import RunFacts
 from agentnb.detect.custom import FunctionDetector
 from agentnb.detect.detector import DetectorMaker, Finding
-from agentnb.detect.finding import Detectors, detectors_of
+from agentnb.detect.run_detectors import Detectors, detectors_of
 
 
 class RecordedFindings:

@@ -13,9 +13,9 @@ from agentnb.core.run.call_window import call_key
 from agentnb.core.run.rounds import NOT_RUN, CallRecord, WorkflowRound
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
-from agentnb.tools.builtin.named import tools_of
+from agentnb.tools.builtin.builtin_names import tools_of
 from agentnb.tools.mcp.logged import servers_of_log
-from agentnb.tools.mcp.server import ServerTools, servers_among
+from agentnb.tools.mcp.mcp_server import ServerTools, servers_among
 from agentnb.tools.mcp.wire_names import may_be_of
 from agentnb.tools.subject import Flag, Subject, flag_of, origin_of, reads_tree, subject_of
 from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome, failure

@@ -18,7 +18,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import ModelError, SettingsError
 from agentnb.interchange.files import load_traces
 from agentnb.models.model import Reply, Retry, StreamItem
-from agentnb.models.recorded import Recording
+from agentnb.models.recorded_model import Recording
 
 MARKERS = {"complete": "[WORKFLOW_COMPLETE]", "continue": "[CONTINUE]", "stop": '{"status":"stop"}'}
 """Marker of each signal. A log stores replies without markers, but the loop reads them from the text."""

@@ -16,15 +16,15 @@ from agentnb.core.run.rounds import DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PE
 from agentnb.core.todos import open_todos
 from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.detector import DetectorMaker, Finding
-from agentnb.detect.finding import Detectors
 from agentnb.detect.run import Run
+from agentnb.detect.run_detectors import Detectors
 from agentnb.detect.walk import RoundEvents, ShadowRun, walk_rounds
 from agentnb.guidance.prompts import prompt
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.interchange.files import one_run
 from agentnb.policies.gates import Block, judge
 from agentnb.policies.marker_text import without_markers
-from agentnb.policies.named import PolicySet
+from agentnb.policies.policy_sets import PolicySet
 from agentnb.policies.turn_rules import turn_rule, without_rules
 from agentnb.policies.verdict import Continue, Stop, Verdict, decide, reason_of
 from agentnb.rerun.recorded_course import RecordedCourse

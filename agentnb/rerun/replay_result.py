@@ -14,7 +14,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.todos import open_todos
 from agentnb.detect.detector import Finding
-from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP
+from agentnb.detect.guidance_rules import ALREADY_SAID, FAILURE_LOOP
 from agentnb.detect.run import Run
 from agentnb.detect.scores import FAMILIES
 from agentnb.policies.turn_rules import is_guard

@@ -19,11 +19,11 @@ from agentnb.core.questions import JudgedCall, WaitingOnUser, by_call
 from agentnb.core.run.approvals import APPROVE
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.todos import Todo
-from agentnb.detect.finding import Detectors
 from agentnb.detect.run import Run
+from agentnb.detect.run_detectors import Detectors
 from agentnb.errors import AgentnbError, ReplayDiverged, SettingsError
 from agentnb.interchange.files import one_run
-from agentnb.models.recorded import RecordedModel
+from agentnb.models.recorded_model import RecordedModel
 from agentnb.policies.gates import Gate
 from agentnb.rerun.fork import RECORDED, pending_of
 from agentnb.rerun.recorded_offers import RecordedOffers, has_changing_tools
@@ -33,7 +33,7 @@ from agentnb.runtime.questions.answerers import AnswerQuestion
 from agentnb.runtime.questions.grants import is_copy
 from agentnb.runtime.runs.gate_names import missing_gates, names_of_gates
 from agentnb.runtime.workers.foreground import Foreground
-from agentnb.tools.mcp.server import PREFIX
+from agentnb.tools.mcp.mcp_server import PREFIX
 
 BY_OTHERS = ("cancelled", "interrupted", "running", "waiting_on_user")
 """Statuses of runs that were ended externally."""

@@ -18,7 +18,7 @@ from agentnb.detect.run import Run
 from agentnb.detect.timelines import Detection, detections
 from agentnb.errors import ExpressionError, suggest_names, suggest_similar
 from agentnb.tables.columns import count_or_unknown, success_of
-from agentnb.tables.loops import LOOP, STALL, Row, find_loops
+from agentnb.tables.loops_table import LOOP, STALL, Row, find_loops
 
 FAMILIES = (LOOP, STALL, "discipline", "failure", "limit", "end")
 """Families of findings that are counted even without findings."""

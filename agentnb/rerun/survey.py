@@ -8,15 +8,15 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agentnb.detect.agent_runs import works_in_steps
-from agentnb.detect.finding import Detectors, detect_name
 from agentnb.detect.intervals import mean_interval, wilson
 from agentnb.detect.run import Run
+from agentnb.detect.run_detectors import Detectors, detect_name
 from agentnb.detect.scores import share_columns
 from agentnb.errors import SettingsError
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.interchange.files import RunSource, iter_traces, warn_of
 from agentnb.interchange.trace_file import Problem
-from agentnb.policies.named import PolicySet
+from agentnb.policies.policy_sets import PolicySet
 from agentnb.rerun.expect import Expectation, check_expectations, outcomes_of
 from agentnb.rerun.replay import replay
 from agentnb.rerun.replay_result import Replay

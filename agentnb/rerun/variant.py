@@ -17,15 +17,15 @@ from agentnb.agent.from_log import logged_guidance, logged_policy
 from agentnb.agent.output import Output
 from agentnb.core.log.events import AnyEvent, RunRecovered, RunStarted
 from agentnb.core.log.work_events import GuidanceDrawn
-from agentnb.detect.finding import Detectors, detect_name
 from agentnb.detect.presets import names
 from agentnb.detect.run import Run
+from agentnb.detect.run_detectors import Detectors, detect_name
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.guidance.draws import RandomGuidance
 from agentnb.guidance.sets import MATRIX, GuidanceSet, find_set
 from agentnb.policies.bundle import PolicyBundle
-from agentnb.policies.limits import LIMITS, Limits
-from agentnb.policies.named import OWN_POLICY, Matrix, PolicySet, find_policy, in_workflow_mode, rules_of, settings_of
+from agentnb.policies.policy_sets import OWN_POLICY, Matrix, PolicySet, find_policy, in_workflow_mode, rules_of, settings_of
+from agentnb.policies.run_limits import LIMITS, Limits
 from agentnb.rerun.recorded_findings import recorded_findings, without_asking
 from agentnb.runtime.runs.gate_names import names_of_gates
 

@@ -10,7 +10,7 @@ from agentnb.core.log import events as e
 from agentnb.core.log.work_events import FindingMade
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import change_texts
-from agentnb.detect.rules import SENTENCES, unknown_facts
+from agentnb.detect.guidance_rules import SENTENCES, unknown_facts
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ModelError, RunLimited, suggest_names
 from agentnb.policies.verdict import Stop

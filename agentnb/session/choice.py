@@ -12,8 +12,8 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.registry import DEFAULT, can_be_made, check_model
 from agentnb.workflow.files.declared_files import actions_of
-from agentnb.workflow.form.spec import WorkflowStep
 from agentnb.workflow.form.step_tree import walk_all
+from agentnb.workflow.form.workflow_spec import WorkflowStep
 from agentnb.workflow.workflow import Workflow
 
 NOTE = (

@@ -12,25 +12,25 @@ from agentnb.advice import ListRuns
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import agent_of, is_trusted, logged_model
 from agentnb.chat.logged_context import context_again
-from agentnb.chat.plans.plans import plans_again
+from agentnb.chat.plans.plans_extension import plans_again
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
 from agentnb.guidance import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
-from agentnb.policies.limits import OF_FILE
+from agentnb.policies.run_limits import OF_FILE
 from agentnb.runtime.budget import OWN
 from agentnb.runtime.host.host import host_here
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import ResumeKeywords, RunOptions, options_of
 from agentnb.runtime.runs.gate_names import check_gates
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.session.choice import needs_model
 from agentnb.session.default_store import default_store
 from agentnb.store.store import Store
-from agentnb.workflow.recovered import rerun_of
-from agentnb.workflow.tasks.actions import Action
+from agentnb.workflow.resumed_runs import rerun_of
+from agentnb.workflow.tasks.action_table import Action
 from agentnb.workflow.workflow import Workflow
 
 

@@ -10,8 +10,8 @@ from agentnb.errors import SettingsError
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.servers.first_seen import ACCEPTING, accept, compare_tools
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.connections.catalogue import tools_of
 from agentnb.tools.mcp.connections.live_server import LiveServer
+from agentnb.tools.mcp.connections.server_catalogue import tools_of
 
 
 def accept_as_now(servers: Servers, live: LiveServer, ask: Callable[[str], str] | None) -> str:

@@ -7,14 +7,14 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
 
 from agentnb.advice import LogInToServer
-from agentnb.core.schema.addresses import WebAddress
-from agentnb.display.texts.labels import clean, pluralize
+from agentnb.core.schema.web_addresses import WebAddress
+from agentnb.display.texts.wording import clean, pluralize
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.threads import TICK
-from agentnb.tools.mcp.connections.catalogue import tools_of
 from agentnb.tools.mcp.connections.live_server import LiveServer
+from agentnb.tools.mcp.connections.server_catalogue import tools_of
 
 LOGGING_IN = "Logging in to an MCP server"
 PROMPT = "Press Enter when the browser says that your answer has arrived, or paste the address at which it ended: "

@@ -21,22 +21,21 @@ from agentnb.experiments.running.control import Control
 from agentnb.guidance import BUILT_IN, GuidanceSet, find_set
 from agentnb.models.registry import check_model
 from agentnb.policies import find_policy
-from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
+from agentnb.policies.permissions.permission_rules import Rule, RuleList
 from agentnb.policies.permissions.rule_words import known_rules
-from agentnb.policies.permissions.rules import Rule, RuleList
+from agentnb.policies.run_limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import Host, host_here, use_host
-from agentnb.runtime.host.live import LiveRun, wait_for_ends
+from agentnb.runtime.host.live_run import LiveRun, wait_for_ends
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.grants import SessionGrants, is_copy
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.threads import LoopThread
-from agentnb.session.contexts import SessionContexts
 from agentnb.session.default_store import default_store
-from agentnb.session.defaults import (
+from agentnb.session.option_defaults import (
     APPROVE,
     LIMIT_KEYS,
     MODELS,
@@ -47,6 +46,7 @@ from agentnb.session.defaults import (
     tool_groups,
     workflow_settings,
 )
+from agentnb.session.session_contexts import SessionContexts
 from agentnb.store.store import Store
 from agentnb.tools.builtin.group import ToolGroup
 from agentnb.tools.todos.board import Board, TodoBoard

@@ -15,9 +15,9 @@ from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar, get_type_hints
 import msgspec
 
 from agentnb.core.redaction import FileRedactor
+from agentnb.store.atomic_files import write_whole
 from agentnb.store.folder_cache import HOME, Stamp, made_by, made_of, make_home, remove_torn
 from agentnb.store.summaries import RunSummary
-from agentnb.store.writing import write_whole
 
 T = TypeVar("T")
 FILE = "summaries.json"

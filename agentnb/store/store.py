@@ -29,11 +29,11 @@ from agentnb.store.bounds import MAX_HELD_BYTES, MAX_STREAMED_BYTES, check_log, 
 from agentnb.store.check_values import note_look
 from agentnb.store.folder_cache import stamp_of
 from agentnb.store.known_summaries import KnownSummaries
-from agentnb.store.labels import assessments_in
 from agentnb.store.nested_file import Holders, NestedFile
 from agentnb.store.own_logs import is_own
 from agentnb.store.regular_files import open_regular
 from agentnb.store.run_file import RunFile, delete_log, is_being_written
+from agentnb.store.run_labels import assessments_in
 from agentnb.store.summaries import RunSummary, log_summary
 
 FOLDER = Path(".agentnb") / "runs"

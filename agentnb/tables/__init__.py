@@ -8,22 +8,22 @@ count from 1, as in the cards; unknown values are missing, never 0.
 from typing import TYPE_CHECKING
 
 from agentnb.errors import module_getattr
-from agentnb.tables.catalogue import NAMES, columns
-from agentnb.tables.detections import detections
-from agentnb.tables.events import events
-from agentnb.tables.guidance import guidance
-from agentnb.tables.loops import loops
-from agentnb.tables.messages import messages
-from agentnb.tables.patterns import patterns
-from agentnb.tables.plans import plans
-from agentnb.tables.questions import questions
+from agentnb.tables.detections_table import detections
+from agentnb.tables.events_table import events
+from agentnb.tables.guidance_table import guidance
+from agentnb.tables.loops_table import loops
+from agentnb.tables.messages_table import messages
+from agentnb.tables.patterns_table import patterns
+from agentnb.tables.plans_table import plans
+from agentnb.tables.questions_table import questions
 from agentnb.tables.relation import relation
-from agentnb.tables.rounds import rounds
-from agentnb.tables.runs import runs
-from agentnb.tables.steps import steps
-from agentnb.tables.todos import todos
-from agentnb.tables.tool_calls import tool_calls
-from agentnb.tables.usage import usage
+from agentnb.tables.rounds_table import rounds
+from agentnb.tables.runs_table import runs
+from agentnb.tables.steps_table import steps
+from agentnb.tables.table_catalogue import NAMES, columns
+from agentnb.tables.todos_table import todos
+from agentnb.tables.tool_calls_table import tool_calls
+from agentnb.tables.usage_table import usage
 
 __all__ = [
     "NAMES",

@@ -13,7 +13,7 @@ import msgspec
 from agentnb.interchange.trace_file import Problem
 from agentnb.store.folder_cache import Stamp
 from agentnb.tables import arrow
-from agentnb.tables.frames import Table, Values
+from agentnb.tables.table_values import Table, Values
 
 if TYPE_CHECKING:
     import pyarrow as pa

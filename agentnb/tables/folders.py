@@ -15,9 +15,9 @@ from agentnb.interchange.trace_file import Problem
 from agentnb.store.folder_cache import stamp_of
 from agentnb.store.store import Store
 from agentnb.tables import arrow
-from agentnb.tables.cache import CacheState, TableCache
 from agentnb.tables.cache_parts import Part
-from agentnb.tables.frames import Table, Values, read_frame
+from agentnb.tables.table_cache import CacheState, TableCache
+from agentnb.tables.table_values import Table, Values, read_frame
 
 if TYPE_CHECKING:
     import pandas as pd

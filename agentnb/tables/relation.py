@@ -11,10 +11,10 @@ from agentnb.errors import NotAvailable, SettingsError, StoreError, suggest_name
 from agentnb.interchange.files import warn_of
 from agentnb.store.store import Store
 from agentnb.tables import arrow
-from agentnb.tables.cache import CacheState, TableCache
-from agentnb.tables.catalogue import OF_RUNS as TABLES
 from agentnb.tables.folders import cache_of, read_missing
-from agentnb.tables.frames import Table
+from agentnb.tables.table_cache import CacheState, TableCache
+from agentnb.tables.table_catalogue import OF_RUNS as TABLES
+from agentnb.tables.table_values import Table
 
 if TYPE_CHECKING:
     import duckdb

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agentnb.errors import module_getattr
+from agentnb.testing.loopback_server import LoopbackServer
 from agentnb.testing.received import Received
 from agentnb.testing.replies.lines import Answer, Opaque
 from agentnb.testing.replies.misbehaviour import (
@@ -25,7 +26,6 @@ from agentnb.testing.replies.misbehaviour import (
     UnknownEvent,
     overflow,
 )
-from agentnb.testing.server import LoopbackServer
 
 __all__ = [
     "LoopbackServer",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from agentnb.core.messages import Image, Text
 from agentnb.tools.defaults import MAX_PIXELS
-from agentnb.tools.foreign import is_of
+from agentnb.tools.library_classes import is_of
 
 LONGEST_TAKEN = 8_000
 """Maximum pixels of the longer side of a finished file; providers refuse larger ones."""

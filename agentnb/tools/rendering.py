@@ -11,8 +11,8 @@ import msgspec
 
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, encodable
-from agentnb.tools.foreign import is_of
-from agentnb.tools.frames import frame_table, frame_text
+from agentnb.tools.data_frames import frame_table, frame_text
+from agentnb.tools.library_classes import is_of
 from agentnb.tools.pictures import figure_of, figure_words, picture_of
 from agentnb.tools.tool import ToolOutcome
 

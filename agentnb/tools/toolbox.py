@@ -12,9 +12,9 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import InvalidTool, suggest_names, suggest_similar
 from agentnb.tools.agent_tool import AgentTool
+from agentnb.tools.builtin.builtin_names import tools_of, tools_of_word
 from agentnb.tools.builtin.group import BuiltinTool
-from agentnb.tools.builtin.named import tools_of, tools_of_word
-from agentnb.tools.mcp.server import PREFIX, ServerTools, resolve_servers, server_tools
+from agentnb.tools.mcp.mcp_server import PREFIX, ServerTools, resolve_servers, server_tools
 from agentnb.tools.mcp.wire_names import may_be_of, registry_name
 from agentnb.tools.subject import origin_of
 from agentnb.tools.tool import Tool, ToolOutcome, failure

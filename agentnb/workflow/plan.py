@@ -11,7 +11,7 @@ from uuid import uuid4
 import msgspec
 
 from agentnb.detect.run import Run
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.workflow.files.workflow_reader import read_workflow

@@ -18,16 +18,16 @@ from agentnb.models.model import Model
 from agentnb.models.registry import check_destinations
 from agentnb.policies.gates import Gate
 from agentnb.runtime.budget import OWN, Budget
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunKeywords, RunOptions, options_of
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.tools.agent_tool import ToolOffer, neutral_description
-from agentnb.tools.builtin.named import KnownSchemas, logged_builtins
-from agentnb.tools.mcp.server import ServerTools, resolve_servers
+from agentnb.tools.builtin.builtin_names import KnownSchemas, logged_builtins
+from agentnb.tools.mcp.mcp_server import ServerTools, resolve_servers
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.checks.checks import check_made_in_python
+from agentnb.workflow.checks.workflow_checks import check_made_in_python
 from agentnb.workflow.defaults import DEFAULT_PLANS
 from agentnb.workflow.files.declared_files import (
     WorkflowDefinition,
@@ -38,26 +38,26 @@ from agentnb.workflow.files.declared_files import (
     tool_names_of_files,
     without_folders,
 )
-from agentnb.workflow.files.files import file_text, path_beside
 from agentnb.workflow.files.logged_workflow import keep_workflow, logged_files
+from agentnb.workflow.files.nested_files import file_text, path_beside
 from agentnb.workflow.files.workflow_reader import read_workflow
 from agentnb.workflow.form.problems import Problem
-from agentnb.workflow.form.spec import AgentStep, Step, WorkflowSpec, WorkflowStep
 from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
+from agentnb.workflow.form.workflow_spec import AgentStep, Step, WorkflowSpec, WorkflowStep
 from agentnb.workflow.graph.mermaid import mermaid
 from agentnb.workflow.graph.node_states import node_states
 from agentnb.workflow.graph.nodes import Graph
 from agentnb.workflow.graph.of_workflow import compile_workflow
 from agentnb.workflow.plans.default_planner import PLANNER, planner_text
 from agentnb.workflow.plans.planner import PLAN_ACTIONS
-from agentnb.workflow.recovered import check_agents_again, earlier_events, needed_again, rerun_of
+from agentnb.workflow.resumed_runs import check_agents_again, earlier_events, needed_again, rerun_of
 from agentnb.workflow.running.agents import Replies, WorkflowAgents
 from agentnb.workflow.running.failed_together import raise_if_failed
 from agentnb.workflow.running.graph_run import GraphRun
 from agentnb.workflow.running.step_handlers import StepHandlers
-from agentnb.workflow.tasks.actions import Action, ActionTable
-from agentnb.workflow.tasks.orchestration import task_orchestration
-from agentnb.workflow.tasks.spec import TaskFile
+from agentnb.workflow.tasks.action_table import Action, ActionTable
+from agentnb.workflow.tasks.task_orchestration import task_orchestration
+from agentnb.workflow.tasks.task_spec import TaskFile
 from agentnb.workflow.templates.templates import Scope
 
 CELL = "cell"

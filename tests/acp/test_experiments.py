@@ -16,7 +16,7 @@ from agentnb.acp.known_agents import KnownAgent
 from agentnb.detect.run import Run
 from agentnb.errors import ExperimentProblems
 from agentnb.experiments.form.yaml_reader import read_experiment
-from agentnb.experiments.results.folder import ROWS
+from agentnb.experiments.results.experiment_folder import ROWS
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running import cell_folders as module
 from agentnb.experiments.running.cell_folders import cell_folders

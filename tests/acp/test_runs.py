@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from agentnb import Agent, replay
-from agentnb.acp.calls import ForeignCall
+from agentnb.acp.agent_calls import ForeignCall
 from agentnb.acp.known_agents import KnownAgent
-from agentnb.acp.record import UNKNOWN_UPDATES
+from agentnb.acp.turn_record import UNKNOWN_UPDATES
 from agentnb.agent.from_log import agent_of
 from agentnb.core.log.events import (
     CallBlocked,

@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 from agentnb import Agent, Store
-from agentnb.acp import folder
+from agentnb.acp import watched_folder
 from agentnb.core.log.events import TextDelta, Warned
 from agentnb.detect.run import Run
 from agentnb.display.lists.undo_text import undo_text
 from agentnb.rerun.undo.undoing import undo_run
-from agentnb.tools.builtin.notebook import cells
+from agentnb.tools.builtin.notebook import executed_cells
 from agentnb.tools.builtin.notebook.kernel import Kernel
 
 Make = Callable[..., Agent]
@@ -46,13 +46,13 @@ def test_what_the_agent_changed_by_itself_is_named_and_stays(fake: Make, tmp_pat
 
 
 def test_it_is_named_after_a_stop_too(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    look = folder.WatchedFolder._look
+    look = watched_folder.WatchedFolder._look
 
-    def slow_look(watched: folder.WatchedFolder) -> dict[str, folder.FileState]:
+    def slow_look(watched: watched_folder.WatchedFolder) -> dict[str, watched_folder.FileState]:
         time.sleep(0.4)  # as of a large folder
         return look(watched)
 
-    monkeypatch.setattr(folder.WatchedFolder, "_look", slow_look)
+    monkeypatch.setattr(watched_folder.WatchedFolder, "_look", slow_look)
     live = fake().start("alone sleep", watch=lambda item: live.stop() if item == TextDelta("Sleeping") else None)
     run = live.result(10)
     assert (run.status, _warnings(run)) == ("cancelled", [CHANGED])
@@ -76,7 +76,7 @@ def test_a_change_after_ours_is_named_and_stays(fake: Make, tmp_path: Path) -> N
 
 
 def test_the_bound_of_a_large_folder_is_said(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "MAX_WATCHED_ENTRIES", 3)
+    monkeypatch.setattr(watched_folder, "MAX_WATCHED_ENTRIES", 3)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "more.txt").write_text("more")
     assert _warnings(fake().run_sync("alone")) == [
@@ -86,7 +86,7 @@ def test_the_bound_of_a_large_folder_is_said(fake: Make, tmp_path: Path, monkeyp
 
 
 def test_many_files_are_counted(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "MAX_NAMED", 1)
+    monkeypatch.setattr(watched_folder, "MAX_NAMED", 1)
     assert _warnings(fake().run_sync("alone")) == [CHANGED.replace(", new.txt, old.txt", " and 2 more")]
 
 
@@ -94,7 +94,7 @@ def test_many_files_are_counted(fake: Make, monkeypatch: pytest.MonkeyPatch) -> 
 def test_folders_of_programs_are_left_out(tmp_path: Path, left_out: str) -> None:
     (tmp_path / left_out).mkdir()
     (tmp_path / left_out / "file").write_text("")
-    seen = folder.WatchedFolder(tmp_path)
+    seen = watched_folder.WatchedFolder(tmp_path)
     assert [*seen._files] and not any(path.startswith(left_out) for path in seen._files)
 
 
@@ -104,7 +104,7 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "open.ipynb"
     path.write_text(json.dumps({"cells": [{"cell_type": "code", "source": "1 + 1", "outputs": []}]}))
     kernel = Kernel(SimpleNamespace(user_ns={"__session__": str(path)}))
-    monkeypatch.setattr(cells, "find_kernel", lambda: kernel)
+    monkeypatch.setattr(executed_cells, "find_kernel", lambda: kernel)
     return path
 
 

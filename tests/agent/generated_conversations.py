@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from hypothesis import strategies as st
 
 from agentnb import Matrix, Minimal
-from agentnb.context.history import History
+from agentnb.context.history_settings import History
 from agentnb.core.todos import TODO_TOOL
 
 Way: TypeAlias = Literal[

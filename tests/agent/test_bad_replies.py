@@ -18,9 +18,9 @@ from agentnb.core.request import Request
 from agentnb.detect.run import Run
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import Line, ScriptedModel
-from agentnb.models.simulated.model import SimulatedModel
+from agentnb.models.simulated.simulated_model import SimulatedModel
 from agentnb.policies import Matrix, Minimal
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.testing import Answer, LoopbackServer
 
 POLICIES = [Matrix(), Minimal()]

@@ -23,7 +23,7 @@ from run_checks import checked
 from sent_requests import as_bytes, made_again
 
 from agentnb import Run, Store
-from agentnb.context.history import as_sent_then
+from agentnb.context.history_settings import as_sent_then
 from agentnb.context.request_history import sent_requests
 from agentnb.core.log.events import ContextCompacted, ToolStarted
 from agentnb.core.messages import Message

@@ -27,7 +27,7 @@ from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
 from agentnb.models.transport.retry import RetryPolicy
 from agentnb.runtime.budget import Budget
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.store.store import Store
 from agentnb.testing import ErrorInStream, LoopbackServer

@@ -537,7 +537,7 @@ def test_limits_hold_whatever_a_policy_returns(subtests: pytest.Subtests, tmp_pa
         for name, (value, rounds) in LIMITS.items():
             with subtests.test(f"{policy.name}, {name}"):
                 outer = bare(Summarising(script(40)), [work], policy=policy, **{name: value})
-                limits = [one for one in outer.bundle.policies if type(one).__module__ == "agentnb.policies.limits"]
+                limits = [one for one in outer.bundle.policies if type(one).__module__ == "agentnb.policies.run_limits"]
                 assert len(limits) == len({type(one) for one in limits}), "each is joined once"
                 run = outer.run_sync("Go.")
                 assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", name, rounds)

@@ -12,7 +12,7 @@ from todo_calls import write
 from agentnb import Agent, Run, Todo, TodoBoard, ToolCall, tables
 from agentnb.core.log.events import TodosChanged
 from agentnb.models import ScriptedModel
-from agentnb.tools.todos.tool import TodoTool
+from agentnb.tools.todos.todo_tool import TodoTool
 from agentnb.tools.tool import ToolContext, ToolOutcome
 
 UPDATE = ToolCall("todo_operations", {"operation": "update", "todoUpdates": [{"id": 1, "status": "in-progress"}]})

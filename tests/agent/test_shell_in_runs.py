@@ -11,7 +11,7 @@ from agentnb import Agent, ToolCall
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.tools.builtin.shell.group import Shell
+from agentnb.tools.builtin.shell.shell_group import Shell
 
 KEY = "correct-horse-battery"
 

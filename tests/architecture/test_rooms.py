@@ -142,8 +142,8 @@ def test_the_notebook_room_decides_nothing() -> None:
     """
     decide = ("agentnb.policies", "agentnb.agent.loop", "agentnb.runtime.calls.dispatch", "agentnb.guidance.guides")
     by_name = {
-        "agentnb.policies.named": {"NAMED", "find_policy", "in_workflow_mode"},
-        "agentnb.policies.limits": {"LIMITS", "LIMIT_SETTINGS", "ON_LIMIT"},
+        "agentnb.policies.policy_sets": {"NAMED", "find_policy", "in_workflow_mode"},
+        "agentnb.policies.run_limits": {"LIMITS", "LIMIT_SETTINGS", "ON_LIMIT"},
     }
     looked_at = 0
     for path, tree in trees().items():

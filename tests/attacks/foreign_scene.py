@@ -16,15 +16,15 @@ import pytest
 from foreign_rows import DIE, END, SILENT, STOP, WAIT, Attack
 
 from agentnb import Agent, RunOptions, Store
-from agentnb.acp import folder as watched
-from agentnb.acp import process, session
+from agentnb.acp import acp_session, agent_process
+from agentnb.acp import watched_folder as watched
 from agentnb.acp.known_agents import KnownAgent, known_agents
 from agentnb.core.log.well_formed import check_events
 from agentnb.core.run.rounds import CallRecord
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html
 from agentnb.errors import ModelError
-from agentnb.tools.builtin.notebook.cells import NotebookFile
+from agentnb.tools.builtin.notebook.executed_cells import NotebookFile
 
 KEY = "not-a-key-of-any-provider-0123"
 RULES = {"bash": "deny", "write_file(victim.txt)": "deny", "write_file(.env)": "deny", "read_file(.env)": "deny"}
@@ -53,8 +53,8 @@ class Wire:
     async def start(self) -> Wire:
         """Open the pair, and play."""
         ours, theirs = socket.socketpair()
-        reader, self.writer = await asyncio.open_connection(sock=ours, limit=process.MAX_LINE_BYTES)
-        self.reader = process.WholeLines(reader)
+        reader, self.writer = await asyncio.open_connection(sock=ours, limit=agent_process.MAX_LINE_BYTES)
+        self.reader = agent_process.WholeLines(reader)
         self._reader, self._writer = await asyncio.open_connection(sock=theirs, limit=2**24)
         self._task = asyncio.ensure_future(self._play())
         return self
@@ -164,13 +164,13 @@ class Scene:
         patch.setenv("HOME", str(self.home))
         patch.setenv("HOSTILE_API_KEY", KEY)
         if SILENT in attack.replies.values():
-            patch.setattr(session, "SECONDS_TO_START", 0.2)
-        patch.setattr(session, "SECONDS_TO_CANCEL", 0.05)
-        patch.setattr(session, "SECONDS_BESIDE", 0.01)
-        patch.setattr(process, "MAX_LINE_BYTES", 2**20)
+            patch.setattr(acp_session, "SECONDS_TO_START", 0.2)
+        patch.setattr(acp_session, "SECONDS_TO_CANCEL", 0.05)
+        patch.setattr(acp_session, "SECONDS_BESIDE", 0.01)
+        patch.setattr(agent_process, "MAX_LINE_BYTES", 2**20)
         row = KnownAgent(command=(sys.executable,), asks_in="default", keys=("HOSTILE_API_KEY",), errors="error")
         patch.setitem(known_agents(), "hostile", row)
-        patch.setattr(session.AgentProcess, "start", self._start)
+        patch.setattr(acp_session.AgentProcess, "start", self._start)
         notebook = NotebookFile(self.work / "open.ipynb", 0.0, ())
         patch.setattr(watched, "open_notebook", lambda: notebook)
         self.before = self._files()

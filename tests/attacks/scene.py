@@ -23,7 +23,7 @@ from agentnb.models import ScriptedModel
 from agentnb.models.destinations import allowed_urls
 from agentnb.store import own_logs
 from agentnb.testing import LoopbackServer
-from agentnb.tools.builtin.shell.group import Shell
+from agentnb.tools.builtin.shell.shell_group import Shell
 
 KEY = "not-a-key-of-any-provider-0123"
 GIT = {"GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C", "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}

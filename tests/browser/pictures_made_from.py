@@ -15,8 +15,8 @@ from agentnb.core.log import events as e
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html
 from agentnb.display.card.live_card import LiveCard
-from agentnb.display.style import style_sheet
-from agentnb.notebook.widgets import STATIC
+from agentnb.display.css import style_sheet
+from agentnb.notebook.widget_tools import STATIC
 
 HERE = Path(__file__).resolve().parent
 IMAGES = HERE.parents[1] / "docs" / "images"

@@ -15,7 +15,7 @@ from waiting import wait_until
 
 from agentnb import load_trace
 from agentnb.display.card.html import run_html
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.markdown.markdown import markdown_html
 
 pytestmark = [pytest.mark.browser, pytest.mark.nightly("by day test_saved_in_lab and the tests of display")]

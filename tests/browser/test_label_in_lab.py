@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from waiting import wait_until
 
-from agentnb.store.labels import read_labels
+from agentnb.store.run_labels import read_labels
 
 pytestmark = pytest.mark.browser
 

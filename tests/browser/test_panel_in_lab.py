@@ -10,7 +10,7 @@ import pytest
 from waiting import wait_until
 
 from agentnb.notebook.panel import MAX_LISTED_RUNS
-from agentnb.tools.builtin.named import GROUPS
+from agentnb.tools.builtin.builtin_names import GROUPS
 
 pytestmark = pytest.mark.browser
 

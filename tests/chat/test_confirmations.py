@@ -19,8 +19,8 @@ from agentnb.core.request import ToolSpec
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies.permissions.approval_mode import ApprovalMode
-from agentnb.policies.permissions.permissions import Permissions
-from agentnb.policies.permissions.rules import Rule
+from agentnb.policies.permissions.permission_rules import Rule
+from agentnb.policies.permissions.run_permissions import Permissions
 from agentnb.runtime.calls.virtual_tools import VirtualTool
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.answerers import Approve

@@ -12,7 +12,7 @@ from marked_logs import marked
 from scripted_runs import bare, look, think, work
 
 from agentnb import Agent, Chat, ContextType, Run, Store, ToolCall, fork_sync, recover, tool
-from agentnb.detect.rules import CONTEXT_SHIFT
+from agentnb.detect.guidance_rules import CONTEXT_SHIFT
 from agentnb.display.card.html import run_html
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel

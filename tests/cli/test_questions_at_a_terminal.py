@@ -13,7 +13,7 @@ if sys.platform == "win32":
 from terminal import CTRL_C, CTRL_D, Terminal
 
 from agentnb.cli.terminal.dialogue import INSTEAD
-from agentnb.cli.terminal.progress import Progress
+from agentnb.cli.terminal.run_progress import Progress
 from agentnb.core.log.events import QuestionAnswered
 from agentnb.core.log.work_events import StepStarted
 

@@ -6,8 +6,8 @@ import json
 
 from shell_calls import Call
 
-from agentnb.workflow.files.json_schema import workflow_schema
-from agentnb.workflow.tasks.json_schema import tasks_schema
+from agentnb.workflow.files.workflow_schema import workflow_schema
+from agentnb.workflow.tasks.task_schema import tasks_schema
 
 
 def test_the_schema_of_each_form_is_written_to_standard_output(cli: Call) -> None:

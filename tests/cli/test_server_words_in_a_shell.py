@@ -13,7 +13,7 @@ from shell_calls import Call, last_run, module, written
 STEP = "workflow: [{{id: where, type: tool, name: {name}}}]\n"
 MODULE = f"""
 import sys
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 bench = MCPServer("bench", sys.executable, args=[{PROGRAM!r}])
 several = [bench]
 """

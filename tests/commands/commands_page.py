@@ -11,8 +11,8 @@ from pathlib import Path
 from agentnb import tool
 from agentnb.commands.programs import ProgramForm, program_forms
 from agentnb.policies.permissions.approval_mode import ApprovalMode
-from agentnb.policies.permissions.permissions import Permissions
-from agentnb.policies.permissions.rules import RuleList
+from agentnb.policies.permissions.permission_rules import RuleList
+from agentnb.policies.permissions.run_permissions import Permissions
 from agentnb.tools.function import as_tool
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentnb.commands import programs
-from agentnb.commands.patterns import covers
+from agentnb.commands.command_patterns import covers
 from agentnb.commands.programs import OPERAND_KINDS, ProgramForm, names_of_forms, program_forms, program_name
 from agentnb.commands.shell_command import shell_command
 

@@ -10,7 +10,7 @@ import pytest
 from disguised_commands import DISGUISED_COMMANDS
 
 from agentnb.commands.reader import read_script
-from agentnb.commands.script import SimpleCommand
+from agentnb.commands.shell_script import SimpleCommand
 
 NAMED = {
     "true&2>/dev/null touch X": ["true", "touch X >/dev/null"],

@@ -18,7 +18,7 @@ from agentnb.context.compaction import (
     summary_text,
     why_due,
 )
-from agentnb.context.history import AUTO, FULL, History, read_documented
+from agentnb.context.history_settings import AUTO, FULL, History, read_documented
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.todos import Todo
 from agentnb.models.estimate import tokens_of_message

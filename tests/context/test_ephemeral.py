@@ -23,7 +23,7 @@ from agentnb.core.log.events import Event, GuidanceGiven, ModelReplied, RoundSta
 from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request
 from agentnb.core.view import View
-from agentnb.detect.rules import CELLS
+from agentnb.detect.guidance_rules import CELLS
 from agentnb.detect.run import Run
 from agentnb.guidance import system_reminder
 from agentnb.models.scripted import ScriptedModel

@@ -18,7 +18,7 @@ from todo_calls import complete, start, write
 
 from agentnb import Agent, History, Matrix, ToolCall
 from agentnb.context.defaults import RESULT_CHARACTERS
-from agentnb.context.history import AUTO, FULL, as_logged, as_sent_then, find_history, read_documented
+from agentnb.context.history_settings import AUTO, FULL, as_logged, as_sent_then, find_history, read_documented
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.core.messages import Message, ToolResult
 from agentnb.core.request import Request

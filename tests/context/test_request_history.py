@@ -32,8 +32,8 @@ from agentnb.guidance import system_reminder
 from agentnb.models.estimate import tokens_of_request
 from agentnb.models.model import Model, Retry, StreamItem
 from agentnb.models.scripted import ScriptedModel
-from agentnb.models.simulated.model import SimulatedModel
 from agentnb.models.simulated.personas import PERSONAS
+from agentnb.models.simulated.simulated_model import SimulatedModel
 from agentnb.store.store import Store
 from agentnb.tools.todos.board import TodoBoard
 

@@ -12,7 +12,7 @@ from run_builder import a_round, called, run_of
 
 from agentnb import Agent, TodoBoard
 from agentnb.context import request_builder as conversation_module
-from agentnb.context.history import History
+from agentnb.context.history_settings import History
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.context.tool_pairing import are_whole
 from agentnb.context.truncation import truncate_messages

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from run_builder import Story
 
-from agentnb.core.compaction import Compacted, Compaction
+from agentnb.core.compaction_records import Compacted, Compaction
 from agentnb.core.log import events as e
 from agentnb.core.log.wire import decode_lines, encode
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence, Set
 import pytest
 from run_builder import Fact, RunBuilder, begun, guidance_of, todo, todos_are
 
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.log import events as e
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.questions import WaitingOnUser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentnb.core.schema.addresses import is_email, is_uri, web_address
+from agentnb.core.schema.web_addresses import is_email, is_uri, web_address
 from agentnb.errors import SettingsError
 
 EMAILS = ("ada@example.org", "a.b+c@b", "größe@münchen.de")

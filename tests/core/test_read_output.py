@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from property_settings import examples
 from run_builder import Story
 
-from agentnb.core.run.output import MAX_PROBLEMS, read_output
+from agentnb.core.run.run_output import MAX_PROBLEMS, read_output
 from agentnb.core.schema.json_schema import MAX_OF_A_PROBLEM, check_schema, schema_problems
 from agentnb.errors import SettingsError
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from run_builder import RunBuilder, Story
 
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult

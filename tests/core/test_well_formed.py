@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from run_builder import START, RunBuilder, a_round, answered, begun, called
 
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
 from agentnb.core.log import events as e

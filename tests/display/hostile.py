@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from agentnb.display.style import NO_FORMULAS, inline_css
+from agentnb.display.css import NO_FORMULAS, inline_css
 
 
 def _words(text: str) -> frozenset[str]:

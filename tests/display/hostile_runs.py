@@ -12,7 +12,7 @@ from typing import Any
 from hostile import ADDRESSES, BREAKS, CHARACTERS, FOREIGN, HUGE, MARKDOWN, SCRIPTS, links_to
 
 from agentnb.advice import as_advice
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
 from agentnb.core.inbox import Inbox
@@ -23,7 +23,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 MOST = 1_000

@@ -10,8 +10,8 @@ from agentnb.display.lists.server_list import server_list_html
 from agentnb.display.lists.server_view import server_html
 from agentnb.errors import ServerFailed
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.connections.catalogue import catalogue_of
-from agentnb.tools.mcp.server import MCPServer, ServerTools
+from agentnb.tools.mcp.connections.server_catalogue import catalogue_of
+from agentnb.tools.mcp.mcp_server import MCPServer, ServerTools
 
 
 def server_views() -> list[str]:

@@ -13,8 +13,8 @@ from agentnb.context.request_history import sent_request
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
-from agentnb.display.card.page import page_html
 from agentnb.display.card.request_view import request_view_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.parts.tool_card import tool_body_html
 
 ENDS = {"failed": None, "completed": 3, "limited": 3}

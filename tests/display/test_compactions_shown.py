@@ -16,15 +16,15 @@ from summarising import Summing, priced
 
 from agentnb import Agent, History, Run, Store, ToolCall, load_trace
 from agentnb.context.request_history import sent_requests
-from agentnb.core.compaction import Compacted, Compaction
+from agentnb.core.compaction_records import Compacted, Compaction
 from agentnb.core.log import events as e
 from agentnb.core.messages import Text
 from agentnb.core.usage import Usage
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html
 from agentnb.display.card.live_card import LiveCard
-from agentnb.display.card.page import page_html
 from agentnb.display.card.request_view import request_view_html, summary
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.texts import call_labels, states
 from agentnb.display.texts.round_notes import RECOVERED, compaction_line, round_notes

@@ -18,10 +18,10 @@ from agentnb.core.log.wire import encode
 from agentnb.core.run.rounds import DENIED, INTERRUPTED, LOST
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.lists.browser import rows_html
-from agentnb.display.lists.history import history_text, status_html
+from agentnb.display.lists.history_list import history_text, status_html
 from agentnb.display.lists.run_rows import row_of
 from agentnb.display.parts.run_problems import round_anchor
 from agentnb.display.texts.states import chip

@@ -16,7 +16,7 @@ from agentnb.core.log.work_events import FindingMade
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html
 from agentnb.display.card.live_card import LiveCard
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.parts.finding_links import FIRST, MAX_AGAIN, MAX_AT_ONCE, MAX_LISTED, MAX_LIVE
 
 LINK = re.compile(r'class="agentnb-to-(round|finding)"[^>]* href="#([^"]+)"')

@@ -12,7 +12,7 @@ from agentnb.core.log.event import Status
 from agentnb.core.log.events import Origin
 from agentnb.display.card.compact import compact_pieces
 from agentnb.display.card.html import run_html
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.interchange.conversion.run_writer import RunWriter
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
+from agentnb.display.css import inline_css
 from agentnb.display.markdown.markdown import fragment, markdown_html
 from agentnb.display.markdown.markdown_parser import MARK, MAX_FORMULAS, MAX_TEX, formula_html, is_formula
-from agentnb.display.style import inline_css
 
 TEX = [
     *"{}^_&'x2=+ ()[]|,.",

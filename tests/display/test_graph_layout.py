@@ -16,7 +16,7 @@ from agentnb.display.graph import graph_layout
 from agentnb.display.graph.graph_folding import MAX_BRANCHES, MAX_NODES, fold_graph
 from agentnb.display.graph.graph_layout import WIDTH, Box, Plan, lay_out
 from agentnb.workflow.files.declared_files import drawing_of
-from agentnb.workflow.form.spec import AgentStep, ConditionStep, GotoStep, ParallelStep, Step, ToolStep, WorkflowSpec
+from agentnb.workflow.form.workflow_spec import AgentStep, ConditionStep, GotoStep, ParallelStep, Step, ToolStep, WorkflowSpec
 from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
 from agentnb.workflow.graph.node_states import NodeState
 

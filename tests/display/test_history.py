@@ -15,7 +15,7 @@ from agentnb import Run, Store, ToolCall
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
 from agentnb.display.card.compact import compact_html
-from agentnb.display.lists.history import MAX_OPENING, history_html, history_text, matches
+from agentnb.display.lists.history_list import MAX_OPENING, history_html, history_text, matches
 from agentnb.display.markup import Html, tag
 from agentnb.models import Reply
 from agentnb.store.summaries import RunSummary

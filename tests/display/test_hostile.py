@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hostile import CORPUS, HARMFUL_HTML, Harmful, check_is_harmless, visible_text
 
+from agentnb.display.css import inline_css
 from agentnb.display.markup import tag
-from agentnb.display.style import inline_css
 
 
 def test_harmful_html_is_not_let_through(subtests: pytest.Subtests) -> None:

@@ -25,15 +25,15 @@ from agentnb.core.todos import Todo
 from agentnb.detect.run import Run
 from agentnb.display.card.finished import answer_html
 from agentnb.display.card.html import run_html, running_html
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import ROUNDS_WHILE_RUNNING
 from agentnb.display.card.transcript import FIRST_ROUNDS
 from agentnb.display.defaults import MAX_SAVED_ROUNDS
 from agentnb.display.form import Form
 from agentnb.display.markup import Html
 from agentnb.display.parts.head import MARKS, chip_html
-from agentnb.display.parts.rounds import round_pieces
-from agentnb.display.parts.todos import todos_html
+from agentnb.display.parts.round_pieces import round_pieces
+from agentnb.display.parts.todo_list import todos_html
 from agentnb.models import ScriptedModel
 from agentnb.tools.todos.board import TodoBoard
 

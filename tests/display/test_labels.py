@@ -13,24 +13,24 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.run.rounds import CallRecord
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
-from agentnb.display.texts import labels, states
+from agentnb.display.texts import states, wording
 from agentnb.display.texts.call_labels import arguments
 from agentnb.display.texts.round_notes import guidance_line
 from agentnb.models import ScriptedModel
 
 
 def test_control_characters_are_made_visible() -> None:
-    assert labels.clean("a\x1b[31m\x00\u202eb\tc\nd\r\ne") == "a\ufffd[31m\ufffd\ufffdb\tc\nd\ne"
+    assert wording.clean("a\x1b[31m\x00\u202eb\tc\nd\r\ne") == "a\ufffd[31m\ufffd\ufffdb\tc\nd\ne"
 
 
 def test_long_results_are_cut_with_their_length() -> None:
-    assert labels.cut("x" * 30, 10) == "x" * 10 + " … (20 more characters)"
+    assert wording.cut("x" * 30, 10) == "x" * 10 + " … (20 more characters)"
 
 
 def test_durations_read_naturally(subtests: pytest.Subtests) -> None:
     for seconds, words in [(0.0001, "under 1 ms"), (0.038, "38 ms"), (0.9996, "1.0 s"), (2.44, "2.4 s"), (187, "3:07")]:
         with subtests.test(seconds=seconds):
-            assert labels.duration(seconds) == words
+            assert wording.duration(seconds) == words
 
 
 @pytest.mark.req("R0.75")

@@ -22,11 +22,11 @@ from agentnb.core.usage import Usage
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.parts.head import meta_html
-from agentnb.display.parts.totals import Totals
-from agentnb.display.texts import labels, states
+from agentnb.display.parts.run_totals import Totals
+from agentnb.display.texts import states, wording
 from agentnb.display.texts.elapsed import Elapsed
 from agentnb.models import Reply, ScriptedModel
 
@@ -209,9 +209,9 @@ def test_what_is_used_stands_beside_its_limit_from_the_first_moment() -> None:
 
 
 def test_the_numbers_are_as_wide_whatever_they_are() -> None:
-    assert len({len(labels.count_of(count, 20_000)) for count in (0, 7, 812, 9_900, 19_999)}) == 1
-    assert labels.count_of(19_999, 20_000) == "20.0k of 20k" and labels.count_of(812, 900) == "812 of 900"
-    assert labels.count_of(300_000, 1_500_000) == "0.3M of 1.5M"
+    assert len({len(wording.count_of(count, 20_000)) for count in (0, 7, 812, 9_900, 19_999)}) == 1
+    assert wording.count_of(19_999, 20_000) == "20.0k of 20k" and wording.count_of(812, 900) == "812 of 900"
+    assert wording.count_of(300_000, 1_500_000) == "0.3M of 1.5M"
 
 
 def test_beside_a_budget_a_cost_that_is_not_known_is_told_as_the_least_it_can_be() -> None:
@@ -223,7 +223,7 @@ def test_beside_a_budget_a_cost_that_is_not_known_is_told_as_the_least_it_can_be
 def test_settings_of_a_log_that_are_no_limits_are_none(subtests: pytest.Subtests) -> None:
     for value in ["much", None, True, -1, [], {"a": 1}]:
         with subtests.test(value=value):
-            assert labels.amount(value) is None
+            assert wording.amount(value) is None
 
 
 # The clock

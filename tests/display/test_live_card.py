@@ -23,7 +23,7 @@ from agentnb.display.card.html import run_html
 from agentnb.display.card.live_card import LiveCard
 from agentnb.display.form import Form, effects_of
 from agentnb.display.parts.finding_links import LiveFindings
-from agentnb.display.parts.rounds import round_pieces
+from agentnb.display.parts.round_pieces import round_pieces
 from agentnb.display.parts.tool_card import ICONS
 from agentnb.display.texts.user_messages import UserMessages
 from agentnb.models import ScriptedModel

@@ -30,7 +30,7 @@ from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.run.rounds import DUPLICATE, WorkflowRound
 from agentnb.display.card import live_card
 from agentnb.display.card.live_card import LiveCard
-from agentnb.display.parts.totals import Totals
+from agentnb.display.parts.run_totals import Totals
 
 DUPLICATED = ToolResult("c-3", "add", (Text("again"),), is_error=True, error_code=DUPLICATE)
 

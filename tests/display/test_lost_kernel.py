@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agentnb.display.card.lost_kernel import inline_styles, remains_html
-from agentnb.display.style import inline_css, rules
+from agentnb.display.css import inline_css, rules
 
 
 def test_it_says_what_to_type_and_that_the_run_was_interrupted() -> None:

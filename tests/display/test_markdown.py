@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples, size
 
+from agentnb.display.css import inline_css
 from agentnb.display.markdown import markdown
 from agentnb.display.markdown.markdown import GROWTH, fragment, markdown_html
-from agentnb.display.style import inline_css
 
 MARKS = [
     *"`*_[]()<>!#-|~:&\\\n\t \"'+.=0aA/;",

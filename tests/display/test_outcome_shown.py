@@ -14,7 +14,7 @@ from agentnb.core.log.work_events import OutcomeGiven
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html
 from agentnb.display.lists.browser import rows_html
-from agentnb.display.lists.history import status_html
+from agentnb.display.lists.history_list import status_html
 from agentnb.display.lists.run_rows import Wanted, choices, matching, row_of
 from agentnb.store.summaries import summary
 

@@ -14,7 +14,7 @@ from agentnb import ToolCall, load_trace, save_trace
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Thinking
 from agentnb.detect.run import Run
-from agentnb.display.card.page import LEFT_OUT, page_html
+from agentnb.display.card.run_page import LEFT_OUT, page_html
 from agentnb.errors import StoreError
 from agentnb.models import ScriptedModel
 

@@ -14,7 +14,7 @@ from planned_runs import ASKED_DAY, ASKING, FINAL, HARBOURS, LACKING, blocked_ru
 from shown_words import words_in
 
 from agentnb import Plan, Run
-from agentnb.cli.terminal.progress import Progress
+from agentnb.cli.terminal.run_progress import Progress
 from agentnb.core.log.events import AnyEvent, QuestionAsked, ToolPrinted, ToolStarted
 from agentnb.core.log.work_events import PlanProposed, StepAttempted, StepFinished
 from agentnb.core.messages import Message, Text
@@ -22,7 +22,7 @@ from agentnb.core.usage import Usage
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.card.workflow_card import steps_html, workflow_html
 from agentnb.display.defaults import MAX_STEPS

@@ -19,7 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.form import Form
 from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION, MAX_UNFOLDED_LINES, call_part_html

@@ -12,17 +12,17 @@ from run_builder import RunBuilder, called, guidance_of
 from agentnb.core.guidance import Followed
 from agentnb.core.log import events as e
 from agentnb.core.run.rounds import TodoViolation, WorkflowRound
+from agentnb.detect.guidance_rules import SENTENCES
 from agentnb.detect.judgements import UNTRACKED_WORK
-from agentnb.detect.rules import SENTENCES
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html
 from agentnb.display.card.live_card import LiveCard
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import head_line
 from agentnb.display.form import Form
 from agentnb.display.lists.browser import browser_text, rows_html
 from agentnb.display.lists.run_rows import row_of
-from agentnb.display.parts.rounds import round_pieces
+from agentnb.display.parts.round_pieces import round_pieces
 from agentnb.display.texts.round_notes import round_warnings
 
 

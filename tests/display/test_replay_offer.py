@@ -16,8 +16,8 @@ from agentnb.core.log import events as e
 from agentnb.core.log.outcome import Assessment
 from agentnb.core.log.work_events import OutcomeGiven
 from agentnb.display.card.html import run_html
-from agentnb.display.card.page import page_html
 from agentnb.display.card.replay_offer import is_offered
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 

@@ -19,10 +19,10 @@ from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, Tool
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.display.card.request_view import request_view_html, size, summary
+from agentnb.display.css import inline_css, rules
 from agentnb.display.defaults import MAX_OF_A_SENT_RESULT
 from agentnb.display.markup import Html
-from agentnb.display.style import inline_css, rules
-from agentnb.display.texts.labels import clean
+from agentnb.display.texts.wording import clean
 from agentnb.models import Reply, ScriptedModel
 from agentnb.tools.function import tool
 

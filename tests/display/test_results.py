@@ -17,7 +17,7 @@ from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, ToolCall, ToolResult
 from agentnb.core.run.rounds import CallRecord
 from agentnb.display.parts.data_table import MAX_INDENTED_LEVELS, pretty
-from agentnb.display.parts.results import arguments_html, result_html
+from agentnb.display.parts.tool_results import arguments_html, result_html
 
 WHERE = "run.rounds[3].results[0].text"
 TABLE = Table(("species", "mass", "n"), ((0, "Adelie", 3700.66225, 152), (1, "Gentoo", 5076.0, None)), 344, 3, ("row",), gap=1)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agentnb.display.lists.history import run_list_html
+from agentnb.display.lists.history_list import run_list_html
 from agentnb.display.texts.states import STATES
 from agentnb.store.summaries import RunSummary
 

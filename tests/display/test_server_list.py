@@ -19,8 +19,8 @@ from agentnb.display.lists.server_words import MAX_ARGUMENTS, argument_list
 from agentnb.errors import ServerFailed
 from agentnb.runtime.servers.servers import IN_CODE, Servers
 from agentnb.settings import Key
-from agentnb.tools.mcp.connections.catalogue import Catalogue, catalogue_of
-from agentnb.tools.mcp.server import MCPServer, ServerTools
+from agentnb.tools.mcp.connections.server_catalogue import Catalogue, catalogue_of
+from agentnb.tools.mcp.mcp_server import MCPServer, ServerTools
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from run_builder import RunBuilder, called, guidance_of
 from agentnb.core.log import events as e
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.transcript import size
 
 MOST = 500_000

@@ -23,7 +23,7 @@ from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.text import run_text
 from agentnb.display.defaults import MAX_TODOS
 from agentnb.display.parts.head import MARKS, chip_html, meta_html, tone
-from agentnb.display.parts.totals import Totals
+from agentnb.display.parts.run_totals import Totals
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.states import chip, ending, next_step, why
 from agentnb.display.texts.todo_labels import shown_todos

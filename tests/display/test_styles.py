@@ -37,14 +37,15 @@ from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.many_runs import ManyRuns, many_runs_html
 from agentnb.display.card.nested import NestedRuns
-from agentnb.display.card.page import page_html
 from agentnb.display.card.request_view import request_view_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.workflow_card import LiveSteps
+from agentnb.display.css import LIVE, NO_FORMULAS, STYLES, style_sheet
 from agentnb.display.form import Form
 from agentnb.display.graph.workflow_graph import graph_html
 from agentnb.display.lists.browser import opened_html, rows_html, saved_frame, saved_html
 from agentnb.display.lists.diff_view import diff_html
-from agentnb.display.lists.history import history_html, run_list_html
+from agentnb.display.lists.history_list import history_html, run_list_html
 from agentnb.display.lists.plan_view import plan_html
 from agentnb.display.lists.replay_view import replay_html
 from agentnb.display.lists.run_rows import row_of
@@ -53,7 +54,6 @@ from agentnb.display.parts.questions.draft_view import draft_html
 from agentnb.display.parts.questions.question import question_html
 from agentnb.display.parts.questions.schema_form import form_html
 from agentnb.display.parts.tool_card import tool_card_html
-from agentnb.display.style import LIVE, NO_FORMULAS, STYLES, style_sheet
 from agentnb.display.texts.states import STEP_STATES
 from agentnb.experiments.running.control import Progress as ExperimentProgress
 from agentnb.experiments.views.comparison_view import comparison_html
@@ -64,7 +64,7 @@ from agentnb.rerun.expect import expectations_extension
 from agentnb.runtime.host.host import Beginning
 from agentnb.store.summaries import RunSummary
 from agentnb.workflow.files.declared_files import drawing_of
-from agentnb.workflow.form.spec import GotoStep, ToolStep, WorkflowSpec
+from agentnb.workflow.form.workflow_spec import GotoStep, ToolStep, WorkflowSpec
 from agentnb.workflow.graph.node_states import NodeState
 
 CLASS = re.compile(r"agentnb-[\w-]*[\w]")

@@ -20,7 +20,7 @@ from agentnb.core.run.rounds import DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PE
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import call_line
 from agentnb.display.parts.tool_card import ICONS, ToolCard, tool_body_html, tool_card, tool_card_html
 from agentnb.display.texts.call_labels import WHY_SKIPPED, outcome

@@ -22,7 +22,7 @@ from agentnb.core.questions import WaitingOnUser
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.card.workflow_card import steps_html
 from agentnb.display.defaults import MAX_STEPS

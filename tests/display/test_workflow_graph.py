@@ -17,7 +17,7 @@ from agentnb.display.graph.workflow_text import graph_text
 from agentnb.display.texts.states import STEP_STATES
 from agentnb.display.texts.step_labels import MARKS, SUBSTITUTED, TONES
 from agentnb.workflow.files.declared_files import drawing_of
-from agentnb.workflow.form.spec import AgentStep, ConditionStep, ToolStep, WorkflowSpec
+from agentnb.workflow.form.workflow_spec import AgentStep, ConditionStep, ToolStep, WorkflowSpec
 from agentnb.workflow.graph.node_states import NodeState, node_states
 
 

@@ -20,9 +20,9 @@ from waiting import wait_until
 from agentnb import Agent, Experiment, Store, Workflow, compare, load_traces, plots, settings, survey, tables
 from agentnb.detect.run import Run
 from agentnb.errors import ExperimentProblems, ModelError, SettingsError, StoreError
-from agentnb.experiments.results.results import OPEN
+from agentnb.experiments.results.experiment_results import OPEN
 from agentnb.experiments.running.control import Progress
-from agentnb.experiments.running.live import LiveExperiment
+from agentnb.experiments.running.live_experiment import LiveExperiment
 from agentnb.models.scripted import ScriptedModel
 
 LONG = 60
@@ -94,7 +94,7 @@ def test_killed_experiment_goes_on_to_the_same_table(tmp_path: Path, subtests: p
             # The tool of the script is another function, so that the experiment is the script's: it is run there again.
             done = subprocess.run([sys.executable, "-c", script, str(folder), "-1", where], capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
-            from agentnb.experiments.results.folder import ExperimentFolder
+            from agentnb.experiments.results.experiment_folder import ExperimentFolder
 
             rows_there = ExperimentFolder(folder).rows()
             whole = {(row.task, row.variant): row for row in small(6).run_sync(show=False).rows}
@@ -212,7 +212,7 @@ def test_pause_begins_nothing_until_resume() -> None:
 
 
 def test_second_process_on_one_folder_is_refused(tmp_path: Path) -> None:
-    from agentnb.experiments.results.folder import ExperimentFolder
+    from agentnb.experiments.results.experiment_folder import ExperimentFolder
 
     with (
         ExperimentFolder(tmp_path / "exp").hold_lock(),
@@ -427,10 +427,10 @@ def test_one_seed_for_all_tasks_would_make_them_one_task() -> None:
     def same_draw(task: str, repeat: int, variant: str) -> int:
         return 7
 
-    from agentnb.experiments.planning import cells
+    from agentnb.experiments.planning import schedule
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells.Schedule, "seed_for", lambda self, task, repeat, variant: same_draw(task, repeat, variant))
+        patch.setattr(schedule.Schedule, "seed_for", lambda self, task, repeat, variant: same_draw(task, repeat, variant))
         alike = small(12, {"off": "off"}).run_sync(show=False)
     assert alike.table().was_called.nunique() == 1
 

@@ -18,7 +18,7 @@ from agentnb.errors import ExperimentProblems
 from agentnb.experiments.design import describe_looks, describe_price
 from agentnb.experiments.planning.looks import Look, looks_of
 from agentnb.experiments.results.comparison import Comparison
-from agentnb.experiments.running.live import LiveExperiment
+from agentnb.experiments.running.live_experiment import LiveExperiment
 from agentnb.experiments.statistics.clusters import ClusterDifferences, compute_differences, make_test
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.views.comparison_facts import facts, verdict

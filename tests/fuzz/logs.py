@@ -13,7 +13,7 @@ import traces
 from mutations import change_bytes
 
 from agentnb import Store, load_trace
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.guidance import Guidance
 from agentnb.core.log import events as e
 from agentnb.core.log.wire import encode

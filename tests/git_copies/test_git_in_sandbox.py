@@ -17,7 +17,7 @@ from bash_calls import call_bash, skip_without_sandbox
 
 from agentnb.git_copies import way_back
 from agentnb.runtime.workers.worker_calls import call_in_thread
-from agentnb.tools.builtin.shell.group import Shell
+from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.tool import ToolContext
 
 NOW = f"{int(time.time())} +0000"  # else git would drop old lines of its logs

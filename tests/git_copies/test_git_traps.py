@@ -11,7 +11,7 @@ import pytest
 from bash_calls import call_bash, skip_without_sandbox
 from property_settings import size
 
-from agentnb.tools.builtin.shell.group import Shell
+from agentnb.tools.builtin.shell.shell_group import Shell
 
 SHELL = Shell(sandbox="bwrap", timeout=120)
 SETUP = """

@@ -14,7 +14,7 @@ from agentnb.core.guidance import Guidance
 from agentnb.core.log.events import TodosChanged
 from agentnb.core.messages import Message, Text, ToolCall
 from agentnb.core.request import Request
-from agentnb.detect.rules import CELLS
+from agentnb.detect.guidance_rules import CELLS
 from agentnb.detect.run import Run
 from agentnb.guidance import AlreadySaid, FourCells, GuidanceSet, TodoNews, intervention, workflow_reminder
 from agentnb.guidance.guides import cell_of, where_it_stands

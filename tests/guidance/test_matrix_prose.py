@@ -9,7 +9,7 @@ from ephemeral_text import MATRIX
 from run_builder import todos_of
 from scripted_runs import tool_run
 
-from agentnb.detect.rules import CELLS
+from agentnb.detect.guidance_rules import CELLS
 from agentnb.guidance.parts import LEVELS, PARTS
 from agentnb.guidance.template import render
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from asserted_sentences import Snapshot
 
-from agentnb.detect.rules import CELLS
+from agentnb.detect.guidance_rules import CELLS
 from agentnb.errors import SettingsError
 from agentnb.guidance.parts import PARTS, part_name, read_parts
 

@@ -11,7 +11,7 @@ from asserted_sentences import Snapshot
 from ephemeral_text import MATRIX, OFF, own_set
 from scripted_runs import scripted
 
-from agentnb.detect.rules import CELLS
+from agentnb.detect.guidance_rules import CELLS
 from agentnb.errors import SettingsError
 from agentnb.guidance import BUILT_IN, GuidanceSet, built_in, find_set
 from agentnb.guidance.parts import PARTS

@@ -13,7 +13,7 @@ from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.outcome import Assessment
 from agentnb.errors import SettingsError, StoreError
-from agentnb.store.labels import Label, append_label
+from agentnb.store.run_labels import Label, append_label
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 REWARD = Assessment("failed", "trace", "reward", 0.0)

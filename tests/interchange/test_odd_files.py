@@ -17,7 +17,7 @@ import pytest
 from agentnb import Agent, Store, iter_traces, load_trace, load_traces, survey, tables
 from agentnb.errors import StoreError, TraceError
 from agentnb.models import ScriptedModel
-from agentnb.notebook.commands.history import show_history
+from agentnb.notebook.commands.history_command import show_history
 from agentnb.session.session import Session
 from agentnb.store import regular_files as reading
 

@@ -25,7 +25,7 @@ from agentnb.core.messages import Image, Text, Thinking
 from agentnb.core.request import ToolSpec, role_of
 from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.errors import SettingsError, TraceError
 from agentnb.interchange.conversion.gaps import NO_PROMPT, NO_RESULT

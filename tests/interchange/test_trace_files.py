@@ -69,7 +69,7 @@ def test_a_run_is_saved_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
             raise OSError(28, "No space left on device")
         return encode(event)
 
-    monkeypatch.setattr("agentnb.store.writing.encode", failing)
+    monkeypatch.setattr("agentnb.store.atomic_files.encode", failing)
     with pytest.raises(StoreError, match=r"The run cannot be saved as .*run\.jsonl: No space left on device"):
         save_trace(do(text="two"), path)
     assert load_trace(path) == run and list(path.parent.iterdir()) == [path]

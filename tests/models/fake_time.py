@@ -16,7 +16,7 @@ from weakref import WeakSet
 import pytest
 
 from agentnb.models.transport import limiter, retry
-from agentnb.testing import connection as loopback
+from agentnb.testing import listener as loopback
 
 LIMIT = 5.0
 """Seconds of silence that a test allows whose silences are skipped: what does come has so long, on a busy machine too."""

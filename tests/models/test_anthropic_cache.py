@@ -12,7 +12,7 @@ from wire_by_hand import ADD, ANTHROPIC, NOW, PNG, assistant, call, requests_of_
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request, Sent
 from agentnb.models.options import Options
-from agentnb.testing.cache import PromptCache
+from agentnb.testing.prompt_cache import PromptCache
 
 MARK = {"type": "ephemeral"}
 

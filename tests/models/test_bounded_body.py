@@ -10,9 +10,9 @@ from quick_models import FORMATS, ask
 
 from agentnb.errors import BrokenReply
 from agentnb.models import Reply
-from agentnb.models.transport import bounded_body
+from agentnb.models.transport import response_limit
 from agentnb.testing import Answer, LoopbackServer, Misbehaviour
-from agentnb.testing.replies.wire import EVENTS, JSON, Asked, Delivery, Wire
+from agentnb.testing.replies.reply_format import EVENTS, JSON, Asked, Delivery, Wire
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ UNENDING = {
 def test_a_piece_without_an_end_is_given_up_and_not_asked_for_again(
     subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded_body, "MAX_PIECE", 300_000)
+    monkeypatch.setattr(response_limit, "MAX_PIECE", 300_000)
     for wire in FORMATS:
         for name, unending in UNENDING.items():
             with subtests.test(name, wire=wire):
@@ -69,7 +69,7 @@ _LARGE = (Large(200_000), Large(200_000, level=0), Large(200_000, level=9), Larg
 
 
 def test_a_body_that_came_whole_is_bounded_as_a_whole(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_body, "MAX_PIECE", 100_000)
+    monkeypatch.setattr(response_limit, "MAX_PIECE", 100_000)
     for wire in FORMATS:
         for stream in ("yes", "no"):
             for large in _LARGE:
@@ -83,7 +83,7 @@ def test_a_body_that_came_whole_is_bounded_as_a_whole(subtests: pytest.Subtests,
 
 
 def test_a_stream_may_be_longer_than_each_of_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_body, "MAX_PIECE", 3_000)
+    monkeypatch.setattr(response_limit, "MAX_PIECE", 3_000)
     text = "word " * 2_000
     with LoopbackServer([text]) as server:
         *_, reply = ask(server, "compatible")

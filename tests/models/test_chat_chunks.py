@@ -25,9 +25,9 @@ from agentnb.models import Reply
 from agentnb.models.provider import DONE, CutOff, Refused
 from agentnb.models.providers.chat_chunks import ChatReading, as_stream
 from agentnb.models.providers.serialization import ARGUMENTS_MENDED
-from agentnb.models.transport.bounded_body import bound
 from agentnb.models.transport.failure import Refusal, failure
 from agentnb.models.transport.idle_timeout import AFTER_THE_END, IdleTimeout, until_idle
+from agentnb.models.transport.response_limit import bound
 
 
 def read(*chunks: Any, tags: bool = False) -> tuple[list[ReplyDelta], Reply]:

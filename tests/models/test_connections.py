@@ -30,7 +30,7 @@ from agentnb.models.transport.connections import Endpoint, client_of, limiter_of
 from agentnb.models.transport.remote import models_of
 from agentnb.settings import Key
 from agentnb.testing import LoopbackServer, Stall
-from agentnb.testing.connection import THREAD as LISTENS
+from agentnb.testing.listener import THREAD as LISTENS
 
 HERE = Endpoint("openai", "http://localhost:1/v1", None)
 THERE = Endpoint("openai", "http://localhost:2/v1", None)

@@ -18,7 +18,7 @@ from agentnb.core.messages import Thinking, ToolCall
 from agentnb.errors import ModelError, RunFailed
 from agentnb.testing import LoopbackServer, Misbehaviour
 from agentnb.testing.replies.lines import as_answer
-from agentnb.testing.replies.wire import Asked, Delivery, Wire
+from agentnb.testing.replies.reply_format import Asked, Delivery, Wire
 
 LINE = [Thinking("Well"), "Text", ToolCall("add", {"a": "b"})]
 

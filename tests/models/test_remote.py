@@ -55,7 +55,7 @@ from agentnb.testing import (
     Status,
     overflow,
 )
-from agentnb.testing.replies.wire import Asked, Delivery, Wire
+from agentnb.testing.replies.reply_format import Asked, Delivery, Wire
 
 CARELESS = ("openai", "compatible", "ollama")
 """Those of whose servers some report no usage."""

@@ -17,7 +17,7 @@ from agentnb.errors import RequestRefused, SettingsError, UnknownModel
 from agentnb.models import make_model, traits
 from agentnb.models.options import Options
 from agentnb.models.registry import REMOTE, endpoint_of
-from agentnb.notebook.commands.models import provider_models
+from agentnb.notebook.commands.models_command import provider_models
 from agentnb.testing import LoopbackServer, Status
 from agentnb.testing.requests.rules_chat import MINIMAL
 

@@ -10,7 +10,7 @@ from typing import Any
 from jupyter_client.blocking.client import BlockingKernelClient
 from real_kernel import PATIENCE, Kernel
 
-from agentnb.notebook.widgets import HEARS_WHILE_BUSY
+from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY
 
 LEFT = "__import__('ipywidgets').widget._instances"
 

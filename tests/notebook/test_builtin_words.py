@@ -37,8 +37,8 @@ def test_tools_are_listed_and_shown(kernel: Any) -> None:
 
 def test_defaults_set_the_sandbox_and_the_repository(kernel: Any) -> None:
     kernel.run("%agent defaults sandbox=bwrap repo=harbour/tides")
-    groups = "ip = get_ipython(); from agentnb.notebook.names import find_tools"
-    kernel.run(f"{groups}\nfrom agentnb.notebook.extension import session_of\nsession = session_of(ip)")
+    groups = "ip = get_ipython(); from agentnb.notebook.variable_names import find_tools"
+    kernel.run(f"{groups}\nfrom agentnb.notebook.ipython_extension import session_of\nsession = session_of(ip)")
     made = "[tool.group for tool in find_tools(['bash', 'github_get_issue'], {}, session.tool_groups())]"
     assert kernel.value(f"str({made})").count("bwrap") == 1 and "harbour/tides" in kernel.value(f"str({made})")
     for wrong in ("sandbox=docker", "repo=tides"):

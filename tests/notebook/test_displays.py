@@ -11,14 +11,14 @@ from run_builder import Story
 from scripted_runs import add, play
 
 from agentnb.agent.agent import Agent
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.log import events as e
 from agentnb.core.messages import Text, ToolCall
 from agentnb.display.card.html import run_html
 from agentnb.display.card.text import run_text
 from agentnb.errors import ModelError, StoreError
 from agentnb.models import ScriptedModel
-from agentnb.notebook.cells.cell_runs import Answer
+from agentnb.notebook.cells.notebook_runs import Answer
 from agentnb.notebook.views import DisplayView, TerminalView
 from agentnb.workflow.workflow import Workflow
 
@@ -128,13 +128,13 @@ def test_a_terminal_gets_a_line_for_each_step_of_a_workflow_and_its_last_output(
 def test_a_workflow_shows_itself_as_its_graph() -> None:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from agentnb.notebook import extension
+    from agentnb.notebook import ipython_extension
 
     shell = InteractiveShell()
-    extension.load(shell)
+    ipython_extension.load(shell)
     try:
         workflow = Workflow.from_yaml("agents: {a: {}}\nworkflow: [{type: agent, name: a}]")
         shown, _ = shell.display_formatter.format(workflow)  # type: ignore[union-attr]
     finally:
-        extension.unload(shell)
+        ipython_extension.unload(shell)
     assert shown["text/plain"] == "○ a  agent" and "agentnb-graph-node" in shown["text/html"]

@@ -13,7 +13,7 @@ from agentnb import Agent, ContextType, Plans, ToolCall
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.notebook.card.actions import ACTIONS
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.questions.question_forms import FieldsRefused
 
 

@@ -12,7 +12,7 @@ import pytest
 from pretend_browser import Browser
 from real_kernel import Kernel
 
-from agentnb.notebook.widgets import HEARS_WHILE_BUSY
+from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY
 
 HEAVY = frozenset(
     {

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from asserted_sentences import Snapshot
 
-from agentnb.context.history import FULL, History
+from agentnb.context.history_settings import FULL, History
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.cells.limit_options import OPTIONS, typed_settings
 from agentnb.notebook.magic_errors import parse_options
 from agentnb.notebook.magics import AgentMagics
-from agentnb.session.defaults import LIMIT_KEYS, OTHERS, SESSION_BUDGET, may_be_empty
+from agentnb.session.option_defaults import LIMIT_KEYS, OTHERS, SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
 
 PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"

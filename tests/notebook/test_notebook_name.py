@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agentnb.notebook.extension import notebook_name
+from agentnb.notebook.ipython_extension import notebook_name
 
 HERE = Path("/notebooks/project")
 

@@ -12,7 +12,7 @@ from agentnb import Output
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.notebook.agent_options import AgentOptions, make_agent
-from agentnb.notebook.names import find_output, output_names
+from agentnb.notebook.variable_names import find_output, output_names
 from agentnb.session.session import Session
 
 SCHEMA = {"type": "object", "required": ["birds"]}

@@ -12,9 +12,9 @@ import sys
 from agentnb import Agent
 from agentnb.models import ScriptedModel
 from agentnb.core.messages import ToolCall
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 from agentnb.notebook.choices import available_choices
-from agentnb.notebook.extension import session_of
+from agentnb.notebook.ipython_extension import session_of
 session = session_of(get_ipython())
 session.servers.configuration.add(MCPServer("bench", sys.executable, args=[{PROGRAM!r}]))
 mine = MCPServer("bench", sys.executable, args=[{PROGRAM!r}, "mine"])

@@ -10,7 +10,7 @@ from real_kernel import PATIENCE
 STOPPER = """
 import threading
 from agentnb.core.log.events import ToolStarted
-from agentnb.notebook.extension import session_of
+from agentnb.notebook.ipython_extension import session_of
 
 def stop_soon():
     "Stop the next run when its nap has started, from a thread."

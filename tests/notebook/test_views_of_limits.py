@@ -18,7 +18,7 @@ from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.views import DisplayView, TerminalView
 from agentnb.policies.gates import Ask
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from agentnb import Experiment, compare, plots
-from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.experiment_results import Results
 
 
 def check_line(name: str) -> str:

@@ -21,7 +21,7 @@ from experiment_pictures import figures_of_experiments  # noqa: E402
 from run_builder import START, RunBuilder, answered, called, todos_are, todos_of  # noqa: E402
 
 from agentnb import Agent, Run, detect, plots, survey  # noqa: E402
-from agentnb.core.compaction import Compacted  # noqa: E402
+from agentnb.core.compaction_records import Compacted  # noqa: E402
 from agentnb.core.log import events as e  # noqa: E402
 from agentnb.core.log import work_events as w  # noqa: E402
 from agentnb.core.log.outcome import Assessment, Outcome  # noqa: E402

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from run_builder import RunBuilder, answered, begun, blocked_call, called, guidance_of, todos_are, todos_of
 
 from agentnb import Run
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult

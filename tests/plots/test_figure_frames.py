@@ -21,7 +21,7 @@ from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
 from agentnb.errors import SettingsError
-from agentnb.plots.drawing.style import clean, distinct, short, whole_ticks
+from agentnb.plots.drawing.plot_style import clean, distinct, short, whole_ticks
 
 HOSTILE = (
     "$x^2$",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from property_settings import examples
 
 from agentnb import Run, Store, load_traces, plots
-from agentnb.plots.drawing.spans import spans_of
+from agentnb.plots.drawing.plot_spans import spans_of
 
 OLDER = Path(__file__).parents[1] / "store" / "older_logs"
 

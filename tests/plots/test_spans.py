@@ -15,7 +15,7 @@ from agentnb.core.log import work_events as w
 from agentnb.core.log.events import Origin
 from agentnb.core.messages import ToolCall
 from agentnb.interchange.conversion.run_writer import RunWriter
-from agentnb.plots.drawing.spans import FAILED, MODEL, OK, OPEN, SKIPPED, spans_of
+from agentnb.plots.drawing.plot_spans import FAILED, MODEL, OK, OPEN, SKIPPED, spans_of
 
 
 def test_each_part_has_its_lane_its_time_and_its_outcome() -> None:

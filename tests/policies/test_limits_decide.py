@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from run_builder import Fact, a_round, called, run_of, said
 
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.log.events import CallBlocked, ContextCompacted, ModelReplied
 from agentnb.core.messages import ToolResult
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.policies import Continue, Stop, decide
-from agentnb.policies.limits import MaxRounds, MaxTokens, MaxToolCalls
+from agentnb.policies.run_limits import MaxRounds, MaxTokens, MaxToolCalls
 from agentnb.runtime.budget import Budget, WithinBudget
 
 

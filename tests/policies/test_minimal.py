@@ -19,7 +19,7 @@ from agentnb.errors import SettingsError
 from agentnb.guidance import GuidanceSet
 from agentnb.policies import Continue, Matrix, Minimal, Policy, PolicyBundle, TodoNudges, find_policy, settings_of
 from agentnb.policies.gates import DuplicateGuard
-from agentnb.policies.named import policy_as_logged
+from agentnb.policies.policy_sets import policy_as_logged
 
 OPEN = todos_of("completed", "in-progress")
 CALL = ToolCall("work")

@@ -20,7 +20,7 @@ from agentnb.core.request import Request
 from agentnb.guidance import GuidanceSet
 from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.policies import Matrix, MaxRounds, Policy, PolicyBundle, Stop, Verdict, decide
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 
 CALL = ToolCall("work")
 OPEN = todos_of("completed", "in-progress")

@@ -6,7 +6,7 @@ import pytest
 from run_builder import RunBuilder
 
 from agentnb.guidance.sets import find_set
-from agentnb.policies.named import Matrix, Minimal
+from agentnb.policies.policy_sets import Matrix, Minimal
 from agentnb.policies.turn_rules import is_guard, turn_rule, without_rules
 from agentnb.policies.verdict import Continue, LoopFinding, OnTextOnly, Stop, Verdict, decide
 

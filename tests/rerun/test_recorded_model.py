@@ -17,8 +17,8 @@ from agentnb.core.messages import Text
 from agentnb.core.usage import Usage
 from agentnb.errors import ModelError, ReplayDiverged, SettingsError
 from agentnb.models import RecordedModel, ScriptedModel, make_model
-from agentnb.models.recorded import difference, digest
-from agentnb.models.simulated.model import SimulatedModel
+from agentnb.models.recorded_model import difference, digest
+from agentnb.models.simulated.simulated_model import SimulatedModel
 
 
 def again(run: Run, model: Any, prompt: str = "Write three stories.", **settings: Any) -> Run:

@@ -19,7 +19,7 @@ from agentnb import Agent, Run, RunOptions, ToolCall, diff, load_trace, reproduc
 from agentnb.core.log.events import ModelReplied, RoundFinished, ToolFinished
 from agentnb.errors import ReplayDiverged, SettingsError
 from agentnb.models import ScriptedModel
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 
 
 def same_facts(run: Run, other: Run) -> None:

@@ -18,7 +18,7 @@ from agentnb.core.run.rounds import DENIED, MAX_TOOL_CALLS
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Allow, Ask, Deny, Verdict
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.tools.tool import ToolContext
 
 

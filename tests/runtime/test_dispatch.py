@@ -23,7 +23,7 @@ from agentnb.core.messages import Text, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
-from agentnb.tools.frames import frame_text
+from agentnb.tools.data_frames import frame_text
 from agentnb.tools.function import tool
 from agentnb.tools.tool import ToolOutcome
 

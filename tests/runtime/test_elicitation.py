@@ -28,7 +28,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
 from agentnb.runtime.threads import LoopThread

@@ -16,8 +16,8 @@ from agentnb.core.log.wire import encode
 from agentnb.core.run.rounds import DENIED
 from agentnb.models import ScriptedModel
 from agentnb.runtime.calls.approval import NO_CHANGE, file_change, file_digest
-from agentnb.runtime.host.live import LiveRun
-from agentnb.tools.builtin.files.group import Files
+from agentnb.runtime.host.live_run import LiveRun
+from agentnb.tools.builtin.files.files_group import Files
 
 TOOLS = {tool.spec.name: tool for tool in Files().tools}
 EDIT = ToolCall("edit_file", {"path": "a.txt", "old": "two", "new": "2"})

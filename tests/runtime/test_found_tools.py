@@ -28,8 +28,8 @@ from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.defaults import MAX_OFFERED
 from agentnb.tools.function import tool
-from agentnb.tools.mcp import finding
-from agentnb.tools.mcp.server import MCPServer, ServerTools
+from agentnb.tools.mcp import tool_search
+from agentnb.tools.mcp.mcp_server import MCPServer, ServerTools
 from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import FIND_TOOLS, wire_name
 from agentnb.tools.toolbox import Toolbox
@@ -96,7 +96,7 @@ def test_found_tools_are_in_the_next_request_and_the_order_before_stays(servers:
 def test_first_request_with_200_tools_has_a_fifth_of_the_tokens(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = []
     for most in (MAX_OFFERED, 10_000):
-        monkeypatch.setattr(finding, "MAX_OFFERED", most)
+        monkeypatch.setattr(tool_search, "MAX_OFFERED", most)
         model = ScriptedModel(["Done."])
         with use_host(Host(servers=servers)):
             Agent(model, tools=[MANY]).run_sync("Which vessels are in the harbour?")

@@ -18,9 +18,9 @@ from agentnb.core.messages import Message, Text, Thinking, user
 from agentnb.core.request import Request
 from agentnb.detect.run import Run
 from agentnb.models.estimate import about
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.testing import NOT_COUNTED, Answer, LoopbackServer, Misbehaviour, Miscount, Stall
-from agentnb.testing.replies.wire import Asked, Delivery, Wire
+from agentnb.testing.replies.reply_format import Asked, Delivery, Wire
 
 WIRES = ("anthropic", "openai", "openai-responses", "compatible")
 FIRST, SECOND = b"AAA ", b"BBB"

@@ -16,7 +16,7 @@ from scripted_runs import agent_of
 from agentnb import Agent, Run, Store, ToolCall, tool
 from agentnb.core.log.events import Event
 from agentnb.runtime.host.host import Beginning, Host, host_here, use_host
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.session import Session

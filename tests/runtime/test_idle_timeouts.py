@@ -19,10 +19,10 @@ from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.errors import ProviderTrouble
 from agentnb.models import RemoteModel, make_model
 from agentnb.models.transport.retry import RetryPolicy
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.testing import LoopbackServer, Stall
-from agentnb.testing.connection import _Handler
-from agentnb.testing.replies.wire import Delivery
+from agentnb.testing.listener import _Handler
+from agentnb.testing.replies.reply_format import Delivery
 
 ONCE_MORE = RetryPolicy(trouble_first=0.001, trouble_retries=1)
 pytestmark = pytest.mark.usefixtures("own_limiters")

@@ -16,7 +16,7 @@ from agentnb.core.questions import new_question
 from agentnb.core.run.approvals import approval_schema
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies import Interlude
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 
 
 def question() -> Any:

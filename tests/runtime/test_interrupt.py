@@ -19,7 +19,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.calls import dispatch
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.runs import lifecycle
 from agentnb.runtime.workers import foreground as foreground_module

@@ -17,7 +17,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.errors import ModelError, SettingsError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 
 LONG = 30
 

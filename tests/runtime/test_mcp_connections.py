@@ -25,7 +25,7 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.connections import live_server
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 
 WHERE = [calls(("where", {}))]
 

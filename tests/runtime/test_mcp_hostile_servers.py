@@ -14,8 +14,8 @@ from mcp_runs import calls, played, results, texts
 from agentnb.core.redaction import redact
 from agentnb.errors import ServerFailed
 from agentnb.runtime.servers.servers import Servers, keep_secret
-from agentnb.tools.mcp.connections import connection, live_server
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.connections import live_server, server_connection
+from agentnb.tools.mcp.mcp_server import MCPServer
 
 BASE = """
 import json, sys
@@ -174,7 +174,7 @@ def test_server_at_an_address_that_was_started_anew_is_reached_again_and_called_
 
 
 def test_server_at_an_address_that_answers_no_farewell_is_left(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "CLOSE_SECONDS", 0.2)
+    monkeypatch.setattr(server_connection, "CLOSE_SECONDS", 0.2)
     with Forgetful() as there:
         server = MCPServer("bench", f"http://127.0.0.1:{there.port}/mcp", timeout=20)
         assert texts(played([calls(("go", {}))], [server], servers)) == ["session 1"]

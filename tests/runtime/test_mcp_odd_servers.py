@@ -25,8 +25,8 @@ from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.questions.call_clock import CallClock
 from agentnb.runtime.servers.servers import Servers
 from agentnb.testing import LoopbackServer
-from agentnb.tools.mcp.connections.catalogue import REFUSED
-from agentnb.tools.mcp.server import MCPServer, ServerTools
+from agentnb.tools.mcp.connections.server_catalogue import REFUSED
+from agentnb.tools.mcp.mcp_server import MCPServer, ServerTools
 from agentnb.tools.mcp.wire_names import wire_names
 
 TOOLS = [

@@ -24,14 +24,14 @@ from agentnb.core.questions import WaitingOnUser
 from agentnb.core.run.rounds import DENIED
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.policies.gates.verdicts import Allow
+from agentnb.policies.gates.gate_verdicts import Allow
 from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.servers.first_seen import FOLDER, accept, compare_tools, forget
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.connections.live_server import LiveServer
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 from agentnb.tools.tool import ToolContext
 
 ADD = ToolCall("mcp_bench_add", {"a": 1, "b": 2})

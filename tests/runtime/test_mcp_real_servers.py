@@ -15,7 +15,7 @@ from missing_parts import skip_without
 from agentnb.core.log.events import ToolFinished
 from agentnb.core.messages import Image, ToolCall
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 
 BESIDE = Path(sys.executable).parent
 NODE = Path(__file__).parents[2] / ".venv/mcp-servers/node_modules/.bin"

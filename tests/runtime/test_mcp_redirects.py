@@ -7,7 +7,7 @@ from loopback_thread import Handler, LoopbackThread
 from mcp_runs import played
 
 from agentnb.errors import ServerFailed
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 
 SECRET = "tide-7f3a9b21c4"
 

@@ -17,9 +17,9 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.connections.catalogue import catalogue_of
+from agentnb.tools.mcp.connections.server_catalogue import catalogue_of
+from agentnb.tools.mcp.mcp_server import MCPServer, ServerTools
 from agentnb.tools.mcp.resources import resource_tools
-from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.tools.mcp.wire_names import wire_name
 
 OURS = ["list_resources", "read_resource", "list_prompts", "get_prompt"]

@@ -17,7 +17,7 @@ from agentnb import Agent, Plan, Store, ToolCall, Workflow
 from agentnb.models import ScriptedModel
 from agentnb.runtime.event_log import EventLog
 from agentnb.tools.tool import ToolContext
-from agentnb.workflow.form.spec import AgentStep, WorkflowSpec
+from agentnb.workflow.form.workflow_spec import AgentStep, WorkflowSpec
 
 
 async def add(a: int, b: int) -> int:

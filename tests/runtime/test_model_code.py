@@ -23,14 +23,14 @@ from agentnb.core.run.rounds import DENIED
 from agentnb.errors import SettingsError, ToolFailed
 from agentnb.models import ScriptedModel
 from agentnb.runtime.host.host import Host, use_host
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.workers.main_thread import call_on_main_thread
-from agentnb.session.server_files import load_server_file
+from agentnb.session.confirmed_servers import load_server_file
 from agentnb.session.session import Session
 from agentnb.settings import agent_mode
 from agentnb.tools.function import tool
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 from agentnb.tools.mcp.server_settings import ServerList
 from agentnb.tools.rendering import success
 from agentnb.tools.tool import CodeScope, ToolContext, ToolOutcome

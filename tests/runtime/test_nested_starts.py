@@ -16,7 +16,7 @@ from agentnb import Run, RunOptions, Store, ToolCall, Workflow
 from agentnb.core.log.events import CommandReceived
 from agentnb.core.run.inner_calls import all_calls
 from agentnb.models import ScriptedModel
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.steps.step_orchestrator import StepOrchestrator
 from agentnb.tools.tool import ToolContext

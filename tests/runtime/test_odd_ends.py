@@ -21,7 +21,7 @@ from agentnb.errors import StoreError
 from agentnb.models import ScriptedModel
 from agentnb.runtime.budget import current_budget
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.server import MCPServer, servers_among
+from agentnb.tools.mcp.mcp_server import MCPServer, servers_among
 
 LONG = 30
 WAYS: dict[str, Callable[[Agent, Store], Run]] = {

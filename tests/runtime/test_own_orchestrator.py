@@ -30,7 +30,7 @@ from agentnb.models import Reply
 from agentnb.models.model import StreamItem
 from agentnb.policies import Stop
 from agentnb.policies.gates import Ask
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.steps.step_orchestrator import StepOrchestrator
 

@@ -15,7 +15,7 @@ from streamed_replies import FOREVER, Streamed
 from summarising import Summarising, priced
 
 from agentnb import History, Run, Store, ToolCall, load_trace, tables
-from agentnb.core.compaction import Compaction
+from agentnb.core.compaction_records import Compaction
 from agentnb.core.log.events import AnyEvent, Delta, ExtraUsage, TextDelta, ThinkingDelta
 from agentnb.core.messages import Message, Text, Thinking
 from agentnb.core.request import Request

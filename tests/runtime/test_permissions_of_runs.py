@@ -20,7 +20,7 @@ from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Allow, Ask
 from agentnb.runtime.host import consent
 from agentnb.runtime.host.host import Host, use_host
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.tools.tool import ToolContext
 

@@ -19,8 +19,8 @@ from waiting import PATIENCE, wait_until
 from agentnb import Agent, Run, Store, ToolCall, tables
 from agentnb.core.log.events import ModelReplied, RetryScheduled, TextDelta
 from agentnb.core.run.rounds import Retry
-from agentnb.display.texts.labels import duration
 from agentnb.display.texts.round_notes import retry_line
+from agentnb.display.texts.wording import duration
 from agentnb.errors import KeyRefused, ModelError, ProviderTrouble, RateLimited
 from agentnb.models import RemoteModel, make_model
 from agentnb.models.defaults import MAX_AT_ONCE

@@ -19,7 +19,7 @@ from agentnb.core.run.rounds import DENIED
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Allow, Ask, Verdict
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.tools.tool import ToolContext
 
 

@@ -21,7 +21,7 @@ from agentnb.core.log.events import ToolStarted
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.workers import foreground as foreground_module
 from agentnb.runtime.workers.foreground import Foreground, RunInterrupted

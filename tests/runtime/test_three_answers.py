@@ -17,7 +17,7 @@ from agentnb.core.questions import DONE, WaitingOnUser
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, QuestionCancelled, SettingsError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.tools.ask_person import ask_person
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.tool import ToolContext

@@ -16,7 +16,7 @@ from agentnb import Agent, History, Run, RunOptions, Store, ToolCall, Workflow, 
 from agentnb.core.log.events import AnyEvent, ExtraUsage, RunFinished
 from agentnb.core.log.wire import encode
 from agentnb.core.usage import Usage
-from agentnb.display.lists.history import cost_words
+from agentnb.display.lists.history_list import cost_words
 from agentnb.models.scripted import ScriptedModel
 from agentnb.rerun.expect import outcomes_of
 from agentnb.runtime.budget import Budget

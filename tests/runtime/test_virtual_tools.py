@@ -14,7 +14,7 @@ from agentnb.agent.extension import Extension
 from agentnb.core.log.events import ToolFinished, ToolStarted
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
-from agentnb.tools.builtin.shell.group import Shell
+from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.tool import ToolContext
 
 CALLS = [ToolCall("plan_trip", {"to": ["Brest", 3]}, "c1"), ToolCall("work", {"n": "x", "odd": True}, "c2")]

@@ -16,7 +16,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.threads import Outcome
 from agentnb.runtime.workers.worker_calls import ToolInterrupted, WorkerCall, worker_call
 from agentnb.tools.function import tool

@@ -29,7 +29,7 @@ from agentnb.guidance.prompts import prompt
 from agentnb.models import Reply, ScriptedModel, TextDelta
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.model import StreamItem
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 
 PATIENCE = 60
 SUMMARY = prompt("compaction")

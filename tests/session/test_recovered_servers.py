@@ -20,11 +20,11 @@ from agentnb.core.redaction import redact
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, use_host
-from agentnb.runtime.servers.recovered import changed_servers
+from agentnb.runtime.servers.resumed_servers import changed_servers
 from agentnb.runtime.servers.servers import Servers
 from agentnb.settings import Key
 from agentnb.tools.mcp.logged import logged_servers
-from agentnb.tools.mcp.server import MCPServer, ServerTools
+from agentnb.tools.mcp.mcp_server import MCPServer, ServerTools
 from agentnb.workflow.workflow import Workflow
 
 WHERE = ToolCall("mcp_bench_where", {})

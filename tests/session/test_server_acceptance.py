@@ -17,7 +17,7 @@ from agentnb.runtime.servers.first_seen import compare_tools
 from agentnb.runtime.servers.servers import Servers
 from agentnb.session.server_acceptance import accept_as_now
 from agentnb.tools.mcp.connections.live_server import LiveServer
-from agentnb.tools.mcp.server import MCPServer, ServerTools
+from agentnb.tools.mcp.mcp_server import MCPServer, ServerTools
 
 GROW = ToolCall("mcp_bench_grow", {"name": "grown"})
 OTHER = bench("--other", "<b>[31m")

@@ -27,8 +27,8 @@ from agentnb.runtime.servers.servers import Servers
 from agentnb.session.server_login import SECRET_PROMPT, forget, in_lines, log_in
 from agentnb.settings import known_secrets
 from agentnb.store.store import Store
-from agentnb.tools.mcp.connections.login import FLOW_LOGGER, MAX_RESPONSE_BYTES
-from agentnb.tools.mcp.server import MCPServer, ServerTools
+from agentnb.tools.mcp.connections.oauth_login import FLOW_LOGGER, MAX_RESPONSE_BYTES
+from agentnb.tools.mcp.mcp_server import MCPServer, ServerTools
 
 CALL = ToolCall("mcp_docs_echo", {"text": "hi"})
 

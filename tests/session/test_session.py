@@ -18,11 +18,11 @@ from agentnb.display.texts.notebook_commands import error_in_notebook, in_notebo
 from agentnb.errors import SettingsError, StoreError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.choice import choose_model
 from agentnb.session.default_store import default_store
-from agentnb.session.defaults import at_first
+from agentnb.session.option_defaults import at_first
 from agentnb.session.session import Session
 from agentnb.store.store import Store
 from agentnb.tools.tool import ToolContext

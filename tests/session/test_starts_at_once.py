@@ -13,7 +13,7 @@ from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import Request
 from agentnb.models import ScriptedModel
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.session.session import Session
 from agentnb.store.store import Store
 

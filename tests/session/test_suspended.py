@@ -18,12 +18,12 @@ from waiting import wait_until
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, load_trace, recover, tool
 from agentnb.core.log import events as e
 from agentnb.core.run.rounds import DENIED
-from agentnb.display.texts.labels import SHORT_ID
+from agentnb.display.texts.wording import SHORT_ID
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
-from agentnb.notebook.commands.permissions import permissions_command
+from agentnb.notebook.commands.permissions_command import permissions_command
 from agentnb.policies.gates import Ask, Verdict
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.runs.gate_names import missing_gates
 from agentnb.session.session import Session
 from agentnb.tools.tool import ToolContext

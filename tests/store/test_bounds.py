@@ -19,7 +19,7 @@ import pytest
 from agentnb import load_trace, load_traces, save_trace
 from agentnb.errors import TraceError
 from agentnb.interchange import archives, sqlite_files, trace_file, yaml_text
-from agentnb.interchange.formats.content import time_of
+from agentnb.interchange.formats.message_content import time_of
 from agentnb.store import bounds
 from agentnb.store.bounds import BoundExceeded
 

@@ -15,7 +15,7 @@ from agentnb.core.log.events import SCHEMA, ModelReplied
 from agentnb.core.log.wire import decode, encode
 from agentnb.errors import TraceError
 from agentnb.models import ScriptedModel
-from agentnb.notebook.commands.history import show_history
+from agentnb.notebook.commands.history_command import show_history
 from agentnb.session.session import Session
 
 DEEP = 200_000  # more than any version of Python reads

@@ -23,9 +23,9 @@ from agentnb.core.log.wire import encode
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
-from agentnb.display.lists.history import history_html, history_text, run_list_html
+from agentnb.display.lists.history_list import history_html, history_text, run_list_html
 from agentnb.errors import StoreError, TraceError
 from agentnb.runtime.clock import seconds_taken
 from agentnb.tables import NAMES as ALL_TABLES

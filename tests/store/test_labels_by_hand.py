@@ -10,7 +10,7 @@ from asserted_sentences import Snapshot
 
 from agentnb import labels
 from agentnb.errors import StoreError, TraceError
-from agentnb.store.labels import Label, append_label, assessments_in, read_labels
+from agentnb.store.run_labels import Label, append_label, assessments_in, read_labels
 
 AT = datetime(2026, 1, 1, 12, 0, 0, 5, tzinfo=UTC)
 

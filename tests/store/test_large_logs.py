@@ -21,7 +21,7 @@ from agentnb.errors import TraceError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.store import bounds
 from agentnb.store import store as stores
-from agentnb.store.writing import save_log
+from agentnb.store.atomic_files import save_log
 
 MARK = "were left out here"
 

@@ -16,11 +16,11 @@ from agentnb import Agent, Run, Store, ToolCall
 from agentnb.core.log import events as e
 from agentnb.core.log.outcome import Assessment
 from agentnb.display.card.text import head_line
-from agentnb.display.lists.history import history_text, matches, status_html, status_words
+from agentnb.display.lists.history_list import history_text, matches, status_html, status_words
 from agentnb.display.parts.head import tone
 from agentnb.display.texts.states import chip, outcome_with_source, outcome_words, with_outcome
 from agentnb.models import ScriptedModel
-from agentnb.notebook.commands.history import as_known_here
+from agentnb.notebook.commands.history_command import as_known_here
 from agentnb.rerun.expect import expectations_extension
 
 CLOSED = "All is done.\n[WORKFLOW_COMPLETE]"

@@ -38,7 +38,7 @@ ROUND_STATUSES = {
 }
 NOT_BY_A_LOOP = {
     e.ExtraUsage,  # of money: tests/runtime/test_budget.py
-    e.ReplyStreamed,  # of agents of others: tests/acp/test_record.py
+    e.ReplyStreamed,  # of agents of others: tests/acp/test_turn_record.py
     e.ToolAdmitted,
     e.RunSuspended,
     *WorkEvent.__args__,

@@ -13,7 +13,7 @@ from agentnb import Agent, Run, Store, ToolCall, Workflow, recover, save_trace, 
 from agentnb.core.log.events import RunFinished
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
-from agentnb.display.lists.history import cost_words, history_text, run_list_html, work_words
+from agentnb.display.lists.history_list import cost_words, history_text, run_list_html, work_words
 from agentnb.display.texts.states import steps_words
 from agentnb.models import Reply, ScriptedModel
 from agentnb.store.summaries import log_summary, summary

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from run_builder import RunBuilder, a_round, called, guidance_of, todo
 
 from agentnb import Run, Store, load_trace, save_trace, tables
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, Text
@@ -19,9 +19,9 @@ from agentnb.core.usage import Usage
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html
 from agentnb.display.card.live_card import LiveCard
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
-from agentnb.display.lists.history import history_html, history_text, run_list_html
+from agentnb.display.lists.history_list import history_html, history_text, run_list_html
 from agentnb.runtime.clock import seconds_taken
 
 TIMED = (e.ModelReplied, e.ToolFinished, e.RoundFinished, e.RunFinished, e.ContextCompacted, w.ModelCalled, w.StepFinished)

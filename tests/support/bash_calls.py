@@ -15,8 +15,8 @@ from missing_parts import skip_without
 
 from agentnb.errors import SettingsError
 from agentnb.runtime.workers.worker_calls import call_in_thread
-from agentnb.tools.builtin.shell.group import Shell
 from agentnb.tools.builtin.shell.sandbox import check_sandbox
+from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.tool import ToolContext, ToolOutcome
 
 PATIENCE = 30.0

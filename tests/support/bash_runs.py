@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentnb.commands.script import Script, Word
+from agentnb.commands.shell_script import Script, Word
 
 PATIENCE = 60.0
 BASH = shutil.which("bash") or "bash"

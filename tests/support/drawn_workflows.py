@@ -12,7 +12,7 @@ from agentnb.core.log.events import RunFinished
 from agentnb.detect.run import Run
 from agentnb.workflow.files.workflow_reader import read_with_problems
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.spec import WorkflowSpec
+from agentnb.workflow.form.workflow_spec import WorkflowSpec
 
 LOOP = """
 workflow:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.runtime.workers.worker_calls import call_in_thread
-from agentnb.tools.builtin.files.group import Files
+from agentnb.tools.builtin.files.files_group import Files
 from agentnb.tools.tool import ToolContext, ToolOutcome
 
 SECRET = "outside: not for you\n"

@@ -24,7 +24,7 @@ from typing import Any, TextIO
 LOADED_BY_KERNELS = (
     "agentnb.notebook.completion",
     "agentnb.notebook.experiments.magic",
-    "agentnb.notebook.extension",
+    "agentnb.notebook.ipython_extension",
     "agentnb.notebook.shown_values",
     "agentnb.notebook.workflow_magic",
     "faulthandler",

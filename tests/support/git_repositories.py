@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.runtime.workers.worker_calls import call_in_thread
-from agentnb.tools.builtin.git.group import Git
+from agentnb.tools.builtin.git.git_group import Git
 from agentnb.tools.tool import ToolContext, ToolOutcome
 
 TOOLS = {tool.spec.name: tool for tool in Git().tools}

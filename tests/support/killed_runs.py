@@ -33,7 +33,7 @@ from agentnb.errors import SettingsError, StoreError
 from agentnb.guidance.prompts import prompt as prompt_named
 from agentnb.models import Reply, TextDelta
 from agentnb.models.model import Retry, StreamItem
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.store.run_file import RunFile
 from agentnb.tools.tool import ToolContext
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentnb.experiments.results.folder import Note, Plan
-from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.experiment_folder import Note, Plan
+from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.rows import Row
 
 CALLED = "called"

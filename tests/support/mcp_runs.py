@@ -22,7 +22,7 @@ from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 
 PROGRAM = forked_servers.__file__
 """The server for tests: forked from one process where a test has the fixture `forked`, and else started afresh."""

@@ -17,7 +17,7 @@ from summarising import SUMMARY, Summarising
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, ToolCall, Workflow, tool
-from agentnb.context.history import History
+from agentnb.context.history_settings import History
 from agentnb.core.log import events as e
 from agentnb.core.messages import Text
 from agentnb.core.request import Request
@@ -25,7 +25,7 @@ from agentnb.models import RemoteModel, ScriptedModel, make_model
 from agentnb.models.model import StreamItem
 from agentnb.models.transport.retry import RetryPolicy
 from agentnb.policies.gates import Ask
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.testing import LoopbackServer, Stall, Status
 from agentnb.tools.tool import ToolContext
 

@@ -9,8 +9,8 @@ from agentnb import Experiment
 from agentnb.core.messages import Message, Text
 from agentnb.detect.run import Run
 from agentnb.errors import ModelError
-from agentnb.experiments.results.results import Results
-from agentnb.experiments.running.live import LiveExperiment
+from agentnb.experiments.results.experiment_results import Results
+from agentnb.experiments.running.live_experiment import LiveExperiment
 from agentnb.models.model import Reply
 
 HOSTILE = "<script>alert(1)</script> | `x` [click](javascript:alert(1)) <img src=x onerror=alert(1)> *bold* www.evil.example"

@@ -35,7 +35,7 @@ class TwoRounds:
     name = "two_rounds"
 
     def rules(self, words: GuidanceSet, *limits: Any, repeatable: Any = ()) -> PolicyBundle:
-        from agentnb.policies.named import Matrix
+        from agentnb.policies.policy_sets import Matrix
 
         bundle = Matrix().rules(words, *limits, repeatable=repeatable)
         return bundle._replace(policies=(_after_two, *bundle.policies))

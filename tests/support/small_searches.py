@@ -11,7 +11,7 @@ from small_experiments import TwoRounds, check_line, rows, was_called
 
 from agentnb import optimise
 from agentnb.experiments.results.rows import Row
-from agentnb.experiments.running.cell_runs import CellRun, Job
+from agentnb.experiments.running.cell_work import CellRun, Job
 from agentnb.experiments.running.engine import InKernel
 from agentnb.experiments.search.proposals import ProposalRequest
 from agentnb.experiments.search.search import Search

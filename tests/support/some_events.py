@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from agentnb.advice import Plain, SetKey, TryAgain
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance
 from agentnb.core.log import events as e

@@ -7,7 +7,7 @@ from typing import Any
 
 from streamed_replies import Streaming
 
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.log.events import ContextCompacted
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request

@@ -22,7 +22,7 @@ from loopback_thread import Handler, LoopbackThread
 
 from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.builtin.web import fetching
-from agentnb.tools.builtin.web.group import Web
+from agentnb.tools.builtin.web.web_group import Web
 from agentnb.tools.tool import ToolContext, ToolOutcome
 
 PUBLIC = "93.184.216.34"

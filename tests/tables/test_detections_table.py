@@ -26,7 +26,7 @@ from agentnb.errors import AgentnbError, SettingsError, TraceError
 from agentnb.interchange import workers
 from agentnb.interchange.detecting import detected_runs
 from agentnb.interchange.files import SourceFile, parts_of
-from agentnb.tables.detections import COLUMNS
+from agentnb.tables.detections_table import COLUMNS
 
 PRESETS = ["default", "openhands"]
 MODULE = """

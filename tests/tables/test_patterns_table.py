@@ -15,7 +15,7 @@ from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import Message
-from agentnb.store.labels import Label, append_label
+from agentnb.store.run_labels import Label, append_label
 
 RATES = ["completion_rate", "todo_completion_rate", "followed_rate", "error_rate"]
 

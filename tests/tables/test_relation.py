@@ -16,7 +16,7 @@ from agentnb import Agent, Store, tables
 from agentnb.errors import NotAvailable, SettingsError, StoreError
 from agentnb.models import ScriptedModel
 from agentnb.store.folder_cache import HOME
-from agentnb.tables.catalogue import OF_RUNS
+from agentnb.tables.table_catalogue import OF_RUNS
 
 module = sys.modules["agentnb.tables.relation"]  # the package has the function under this name
 

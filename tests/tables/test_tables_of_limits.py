@@ -20,7 +20,7 @@ from agentnb import Agent, History, Run, Store, ToolCall, recover, tables
 from agentnb.core.log.events import RetryScheduled
 from agentnb.core.messages import Text
 from agentnb.core.run.timeline import TOO_LONG
-from agentnb.display.lists.history import history_html, history_text, matches, run_list_html
+from agentnb.display.lists.history_list import history_html, history_text, matches, run_list_html
 from agentnb.errors import ContextOverflow
 from agentnb.models import Reply, ScriptedModel
 from agentnb.models.model import Retry

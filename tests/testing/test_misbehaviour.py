@@ -34,7 +34,7 @@ from agentnb.testing import (
     UnknownEvent,
     overflow,
 )
-from agentnb.testing import connection as loopback
+from agentnb.testing import listener as loopback
 from agentnb.testing.replies.misbehaviour import PINGS
 
 WIRES = ["messages", "chat", "responses"]

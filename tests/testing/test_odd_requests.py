@@ -12,13 +12,13 @@ import test_rules_chat
 import test_rules_messages
 import test_rules_responses
 
-from agentnb.testing.cache import PromptCache
 from agentnb.testing.ids import Ids
 from agentnb.testing.memory import Memory
+from agentnb.testing.prompt_cache import PromptCache
 from agentnb.testing.replies.lines import as_answer
-from agentnb.testing.replies.wire import Asked, Like, Wire
+from agentnb.testing.replies.reply_format import Asked, Like, Wire
 from agentnb.testing.replies.wires import CHAT, MESSAGES, RESPONSES
-from agentnb.testing.requests.rules import problems
+from agentnb.testing.requests.request_rules import problems
 
 GOOD = {MESSAGES: test_rules_messages.good(), CHAT: test_rules_chat.good(), RESPONSES: test_rules_responses.good()}
 ODD: list[Any] = [None, 7, "x", [], {}, [None], [7], {"type": []}, [{"type": {}}], True]

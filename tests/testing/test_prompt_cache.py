@@ -7,7 +7,7 @@ from typing import Any
 from raw_http import MINIMAL, post
 
 from agentnb.testing import LoopbackServer, Status
-from agentnb.testing.cache import PromptCache
+from agentnb.testing.prompt_cache import PromptCache
 
 MARK = {"type": "ephemeral"}
 

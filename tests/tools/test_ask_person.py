@@ -12,7 +12,7 @@ from agentnb.core.log.events import ToolFinished, ToolStarted
 from agentnb.core.questions import ASK_PERSON
 from agentnb.detect.run import Run
 from agentnb.models import ScriptedModel
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.tools.function import FunctionTool, as_tool
 
 

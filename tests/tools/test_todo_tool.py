@@ -21,7 +21,7 @@ from agentnb.core.todos import TODO_TOOL, Todo, Todos, format_count, format_list
 from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.function import as_tool
 from agentnb.tools.todos.board import TodoBoard
-from agentnb.tools.todos.tool import TodoTool
+from agentnb.tools.todos.todo_tool import TodoTool
 from agentnb.tools.tool import ToolContext, ToolOutcome
 
 CONTEXT = ToolContext("r-1", "toolu_1", Path("data"), call_in_thread)

@@ -6,7 +6,7 @@ import pytest
 from drawn_workflows import BRANCH, LOOP, NESTED, spec_of
 
 from agentnb.workflow.files.declared_files import drawing_of
-from agentnb.workflow.form.spec import AgentStep, GotoStep, WorkflowSpec
+from agentnb.workflow.form.workflow_spec import AgentStep, GotoStep, WorkflowSpec
 from agentnb.workflow.graph.drawing import EXIT
 
 CASES = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from property_settings import examples
 
 from agentnb.workflow.files.declared_files import drawing_of
-from agentnb.workflow.form.spec import AgentStep, HumanStep, WorkflowSpec
+from agentnb.workflow.form.workflow_spec import AgentStep, HumanStep, WorkflowSpec
 from agentnb.workflow.graph.mermaid import escape, mermaid
 from agentnb.workflow.graph.node_states import node_states
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentnb.workflow.form.spec import Context
+from agentnb.workflow.form.workflow_spec import Context
 from agentnb.workflow.templates.templates import Scope, with_prior_outputs
 
 

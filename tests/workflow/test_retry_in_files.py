@@ -9,7 +9,7 @@ import pytest
 from agentnb import Workflow
 from agentnb.display.card.text import run_text
 from agentnb.errors import WorkflowProblems
-from agentnb.workflow.files.json_schema import workflow_schema
+from agentnb.workflow.files.workflow_schema import workflow_schema
 
 STEP = "workflow:\n  - {id: a, type: tool, name: work, KEYS}\n"
 

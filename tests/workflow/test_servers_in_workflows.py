@@ -21,7 +21,7 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.store.store import Store
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 from agentnb.tools.tool import ToolContext
 from agentnb.workflow.workflow import Workflow
 

@@ -12,7 +12,7 @@ from virtual_time import by_itself
 from agentnb import Agent, Run, Store, ToolCall, Workflow, recover
 from agentnb.errors import SettingsError, WorkflowProblems
 from agentnb.models import ScriptedModel
-from agentnb.workflow.form.spec import AgentSpec, AgentStep, WorkflowSpec
+from agentnb.workflow.form.workflow_spec import AgentSpec, AgentStep, WorkflowSpec
 from agentnb.workflow.running.agents import _nested_runs
 
 TEXT = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentnb import Workflow
-from agentnb.workflow.checks.way_checks import ENDLESS, UNREACHED
+from agentnb.workflow.checks.reachability_checks import ENDLESS, UNREACHED
 from agentnb.workflow.plans.plan_checks import read_and_check
 
 FILES = {

@@ -16,7 +16,7 @@ from agentnb.errors import MAX_PROBLEMS, WorkflowProblems
 from agentnb.models import ScriptedModel
 from agentnb.workflow.files.workflow_reader import read_workflow
 from agentnb.workflow.form.problems import Problem, Problems
-from agentnb.workflow.form.spec import AgentStep, GotoStep, WorkflowSpec
+from agentnb.workflow.form.workflow_spec import AgentStep, GotoStep, WorkflowSpec
 from agentnb.workflow.form.yaml_source import plain, read_yaml
 
 EXAMPLES = Path(__file__).parent / "examples"

@@ -122,7 +122,7 @@ def test_the_classes_of_the_form_know_no_runtime_and_no_session() -> None:
         "policies",
     )
     code = (
-        "import sys\nimport agentnb.workflow.form.spec\n"
+        "import sys\nimport agentnb.workflow.form.workflow_spec\n"
         f"print([one for one in sys.modules if one.startswith(tuple(f'agentnb.{{room}}' for room in {rooms}))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agentnb.workflow.files.workflow_reader import read_workflow
-from agentnb.workflow.form.spec import (
+from agentnb.workflow.form.step_tree import StepTree
+from agentnb.workflow.form.workflow_spec import (
     AgentStep,
     ConditionStep,
     GotoStep,
@@ -21,7 +22,6 @@ from agentnb.workflow.form.spec import (
     WorkflowSpec,
     WorkflowStep,
 )
-from agentnb.workflow.form.step_tree import StepTree
 
 EXAMPLES = Path(__file__).parent / "examples"
 AGENTS = "agents:\n  writer: {instruction: Write.}\n  editor: {instruction: Edit.}\n"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from agentnb.core.schema.json_schema import check_schema, schema_problems
-from agentnb.workflow.files.json_schema import workflow_schema
 from agentnb.workflow.files.workflow_reader import OF_FILES, OF_MAPS
+from agentnb.workflow.files.workflow_schema import workflow_schema
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.spec import KINDS
 from agentnb.workflow.form.step_reader import step_keys
+from agentnb.workflow.form.workflow_spec import KINDS
 from agentnb.workflow.form.yaml_source import plain, read_yaml
 
 EXAMPLES = Path(__file__).parent / "examples"

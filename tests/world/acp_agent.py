@@ -41,7 +41,7 @@ from agentnb.detect.run import Run  # noqa: E402
 from agentnb.display.lists.undo_text import undo_text  # noqa: E402
 from agentnb.errors import ModelError  # noqa: E402
 from agentnb.rerun.undo.undoing import undo_run  # noqa: E402
-from agentnb.runtime.host.live import LiveRun, wait_for_ends  # noqa: E402
+from agentnb.runtime.host.live_run import LiveRun, wait_for_ends  # noqa: E402
 from agentnb.testing import Answer, LoopbackServer, Stall, Status  # noqa: E402
 
 TRIED = "turns, calls, stops, files, load, plan, usage, settings, errors, kills"

@@ -24,9 +24,9 @@ from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.settings import KEY_VARIABLES, SERVERS
 from agentnb.testing import LoopbackServer
-from agentnb.tools.mcp.server import MCPServer, servers_among
-from agentnb.workflow.form.spec import AgentStep
+from agentnb.tools.mcp.mcp_server import MCPServer, servers_among
 from agentnb.workflow.form.step_tree import walk_all
+from agentnb.workflow.form.workflow_spec import AgentStep
 
 STAND_IN = Path(__file__).with_name("stand_in_server.py")
 ANSWER = "The tide is low."

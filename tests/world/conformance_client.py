@@ -25,7 +25,7 @@ from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.session.server_login import SECRET_PROMPT, in_lines, log_in
 from agentnb.tools.mcp.connections.refusal import Refusal
-from agentnb.tools.mcp.server import MCPServer, ServerTools
+from agentnb.tools.mcp.mcp_server import MCPServer, ServerTools
 
 CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "tools_call": ("add_numbers", {"a": 5, "b": 3}),

@@ -19,13 +19,13 @@ from agentnb.errors import AgentnbError
 from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.testing import LoopbackServer
-from agentnb.tools.mcp import finding
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp import tool_search
+from agentnb.tools.mcp.mcp_server import MCPServer
 from agentnb.tools.mcp.wire_names import wire_name
 
 WIRES = {"Chat": "openai", "Responses": "openai-responses", "Messages": "anthropic"}
 SECONDS = 120.0
-finding.MAX_OFFERED = 1_000  # so that each of them goes through the wires
+tool_search.MAX_OFFERED = 1_000  # so that each of them goes through the wires
 TRIED = "its tools through the strict wires; a call on each"
 
 

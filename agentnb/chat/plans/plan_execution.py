@@ -24,7 +24,7 @@ from agentnb.detect.run import Run
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.policies.gates import Block, Gate
-from agentnb.policies.gates.calls import too_many
+from agentnb.policies.gates.call_count import too_many
 from agentnb.runtime.host.consent import since_refusal
 from agentnb.runtime.run_end import Suspended
 from agentnb.tools.tool import Inside

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agentnb.cli.command import Command, argument, text_of
-from agentnb.cli.server_files import servers_of
+from agentnb.cli.mcp_files import servers_of
 from agentnb.cli.terminal.terminal_questions import ask, is_at_terminal
 from agentnb.cli.workflow_options import MCP
 from agentnb.runtime.host.host import host_here
@@ -15,7 +15,7 @@ from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.servers.servers import Servers
 from agentnb.session.server_acceptance import accept_as_now
 from agentnb.tools.mcp.connections.live_server import LiveServer
-from agentnb.tools.mcp.server import PREFIX, ServerTools
+from agentnb.tools.mcp.mcp_server import PREFIX, ServerTools
 
 NAME = argument("name", metavar="NAME", type=text_of, help="the name of the server in the file, or in MCP_SERVERS")
 

@@ -15,8 +15,8 @@ from agentnb.core.questions import NoAnswer, WaitingOnUser, answer_in_words
 from agentnb.core.run.approvals import answerable_later
 from agentnb.detect.run import Run
 from agentnb.display.texts.judged_call import question_text
-from agentnb.display.texts.labels import clean, first_line
 from agentnb.display.texts.question_labels import TYPED_NO_ANSWER, typed_answers
+from agentnb.display.texts.wording import clean, first_line
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.session.recovery import place_of
 

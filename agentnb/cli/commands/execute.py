@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from agentnb.advice import Invocation
 from agentnb.cli.command import Command, Outcome, argument, text_of
 from agentnb.cli.inputs import STDIN, find_gates, find_tools, read_prompt
+from agentnb.cli.mcp_files import servers_of
 from agentnb.cli.run_files import is_plan, is_planner, read_plan, read_workflow
-from agentnb.cli.server_files import servers_of
 from agentnb.cli.shell_commands import SHELL
-from agentnb.cli.terminal.progress import Progress
-from agentnb.cli.terminal.streams import complain, tell
+from agentnb.cli.terminal.run_progress import Progress
+from agentnb.cli.terminal.standard_streams import complain, tell
 from agentnb.cli.terminal.terminal_questions import is_at_terminal
 from agentnb.cli.workflow_options import (
     ALLOW_URL,
@@ -36,13 +36,13 @@ from agentnb.cli.workflow_runs import await_run, chosen_model, top_steps
 from agentnb.errors import SettingsError
 from agentnb.models.destinations.allowed_urls import allow_urls
 from agentnb.models.registry import check_destinations, check_model
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.default_store import default_store
-from agentnb.session.defaults import typed_rules
-from agentnb.workflow.checks.keys import check_keys
+from agentnb.session.option_defaults import typed_rules
+from agentnb.workflow.checks.key_checks import check_keys
 from agentnb.workflow.files.declared_files import model_names
-from agentnb.workflow.files.files import file_text, path_of
+from agentnb.workflow.files.nested_files import file_text, path_of
 from agentnb.workflow.files.text_inputs import read_inputs
 from agentnb.workflow.plans.default_planner import planner_text
 from agentnb.workflow.plans.planner_inputs import check_planner_inputs, check_planner_models

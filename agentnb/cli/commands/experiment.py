@@ -14,7 +14,7 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.cli.command import DONE, FAILED, INTERRUPTED, INVALID, Command, Outcome, argument, file, text_of
 from agentnb.cli.inputs import find_names, load_file
-from agentnb.cli.server_files import servers_of
+from agentnb.cli.mcp_files import servers_of
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.second_interrupt import second_interrupt_kills
 from agentnb.cli.terminal.terminal_questions import is_at_terminal
@@ -25,13 +25,13 @@ from agentnb.experiments.form.python_source import experiment_in
 from agentnb.experiments.form.yaml_reader import read_experiment
 from agentnb.experiments.planning.variants import read_models
 from agentnb.experiments.results.comparison import compare
-from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.views.comparison_view import comparison_text
 from agentnb.experiments.views.design_view import design_text
 from agentnb.experiments.views.results_view import results_text
 from agentnb.models.destinations.allowed_urls import allow_urls
 from agentnb.models.registry import check_destinations
-from agentnb.workflow.files.files import file_text, path_of
+from agentnb.workflow.files.nested_files import file_text, path_of
 
 MISSING = INVALID
 """Exit code if runs are missing."""

@@ -7,7 +7,7 @@ from getpass import getpass
 
 from agentnb.cli.command import Command, argument, text_of
 from agentnb.cli.commands.accept import NAME, named_server
-from agentnb.cli.terminal.streams import tell
+from agentnb.cli.terminal.standard_streams import tell
 from agentnb.cli.workflow_options import MCP
 from agentnb.errors import SettingsError
 from agentnb.session.server_login import forget, in_lines, log_in

@@ -12,11 +12,11 @@ from agentnb.cli.command import LOOSE, OUTPUT, Command, argument, count, file, t
 from agentnb.cli.commands.run_list import files_text
 from agentnb.cli.commands.stored_runs import choose_run, holds_other_files, runs_named, source_of, store_in, write_file
 from agentnb.cli.shell_commands import SHELL
-from agentnb.cli.terminal.streams import complain
-from agentnb.display.card.page import page_html
+from agentnb.cli.terminal.standard_streams import complain
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.lists.browser import problem_lines
-from agentnb.display.lists.history import history_text, list_title, matches
+from agentnb.display.lists.history_list import history_text, list_title, matches
 from agentnb.display.lists.replay_view import replay_text
 from agentnb.errors import SettingsError, StoreError, suggest_names
 from agentnb.guidance.sets import BUILT_IN, GuidanceSet
@@ -27,7 +27,7 @@ from agentnb.session.default_store import default_store
 from agentnb.store.redacting import redacted
 from agentnb.store.store import Store
 from agentnb.store.summaries import families
-from agentnb.workflow.files.files import path_of
+from agentnb.workflow.files.nested_files import path_of
 
 SHOWN = 20
 """Default number of listed runs, without ``-n``."""

@@ -8,7 +8,7 @@ from agentnb.core.log.outcome import Outcome
 from agentnb.detect.run import Run
 from agentnb.display.lists.browser import MAX_READ, STATE_WIDTH, figures, page_words, state_and_outcome
 from agentnb.display.lists.run_rows import RunRow, contains, row_of
-from agentnb.display.texts.labels import clean, first_line, short_id
+from agentnb.display.texts.wording import clean, first_line, short_id
 
 MAX_OF_A_PROMPT = 50
 MAX_OF_A_FILE = 60

@@ -9,8 +9,8 @@ from typing import Any
 
 from agentnb.cli.command import Command, argument
 from agentnb.errors import SettingsError, suggest_names
-from agentnb.workflow.files.json_schema import workflow_schema
-from agentnb.workflow.tasks.json_schema import tasks_schema
+from agentnb.workflow.files.workflow_schema import workflow_schema
+from agentnb.workflow.tasks.task_schema import tasks_schema
 
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {"workflow": workflow_schema, "tasks": tasks_schema}
 

@@ -10,9 +10,9 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError
 from agentnb.interchange.files import load_traces, source_exists
 from agentnb.session.default_store import default_store
+from agentnb.store.atomic_files import write_whole
 from agentnb.store.store import Store
-from agentnb.store.writing import write_whole
-from agentnb.workflow.files.files import path_of
+from agentnb.workflow.files.nested_files import path_of
 
 
 def store_in(folder: Path | None) -> Store:

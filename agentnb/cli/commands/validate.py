@@ -13,11 +13,11 @@ from agentnb.cli.run_files import read_workflow, text_of_file
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.workflow_options import FILE, INPUTS, MCP, STRICT, TOOLS
 from agentnb.core.redaction import redact
-from agentnb.display.texts.labels import pluralize
+from agentnb.display.texts.wording import pluralize
 from agentnb.errors import AnyProblem, WorkflowProblems
-from agentnb.session.server_files import read_server_file
+from agentnb.session.confirmed_servers import read_server_file
 from agentnb.workflow.files.declared_files import tool_names_of_files
-from agentnb.workflow.files.files import path_of
+from agentnb.workflow.files.nested_files import path_of
 from agentnb.workflow.files.text_inputs import read_inputs
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_checks import read_and_check

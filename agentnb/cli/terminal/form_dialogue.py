@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 from agentnb.core.questions import MAX_CHOICES, NO, YES, answer_in_words
 from agentnb.core.schema.filled_form import field_problem, filled_form
 from agentnb.core.schema.form_fields import EMPTY, WHOLE, FormField, Option, form_fields, leaves
-from agentnb.display.texts.labels import cut
 from agentnb.display.texts.question_labels import TYPED_NO_ANSWER, limits_in_words
 from agentnb.display.texts.visible_text import visible, visible_name
+from agentnb.display.texts.wording import cut
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.question_forms import QuestionForm
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from agentnb.cli.command import FAILED
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 
 GRACE_SECONDS = 0.5
 """Seconds that an interrupted function has to return after its run has ended."""

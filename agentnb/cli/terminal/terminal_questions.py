@@ -12,14 +12,14 @@ from queue import SimpleQueue
 from typing import Any
 
 from agentnb.cli.terminal.dialogue import dialogue
-from agentnb.cli.terminal.progress import Progress
-from agentnb.cli.terminal.streams import tell
+from agentnb.cli.terminal.run_progress import Progress
+from agentnb.cli.terminal.standard_streams import tell
 from agentnb.core.log.events import AnyEvent, Delta, QuestionAnswered, QuestionAsked
 from agentnb.core.log.stores import Watcher
 from agentnb.core.questions import WaitingOnUser
 from agentnb.errors import SettingsError
 from agentnb.runtime.host.host import Beginning
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 
 PATIENCE = 1.0
 """Seconds that the thread has to end with its run."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from agentnb.advice import PYTHON, AnyAdvice, Commands, Invocation, in_python, pieces
-from agentnb.core.compaction import Compacted, WhyCompacted
+from agentnb.core.compaction_records import Compacted, WhyCompacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance, GuidanceTexts
 from agentnb.core.log import work_events as w

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC
 from typing import TypeAlias
 
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.handlers import Handlers

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agentnb.advice import Invocation
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
@@ -27,8 +27,8 @@ from agentnb.core.request import ToolRole, ToolSpec, role_of
 from agentnb.core.run.agent_state import AgentState, AgentStateMachine, PlanPosition
 from agentnb.core.run.call_window import CallWindow
 from agentnb.core.run.counters import Counters
-from agentnb.core.run.output import Output, answer_of, logged_schema, read_output
 from agentnb.core.run.rounds import BROKEN_OFF, WorkflowRound
+from agentnb.core.run.run_output import Output, answer_of, logged_schema, read_output
 from agentnb.core.run.step_outputs import StepOutputs, as_text
 from agentnb.core.run.work_records import PlanRecord, StepCall, StepRecord, progress_of
 from agentnb.core.todos import Todo

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.core.compaction import Compaction
+from agentnb.core.compaction_records import Compaction
 from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.log import events as e
 from agentnb.core.log.handlers import Handlers

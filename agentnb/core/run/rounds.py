@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from agentnb.core.compaction import Compaction
+from agentnb.core.compaction_records import Compaction
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.log.events import NestedStart, Progress, RoundStatus, ToolFinished

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from agentnb.core.messages import encodable, encodable_data
-from agentnb.core.schema.addresses import is_email, is_uri
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.schema.references import SCHEMAS_BY_NAME, part_at
+from agentnb.core.schema.web_addresses import is_email, is_uri
 from agentnb.errors import SettingsError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from agentnb.core.log.work_events import Severity
 from agentnb.core.messages import Message
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
-from agentnb.detect.blocks.rounds import RoundDetector
+from agentnb.detect.blocks.detector_bases import RoundDetector
 from agentnb.detect.detector import Finding
 
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)

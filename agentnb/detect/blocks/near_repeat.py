@@ -11,10 +11,10 @@ import msgspec
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
-from agentnb.detect.blocks.rounds import Ladder, RoundDetector, ladder_of, severity_at
+from agentnb.detect.answer_similarity import both_ends
+from agentnb.detect.blocks.detector_bases import Ladder, RoundDetector, ladder_of, severity_at
 from agentnb.detect.blocks.signatures import call_evidence, is_transient_failure, is_waiting, returned_nothing
 from agentnb.detect.detector import Finding
-from agentnb.detect.similarity import both_ends
 from agentnb.detect.tool_failures import is_failure
 
 COMMANDS = frozenset({"command", "cmd", "code", "script"})

@@ -10,7 +10,7 @@ from agentnb.core.log.work_events import Severity
 from agentnb.core.messages import Message
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import CallRecord, WorkflowRound, is_blocked
-from agentnb.detect.blocks.rounds import RoundDetector
+from agentnb.detect.blocks.detector_bases import RoundDetector
 from agentnb.detect.blocks.signatures import Key, call_evidence, is_lost, is_transient_failure, is_waiting, key_of, outcome
 from agentnb.detect.detector import Finding
 

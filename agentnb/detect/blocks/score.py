@@ -11,7 +11,7 @@ from agentnb.core.log.work_events import Severity
 from agentnb.core.run.call_window import call_key
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
-from agentnb.detect.blocks.rounds import RoundDetector
+from agentnb.detect.blocks.detector_bases import RoundDetector
 from agentnb.detect.blocks.signatures import Key
 from agentnb.detect.detector import Finding
 

@@ -11,10 +11,10 @@ from agentnb.core.log.work_events import Severity
 from agentnb.core.messages import Message, Thinking, ToolCall
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
-from agentnb.detect.blocks.rounds import RoundDetector, RowDetector, is_new_input
+from agentnb.detect.answer_similarity import both_ends
+from agentnb.detect.blocks.detector_bases import RoundDetector, RowDetector, is_new_input
 from agentnb.detect.blocks.signatures import is_lost
 from agentnb.detect.detector import Finding
-from agentnb.detect.similarity import both_ends
 
 MIN_CHARACTERS = 40
 """Minimum characters of a compared text; short ones are alike by chance."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from agentnb.detect.blocks.calls import AlternatingCalls, CycledCalls, RepeatedCall
+from agentnb.detect.blocks.call_windows import FrequentStep, MostlyReading, RepeatedBatch
 from agentnb.detect.blocks.chunks import RepeatedChunks
-from agentnb.detect.blocks.errors import Condensations, RoundsWithErrors
-from agentnb.detect.blocks.limits import RoundLimit
+from agentnb.detect.blocks.failing_tools import Condensations, RoundsWithErrors
+from agentnb.detect.blocks.repeated_calls import AlternatingCalls, CycledCalls, RepeatedCall
+from agentnb.detect.blocks.round_limits import RoundLimit
 from agentnb.detect.blocks.texts import Monologue, RepeatedThought
-from agentnb.detect.blocks.windows import FrequentStep, MostlyReading, RepeatedBatch
 from agentnb.detect.presets.preset import Preset, Source, rule
 
 OPENHANDS = Preset(

@@ -7,13 +7,13 @@ from typing import Any
 
 from agentnb.core.log.events import AnyEvent, RoundFinished, RunFinished, TodosChanged
 from agentnb.core.run.facts import RunFacts
-from agentnb.detect.blocks.ends import ClaimAgainstRecord, EmptyAnswer, EndDetector
-from agentnb.detect.blocks.errors import FailingTool
+from agentnb.detect.blocks.detector_bases import NOTHING, RoundDetector
+from agentnb.detect.blocks.failing_tools import FailingTool
 from agentnb.detect.blocks.near_repeat import NearRepeat
 from agentnb.detect.blocks.nothing_new import NothingNew
-from agentnb.detect.blocks.rounds import NOTHING, RoundDetector
+from agentnb.detect.blocks.run_ends import ClaimAgainstRecord, EmptyAnswer, EndDetector
 from agentnb.detect.blocks.texts import MIN_SIMILARITY, Embed, RepeatedText, UnheededMessage
-from agentnb.detect.blocks.todos import PlanningOnly, ReopenedTodo, TalkWithOpenTodos
+from agentnb.detect.blocks.todo_discipline import PlanningOnly, ReopenedTodo, TalkWithOpenTodos
 from agentnb.detect.detector import Finding
 from agentnb.detect.presets.preset import Preset, Source, rule
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from agentnb.detect.blocks.calls import AlternatingCalls, RepeatedCall
-from agentnb.detect.blocks.limits import RoundLimit
+from agentnb.detect.blocks.call_windows import FrequentCall
+from agentnb.detect.blocks.repeated_calls import AlternatingCalls, RepeatedCall
+from agentnb.detect.blocks.round_limits import RoundLimit
 from agentnb.detect.blocks.score import CombinedScore
 from agentnb.detect.blocks.texts import RepeatedText
-from agentnb.detect.blocks.windows import FrequentCall
 from agentnb.detect.presets.preset import Preset, Source, rule
 
 AGENTLY = Preset(

@@ -9,20 +9,20 @@ from agentnb.advice import LoadRun
 from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
+from agentnb.display.css import inline_css
 from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.parts.head import prompt_html, state_html
 from agentnb.display.parts.plan_list import work_lines
 from agentnb.display.parts.step_list import has_steps
-from agentnb.display.style import inline_css
 from agentnb.display.texts.call_labels import MARKS, state
-from agentnb.display.texts.figures import meta, prompt_with_author
-from agentnb.display.texts.labels import clean, cut, first_line, pluralize
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.question_labels import answer_told
 from agentnb.display.texts.round_notes import round_notes
+from agentnb.display.texts.run_figures import meta, prompt_with_author
 from agentnb.display.texts.states import closing_pieces, rounds_at_end, shown_answer
 from agentnb.display.texts.todo_labels import todo_lines
+from agentnb.display.texts.wording import clean, cut, first_line, pluralize
 
 MAX_OF_A_PROMPT = 300
 MAX_OF_AN_ANSWER = 2_500

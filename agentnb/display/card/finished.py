@@ -19,16 +19,16 @@ from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.head import details_html
 from agentnb.display.parts.long_text import Way, long_html
 from agentnb.display.parts.questions.question import question_html
-from agentnb.display.parts.results import is_pictured, pictures_html
 from agentnb.display.parts.run_problems import trouble_links
+from agentnb.display.parts.run_totals import Totals
 from agentnb.display.parts.step_list import has_steps
-from agentnb.display.parts.todos import todo_list_html
-from agentnb.display.parts.totals import Totals
+from agentnb.display.parts.todo_list import todo_list_html
+from agentnb.display.parts.tool_results import is_pictured, pictures_html
 from agentnb.display.texts.call_labels import state
-from agentnb.display.texts.labels import cut, cut_after_paragraph, pluralize
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.states import next_step, note_pieces, reason_pieces, shown_answer
 from agentnb.display.texts.todo_labels import todos_done
+from agentnb.display.texts.wording import cut, cut_after_paragraph, pluralize
 
 MAX_OF_AN_ANSWER = 100_000
 MAX_OF_A_REASON = 2_000

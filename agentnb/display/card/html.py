@@ -16,6 +16,7 @@ from agentnb.display.card.finished import figures_html, foot_html, pictured_call
 from agentnb.display.card.text import ROUNDS_WHILE_RUNNING
 from agentnb.display.card.transcript import transcript
 from agentnb.display.card.workflow_card import steps_html, workflow_html
+from agentnb.display.css import inline_css, wrap_output
 from agentnb.display.defaults import MAX_OF_A_TEXT
 from agentnb.display.form import Form, effects_of, no_nested_runs
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
@@ -23,17 +24,16 @@ from agentnb.display.parts.expectations import expectations_html
 from agentnb.display.parts.finding_links import findings_html, lines_of
 from agentnb.display.parts.head import folded_prompt_html, meta_html, prompt_html, state_html
 from agentnb.display.parts.round_details import also_html, said_html
-from agentnb.display.parts.rounds import round_html, round_pieces
+from agentnb.display.parts.round_pieces import round_html, round_pieces
+from agentnb.display.parts.run_totals import Totals
 from agentnb.display.parts.step_list import has_steps
-from agentnb.display.parts.todos import todos_html
-from agentnb.display.parts.totals import Totals
-from agentnb.display.style import inline_css, wrap_output
+from agentnb.display.parts.todo_list import todos_html
 from agentnb.display.texts.event_lines import AlsoHappened, without_steps
-from agentnb.display.texts.figures import prompt_with_author
-from agentnb.display.texts.labels import pluralize
 from agentnb.display.texts.notebook_commands import NOTEBOOK
+from agentnb.display.texts.run_figures import prompt_with_author
 from agentnb.display.texts.states import closing_pieces, is_foreign, live_answer, rounds_at_end
 from agentnb.display.texts.user_messages import USER, UserMessages
+from agentnb.display.texts.wording import pluralize
 
 
 def run_html(

@@ -47,7 +47,7 @@ from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.finding_links import LiveFindings
 from agentnb.display.parts.head import chip_html, meta_html, model_html, totals_html
 from agentnb.display.parts.round_details import compactions_html, retries_html
-from agentnb.display.parts.rounds import (
+from agentnb.display.parts.round_pieces import (
     LAST,
     Pieces,
     call_html,
@@ -58,13 +58,13 @@ from agentnb.display.parts.rounds import (
     todo_updates_html,
 )
 from agentnb.display.parts.run_problems import trouble_links
-from agentnb.display.parts.todos import todos_html
-from agentnb.display.parts.totals import Totals
+from agentnb.display.parts.run_totals import Totals
+from agentnb.display.parts.todo_list import todos_html
 from agentnb.display.texts.elapsed import Elapsed
 from agentnb.display.texts.event_lines import AlsoHappened, is_listed
-from agentnb.display.texts.labels import clean
 from agentnb.display.texts.states import chip, is_going_on
 from agentnb.display.texts.user_messages import UserMessages
+from agentnb.display.texts.wording import clean
 
 Frame = dict[str, Any]
 ASKED = ("pause", "resume", "say")

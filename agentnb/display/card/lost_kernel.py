@@ -6,12 +6,12 @@ from functools import cache
 
 from agentnb.advice import RecoverRun, pieces
 from agentnb.display.card.finished import pieces_html
+from agentnb.display.css import inline_css, inline_style, rules
 from agentnb.display.markup import Html, tag
 from agentnb.display.parts.head import MARKS, TONES
-from agentnb.display.style import inline_css, inline_style, rules
-from agentnb.display.texts.labels import short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.states import STATES
+from agentnb.display.texts.wording import short_id
 
 DIED = "The kernel was restarted, or died. Define your tools again, and run"
 NOT_STORED = (

@@ -9,11 +9,11 @@ from agentnb.core.log.events import AnyEvent, Delta, Event, RunFinished, TextDel
 from agentnb.core.run.agent_state import PlanPosition
 from agentnb.display.card.compact import compact_pieces
 from agentnb.display.card.many_runs import ManyRuns
+from agentnb.display.css import inline_css
 from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.head import state_html
-from agentnb.display.style import inline_css
-from agentnb.display.texts.figures import meta
-from agentnb.display.texts.labels import first_line
+from agentnb.display.texts.run_figures import meta
+from agentnb.display.texts.wording import first_line
 from agentnb.runtime.host.host import Beginning
 
 MAX_CARDS = 4

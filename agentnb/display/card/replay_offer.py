@@ -5,8 +5,8 @@ from __future__ import annotations
 from agentnb.advice import USUAL_OUT, ReplayRun
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
-from agentnb.display.texts.labels import clean, short_id
 from agentnb.display.texts.states import is_foreign
+from agentnb.display.texts.wording import clean, short_id
 
 FAILED_ENDS = frozenset({"failed", "limited", "stopped"})
 """Statuses of runs that ended before their model was done."""

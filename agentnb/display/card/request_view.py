@@ -15,7 +15,7 @@ from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolC
 from agentnb.core.request import ToolSpec
 from agentnb.display.defaults import MAX_OF_A_SENT_RESULT, MAX_OF_A_SENT_TEXT
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
-from agentnb.display.texts.labels import clean, first_line, pluralize, thousands
+from agentnb.display.texts.wording import clean, first_line, pluralize, thousands
 
 MAX_OF_A_SCHEMA = 600
 """Maximum characters of a tool's schema in a saved notebook; the todo tool's alone has twelve thousand in each run."""

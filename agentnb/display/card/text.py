@@ -18,7 +18,7 @@ from agentnb.display.card.workflow_card import workflow_lines
 from agentnb.display.parts.begun_runs import begun_lines
 from agentnb.display.parts.expectations import expectation_lines
 from agentnb.display.parts.step_list import has_steps
-from agentnb.display.texts import call_labels, figures, labels, states, todo_labels
+from agentnb.display.texts import call_labels, run_figures, states, todo_labels, wording
 from agentnb.display.texts.event_lines import AlsoHappened, without_steps
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.question_labels import closed_question_lines, question_lines, typed_answers
@@ -46,11 +46,11 @@ def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) ->
     advice.
     """
     lines = [head_line(run)]
-    answer = labels.clean(labels.cut(states.shown_answer(run).strip(), MAX_OF_AN_ANSWER))
+    answer = wording.clean(wording.cut(states.shown_answer(run).strip(), MAX_OF_AN_ANSWER))
     lines += [answer, ""] if answer else []
     first = max(0, len(run.rounds) - ROUNDS_WHILE_RUNNING) if states.is_going_on(run) else 0
     if first:
-        lines.append(labels.pluralize(first, "earlier round"))
+        lines.append(wording.pluralize(first, "earlier round"))
     rounds = states.rounds_at_end(run)
     also = AlsoHappened(without_steps(run.events) if has_steps(run) else run.events)
     user_messages = UserMessages(run.events, USER if states.is_foreign(run) else "You")
@@ -66,7 +66,7 @@ def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) ->
         lines += [f"{MARGIN}[{line}]" for line in also.during(0)]
         lines += user_message_lines(user_messages.during(0))
     if streaming:
-        lines.append(f"     {labels.first_line(labels.clean(streaming[:MAX_READ]), MAX_LINE_CHARACTERS)}")
+        lines.append(f"     {wording.first_line(wording.clean(streaming[:MAX_READ]), MAX_LINE_CHARACTERS)}")
     lines += [f"  {line}" for line in todo_labels.todo_lines(run)]
     lines += question_lines(run)
     if (step := states.live_answer(run)) is not None:
@@ -94,7 +94,7 @@ def _ready_answers(run: Run, step: AnyAdvice | None, commands: Commands) -> list
 def head_line(run: Run) -> str:
     """Return the state, the outcome and the figures: ``Done, reward 0: 3 rounds, 2 tool calls``."""
     chip = states.with_outcome(states.chip(run), run.assessment)
-    return f"{chip}{' · ' if ':' in chip else ': '}{', '.join(figures.meta(run))}"
+    return f"{chip}{' · ' if ':' in chip else ': '}{', '.join(run_figures.meta(run))}"
 
 
 def round_lines(
@@ -117,7 +117,7 @@ def round_lines(
             number = MARGIN
     if with_text and one.text.strip():
         author = f"{one.reply.author}: " if one.reply is not None and one.reply.author else ""
-        yield number + labels.first_line(labels.clean(author + one.text[:MAX_READ]), MAX_LINE_CHARACTERS)
+        yield number + wording.first_line(wording.clean(author + one.text[:MAX_READ]), MAX_LINE_CHARACTERS)
         number = MARGIN
     for record in one.records:
         yield number + call_line(record)
@@ -136,7 +136,7 @@ def round_lines(
 
 def user_message_lines(messages: Iterable[str]) -> Iterator[str]:
     """Yield a line for each message of the person."""
-    return (MARGIN + labels.first_line(labels.clean(text[:MAX_READ]), MAX_LINE_CHARACTERS) for text in messages)
+    return (MARGIN + wording.first_line(wording.clean(text[:MAX_READ]), MAX_LINE_CHARACTERS) for text in messages)
 
 
 def inner_lines(record: CallRecord) -> Iterator[str]:
@@ -153,9 +153,9 @@ def printed_lines(record: CallRecord) -> Iterator[str]:
     """Yield the last lines printed by the tool."""
     lines = record.printed.rstrip().split("\n")
     if len(lines) > MAX_PRINTED:
-        yield f"       | {labels.pluralize(len(lines) - MAX_PRINTED, 'earlier line')} printed"
+        yield f"       | {wording.pluralize(len(lines) - MAX_PRINTED, 'earlier line')} printed"
     for line in lines[-MAX_PRINTED:]:
-        yield f"       | {labels.first_line(labels.clean(line[:MAX_READ]), MAX_LINE_CHARACTERS)}".rstrip()
+        yield f"       | {wording.first_line(wording.clean(line[:MAX_READ]), MAX_LINE_CHARACTERS)}".rstrip()
 
 
 def _question_lines(questions: Iterable[AskedQuestion]) -> Iterator[str]:
@@ -165,9 +165,9 @@ def _question_lines(questions: Iterable[AskedQuestion]) -> Iterator[str]:
 
 def call_line(record: CallRecord) -> str:
     """Return a call and its outcome, on one line."""
-    shown = f"{labels.clean(record.call.name)}({call_labels.arguments(record, 60)})"
-    result = labels.first_line(labels.clean(record.result.text[:MAX_READ]), MAX_LINE_CHARACTERS - 40) if record.result else ""
-    took = f", {labels.duration(record.seconds)}" if record.seconds and record.seconds >= MIN_SECONDS else ""
+    shown = f"{wording.clean(record.call.name)}({call_labels.arguments(record, 60)})"
+    result = wording.first_line(wording.clean(record.result.text[:MAX_READ]), MAX_LINE_CHARACTERS - 40) if record.result else ""
+    took = f", {wording.duration(record.seconds)}" if record.seconds and record.seconds >= MIN_SECONDS else ""
     if record.progress is not None and not record.success:
         took += f", {call_labels.progress(record.progress)}"
     return f"{shown}  {call_labels.outcome(record)}{took}" + (f"  → {result}" if result else "")

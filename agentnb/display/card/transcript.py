@@ -13,19 +13,19 @@ from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.card.compact import round_line
 from agentnb.display.card.request_view import request_view_html
+from agentnb.display.css import inline_css
 from agentnb.display.defaults import MAX_OF_PICTURES, MAX_REQUEST_BYTES, MAX_ROUND_BYTES, MAX_SAVED_ROUNDS
 from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.round_details import saw_detail
-from agentnb.display.parts.rounds import round_html, round_pieces
+from agentnb.display.parts.round_pieces import round_html, round_pieces
 from agentnb.display.parts.run_problems import round_anchor
-from agentnb.display.style import inline_css
 from agentnb.display.texts.event_lines import AlsoHappened
-from agentnb.display.texts.labels import clean, pluralize, short_id
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.round_notes import ignored_guidance, round_notes
 from agentnb.display.texts.states import is_foreign, rounds_at_end, shown_answer
 from agentnb.display.texts.user_messages import USER, UserMessages
+from agentnb.display.texts.wording import clean, pluralize, short_id
 
 FIRST_ROUNDS = 20
 _PICTURE = re.compile(r"base64,[A-Za-z0-9+/=]+")

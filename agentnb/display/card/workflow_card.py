@@ -44,8 +44,8 @@ from agentnb.display.parts.step_list import (
     step_rows,
     tracebacks_of_steps,
 )
-from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.display.texts.states import is_going_on
+from agentnb.display.texts.wording import clean, first_line, pluralize
 from agentnb.workflow.files.declared_files import drawing_of
 from agentnb.workflow.files.logged_workflow import logged_workflow
 from agentnb.workflow.graph.drawing import Drawing

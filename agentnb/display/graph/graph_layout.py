@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from agentnb.display.graph.graph_tracks import Bar, Gap
-from agentnb.display.texts.labels import times
+from agentnb.display.texts.wording import times
 from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
 
 WIDTH, HEIGHT = 190, 46

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agentnb.core.step_retry import format_retries
+from agentnb.display.css import wrap_output
 from agentnb.display.graph.graph_folding import Folded, fold_graph
 from agentnb.display.graph.graph_layout import Box, Plan, Wire, label_of, lay_out
 from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.step_list import mark_html, row_of_node, short, state_html
-from agentnb.display.style import wrap_output
-from agentnb.display.texts.labels import clean, pluralize, times
 from agentnb.display.texts.step_labels import TONES, about
+from agentnb.display.texts.wording import clean, pluralize, times
 from agentnb.workflow.files.declared_files import WorkflowDefinition, drawing_of
 from agentnb.workflow.graph.drawing import EXIT, Drawing
 from agentnb.workflow.graph.node_states import UNKNOWN, NodeState

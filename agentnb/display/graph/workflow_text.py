@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from agentnb.display.graph.graph_folding import fold_graph
 from agentnb.display.parts.step_list import row_of_node, row_text
-from agentnb.display.texts.labels import clean, first_line, times
+from agentnb.display.texts.wording import clean, first_line, times
 from agentnb.workflow.files.declared_files import WorkflowDefinition, drawing_of
 from agentnb.workflow.graph.drawing import EXIT, Drawing, Edge
 from agentnb.workflow.graph.node_states import UNKNOWN, NodeState

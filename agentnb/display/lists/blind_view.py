@@ -7,14 +7,14 @@ from msgspec.structs import replace
 from agentnb.core.guidance import Guidance
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
+from agentnb.display.css import wrap_output
 from agentnb.display.form import Form, effects_of
 from agentnb.display.markup import NOTHING, Html, tag, words
-from agentnb.display.parts.rounds import round_html, round_pieces
-from agentnb.display.parts.todos import todo_list_html
-from agentnb.display.style import wrap_output
-from agentnb.display.texts.figures import prompt_with_author
-from agentnb.display.texts.labels import clean, cut, pluralize
+from agentnb.display.parts.round_pieces import round_html, round_pieces
+from agentnb.display.parts.todo_list import todo_list_html
+from agentnb.display.texts.run_figures import prompt_with_author
 from agentnb.display.texts.states import rounds_at_end
+from agentnb.display.texts.wording import clean, cut, pluralize
 
 MAX_OF_A_PROMPT = 20_000
 FIRST, LAST = 50, 150

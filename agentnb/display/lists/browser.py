@@ -10,16 +10,16 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.card.compact import compact_pieces
 from agentnb.display.card.html import plain_html
+from agentnb.display.css import NO_FORMULAS, inline_css, wrap_output
 from agentnb.display.defaults import RUNS_IN_A_PAGE
 from agentnb.display.form import Form
 from agentnb.display.lists.run_rows import RunRow
 from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.parts.head import MARKS, listed_state_html
-from agentnb.display.style import NO_FORMULAS, inline_css, wrap_output
-from agentnb.display.texts.figures import call_words
-from agentnb.display.texts.labels import clean, dollars, first_line, pluralize, thousands
 from agentnb.display.texts.notebook_commands import NOTEBOOK
+from agentnb.display.texts.run_figures import call_words
 from agentnb.display.texts.states import with_outcome
+from agentnb.display.texts.wording import clean, dollars, first_line, pluralize, thousands
 from agentnb.interchange.trace_file import Problem
 
 MAX_EXPANDABLE_RUNS = 10

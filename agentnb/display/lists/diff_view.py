@@ -14,14 +14,14 @@ from agentnb.detect.run import Run
 from agentnb.display.card.compact import round_line
 from agentnb.display.card.text import round_lines
 from agentnb.display.card.transcript import size
+from agentnb.display.css import inline_css, wrap_output
 from agentnb.display.form import Form, effects_of
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.head import state_html
-from agentnb.display.parts.rounds import Pieces, round_html, round_pieces
-from agentnb.display.style import inline_css, wrap_output
-from agentnb.display.texts.labels import clean, duration, first_line, short_id
+from agentnb.display.parts.round_pieces import Pieces, round_html, round_pieces
 from agentnb.display.texts.states import chip, rounds_at_end
-from agentnb.rerun.diff import RoundPair, RunDiff
+from agentnb.display.texts.wording import clean, duration, first_line, short_id
+from agentnb.rerun.run_diff import RoundPair, RunDiff
 
 Calls: TypeAlias = dict[int, list[Html]]
 """Differing calls of a round by position, each with notes on the differences."""

@@ -8,11 +8,11 @@ from typing import Any
 from agentnb.core.plans.plan_steps import ABORT, NOOP, TOOL, PlanQuestion, PlanStep
 from agentnb.core.redaction import redact
 from agentnb.core.step_retry import format_retries
+from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.parts.step_list import LeftOut, StepRow, left_out_html, line_html, row_text, shortened
-from agentnb.display.style import wrap_output
 from agentnb.display.texts.call_labels import argument_words
-from agentnb.display.texts.labels import clean, first_line, pluralize
+from agentnb.display.texts.wording import clean, first_line, pluralize
 from agentnb.workflow.plan import Plan
 
 MAX_OF_WORDS = 300

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.display.card.compact import round_line
+from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
-from agentnb.display.style import wrap_output
-from agentnb.display.texts.labels import clean, first_line, pluralize, short_id
+from agentnb.display.texts.wording import clean, first_line, pluralize, short_id
 from agentnb.rerun.replay_result import Decision, Replay, ReplayedRound, cells_of
 from agentnb.rerun.turn_endings import AfterText
 

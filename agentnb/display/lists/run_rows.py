@@ -15,9 +15,9 @@ from agentnb.core.run.inner_calls import outer_calls
 from agentnb.detect.run import Run
 from agentnb.display.parts.finding_links import MAX_LISTED, findings_of
 from agentnb.display.parts.head import tone
-from agentnb.display.texts.figures import call_counts
-from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.run_figures import call_counts
 from agentnb.display.texts.states import STATES, chip, outcome_words
+from agentnb.display.texts.wording import clean, first_line
 
 OWN = "agentnb"
 """The format of agentnb's own runs."""

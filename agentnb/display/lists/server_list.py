@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentnb.display.css import wrap_output
 from agentnb.display.lists.server_words import (
     MAX_NAME,
     MAX_PROBLEM,
@@ -14,8 +15,7 @@ from agentnb.display.lists.server_words import (
 )
 from agentnb.display.markup import NOTHING, Html, join_html, tag
 from agentnb.display.parts.head import MARKS, marked_html
-from agentnb.display.style import wrap_output
-from agentnb.display.texts.labels import clean, pluralize
+from agentnb.display.texts.wording import clean, pluralize
 from agentnb.runtime.servers.servers import ListedServer
 
 MAX_SERVERS = 100

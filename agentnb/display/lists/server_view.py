@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from agentnb.display.css import wrap_output
 from agentnb.display.lists.server_list import problem_html, server_head_html, server_head_lines, stderr_html
 from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, argument_list, safe_line
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
-from agentnb.display.style import wrap_output
-from agentnb.display.texts.labels import clean, pluralize
+from agentnb.display.texts.wording import clean, pluralize
 from agentnb.runtime.servers.servers import ListedServer
-from agentnb.tools.mcp.connections.catalogue import Catalogue
+from agentnb.tools.mcp.connections.server_catalogue import Catalogue
 from agentnb.tools.mcp.resources import prompt_arguments
 from agentnb.tools.mcp.server_tool import tools_of_server
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentnb.core.redaction import redact
-from agentnb.display.texts.labels import clean, first_line, pluralize
+from agentnb.display.texts.wording import clean, first_line, pluralize
 from agentnb.runtime.servers.servers import ListedServer
 from agentnb.tools.mcp.connections.live_server import State
 

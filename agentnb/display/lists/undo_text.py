@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from agentnb.core.messages import ToolCall
-from agentnb.display.texts.labels import clean, first_line, pluralize
+from agentnb.display.texts.wording import clean, first_line, pluralize
 from agentnb.rerun.undo.undoing import UndoneFile, UndoReport, Why
 
 MAX_CALLS, MAX_CALL = 10, 100

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.display.markdown.markdown_parser import MARK, parser
 from agentnb.display.markup import NOTHING, PREFIX, Html, join_html, tag
-from agentnb.display.texts.labels import clean
+from agentnb.display.texts.wording import clean
 
 if TYPE_CHECKING:
     import nh3

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.display.markdown.mathml import NotShownError, mathml
 from agentnb.display.markup import NOTHING, Html
-from agentnb.display.texts.labels import cut
+from agentnb.display.texts.wording import cut
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

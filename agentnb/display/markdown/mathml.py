@@ -12,7 +12,7 @@ from html import escape, unescape
 from typing import TYPE_CHECKING
 
 from agentnb.display.markup import PREFIX, Html
-from agentnb.display.texts.labels import clean
+from agentnb.display.texts.wording import clean
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

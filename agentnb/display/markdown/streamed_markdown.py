@@ -9,7 +9,7 @@ from typing import Literal
 from agentnb.display.markdown.markdown import MAX_CHARACTERS, fragment, left_out
 from agentnb.display.markdown.markdown_parser import top_blocks
 from agentnb.display.markup import Html
-from agentnb.display.texts.labels import clean
+from agentnb.display.texts.wording import clean
 
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _CODE = re.compile(r"(?: {4}| {0,3}\t)")

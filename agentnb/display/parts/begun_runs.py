@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from agentnb.advice import LoadRun
 from agentnb.core.log.events import NestedStart
 from agentnb.display.markup import NOTHING, Html, tag, words
-from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.display.texts.notebook_commands import in_notebook
+from agentnb.display.texts.wording import clean, first_line, pluralize
 
 MAX_LISTED = 20
 """Maximum runs listed of a call; the last ones."""

@@ -12,7 +12,7 @@ from agentnb.core.display_data import Cell, Table
 from agentnb.core.messages import encodable
 from agentnb.core.schema.nesting import is_too_deep
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
-from agentnb.display.texts.labels import pluralize
+from agentnb.display.texts.wording import pluralize
 from agentnb.tools.defaults import MAX_COLUMNS, MAX_ROWS
 
 MAX_CELL_CHARACTERS = 300

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentnb.detect.run import Run
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.parts.head import MARKS
-from agentnb.display.texts.labels import clean, cut
+from agentnb.display.texts.wording import clean, cut
 from agentnb.rerun.expect import logged_outcomes
 
 MAX_OF_A_LINE = 600

@@ -14,8 +14,8 @@ from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.round_details import fold
 from agentnb.display.parts.run_problems import address_of, round_anchor, round_link
-from agentnb.display.texts.labels import clean, first_line, pluralize
-from agentnb.tables.loops import Row, find_loops, find_new_loops
+from agentnb.display.texts.wording import clean, first_line, pluralize
+from agentnb.tables.loops_table import Row, find_loops, find_new_loops
 
 MAX_LISTED = 50
 """Maximum lines of findings listed; the others are counted."""

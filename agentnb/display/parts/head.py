@@ -11,10 +11,9 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.run_problems import to_first_call
-from agentnb.display.parts.totals import Totals
+from agentnb.display.parts.run_totals import Totals
 from agentnb.display.texts.elapsed import Elapsed
-from agentnb.display.texts.figures import call_words, usage_parts
-from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, duration, first_line, pluralize, thousands, times
+from agentnb.display.texts.run_figures import call_words, usage_parts
 from agentnb.display.texts.states import (
     RunState,
     chip,
@@ -28,6 +27,7 @@ from agentnb.display.texts.states import (
     state_of,
     steps_words,
 )
+from agentnb.display.texts.wording import FIGURE_SPACE, amount, clean, duration, first_line, pluralize, thousands, times
 
 TONES = {
     "running": "active",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from agentnb.display.defaults import MAX_AT_ONCE, MAX_OF_ALL
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
-from agentnb.display.texts.labels import clean
+from agentnb.display.texts.wording import clean
 
 MAX_OMITTED_LINE_CHARACTERS = 200
 """Maximum characters of a line that is omitted rather than cut."""

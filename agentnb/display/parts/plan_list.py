@@ -12,13 +12,13 @@ from agentnb.core.plans.plan_history import PlanHistory, PlanProgress
 from agentnb.core.plans.plan_steps import ABORT, DROPPED, NOOP, NOT_RUN, PENDING, TOOL, StepProgress
 from agentnb.core.usage import NOTHING_USED
 from agentnb.detect.run import Run
-from agentnb.display.parts.results import as_text
 from agentnb.display.parts.step_list import LeftOut, StepRow, figures_of, row_text, short, shortened, step_lines
+from agentnb.display.parts.tool_results import as_text
 from agentnb.display.texts.call_labels import argument_words
 from agentnb.display.texts.event_lines import usage_words
-from agentnb.display.texts.labels import duration, pluralize
 from agentnb.display.texts.states import has_ended
 from agentnb.display.texts.step_labels import ASKS, MIN_SECONDS, counts
+from agentnb.display.texts.wording import duration, pluralize
 from agentnb.workflow.graph.node_states import INTERRUPTED, RETRYING, WAITING, status_of, waiting_paths
 
 MAX_PLANS = 20

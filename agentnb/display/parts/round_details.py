@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agentnb.core.compaction import Compaction
+from agentnb.core.compaction_records import Compaction
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.run.rounds import WorkflowRound
-from agentnb.detect.rules import INTERVENTION
+from agentnb.detect.guidance_rules import INTERVENTION
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
-from agentnb.display.texts.labels import pluralize
 from agentnb.display.texts.round_notes import RECOVERED, compaction_line, guidance_line, ignored_guidance, retry_line
+from agentnb.display.texts.wording import pluralize
 
 MAX_OF_A_SUMMARY = 100_000
 MAX_OF_AN_AUTHOR = 100

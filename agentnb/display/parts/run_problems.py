@@ -10,9 +10,9 @@ from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.markup import Html, join_html, tag, words
 from agentnb.display.texts.call_labels import state
-from agentnb.display.texts.labels import pluralize, short_id, times
 from agentnb.display.texts.round_notes import ignored_guidance, round_warnings
 from agentnb.display.texts.states import counted_calls, state_of
+from agentnb.display.texts.wording import pluralize, short_id, times
 
 MAX_LINKED = 8
 """Maximum rounds of a kind linked; the others are counted."""

@@ -18,8 +18,7 @@ from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.begun_runs import begun_html
 from agentnb.display.parts.long_text import Way
-from agentnb.display.parts.results import as_text, traceback_html
-from agentnb.display.texts.labels import clean, cut, first_line, pluralize
+from agentnb.display.parts.tool_results import as_text, traceback_html
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.step_labels import (
     KINDS,
@@ -32,6 +31,7 @@ from agentnb.display.texts.step_labels import (
     state_of_step,
     word_of,
 )
+from agentnb.display.texts.wording import clean, cut, first_line, pluralize
 from agentnb.workflow.graph.drawing import DrawnNode
 from agentnb.workflow.graph.node_states import NodeState, status_of, waiting_paths
 

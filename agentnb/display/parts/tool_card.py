@@ -12,7 +12,7 @@ from agentnb.core.todos import TODO_TOOL
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.begun_runs import begun_html
 from agentnb.display.parts.data_table import table_size
-from agentnb.display.parts.results import (
+from agentnb.display.parts.tool_results import (
     arguments_by_name,
     arguments_html,
     as_text,
@@ -21,7 +21,7 @@ from agentnb.display.parts.results import (
     printed_html,
     result_html,
 )
-from agentnb.display.texts import call_labels, labels
+from agentnb.display.texts import call_labels, wording
 
 MAX_TITLE_CHARACTERS = 80
 MAX_IN_LINE = 200
@@ -194,7 +194,7 @@ def _head(card: ToolCard, record: CallRecord) -> Html:
         if card.status != "ok"
         else NOTHING,
         tag("span", "tool-error bad" if failed else "tool-result", _result_line(record)) if record.result else NOTHING,
-        tag("span", "tool-time", labels.duration(card.seconds)) if card.seconds and card.seconds >= MIN_SECONDS else NOTHING,
+        tag("span", "tool-time", wording.duration(card.seconds)) if card.seconds and card.seconds >= MIN_SECONDS else NOTHING,
     ]
     head = tag("span", "tool-head", Html(" ".join(piece for piece in shown if piece)))
     progress = _progress(record.progress) if record.success is not True else NOTHING
@@ -204,7 +204,7 @@ def _head(card: ToolCard, record: CallRecord) -> Html:
 def _printing(record: CallRecord) -> Html:
     """Return the last line printed by a running tool."""
     last = record.printed.rstrip()[-4 * MAX_IN_LINE :].rpartition("\n")[2]
-    return tag("div", "tool-printing", words(labels.clean(last), MAX_IN_LINE)) if last.strip() else NOTHING
+    return tag("div", "tool-printing", words(wording.clean(last), MAX_IN_LINE)) if last.strip() else NOTHING
 
 
 def _result_line(record: CallRecord) -> Html:
@@ -217,7 +217,7 @@ def _result_line(record: CallRecord) -> Html:
         return NOTHING
     text = record.result.text[: 4 * MAX_OF_A_RESULT].strip()
     text = text.partition("\n")[0] if record.result.is_error else text
-    return words(labels.first_line(labels.clean(text), MAX_OF_A_RESULT))
+    return words(wording.first_line(wording.clean(text), MAX_OF_A_RESULT))
 
 
 def _progress(progress: Progress | None) -> Html:
@@ -239,7 +239,7 @@ def _category(record: CallRecord, effects: Collection[str] | None) -> str:
 def _details(record: CallRecord) -> tuple[str, ...]:
     """Return each argument on a line of its own."""
     lines = [f"{name}: {as_text(value)}" for name, value in arguments_by_name(record).items()]
-    return tuple([labels.first_line(labels.clean(line), MAX_IN_LINE) for line in lines])
+    return tuple([wording.first_line(wording.clean(line), MAX_IN_LINE) for line in lines])
 
 
 def _fits(record: CallRecord) -> bool:

@@ -22,7 +22,7 @@ from agentnb.core.run.rounds import (
     CallState,
 )
 from agentnb.core.todos import TODO_TOOL
-from agentnb.display.texts.labels import clean, first_line, pluralize
+from agentnb.display.texts.wording import clean, first_line, pluralize
 
 WHY_SKIPPED = {
     "consecutive": "repeated call",

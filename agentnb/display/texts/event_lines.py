@@ -17,9 +17,9 @@ from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.run.work_records import is_substituted
 from agentnb.core.step_retry import format_retries
 from agentnb.core.usage import Usage
-from agentnb.display.texts.labels import clean, duration, first_line, pluralize, thousands
 from agentnb.display.texts.question_labels import server_of_rule
 from agentnb.display.texts.step_labels import ASKS, call_name
+from agentnb.display.texts.wording import clean, duration, first_line, pluralize, thousands
 
 MAX_LINE_CHARACTERS = 200
 """Maximum characters of a line."""

@@ -9,12 +9,12 @@ from agentnb.core.log.work_events import StepStarted
 from agentnb.core.questions import AskedQuestion, choice_in_words
 from agentnb.core.run.approvals import ALWAYS, RULES, arguments_as_json, given_grant
 from agentnb.detect.run import Run
-from agentnb.display.texts.labels import cut, pluralize
 from agentnb.display.texts.question_labels import mode_text
 from agentnb.display.texts.visible_text import visible
+from agentnb.display.texts.wording import cut, pluralize
 from agentnb.errors import SettingsError
 from agentnb.policies.permissions.approval_mode import SETTING as MODE
-from agentnb.policies.permissions.permissions import Permissions
+from agentnb.policies.permissions.run_permissions import Permissions
 
 MAX_SHOWN = 2_000
 """Maximum characters of each fact about a log; the others are counted."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from agentnb import advice as a
 from agentnb.errors import AgentnbError
-from agentnb.policies.limits import LIMITS, SESSION_BUDGET
+from agentnb.policies.run_limits import LIMITS, SESSION_BUDGET
 from agentnb.settings import KEY_NAMES
 
 MAX_OF_NAMES = 400

@@ -20,19 +20,19 @@ from agentnb.core.questions import (
     choice_in_words,
 )
 from agentnb.core.run.approvals import ALWAYS, APPROVE, ASK, AUTO, DENY, NEVER, READ_ONLY, RULES, decision, given_grant
-from agentnb.core.schema.addresses import WebAddress, web_address
 from agentnb.core.schema.form_fields import FormField
 from agentnb.core.schema.json_schema import FORMATS_IN_WORDS
+from agentnb.core.schema.web_addresses import WebAddress, web_address
 from agentnb.detect.run import Run
 from agentnb.display.texts.call_labels import argument_words
 from agentnb.display.texts.judged_call import call_text, question_text
-from agentnb.display.texts.labels import clean, cut, first_line
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
+from agentnb.display.texts.wording import clean, cut, first_line
 from agentnb.errors import SettingsError
 from agentnb.key_files import is_key_file
-from agentnb.policies.permissions.permissions import Permissions
-from agentnb.tools.mcp.server import PREFIX
+from agentnb.policies.permissions.run_permissions import Permissions
+from agentnb.tools.mcp.mcp_server import PREFIX
 
 ASKS = {
     "approval": "The agent asks for your approval",

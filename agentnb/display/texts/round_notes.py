@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from agentnb.core.compaction import Compaction
+from agentnb.core.compaction_records import Compaction
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.run.rounds import Retry, WorkflowRound
+from agentnb.detect.guidance_rules import CELLS, INFORMS, INTERVENTION, SENTENCES
 from agentnb.detect.judgements import UNTRACKED_WORK
-from agentnb.detect.rules import CELLS, INFORMS, INTERVENTION, SENTENCES
-from agentnb.display.texts.labels import amount, clean, duration, first_line, pluralize
+from agentnb.display.texts.wording import amount, clean, duration, first_line, pluralize
 
 RECOVERED = "the kernel died here; resumed in a new kernel"
 RESUMED = "resumed: it waited for you"

@@ -36,9 +36,9 @@ from agentnb.core.todos import Todo, has_open, open_todos
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.display.texts.call_labels import state
-from agentnb.display.texts.labels import clean, dollars, first_line, pluralize, short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
-from agentnb.policies.limits import LIMITS, SESSION_BUDGET
+from agentnb.display.texts.wording import clean, dollars, first_line, pluralize, short_id
+from agentnb.policies.run_limits import LIMITS, SESSION_BUDGET
 from agentnb.runtime.runs.gate_names import names_of_gates
 from agentnb.workflow.files.logged_workflow import step_to_rerun
 

@@ -8,8 +8,8 @@ from agentnb.core.plans.plan_history import GENERATION
 from agentnb.core.plans.plan_steps import ASKING, BLOCKED, CALL, DROPPED, KNOWN, NOT_RUN, PASSED, PENDING
 from agentnb.core.run.work_records import StepRecord
 from agentnb.core.step_retry import format_retries
-from agentnb.display.texts.labels import clean, duration, first_line, pluralize, times
 from agentnb.display.texts.states import STEP_STATES
+from agentnb.display.texts.wording import clean, duration, first_line, pluralize, times
 from agentnb.workflow.graph.drawing import DrawnNode
 from agentnb.workflow.graph.node_states import RETRYING, NodeState
 

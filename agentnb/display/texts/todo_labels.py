@@ -7,7 +7,7 @@ from typing import NamedTuple
 from agentnb.core.todos import Todo, open_todos
 from agentnb.detect.run import Run
 from agentnb.display.defaults import MAX_TODOS
-from agentnb.display.texts.labels import clean, first_line, pluralize
+from agentnb.display.texts.wording import clean, first_line, pluralize
 
 TODO_MARKS = {"not-started": "○", "in-progress": "◐", "completed": "✓", "blocked": "⊘"}
 

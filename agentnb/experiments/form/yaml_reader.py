@@ -10,17 +10,17 @@ from typing import Any
 
 from agentnb.advice import PYTHON, Commands
 from agentnb.agent.agent import Agent
-from agentnb.agent.settings import AgentSettings
+from agentnb.agent.agent_settings import AgentSettings
 from agentnb.errors import ExperimentProblems, SettingsError, suggest_names
 from agentnb.experiments.experiment import Experiment
-from agentnb.experiments.form.names import Names, is_frame
-from agentnb.experiments.planning.checks import within
+from agentnb.experiments.form.yaml_names import Names, is_frame
+from agentnb.experiments.planning.experiment_checks import within
+from agentnb.experiments.planning.experiment_tasks import TRACES
 from agentnb.experiments.planning.run_folders import HOME
-from agentnb.experiments.planning.tasks import TRACES
 from agentnb.experiments.planning.variants import PROMPT
 from agentnb.guidance.sets import GuidanceSet
-from agentnb.tools.builtin.named import tools_of_word
-from agentnb.tools.mcp.server import is_word
+from agentnb.tools.builtin.builtin_names import tools_of_word
+from agentnb.tools.mcp.mcp_server import is_word
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, plain, read_mapping, read_yaml
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from agentnb.detect.intervals import RESAMPLES
-from agentnb.display.texts.labels import pluralize
+from agentnb.display.texts.wording import pluralize
 from agentnb.errors import SettingsError
-from agentnb.store.labels import LabelSource, labels_of
+from agentnb.store.run_labels import LabelSource, labels_of
 
 
 class Agreement(NamedTuple):

@@ -18,13 +18,13 @@ from agentnb.errors import SettingsError, StoreError
 from agentnb.experiments.judging.preferences import RUN_1, RUN_2, TIE, Choice, Preferences, agree, preferences_of
 from agentnb.experiments.judging.quality import quality_of
 from agentnb.experiments.judging.run_text import run_block
-from agentnb.experiments.planning.content import content_hash
+from agentnb.experiments.planning.content_hash import content_hash
+from agentnb.experiments.planning.judge_verdicts import FAILED, PASSED, UNKNOWN, Asked, AskedCheck, Bench, Verdict, Verdicts
 from agentnb.experiments.planning.variants import name_of
-from agentnb.experiments.planning.verdicts import FAILED, PASSED, UNKNOWN, Asked, AskedCheck, Bench, Verdict, Verdicts
 from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.results.corrections import JudgeQuality
+from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.judged_rows import bench_of, gather_limited
-from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import Row
 from agentnb.guidance.prompts import prompt
 from agentnb.interchange.files import RunSource, load_traces
@@ -32,7 +32,7 @@ from agentnb.models.model import Model
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.threads import LoopThread
-from agentnb.store.labels import LabelSource
+from agentnb.store.run_labels import LabelSource
 
 if TYPE_CHECKING:
     import pandas as pd

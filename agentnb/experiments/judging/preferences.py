@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from agentnb.display.texts.labels import pluralize
-from agentnb.experiments.planning.verdicts import UNKNOWN
+from agentnb.display.texts.wording import pluralize
+from agentnb.experiments.planning.judge_verdicts import UNKNOWN
 from agentnb.experiments.results.comparison import Comparison, format_difference
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.statistics.paired import Difference, estimate_difference
-from agentnb.experiments.statistics.tasks import TooFewTasks
+from agentnb.experiments.statistics.task_values import TooFewTasks
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from agentnb.core.log.outcome import deciding_assessment
 from agentnb.errors import SettingsError
-from agentnb.experiments.planning.verdicts import AskedCheck
+from agentnb.experiments.planning.judge_verdicts import AskedCheck
 from agentnb.experiments.results.corrections import JudgeQuality, LabelledRun
-from agentnb.experiments.results.folder import ExperimentFolder, Plan
+from agentnb.experiments.results.experiment_folder import ExperimentFolder, Plan
+from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.judged_rows import bench_of, folder_of_source
-from agentnb.experiments.results.recorded import arm_of, name_of_task
-from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.recorded_arms import arm_of, name_of_task
 from agentnb.experiments.results.rows import Row
 from agentnb.interchange.files import RunSource, load_traces
-from agentnb.store.labels import LabelSource, assessments_by_run, labels_of
+from agentnb.store.run_labels import LabelSource, assessments_by_run, labels_of
 
 
 class LabelledFacts(NamedTuple):

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from agentnb.agent.agent import Agent
 from agentnb.errors import AgentnbError, SettingsError
+from agentnb.experiments.planning.experiment_tasks import ExperimentTask
 from agentnb.experiments.planning.near_outcomes import FOLLOWED, find_near_outcome
-from agentnb.experiments.planning.tasks import ExperimentTask
 from agentnb.experiments.planning.variants import Variant, read_variants, variants_by_name
 from agentnb.guidance.draws import ASSIGN, RandomGuidance
 from agentnb.guidance.sets import GuidanceSet, find_set
 from agentnb.models.model import Model
-from agentnb.policies.named import NAMED, OWN_POLICY
+from agentnb.policies.policy_sets import NAMED, OWN_POLICY
 
 DRAWN = "drawn"
 """Name of the only arm of an experiment that draws by round: each of its runs meets all sets."""

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 
 from agentnb.detect.run import Run
-from agentnb.experiments.planning.checks import Check, value_of
+from agentnb.experiments.planning.experiment_checks import Check, value_of
 from agentnb.runtime.threads import TICK, AwakeForInterrupts, Outcome, attempt, in_worker
 from agentnb.runtime.workers.worker_calls import WorkerCall, call_in_thread
 

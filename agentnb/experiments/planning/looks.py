@@ -7,8 +7,8 @@ from itertools import accumulate, pairwise
 from random import Random
 from typing import Any, NamedTuple
 
-from agentnb.display.texts.labels import pluralize
-from agentnb.experiments.planning.tasks import ExperimentTask, places_by_cluster
+from agentnb.display.texts.wording import pluralize
+from agentnb.experiments.planning.experiment_tasks import ExperimentTask, places_by_cluster
 from agentnb.experiments.statistics.alpha_spending import spend_alpha
 from agentnb.experiments.statistics.sign_flips import required_clusters
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, suggest_names
-from agentnb.tables.loops import LOOP, find_loops
+from agentnb.tables.loops_table import LOOP, find_loops
 
 FOLLOWED, CALL_WORKED, NO_LOOP = "followed", "call_worked", "no_loop_within_3"
 NEAR_OUTCOMES = (FOLLOWED, CALL_WORKED, NO_LOOP)

@@ -7,20 +7,20 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.agent_settings import AgentSettings
 from agentnb.agent.extension import without_model
-from agentnb.agent.settings import AgentSettings
 from agentnb.errors import AgentnbError, SettingsError, UnknownModel, suggest_names
-from agentnb.experiments.planning.content import content_hash, content_of_agent, content_of_workflow, source_of
+from agentnb.experiments.planning.content_hash import content_hash, content_of_agent, content_of_workflow, source_of
 from agentnb.experiments.planning.run_folders import HOME, folder_content, is_foreign
 from agentnb.guidance.draws import RandomGuidance
 from agentnb.guidance.sets import GuidanceSet, find_set
 from agentnb.models.model import Model
 from agentnb.models.seeds import takes_seed, with_seed
-from agentnb.policies.limits import LIMITS
-from agentnb.policies.named import PolicySet
+from agentnb.policies.permissions.permission_rules import NO_RULES, RuleList
 from agentnb.policies.permissions.rule_words import known_rules
-from agentnb.policies.permissions.rules import NO_RULES, RuleList
-from agentnb.tools.builtin.named import tools_of
+from agentnb.policies.policy_sets import PolicySet
+from agentnb.policies.run_limits import LIMITS
+from agentnb.tools.builtin.builtin_names import tools_of
 from agentnb.workflow.workflow import Workflow
 
 OWN_MODEL = ""

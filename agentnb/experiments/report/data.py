@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from agentnb.core.key_shapes import mask_keys
-from agentnb.experiments.planning.tasks import ExperimentTask
+from agentnb.experiments.planning.experiment_tasks import ExperimentTask
 from agentnb.experiments.report.document import Block, File, Paragraph
-from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.experiment_results import Results
 
 if TYPE_CHECKING:
     import pandas as pd

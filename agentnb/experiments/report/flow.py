@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from agentnb.experiments.report.document import Grid
 from agentnb.experiments.results.comparison import Comparison
-from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.values import cell_values, count_states
 
 LATER = "later"

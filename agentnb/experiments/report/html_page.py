@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from agentnb.display.card.page import page_of
+from agentnb.display.card.run_page import page_of
 from agentnb.display.markup import Html, tag
 from agentnb.experiments.report.document import Block, Bullets, Code, Document, Facts, File, Grid, Heading, Paragraph, Picture
 from agentnb.experiments.views.layout import facts_html, table_html

@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from agentnb.core.log.events import ModelReplied
-from agentnb.display.texts.labels import first_line, pluralize
+from agentnb.display.texts.wording import first_line, pluralize
 from agentnb.errors import AgentnbError
 from agentnb.experiments.design import DRAWS
+from agentnb.experiments.planning.judge_verdicts import AskedCheck
 from agentnb.experiments.planning.variants import Variant, name_of
-from agentnb.experiments.planning.verdicts import AskedCheck
-from agentnb.experiments.report import rounds
+from agentnb.experiments.report import lift_section
 from agentnb.experiments.report.document import Block, Facts, Grid, Heading, Paragraph
-from agentnb.experiments.report.rounds import names_of
+from agentnb.experiments.report.lift_section import names_of
 from agentnb.experiments.report.setup import Setup
 from agentnb.experiments.report.versions import versions_here
-from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.views.numbers import UNKNOWN, money, total_money
 from agentnb.guidance.draws import RandomGuidance
@@ -97,7 +97,7 @@ def _analysis(results: Results, setup: Setup) -> str:
         primary if results.is_by_round else f"The primary outcome is {results.primary}{_meaning(results, setup)}",
         *([f"Further checks: {', '.join(checks)}"] if checks else []),
         *[f"{name} is a verdict of the model {model}" for name, model in _judges(setup)],
-        *(rounds.ANALYSIS if results.is_by_round else ANALYSIS),
+        *(lift_section.ANALYSIS if results.is_by_round else ANALYSIS),
     ]
     sentences += _exclusions(results)
     if (look := results.look) is not None:

@@ -7,15 +7,15 @@ from itertools import chain
 
 from agentnb.experiments.planning.variants import is_persona
 from agentnb.experiments.report.document import Block, Bullets, Document, Facts, Grid, Heading, Paragraph
-from agentnb.experiments.report.figures import figures_of
 from agentnb.experiments.report.flow import flow_alone, flow_of
+from agentnb.experiments.report.lift_section import NO_VARIANT, lift_of, names_of
 from agentnb.experiments.report.methods import add_date, methods_of
-from agentnb.experiments.report.rounds import NO_VARIANT, lift_of, names_of
+from agentnb.experiments.report.report_figures import figures_of
 from agentnb.experiments.report.setup import Setup
 from agentnb.experiments.report.source import code_of
 from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.record_notes import comparison_notes
-from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import STATES
 from agentnb.experiments.views.comparison_facts import estimate, facts, heading, sensitivity, states_of, verdict
 from agentnb.experiments.views.results_view import NO_DIFFERENCE, means_of

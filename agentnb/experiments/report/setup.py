@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentnb.experiments.planning.checks import Check
-from agentnb.experiments.planning.tasks import ExperimentTask
+from agentnb.experiments.planning.experiment_checks import Check
+from agentnb.experiments.planning.experiment_tasks import ExperimentTask
 from agentnb.experiments.planning.variants import Variant
 
 

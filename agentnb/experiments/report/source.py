@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 from agentnb.agent.agent import Agent
-from agentnb.agent.settings import AgentSettings
+from agentnb.agent.agent_settings import AgentSettings
 from agentnb.experiments.report.document import Block, Code, Paragraph
 from agentnb.experiments.report.setup import Setup
 from agentnb.guidance.sets import BUILT_IN, GuidanceSet

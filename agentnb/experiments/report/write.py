@@ -13,8 +13,8 @@ from agentnb.experiments.report.markdown_file import report_markdown
 from agentnb.experiments.report.sections import report_of
 from agentnb.experiments.report.setup import Setup
 from agentnb.experiments.results.comparison import compare
-from agentnb.experiments.results.results import Results
-from agentnb.store.writing import write_whole
+from agentnb.experiments.results.experiment_results import Results
+from agentnb.store.atomic_files import write_whole
 
 PAGES, MARKDOWN = (".html", ".htm"), (".md", ".markdown")
 

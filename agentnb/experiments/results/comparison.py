@@ -11,16 +11,16 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from agentnb.detect.run import Run
-from agentnb.display.texts.labels import pluralize
+from agentnb.display.texts.wording import pluralize
 from agentnb.errors import SettingsError
-from agentnb.experiments.planning.checks import MEASURES
+from agentnb.experiments.planning.experiment_checks import MEASURES
 from agentnb.experiments.planning.looks import Look
 from agentnb.experiments.results.corrections import Correction, JudgeQuality, correction_of
-from agentnb.experiments.results.folder import Records
+from agentnb.experiments.results.experiment_folder import Records
+from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.judged_rows import UNCORRECTED
 from agentnb.experiments.results.record_notes import comparison_notes
-from agentnb.experiments.results.recorded import RecordedArms, recorded_arms
-from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.recorded_arms import RecordedArms, recorded_arms
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.results.values import (
     CellValue,
@@ -35,16 +35,16 @@ from agentnb.experiments.results.values import (
 )
 from agentnb.experiments.statistics.discordant import Discordance, compare_discordant
 from agentnb.experiments.statistics.equivalence import Equivalence, assess_equivalence
+from agentnb.experiments.statistics.gray_test import SurvivalComparison, compare_survival
 from agentnb.experiments.statistics.minimum_effect import POWER, estimate_minimum_effect
 from agentnb.experiments.statistics.multiplicity import adjust_holm
 from agentnb.experiments.statistics.paired import MIN_SKEWED, Difference, estimate_difference
-from agentnb.experiments.statistics.pass_k import PassShare, estimate_all_pass
+from agentnb.experiments.statistics.pass_shares import PassShare, estimate_all_pass
 from agentnb.experiments.statistics.ratios import Ratio, estimate_ratio
-from agentnb.experiments.statistics.survival import SurvivalComparison, compare_survival
-from agentnb.experiments.statistics.tasks import ALPHA, TooFewTasks
+from agentnb.experiments.statistics.task_values import ALPHA, TooFewTasks
 from agentnb.interchange.files import RunSource
-from agentnb.plots.survival import ends_of
-from agentnb.rerun.diff import RunDiff, diff
+from agentnb.plots.survival_plot import ends_of
+from agentnb.rerun.run_diff import RunDiff, diff
 
 if TYPE_CHECKING:
     import pandas as pd

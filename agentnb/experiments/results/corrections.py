@@ -20,12 +20,12 @@ from statistics import NormalDist, fmean
 from typing import NamedTuple, TypeAlias
 
 from agentnb.detect.intervals import Z95, Share, t95, wilson
-from agentnb.display.texts.labels import pluralize
+from agentnb.display.texts.wording import pluralize
 from agentnb.errors import SettingsError
 from agentnb.experiments.results.values import CellValue, Unit, task_means
 from agentnb.experiments.statistics.extras import load_extra
 from agentnb.experiments.statistics.paired import Difference
-from agentnb.experiments.statistics.tasks import TooFewTasks
+from agentnb.experiments.statistics.task_values import TooFewTasks
 
 Analyse: TypeAlias = "Callable[[list[Unit]], Difference | TooFewTasks]"
 

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from agentnb.detect.run import Run
-from agentnb.experiments.planning.checks import Check
-from agentnb.experiments.planning.tasks import prompt_of
-from agentnb.experiments.planning.verdicts import AskedCheck, Bench, Verdicts
+from agentnb.experiments.planning.experiment_checks import Check
+from agentnb.experiments.planning.experiment_tasks import prompt_of
+from agentnb.experiments.planning.judge_verdicts import AskedCheck, Bench, Verdicts
 from agentnb.experiments.results.rows import Row
 from agentnb.interchange.files import RunSource, folder_of
 from agentnb.runtime.budget import Spending

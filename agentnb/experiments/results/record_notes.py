@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import comb
 
-from agentnb.display.texts.labels import pluralize
-from agentnb.experiments.results.folder import Plan
+from agentnb.display.texts.wording import pluralize
+from agentnb.experiments.results.experiment_folder import Plan
 from agentnb.experiments.results.rows import Row
 
 

@@ -14,11 +14,11 @@ from agentnb.core.messages import ToolResult
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
-from agentnb.experiments.planning.checks import MEASURES, Check, values_of
-from agentnb.experiments.planning.tasks import ClusterKey, cluster_key
+from agentnb.experiments.planning.experiment_checks import MEASURES, Check, values_of
+from agentnb.experiments.planning.experiment_tasks import ClusterKey, cluster_key
 from agentnb.runtime.run_end import OF_THE_REPLY
 from agentnb.store.check_values import CUT_SHORT, WHOLE, Value, settle_value
-from agentnb.tables.loops import LOOP, find_loops
+from agentnb.tables.loops_table import LOOP, find_loops
 
 Redone: TypeAlias = Literal["", "recovered", "again"]
 """Repetition of a run that was cut off: recovered, or made again."""

@@ -11,11 +11,11 @@ from agentnb.detect.intervals import Share, difference, mean_interval, wilson
 from agentnb.detect.run import Run
 from agentnb.detect.scores import share_columns
 from agentnb.experiments.planning.near_outcomes import FOLLOWED, NearOutcome, find_near_outcome
-from agentnb.experiments.results.recorded import name_of_task
-from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.experiment_results import Results
+from agentnb.experiments.results.recorded_arms import name_of_task
 from agentnb.experiments.rounds.injections import Injection, InjectionKind, injections_of, is_drawn_by_round, would_be_given
 from agentnb.experiments.statistics.multiplicity import adjust_holm
-from agentnb.experiments.statistics.tasks import MIN_TASKS
+from agentnb.experiments.statistics.task_values import MIN_TASKS
 from agentnb.experiments.statistics.weighted import WeightedDifference, WeightedDraw, estimate_weighted_difference
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.interchange.files import RunSource, iter_traces, warn_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 from agentnb.agent.agent import Agent
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
-from agentnb.experiments.planning.cells import Cell
-from agentnb.experiments.planning.tasks import ExperimentTask
+from agentnb.experiments.planning.experiment_tasks import ExperimentTask
+from agentnb.experiments.planning.schedule import Cell
 from agentnb.experiments.planning.variants import Variant
-from agentnb.experiments.results.folder import ExperimentFolder, Records
-from agentnb.experiments.running.cell_runs import CELL_TAG, POOL_TAG, Job, Resumable, Work
+from agentnb.experiments.results.experiment_folder import ExperimentFolder, Records
+from agentnb.experiments.running.cell_work import CELL_TAG, POOL_TAG, Job, Resumable, Work
 from agentnb.store.store import load_file
 
 ENDED = ("completed", "limited", "stopped", "failed")

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from agentnb.errors import SettingsError
-from agentnb.experiments.running.cell_runs import Job
+from agentnb.experiments.running.cell_work import Job
 from agentnb.experiments.running.pool_worker import problem_here, run_cell_on_dask
 
 SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from agentnb.detect.run import Run
-from agentnb.experiments.planning.cells import Schedule
-from agentnb.experiments.planning.checks import Check
-from agentnb.experiments.planning.verdicts import Bench
-from agentnb.experiments.results.folder import ExperimentFolder, Records
+from agentnb.experiments.planning.experiment_checks import Check
+from agentnb.experiments.planning.judge_verdicts import Bench
+from agentnb.experiments.planning.schedule import Schedule
+from agentnb.experiments.results.experiment_folder import ExperimentFolder, Records
 from agentnb.experiments.results.judged_rows import add_verdicts
 from agentnb.experiments.results.rows import Row
-from agentnb.experiments.running.cell_runs import CellRun, Job, Resumable, Work, run_cell
+from agentnb.experiments.running.cell_work import CellRun, Job, Resumable, Work, run_cell
 from agentnb.experiments.running.control import Control
 from agentnb.experiments.running.cut_runs import cell_of, resumable_run
 from agentnb.experiments.running.spending import CellSpending

@@ -17,10 +17,10 @@ from uuid import uuid4
 from agentnb.agent.agent import Agent
 from agentnb.core.log.events import AnyEvent
 from agentnb.errors import AgentnbError
-from agentnb.experiments.planning.content import servers_of_workflow
-from agentnb.experiments.planning.problems import check_models
+from agentnb.experiments.planning.content_hash import servers_of_workflow
+from agentnb.experiments.planning.plan_problems import check_models
 from agentnb.experiments.results.rows import Row
-from agentnb.experiments.running.cell_runs import CellRun, Job, Work, run_cell
+from agentnb.experiments.running.cell_work import CellRun, Job, Work, run_cell
 from agentnb.experiments.running.rate import Refusal, SharedLimits
 from agentnb.experiments.running.spending import CellAccount
 from agentnb.experiments.running.streamed_logs import LogTail

@@ -16,9 +16,9 @@ from agentnb.agent.portable import to_bytes
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.experiments.defaults import MAX_DEATHS
-from agentnb.experiments.results.folder import ExperimentFolder, Records
+from agentnb.experiments.results.experiment_folder import ExperimentFolder, Records
 from agentnb.experiments.results.rows import LOST
-from agentnb.experiments.running.cell_runs import CellRun, Job, Work, error_line, row_of_death
+from agentnb.experiments.running.cell_work import CellRun, Job, Work, error_line, row_of_death
 from agentnb.experiments.running.dask_cluster import GONE, DaskCluster
 from agentnb.experiments.running.engine import Executor
 from agentnb.experiments.running.pool_worker import HERE, CellResult, problem_here, run_cell_here

@@ -16,13 +16,13 @@ from agentnb.agent.portable import to_bytes
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.experiments.defaults import AT_A_TIME, MAX_DEATHS
-from agentnb.experiments.results.folder import Records
-from agentnb.experiments.running.cell_runs import CellRun, Job, Work, row_of_death
+from agentnb.experiments.results.experiment_folder import Records
+from agentnb.experiments.running.cell_work import CellRun, Job, Work, row_of_death
+from agentnb.experiments.running.cell_worker import Finished, Secrets, Setup, serve
 from agentnb.experiments.running.spending import CellSpending
-from agentnb.experiments.running.worker import Finished, Secrets, Setup, serve
 from agentnb.runtime.host.host import host_here
 from agentnb.settings import kept_keys
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 
 
 class WorkerDied(Exception):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from agentnb.experiments.planning.problems import are_free
+from agentnb.experiments.planning.plan_problems import are_free
 from agentnb.experiments.planning.variants import Variant, name_of
 from agentnb.experiments.results.rows import LOST, Row
 from agentnb.models.model import Model

@@ -18,8 +18,8 @@ from agentnb.errors import SettingsError
 from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.search.acceptance import find_regressions, look_at
 from agentnb.experiments.search.candidates import Proposal, apply_proposal, candidate_of
-from agentnb.experiments.search.ledger import BudgetReached
 from agentnb.experiments.search.proposals import ProposalRequest, Proposals, Proposed, Trial, examples_of
+from agentnb.experiments.search.search_budget import BudgetReached
 from agentnb.experiments.search.search_cells import SearchCells
 from agentnb.experiments.search.split import Split
 from agentnb.experiments.statistics.extras import load_extra

@@ -17,10 +17,10 @@ from agentnb.agent.agent import Agent
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StoreError
-from agentnb.experiments.results.folder import NO_ROOM, Records
+from agentnb.experiments.results.experiment_folder import NO_ROOM, Records
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.search.candidates import Proposal
-from agentnb.experiments.search.ledger import BudgetReached
+from agentnb.experiments.search.search_budget import BudgetReached
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.runtime.budget import Budget

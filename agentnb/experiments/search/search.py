@@ -11,25 +11,25 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from agentnb.agent.agent import Agent
-from agentnb.display.texts.labels import pluralize
+from agentnb.display.texts.wording import pluralize
 from agentnb.errors import AgentnbError, ExperimentProblems, SettingsError
 from agentnb.experiments.defaults import AT_A_TIME
 from agentnb.experiments.design import design_of
 from agentnb.experiments.experiment import Experiment
-from agentnb.experiments.planning.cells import Seeds
-from agentnb.experiments.planning.checks import MEASURES, Check, read_checks
-from agentnb.experiments.planning.content import changed_names, content_hash, source_of
-from agentnb.experiments.planning.problems import are_free, check_models
-from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
+from agentnb.experiments.planning.content_hash import changed_names, content_hash, source_of
+from agentnb.experiments.planning.experiment_checks import MEASURES, Check, read_checks
+from agentnb.experiments.planning.experiment_tasks import ExperimentTask, read_tasks
+from agentnb.experiments.planning.plan_problems import are_free, check_models
+from agentnb.experiments.planning.schedule import Seeds
 from agentnb.experiments.planning.variants import Variant, is_persona, name_of, read_models, read_variants, unseeded_models
 from agentnb.experiments.results.comparison import Comparison, compare
-from agentnb.experiments.results.folder import ExperimentFolder, Memory, Note, Plan, Records, add_note
+from agentnb.experiments.results.experiment_folder import ExperimentFolder, Memory, Note, Plan, Records, add_note
 from agentnb.experiments.running.control import ProgressWatcher
-from agentnb.experiments.running.live import LiveExperiment, watched
+from agentnb.experiments.running.live_experiment import LiveExperiment, watched
 from agentnb.experiments.search.candidates import added_lines, without_line
 from agentnb.experiments.search.gepa_engine import CandidateSearch, load_gepa
-from agentnb.experiments.search.ledger import BudgetReached, Ledger, SearchControl, Stopped
 from agentnb.experiments.search.proposals import FILE, ProposalRequest, Proposals, by_function, by_model, proposer_agent
+from agentnb.experiments.search.search_budget import BudgetReached, Ledger, SearchControl, Stopped
 from agentnb.experiments.search.search_cells import CellPlan, SearchCells
 from agentnb.experiments.search.search_design import SearchDesign
 from agentnb.experiments.search.search_result import EXPLORATORY, Ablation, SearchResult

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentnb.errors import ExperimentProblems
-from agentnb.experiments.planning.cells import Schedule, Seeds
-from agentnb.experiments.planning.checks import Check
-from agentnb.experiments.planning.tasks import ExperimentTask
+from agentnb.experiments.planning.experiment_checks import Check
+from agentnb.experiments.planning.experiment_tasks import ExperimentTask
+from agentnb.experiments.planning.schedule import Schedule, Seeds
 from agentnb.experiments.planning.variants import Variant, model_names_of, read_variants
-from agentnb.experiments.results.folder import Records
+from agentnb.experiments.results.experiment_folder import Records
 from agentnb.experiments.results.rows import Row
-from agentnb.experiments.running.cell_runs import Work
+from agentnb.experiments.running.cell_work import Work
 from agentnb.experiments.running.engine import Engine
-from agentnb.experiments.search.ledger import BudgetReached, KeptKernel, Ledger, SearchControl, Stopped
+from agentnb.experiments.search.search_budget import BudgetReached, KeptKernel, Ledger, SearchControl, Stopped
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.runtime.questions.answerers import Approve

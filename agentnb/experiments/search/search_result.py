@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from agentnb.display.texts.labels import pluralize
+from agentnb.display.texts.wording import pluralize
 from agentnb.experiments.results.comparison import Comparison, comparison_lines, find_sign, format_difference
 from agentnb.experiments.search.candidates import Line
 from agentnb.experiments.search.proposals import Trial

@@ -7,8 +7,8 @@ from random import Random
 from typing import NamedTuple
 
 from agentnb.errors import SettingsError, suggest_names
-from agentnb.experiments.planning.tasks import ExperimentTask, places_by_cluster
-from agentnb.experiments.statistics.tasks import MIN_TASKS
+from agentnb.experiments.planning.experiment_tasks import ExperimentTask, places_by_cluster
+from agentnb.experiments.statistics.task_values import MIN_TASKS
 
 
 class Split(NamedTuple):

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from agentnb.experiments.statistics.extras import load_extra
-from agentnb.experiments.statistics.tasks import ALPHA
+from agentnb.experiments.statistics.task_values import ALPHA
 
 POINTS = 151
 """Points of the density at a look."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.experiments.statistics.extras import load_extra
 from agentnb.experiments.statistics.sign_flips import FlipTest, flip_signs
-from agentnb.experiments.statistics.tasks import EQUAL_SHARE, MIN_TASKS, TaskValues, TooFewTasks, compute_mean
+from agentnb.experiments.statistics.task_values import EQUAL_SHARE, MIN_TASKS, TaskValues, TooFewTasks, compute_mean
 
 MAX_MARKS = 11
 """Maximum number of distinct values of an outcome that is a mark, such as none, half or full."""

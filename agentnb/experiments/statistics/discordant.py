@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from agentnb.experiments.statistics.extras import load_extra
-from agentnb.experiments.statistics.tasks import TaskValues
+from agentnb.experiments.statistics.task_values import TaskValues
 
 
 class Discordance(NamedTuple):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from agentnb.experiments.statistics.clusters import Labels, compute_differences, make_test
 from agentnb.experiments.statistics.paired import analyse_differences
-from agentnb.experiments.statistics.tasks import TaskValues, TooFewTasks
+from agentnb.experiments.statistics.task_values import TaskValues, TooFewTasks
 
 
 class Equivalence(NamedTuple):

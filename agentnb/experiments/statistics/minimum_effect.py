@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from agentnb.experiments.statistics.clusters import ClusterDifferences, Labels, compute_differences, estimate_mean
 from agentnb.experiments.statistics.extras import load_extra
 from agentnb.experiments.statistics.sign_flips import required_clusters, sum_flips
-from agentnb.experiments.statistics.tasks import ALPHA, MIN_TASKS, TaskValues, TooFewTasks
+from agentnb.experiments.statistics.task_values import ALPHA, MIN_TASKS, TaskValues, TooFewTasks
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from agentnb.experiments.statistics.clusters import ClusterDifferences, Labels, compute_differences, make_test
 from agentnb.experiments.statistics.extras import load_extra
 from agentnb.experiments.statistics.sign_flips import required_clusters
-from agentnb.experiments.statistics.tasks import EQUAL_SHARE, TaskValues, TooFewTasks
+from agentnb.experiments.statistics.task_values import EQUAL_SHARE, TaskValues, TooFewTasks
 
 MIN_SKEWED = 25
 """Minimum number of clusters to decide whether differences are skewed; for marks, of tasks that differ."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agentnb.experiments.statistics.tasks import TaskValues, compute_mean
+from agentnb.experiments.statistics.task_values import TaskValues, compute_mean
 
 
 class Components(NamedTuple):

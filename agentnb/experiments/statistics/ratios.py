@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from agentnb.experiments.statistics.clusters import Labels
 from agentnb.experiments.statistics.paired import estimate_difference
-from agentnb.experiments.statistics.tasks import TooFewTasks, compute_mean
+from agentnb.experiments.statistics.task_values import TooFewTasks, compute_mean
 
 
 class Ratio(NamedTuple):

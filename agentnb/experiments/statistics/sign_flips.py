@@ -16,7 +16,7 @@ from functools import lru_cache
 from math import ceil, inf, log2
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from agentnb.experiments.statistics.tasks import EQUAL_SHARE
+from agentnb.experiments.statistics.task_values import EQUAL_SHARE
 
 if TYPE_CHECKING:
     import numpy as np

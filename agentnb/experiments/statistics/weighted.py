@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from agentnb.experiments.statistics.clusters import MeanTest, estimate_mean
 from agentnb.experiments.statistics.sign_flips import flip_signs
-from agentnb.experiments.statistics.tasks import MIN_TASKS
+from agentnb.experiments.statistics.task_values import MIN_TASKS
 
 
 class WeightedDraw(NamedTuple):

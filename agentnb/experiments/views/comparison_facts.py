@@ -10,13 +10,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from agentnb.display.texts.labels import first_line, pluralize
+from agentnb.display.texts.wording import first_line, pluralize
 from agentnb.experiments.design import describe_price
 from agentnb.experiments.results.comparison import PASSES, Comparison, describe_equal, find_sign, format_difference, log_of
 from agentnb.experiments.results.rows import STATES
 from agentnb.experiments.results.values import task_means
 from agentnb.experiments.statistics.paired import Difference
-from agentnb.experiments.statistics.tasks import TooFewTasks
+from agentnb.experiments.statistics.task_values import TooFewTasks
 from agentnb.experiments.views.numbers import UNKNOWN, format_estimate, format_limits, format_p, format_ratio
 
 MAX_NAMED = 3

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 from agentnb.display.markup import NOTHING, Html, tag, words
-from agentnb.display.texts.labels import pluralize
+from agentnb.display.texts.wording import pluralize
 from agentnb.errors import SettingsError
 from agentnb.experiments.defaults import MAX_FLIPS
 from agentnb.experiments.results.comparison import Comparison, Comparisons

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from agentnb.display.markup import Html
-from agentnb.display.texts.labels import first_line, pluralize
+from agentnb.display.texts.wording import first_line, pluralize
 from agentnb.experiments.design import (
     AROUND,
     DRAWS,

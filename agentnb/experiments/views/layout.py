@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, tag, words
-from agentnb.display.style import wrap_output
-from agentnb.display.texts.labels import clean
+from agentnb.display.texts.wording import clean
 
 MAX_OF_A_NOTE = 600
 

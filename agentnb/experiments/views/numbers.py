@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentnb.display.texts.labels import dollars
+from agentnb.display.texts.wording import dollars
 from agentnb.experiments.results.comparison import describe_equal, format_difference
-from agentnb.experiments.running.live import duration_told
+from agentnb.experiments.running.live_experiment import duration_told
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.ratios import Ratio
-from agentnb.experiments.statistics.tasks import TooFewTasks
+from agentnb.experiments.statistics.task_values import TooFewTasks
 
 UNKNOWN = "unknown"
 

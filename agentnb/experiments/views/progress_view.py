@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from agentnb.display.markup import Html, tag
 from agentnb.display.parts.head import marked_html
-from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.wording import clean, first_line
 from agentnb.experiments.running.control import Progress
-from agentnb.experiments.running.live import LiveExperiment, progress_line, rate_told
+from agentnb.experiments.running.live_experiment import LiveExperiment, progress_line, rate_told
 from agentnb.experiments.views.layout import facts_html, hint_html, view_html
 from agentnb.experiments.views.numbers import UNKNOWN, format_time, money
 

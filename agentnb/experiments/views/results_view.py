@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from agentnb.detect.intervals import Share
 from agentnb.display.markup import Html
-from agentnb.display.texts.labels import first_line, pluralize
-from agentnb.experiments.results.results import Results
+from agentnb.display.texts.wording import first_line, pluralize
+from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.views.layout import (
     hint_html,
     notes_html,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.log import events as e
 from agentnb.core.messages import AnyPart, Message, Text, ToolCall, ToolResult
 from agentnb.core.run.rounds import SERVER_SIDE

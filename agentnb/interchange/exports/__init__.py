@@ -7,7 +7,14 @@ from typing import Protocol
 
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, suggest_names
-from agentnb.interchange.exports import anthropic_messages, openai_chat, openinference, otel, parquet, sam
+from agentnb.interchange.exports import (
+    anthropic_messages_export,
+    openai_chat_export,
+    openinference_export,
+    otel_export,
+    parquet_export,
+    sam_export,
+)
 
 
 class Export(Protocol):
@@ -22,7 +29,10 @@ class Export(Protocol):
         """Yield the bytes of a file with these runs."""
 
 
-EXPORTS: dict[str, Export] = {form.NAME: form for form in (sam, openai_chat, anthropic_messages, otel, openinference, parquet)}
+EXPORTS: dict[str, Export] = {
+    form.NAME: form
+    for form in (sam_export, openai_chat_export, anthropic_messages_export, otel_export, openinference_export, parquet_export)
+}
 """All export formats by name."""
 
 

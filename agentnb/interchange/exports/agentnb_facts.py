@@ -10,7 +10,7 @@ from agentnb.core.log import events as e
 from agentnb.core.log.wire import kind_of
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.exports.spans import Span, SpanEvent, event_data
+from agentnb.interchange.exports.run_spans import Span, SpanEvent, event_data
 
 PREFIX = "agentnb."
 EVENT = "agentnb.event"

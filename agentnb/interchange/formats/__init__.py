@@ -35,9 +35,9 @@ from agentnb.interchange.formats import (
     openhands_v1,
     openinference,
     otel_genai,
-    page,
     parquet,
     sam,
+    saved_page,
     sharegpt,
     swe_agent,
     tau2_bench,
@@ -66,7 +66,7 @@ class Format(Protocol):
 
 FORMATS: tuple[Format, ...] = (
     agentnb_log,
-    page,
+    saved_page,
     parquet,
     openinference,
     otel_genai,
@@ -103,7 +103,7 @@ FORMATS: tuple[Format, ...] = (
 """All formats, the more specific ones first."""
 _JSON: frozenset[Kind] = frozenset({"json", "lines"})
 _KINDS: dict[str, frozenset[Kind]] = {
-    page.NAME: frozenset({"html"}),
+    saved_page.NAME: frozenset({"html"}),
     parquet.NAME: frozenset({"parquet"}),
     docker_agent.NAME: _JSON | {"sqlite"},
     inspect_log.NAME: _JSON | {"zip"},

@@ -12,8 +12,8 @@ from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.formats.api_records import read_records, sniff_records
-from agentnb.interchange.formats.content import json_text, parts_of, result_parts, text_of, time_of
 from agentnb.interchange.formats.exchanges import Api, tool_specs
+from agentnb.interchange.formats.message_content import json_text, parts_of, result_parts, text_of, time_of
 from agentnb.interchange.formats.steps import Reply, ReplyPieces, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.anthropic import NAME as OWN

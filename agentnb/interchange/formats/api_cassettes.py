@@ -13,9 +13,9 @@ from typing import Any
 from agentnb.core.messages import encodable
 from agentnb.detect.run import Run
 from agentnb.interchange.formats import anthropic_messages, gemini_contents, openai_chat, openai_responses
-from agentnb.interchange.formats.content import time_of
 from agentnb.interchange.formats.conversations import runs_of
 from agentnb.interchange.formats.exchanges import Api, Exchange, error_of, exchange_of
+from agentnb.interchange.formats.message_content import time_of
 from agentnb.interchange.formats.steps import Reply
 from agentnb.interchange.formats.streamed import response_of
 from agentnb.interchange.trace_file import TraceFile

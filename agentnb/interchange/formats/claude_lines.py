@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agentnb.core.messages import AnyPart, Thinking, ToolCall
 from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
-from agentnb.interchange.formats.content import cost_of, parts_of, texts_of, time_of
+from agentnb.interchange.formats.message_content import cost_of, parts_of, texts_of, time_of
 from agentnb.interchange.formats.session_log import COMMAND, Reply, SessionLog, drop_empty, seconds_of, text_of
 from agentnb.models.providers.anthropic import read_usage
 

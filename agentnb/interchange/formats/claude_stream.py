@@ -15,11 +15,11 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.claude_lines import ClaudeLog, usage_of
-from agentnb.interchange.formats.content import json_text
 from agentnb.interchange.formats.endings import fail, finish_limited
+from agentnb.interchange.formats.message_content import json_text
 from agentnb.interchange.formats.run_ids import nested_id
 from agentnb.interchange.formats.session_log import Reply, drop_empty, first_records, run_id_of, seconds_of, text_of
-from agentnb.interchange.formats.totals import total_of
+from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "claude_stream"

@@ -18,8 +18,8 @@ from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.conversion.stop_reasons import CUT, REFUSED
-from agentnb.interchange.formats.content import texts_of
 from agentnb.interchange.formats.exchanges import Exchange, own_ids
+from agentnb.interchange.formats.message_content import texts_of
 from agentnb.interchange.formats.steps import Note, Reply, Result, Step, SystemPrompt, signature, write_steps
 from agentnb.interchange.trace_file import TraceFile
 

@@ -10,7 +10,7 @@ from agentnb.core.messages import AnyPart, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
-from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.message_content import parts_of, time_of
 from agentnb.interchange.formats.session_log import (
     Reply,
     SessionLog,

@@ -17,7 +17,7 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
-from agentnb.interchange.formats.content import cost_of, parts_of, time_of
+from agentnb.interchange.formats.message_content import cost_of, parts_of, time_of
 from agentnb.interchange.formats.openai_chat import calls_of
 from agentnb.interchange.formats.session_log import (
     Reply,
@@ -28,7 +28,7 @@ from agentnb.interchange.formats.session_log import (
     run_id_of,
     text_of,
 )
-from agentnb.interchange.formats.totals import total_of
+from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.sqlite_files import columns, database
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.serialization import object_of

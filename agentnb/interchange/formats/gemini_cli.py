@@ -11,7 +11,7 @@ from typing import Any
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.content import parts_of, picture, texts_of, time_of
+from agentnb.interchange.formats.message_content import parts_of, picture, texts_of, time_of
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, run_id_of, text_of
 from agentnb.interchange.trace_file import TraceFile
 

@@ -8,8 +8,8 @@ from typing import Any
 from agentnb.core.messages import AnyPart, Text, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
-from agentnb.interchange.formats.content import json_text, parts_of, picture, time_of
 from agentnb.interchange.formats.exchanges import Api, tool_specs
+from agentnb.interchange.formats.message_content import json_text, parts_of, picture, time_of
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.models.providers.serialization import count
 

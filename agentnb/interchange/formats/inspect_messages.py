@@ -15,7 +15,7 @@ from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import Usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import cost_of, image_of, parts_of, texts_of, time_of
+from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, texts_of, time_of
 
 _ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32}|\d+)")
 """Reference to a text stored elsewhere in the log: by its hash, or its index among chunks; ``tc`` in logs of 2024."""

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
-from agentnb.interchange.formats.content import time_of
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
 from agentnb.interchange.formats.inspect_messages import (
     Events,
@@ -24,6 +23,7 @@ from agentnb.interchange.formats.inspect_messages import (
     tools_of,
     usage_of,
 )
+from agentnb.interchange.formats.message_content import time_of
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.trace_file import TraceFile
 

@@ -8,8 +8,8 @@ from typing import Any
 from agentnb.core.messages import Text
 from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import time_of
 from agentnb.interchange.formats.kimi_parts import kimi_parts
+from agentnb.interchange.formats.message_content import time_of
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, drop_empty, first_records, text_of
 from agentnb.interchange.trace_file import TraceFile
 

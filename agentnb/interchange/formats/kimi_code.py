@@ -11,8 +11,8 @@ from typing import Any
 from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import parts_of, texts_of, time_of
 from agentnb.interchange.formats.kimi_parts import add_piece
+from agentnb.interchange.formats.message_content import parts_of, texts_of, time_of
 from agentnb.interchange.formats.session_log import Reply, SessionLog, add_cache_to_input, drop_empty, first_records, text_of
 from agentnb.interchange.trace_file import TraceFile
 

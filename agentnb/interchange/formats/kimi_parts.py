@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.core.messages import AnyPart, Text, Thinking
-from agentnb.interchange.formats.content import parts_of
+from agentnb.interchange.formats.message_content import parts_of
 from agentnb.interchange.formats.session_log import text_of
 
 

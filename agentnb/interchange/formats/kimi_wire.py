@@ -15,8 +15,8 @@ from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats import kimi_cli
-from agentnb.interchange.formats.content import parts_of, time_of
 from agentnb.interchange.formats.kimi_parts import add_piece
+from agentnb.interchange.formats.message_content import parts_of, time_of
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.session_log import (
     Reply,

@@ -9,7 +9,7 @@ from typing import Any
 from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats import anthropic_messages, openai_chat
-from agentnb.interchange.formats.content import cost_of, parts_of, result_parts, text_of
+from agentnb.interchange.formats.message_content import cost_of, parts_of, result_parts, text_of
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.models.providers.serialization import count, object_of
 

@@ -13,9 +13,9 @@ from typing import Any
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
-from agentnb.interchange.formats.content import time_of
 from agentnb.interchange.formats.endings import fail, recorded_settings
 from agentnb.interchange.formats.langchain_messages import fields_of, is_message, message_steps
+from agentnb.interchange.formats.message_content import time_of
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.steps import write_steps
 from agentnb.interchange.trace_file import TraceFile

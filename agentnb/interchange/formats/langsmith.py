@@ -9,11 +9,11 @@ from agentnb.core.messages import Text, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats import langsmith_tree as tree
-from agentnb.interchange.formats.content import parts_of
 from agentnb.interchange.formats.conversations import Conversations, OpenConversation, finish
 from agentnb.interchange.formats.langsmith_tree import Node
+from agentnb.interchange.formats.message_content import parts_of
 from agentnb.interchange.formats.steps import Reply, Result, Step, UserMessage, write_steps
-from agentnb.interchange.formats.totals import total_of
+from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "langsmith"

@@ -14,8 +14,8 @@ import msgspec
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats import anthropic_messages, langchain_messages, openai_chat, openai_responses
-from agentnb.interchange.formats.content import json_text, parts_of, text_of, time_of
 from agentnb.interchange.formats.exchanges import Exchange, recorded_of
+from agentnb.interchange.formats.message_content import json_text, parts_of, text_of, time_of
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage
 from agentnb.models.providers.serialization import count, object_of
 

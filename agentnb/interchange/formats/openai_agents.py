@@ -9,8 +9,8 @@ from agentnb.core.run.rounds import AWAITS_APPROVAL
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_responses
-from agentnb.interchange.formats.content import json_text, parts_of
 from agentnb.interchange.formats.exchanges import recorded_of
+from agentnb.interchange.formats.message_content import json_text, parts_of
 from agentnb.interchange.formats.steps import ReplyPieces, Step, UserMessage, write_steps
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.chat_chunks import read_usage

@@ -14,8 +14,8 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import anthropic_messages
 from agentnb.interchange.formats.api_records import read_records, sniff_records
-from agentnb.interchange.formats.content import cost_of, json_text, parts_of, result_parts, text_of, time_of
 from agentnb.interchange.formats.exchanges import Api, tool_specs
+from agentnb.interchange.formats.message_content import cost_of, json_text, parts_of, result_parts, text_of, time_of
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking, write_steps
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.chat_chunks import THINKING_FIELDS, read_usage

@@ -11,8 +11,8 @@ from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.api_records import read_records, sniff_records
-from agentnb.interchange.formats.content import json_text, parts_of, picture, result_parts, text_of, time_of
 from agentnb.interchange.formats.exchanges import Api
+from agentnb.interchange.formats.message_content import json_text, parts_of, picture, result_parts, text_of, time_of
 from agentnb.interchange.formats.steps import ReplyPieces, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.chat_chunks import read_usage

@@ -17,10 +17,10 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import cost_of, image_of, parts_of, time_of
 from agentnb.interchange.formats.endings import fail, finish_limited
+from agentnb.interchange.formats.message_content import cost_of, image_of, parts_of, time_of
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
-from agentnb.interchange.formats.totals import total_of
+from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile
 
 _LAST_WORDS = frozenset({"finish", "reject"})

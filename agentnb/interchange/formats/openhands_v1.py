@@ -17,7 +17,7 @@ from agentnb.interchange.archives import read_member, zip_file
 from agentnb.interchange.formats.endings import recorded_settings
 from agentnb.interchange.formats.openhands_v1_events import ConversationReader, is_event
 from agentnb.interchange.formats.session_log import run_id_of
-from agentnb.interchange.formats.totals import total_of
+from agentnb.interchange.formats.total_usage import total_of
 from agentnb.interchange.trace_file import TraceFile, decode_json
 from agentnb.store.bounds import MAX_RECORD_BYTES
 from agentnb.store.regular_files import open_regular

@@ -15,8 +15,8 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
-from agentnb.interchange.formats.content import image_of, json_text, parts_of, result_parts, text_of, time_of
 from agentnb.interchange.formats.endings import fail, finish_limited
+from agentnb.interchange.formats.message_content import image_of, json_text, parts_of, result_parts, text_of, time_of
 from agentnb.interchange.formats.openai_chat import tools_of
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of
 

@@ -13,7 +13,7 @@ from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.content import cost_of, parts_of, picture
+from agentnb.interchange.formats.message_content import cost_of, parts_of, picture
 from agentnb.interchange.formats.span_calls import (
     AgentUse,
     Convention,
@@ -24,8 +24,8 @@ from agentnb.interchange.formats.span_calls import (
     count_of,
     role_of,
 )
+from agentnb.interchange.formats.span_records import Span, as_json, first_spans, json_value, list_at
 from agentnb.interchange.formats.span_runs import read_runs
-from agentnb.interchange.formats.spans import Span, as_json, first_spans, json_value, list_at
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "otel_genai"

@@ -14,7 +14,7 @@ from agentnb.core.log import events as e
 from agentnb.core.messages import Thinking, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
-from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.message_content import parts_of, time_of
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "sam"

@@ -13,8 +13,8 @@ import msgspec
 
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.content import parts_of
 from agentnb.interchange.formats.endings import recorded_settings
+from agentnb.interchange.formats.message_content import parts_of
 from agentnb.interchange.formats.openai_chat import tools_of
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, write_steps
 from agentnb.interchange.trace_file import TraceFile, decode_json

@@ -10,8 +10,8 @@ from agentnb.core.messages import AnyPart, Image, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.errors import TraceError
-from agentnb.interchange.formats.content import texts_of
-from agentnb.interchange.formats.spans import Span
+from agentnb.interchange.formats.message_content import texts_of
+from agentnb.interchange.formats.span_records import Span
 
 Kind: TypeAlias = Literal["agent", "model", "tool", ""]
 _ROLES = {"model": "assistant", "ai": "assistant", "human": "user", "function": "tool"}

@@ -17,7 +17,7 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.span_calls import ModelCall, SpanMessage, ToolUse
-from agentnb.interchange.formats.spans import Span, SpanNote, json_value
+from agentnb.interchange.formats.span_records import Span, SpanNote, json_value
 
 RESTORED = {str(kind.__struct_config__.tag): kind for kind in e.KINDS if issubclass(kind, Noted)}
 """Events of agentnb that are restored from events of its own spans."""

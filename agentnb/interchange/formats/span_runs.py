@@ -16,7 +16,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats.span_calls import AgentUse, Convention, Kind, ModelCall, SpanMessage, ToolUse
 from agentnb.interchange.formats.span_conversation import SpanConversation
-from agentnb.interchange.formats.spans import Span, traces_of
+from agentnb.interchange.formats.span_records import Span, traces_of
 from agentnb.interchange.trace_file import TraceFile
 
 _ID = re.compile(r"[^A-Za-z0-9_-]")

@@ -10,7 +10,7 @@ from agentnb.core.messages import AnyPart, Image, Thinking, ToolCall
 from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.interchange.conversion.run_writer import RunWriter
-from agentnb.interchange.formats.content import texts_of
+from agentnb.interchange.formats.message_content import texts_of
 
 
 class SystemPrompt(NamedTuple):

@@ -8,8 +8,8 @@ from typing import Any
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import parts_of, time_of
 from agentnb.interchange.formats.endings import fail, finish_limited, recorded_settings
+from agentnb.interchange.formats.message_content import parts_of, time_of
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "tau_bench"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from agentnb.core.log.work_events import OtherEvent
 from agentnb.core.messages import ToolCall
 from agentnb.interchange.conversion.run_writer import RunWriter
-from agentnb.interchange.formats.content import time_of
+from agentnb.interchange.formats.message_content import time_of
 
 _METAGPT = re.compile(
     r"^(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) \| +\w+ *\| [\w.]+:\w+:\d+ - (?P<who>[^:\n]*): ?(?P<text>.*)$",

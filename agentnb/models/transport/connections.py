@@ -21,9 +21,9 @@ from agentnb.core.redaction import redact
 from agentnb.errors import SettingsError
 from agentnb.models.destinations.destination import is_local
 from agentnb.models.provider import Sdk
-from agentnb.models.transport.bounded_body import bound
 from agentnb.models.transport.failure import readable
 from agentnb.models.transport.limiter import CallLimiter, Limiter
+from agentnb.models.transport.response_limit import bound
 from agentnb.settings import Key
 
 

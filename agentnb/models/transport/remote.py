@@ -29,9 +29,8 @@ from agentnb.models.model import Notice, Reply, Retry, StreamItem, Unshown
 from agentnb.models.options import OF_TRAITS, OPTION_OF, Options, format_options, option_text
 from agentnb.models.provider import CutOff, Provider, Reading, Refused
 from agentnb.models.traits import Traits
-from agentnb.models.transport.bounded_body import MAX_PIECE, TooMuch
 from agentnb.models.transport.connections import Endpoint, client_of, limiter_of
-from agentnb.models.transport.events import EventStream
+from agentnb.models.transport.event_stream import EventStream
 from agentnb.models.transport.failure import (
     Failure,
     Refusal,
@@ -43,6 +42,7 @@ from agentnb.models.transport.failure import (
     words_of,
 )
 from agentnb.models.transport.idle_timeout import IdleTimeout, until_idle
+from agentnb.models.transport.response_limit import MAX_PIECE, TooMuch
 from agentnb.models.transport.retry import AttemptFailed, RetryPolicy, with_retries
 
 USUAL_RETRIES = RetryPolicy()

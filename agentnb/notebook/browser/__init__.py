@@ -16,12 +16,12 @@ from agentnb.display.lists.run_rows import RunRow, Wanted, choices, matching, ro
 from agentnb.display.markup import NOTHING
 from agentnb.errors import SettingsError
 from agentnb.interchange.files import Runs, RunSource
+from agentnb.notebook.browser.browser_widget import make_widget
 from agentnb.notebook.browser.trace_loading import read_runs
-from agentnb.notebook.browser.widget import make_widget
 from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.frontend import is_attended
-from agentnb.notebook.widgets import close, error_words
-from agentnb.notebook.worker import Worker
+from agentnb.notebook.widget_tools import close, error_words
+from agentnb.notebook.worker_thread import Worker
 
 MAX_OPEN = 8
 """Maximum usable browsers of a kernel; the others keep their saved form."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any
 
-from agentnb.display.texts.labels import duration, pluralize
+from agentnb.display.texts.wording import duration, pluralize
 from agentnb.interchange.files import Runs, RunSource, iter_traces
 from agentnb.interchange.trace_file import Problem
 from agentnb.notebook.views import Cell

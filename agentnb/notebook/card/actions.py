@@ -32,8 +32,8 @@ from agentnb.display.parts.questions.schema_form import EDIT_FORM, FORM, form_ht
 from agentnb.display.parts.tool_card import tool_body_html
 from agentnb.errors import SettingsError
 from agentnb.notebook.card.unsaved import KEY, save_page
-from agentnb.notebook.worker import Worker
-from agentnb.runtime.host.live import LiveRun
+from agentnb.notebook.worker_thread import Worker
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.questions.question_forms import answer_of_form
 from agentnb.tools.todos.board import as_todo_board
 from agentnb.workflow.plans.plan_spec import PlanSpec

@@ -10,10 +10,10 @@ from traitlets import List, Unicode
 
 from agentnb.detect.run import Run
 from agentnb.display.card.replay_offer import is_offered
-from agentnb.display.style import style_sheet
-from agentnb.display.texts.labels import clean
-from agentnb.notebook.widgets import close, error_words, hear_while_busy, script
-from agentnb.notebook.worker import Worker
+from agentnb.display.css import style_sheet
+from agentnb.display.texts.wording import clean
+from agentnb.notebook.widget_tools import close, error_words, hear_while_busy, script
+from agentnb.notebook.worker_thread import Worker
 from agentnb.rerun.replay import replay
 
 MAX_RUNS = 16

@@ -8,9 +8,9 @@ from agentnb.advice import LoadRun, pieces
 from agentnb.display.card.finished import pieces_html
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.save import save_trace
-from agentnb.display.texts.labels import short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK
-from agentnb.runtime.host.live import LiveRun
+from agentnb.display.texts.wording import short_id
+from agentnb.runtime.host.live_run import LiveRun
 
 UNSAVED = "Not saved in the notebook, which cannot be changed from here: this output is lost when the kernel ends."
 KEY = "page"

@@ -27,9 +27,9 @@ from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.card.unsaved import unsaved_html
 from agentnb.notebook.card.widget import OpenWidgets, make_widget
 from agentnb.notebook.views import Cell, DisplayView
-from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close, error_words
+from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY, close, error_words
 from agentnb.runtime.host.host import Beginning
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.questions.model_code import click
 from agentnb.runtime.questions.question_forms import FieldsRefused
 from agentnb.runtime.threads import running_loop

@@ -11,8 +11,8 @@ from uuid import uuid4
 from traitlets import Unicode
 
 from agentnb.display.card.lost_kernel import inline_styles, remains_html
-from agentnb.display.style import style_sheet
-from agentnb.notebook.widgets import close, hear_while_busy, script
+from agentnb.display.css import style_sheet
+from agentnb.notebook.widget_tools import close, hear_while_busy, script
 
 _SOURCES = ("document.js", "remains.js", "story.js", "tools.js", "todo_order.js", "frame.js", "question_form.js", "card.js")
 """Scripts that form the widget's module, joined in this order: a module sent as text cannot import a second file."""

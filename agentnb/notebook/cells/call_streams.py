@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agentnb.runtime.questions.current_call import current_call
-from agentnb.tools.builtin.notebook.streams import DivertedStream
+from agentnb.tools.builtin.notebook.diverted_stream import DivertedStream
 
 NAMES = ("stdout", "stderr")
 

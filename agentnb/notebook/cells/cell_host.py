@@ -19,7 +19,7 @@ from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.frontend import asker, can_ask, view_for
 from agentnb.notebook.views import Cell, DisplayView, TerminalView
 from agentnb.runtime.host.host import Beginning, Host
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.threads import running_loop
 from agentnb.session.session import Session
 

@@ -13,7 +13,7 @@ from agentnb.agent.detection import detection
 from agentnb.agent.extension import Extension, logged_extensions
 from agentnb.chat.logged_context import context_again
 from agentnb.chat.plans.known_drafts import EXTENSION as PLANS
-from agentnb.chat.plans.plans import plans_of
+from agentnb.chat.plans.plans_extension import plans_of
 from agentnb.detect.run import Run
 from agentnb.rerun.expect import EXTENSION as EXPECT
 from agentnb.rerun.expect import expectations_extension

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from IPython.core.magic_arguments import argument
 
-from agentnb.policies.limits import LIMITS
-from agentnb.session.defaults import APPROVE_HELP, RULE_HELP, Reader, approval_mode, on_limit
+from agentnb.policies.run_limits import LIMITS
+from agentnb.session.option_defaults import APPROVE_HELP, RULE_HELP, Reader, approval_mode, on_limit
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -14,30 +14,30 @@ from agentnb.advice import NameOne, Plain
 from agentnb.core.questions import ASK_PERSON
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
-from agentnb.display.texts.labels import pluralize
+from agentnb.display.texts.wording import pluralize
 from agentnb.errors import SettingsError, suggest_similar
 from agentnb.experiments.running.control import Control
 from agentnb.notebook.commands.answer import answer_command, approve_command
-from agentnb.notebook.commands.contexts import context_lines, context_text
+from agentnb.notebook.commands.contexts_command import context_lines, context_text
 from agentnb.notebook.commands.delete import delete_command
-from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text
-from agentnb.notebook.commands.history import show_history
-from agentnb.notebook.commands.keys import key_lines, key_verdict
+from agentnb.notebook.commands.guidance_command import find_guidance, set_lines, set_text
+from agentnb.notebook.commands.history_command import show_history
+from agentnb.notebook.commands.key_command import key_lines, key_verdict
 from agentnb.notebook.commands.mcp import mcp_command
-from agentnb.notebook.commands.models import model_lines, provider_models
-from agentnb.notebook.commands.permissions import permissions_command
+from agentnb.notebook.commands.models_command import model_lines, provider_models
+from agentnb.notebook.commands.permissions_command import permissions_command
 from agentnb.notebook.commands.recover import recover_run
 from agentnb.notebook.commands.status import default_lines, status_lines
 from agentnb.notebook.commands.stop import find_live, stop_command
-from agentnb.notebook.commands.todos import change_todos, todo_text
+from agentnb.notebook.commands.todos_command import change_todos, todo_text
 from agentnb.notebook.commands.undo import undo_command
 from agentnb.notebook.dry import tool_text
 from agentnb.notebook.lookup.server_names import server_words, shown_later, specs_of
-from agentnb.notebook.names import find_model, find_tools, tool_names, words_of
-from agentnb.session.defaults import MODELS
+from agentnb.notebook.variable_names import find_model, find_tools, tool_names, words_of
+from agentnb.session.option_defaults import MODELS
 from agentnb.session.session import Session
+from agentnb.tools.builtin.builtin_names import GROUPS
 from agentnb.tools.builtin.group import BuiltinTool
-from agentnb.tools.builtin.named import GROUPS
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.toolbox import Toolbox
 

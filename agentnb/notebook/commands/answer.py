@@ -11,13 +11,13 @@ from IPython.core.interactiveshell import InteractiveShell
 from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, choice_in_words
 from agentnb.core.run.approvals import APPROVE, answerable_later
 from agentnb.display.texts.judged_call import question_text
-from agentnb.display.texts.labels import SHORT_ID, clean, first_line
 from agentnb.display.texts.question_labels import TYPED_NO_ANSWER, typed_answers
+from agentnb.display.texts.wording import SHORT_ID, clean, first_line
 from agentnb.errors import SettingsError
-from agentnb.notebook.cells.cell_runs import Answer
+from agentnb.notebook.cells.notebook_runs import Answer
 from agentnb.notebook.commands.recover import NO_TRUST_LOG, TRUST_LOG, resume_with
-from agentnb.notebook.names import unquote
-from agentnb.runtime.host.live import LiveRun
+from agentnb.notebook.variable_names import unquote
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.session.session import Session
 from agentnb.store.store import bare_id
 

@@ -6,10 +6,10 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from agentnb.display.lists.history import history_text
-from agentnb.display.texts.labels import clean, file_size, pluralize
+from agentnb.display.lists.history_list import history_text
+from agentnb.display.texts.wording import clean, file_size, pluralize
 from agentnb.errors import SettingsError, StoreError, suggest_names
-from agentnb.notebook.commands.history import families_known_here
+from agentnb.notebook.commands.history_command import families_known_here
 from agentnb.notebook.frontend import asker
 from agentnb.session.session import Session
 from agentnb.store.summaries import RunSummary

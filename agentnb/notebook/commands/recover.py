@@ -14,18 +14,18 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import agent_of, has_guidance_texts, names_of_tools
 from agentnb.detect.run import Run
 from agentnb.display.texts.foreign_log import ANSWER_UNUSED, decide_trust
-from agentnb.display.texts.labels import clean
+from agentnb.display.texts.wording import clean
 from agentnb.errors import SettingsError, UnknownTool
 from agentnb.guidance import GuidanceSet
 from agentnb.models.destinations.allowed_urls import with_consent
-from agentnb.notebook.cells.cell_runs import Answer, cell_runs
 from agentnb.notebook.cells.extension_options import extensions_again
 from agentnb.notebook.cells.limit_options import allow_url_option
-from agentnb.notebook.commands.guidance import find_guidance
+from agentnb.notebook.cells.notebook_runs import Answer, cell_runs
+from agentnb.notebook.commands.guidance_command import find_guidance
 from agentnb.notebook.frontend import asker, is_attended
 from agentnb.notebook.lookup.dotted_names import proposed_names, typed_names
 from agentnb.notebook.magic_errors import parse_options
-from agentnb.notebook.names import (
+from agentnb.notebook.variable_names import (
     check_variable,
     find_agents,
     find_gates,
@@ -43,14 +43,14 @@ from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.recovery import is_workflow, workflow_again
 from agentnb.session.session import Session
-from agentnb.tools.builtin.named import LOGGED, WORDS
+from agentnb.tools.builtin.builtin_names import LOGGED, WORDS
 from agentnb.tools.mcp.logged import without_tools_of_servers
-from agentnb.tools.mcp.server import is_word, servers_among
+from agentnb.tools.mcp.mcp_server import is_word, servers_among
 from agentnb.workflow.files.declared_files import tool_names_of_files
 from agentnb.workflow.files.logged_workflow import logged_workflow
-from agentnb.workflow.form.spec import WorkflowSpec
+from agentnb.workflow.form.workflow_spec import WorkflowSpec
 from agentnb.workflow.plans.planner import ACTION_NAMES
-from agentnb.workflow.tasks.orchestration import PLAN_TOOLS
+from agentnb.workflow.tasks.task_orchestration import PLAN_TOOLS
 
 HERE_OPTION = "--here"
 """Recovers a run of another notebook without asking."""

@@ -7,9 +7,9 @@ from datetime import datetime
 from itertools import islice
 
 from agentnb.display.card.text import run_text
-from agentnb.display.texts.labels import clean, pluralize
-from agentnb.notebook.commands.history import DEFAULT_COUNT, as_known_here, families_known_here
-from agentnb.session.defaults import SESSION_BUDGET, may_be_empty
+from agentnb.display.texts.wording import clean, pluralize
+from agentnb.notebook.commands.history_command import DEFAULT_COUNT, as_known_here, families_known_here
+from agentnb.session.option_defaults import SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
 from agentnb.store.summaries import RunSummary
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentnb.display.texts.labels import clean, first_line
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.states import continue_hint
+from agentnb.display.texts.wording import clean, first_line
 from agentnb.errors import SettingsError
 from agentnb.experiments.running.control import Control
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.session.session import Session
 from agentnb.store.store import bare_id
 

@@ -16,7 +16,7 @@ from agentnb.interchange.files import Runs, source_exists
 from agentnb.interchange.importing import CHOICES, Imported, import_traces
 from agentnb.notebook.browser import Browser
 from agentnb.notebook.browser.trace_loading import read_runs
-from agentnb.notebook.names import check_variable, unquote
+from agentnb.notebook.variable_names import check_variable, unquote
 from agentnb.session.session import Session
 from agentnb.store.store import Store
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentnb.advice import StopRun
 from agentnb.display.lists.undo_text import undo_text
 from agentnb.errors import SettingsError, StoreError
-from agentnb.notebook.commands.history import families_known_here
+from agentnb.notebook.commands.history_command import families_known_here
 from agentnb.rerun.undo.undoing import has_file_changes, undo_run
 from agentnb.session.session import Session
 

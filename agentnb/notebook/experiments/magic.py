@@ -13,11 +13,11 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from agentnb.errors import AgentnbError
 from agentnb.experiments.design import Design
 from agentnb.experiments.experiment import Experiment
-from agentnb.experiments.results.results import Results
-from agentnb.experiments.running.live import LiveExperiment
+from agentnb.experiments.results.experiment_results import Results
+from agentnb.experiments.running.live_experiment import LiveExperiment
 from agentnb.notebook.experiments.cell_body import experiment_of_cell
 from agentnb.notebook.magic_errors import in_one_line, one_line_errors, parse_options
-from agentnb.notebook.names import check_variable
+from agentnb.notebook.variable_names import check_variable
 from agentnb.session.session import Session
 
 

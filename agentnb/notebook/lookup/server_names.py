@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from agentnb.core.request import ToolSpec
 from agentnb.session.session import Session
 from agentnb.tools.mcp.connections.live_server import LiveServer
-from agentnb.tools.mcp.server import ServerTools
+from agentnb.tools.mcp.mcp_server import ServerTools
 from agentnb.tools.mcp.server_tool import tools_of_server
 
 

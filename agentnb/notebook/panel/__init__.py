@@ -17,10 +17,10 @@ from agentnb.agent.agent import Agent
 from agentnb.core.log.events import AnyEvent, Delta, RunStarted
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html, running_html
-from agentnb.display.lists.history import run_list_html
+from agentnb.display.lists.history_list import run_list_html
 from agentnb.display.markup import tag
-from agentnb.display.texts.labels import pluralize, short_id
 from agentnb.display.texts.states import is_going_on
+from agentnb.display.texts.wording import pluralize, short_id
 from agentnb.errors import SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.card.replay_button import replay_buttons
@@ -28,14 +28,14 @@ from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.cells.interpolation import interpolate, near_misses
 from agentnb.notebook.choices import available_choices
-from agentnb.notebook.commands.history import as_known_here
-from agentnb.notebook.extension import session_of
+from agentnb.notebook.commands.history_command import as_known_here
 from agentnb.notebook.frontend import can_ask
+from agentnb.notebook.ipython_extension import session_of
 from agentnb.notebook.panel.area import Area, RunPlace
-from agentnb.notebook.panel.widgets import PanelWidgets
-from agentnb.notebook.widgets import error_words, view_bundle
-from agentnb.notebook.worker import Worker
-from agentnb.runtime.host.live import LiveRun
+from agentnb.notebook.panel.panel_widgets import PanelWidgets
+from agentnb.notebook.widget_tools import error_words, view_bundle
+from agentnb.notebook.worker_thread import Worker
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.session import Session
 

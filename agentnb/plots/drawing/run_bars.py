@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from agentnb.plots.drawing.style import WHITE, Look, amounts, bar_axis, bar_label, finish, panels, plot_style
+from agentnb.plots.drawing.plot_style import WHITE, Look, amounts, bar_axis, bar_label, finish, panels, plot_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

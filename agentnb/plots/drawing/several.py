@@ -7,8 +7,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.detect.run import Run
+from agentnb.plots.drawing.plot_style import BLUE, GREEN, INK, MANY, ORANGE, PURPLE, SKY, VERMILLION, distinct
 from agentnb.plots.drawing.sources import name_of
-from agentnb.plots.drawing.style import BLUE, GREEN, INK, MANY, ORANGE, PURPLE, SKY, VERMILLION, distinct
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

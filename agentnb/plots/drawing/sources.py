@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.interchange.files import RunSource, load_traces
-from agentnb.plots.drawing.style import clean, pluralize, short
+from agentnb.plots.drawing.plot_style import clean, pluralize, short
 
 
 def one_run(source: RunSource, plot: str) -> Run:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, cast
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.interchange.files import load_traces
+from agentnb.plots.drawing.plot_style import distinct, pluralize
 from agentnb.plots.drawing.several import SIGNS
-from agentnb.plots.drawing.style import distinct, pluralize
 from agentnb.plots.experiments.protocols import ArmRow, ComparisonLike, ResultsLike
 
 VARIANT_TAG = "variant:"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agentnb.detect.intervals import Share, mean_interval
 from agentnb.errors import SettingsError
 from agentnb.plots.cost import dollars
-from agentnb.plots.drawing.style import WHITE, amounts, distinct, empty, finish, panels, plot_style, pluralize
+from agentnb.plots.drawing.plot_style import WHITE, amounts, distinct, empty, finish, panels, plot_style, pluralize
 from agentnb.plots.experiments.arms import COST, MARKED, TOKENS, UNITS, is_results, measure_of, task_means
 
 if TYPE_CHECKING:

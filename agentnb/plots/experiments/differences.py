@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentnb.errors import SettingsError
-from agentnb.plots.drawing.style import (
+from agentnb.plots.drawing.plot_style import (
     BLUE,
     FAINT,
     INK,

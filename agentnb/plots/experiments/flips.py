@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from agentnb.errors import SettingsError
-from agentnb.plots.drawing.style import (
+from agentnb.plots.drawing.plot_style import (
     AXES_PIXELS,
     BLUE,
     FAINT,

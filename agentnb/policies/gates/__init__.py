@@ -1,7 +1,7 @@
 """Gates decide whether a call may run: pure functions of the call and the run so far."""
 
 from agentnb.policies.gates.duplicate import BatchGuard, DuplicateGuard
-from agentnb.policies.gates.verdicts import Allow, Ask, Block, Deny, Gate, OnCopy, Verdict, as_copy, denied, judge
+from agentnb.policies.gates.gate_verdicts import Allow, Ask, Block, Deny, Gate, OnCopy, Verdict, as_copy, denied, judge
 
 __all__ = [
     "Allow",

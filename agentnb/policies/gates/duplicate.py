@@ -12,7 +12,7 @@ from agentnb.core.run.call_window import LONGEST, CallWindow, Executed, call_key
 from agentnb.core.todos import TODO_TOOL, format_or_none
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.policies.gates.verdicts import Block, blocked_as_duplicate
+from agentnb.policies.gates.gate_verdicts import Block, blocked_as_duplicate
 from agentnb.tools.function import as_tool
 from agentnb.tools.mcp.wire_names import tool_of_word
 

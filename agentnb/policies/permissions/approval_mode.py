@@ -9,7 +9,7 @@ from typing import Any
 from agentnb.advice import AnyAdvice, AskInstead, Plain
 from agentnb.core.run.approvals import ASK, AUTO, MODES, NEVER, READ_ONLY, RULES
 from agentnb.errors import SettingsError, suggest_names
-from agentnb.policies.permissions.rules import RuleVerdict
+from agentnb.policies.permissions.permission_rules import RuleVerdict
 from agentnb.tools.subject import CallNature
 from agentnb.tools.tool import Tool
 

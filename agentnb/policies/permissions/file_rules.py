@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agentnb.policies.permissions.matching import Reading, RuleMatcher
-from agentnb.policies.permissions.places import path_glob, resolved_path
-from agentnb.policies.permissions.rules import Rule, RuleList
+from agentnb.policies.permissions.path_rules import path_glob, resolved_path
+from agentnb.policies.permissions.permission_rules import Rule, RuleList
 from agentnb.tools.subject import READ_TOOL, WRITE_TOOL, Flag
 
 _FLAGS: dict[str, Flag] = {READ_TOOL: "file_read", WRITE_TOOL: "file_write"}

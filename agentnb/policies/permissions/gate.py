@@ -14,13 +14,13 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.run.approvals import ASKED_BY_RULES, READ_ONLY
 from agentnb.detect.run import Run
-from agentnb.policies.gates.verdicts import Ask, AskByRules, AskEachTime, AskUnsettled, Deny, FirmAsk
+from agentnb.policies.gates.gate_verdicts import Ask, AskByRules, AskEachTime, AskUnsettled, Deny, FirmAsk
 from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.file_rules import hidden_files
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher
-from agentnb.policies.permissions.permissions import NOT_ALLOWED, Judgement, Permissions, ToolPermissions
-from agentnb.policies.permissions.rules import Rule
-from agentnb.tools.mcp.server import PREFIX
+from agentnb.policies.permissions.permission_rules import Rule
+from agentnb.policies.permissions.run_permissions import NOT_ALLOWED, Judgement, Permissions, ToolPermissions
+from agentnb.tools.mcp.mcp_server import PREFIX
 from agentnb.tools.subject import has_changed, kind_of_subject, origin_of
 from agentnb.tools.tool import Tool
 

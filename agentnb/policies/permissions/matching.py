@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agentnb.commands.patterns import command_glob, command_pattern, covers, forbids
+from agentnb.commands.command_patterns import command_glob, command_pattern, covers, forbids
 from agentnb.commands.shell_command import Part, ShellCommand, shell_command
-from agentnb.policies.permissions.places import address_glob, canonical_address, parts_to_allow, path_glob, real_path
-from agentnb.policies.permissions.rules import Rule
+from agentnb.policies.permissions.path_rules import address_glob, canonical_address, parts_to_allow, path_glob, real_path
+from agentnb.policies.permissions.permission_rules import Rule
 from agentnb.tools.subject import SubjectKind, kind_of_subject, reads_tree, value_of_subject
 from agentnb.tools.tool import Tool
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentnb.commands.patterns import offer_pattern
+from agentnb.commands.command_patterns import offer_pattern
 from agentnb.commands.shell_command import shell_command
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import GrantOffer, GrantReach
 from agentnb.policies.permissions.approval_mode import declared_effects
-from agentnb.policies.permissions.places import (
+from agentnb.policies.permissions.path_rules import (
     canonical_address,
     offered_address,
     offered_file,
@@ -18,7 +18,7 @@ from agentnb.policies.permissions.places import (
     resolved_path,
     unknown_parts,
 )
-from agentnb.tools.mcp.server import PREFIX
+from agentnb.tools.mcp.mcp_server import PREFIX
 from agentnb.tools.subject import kind_of_subject, nature_of, origin_of, subject_of, value_of_subject
 from agentnb.tools.tool import Tool
 

@@ -13,11 +13,11 @@ from agentnb.advice import Plain
 from agentnb.core.questions import ASK_PERSON
 from agentnb.core.todos import TODO_TOOL
 from agentnb.errors import SettingsError, suggest_names, suggest_similar
-from agentnb.policies.permissions.rules import EFFECT, Rule, RuleList
+from agentnb.policies.permissions.permission_rules import EFFECT, Rule, RuleList
 from agentnb.tools.agent_tool import AgentTool
-from agentnb.tools.builtin.named import GROUP_OF
+from agentnb.tools.builtin.builtin_names import GROUP_OF
 from agentnb.tools.function import MARK, FunctionTool
-from agentnb.tools.mcp.server import PREFIX, ServerTools, server_tools
+from agentnb.tools.mcp.mcp_server import PREFIX, ServerTools, server_tools
 from agentnb.tools.mcp.wire_names import FIND_TOOLS, may_be_of, may_mean_any, wire_name
 from agentnb.tools.read_result import READ_TOOL
 from agentnb.tools.subject import FLAGS

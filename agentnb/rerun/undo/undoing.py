@@ -15,10 +15,10 @@ from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
 from agentnb.policies.permissions.file_rules import denied_write
-from agentnb.policies.permissions.permissions import Permissions
-from agentnb.policies.permissions.rules import RuleList
-from agentnb.rerun.undo.plan import Action, FilePlan, WhyNot, plan_file
+from agentnb.policies.permissions.permission_rules import RuleList
+from agentnb.policies.permissions.run_permissions import Permissions
 from agentnb.rerun.undo.undo_place import NotAllowed, Place, open_place
+from agentnb.rerun.undo.undo_plan import Action, FilePlan, WhyNot, plan_file
 from agentnb.store.before_images.images import folder_of_run, listed_changes, note_undone, read_image
 from agentnb.store.before_images.records import FileChanged
 from agentnb.store.own_logs import is_own

@@ -34,7 +34,7 @@ from agentnb.core.run.approvals import (
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError
 from agentnb.policies.gates import Ask, as_copy
-from agentnb.policies.gates.verdicts import AskByRules, AskUnsettled
+from agentnb.policies.gates.gate_verdicts import AskByRules, AskUnsettled
 from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.offered_grants import grants_about
 from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, Program, QuestionSuspended, Unanswered

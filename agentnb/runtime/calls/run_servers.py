@@ -11,15 +11,15 @@ from typing import Any
 from agentnb.core.log.work_events import ServerStarted
 from agentnb.core.messages import encodable, visible
 from agentnb.errors import ServerFailed, SettingsError, UnknownTool, suggest_names, suggest_similar
-from agentnb.policies.permissions.rules import Rule
+from agentnb.policies.permissions.permission_rules import Rule
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.servers.first_seen import Sightings
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.logged import logged_servers
+from agentnb.tools.mcp.mcp_server import ServerTools
 from agentnb.tools.mcp.resources import resource_tools
-from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.mcp.server_tool import ListedTools, MCPTool, names_of, tools_of_server
 from agentnb.tools.mcp.wire_names import may_be_of, tool_of_word, wire_name, wire_names
 

@@ -10,8 +10,8 @@ from agentnb.core.log.work_events import ToolsChanged
 from agentnb.errors import InvalidTool
 from agentnb.runtime.calls.virtual_tools import Handler, VirtualTools
 from agentnb.runtime.event_log import EventLog
-from agentnb.tools.mcp.finding import Offer, ToolFinder, next_offer
 from agentnb.tools.mcp.server_tool import MCPTool
+from agentnb.tools.mcp.tool_search import Offer, ToolFinder, next_offer
 from agentnb.tools.mcp.wire_names import FIND_TOOLS
 from agentnb.tools.tool import Tool, ToolOutcome
 from agentnb.tools.toolbox import Toolbox, how_to_rename

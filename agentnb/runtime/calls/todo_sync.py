@@ -13,7 +13,7 @@ from agentnb.core.redaction import redact
 from agentnb.core.todos import Todo, Todos, normal_status
 from agentnb.runtime.event_log import EventLog
 from agentnb.tools.todos.board import Board
-from agentnb.tools.todos.tool import TodoChange
+from agentnb.tools.todos.todo_tool import TodoChange
 from agentnb.tools.tool import ToolOutcome
 
 _decode = msgspec.json.Decoder(Todos, strict=False).decode

@@ -23,7 +23,7 @@ from agentnb.core.run.rounds import CallRecord
 from agentnb.core.schema.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL
 from agentnb.policies.gates import Ask, Block, Gate, denied, judge
-from agentnb.policies.gates.verdicts import AskByRules
+from agentnb.policies.gates.gate_verdicts import AskByRules
 from agentnb.policies.permissions.gate import PermissionGate
 from agentnb.runtime.calls.approval import (
     KEEPS_CHANGING,

@@ -12,8 +12,8 @@ from agentnb.core.run.approvals import ASK
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.permissions.approval_mode import ApprovalMode
-from agentnb.policies.permissions.permissions import Permissions
-from agentnb.policies.permissions.rules import NO_RULES, RuleList
+from agentnb.policies.permissions.permission_rules import NO_RULES, RuleList
+from agentnb.policies.permissions.run_permissions import Permissions
 from agentnb.runtime.host.run_options import RunOptions
 
 LOST_ADVICE = TrustLog(True, lead="Set it again, or trust the whole log")

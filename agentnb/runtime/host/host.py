@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agentnb.detect.run import Run
     from agentnb.models.transport.connections import CallLimits
     from agentnb.runtime.budget import Spending
-    from agentnb.runtime.host.live import LiveRun
+    from agentnb.runtime.host.live_run import LiveRun
     from agentnb.runtime.host.run_options import RunOptions
     from agentnb.runtime.questions.answerers import AnswerQuestion, Approve
     from agentnb.runtime.questions.grants import SessionGrants

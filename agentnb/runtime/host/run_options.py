@@ -16,7 +16,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.models.destinations.allowed_urls import allow_urls
 from agentnb.policies.permissions.approval_mode import ApprovalMode
-from agentnb.policies.permissions.rules import RuleList
+from agentnb.policies.permissions.permission_rules import RuleList
 from agentnb.runtime.budget import SPENDING, Spending
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, check_approve

@@ -18,7 +18,7 @@ from agentnb.core.questions import ASK_PERSON, Answer, QuestionKind, WaitingOnUs
 from agentnb.core.run.approvals import judged_call
 from agentnb.errors import Declined, NobodyToAsk, QuestionCancelled, SettingsError, StoreError
 from agentnb.policies.permissions.gate import Confirms, confirms_nothing
-from agentnb.policies.permissions.permissions import Permissions
+from agentnb.policies.permissions.run_permissions import Permissions
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.answerers import Approve, Program, QuestionSuspended, value_of

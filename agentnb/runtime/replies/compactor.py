@@ -14,9 +14,9 @@ from agentnb.context.compaction import (
     summary_text,
     why_due,
 )
-from agentnb.context.history import History
+from agentnb.context.history_settings import History
 from agentnb.context.request_builder import RequestBuilder
-from agentnb.core.compaction import Compacted, WhyCompacted
+from agentnb.core.compaction_records import Compacted, WhyCompacted
 from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, encodable
 from agentnb.core.request import Request

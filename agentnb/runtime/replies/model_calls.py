@@ -25,8 +25,8 @@ from agentnb.models.traits import tried_in_run
 from agentnb.policies import Policy
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.ending import OVER_LIMIT
-from agentnb.policies.limits import MaxTokens
 from agentnb.policies.marker_text import MarkerFilter, without_markers
+from agentnb.policies.run_limits import MaxTokens
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.event_log import EventLog, now
 from agentnb.runtime.replies.normalize_reply import normalize_reply

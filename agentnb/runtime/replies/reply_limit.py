@@ -13,7 +13,7 @@ from agentnb.models.capabilities import used_until_cut
 from agentnb.models.estimate import CHARACTERS_A_TOKEN
 from agentnb.models.model import Model
 from agentnb.policies import Policy
-from agentnb.policies.limits import MaxTokens
+from agentnb.policies.run_limits import MaxTokens
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.defaults import MARGIN, MAX_REPLY, SPARE, SPARE_OF_AN_END
 

@@ -23,14 +23,14 @@ from agentnb.core.run.approvals import RULES
 from agentnb.detect.agent_runs import how_to_continue
 from agentnb.detect.run import Run
 from agentnb.errors import NestedTooDeep, SettingsError
-from agentnb.policies.limits import OnLimit
 from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.approval_mode import SETTING as MODE
 from agentnb.policies.permissions.gate import Confirms, confirms_nothing
-from agentnb.policies.permissions.permissions import SETTING as PERMISSIONS
-from agentnb.policies.permissions.permissions import Permissions
+from agentnb.policies.permissions.permission_rules import NO_RULES
 from agentnb.policies.permissions.rule_words import known_rules
-from agentnb.policies.permissions.rules import NO_RULES
+from agentnb.policies.permissions.run_permissions import SETTING as PERMISSIONS
+from agentnb.policies.permissions.run_permissions import Permissions
+from agentnb.policies.run_limits import OnLimit
 from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.calls.approval import answer_program
 from agentnb.runtime.calls.run_context import RunContext
@@ -39,7 +39,7 @@ from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import consent_to, least_mode, logged_permissions, note_begun, takes_log, warning_of_lost
 from agentnb.runtime.host.host import Beginning, Host, complete_options, host_here, on_main_thread, plain_tools, use_host
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions, folder_of
 from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.questions.current_call import current_call
@@ -48,12 +48,12 @@ from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.questions.model_code import check_person, model_code
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
 from agentnb.runtime.runs.terminal_line import progress_watcher
-from agentnb.runtime.servers.recovered import changed_servers, check_configured
+from agentnb.runtime.servers.resumed_servers import changed_servers, check_configured
 from agentnb.runtime.threads import AwakeForInterrupts, LoopThread
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.runtime.workers.tool_threads import call_around, follow_threads
 from agentnb.settings import agent_mode
-from agentnb.tools.mcp.server import ServerTools
+from agentnb.tools.mcp.mcp_server import ServerTools
 from agentnb.tools.todos.board import Board
 
 Life: TypeAlias = Callable[[], Coroutine[Any, Any, Run]]

@@ -19,7 +19,7 @@ from agentnb.core.run.approvals import waiting_for_approval
 from agentnb.core.run.rounds import FINAL_ANSWER
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ServerFailed, StoreError
-from agentnb.policies.limits import OnLimit
+from agentnb.policies.run_limits import OnLimit
 from agentnb.policies.verdict import Stop
 from agentnb.runtime.budget import current_budget, nested_levels
 from agentnb.runtime.calls.dispatch import PATIENCE

@@ -16,10 +16,10 @@ from agentnb.core.run.approvals import check_answers
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.policies.limits import LIMITS, OF_FILE
+from agentnb.policies.run_limits import LIMITS, OF_FILE
 from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.host.consent import takes_log, with_permissions_of
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunKeywords, RunOptions, answerable, options_of
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.runs.gate_names import check_gates
@@ -27,7 +27,7 @@ from agentnb.runtime.runs.launch import PendingRun, check_resumable, in_foregrou
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
 from agentnb.settings import known_secrets
 from agentnb.tools.agent_tool import ToolOffer, neutral_description
-from agentnb.tools.mcp.server import ServerTools
+from agentnb.tools.mcp.mcp_server import ServerTools
 
 DEFAULT_NAME = "workflow"
 """Default name of an orchestration."""

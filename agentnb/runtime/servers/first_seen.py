@@ -27,7 +27,7 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.logged import SERVERS, servers_of_log
-from agentnb.tools.mcp.server import MCPServer, digest
+from agentnb.tools.mcp.mcp_server import MCPServer, digest
 from agentnb.tools.mcp.server_tool import Changed, Changes, MCPTool, tools_of_server
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from agentnb.errors import AgentnbError, ServerFailed, SettingsError
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.threads import LoopThread
 from agentnb.settings import Key, redact_values
-from agentnb.tools.mcp.configuration import Configuration
-from agentnb.tools.mcp.connections.kept_logins import delete_login
 from agentnb.tools.mcp.connections.live_server import LiveServer
-from agentnb.tools.mcp.connections.login import Login
+from agentnb.tools.mcp.connections.oauth_login import Login
 from agentnb.tools.mcp.connections.refusal import has_own_login
+from agentnb.tools.mcp.connections.stored_logins import delete_login
 from agentnb.tools.mcp.expansion import expand_variables, secrets, values
-from agentnb.tools.mcp.server import FILE, MCPServer, ServerTools
+from agentnb.tools.mcp.mcp_server import FILE, MCPServer, ServerTools
+from agentnb.tools.mcp.server_configuration import Configuration
 
 if TYPE_CHECKING:
     from mcp import Client

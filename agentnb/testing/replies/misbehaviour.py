@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from agentnb.testing.replies import write_messages, write_responses
 from agentnb.testing.replies.lines import as_answer
-from agentnb.testing.replies.wire import Asked, Delivery, Sse, Wire
+from agentnb.testing.replies.reply_format import Asked, Delivery, Sse, Wire
 from agentnb.testing.replies.write_chat import sloppy_events, sloppy_whole
 
 USUAL = "One two three four five six seven"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentnb.testing.replies import write_chat, write_messages, write_responses
-from agentnb.testing.replies.wire import Wire
+from agentnb.testing.replies.reply_format import Wire
 
 MESSAGES = Wire(
     "messages",

@@ -8,7 +8,7 @@ from typing import Any
 from agentnb.core.messages import Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.testing.replies.lines import Answer, arguments_text, fragments, words
-from agentnb.testing.replies.wire import SIGNED, Asked, Sse
+from agentnb.testing.replies.reply_format import SIGNED, Asked, Sse
 
 AT = 1_795_000_000
 """Fixed creation time of all replies."""

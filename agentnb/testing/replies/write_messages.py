@@ -8,7 +8,7 @@ from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.testing.ids import Ids, make_seal
 from agentnb.testing.replies.lines import Answer, AnswerPart, Opaque, arguments_text, fragments, words
-from agentnb.testing.replies.wire import Asked, Sse
+from agentnb.testing.replies.reply_format import Asked, Sse
 
 NAMES = {
     401: "authentication_error",

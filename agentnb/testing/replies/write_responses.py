@@ -9,7 +9,7 @@ from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.testing.ids import make_seal
 from agentnb.testing.replies.lines import Answer, arguments_text, fragments, words
-from agentnb.testing.replies.wire import Asked, Sse
+from agentnb.testing.replies.reply_format import Asked, Sse
 from agentnb.testing.replies.write_chat import AT
 
 GOOD_ENDS = frozenset({"end_turn", "tool_use", "stop_sequence", "refusal"})

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from agentnb.testing.ids import open_seal
 from agentnb.testing.memory import Memory
-from agentnb.testing.requests.checks import PICTURES, extra, is_base64, missing, names
+from agentnb.testing.requests.value_checks import PICTURES, extra, is_base64, missing, names
 
 
 class Shape(NamedTuple):

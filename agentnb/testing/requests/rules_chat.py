@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agentnb.testing.memory import Memory
-from agentnb.testing.replies.wire import SIGNED
-from agentnb.testing.requests.checks import (
+from agentnb.testing.replies.reply_format import SIGNED
+from agentnb.testing.requests.rules_schemas import of_openai
+from agentnb.testing.requests.value_checks import (
     extra,
     find_repeated,
     is_object_text,
@@ -17,7 +18,6 @@ from agentnb.testing.requests.checks import (
     missing,
     names,
 )
-from agentnb.testing.requests.rules_schemas import of_openai
 
 MINIMAL = names("model messages tools stream stream_options max_tokens temperature seed stop response_format")
 FIELDS = MINIMAL | names(

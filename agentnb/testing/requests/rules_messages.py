@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentnb.testing.memory import Memory
-from agentnb.testing.requests.checks import extra, find_repeated, is_whole_number, missing, names
 from agentnb.testing.requests.message_blocks import block_problems, blocks_of
 from agentnb.testing.requests.rules_schemas import of_anthropic
+from agentnb.testing.requests.value_checks import extra, find_repeated, is_whole_number, missing, names
 
 FIELDS = names(
     "max_tokens messages model cache_control container context_management diagnostics inference_geo mcp_servers metadata "

@@ -8,7 +8,9 @@ from typing import Any
 from agentnb.testing.ids import open_seal
 from agentnb.testing.memory import Memory
 from agentnb.testing.replies.write_responses import follower
-from agentnb.testing.requests.checks import (
+from agentnb.testing.requests.rules_chat import check_name
+from agentnb.testing.requests.rules_schemas import of_openai
+from agentnb.testing.requests.value_checks import (
     extra,
     find_repeated,
     is_object_text,
@@ -17,8 +19,6 @@ from agentnb.testing.requests.checks import (
     missing,
     names,
 )
-from agentnb.testing.requests.rules_chat import check_name
-from agentnb.testing.requests.rules_schemas import of_openai
 
 FIELDS = names(
     "access_programs background context_management conversation image include input instructions max_output_tokens "

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.core.schema.json_schema import check_schema
 from agentnb.errors import SettingsError
-from agentnb.testing.requests.checks import is_object_schema
+from agentnb.testing.requests.value_checks import is_object_schema
 
 ALTERNATIVES = ("oneOf", "allOf", "anyOf")
 REFUSED_AT_ROOT = ("oneOf", "anyOf", "allOf", "enum", "not")

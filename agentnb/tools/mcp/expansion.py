@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agentnb.errors import SettingsError
 from agentnb.settings import values_of
-from agentnb.tools.mcp.server import FILE, VARIABLE, MCPServer, expand_home, is_address
+from agentnb.tools.mcp.mcp_server import FILE, VARIABLE, MCPServer, expand_home, is_address
 
 MAX_FILE = 100_000
 """Maximum bytes of a file used as a value, or with variables."""

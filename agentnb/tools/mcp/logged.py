@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentnb.core.messages import encodable_data
-from agentnb.tools.mcp.server import ServerTools, is_name, target_text
+from agentnb.tools.mcp.mcp_server import ServerTools, is_name, target_text
 from agentnb.tools.mcp.wire_names import FIND_TOOLS, may_be_of
 
 SERVERS = "mcp_servers"

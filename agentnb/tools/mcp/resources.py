@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.core.messages import Image, Text, visible
-from agentnb.tools.mcp.connections.catalogue import Catalogue, catalogue_of
+from agentnb.tools.mcp.call_results import one_line, outcome_of_parts, parts_of, resource_part, text_of
 from agentnb.tools.mcp.connections.live_server import LiveServer
-from agentnb.tools.mcp.results import one_line, outcome_of_parts, parts_of, resource_part, text_of
-from agentnb.tools.mcp.server import digest
+from agentnb.tools.mcp.connections.server_catalogue import Catalogue, catalogue_of
+from agentnb.tools.mcp.mcp_server import digest
 from agentnb.tools.mcp.server_tool import Answer, MCPTool
 from agentnb.tools.mcp.wire_names import wire_name
 from agentnb.tools.tool import ToolOutcome, failure

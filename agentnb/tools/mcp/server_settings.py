@@ -14,6 +14,7 @@ from agentnb.core.schema.references import list_of
 from agentnb.errors import SettingsError, suggest_similar
 from agentnb.tools.mcp.documents import Document, Keys, format_position, read_document
 from agentnb.tools.mcp.expansion import check_variables, text_of, translate_variables
+from agentnb.tools.mcp.mcp_server import MAX_NAME, MAX_SHOWN, MCPServer, WrongSetting, expand_home
 from agentnb.tools.mcp.products import (
     ALLOWED,
     BARE,
@@ -32,7 +33,6 @@ from agentnb.tools.mcp.products import (
     UNUSED,
     Product,
 )
-from agentnb.tools.mcp.server import MAX_NAME, MAX_SHOWN, MCPServer, WrongSetting, expand_home
 
 _FORM = '{"mcpServers": {"clock": {"command": "mcp-server-time"}}}'
 _SETTINGS = {name: setting for setting, (_, names) in SETTINGS.items() for name in names}

@@ -17,12 +17,12 @@ from agentnb.core.schema.json_schema import UnusableSchema, schema_errors, usabl
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.schema.whole_numbers import with_leaves
 from agentnb.errors import NotAnswered, ServerFailed, SettingsError
-from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED, Catalogue
+from agentnb.tools.mcp.call_questions import CallQuestions
+from agentnb.tools.mcp.call_results import outcome_of
 from agentnb.tools.mcp.connections.lenient_results import unwrap
 from agentnb.tools.mcp.connections.live_server import LiveServer, leaves
-from agentnb.tools.mcp.questions import CallQuestions
-from agentnb.tools.mcp.results import outcome_of
-from agentnb.tools.mcp.server import ServerTools, digest
+from agentnb.tools.mcp.connections.server_catalogue import CONNECTION_CLOSED, Catalogue
+from agentnb.tools.mcp.mcp_server import ServerTools, digest
 from agentnb.tools.mcp.wire_names import wire_name, wire_names
 from agentnb.tools.signature import refused_arguments
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure

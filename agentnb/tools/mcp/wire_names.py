@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import sha256
 
-from agentnb.tools.mcp.server import PREFIX, is_word, server_tools
+from agentnb.tools.mcp.mcp_server import PREFIX, is_word, server_tools
 from agentnb.tools.tool import WIRE_NAME
 
 MAX_CHARACTERS = 64

@@ -13,7 +13,7 @@ import msgspec
 
 from agentnb.core.todos import Todo, Todos, format_count, format_list
 from agentnb.errors import SettingsError, suggest_names
-from agentnb.tools.todos import operations, rules
+from agentnb.tools.todos import operations, todo_validation
 from agentnb.tools.todos.items import OF_A_PERSON, Fields, item_label, read_fields
 from agentnb.tools.todos.operations import Refused
 
@@ -180,7 +180,7 @@ def _initial_list(given: Iterable[Todo | Fields | str]) -> Todos:
 
 def _new_todo(before: Iterable[Todo], fields: Fields) -> Todo:
     defaults: Fields = {"id": operations.next_id(before), "created_at": _now()}
-    return rules.clear_reason(Todo(**defaults | fields))
+    return todo_validation.clear_reason(Todo(**defaults | fields))
 
 
 def _read(item: Any) -> tuple[Fields, list[str]]:
@@ -205,7 +205,9 @@ def _check_fields(refusal: str, given: Fields) -> Fields:
 
 def _check(refusal: str, todos: Iterable[Todo], places: Iterable[int]) -> None:
     todos = tuple(todos)
-    problems = [f"{item_label('todos', index, todos[index])}: {problem}" for index, problem in rules.problems(todos, places)]
+    problems = [
+        f"{item_label('todos', index, todos[index])}: {problem}" for index, problem in todo_validation.problems(todos, places)
+    ]
     if problems:
         raise _error(refusal, problems)
 

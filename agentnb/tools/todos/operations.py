@@ -11,7 +11,7 @@ import msgspec
 
 from agentnb.core.todos import Todo, Todos, has_open, is_open
 from agentnb.errors import with_names
-from agentnb.tools.todos import rules
+from agentnb.tools.todos import todo_validation
 from agentnb.tools.todos.items import Fields, decode_json, item_label, read_item, value_text
 
 ErrorCode: TypeAlias = Literal["invalid_arguments", "todo_error"]
@@ -58,7 +58,7 @@ def write(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
     refusal = "The list was not written, and is as it was:"
     read_items = _read_all(_as_list(given, "todoList"), "todoList", ("id", "title", "status"), refusal)
     before = {todo.id: todo for todo in todos}
-    written, notes = _one_in_progress([rules.clear_reason(Todo(**fields)) for fields in read_items])
+    written, notes = _one_in_progress([todo_validation.clear_reason(Todo(**fields)) for fields in read_items])
     wrong = [f"{item_label('todoList', index, written[index])}: {problem}" for index, problem in _judge(written, 0)]
     dropped = _dropped_todos(todos, written)
     if dropped:
@@ -104,7 +104,7 @@ def add(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
     for index, fields in enumerate(read_items):
         if fields.setdefault("id", start + index) != start + index:
             wrong.append(f"newTodos[{index}]: its id will be {start + index}: leave id out")
-        new.append(rules.clear_reason(Todo(**fields, created_at=now)))
+        new.append(todo_validation.clear_reason(Todo(**fields, created_at=now)))
     after = (*todos, *new)
     if not wrong:  # with wrong ids, dependencies are ambiguous
         at = len(todos)
@@ -125,13 +125,13 @@ def change(todos: Todos, number: int, fields: Fields, now: datetime) -> Todos:
         raise Refused('nothing to change: give status, or another field, as in {"id": 1, "status": "completed"}')
     if fields.get("blocked_reason") and "status" not in fields and old.status != "blocked":
         raise Refused('it is not blocked: give "status": "blocked" along with blockedReason')
-    new = rules.clear_reason(msgspec.structs.replace(old, **fields))
+    new = todo_validation.clear_reason(msgspec.structs.replace(old, **fields))
     if new == old:
         return todos
     after = (*todos[:index], msgspec.structs.replace(new, updated_at=now), *todos[index + 1 :])
-    wrong = list(rules.problems(after, [index]))
+    wrong = list(todo_validation.problems(after, [index]))
     if wrong:  # a custom board may have a todo that was invalid before: it can still be completed
-        wrong = [problem for problem in wrong if problem not in list(rules.problems(todos, [index]))]
+        wrong = [problem for problem in wrong if problem not in list(todo_validation.problems(todos, [index]))]
     if wrong:
         raise Refused("; ".join(problem for _, problem in wrong))
     return after
@@ -166,7 +166,7 @@ def _read_all(items: Sequence[Any], parameter: str, required: tuple[str, ...], r
 
 
 def _judge(todos: Sequence[Todo], start: int) -> list[tuple[int, str]]:
-    return list(rules.problems(todos, range(start, len(todos))))
+    return list(todo_validation.problems(todos, range(start, len(todos))))
 
 
 def _one_in_progress(todos: list[Todo]) -> tuple[list[Todo], list[str]]:

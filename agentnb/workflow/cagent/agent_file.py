@@ -9,13 +9,13 @@ import json
 from collections.abc import Collection
 
 from agentnb.errors import suggest_similar
-from agentnb.workflow.cagent.models import Models, is_with_slash
-from agentnb.workflow.cagent.permissions import Permissions
+from agentnb.workflow.cagent.cagent_models import Models, is_with_slash
+from agentnb.workflow.cagent.cagent_permissions import Permissions
 from agentnb.workflow.cagent.toolsets import RAG, Toolsets
 from agentnb.workflow.form.agent_reader import SUB_AGENTS
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.spec import AgentSpec, keys_of
+from agentnb.workflow.form.workflow_spec import AgentSpec, keys_of
 from agentnb.workflow.form.yaml_source import Entry, ListNode, MappingNode, Node, ScalarNode, plain, read_yaml
 
 ROOT = "root"

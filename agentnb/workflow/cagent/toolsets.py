@@ -8,8 +8,8 @@ from itertools import count
 from pathlib import PurePath
 from typing import Any
 
-from agentnb.tools.builtin.named import GROUP_OF
-from agentnb.tools.mcp.server import MAX_NAME, PREFIX
+from agentnb.tools.builtin.builtin_names import GROUP_OF
+from agentnb.tools.mcp.mcp_server import MAX_NAME, PREFIX
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.yaml_source import MappingNode, Node, ScalarNode
 

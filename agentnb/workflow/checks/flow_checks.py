@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from agentnb.errors import suggest_names
+from agentnb.workflow.checks.reachability_checks import ENDLESS, check_ways
 from agentnb.workflow.checks.reference_checks import Read
-from agentnb.workflow.checks.way_checks import ENDLESS, check_ways
 from agentnb.workflow.form.fields import SourceMap
 from agentnb.workflow.form.problems import Hint, Problems
-from agentnb.workflow.form.spec import END, ConditionStep, GotoStep, MapStep, Step, WorkflowSpec
 from agentnb.workflow.form.step_tree import Located, StepTree, walk, walk_all
+from agentnb.workflow.form.workflow_spec import END, ConditionStep, GotoStep, MapStep, Step, WorkflowSpec
 from agentnb.workflow.graph.of_workflow import compile_workflow
 
 DEFERRED = "W_DEFERRED_CONDITION"

@@ -14,8 +14,8 @@ from agentnb.errors import ExpressionError, suggest_names, suggest_similar
 from agentnb.workflow.checks.argument_checks import warn_of_other_form
 from agentnb.workflow.form.fields import OF_WORKFLOW, SourceMap, Use
 from agentnb.workflow.form.problems import Hint, Problems
-from agentnb.workflow.form.spec import AgentSpec, AgentStep, ConditionStep, GotoStep, ParallelStep, Step
 from agentnb.workflow.form.step_tree import Located, StepTree
+from agentnb.workflow.form.workflow_spec import AgentSpec, AgentStep, ConditionStep, GotoStep, ParallelStep, Step
 from agentnb.workflow.templates.templates import BLOCK_OUTPUTS, TRUTHS, has_templates, references
 
 UNDECLARED = "W_UNDECLARED_PATH"

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from agentnb.models.destinations.destination import FileModelName
-from agentnb.workflow.form.spec import WorkflowSpec
 from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
+from agentnb.workflow.form.workflow_spec import WorkflowSpec
 from agentnb.workflow.graph.drawing import Drawing, draw
 from agentnb.workflow.graph.of_workflow import compile_workflow
-from agentnb.workflow.tasks.spec import TaskFile
+from agentnb.workflow.tasks.task_spec import TaskFile
 
 WorkflowDefinition: TypeAlias = WorkflowSpec | TaskFile
 

@@ -9,9 +9,9 @@ from agentnb.core.run.facts import RunFacts
 from agentnb.workflow.files.declared_files import WorkflowDefinition
 from agentnb.workflow.files.workflow_reader import nested_files, read_with_problems
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.spec import Step, WorkflowSpec
 from agentnb.workflow.form.step_tree import with_branches
-from agentnb.workflow.tasks.spec import TaskFile
+from agentnb.workflow.form.workflow_spec import Step, WorkflowSpec
+from agentnb.workflow.tasks.task_spec import TaskFile
 
 MAX_KEPT = 16
 """Maximum cached workflows, so that displaying a run, or many runs of one workflow, does not parse it again."""

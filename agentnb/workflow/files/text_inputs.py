@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from agentnb.errors import SettingsError
-from agentnb.workflow.files.files import file_text, path_of
+from agentnb.workflow.files.nested_files import file_text, path_of
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import plain, read_yaml
 

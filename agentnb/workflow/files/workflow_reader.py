@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agentnb.workflow.cagent.agent_file import as_workflow_file
-from agentnb.workflow.checks.checks import check_workflow, known_tools
 from agentnb.workflow.checks.reference_checks import OUTPUT_HINT
+from agentnb.workflow.checks.workflow_checks import check_workflow, known_tools
 from agentnb.workflow.defaults import DEFAULT_LOOPS
 from agentnb.workflow.files.declared_files import WorkflowDefinition
-from agentnb.workflow.files.files import NestedFiles
+from agentnb.workflow.files.nested_files import NestedFiles
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, read_agents, read_limits
 from agentnb.workflow.form.fields import OF_WORKFLOW, Fields, SourceMap
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.spec import WorkflowSpec
 from agentnb.workflow.form.step_ids import named_steps
 from agentnb.workflow.form.step_reader import StepReader
+from agentnb.workflow.form.workflow_spec import WorkflowSpec
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, kind_of, read_mapping
 from agentnb.workflow.tasks.task_file import CheckActions, is_task_file, read_tasks
 from agentnb.workflow.templates.templates import has_templates

@@ -11,13 +11,13 @@ from agentnb.errors import SettingsError
 from agentnb.guidance import find_set
 from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.registry import check_model
-from agentnb.policies.limits import LIMITS, ON_LIMIT
-from agentnb.policies.named import find_policy
-from agentnb.policies.permissions.rules import RuleList
+from agentnb.policies.permissions.permission_rules import RuleList
+from agentnb.policies.policy_sets import find_policy
+from agentnb.policies.run_limits import LIMITS, ON_LIMIT
 from agentnb.tools.mcp.wire_names import registry_name
 from agentnb.workflow.form.fields import Fields, SourceMap
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.spec import AgentSpec, keys_of
+from agentnb.workflow.form.workflow_spec import AgentSpec, keys_of
 from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, plain
 
 WRAPPER = ("name", "description", "strict", "schema")

@@ -13,8 +13,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from agentnb.policies.limits import LIMITS
-from agentnb.workflow.form.spec import key_of
+from agentnb.policies.run_limits import LIMITS
+from agentnb.workflow.form.workflow_spec import key_of
 from agentnb.workflow.form.yaml_source import IGNORED
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

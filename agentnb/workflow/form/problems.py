@@ -10,7 +10,7 @@ from agentnb.advice import PYTHON, Advised, AnyAdvice, Commands, GiveTools, as_a
 from agentnb.core.key_shapes import mask_keys
 from agentnb.core.redaction import change_texts
 from agentnb.errors import MAX_PROBLEMS, WorkflowProblems, problem_lines, suggest_similar
-from agentnb.tools.builtin.named import near_tools, own_tools
+from agentnb.tools.builtin.builtin_names import near_tools, own_tools
 
 Hint: TypeAlias = Advised | Callable[[], Advised]
 """Suggested correction; a function if the advice requires a search of names, which is done only for a limited number of

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from agentnb.errors import MAX_PROBLEMS, suggest_similar
 from agentnb.workflow.defaults import MAX_STEPS
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.spec import END
+from agentnb.workflow.form.workflow_spec import END
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode
 
 BACK_TO = "back_to_"

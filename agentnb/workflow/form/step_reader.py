@@ -14,7 +14,8 @@ from agentnb.tools.mcp.wire_names import registry_name
 from agentnb.workflow.defaults import AT_ONCE
 from agentnb.workflow.form.fields import Fields, SourceMap, hint_for_unknown
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.spec import (
+from agentnb.workflow.form.step_ids import BRANCHES, Named
+from agentnb.workflow.form.workflow_spec import (
     KINDS,
     AgentStep,
     ConditionStep,
@@ -29,7 +30,6 @@ from agentnb.workflow.form.spec import (
     WorkflowStep,
     keys_of,
 )
-from agentnb.workflow.form.step_ids import BRANCHES, Named
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, shorten
 
 MAX_RETRIES = "max_retries"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from agentnb.workflow.form.spec import AgentStep, ConditionStep, GotoStep, MapStep, ParallelStep, Step, ToolStep
+from agentnb.workflow.form.workflow_spec import AgentStep, ConditionStep, GotoStep, MapStep, ParallelStep, Step, ToolStep
 
 
 @dataclass(frozen=True, slots=True)

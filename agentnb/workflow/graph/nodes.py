@@ -13,7 +13,7 @@ import msgspec
 from agentnb.runtime.steps.attempt import StepTerms
 from agentnb.runtime.steps.side_by_side import Mode
 from agentnb.workflow.defaults import AT_ONCE, DEFAULT_LOOPS
-from agentnb.workflow.form.spec import AgentStep, HumanStep, WorkflowStep
+from agentnb.workflow.form.workflow_spec import AgentStep, HumanStep, WorkflowStep
 
 HANDLER = ".onError"
 """Path suffix of a node's failure handler."""
@@ -172,7 +172,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     max_plans: int = 0
     """Maximum plans of all its planners together."""
     output: tuple[str, ...] = ()
-    """Result of the run: see `agentnb.workflow.form.spec.WorkflowSpec`."""
+    """Result of the run: see `agentnb.workflow.form.workflow_spec.WorkflowSpec`."""
 
     def calls(self) -> Iterator[tuple[Node, Call]]:
         """Yield the calls of its nodes and failure handlers, each with its node."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from agentnb.errors import ExpressionError
-from agentnb.workflow.form import spec as s
+from agentnb.workflow.form import workflow_spec as s
 from agentnb.workflow.form.step_tree import lists_in, walk, with_branches
 from agentnb.workflow.graph.nodes import Call, Decide, Each, Graph, Jump, Node, Together, is_constant
 from agentnb.workflow.templates.templates import references

@@ -43,7 +43,7 @@ from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.step_references import fill_references
 from agentnb.workflow.running.agents import find_tool
 from agentnb.workflow.running.execution import Execution
-from agentnb.workflow.tasks.calls import ActionCall
+from agentnb.workflow.tasks.task_calls import ActionCall
 
 PROMPT = Path(__file__).with_name("prompts") / "executor.md"
 

@@ -12,8 +12,8 @@ from agentnb.advice import GiveTools
 from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.core.request import ToolSpec
 from agentnb.errors import UnknownTool
-from agentnb.tools.builtin.named import names_in_group, near_tools
-from agentnb.tools.mcp.server import ServerTools, is_word
+from agentnb.tools.builtin.builtin_names import names_in_group, near_tools
+from agentnb.tools.mcp.mcp_server import ServerTools, is_word
 from agentnb.tools.mcp.wire_names import is_named, tool_of_word
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.plans.plan_spec import PlanSpec

@@ -12,10 +12,10 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.schema.data_paths import Place
 from agentnb.core.schema.json_schema import check_schema
 from agentnb.errors import SettingsError
-from agentnb.tools.builtin.named import KnownSchemas
+from agentnb.tools.builtin.builtin_names import KnownSchemas
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.argument_checks import check_arguments
-from agentnb.workflow.checks.way_checks import warn_of_ways
+from agentnb.workflow.checks.reachability_checks import warn_of_ways
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problem, Problems, note_no_tool
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node

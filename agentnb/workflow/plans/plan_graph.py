@@ -12,7 +12,7 @@ from agentnb.core.plans.plan_steps import ABORT, NOOP, TOOL, PlanQuestion, PlanS
 from agentnb.core.step_retry import ONCE, Retry
 from agentnb.errors import SettingsError
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.form.spec import END
+from agentnb.workflow.form.workflow_spec import END
 from agentnb.workflow.graph.nodes import Call, Graph, Jump, Node, is_constant
 from agentnb.workflow.plans.offered_tools import worker_of_step
 from agentnb.workflow.plans.plan_spec import TYPES, PlanSpec

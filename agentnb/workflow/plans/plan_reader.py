@@ -20,7 +20,7 @@ from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.schema.nesting import is_too_deep
 from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.workflow.defaults import MAX_PLAN_STEPS, MAX_RETRIES
-from agentnb.workflow.files.files import file_text
+from agentnb.workflow.files.nested_files import file_text
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problem, Problems
 from agentnb.workflow.form.yaml_source import Entry, ListNode, MappingNode, Node, ScalarNode, kind_of, plain, read_mapping

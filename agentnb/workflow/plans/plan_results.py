@@ -15,7 +15,7 @@ from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import check_schema
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.policies.gates.duplicate import DuplicateGuard
-from agentnb.workflow.tasks.calls import ActionCall
+from agentnb.workflow.tasks.task_calls import ActionCall
 
 StepResult: TypeAlias = dict[str, Any]
 FIELDS = ("id", "name", "args", "result", "error")

@@ -25,9 +25,9 @@ from agentnb.workflow.plans.plan_results import StepResult, ask_question, last_o
 from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.prompt_template import fill_template, has_place, template_text
 from agentnb.workflow.plans.reply_plans import AGAIN, plan_in_reply
-from agentnb.workflow.tasks.actions import Action
-from agentnb.workflow.tasks.calls import ActionCall
+from agentnb.workflow.tasks.action_table import Action
 from agentnb.workflow.tasks.model_steps import ModelAnswer
+from agentnb.workflow.tasks.task_calls import ActionCall
 
 PROMPT = Path(__file__).with_name("prompts") / "planner.md"
 NO_ANSWER = "The model gave neither a plan nor an answer"

@@ -18,8 +18,8 @@ from agentnb.workflow.graph.nodes import Call
 from agentnb.workflow.plans.offered_tools import select_tools
 from agentnb.workflow.plans.plan_results import guard_of
 from agentnb.workflow.plans.prompt_template import template_text
-from agentnb.workflow.tasks.orchestration import first_values
-from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile
+from agentnb.workflow.tasks.task_orchestration import first_values
+from agentnb.workflow.tasks.task_spec import ALWAYS_KNOWN, TaskFile
 
 
 def check_planner_inputs(

@@ -20,21 +20,21 @@ from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies.gates import Gate, OnCopy
-from agentnb.policies.gates.calls import CallCount
+from agentnb.policies.gates.call_count import CallCount
+from agentnb.policies.permissions.permission_rules import RuleList
 from agentnb.policies.permissions.rule_words import known_rules
-from agentnb.policies.permissions.rules import RuleList
 from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.steps.step_failures import error_for
 from agentnb.tools.agent_tool import AgentTool
-from agentnb.tools.mcp.server import ServerTools, is_word
+from agentnb.tools.mcp.mcp_server import ServerTools, is_word
 from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.agent_reader import delegation_order
 from agentnb.workflow.form.problems import advice_on_tool
-from agentnb.workflow.form.spec import AgentSpec, AgentStep, WorkflowSpec
 from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
+from agentnb.workflow.form.workflow_spec import AgentSpec, AgentStep, WorkflowSpec
 from agentnb.workflow.templates.templates import Scope, render_text
 
 Replies = Mapping[str, Sequence[Any]]

@@ -13,7 +13,7 @@ from agentnb.runtime.steps.attempt import Attempt
 from agentnb.runtime.steps.nested_runs import Runnable
 from agentnb.runtime.steps.step_failures import StepEndedBadly, of_run
 from agentnb.runtime.steps.step_runner import StepRunner, Work
-from agentnb.workflow.form import spec as s
+from agentnb.workflow.form import workflow_spec as s
 from agentnb.workflow.graph.nodes import Call, Node
 from agentnb.workflow.running.agents import WorkflowAgents
 from agentnb.workflow.running.execution import Execution

@@ -19,7 +19,7 @@ from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.side_by_side import Running, has_ended, start_all
 from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
 from agentnb.runtime.steps.step_runner import StepRunner, Work
-from agentnb.workflow.form.spec import END
+from agentnb.workflow.form.workflow_spec import END
 from agentnb.workflow.graph.nodes import HANDLER, Await, Decide, Each, Graph, Jump, Node, Together
 from agentnb.workflow.running.execution import ABORTED, ENDING, Aborted, Execution
 from agentnb.workflow.templates.templates import Scope

@@ -7,16 +7,16 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
-from agentnb.workflow.checks.way_checks import warn_of_ways
+from agentnb.workflow.checks.reachability_checks import warn_of_ways
 from agentnb.workflow.defaults import DEFAULT_LOOPS, DEFAULT_PLANS
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, read_limits
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, kind_of, plain, read_mapping, read_yaml
 from agentnb.workflow.graph.nodes import Node
-from agentnb.workflow.tasks.checks import ExpressionPlaces, link_tasks
-from agentnb.workflow.tasks.spec import ApprovalMode, ApprovalRules, TaskFile
+from agentnb.workflow.tasks.task_checks import ExpressionPlaces, link_tasks
 from agentnb.workflow.tasks.task_reader import IN_FLUXOR, TASK_KEYS, VARIABLE, TaskReader
+from agentnb.workflow.tasks.task_spec import ApprovalMode, ApprovalRules, TaskFile
 
 STAGES = ("stage", "pipeline", "tasks")
 OF_FILES = ("name", "description", "init", "vars", *STAGES, "max_loop_iterations", "max_plan_iterations", "limits", "approval")

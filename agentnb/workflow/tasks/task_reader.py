@@ -8,13 +8,13 @@ from typing import Any, Literal, cast
 
 from agentnb.core.step_retry import Retry
 from agentnb.errors import SettingsError
-from agentnb.tools.mcp.server import server_tools
+from agentnb.tools.mcp.mcp_server import server_tools
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, kind_of, plain
 from agentnb.workflow.form.yaml_source import Node as Written
 from agentnb.workflow.graph.nodes import HANDLER, Await, Call, Each, Jump, Node, is_constant
-from agentnb.workflow.tasks.checks import ExpressionPlaces
+from agentnb.workflow.tasks.task_checks import ExpressionPlaces
 
 TASK_KEYS = (
     "action",

@@ -40,7 +40,7 @@ from agentnb.core.schema.data_paths import PathError, Reference, below, describe
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
 from agentnb.errors import ExpressionError, suggest_names
-from agentnb.workflow.form.spec import Context
+from agentnb.workflow.form.workflow_spec import Context
 from agentnb.workflow.templates.json_in_text import below_output, json_values, parse_result
 
 ROOTS = ("$steps", "$prompt", "$inputs", "$item", "$index")

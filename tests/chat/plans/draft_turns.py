@@ -11,7 +11,7 @@ from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, tool
 from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanProposed, PlanRejected
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 
 DRAFT = call(execution_mode="draft_only")
 PLAN_EVENTS = (PlanProposed, PlanEdited, PlanApproved, PlanRejected)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from agentnb import Agent, ContextType, Run, ToolCall
-from agentnb.chat.plans.plans import Plans
+from agentnb.chat.plans.plans_extension import Plans
 from agentnb.models.scripted import ScriptedModel
 
 APPROVED = '{"verdict": "approved", "notes": "Read-only, in a sound order."}'

@@ -14,7 +14,7 @@ from agentnb.agent.extension import logged_extensions
 from agentnb.chat.plans.draft_question import draft_question
 from agentnb.chat.plans.known_drafts import CARRIED, ELSEWHERE, EXTENSION, carried_drafts, drafts_of, reason_of
 from agentnb.chat.plans.plan_execution import is_approved
-from agentnb.chat.plans.plans import plans_again, plans_of
+from agentnb.chat.plans.plans_extension import plans_again, plans_of
 from agentnb.core.log.events import CommandReceived, QuestionAsked, RoundStarted, RunFinished, RunRecovered
 from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanProposed, PlanRejected, StepFinished, StepStarted
 from agentnb.core.run.approvals import CONTINUED

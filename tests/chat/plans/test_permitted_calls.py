@@ -13,7 +13,7 @@ from waiting import PATIENCE, wait_until
 from agentnb import Store, ToolCall
 from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn
 from agentnb.policies.gates import Ask
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 
 TWO = plan(step(1, "brest"), step(2, "cork", 1))
 

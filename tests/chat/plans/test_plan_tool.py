@@ -18,7 +18,7 @@ from agentnb.chat.plans.planning import SPEC
 from agentnb.core.log.work_events import PlanApproved, PlanProposed
 from agentnb.errors import ProviderTrouble, SettingsError, UnknownModel
 from agentnb.models.scripted import ScriptedModel
-from agentnb.models.simulated.model import SimulatedModel
+from agentnb.models.simulated.simulated_model import SimulatedModel
 
 SAME = ("status", "summary", "steps", "review")
 

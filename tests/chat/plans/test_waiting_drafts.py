@@ -17,7 +17,7 @@ from agentnb.core.log.work_events import PlanApproved, PlanRejected
 from agentnb.core.questions import NoAnswer
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 from agentnb.tools.tool import ToolContext
 
 

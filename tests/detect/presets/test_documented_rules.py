@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from run_builder import Calls
 
-from agentnb.core.compaction import Compacted
+from agentnb.core.compaction_records import Compacted
 from agentnb.core.log import events as e
 from agentnb.core.messages import Text, ToolCall
 from agentnb.detect import presets

@@ -13,7 +13,7 @@ from pytest import approx
 
 from agentnb import agreement, labels
 from agentnb.errors import SettingsError
-from agentnb.store.labels import Label, append_label
+from agentnb.store.run_labels import Label, append_label
 
 
 def drawn(rng: Random, runs: int, people: int, right: float, words: tuple[str, ...] = ("healthy", "failed")) -> list[Label]:

@@ -18,7 +18,7 @@ from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.errors import ExperimentProblems, SettingsError
-from agentnb.experiments.planning.verdicts import Bench, Verdict, Verdicts
+from agentnb.experiments.planning.judge_verdicts import Bench, Verdict, Verdicts
 from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
 

@@ -12,7 +12,7 @@ from small_experiments import small, was_called
 
 from agentnb import Judge, compare, label, labels, load_traces
 from agentnb.errors import SettingsError, TraceError
-from agentnb.store.labels import Label, append_label
+from agentnb.store.run_labels import Label, append_label
 
 
 def labelled(folder: Path, truth: dict[str, bool], who: str = "ada") -> Path:

@@ -13,8 +13,8 @@ from waiting import wait_until
 from agentnb import Experiment, load_trace
 from agentnb.detect.run import Run
 from agentnb.experiments.planning.check_time import TooSlow, run_check_here
-from agentnb.experiments.planning.checks import read_checks
-from agentnb.experiments.running.live import LiveExperiment
+from agentnb.experiments.planning.experiment_checks import read_checks
+from agentnb.experiments.running.live_experiment import LiveExperiment
 
 LONG = 60
 

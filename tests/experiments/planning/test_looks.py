@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from asserted_sentences import Snapshot
 
+from agentnb.experiments.planning.experiment_tasks import ExperimentTask
 from agentnb.experiments.planning.looks import look_problems, looks_of, read_looks, stages_of
-from agentnb.experiments.planning.tasks import ExperimentTask
 
 
 def tasks(count: int, clusters: int = 0) -> list[ExperimentTask]:

@@ -6,7 +6,7 @@ import pytest
 from scripted_runs import do, play, think, work
 
 from agentnb import Matrix, ToolCall
-from agentnb.detect.blocks.errors import FailingTool
+from agentnb.detect.blocks.failing_tools import FailingTool
 from agentnb.experiments.planning.near_outcomes import NearOutcome, find_near_outcome
 
 

@@ -17,7 +17,7 @@ from agentnb import Agent, Experiment, GuidanceSet, RandomGuidance, within
 from agentnb.detect.run import Run
 from agentnb.examples import path as example
 from agentnb.experiments.form.yaml_reader import read_experiment
-from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.experiment_results import Results
 from agentnb.interchange.files import load_trace
 
 PERSONA = "simulated:chatty?p=0.5&heed=0.5"

@@ -21,7 +21,7 @@ from small_experiments import small
 
 from agentnb import GuidanceSet, compare, settings
 from agentnb.errors import SettingsError
-from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.views.comparison_facts import facts, sensitivity, verdict
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC")

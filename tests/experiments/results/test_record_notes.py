@@ -9,7 +9,7 @@ from asserted_sentences import Snapshot
 from made_results import results_from, results_of, row
 
 from agentnb import compare
-from agentnb.experiments.results.folder import Plan
+from agentnb.experiments.results.experiment_folder import Plan
 
 ARMS = {"a": [1] * 8, "b": [0, 1] * 4, "c": [0] * 8}
 

@@ -12,7 +12,7 @@ from agentnb.core.log.events import ErrorRaised, RunError
 from agentnb.core.log.outcome import Assessment
 from agentnb.core.log.work_events import OutcomeGiven
 from agentnb.detect.run import Run
-from agentnb.experiments.planning.checks import read_checks, within
+from agentnb.experiments.planning.experiment_checks import read_checks, within
 from agentnb.experiments.results.rows import Row, row_of
 
 ENDS = {

@@ -22,7 +22,7 @@ from small_experiments import TwoRounds, rows, small
 from agentnb import Agent, Experiment, Workflow, settings, tables
 from agentnb.core.messages import ToolCall
 from agentnb.errors import SettingsError
-from agentnb.experiments.results.folder import CUT
+from agentnb.experiments.results.experiment_folder import CUT
 from agentnb.experiments.running.control import Progress
 from agentnb.experiments.running.dask_cluster import DaskCluster
 from agentnb.experiments.running.pool_worker import _limits

@@ -18,7 +18,7 @@ from small_experiments import check_line, small
 
 from agentnb import Experiment, settings
 from agentnb.errors import SettingsError
-from agentnb.experiments.results.folder import ROWS, Memory
+from agentnb.experiments.results.experiment_folder import ROWS, Memory
 from agentnb.experiments.running.control import Progress
 from agentnb.experiments.running.engine import InKernel
 from agentnb.experiments.running.pool_worker import HERE, problem_here
@@ -26,7 +26,7 @@ from agentnb.experiments.running.pools import InPool
 from agentnb.experiments.running.spending import CellSpending
 from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 
 PRICED = {"models": ["simulated:disciplined?price=3000/3000"], "primary": "answered"}
 KEY = "of-this-kernel-0123456789"

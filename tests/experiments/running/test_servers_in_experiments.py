@@ -17,11 +17,11 @@ from agentnb.core.log.work_events import ServerStarted
 from agentnb.core.messages import ToolCall
 from agentnb.errors import SettingsError
 from agentnb.experiments.form.yaml_reader import read_experiment
-from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.experiment_results import Results
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 
 WHERE = ToolCall("mcp_bench_where", {})
 SECRET = "long-secret-value-4711"

@@ -22,8 +22,8 @@ from property_settings import AT_NIGHT
 from small_searches import ASKS, CHATTY, draw_values, propose_idly, searched, small_search
 
 from agentnb.errors import ExperimentProblems, SettingsError
-from agentnb.experiments.planning import problems
-from agentnb.experiments.results.folder import ExperimentFolder
+from agentnb.experiments.planning import plan_problems
+from agentnb.experiments.results.experiment_folder import ExperimentFolder
 from agentnb.experiments.running.engine import InKernel
 from agentnb.experiments.search import search as search_module
 from agentnb.runtime.host.host import Host, use_host
@@ -146,7 +146,7 @@ def test_searches_without_an_effect_seldom_claim_a_gain(monkeypatch: pytest.Monk
 
     draw_values(monkeypatch, lambda variant, task, chance: chance.gauss(0, 1))
     monkeypatch.setattr(search_module, "design_of", _remembered(search_module.design_of))
-    monkeypatch.setattr(problems, "load_trace", cache(problems.load_trace))
+    monkeypatch.setattr(plan_problems, "load_trace", cache(plan_problems.load_trace))
     given = {"propose": propose_idly, "proposals": 14, "held_out": 0.4, "primary": value}
     found = [searched(small_search(20, seed=seed, **given)) for seed in range(200)]
     claims = sum(one.claims_gain for one in found)

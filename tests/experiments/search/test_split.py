@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentnb.errors import SettingsError
-from agentnb.experiments.planning.tasks import read_tasks
+from agentnb.experiments.planning.experiment_tasks import read_tasks
 from agentnb.experiments.search.split import split_tasks
 
 

@@ -16,7 +16,7 @@ from scipy import stats
 
 from agentnb.experiments.statistics.equivalence import Equivalence, assess_equivalence
 from agentnb.experiments.statistics.sign_flips import flip_signs
-from agentnb.experiments.statistics.tasks import TooFewTasks
+from agentnb.experiments.statistics.task_values import TooFewTasks
 
 PINGOUIN = json.loads(Path(__file__).with_name("pingouin_numbers.json").read_text(encoding="utf-8"))
 

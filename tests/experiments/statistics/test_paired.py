@@ -21,7 +21,7 @@ from agentnb.errors import SettingsError
 from agentnb.experiments.statistics.clusters import estimate_mean
 from agentnb.experiments.statistics.paired import estimate_difference
 from agentnb.experiments.statistics.sign_flips import flip_signs
-from agentnb.experiments.statistics.tasks import TooFewTasks
+from agentnb.experiments.statistics.task_values import TooFewTasks
 
 
 def drawn(tasks: int, repeats: int, *, shift: float = 0.1, seed: int = 29) -> tuple[Values, Values]:

@@ -9,7 +9,7 @@ from pytest import approx
 from scipy import stats
 
 from agentnb.experiments.statistics.ratios import Ratio, estimate_ratio
-from agentnb.experiments.statistics.tasks import TooFewTasks
+from agentnb.experiments.statistics.task_values import TooFewTasks
 
 
 def drawn(tasks: int, repeats: int = 3, factor: float = 1.4) -> tuple[list[list[float]], list[list[float]]]:

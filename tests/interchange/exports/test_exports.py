@@ -20,14 +20,20 @@ from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.interchange.conversion.gaps import NO_PROMPT
 from agentnb.interchange.conversion.run_writer import RunWriter
-from agentnb.interchange.exports import EXPORTS, anthropic_messages, openai_chat, openinference, otel
-from agentnb.interchange.exports.spans import MAX_INPUT_BYTES
+from agentnb.interchange.exports import (
+    EXPORTS,
+    anthropic_messages_export,
+    openai_chat_export,
+    openinference_export,
+    otel_export,
+)
+from agentnb.interchange.exports.run_spans import MAX_INPUT_BYTES
 
 FILES = Path(__file__).parents[1] / "formats" / "files"
 
 
 def lines_of(runs: list[Run]) -> list[Any]:
-    return [json.loads(line) for line in b"".join(otel.pieces(runs)).splitlines()]
+    return [json.loads(line) for line in b"".join(otel_export.pieces(runs)).splitlines()]
 
 
 def otel_spans(runs: list[Run]) -> list[dict[str, Any]]:
@@ -51,18 +57,18 @@ def test_the_requests_are_as_the_sdks_take_them(subtests: pytest.Subtests) -> No
     messages = TypeAdapter(anthropic_params.MessageCreateParamsNonStreaming)
     for name, make in RUNS.items():
         with subtests.test(name):
-            request = openai_chat.request_of(make())
+            request = openai_chat_export.request_of(make())
             chat.validate_python(request)
             answered = {one["tool_call_id"] for one in request["messages"] if one["role"] == "tool"}
             asked = {call["id"] for one in request["messages"] for call in one.get("tool_calls", ())}
             assert answered <= asked
-            messages.validate_python(anthropic_messages.request_of(make()))
+            messages.validate_python(anthropic_messages_export.request_of(make()))
 
 
 def test_thinking_goes_back_as_its_provider_signed_it() -> None:
-    blocks = anthropic_messages.request_of(RUNS["thinking"]())["messages"][1]["content"]
+    blocks = anthropic_messages_export.request_of(RUNS["thinking"]())["messages"][1]["content"]
     assert blocks[0] == {"type": "thinking", "thinking": "I weigh it.", "signature": "c2ln"}
-    assert openai_chat.request_of(RUNS["thinking"]())["messages"][2]["reasoning_content"] == "I weigh it."
+    assert openai_chat_export.request_of(RUNS["thinking"]())["messages"][2]["reasoning_content"] == "I weigh it."
 
 
 @pytest.mark.req("R0.83")
@@ -157,7 +163,7 @@ def test_a_long_conversation_is_not_repeated_in_every_span() -> None:
     for number in range(60):
         builder.round(f"{number} " + "y" * 10_000, reason="said")
     run = builder.add(e.RunFinished, status="completed", stop_reason="natural").run
-    for form in (otel, openinference):
+    for form in (otel_export, openinference_export):
         assert len(b"".join(form.pieces([run]))) < 10 * MAX_INPUT_BYTES + 60 * 30_000  # repeated in full, it would be 20 MB
     offsets = [one["attributes"].get("agentnb.input.offset") for one in otel_spans([run])][1:]
     assert offsets[0] == "0" and offsets[-1] == "59"

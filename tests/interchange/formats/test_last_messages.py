@@ -10,7 +10,7 @@ from trace_documents import document
 
 from agentnb import load_trace, replay, tables
 from agentnb.display.card.html import run_html
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import run_text
 
 LAST = "One more thing: the roof."

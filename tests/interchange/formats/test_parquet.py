@@ -16,7 +16,7 @@ from run_builder import RunBuilder
 from agentnb import Run, load_trace, load_traces, save_trace
 from agentnb.core.log import events as e
 from agentnb.errors import StoreError, TraceError
-from agentnb.interchange.exports import parquet
+from agentnb.interchange.exports import parquet_export
 
 
 def a_run(number: int, rounds: int = 3) -> Run:
@@ -42,7 +42,7 @@ def test_other_tools_query_the_events(tmp_path: Path) -> None:
 
 
 def test_row_groups_are_small_and_runs_of_one_id_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "ROWS", 4)
+    monkeypatch.setattr(parquet_export, "ROWS", 4)
     runs = [a_run(1), a_run(1), a_run(2)]
     path = save_trace(iter(runs), tmp_path / "runs.parquet")
     whole = pq.ParquetFile(path)

@@ -13,7 +13,7 @@ import pytest
 
 from agentnb import Agent, Run, ToolCall, examples, load_trace, load_traces, tool
 from agentnb.core.messages import Image, Text, Thinking
-from agentnb.interchange.exports.sam import conversation_export, pieces
+from agentnb.interchange.exports.sam_export import conversation_export, pieces
 from agentnb.models import ScriptedModel
 
 FILES = Path(__file__).parent / "files" / "sam"

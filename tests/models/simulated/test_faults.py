@@ -13,7 +13,7 @@ from agentnb import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.todos import TODO_TOOL, open_todos
-from agentnb.detect.similarity import MAX_ANSWERS, MIN_CHARACTERS, MIN_SIMILARITY
+from agentnb.detect.answer_similarity import MAX_ANSWERS, MIN_CHARACTERS, MIN_SIMILARITY
 from agentnb.models import SimulatedModel
 from agentnb.models.simulated.faults import COMMIT, PLANS, TALK
 from agentnb.models.simulated.personas import FAULTS, PERSONAS

@@ -10,7 +10,7 @@ from asserted_sentences import Snapshot
 from pretend_browser import LEFT, Browser
 from waiting import wait_until
 
-from agentnb.notebook.widgets import HEARS_WHILE_BUSY
+from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY
 
 pytestmark = pytest.mark.skipif(not HEARS_WHILE_BUSY, reason="ipykernel 6 hears no widget while a cell runs")
 STORY = """

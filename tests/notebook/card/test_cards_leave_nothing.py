@@ -47,8 +47,8 @@ def interrupted_after(seconds, code):
         over.set()
 """
 LET_GO = """
-from agentnb.notebook.cells.cell_runs import cell_runs
-from agentnb.notebook.extension import session_of
+from agentnb.notebook.cells.notebook_runs import cell_runs
+from agentnb.notebook.ipython_extension import session_of
 left = cell_runs(get_ipython(), session_of(get_ipython())).open_widgets
 for one in list(left._widgets):
     left.let_go(one)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pretend_browser import Browser
 
-from agentnb.notebook.widgets import HEARS_WHILE_BUSY
+from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY
 
 DRAWS = """
 import time

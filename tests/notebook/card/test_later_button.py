@@ -14,7 +14,7 @@ from agentnb import Agent, RunOptions, Store, ToolCall
 from agentnb.models import ScriptedModel
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
-from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
+from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY, close
 from agentnb.policies.gates import Ask
 
 pytestmark = pytest.mark.skipif(not HEARS_WHILE_BUSY, reason="ipykernel 6 hears no widget while a cell runs")

@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from agentnb.errors import SettingsError
-from agentnb.notebook.commands.keys import key_verdict
+from agentnb.notebook.commands.key_command import key_verdict
 
 SECRET = "sk-ant-test-0123456789abcdef"
 PATIENCE = 60.0

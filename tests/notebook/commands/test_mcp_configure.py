@@ -16,10 +16,10 @@ from real_kernel import TOOLS, Kernel
 from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import SettingsError
 from agentnb.notebook.commands.mcp import configure, mcp_command, mcp_words
-from agentnb.session import server_files
+from agentnb.session import confirmed_servers
 from agentnb.session.session import Session
 from agentnb.settings import known_secrets
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 
 TIME = Path(sys.executable).with_name("mcp-server-time")
 SECRET = "tide-7f3a9b21c4"
@@ -119,7 +119,7 @@ def test_loaded_file_says_what_it_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]
 ) -> None:
     use_own_folder(monkeypatch, tmp_path / "personal")
-    monkeypatch.setattr(server_files, "_confirmed_here", set())
+    monkeypatch.setattr(confirmed_servers, "_confirmed_here", set())
     monkeypatch.setattr(configure, "asker", lambda shell: lambda question: "yes")
     monkeypatch.setenv("MCP_SERVERS", "fs:/opt/fs-server")
     servers = {

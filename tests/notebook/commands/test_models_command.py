@@ -14,7 +14,7 @@ from loopback_thread import Handler, LoopbackThread
 from agentnb.errors import AgentnbError, BrokenReply, KeyRefused, MissingKey, ProviderTrouble, SettingsError, UnknownModel
 from agentnb.models.registry import REMOTE, make_model
 from agentnb.models.simulated.personas import PERSONAS
-from agentnb.notebook.commands.models import model_lines, provider_models
+from agentnb.notebook.commands.models_command import model_lines, provider_models
 from agentnb.testing import LoopbackServer
 
 SECRET = "sk-never-to-be-seen-0123456789"

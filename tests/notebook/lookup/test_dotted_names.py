@@ -18,7 +18,7 @@ from agentnb import Agent, Workflow
 from agentnb.errors import UnknownTool
 from agentnb.models import ScriptedModel
 from agentnb.notebook.lookup.dotted_names import dotted_names, find_dotted, is_dotted, proposed_names, typed_names
-from agentnb.notebook.names import find_tools
+from agentnb.notebook.variable_names import find_tools
 from agentnb.tools.function import FunctionTool, as_tool
 
 RAN: list[str] = []

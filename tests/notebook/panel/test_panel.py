@@ -14,7 +14,7 @@ from real_kernel import PATIENCE, TOOLS, Kernel
 
 import agentnb
 from agentnb.errors import SettingsError
-from agentnb.notebook.widgets import HEARS_WHILE_BUSY
+from agentnb.notebook.widget_tools import HEARS_WHILE_BUSY
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 COUNT = "import ipywidgets.widgets.widget as w, comm; print(len(w._instances), len(comm.get_comm_manager().comms))"

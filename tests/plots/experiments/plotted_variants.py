@@ -10,8 +10,8 @@ from typing import Any
 
 from agentnb import Experiment, Run
 from agentnb.experiments.results.comparison import Comparison
-from agentnb.experiments.results.folder import Plan
-from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.experiment_folder import Plan
+from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.results.rows import Row
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

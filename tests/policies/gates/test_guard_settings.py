@@ -7,7 +7,7 @@ import pytest
 from agentnb import Agent, DuplicateGuard, Minimal, ToolCall, tool
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
-from agentnb.policies.gates.verdicts import MAX_REPEATED
+from agentnb.policies.gates.gate_verdicts import MAX_REPEATED
 
 
 def test_what_cannot_be_is_refused(subtests: pytest.Subtests) -> None:

@@ -21,7 +21,7 @@ from agentnb.core.log.events import CallBlocked, ToolFinished, ToolStarted
 from agentnb.core.request import Request
 from agentnb.core.todos import TODO_TOOL
 from agentnb.models import ScriptedModel
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live_run import LiveRun
 
 LETTERS = "ABCD"
 MARKER = "duplicate_call_blocked"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentnb.policies.permissions.file_rules import denied_write
-from agentnb.policies.permissions.rules import RuleList
+from agentnb.policies.permissions.permission_rules import RuleList
 
 CASES: dict[str, tuple[list[Any], str]] = {
     "no rules": ([], ""),

@@ -24,14 +24,14 @@ from agentnb.core.run.rounds import DENIED
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates import Ask, Block, judge
-from agentnb.policies.gates.verdicts import AskByRules, AskEachTime
+from agentnb.policies.gates.gate_verdicts import AskByRules, AskEachTime
 from agentnb.policies.permissions.approval_mode import ApprovalMode
 from agentnb.policies.permissions.gate import PermissionGate
-from agentnb.policies.permissions.permissions import Permissions
-from agentnb.policies.permissions.rules import RuleList
+from agentnb.policies.permissions.permission_rules import RuleList
+from agentnb.policies.permissions.run_permissions import Permissions
 from agentnb.tools.read_result import READ_TOOL, ResultReader
 from agentnb.tools.todos.board import TodoBoard
-from agentnb.tools.todos.tool import TodoTool
+from agentnb.tools.todos.todo_tool import TodoTool
 from agentnb.tools.tool import ToolContext, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
 

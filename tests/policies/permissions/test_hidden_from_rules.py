@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from agentnb import tool
-from agentnb.commands.patterns import command_glob
+from agentnb.commands.command_patterns import command_glob
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.policies.gates import Block, judge
-from agentnb.policies.gates.verdicts import AskEachTime, AskUnsettled
+from agentnb.policies.gates.gate_verdicts import AskEachTime, AskUnsettled
 from agentnb.policies.permissions.approval_mode import ApprovalMode
 from agentnb.policies.permissions.gate import PermissionGate
-from agentnb.policies.permissions.permissions import Permissions
-from agentnb.policies.permissions.rules import RuleList
+from agentnb.policies.permissions.permission_rules import RuleList
+from agentnb.policies.permissions.run_permissions import Permissions
 from agentnb.tools.toolbox import Toolbox
 
 

@@ -9,8 +9,8 @@ import pytest
 from agentnb import ToolCall
 from agentnb.policies.permissions.gate import is_allowed_by
 from agentnb.policies.permissions.offered_grants import grants_about
-from agentnb.tools.builtin.files.group import Files
-from agentnb.tools.builtin.git.group import Git
+from agentnb.tools.builtin.files.files_group import Files
+from agentnb.tools.builtin.git.git_group import Git
 from agentnb.tools.function import FunctionTool
 
 

@@ -10,8 +10,8 @@ import pytest
 from agentnb import Agent, tool
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
+from agentnb.policies.permissions.permission_rules import Rule, RuleList
 from agentnb.policies.permissions.rule_words import known_rules
-from agentnb.policies.permissions.rules import Rule, RuleList
 from agentnb.tools.function import FunctionTool
 
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from property_settings import examples
 
 from agentnb import tool
+from agentnb.commands.command_patterns import covers
 from agentnb.commands.harmless import is_harmless
-from agentnb.commands.patterns import covers
 from agentnb.policies.permissions.approval_mode import NO_MODE
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher
-from agentnb.policies.permissions.permissions import Permissions
-from agentnb.policies.permissions.rules import VERDICTS, Rule, RuleList
+from agentnb.policies.permissions.permission_rules import VERDICTS, Rule, RuleList
+from agentnb.policies.permissions.run_permissions import Permissions
 from agentnb.tools.function import as_tool
 
 HERE = Path("/work")

@@ -10,9 +10,9 @@ import pytest
 from agentnb import Agent, Store, tool
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
+from agentnb.policies.permissions.permission_rules import Rule, RuleList
 from agentnb.policies.permissions.rule_words import check_confirms, known_rules
-from agentnb.policies.permissions.rules import Rule, RuleList
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 from agentnb.tools.toolbox import Toolbox
 
 

@@ -13,12 +13,12 @@ from agentnb import tool
 from agentnb.core.log import work_events as w
 from agentnb.core.messages import ToolCall
 from agentnb.policies.gates import judge
-from agentnb.policies.gates.verdicts import AskByRules, AskEachTime, AskUnsettled
+from agentnb.policies.gates.gate_verdicts import AskByRules, AskEachTime, AskUnsettled
 from agentnb.policies.permissions.approval_mode import ApprovalMode
 from agentnb.policies.permissions.gate import PermissionGate
 from agentnb.policies.permissions.offered_grants import grants_about
-from agentnb.policies.permissions.permissions import Judgement, Permissions
-from agentnb.policies.permissions.rules import RuleList
+from agentnb.policies.permissions.permission_rules import RuleList
+from agentnb.policies.permissions.run_permissions import Judgement, Permissions
 from agentnb.tools.function import as_tool
 
 ATTACKS = [

@@ -12,11 +12,11 @@ from run_checks import results
 
 from agentnb import Agent, ToolCall, settings
 from agentnb.models import ScriptedModel
-from agentnb.tools.builtin.files.group import Files
-from agentnb.tools.builtin.git.group import Git
-from agentnb.tools.builtin.github.group import GitHub
+from agentnb.tools.builtin.files.files_group import Files
+from agentnb.tools.builtin.git.git_group import Git
+from agentnb.tools.builtin.github.github_group import GitHub
 from agentnb.tools.builtin.group import ToolGroup
-from agentnb.tools.builtin.shell.group import Shell
+from agentnb.tools.builtin.shell.shell_group import Shell
 
 EXAMPLES = json.loads((Path(__file__).parent / "examples" / "calls.json").read_text())
 ALLOWED = dict.fromkeys(("write_file", "bash", "git", "github"), "allow")

@@ -15,14 +15,14 @@ from pydantic import ValidationError
 
 from agentnb.core.schema.json_schema import MAX_REPAIRS
 from agentnb.core.schema.nesting import MAX_DEPTH
-from agentnb.policies.permissions.rules import Rule
+from agentnb.policies.permissions.permission_rules import Rule
 from agentnb.settings import Key
-from agentnb.tools.mcp.connections.catalogue import CLOSED, MAX_PAGES, tools_of
+from agentnb.tools.mcp.call_questions import CallQuestions
 from agentnb.tools.mcp.connections.lenient_results import BARE, readable_message
 from agentnb.tools.mcp.connections.live_server import LiveServer, _asker, reason
+from agentnb.tools.mcp.connections.server_catalogue import CLOSED, MAX_PAGES, tools_of
 from agentnb.tools.mcp.connections.stderr_tail import _PIPE_BYTES, MAX_LINE_CHARACTERS, MAX_LINES, StderrTail
-from agentnb.tools.mcp.questions import CallQuestions
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 from agentnb.tools.mcp.server_tool import MAX_SCHEMA_BYTES, MCPTool, tools_of_server
 
 HOSTILE = "be\x1b[31m ca\U000e0041reful"

@@ -13,10 +13,10 @@ from mcp.client.auth import OAuthFlowError
 from own_folder import use_own_folder
 
 from agentnb.settings import known_secrets
-from agentnb.tools.mcp.connections.kept_logins import FOLDER, StoredLogin, load_login, store_login
-from agentnb.tools.mcp.connections.login import MAX_RESPONSE_BYTES, LoggedIn, Login
+from agentnb.tools.mcp.connections.oauth_login import MAX_RESPONSE_BYTES, LoggedIn, Login
 from agentnb.tools.mcp.connections.refusal import refusal_of
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.connections.stored_logins import FOLDER, StoredLogin, load_login, store_login
+from agentnb.tools.mcp.mcp_server import MCPServer
 
 ADDRESS = "https://docs.example.org/mcp"
 KEPT = StoredLogin(ADDRESS, {"access_token": "first-0123456789", "refresh_token": "again-0123456789"}, {"client_id": "c"})

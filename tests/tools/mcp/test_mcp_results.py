@@ -10,8 +10,8 @@ from mcp import types as t
 
 from agentnb.core.messages import Image, Text
 from agentnb.tools.defaults import MAX_TEXT_CHARACTERS
+from agentnb.tools.mcp.call_results import MAX_IMAGE_BYTES, MAX_ODD_CHARACTERS, NOT_OF_THE_PROTOCOL, outcome_of
 from agentnb.tools.mcp.connections.lenient_results import readable_result, unwrap
-from agentnb.tools.mcp.results import MAX_IMAGE_BYTES, MAX_ODD_CHARACTERS, NOT_OF_THE_PROTOCOL, outcome_of
 
 PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 

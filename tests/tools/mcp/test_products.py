@@ -17,8 +17,8 @@ from property_settings import examples
 from agentnb.display.texts.servers.server_file import describe_servers
 from agentnb.errors import SettingsError
 from agentnb.tools.mcp.expansion import expand_variables, secrets, values
+from agentnb.tools.mcp.mcp_server import MCPServer
 from agentnb.tools.mcp.products import GROUPS, NO_EFFECT, PLACES, SETTINGS
-from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.server_settings import read_servers
 
 X = MCPServer("x", "npx", ["-y", "x"])

@@ -9,9 +9,9 @@ import pytest
 from asserted_sentences import Snapshot
 
 from agentnb.errors import SettingsError
-from agentnb.tools.mcp.configuration import TYPED, Configuration
 from agentnb.tools.mcp.expansion import expand_variables, secrets, variables
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
+from agentnb.tools.mcp.server_configuration import TYPED, Configuration
 from agentnb.tools.mcp.server_settings import ServerList
 
 SECRET = "tide-7f3a9b21c4"

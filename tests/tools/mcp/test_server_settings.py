@@ -11,7 +11,7 @@ from asserted_sentences import Snapshot
 
 from agentnb.errors import SettingsError
 from agentnb.tools.defaults import DEFAULT_TIMEOUT
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 from agentnb.tools.mcp.server_settings import read_servers, read_variable
 
 MCP_JSON = """{

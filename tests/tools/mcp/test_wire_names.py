@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.tools.mcp.server import NAME
+from agentnb.tools.mcp.mcp_server import NAME
 from agentnb.tools.mcp.wire_names import MAX_CHARACTERS, may_be_of, may_mean, wire_name, wire_names
 from agentnb.tools.tool import WIRE_NAME
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from mcp import types as t
 
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.mcp_server import MCPServer
 from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import wire_name
 

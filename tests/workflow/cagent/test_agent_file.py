@@ -11,7 +11,7 @@ from agentnb import Workflow
 from agentnb.errors import WorkflowProblems
 from agentnb.testing import LoopbackServer
 from agentnb.workflow.files.workflow_reader import read_workflow
-from agentnb.workflow.form.spec import AgentStep, ParallelStep, WorkflowSpec
+from agentnb.workflow.form.workflow_spec import AgentStep, ParallelStep, WorkflowSpec
 
 SEQUENCE = """\
 version: "4"

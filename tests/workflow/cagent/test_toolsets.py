@@ -10,7 +10,7 @@ from asserted_sentences import Snapshot
 from agentnb.errors import WorkflowProblems
 from agentnb.workflow.cagent.agent_file import described_servers
 from agentnb.workflow.files.workflow_reader import read_workflow
-from agentnb.workflow.form.spec import WorkflowSpec
+from agentnb.workflow.form.workflow_spec import WorkflowSpec
 from agentnb.workflow.running.agents import WorkflowAgents
 
 MCPS = """

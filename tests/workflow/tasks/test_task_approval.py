@@ -20,8 +20,8 @@ from agentnb.session.recovery import recover
 from agentnb.tools.mcp.wire_names import wire_name
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.files.workflow_reader import read_workflow
-from agentnb.workflow.tasks.actions import ActionTable
-from agentnb.workflow.tasks.calls import ActionCall, FileRules
+from agentnb.workflow.tasks.action_table import ActionTable
+from agentnb.workflow.tasks.task_calls import ActionCall, FileRules
 
 TASKS = """
 stage:

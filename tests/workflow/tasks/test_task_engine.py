@@ -15,7 +15,7 @@ from agentnb.core.log.work_events import BranchTaken, StepAttempted, StepStarted
 from agentnb.errors import SettingsError, WorkflowProblems
 from agentnb.models.scripted import ScriptedModel
 from agentnb.session.recovery import recover
-from agentnb.workflow.tasks.calls import ActionCall
+from agentnb.workflow.tasks.task_calls import ActionCall
 
 
 class Bench:

@@ -8,9 +8,9 @@ from task_examples import HERE
 from agentnb.core.schema.json_schema import check_schema, schema_problems
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import plain, read_yaml
-from agentnb.workflow.tasks.json_schema import tasks_schema
 from agentnb.workflow.tasks.task_file import OF_FILES, read_tasks
 from agentnb.workflow.tasks.task_reader import ITEM_KEYS, TASK_KEYS
+from agentnb.workflow.tasks.task_schema import tasks_schema
 
 TASKS = {
     "{action: a:b, input: {x: 1}, when: len(query) > 1, post: {y: 2}, abort: true, async: true, dependsOn: first}": True,

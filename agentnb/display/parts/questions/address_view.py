@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agentnb.core.schema.addresses import WebAddress
+from agentnb.core.schema.web_addresses import WebAddress
+from agentnb.display.css import wrap_output
 from agentnb.display.markup import NOTHING, Html, tag
-from agentnb.display.style import wrap_output
 from agentnb.display.texts.question_labels import host_in_words
 
 

@@ -6,8 +6,8 @@ from agentnb.core.questions import WaitingOnUser
 from agentnb.display.markdown.markdown import highlight_code
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.texts.judged_call import CallPart, accept_advice, call_parts, undo_note
-from agentnb.display.texts.labels import cut
 from agentnb.display.texts.notebook_commands import in_notebook
+from agentnb.display.texts.wording import cut
 
 FILL = "question"
 """The action that fills the fold of a long part, and the beginning of its key."""

@@ -22,9 +22,9 @@ from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.questions.answer_controls import approval_controls
 from agentnb.display.parts.questions.schema_form import fields_html
-from agentnb.display.texts.labels import amount, dollars, pluralize
 from agentnb.display.texts.question_labels import ASKED, ASKS, HAD_ASKED, answer_told
 from agentnb.display.texts.visible_text import visible
+from agentnb.display.texts.wording import amount, dollars, pluralize
 from agentnb.errors import SettingsError
 from agentnb.workflow.plans.plan_spec import PlanSpec
 

@@ -8,8 +8,8 @@ from agentnb.core.questions import WaitingOnUser
 from agentnb.core.redaction import MASK
 from agentnb.core.schema.form_fields import EMPTY, WHOLE, FormField, form_fields
 from agentnb.display.markup import NOTHING, Html, tag, words
-from agentnb.display.texts.labels import cut
 from agentnb.display.texts.question_labels import limits_in_words
+from agentnb.display.texts.wording import cut
 from agentnb.runtime.questions.question_forms import QuestionForm, question_form
 
 FORM = "form"

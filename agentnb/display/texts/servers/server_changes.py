@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from agentnb.core.questions import ToolOrigin
 from agentnb.display.texts.judged_call import diff_line
-from agentnb.display.texts.labels import cut, pluralize
 from agentnb.display.texts.visible_text import visible, visible_name
+from agentnb.display.texts.wording import cut, pluralize
 
 MAX_SHOWN = 2_000
 """Maximum characters of a command or address, and of a tool's change; the others are counted."""

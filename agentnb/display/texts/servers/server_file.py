@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentnb.display.texts.labels import cut
 from agentnb.display.texts.visible_text import visible
-from agentnb.tools.mcp.server import VARIABLE, MCPServer, without_defaults
+from agentnb.display.texts.wording import cut
+from agentnb.tools.mcp.mcp_server import VARIABLE, MCPServer, without_defaults
 from agentnb.tools.mcp.server_settings import ServerList
 
 MAX_SHOWN = 2_000

@@ -11,7 +11,7 @@ from agentnb.notebook.commands.mcp.login import login_command
 from agentnb.notebook.commands.mcp.look import list_servers, listed_words, names_of, show_server, stop_command
 from agentnb.notebook.commands.mcp.read import prompt_command, read_command
 from agentnb.session.session import Session
-from agentnb.tools.mcp.connections.catalogue import Catalogue
+from agentnb.tools.mcp.connections.server_catalogue import Catalogue
 
 SUBCOMMANDS: dict[str, Callable[[Session, Any, str], Any]] = {
     "add": add_command,

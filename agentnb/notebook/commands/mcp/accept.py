@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentnb.display.texts.labels import clean
+from agentnb.display.texts.wording import clean
 from agentnb.errors import SettingsError
 from agentnb.notebook.commands.mcp.look import running
 from agentnb.notebook.frontend import asker
 from agentnb.session.server_acceptance import accept_as_now
 from agentnb.session.session import Session
-from agentnb.tools.mcp.server import PREFIX
+from agentnb.tools.mcp.mcp_server import PREFIX
 
 
 def accept_command(session: Session, shell: Any, rest: str) -> None:

@@ -7,13 +7,13 @@ import re
 import shlex
 from typing import Any
 
-from agentnb.display.texts.labels import clean
+from agentnb.display.texts.wording import clean
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.frontend import asker
-from agentnb.session.server_files import load_server_file
+from agentnb.session.confirmed_servers import load_server_file
 from agentnb.session.session import Session
 from agentnb.tools.mcp.expansion import check_variables, secrets
-from agentnb.tools.mcp.server import PREFIX, MCPServer, check_name, is_address_or_variable
+from agentnb.tools.mcp.mcp_server import PREFIX, MCPServer, check_name, is_address_or_variable
 
 ENV, HEADER, CWD, TIMEOUT, MAX_SECONDS, ROOTS = "--env", "--header", "--cwd", "--timeout", "--max-seconds", "--roots"
 ADD_OPTIONS = {

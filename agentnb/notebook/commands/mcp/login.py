@@ -7,15 +7,15 @@ from typing import Any
 
 from IPython.display import DisplayHandle, display
 
-from agentnb.core.schema.addresses import WebAddress
+from agentnb.core.schema.web_addresses import WebAddress
 from agentnb.display.parts.questions.address_view import login_html
-from agentnb.display.texts.labels import clean
+from agentnb.display.texts.wording import clean
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.commands.mcp.look import find_row
 from agentnb.notebook.frontend import ask_masked, asker
 from agentnb.session.server_login import forget, in_lines, log_in
 from agentnb.session.session import Session
-from agentnb.tools.mcp.server import PREFIX
+from agentnb.tools.mcp.mcp_server import PREFIX
 
 CLIENT, FORGET = "--client", "--forget"
 USAGE = "Write: %agent mcp login NAME [--client=ID] [SCOPE ...], or %agent mcp login NAME --forget"

@@ -16,9 +16,9 @@ from agentnb.errors import SettingsError, suggest_similar
 from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.servers.servers import ListedServer
 from agentnb.session.session import Session
-from agentnb.tools.mcp.connections.catalogue import Catalogue, catalogue_of
 from agentnb.tools.mcp.connections.live_server import LiveServer
-from agentnb.tools.mcp.server import PREFIX, ServerTools
+from agentnb.tools.mcp.connections.server_catalogue import Catalogue, catalogue_of
+from agentnb.tools.mcp.mcp_server import PREFIX, ServerTools
 
 NO_SERVERS = "There are no MCP servers yet. To add one: %agent mcp add NAME COMMAND"
 HINT = "What one has: %agent mcp NAME. To use its tools: %%agent -t mcp:NAME"

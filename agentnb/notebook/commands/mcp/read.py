@@ -11,13 +11,13 @@ from IPython.display import display
 
 from agentnb.core.redaction import redact
 from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, safe_line
-from agentnb.display.texts.labels import clean, cut, file_size, pluralize
+from agentnb.display.texts.wording import clean, cut, file_size, pluralize
 from agentnb.errors import SettingsError
 from agentnb.notebook.commands.mcp.look import running
-from agentnb.notebook.names import check_variable
+from agentnb.notebook.variable_names import check_variable
 from agentnb.session.session import Session
+from agentnb.tools.mcp.mcp_server import PREFIX
 from agentnb.tools.mcp.resources import Contents, contents_of, missing_arguments, prompt_text
-from agentnb.tools.mcp.server import PREFIX
 from agentnb.tools.pictures import media_type
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from agentnb.tools.builtin.git.repository import Repository
+from agentnb.tools.builtin.git.work_tree import Repository
 
 FIELDS_BEFORE_PATH = {b"1": 8, b"2": 9, b"u": 10}
 SAME = (" ", "?")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from agentnb.tools.builtin.git.repository import Repository
+from agentnb.tools.builtin.git.work_tree import Repository
 
 NO_FILTER = (b"unspecified", b"unset")
 

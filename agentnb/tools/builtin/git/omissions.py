@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentnb.tools.builtin.git.names import join_names, shown_name
-from agentnb.tools.builtin.git.repository import Repository
+from agentnb.tools.builtin.git.path_text import join_names, shown_name
+from agentnb.tools.builtin.git.work_tree import Repository
 from agentnb.tools.subject import READ_TOOL
 
 INDEX_HOOKS = ("post-index-change",)

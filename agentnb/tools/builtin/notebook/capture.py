@@ -13,7 +13,7 @@ from typing import Any
 
 from agentnb.core.messages import Image, Text, encodable
 from agentnb.core.redaction import redact
-from agentnb.tools.builtin.notebook.streams import DivertedStream
+from agentnb.tools.builtin.notebook.diverted_stream import DivertedStream
 from agentnb.tools.pictures import picture_of
 
 MAX_TEXT = 20_000

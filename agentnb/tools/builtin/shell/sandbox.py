@@ -23,10 +23,10 @@ from agentnb.advice import Plain
 from agentnb.errors import SettingsError
 from agentnb.git_copies.copies import GitCopy, copy_git
 from agentnb.git_copies.way_back import transfer_changes
-from agentnb.tools.builtin.shell.output import BoundedOutput
-from agentnb.tools.builtin.shell.process import ProcessResult, run_process
-from agentnb.tools.builtin.shell.repository import ProtectedPath, Repository
+from agentnb.tools.builtin.shell.bounded_output import BoundedOutput
+from agentnb.tools.builtin.shell.sandbox_repository import ProtectedPath, Repository
 from agentnb.tools.builtin.shell.sandbox_view import SandboxView, View
+from agentnb.tools.builtin.shell.shell_process import ProcessResult, run_process
 
 SANDBOXES = ("bwrap",)
 PROGRAM = "bwrap"

@@ -18,7 +18,7 @@ from agentnb.core.log.stores import BEFORE_IMAGES
 from agentnb.errors import SettingsError
 from agentnb.git_copies.copies import GitCopy
 from agentnb.key_files import is_key_file
-from agentnb.tools.builtin.shell.repository import (
+from agentnb.tools.builtin.shell.sandbox_repository import (
     ProtectedPath,
     Repository,
     followed_parts,

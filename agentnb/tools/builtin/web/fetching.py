@@ -9,11 +9,11 @@ import zlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from agentnb.tools.builtin.bounded_body import BoundedBody, UnknownEncoding
-from agentnb.tools.builtin.web import errors
-from agentnb.tools.builtin.web.addresses import WebAddress, check_addresses, next_address, read_address, refused_host
-from agentnb.tools.builtin.web.errors import no_certificates, not_resolved
+from agentnb.tools.builtin.http_body import BoundedBody, UnknownEncoding
+from agentnb.tools.builtin.web import page_errors
+from agentnb.tools.builtin.web.page_errors import no_certificates, not_resolved
 from agentnb.tools.builtin.web.page_text import is_text, media_type, page_text
+from agentnb.tools.builtin.web.web_address import WebAddress, check_addresses, next_address, read_address, refused_host
 from agentnb.tools.defaults import WEB_BYTES, WEB_CHARACTERS, WEB_SECONDS
 
 MAX_ADDRESSES = 4
@@ -132,7 +132,7 @@ async def fetch(url: str, *, is_local: bool) -> str:
             page = await _load(read_address(url), is_local)
             text = await asyncio.to_thread(page_text, page.content_type, page.body, page.address.text)
     except TimeoutError:
-        raise errors.too_slow(url, WEB_SECONDS) from None
+        raise page_errors.too_slow(url, WEB_SECONDS) from None
     return _with_heading(page, text)
 
 
@@ -154,7 +154,7 @@ async def _load(address: WebAddress, is_local: bool) -> Page:
             if isinstance(reply, Page):
                 return reply
             address = next_address(address, reply, is_local=is_local)
-    raise errors.too_many_redirects(first.text, MAX_REDIRECTS)
+    raise page_errors.too_many_redirects(first.text, MAX_REDIRECTS)
 
 
 async def _reply(pool: Any, address: WebAddress) -> Page | str:
@@ -168,11 +168,11 @@ async def _reply(pool: Any, address: WebAddress) -> Page | str:
             return reply
     except (httpcore2.TimeoutException, httpcore2.NetworkError) as error:
         if problem := tls_problem(error):
-            raise errors.not_secure(address.text, problem) from None
+            raise page_errors.not_secure(address.text, problem) from None
         is_late = isinstance(error, httpcore2.TimeoutException)
-        raise errors.unreachable(address.text, "no answer" if is_late else "the connection failed") from None
+        raise page_errors.unreachable(address.text, "no answer" if is_late else "the connection failed") from None
     except httpcore2.ProtocolError:
-        raise errors.unreachable(address.text, "its answer is not HTTP") from None
+        raise page_errors.unreachable(address.text, "its answer is not HTTP") from None
 
 
 async def _read(response: Any, address: WebAddress) -> Page | str:
@@ -182,19 +182,19 @@ async def _read(response: Any, address: WebAddress) -> Page | str:
     if response.status in REDIRECTS and "location" in headers:
         return headers["location"]
     if not 200 <= response.status < 300:
-        raise errors.status_error(address.text, response.status, headers.get("retry-after", ""))
+        raise page_errors.status_error(address.text, response.status, headers.get("retry-after", ""))
     content_type = headers.get("content-type", "")
     if not is_text(content_type):
-        raise errors.unreadable(address.text, f"its type is {media_type(content_type)[:100]!r}")
+        raise page_errors.unreadable(address.text, f"its type is {media_type(content_type)[:100]!r}")
     try:
         body = BoundedBody(headers.get("content-encoding", ""), WEB_BYTES)
         async for chunk in response.aiter_stream():
             if body.add(chunk):
                 break
     except UnknownEncoding:
-        raise errors.unreadable(address.text, "its compression is not supported") from None
+        raise page_errors.unreadable(address.text, "its compression is not supported") from None
     except zlib.error:
-        raise errors.unreadable(address.text, "its compressed data is damaged") from None
+        raise page_errors.unreadable(address.text, "its compressed data is damaged") from None
     if not content_type and b"\0" in body.content[:1000]:
-        raise errors.unreadable(address.text, "it has no type, and contains binary data")
+        raise page_errors.unreadable(address.text, "it has no type, and contains binary data")
     return Page(address, content_type, body.content, body.is_cut)

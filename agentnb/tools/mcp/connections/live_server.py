@@ -15,7 +15,10 @@ from agentnb.advice import Advised, Plain
 from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
 from agentnb.tools.defaults import START_SECONDS
-from agentnb.tools.mcp.connections.catalogue import (
+from agentnb.tools.mcp.connections.lenient_results import SetAside
+from agentnb.tools.mcp.connections.oauth_login import Login
+from agentnb.tools.mcp.connections.refusal import Refusal
+from agentnb.tools.mcp.connections.server_catalogue import (
     REFUSED,
     SESSION_TERMINATED,
     Catalogue,
@@ -24,11 +27,8 @@ from agentnb.tools.mcp.connections.catalogue import (
     facts_of,
     tools_of,
 )
-from agentnb.tools.mcp.connections.connection import Connection
-from agentnb.tools.mcp.connections.lenient_results import SetAside
-from agentnb.tools.mcp.connections.login import Login
-from agentnb.tools.mcp.connections.refusal import Refusal
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.connections.server_connection import Connection
+from agentnb.tools.mcp.mcp_server import MCPServer
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -9,9 +9,9 @@ from agentnb.advice import AnyAdvice, LogInToServer, Plain
 from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
 from agentnb.settings import known_secrets
-from agentnb.tools.mcp.connections.catalogue import METHOD_NOT_FOUND
 from agentnb.tools.mcp.connections.lenient_results import replace_body
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.connections.server_catalogue import METHOD_NOT_FOUND
+from agentnb.tools.mcp.mcp_server import MCPServer
 
 UNAUTHORIZED = 401
 NOT_ALLOWED = {UNAUTHORIZED: "Unauthorized", 403: "Forbidden"}

@@ -11,8 +11,8 @@ import pytest
 from asserted_sentences import Snapshot
 
 from agentnb.errors import SettingsError
-from agentnb.tools.builtin.files.group import Files
-from agentnb.tools.builtin.named import GROUPS, tools_of
+from agentnb.tools.builtin.builtin_names import GROUPS, tools_of
+from agentnb.tools.builtin.files.files_group import Files
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

@@ -10,7 +10,7 @@ import pytest
 from asserted_sentences import Snapshot
 from file_desk import FileDesk
 
-from agentnb.tools.builtin.files import confined, reading
+from agentnb.tools.builtin.files import confined, read_file
 from agentnb.tools.defaults import MAX_FILE_BYTES
 
 
@@ -22,8 +22,8 @@ def test_text_is_read_exactly_small_and_large(subtests: pytest.Subtests, desk: F
         "mark.txt": "\ufeffBOM\n",
         "zero.txt": "a\0b",
         "wide.txt": "é漢😀",
-        "edge.txt": "x" * reading.MAX_INLINE_BYTES,
-        "large.txt": "é" * reading.MAX_INLINE_BYTES,
+        "edge.txt": "x" * read_file.MAX_INLINE_BYTES,
+        "large.txt": "é" * read_file.MAX_INLINE_BYTES,
     }
     desk.put(texts)
     for path, text in texts.items():
@@ -101,7 +101,7 @@ def test_directories_are_listed_sorted_with_a_slash(desk: FileDesk, snapshot: Sn
 
 def test_long_list_is_cut_and_says_so(desk: FileDesk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     desk.put({f"{number}.txt": "" for number in range(5)})
-    monkeypatch.setattr(reading, "MAX_NAMES", 2)
+    monkeypatch.setattr(read_file, "MAX_NAMES", 2)
     assert desk.text("list_files") == snapshot
-    monkeypatch.setattr(reading, "MAX_ENTRIES", 3)
+    monkeypatch.setattr(read_file, "MAX_ENTRIES", 3)
     assert "1 or more" in desk.text("list_files")

@@ -11,7 +11,7 @@ from asserted_sentences import Snapshot
 from git_repositories import TOOLS, GitRepository
 
 from agentnb.errors import SettingsError
-from agentnb.tools.builtin.git.group import Git
+from agentnb.tools.builtin.git.git_group import Git
 from agentnb.tools.subject import nature_of
 
 SCHEMAS = json.loads((Path(__file__).parent / "schemas.json").read_text())

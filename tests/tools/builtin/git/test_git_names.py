@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentnb.tools.builtin.git.names import confined_path, is_below, join_names, shown_name
+from agentnb.tools.builtin.git.path_text import confined_path, is_below, join_names, shown_name
 from agentnb.tools.tool import ToolRefused
 
 

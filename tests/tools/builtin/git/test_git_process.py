@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agentnb.tools.builtin.git import process
-from agentnb.tools.builtin.git.process import run_process
+from agentnb.tools.builtin.git import git_process
+from agentnb.tools.builtin.git.git_process import run_process
 from agentnb.tools.tool import ToolRefused
 
 ENVIRONMENT: Mapping[str, str] = {"PATH": os.environ["PATH"]}
@@ -66,7 +66,7 @@ def test_a_stop_ends_the_whole_group_and_lets_it_clean_up() -> None:
 
 
 def test_a_process_that_ignores_a_stop_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentnb.tools.builtin.git.process.SECONDS_TO_CLEAN_UP", 0.01)
+    monkeypatch.setattr("agentnb.tools.builtin.git.git_process.SECONDS_TO_CLEAN_UP", 0.01)
     os.mkfifo("alive")
     asyncio.run(stop_when_running(IGNORES))
 
@@ -82,7 +82,7 @@ def test_the_time_limit_ends_the_whole_group() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where a process waits is known on Linux only")
 def test_git_waits_for_no_named_pipe(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(git_process, "LOOK_SECONDS", 0.02)
     subprocess.run(
         "git init -q . && touch f && git add f && git -c user.name=a -c user.email=b commit -qm one", shell=True, check=True
     )
@@ -98,7 +98,7 @@ def test_git_waits_for_no_named_pipe(subtests: pytest.Subtests, monkeypatch: pyt
             os.mkfifo(name)
             with pytest.raises(ToolRefused) as refused:
                 asyncio.run(run_process(["git", command], HERE, ENVIRONMENT))
-            assert process.WAITS in refused.value.outcome.text
+            assert git_process.WAITS in refused.value.outcome.text
             Path(name).unlink()
     Path("f").unlink()
     os.mkfifo("f")
@@ -106,21 +106,21 @@ def test_git_waits_for_no_named_pipe(subtests: pytest.Subtests, monkeypatch: pyt
 
 
 def test_a_program_for_their_end_that_hangs_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentnb.tools.builtin.git.process.SECONDS_TO_CLEAN_UP", 0.01)
+    monkeypatch.setattr("agentnb.tools.builtin.git.git_process.SECONDS_TO_CLEAN_UP", 0.01)
     monkeypatch.setattr(os, "defpath", str(tmp_path))
     (tmp_path / "setpriv").write_text("#!/bin/sh\nexec sleep 1000\n")
     (tmp_path / "setpriv").chmod(0o755)
-    assert process._death_signal_prefix.__wrapped__() == ()
+    assert git_process._death_signal_prefix.__wrapped__() == ()
 
 
-@pytest.mark.skipif(not process._death_signal_prefix(), reason="needs setpriv of util-linux")
+@pytest.mark.skipif(not git_process._death_signal_prefix(), reason="needs setpriv of util-linux")
 def test_a_process_dies_with_the_one_that_started_it() -> None:
     os.mkfifo("alive")
     program = f"""
 import asyncio
 from pathlib import Path
 from agentnb.tools.builtin.git import process
-from agentnb.tools.builtin.git.process import run_process
+from agentnb.tools.builtin.git.git_process import run_process
 asyncio.run(run_process(["sh", "-c", "exec 3>alive; echo go >&3; exec sleep 1000"], Path(), {dict(ENVIRONMENT)!r}))
 """
     with subprocess.Popen([sys.executable, "-c", program]) as parent:

@@ -14,9 +14,9 @@ from github_server import TOKEN, Answer, GitHubServer, issue
 
 from agentnb import settings
 from agentnb.settings import Key
-from agentnb.tools.builtin.github import api_errors, group
+from agentnb.tools.builtin.github import api_errors, github_group
 from agentnb.tools.builtin.github.api_errors import ToolRefused
-from agentnb.tools.builtin.github.group import Api, check_url
+from agentnb.tools.builtin.github.github_group import Api, check_url
 from agentnb.tools.tool import ToolOutcome
 
 PATH = "/repos/octo/tides/issues/12"
@@ -93,7 +93,7 @@ def test_an_answer_that_is_not_json_is_an_error() -> None:
 
 
 def test_an_answer_is_read_up_to_a_limit_compressed_or_not(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "MAX_BYTES", 50_000)
+    monkeypatch.setattr(github_group, "MAX_BYTES", 50_000)
     packed, long = {"Content-Encoding": "gzip"}, json.dumps(issue(12, body="a" * 50_000)).encode()
     for name, status, body, headers, problem in (
         ("as it is", 200, long, {}, "50,000 bytes"),

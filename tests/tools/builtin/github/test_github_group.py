@@ -15,8 +15,8 @@ from github_server import TOKEN, Answer, Asked, GitHubServer
 from agentnb import settings
 from agentnb.errors import SettingsError
 from agentnb.runtime.workers.worker_calls import call_in_thread
-from agentnb.tools.builtin.github import group
-from agentnb.tools.builtin.github.group import GitHub
+from agentnb.tools.builtin.github import github_group
+from agentnb.tools.builtin.github.github_group import GitHub
 from agentnb.tools.tool import ToolContext, ToolOutcome
 
 
@@ -121,7 +121,7 @@ def test_the_repository_is_that_of_the_call_the_setting_or_origin(tmp_path: Path
 
 
 def test_a_server_that_does_not_answer_in_time_is_left(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
-    monkeypatch.setattr(group, "GITHUB_SECONDS", 0.0)
+    monkeypatch.setattr(github_group, "GITHUB_SECONDS", 0.0)
     with GitHubServer() as server:
         outcome = call(server, "get_issue", number=12)
     assert outcome.error_code == "timeout" and outcome.text == snapshot
@@ -158,7 +158,7 @@ def test_a_log_gives_back_the_repository_and_no_foreign_server(snapshot: Snapsho
 def test_without_pygithub_the_tools_say_what_to_install(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
     GitHub().check_usable()
     assert importlib.util.find_spec("github") is not None
-    monkeypatch.setattr(group, "find_spec", lambda name: None)
+    monkeypatch.setattr(github_group, "find_spec", lambda name: None)
     with pytest.raises(SettingsError, check=snapshot.worded):
         GitHub().check_usable()
 

@@ -11,8 +11,8 @@ from github_server import PULL_REQUEST, TOKEN, issue
 
 from agentnb import settings
 from agentnb.tools.builtin.github.api_errors import ToolRefused
-from agentnb.tools.builtin.github.group import comment_line, issue_lines, issue_text
-from agentnb.tools.builtin.github.repository import Repository
+from agentnb.tools.builtin.github.github_group import comment_line, issue_lines, issue_text
+from agentnb.tools.builtin.github.github_repository import Repository
 
 TIDES = Repository("octo", "tides")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentnb.tools.builtin.github.repository import Repository, read_name, read_origin
+from agentnb.tools.builtin.github.github_repository import Repository, read_name, read_origin
 
 
 def test_addresses_of_remotes_are_read() -> None:

@@ -13,7 +13,7 @@ from run_checks import results
 from agentnb import Agent, ToolCall
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
-from agentnb.tools.builtin.named import tools_of
+from agentnb.tools.builtin.builtin_names import tools_of
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.subject import flag_of
 
@@ -58,7 +58,7 @@ def test_tools_say_what_they_do_and_need(subtests: pytest.Subtests) -> None:
 
 def test_its_modules_load_neither_ipython_nor_pandas() -> None:
     code = (
-        "import sys; from agentnb.tools.builtin.named import tools_of; tools_of('notebook');"
+        "import sys; from agentnb.tools.builtin.builtin_names import tools_of; tools_of('notebook');"
         "print([name for name in ('IPython', 'pandas', 'numpy', 'matplotlib', 'ipykernel') if name in sys.modules])"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.tools.builtin.shell.output import USUAL, BoundedOutput, Bounds
+from agentnb.tools.builtin.shell.bounded_output import USUAL, BoundedOutput, Bounds
 
 HEAD_BYTES, TAIL_BYTES = USUAL
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentnb.tools.builtin.shell.group import dangerous_pattern
+from agentnb.tools.builtin.shell.shell_group import dangerous_pattern
 
 HITS = {
     "rm -rf /": "rm -rf /",

@@ -22,7 +22,7 @@ from bash_calls import call_bash, has_ended, skip_without_sandbox
 
 from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.builtin.shell import sandbox_view
-from agentnb.tools.builtin.shell.group import Shell
+from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.tool import ToolContext
 
 SHELL, OPEN, NETWORK = Shell(sandbox="bwrap"), Shell(), Shell(sandbox="bwrap", network=True)

@@ -19,8 +19,8 @@ from bash_calls import call_bash, skip_without_sandbox
 
 from agentnb import settings
 from agentnb.tools.builtin.shell import sandbox_view
-from agentnb.tools.builtin.shell.group import Shell
 from agentnb.tools.builtin.shell.sandbox import Sandbox
+from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.tool import ToolOutcome
 
 SHELL = Shell(sandbox="bwrap", timeout=120)

@@ -12,7 +12,7 @@ from bash_calls import call_bash
 
 from agentnb import settings
 from agentnb.errors import SettingsError
-from agentnb.tools.builtin.shell.group import Shell
+from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.subject import nature_of, subject_of
 
 SHELL = Shell()

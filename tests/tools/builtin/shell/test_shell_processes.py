@@ -15,8 +15,8 @@ import pytest
 from bash_calls import call_bash, has_ended
 
 from agentnb.runtime.workers.worker_calls import call_in_thread
-from agentnb.tools.builtin.shell.group import Shell
 from agentnb.tools.builtin.shell.process_tree import descendants_of, holders_of
+from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.tool import ToolContext, ToolOutcome
 
 SHELL = Shell()

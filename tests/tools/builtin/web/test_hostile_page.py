@@ -11,7 +11,7 @@ from web_servers import OTHER_PUBLIC, PUBLIC, Answer, Network, Reply, WebServer,
 
 from agentnb import Agent
 from agentnb.core.messages import ToolCall
-from agentnb.display.card.page import page_html
+from agentnb.display.card.run_page import page_html
 from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.builtin.web import fetching
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from web_servers import OTHER_PUBLIC, PUBLIC, Reply, WebServer, public_server, redirect, web_fetch
 
-from agentnb.tools.builtin.web.errors import ToolRefused
 from agentnb.tools.builtin.web.fetching import connection_pool, resolve
+from agentnb.tools.builtin.web.page_errors import ToolRefused
 
 PAGE = {"/": Reply("<p>Hello.")}
 

@@ -12,7 +12,7 @@ from agentnb import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
-from agentnb.tools.builtin.web.group import Web
+from agentnb.tools.builtin.web.web_group import Web
 from agentnb.tools.subject import flag_of, subject_of
 
 

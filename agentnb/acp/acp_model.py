@@ -1,0 +1,417 @@
+"""An external agent in the role of a model: each of its rounds is a reply, and its tool calls pass the run's permissions."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from agentnb.acp.acp_session import Session
+from agentnb.acp.agent_calls import ENDED, KINDS_BY_NAME, UNKNOWN_KIND, ForeignCall, Kind, within
+from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
+from agentnb.acp.installed import find_installed
+from agentnb.acp.known_agents import AS_ERRORS
+from agentnb.acp.reach import check_cost, check_holds
+from agentnb.acp.turn_record import SESSION_COST, Pieces, Spending
+from agentnb.acp.watched_folder import WatchedFolder
+from agentnb.core.log.events import TextDelta, ThinkingDelta
+from agentnb.core.messages import Image, Message, Text, ToolCall, visible
+from agentnb.core.redaction import redact
+from agentnb.core.request import Request, ToolSpec
+from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
+from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.detect.run import Run
+from agentnb.errors import ModelError, SettingsError
+from agentnb.models.model import Notice, Reply, StreamItem
+from agentnb.policies.permissions.run_permissions import Permissions
+from agentnb.runtime.calls.virtual_tools import VirtualTool
+from agentnb.runtime.event_log import EventLog
+from agentnb.settings import redact_values, values_of
+from agentnb.tools import tool_errors
+from agentnb.tools.builtin.group import BuiltinTool
+from agentnb.tools.builtin.shell.shell_group import Shell
+from agentnb.tools.subject import WRITE_TOOL, Subject, kind_of_subject, value_of_subject
+from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
+from agentnb.tools.toolbox import Toolbox
+
+STATUSES: Mapping[str, TodoStatus] = {"in-progress": "in-progress", "completed": "completed"}
+SESSION = "acp_session"
+"""Metadata key of the session id in a reply."""
+START = "start_agent"
+"""Name of the call with which the person approves the start of an agent."""
+ROUNDS = "rounds"
+"""Metadata key for the origin of round boundaries, as agents do not report them."""
+CALLS = "tool_use"
+"""Stop reason of a reply that ends because calls began: agentnb's own, not reported by agents."""
+MAX_ERROR = 300
+"""Maximum characters of an error in the agent's last words."""
+SAY_MORE = "Tell it what to do instead: continue the run"
+
+
+class AcpModel:
+    """Conversation of a run with an agent. Created for a run; `close` ends its process."""
+
+    def __init__(
+        self,
+        foreign: ForeignAgent,
+        work_dir: Path,
+        tell_todos: Callable[[Todos], None],
+        functions: Toolbox | None = None,
+        before: Run | None = None,
+        *,
+        is_recovered: bool = False,
+    ) -> None:
+        """``tell_todos`` receives the todos of the agent's plan; ``functions`` are the person's; ``before``: run with the
+        conversation to continue, which is this run itself if it ``is_recovered``.
+        """
+        self._before, self._is_recovered = before, is_recovered
+        self._foreign, self._agent, self.name = foreign, foreign.known, foreign.name
+        self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
+        self._session: Session | None = None
+        self.start: Literal["free", "to_ask", "asked"] = "free"
+        """Permission to start the agent: given, still to ask for, or asked for."""
+        self._cancelling: asyncio.Future[None] | None = None
+        """Keeps the task alive: the event loop has only weak references."""
+        self._heard = 0
+        """Number of logged messages that the agent knows."""
+        self._spending = Spending(self._agent)
+        tools = () if functions is None else tuple(functions)
+        groups = [tool.group for tool in tools if isinstance(tool, BuiltinTool)]
+        self._shell = next((group for group in groups if isinstance(group, Shell)), None)
+        """Shell for its commands in terminals, or None if the person gave none."""
+        served = () if self._shell is None else Shell.tool_names
+        self.tools = ForeignToolbox(self, [tool for tool in tools if tool.spec.name not in served])
+        self.folder: WatchedFolder
+        """The working folder, set by `watch_folder`."""
+        self._run: Run
+        """The run in its log, set by `watch_folder`."""
+        self._tell_todos = tell_todos
+        self._plan: list[Any] | None = None
+        self._calls: list[ForeignCall] = []
+        """Calls of the last reply."""
+
+    def check(self, permissions: Permissions, *, has_budget: bool = False) -> str:
+        """Return a warning about actions without a question and settings without effect. Raises `SettingsError`."""
+        if has_budget:
+            check_cost(self._foreign)
+        if self._shell is not None and not self._agent.terminals:
+            problem = f"Shell does not reach {self.name}, which runs its commands itself"
+            raise SettingsError(problem, "Leave it out, or run an agent that has agentnb run its commands, such as kimi")
+        warning, asks = check_holds(self._foreign, permissions)
+        self.start = "to_ask" if asks else "free"
+        hidden = f"{self.name} does not show the functions of the notebook to its model"
+        is_hidden = not (self._agent.offers_functions or self.tools.is_empty)
+        return "; ".join(filter(None, (warning, hidden if is_hidden else "")))
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        """Yield the deltas of a round, then its reply: with the calls that have begun, or with the end of the turn."""
+        if (question := self._ask_to_start()) is not None:
+            yield question
+            return
+        if self._session is None and (notice := await self._begin()) is not None:
+            yield notice
+        session = self._session
+        assert session is not None, "it has begun"
+        for name in sorted({call.form.name for call in self._calls if call.is_changed}):
+            yield Notice(f"{self.name} has changed the arguments of {name} after the call was judged")
+        rejected = self._reject()
+        has_begun = session.is_in_turn or self._tell(session)
+        assert has_begun, "a round begins with what the person has said, or within a turn"
+        pieces, usage, metadata = Pieces(asyncio.get_running_loop().time), UNKNOWN, dict[str, Any]()
+        while True:
+            item = await session.next(pieces.due)
+            self._take_plan(session)
+            if item is None or isinstance(item, TextDelta | ThinkingDelta):
+                if item is not None:
+                    pieces.add(item)
+                    yield item
+                if pieces.is_due:
+                    yield pieces.batch({SESSION: session.id})
+                continue
+            for notice in self._notices_of(rejected, item, pieces):
+                yield notice
+            rejected = []
+            reply = (
+                self._reply_with_calls(session, item, pieces)
+                if isinstance(item, list)
+                else self._reply_of_turn(session, item, pieces)
+            )
+            usage = reply.usage if usage is UNKNOWN else usage + reply.usage
+            metadata |= reply.metadata
+            if isinstance(item, list) or not self._tell(session):  # otherwise the person has written meanwhile
+                yield replace(reply, usage=usage, metadata={**metadata, **session.unknown.as_metadata()})
+                self._check_end(reply)
+                return
+
+    def _take_plan(self, session: Session) -> None:
+        if session.plan is not self._plan:
+            self._plan = session.plan
+            self._tell_todos(todos_of(self._plan or ()))
+
+    def _reply_with_calls(self, session: Session, calls: list[ForeignCall], pieces: Pieces) -> Reply:
+        self._calls = calls
+        spent = Usage(cost=self._spending.cost_since(session.cost, ends_turn=False))
+        message = Message("assistant", (*pieces.parts, *[call.take() for call in calls]))
+        return Reply(message, spent, CALLS, self._metadata(session))
+
+    def _reply_of_turn(self, session: Session, end: Mapping[str, Any], pieces: Pieces) -> Reply:
+        tokens, metadata = self._spending.tokens(end.get("usage"), session.usages)
+        session.usages.clear()
+        unchecked = {} if self._agent.errors else {UNCHECKED: True}
+        metadata = {**self._metadata(session), **metadata, **unchecked}
+        usage = replace(tokens, cost=self._spending.cost_since(session.take_cost(), ends_turn=True))
+        return Reply(Message("assistant", pieces.parts), usage, str(end["stopReason"]), metadata)
+
+    def _metadata(self, session: Session) -> dict[str, Any]:
+        cost = {} if session.cost is None else {SESSION_COST: session.cost}
+        return {SESSION: session.id, ROUNDS: "inferred", **cost}
+
+    def _check_end(self, reply: Reply) -> None:
+        """Raise `ModelError` if the last words are an error, by the pattern in the agent's entry."""
+        sign = self._agent.errors
+        if not reply.message.calls and sign not in ("", AS_ERRORS) and re.search(sign, reply.message.text):
+            error, _, _ = reply.message.text.strip().partition("\n")
+            raise ModelError(f"{self.name}: {error[:MAX_ERROR]}", self._agent.sign_in)
+
+    def _notices_of(self, rejected: Iterable[ForeignCall], item: Any, pieces: Pieces) -> Iterator[Notice]:
+        """Yield warnings about rejected calls of the last reply that ran or ended the turn anyway, and at the end of the turn
+        about announced calls that were never made.
+        """
+        ends = not isinstance(item, list)
+        is_over = ends and not pieces.parts
+        unmade = self._session.take_unmade() if ends and self._session is not None else []
+        if names := sorted({call.form.name for call in unmade}):
+            yield Notice(f"{self.name} announced calls that it did not make: {', '.join(names)}")
+        for call in rejected:
+            if call.status in ENDED and call.options is None and not call.is_own:
+                yield Notice(f"{self.name} did not ask about {call.form.name}: it may have run although it was not allowed")
+            elif is_over:
+                yield Notice(f"{self.name} ended its turn after {call.form.name} was not allowed", SAY_MORE)
+
+    def _ask_to_start(self) -> Reply | None:
+        """Return the reply that asks the person about the start, or None if allowed. Raises `ModelError` if denied."""
+        if self.start == "asked":
+            raise ModelError(f"{self.name} was not started", f"Approve {START}, or allow it by a rule")
+        if self.start == "free":
+            return None
+        self.start = "asked"
+        program = find_installed(self._agent)
+        arguments = {"agent": self.name, "version": program.version if program is not None else "", "tried": self._agent.tried}
+        return Reply(Message("assistant", (ToolCall(START, arguments),)), UNKNOWN, CALLS)
+
+    def _reject(self) -> list[ForeignCall]:
+        """Reject the unanswered calls of the last reply, and return all calls that were not allowed."""
+        for call in self._calls:
+            call.reject()
+        return [call for call in self._calls if not call.answer.result()]
+
+    async def _begin(self) -> Notice | None:
+        """Start the agent, and load the earlier conversation if possible. Returns a notice if that fails."""
+        agent, environment = self._agent, self._foreign.place
+        if environment is not None:
+            agent = await asyncio.to_thread(environment.around, agent)
+        is_walled = (
+            environment is not None and environment.is_in_sandbox
+        )  # agentnb runs no commands for it: they would run outside the sandbox
+        keys = values_of(agent.keys)
+        redact_values(keys)
+        session = self._session = Session(
+            agent, self.name, self.folder, self.tools.specs, self._shell, serves_terminals=not is_walled
+        )
+        earlier = str(_last_of(self._before, SESSION) or "")
+        await session.start(self._work_dir, keys, self._mode, self._model, earlier)
+        cost = _last_of(self._before, SESSION_COST)
+        self._spending = Spending(self._agent, is_loaded=session.id == earlier, cost=cost)
+        is_resumed = self._is_recovered and session.id == earlier  # otherwise send the whole run
+        self._heard = _place_of_prompt(self._run.messages) if is_resumed else self._run.inherited
+        if self._before is None or session.id == earlier:
+            return None
+        return Notice(f"{self.name} cannot load the conversation of run {self._before.id}: it begins a new one")
+
+    def _tell(self, session: Session) -> bool:
+        """Start a turn with the person's messages since the last one. Returns False without any.
+
+        They are read from the log: a request joins messages, so that more text need not mean more parts.
+        """
+        messages = self._run.messages
+        new, self._heard = messages[self._heard :], len(messages)
+        parts = [part for message in new if message.role == "user" for part in message.parts]
+        blocks = [_block(part) for part in parts if isinstance(part, Text | Image)]
+        if blocks:
+            session.prompt(blocks)
+        return bool(blocks)
+
+    @property
+    def is_in_turn(self) -> bool:
+        """True while the agent works on its own: a pause of the run waits for the end of its turn, or its next question."""
+        return self._session is not None and self._session.is_in_turn
+
+    def refused(self, call_id: str) -> None:
+        """Reject a call at once: the agent may wait for the answer before it ends other calls."""
+        if (call := self.call_of(call_id)) is not None:
+            call.reject()
+
+    def call_of(self, call_id: str) -> ForeignCall | None:
+        """Return a call by id, or None."""
+        return None if self._session is None else self._session.calls.get(call_id)
+
+    def end_turn(self) -> None:
+        """Make the agent end the running turn."""
+        if self._session is not None and self._session.is_in_turn:
+            self._cancelling = asyncio.ensure_future(self._session.cancel())
+
+    async def watch_folder(self, log: EventLog) -> None:
+        """Scan the working folder, to detect later changes not written by agentnb."""
+        self._run, store = log.run, getattr(log.store, "folder", None)
+        self.folder = await asyncio.to_thread(WatchedFolder, self._work_dir, store)
+
+    async def close(self) -> None:
+        """End the process of the agent with all its descendants."""
+        if self._session is not None:
+            await self._session.close()
+
+
+def _place_of_prompt(messages: Sequence[Message]) -> int:
+    """Return the index of the first message of the person's most recent sequence of messages."""
+    index = next(index for index in range(len(messages), 0, -1) if messages[index - 1].role == "user")
+    while index > 0 and messages[index - 1].role == "user":
+        index -= 1
+    return index
+
+
+def _last_of(run: Run | None, key: str) -> Any:
+    """Return the latest value of a key in the metadata of a run's rounds, or None."""
+    rounds = () if run is None else reversed(run.rounds)
+    return next((current.metadata[key] for current in rounds if key in current.metadata), None)
+
+
+def todos_of(entries: Iterable[Any]) -> Todos:
+    """Return the todos of an agent's plan, skipping invalid entries."""
+    sound = [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("content"), str)]
+    return tuple([Todo(number, visible(entry["content"]), _status(entry)) for number, entry in enumerate(sound, 1)])
+
+
+def _status(entry: Mapping[str, Any]) -> TodoStatus:
+    status = normal_status(str(entry.get("status", "")))
+    return STATUSES.get(status, "not-started")
+
+
+def _block(part: Text | Image) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    return {"type": "image", "mimeType": part.media_type, "data": b64encode(part.data).decode()}
+
+
+class ForeignTool:
+    """A tool of the agent: running a call means letting the agent run it, and waiting for its end."""
+
+    parallel_safe = True
+    blocking = False
+    timeout = None
+
+    def __init__(self, model: AcpModel, form: Kind) -> None:
+        self._model, self.refused = model, model.refused
+        properties = {form.subject: {"type": "string"}} if form.subject else {}
+        self.spec = ToolSpec(form.name, "", {"type": "object", "properties": properties})
+        self.effects, self.flag = form.effects, form.flag
+        self.nature = form.nature
+        self.subject = None if form.subject is None else Subject(form.subject, form.subject)
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        """Allow the call and wait for its end."""
+        call = self._model.call_of(context.call_id) or within.get()
+        if call is None or call.tool_call is None:
+            return failure("no_result", "The agent has dropped this call.")
+        call.own_outcome = self._refusal(call, arguments)
+        if not call.answer.done():
+            call.answer.set_result(call.own_outcome is None)
+            call.context.set_result(context)
+        await call.wait()
+        return call.own_outcome or call.outcome
+
+    def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:
+        """Return the refusal of a call that was allowed but cannot run, or None."""
+        if call.tool_call is None or arguments != redact(call.tool_call).arguments:
+            return failure("edited", "The agent accepts only its own arguments: the call was rejected.")
+        is_asked = call.options is not None or call.is_own  # otherwise it may have written already
+        path = arguments.get(call.form.subject or "")
+        if is_asked and self.spec.name == WRITE_TOOL and isinstance(path, str) and self._model.folder.is_open_notebook(path):
+            advice = "Tell the person which cells to change, or write another file."
+            return failure("open_notebook", f"{path} was not written: it is the open notebook.", advice)
+        return None
+
+
+class AgentStart:
+    """The start of an agent that may not ask: a call, so that the person decides about it as about any other."""
+
+    parallel_safe = blocking = False
+    timeout = subject = flag = None
+    effects = UNKNOWN_KIND.effects
+    spec = ToolSpec(START, "", {"type": "object"})
+
+    def __init__(self, model: AcpModel) -> None:
+        self._model = model
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        """Allow the next round to start the agent."""
+        self._model.start = "free"
+        return ToolOutcome(True, (Text("It starts."),))
+
+
+class FunctionAtDoor(VirtualTool):
+    """A function of the notebook called by the agent, which also receives its result."""
+
+    def __init__(self, model: AcpModel, behind: Tool) -> None:
+        super().__init__(behind.spec.name, _unused, behind)
+        self._model, self._function, self.refused = model, behind, model.refused
+        self.parallel_safe, self.blocking = behind.parallel_safe, behind.blocking
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        """Run the function."""
+        call = self._model.call_of(context.call_id) or within.get()
+        outcome = tool_errors.cancelled()
+        try:
+            outcome = await self._function.run(arguments, context)
+            if outcome.ok:
+                self._take_written(arguments)
+        except Exception as error:
+            outcome = tool_errors.from_exception(self.spec.name, error)
+            raise
+        finally:
+            if call is not None:
+                call.own_outcome = outcome
+                if not call.answer.done():
+                    call.answer.set_result(True)
+                call.end.set()
+        return outcome
+
+    def _take_written(self, arguments: Any) -> None:
+        """Record a file written by agentnb in the watched folder, so that an undo restores it."""
+        is_ours = isinstance(self._function, BuiltinTool)  # functions of the person keep no copies for an undo
+        if is_ours and kind_of_subject(self) == "path" and "write" in (self.effects or ()):
+            self._model.folder.take(value_of_subject(self, arguments) or "")
+
+
+def _unused(arguments: Any, context: ToolContext) -> None:
+    """Unused handler."""
+
+
+class ForeignToolbox(Toolbox):
+    """The person's functions, and a tool for each kind of an agent's calls, which the agent does not list itself."""
+
+    def __init__(self, model: AcpModel, functions: Iterable[Tool] = ()) -> None:
+        super().__init__([FunctionAtDoor(model, tool) for tool in functions])
+        self._of_kinds: dict[str, Tool] = {name: ForeignTool(model, kind) for name, kind in KINDS_BY_NAME.items()}
+        self._of_kinds[START] = AgentStart(model)
+        for name in self._of_kinds:
+            if name in self._tools:
+                raise SettingsError(f"{name} is also the name of calls of {model.name}", "Give yours another name")
+
+    def get(self, name: str) -> Tool | None:
+        """Return a tool by name, or None."""
+        return super().get(name) or self._of_kinds.get(name)

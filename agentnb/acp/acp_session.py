@@ -1,0 +1,499 @@
+"""A session with an agent: its process, the requests of both sides, and the ordered events of each turn."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, suppress
+from importlib import import_module
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, TypeAlias
+
+from acp.connection import Connection, StreamDirection, StreamEvent
+from acp.exceptions import RequestError
+
+from agentnb.acp.agent_calls import KINDS, UNKNOWN_KIND, ForeignCall, own_fields, within
+from agentnb.acp.agent_process import AgentProcess
+from agentnb.acp.door import NAME, Door
+from agentnb.acp.known_agents import KnownAgent
+from agentnb.acp.terminals import Terminals, command_of
+from agentnb.acp.turn_record import UnknownUpdates
+from agentnb.acp.watched_folder import WatchedFolder
+from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
+from agentnb.core.redaction import redact
+from agentnb.core.request import ToolSpec
+from agentnb.errors import ModelError, ToolFailed, suggest_names
+from agentnb.tools import tool_errors
+from agentnb.tools.builtin.files.confined import confine
+from agentnb.tools.builtin.files.read_file import read_file
+from agentnb.tools.builtin.files.write_file import write_file
+from agentnb.tools.builtin.shell.shell_group import Shell
+from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused, failure
+
+Work: TypeAlias = Callable[[ForeignCall, ToolContext], Awaitable[dict[str, Any]]]
+"""Performs work requested by the agent, in the context of the surrounding call, and returns the answer."""
+
+PROTOCOL = 1
+SECONDS_TO_START = 60
+SECONDS_TO_CANCEL = 0.5
+JOINS = ("_", "__", "/", ".", ": ")
+"""Separators between the names of server and tool in the titles of agents."""
+SECONDS_BESIDE = 0.1
+"""Seconds in which other announced calls can join the reply of the first ready one."""
+UNUSED = frozenset(
+    {"user_message_chunk", "available_commands_update", "current_mode_update", "config_option_update", "session_info_update"}
+)
+"""Update kinds of the protocol without relevance for a run."""
+DENIED = "The person did not allow it."
+OF_TERMINALS = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
+KINDS_OF_OPTIONS = {True: "allow_once", False: "reject_once"}
+"""Option that answers a decision: never one that the agent remembers."""
+
+
+class Session:
+    """A process of an agent, and its conversation. Lives on one event loop.
+
+    `next` returns the events of a turn: deltas of its text, then `ForeignCall` objects that are ready, then its end.
+    """
+
+    def __init__(
+        self,
+        agent: KnownAgent,
+        name: str,
+        folder: WatchedFolder,
+        tools: Iterable[ToolSpec] = (),
+        shell: Shell | None = None,
+        *,
+        serves_terminals: bool = True,
+    ) -> None:
+        """``folder``: records files written by agentnb for the agent; ``tools``: functions of the notebook offered to it;
+        ``shell``: settings for its commands in terminals.
+        """
+        self._serves_terminals = serves_terminals
+        self.name = name
+        self._folder, self._terminals = folder, Terminals(shell or Shell())
+        self._work_dir = Path()
+        functions = tuple(tools)
+        self._door = Door(functions, self._call_function) if functions else None
+        self._titles = frozenset([join.join((NAME, tool.name)) for tool in functions for join in JOINS])
+        self._agent = agent
+        self._process: AgentProcess | None = None
+        self._connection: Connection | None = None
+        self.id = ""
+        """Session id, for loading it in another process."""
+        self._is_loading = False
+        self._turn: asyncio.Task[Any] | None = None
+        self.is_in_turn = False
+        """True while a turn runs, or its end has not been read."""
+        self._deltas: deque[ReplyDelta] = deque()
+        self._news = asyncio.Event()
+        self._wakes_at = 0.0
+        """Event loop time of the latest timer for `next`."""
+        self.calls: dict[str, ForeignCall] = {}
+        """All calls of the session by id: agents also report on finished calls."""
+        self._announced: dict[str, ForeignCall] = {}
+        """Calls that are in no reply yet, except calls through the door."""
+        self.unknown = UnknownUpdates()
+        self.plan: list[Any] | None = None
+        """Latest plan, or None before the first."""
+        self.cost: float | None = None
+        """US dollars of the session so far, if reported since `take_cost`."""
+        self.usages: list[Any] = []
+        """Usage per request, for agents that send it with messages, such as qwen."""
+        self._own_calls = 0
+        """Number of calls that agentnb made for the agent: written files and called functions."""
+
+    # Start and end
+
+    async def start(self, work_dir: Path, env: Mapping[str, str], mode: str = "", model: str = "", earlier: str = "") -> None:
+        """Start the process and open a session in a folder, or load the ``earlier`` one if possible. Raises `ModelError`."""
+        command, self._work_dir = self._agent.command, work_dir
+        if shutil.which(command[0]) is None:
+            raise ModelError(f"{self.name} is not installed: there is no {command[0]}", self._how_to_install)
+        try:
+            self._process = await AgentProcess.start(command, work_dir, {**self._agent.env, **env})
+        except OSError as error:
+            raise ModelError(f"{self.name} could not be started: {error.strerror or error}") from error
+        reader: Any = self._process.reader
+        self._connection = Connection(self._answer, self._process.writer, reader, observers=[self._observe])
+        try:
+            async with asyncio.timeout(SECONDS_TO_START):
+                begun = await self._request(
+                    "initialize",
+                    protocolVersion=PROTOCOL,
+                    clientCapabilities={
+                        "fs": {"readTextFile": True, "writeTextFile": True},
+                        "terminal": self._serves_terminals,
+                    },
+                    clientInfo={"name": "agentnb", "title": "agentnb", "version": str(import_module("agentnb").__version__)},
+                )
+                servers = [] if self._door is None else [await self._door.open(self._agent.env.get("HOME"))]
+                parameters = {"cwd": str(work_dir), "mcpServers": servers}
+                can_load = bool(earlier and _mapping(begun.get("agentCapabilities")).get("loadSession"))
+                opened = await self._load(earlier, parameters) if can_load else None
+                if opened is None:
+                    opened = await self._request("session/new", **parameters)
+                    self.id = str(opened.get("sessionId", ""))
+                if not self.id:
+                    raise ModelError(f"{self.name} opened no session", self._last_words())
+                if mode and mode != _mapping(opened.get("modes")).get("currentModeId"):
+                    if (modes := _modes_of(opened)) and mode not in modes:  # vibe accepts any mode, and keeps its own
+                        raise ModelError(f"{self.name} has no mode {mode!r}", suggest_names(mode, modes))
+                    await self._request("session/set_mode", sessionId=self.id, modeId=mode)
+                if model:
+                    await self._request("session/set_config_option", sessionId=self.id, configId="model", value=model)
+        except TimeoutError as error:
+            raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._last_words()) from error
+
+    async def _load(self, earlier: str, about: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Load a session and return the response, or None if the agent no longer has it."""
+        self.id, self._is_loading = earlier, True
+        try:
+            return await self._request("session/load", sessionId=earlier, **about)  # type: ignore[no-any-return]
+        except ModelError as error:
+            if isinstance(error.__cause__, RequestError):
+                return None
+            raise
+        finally:
+            self._is_loading = False
+
+    async def cancel(self) -> None:
+        """Ask the agent to end the running turn, and wait briefly."""
+        if self._connection is None or self._turn is None:
+            return
+        with suppress(OSError):  # including TimeoutError: an agent that does not read cannot be cancelled
+            async with asyncio.timeout(SECONDS_TO_CANCEL):
+                await self._connection.send_notification("session/cancel", {"sessionId": self.id})
+                await asyncio.wait((self._turn,))
+
+    async def close(self) -> None:
+        """Cancel the running turn, and end the process with all its descendants."""
+        async with AsyncExitStack() as last:  # all callbacks run in reverse order, regardless of errors
+            if self._door is not None:
+                last.push_async_callback(self._door.close)
+            last.push_async_callback(self._disconnect)
+            last.push_async_callback(self._terminals.close)
+            if self._process is not None:  # before the connection, which waits for the agent to read
+                last.push_async_callback(self._process.end)
+            if self.is_in_turn:
+                await self.cancel()
+
+    async def _disconnect(self) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
+            await asyncio.wait((self._turn,))
+        if self._connection is not None:
+            with suppress(OSError):  # from an unread message
+                await self._connection.close()
+
+    # Turns
+
+    def prompt(self, blocks: list[dict[str, Any]]) -> None:
+        """Start a turn."""
+        self.is_in_turn = True
+        self._turn = asyncio.ensure_future(self._request("session/prompt", sessionId=self.id, prompt=blocks))
+        self._turn.add_done_callback(self._end_turn)
+
+    def _end_turn(self, turn: asyncio.Task[Any]) -> None:
+        """End the calls that the agent left open, for example when it died: no further report will come."""
+        for call in self.calls.values():
+            call.end.set()
+        if not turn.cancelled():
+            turn.exception()  # mark as retrieved: an abandoned turn is not an error
+        self._news.set()
+
+    def take_cost(self) -> float | None:
+        """Return the US dollars of the session so far, or None if not reported since the previous call."""
+        cost, self.cost = self.cost, None
+        return cost
+
+    async def next(self, until: float | None = None) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any] | None:
+        """Return the next delta, otherwise the ready calls, otherwise the end of the turn, or None at the time ``until``.
+
+        Raises `ModelError`.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            self._news.clear()
+            if self._deltas:
+                return self._deltas.popleft()
+            if any(call.is_ready for call in self._announced.values()):
+                await self._wait_for_others()
+                if ready := [call for call in self._announced.values() if call.is_ready]:
+                    for call in ready:
+                        del self._announced[call.id]
+                    return ready
+                continue  # it announced a call through the door
+            assert self._turn is not None, "there was a prompt"
+            if self._turn.done():
+                self.is_in_turn = False
+                return {"stopReason": "unknown", **await self._turn}
+            if until is not None and until != self._wakes_at:
+                self._wakes_at = until
+                loop.call_at(until, self._news.set)
+            if until is not None and loop.time() >= until:
+                return None
+            await self._news.wait()
+
+    def take_unmade(self) -> list[ForeignCall]:
+        """Return announced calls that the agent neither ran nor asked about, and drop them."""
+        unmade = [*self._announced.values()]
+        self._announced.clear()
+        return unmade
+
+    async def _wait_for_others(self) -> None:
+        """Wait briefly for calls announced together: an agent may also ask about them one by one."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SECONDS_BESIDE):
+                while not all(call.is_ready for call in self._announced.values()):
+                    self._news.clear()
+                    await self._news.wait()
+
+    async def _request(self, method: str, **params: Any) -> Any:
+        assert self._connection is not None, "it has started"
+        try:
+            return _mapping(await self._connection.send_request(method, params))
+        except RequestError as error:
+            raise ModelError(f"{self.name}: {_reason(error)}", self._last_words() or self._agent.sign_in) from error
+        except ConnectionError as error:
+            raise ModelError(f"{self.name} has ended: {error}", self._last_words()) from error
+
+    # Messages of the agent
+
+    def _observe(self, event: StreamEvent) -> None:
+        """Process a message in order of arrival, before it is answered."""
+        message = event.message
+        if event.direction is not StreamDirection.INCOMING:
+            return
+        params = message.get("params")
+        if not isinstance(params, dict):
+            return
+        if message.get("method") == "session/update" and isinstance(params.get("update"), dict):
+            if not self._is_loading:  # a loaded session repeats old updates
+                self._take(params["update"])
+        elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
+            call = self._call(params["toolCall"], is_question=True)
+            call.ask(params["toolCall"], params.get("options"), self._work_dir)
+            self._judge_within(call)
+        self._news.set()
+
+    def _take(self, update: Mapping[str, Any]) -> None:
+        match str(update.get("sessionUpdate")):
+            case "agent_message_chunk" | "agent_thought_chunk" as kind:
+                content = update.get("content")
+                text = content.get("text") if isinstance(content, dict) else None
+                if isinstance(text, str) and text:
+                    self._deltas.append(TextDelta(text) if kind == "agent_message_chunk" else ThinkingDelta(text))
+                if (usage := own_fields(update).get("usage")) is not None:
+                    self.usages.append(usage)
+            case "tool_call" | "tool_call_update":
+                self._judge_within(self._call(update))
+            case "plan":
+                self.plan = [*entries] if isinstance(entries := update.get("entries"), list) else []
+            case "usage_update":
+                cost = update.get("cost")
+                if isinstance(cost, dict) and cost.get("currency") == "USD" and isinstance(cost.get("amount"), int | float):
+                    self.cost = float(cost["amount"])
+            case kind if kind not in UNUSED:
+                self.unknown.take(kind, update)
+
+    def _call(self, update: Mapping[str, Any], *, is_question: bool = False) -> ForeignCall:
+        call_id = str(update.get("toolCallId"))
+        call = self.calls.get(call_id) or self._begin_call(ForeignCall(call_id))
+        call.merge(update, is_question=is_question)
+        named = [block.get("terminalId") for block in call.content if isinstance(block, dict)]
+        call.terminal = call.terminal or next(filter(None, map(self._terminals.get, named)), None)
+        names = {name.removeprefix("mcp__") for name in (call.title, _tool_name(update))}
+        is_named = call.is_at_door or not names.isdisjoint(self._titles)
+        call.is_at_door = is_named and call.form is UNKNOWN_KIND and call.tool_call is None  # the title may come from a model
+        if call.is_at_door:
+            self._announced.pop(call.id, None)
+        elif call.tool_call is None:
+            self._announced.setdefault(call.id, call)
+        return call
+
+    def _begin_call(self, call: ForeignCall) -> ForeignCall:
+        self.calls[call.id] = self._announced[call.id] = call
+        return call
+
+    def _begin_own_call(self, name: str, arguments: Mapping[str, Any], *, function: str = "", kind: str = "") -> ForeignCall:
+        """Make a call for the agent, which the run judges like any other."""
+        self._own_calls += 1
+        unguessable = f"{name}-{self._own_calls}-{token_hex(4)}"  # so that updates of the agent cannot refer to it
+        call = self._begin_call(ForeignCall(unguessable, function))
+        call.is_own = True
+        call.merge({"title": function or name, "kind": kind, "rawInput": dict(arguments), "status": "in_progress"})
+        self._judge_within(call)
+        self._news.set()
+        return call
+
+    async def _answer(self, method: str, params: Any, is_notification: bool) -> Any:
+        """Answer a request of the agent, which the observer has processed."""
+        if is_notification:
+            return None
+        if method == "session/request_permission":
+            call = self.calls[str(params["toolCall"]["toolCallId"])]
+            if call.options is None:  # an invalid request, which will not be judged
+                return {"outcome": {"outcome": "cancelled"}}
+            is_allowed = call.is_at_door or (await asyncio.shield(call.answer) and not call.asks_anew)
+            of_kind = [option for option in call.options if option.get("kind") == KINDS_OF_OPTIONS[is_allowed]]
+            chosen = next((option["optionId"] for option in of_kind if "optionId" in option), None)
+            return {"outcome": {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}}
+        serve = {"fs/write_text_file": self._write, "fs/read_text_file": self._read}
+        if self._serves_terminals:
+            serve["terminal/create"] = self._open
+        if method in serve:
+            return await serve[method](params)
+        if method in OF_TERMINALS:
+            if (answer := await self._terminals.answer(method, str(params["terminalId"]))) is None:
+                raise RequestError.invalid_params({"details": "There is no such terminal."})
+            return answer
+        raise RequestError.method_not_found(method)
+
+    async def _call_function(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
+        """Call a function of the notebook for the agent."""
+        call = self._begin_own_call("function", arguments, function=name)
+        await call.end.wait()
+        return call.own_outcome or failure("denied", DENIED)
+
+    async def _serve(self, kind: str, arguments: Mapping[str, Any], work: Work) -> dict[str, Any]:
+        """Perform work for the agent within the call that covers it, otherwise in a new one, so that rules and undo apply."""
+        subject = str(arguments[KINDS[kind].subject or ""])
+        call = next((call for call in self.calls.values() if call.covers(kind, subject, self._work_dir)), None)
+        if call is None:
+            call = self._begin_own_call(kind, arguments, kind=kind)
+        elif call.options is None:
+            call.options = ()
+            self._judge_within(call)
+            self._news.set()
+        allowed = await asyncio.shield(call.answer) and (call.is_own or call.covers(kind, subject, self._work_dir))
+        outcome = call.own_outcome or failure("denied", DENIED)
+        if allowed:
+            try:
+                return await work(call, await asyncio.shield(call.context))
+            except ToolRefused as refused:
+                outcome = refused.outcome
+            except Exception as error:  # such as an invalid path, or a text instead of a number
+                outcome = tool_errors.from_exception(kind, error)
+        call.close("failed", outcome.text)
+        raise RequestError.invalid_params({"details": outcome.text})
+
+    def _judge_within(self, call: ForeignCall) -> None:
+        """Nest a ready call in a running one, if any: the loop waits for the running call, and would not judge another."""
+        if not call.is_ready or call.id not in self._announced:
+            return
+        running = [outer for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()]
+        if running:
+            self._run_within(call, running[-1])
+
+    def _run_within(self, call: ForeignCall, outer: ForeignCall) -> None:
+        del self._announced[call.id]
+        tool_call, context = call.take(), outer.context.result()
+
+        async def run() -> None:
+            within.set(call)
+            try:
+                with suppress(ToolFailed):
+                    await context.call(tool_call.name, tool_call.arguments)
+            finally:
+                call.reject()
+                if call.function:
+                    call.end.set()
+
+        task = asyncio.ensure_future(run())
+        outer.inner.add(task)
+        task.add_done_callback(outer.inner.discard)
+
+    async def _write(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        path, text = _text_of(params, "path"), _text_of(params, "content")
+
+        async def write(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
+            written = await write_file(context, path, text)
+            self._folder.take(path)
+            call.close("completed", written)
+            return {}
+
+        return await self._serve("edit", {"path": path, "content": text}, write)
+
+    async def _read(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        path, first, limit = _text_of(params, "path"), max(0, (params.get("line") or 1) - 1), params.get("limit")
+        if self._is_missing(path):  # not a call: kimi checks for instruction files whenever it reads or writes
+            raise RequestError.resource_not_found(path)
+
+        async def read(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
+            lines = StringIO(redact(await read_file(context, path)))
+            text = "".join(islice(lines, first, None if limit is None else first + limit))
+            call.close("completed", text)
+            return {"content": text}
+
+        return await self._serve("read", {"path": path}, read)
+
+    def _is_missing(self, path: str) -> bool:
+        """True if the working folder has no such file."""
+        try:
+            return not Path(confine(path, self._work_dir).real).exists()
+        except ToolRefused:  # outside the working folder
+            return False
+
+    async def _open(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Open a terminal for the agent."""
+        try:
+            command = command_of(params, self._work_dir)
+        except ToolRefused as refused:
+            raise RequestError.invalid_params({"details": refused.outcome.text}) from refused
+
+        async def run(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
+            terminal_id, terminal = await self._terminals.open(context, command.whole, params.get("outputByteLimit"))
+            call.terminal = terminal
+            if call.is_own:
+                terminal.when_over(call.end.set)
+            return {"terminalId": terminal_id}
+
+        elsewhere = {} if command.folder == "." else {"cwd": command.folder}
+        return await self._serve("execute", {"command": command.line, **elsewhere}, run)
+
+    def _last_words(self) -> str:
+        """Return the last line of standard error, as advice."""
+        line = "" if self._process is None else self._process.last_line()
+        return f"It said: {line}" if line else ""
+
+    @property
+    def _how_to_install(self) -> str:
+        return f"Install it: {self._agent.install}" if self._agent.install else ""
+
+
+def _modes_of(opened: Mapping[str, Any]) -> list[str]:
+    """Return the modes that an agent lists for an opened session."""
+    listed = _mapping(opened.get("modes")).get("availableModes")
+    return [str(mode["id"]) for mode in listed if isinstance(mode, dict) and "id" in mode] if isinstance(listed, list) else []
+
+
+def _tool_name(update: Mapping[str, Any]) -> str:
+    """Return the tool name that qwen and claude send beside the title of a call, or ""."""
+    fields = own_fields(update)
+    fields = fields.get("claudeCode", fields)
+    return str(fields.get("toolName", "")) if isinstance(fields, dict) else ""
+
+
+def _reason(error: RequestError) -> str:
+    """Return the message of an error with its details, where agents describe the problem."""
+    details = error.data.get("details") or error.data.get("message") if isinstance(error.data, dict) else error.data
+    return f"{error}: {details}" if details else str(error)
+
+
+def _text_of(params: Mapping[str, Any], name: str) -> str:
+    """Return a text parameter. Raises `RequestError` for other values."""
+    value = params.get(name)
+    if not isinstance(value, str):
+        raise RequestError.invalid_params({"details": f"{name} is not a text."})
+    return value
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Return the value if it is a mapping, otherwise an empty one."""
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,148 @@
+"""The working folder before and after a run: changed files that agentnb did not write, so that undo cannot restore them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from agentnb.core.log.stores import BEFORE_IMAGES, FileBefore
+from agentnb.core.messages import encodable
+from agentnb.errors import StoreError
+from agentnb.runtime.event_log import EventLog
+from agentnb.tools.builtin.files.search_files import LEFT_OUT
+from agentnb.tools.builtin.notebook.executed_cells import open_notebook
+from agentnb.tools.defaults import MAX_WATCHED_BYTES, MAX_WATCHED_ENTRIES
+
+MAX_NAMED, MAX_LISTED = 10, 100
+"""Maximum changed files in the warning, and in the list of an undo."""
+
+
+class FileState(NamedTuple):
+    """Observed state of a file."""
+
+    size: int
+    modified: int
+    """Nanoseconds."""
+    digest: str = ""
+    """Digest of the content; empty if it was not read."""
+
+
+class WatchedFolder:
+    """A folder with the last observed states of its files. Links are not followed."""
+
+    def __init__(self, folder: Path, store: Path | None = None) -> None:
+        """Scan the folder, within limits. Blocks. ``store``: the folder of the logs of runs, which is skipped."""
+        self._folder = os.path.realpath(folder)
+        self._store = None if store is None else os.path.realpath(store)
+        self._notebook = open_notebook()
+        self._notebook_path = "" if self._notebook is None else self._relative(str(self._notebook.path))
+        self._is_whole = True
+        self._files, remaining = self._look(), MAX_WATCHED_BYTES
+        for path, state in self._files.items():
+            if state.size <= remaining:
+                remaining -= state.size
+                self._files[path] = state._replace(digest=self._digest(path))
+
+    def is_open_notebook(self, path: str) -> bool:
+        """True if a path is that of the notebook of this kernel."""
+        return self._notebook is not None and self._relative(path) == self._notebook_path
+
+    def take(self, path: str) -> None:
+        """Record the current state of a file written by agentnb."""
+        relative = self._relative(path)
+        if (state := _state_of(Path(self._folder, relative))) is not None:
+            self._files[relative] = state
+
+    async def log_changes(self, log: EventLog, agent: str) -> None:
+        """Warn about changes since the last scan, and list them for an undo."""
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # the log of a stopped run must not wait
+            changed, is_notebook_edited = self._look_again(log)
+        else:
+            changed, is_notebook_edited = await asyncio.to_thread(self._look_again, log)
+        if changed:
+            names = ", ".join(map(encodable, changed[:MAX_NAMED]))
+            more = f" and {len(changed) - MAX_NAMED:,} more" if len(changed) > MAX_NAMED else ""
+            log.warn(f"Changed while {agent} ran, but not written by agentnb, so not undone: {names}{more}")
+        if is_notebook_edited:
+            log.warn_once(
+                f"The open notebook has other cells on disk than before {agent} ran",
+                "Reload it from disk, or save yours over it",
+            )
+        if not self._is_whole:
+            log.warn_once(f"The folder is large: changes beyond its first {MAX_WATCHED_ENTRIES:,} names are not detected")
+
+    def _look_again(self, log: EventLog) -> tuple[list[str], bool]:
+        """Return the changed files, and whether the cells of the open notebook differ."""
+        before, was_whole = self._files, self._is_whole
+        current = self._look()
+        changed = {path for path, state in before.items() if self._has_changed(path, state, current.get(path))}
+        if was_whole:
+            changed |= current.keys() - before.keys()
+        self._files = current | {path: before[path] for path in before.keys() & current.keys() - changed}
+        named = sorted(changed - {self._notebook_path})
+        folder = Path(self._folder)
+        with suppress(StoreError):  # the log reports the error at its next write
+            for path in named[:MAX_LISTED]:
+                log.keep_before(FileBefore("", folder, folder / path, None, None))
+        if self._notebook is None:
+            return named, False
+        notebook = open_notebook()
+        return named, notebook is None or notebook.sources != self._notebook.sources
+
+    def _has_changed(self, path: str, before: FileState, now: FileState | None) -> bool:
+        if now is None:  # beyond the limit, it may still exist
+            return not os.path.lexists(self._path(path))
+        if now.size != before.size or now.modified == before.modified:
+            return now.size != before.size
+        return not before.digest or before.digest != self._digest(path)
+
+    def _look(self) -> dict[str, FileState]:
+        """Return the files of the folder, breadth-first."""
+        seen = list(islice(self._entries(), MAX_WATCHED_ENTRIES + 1))
+        self._is_whole = len(seen) <= MAX_WATCHED_ENTRIES
+        return {path: state for path, state in seen if state is not None}
+
+    def _entries(self) -> Iterator[tuple[str, FileState | None]]:
+        """Yield the path of each entry below the folder, with its state, or None for other entries than files."""
+        folders = deque([""])
+        while folders:
+            before = folders.popleft()
+            with suppress(OSError), os.scandir(self._path(before)) as entries:
+                for entry in entries:
+                    path = before + entry.name
+                    if entry.is_dir(follow_symlinks=False) and not self._is_left_out(entry):
+                        folders.append(path + "/")
+                    yield path, _state_of(entry) if entry.is_file(follow_symlinks=False) else None
+
+    def _is_left_out(self, entry: os.DirEntry[str]) -> bool:
+        return entry.name in LEFT_OUT or entry.name.startswith(BEFORE_IMAGES) or entry.path == self._store
+
+    def _relative(self, path: str) -> str:
+        """Return a path relative to the folder, links resolved."""
+        return os.path.relpath(os.path.realpath(self._path(path)), self._folder)
+
+    def _path(self, path: str) -> str:
+        return os.path.join(self._folder, path)  # noqa: PTH118  # a Path is slow to create
+
+    def _digest(self, path: str) -> str:
+        """Return the digest of a file, or "" if it cannot be read."""
+        with suppress(OSError), open(self._path(path), "rb") as file:  # noqa: PTH123  # likewise
+            return sha256(file.read()).hexdigest()
+        return ""
+
+
+def _state_of(file: os.DirEntry[str] | Path) -> FileState | None:
+    """Return the state of a file, or None if it is gone."""
+    try:
+        status = file.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    return FileState(status.st_size, status.st_mtime_ns)

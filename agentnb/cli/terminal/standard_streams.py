@@ -1,0 +1,79 @@
+"""Standard output and standard error."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from agentnb.advice import AdvisedWarning
+from agentnb.cli.command import Outcome
+from agentnb.cli.shell_commands import SHELL
+from agentnb.core.redaction import redact
+from agentnb.display.texts.wording import clean
+from agentnb.errors import StoreError
+
+
+def write(text: str) -> None:
+    """Write a text to standard output: in UTF-8, and to a terminal without control characters."""
+    out = sys.stdout
+    if out is None:  # closed before the program began
+        raise StoreError("There is no standard output", "Write to a file: -o FILE")
+    if out.isatty():
+        text = clean(text)  # no text of a model or tool may control the terminal
+        out.reconfigure(errors="replace")  # type: ignore[union-attr]  # a text stream
+    elif hasattr(out, "reconfigure"):
+        out.reconfigure(encoding="utf-8", errors="replace")
+    out.write(text)
+    out.flush()
+
+
+def complain(text: str) -> None:
+    """Write one line to standard error: an error, or a note to the user."""
+    tell(f"agentnb: {' '.join(text.split())}")
+
+
+def tell(text: str, end: str = "\n") -> None:
+    """Write lines to standard error, without known keys and control characters."""
+    out = sys.stderr
+    if out is None:  # it was closed before the program began
+        return
+    if hasattr(out, "reconfigure") and not out.isatty():
+        out.reconfigure(encoding="utf-8", errors="backslashreplace")
+    out.write(f"{clean(redact(text))}{end}")
+    out.flush()
+
+
+def write_outcome(outcome: str | Outcome) -> int:
+    """Write the outcome of a command, and return its exit code."""
+    result = outcome if isinstance(outcome, Outcome) else Outcome(outcome)
+    if result.text:
+        write(result.text)
+    if result.told:
+        tell(result.told)
+    if result.last:
+        complain(result.last)
+    if result.command:
+        tell(result.command)
+    return result.code
+
+
+def forget_standard_output() -> None:
+    """Discard output to a closed pipe at exit, which Python would report."""
+    with suppress(OSError, ValueError, AttributeError):  # not a file, or closed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _describe_warning(message: Warning | str) -> str:
+    return message.worded(SHELL) if isinstance(message, AdvisedWarning) else str(message)
+
+
+@contextmanager
+def warnings_in_a_line() -> Iterator[None]:
+    """Write warnings to standard error like errors, without their line of code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: complain(_describe_warning(message))
+        yield

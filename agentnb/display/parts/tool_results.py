@@ -1,0 +1,226 @@
+"""Tool results by type: tables as tables, pictures as pictures, data as data, anything else as text.
+
+None of it is treated as markup, not even as Markdown: it is third-party text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from agentnb.core.messages import Image, Text, ToolResult
+from agentnb.core.run.rounds import CallRecord
+from agentnb.display.defaults import MAX_AT_ONCE, MAX_OF_ALL
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
+from agentnb.display.parts.data_table import pretty, table_html, table_of_objects
+from agentnb.display.parts.long_text import Way, long_html
+from agentnb.display.texts.call_labels import state
+from agentnb.display.texts.wording import clean, cut
+from agentnb.tools.pictures import media_type
+
+MAX_INLINE_CHARACTERS = 80
+"""Maximum characters of an argument shown beside its name."""
+MAX_READ = 200_000
+"""Maximum characters of a text parsed as JSON."""
+MAX_WHILE_RUNNING = 40_000
+"""Maximum characters shown of an argument while its call runs."""
+MAX_IN_ALT = 200
+
+_DESCRIBED = re.compile(r"a (?:figure of|picture of|picture \()")
+"""The beginning of text that merely describes the following picture."""
+
+
+class Shown(NamedTuple):
+    """A picture with the preceding text."""
+
+    image: Image
+    alt: str
+    caption: str
+
+
+def result_html(
+    record: CallRecord,
+    *,
+    pictures: bool = True,
+    whole: bool = False,
+    live: bool = False,
+    where: str = "",
+    key: str = "",
+) -> Html:
+    """Return the result of a call, if it has one yet.
+
+    ``where``: the Python expression of its text, shown where a long text is cut; ``live``: a button can request all of it;
+    ``whole``: nothing is cut; ``key``: prefix of its folds' keys.
+    """
+    if record.result is None:
+        return NOTHING
+    access = Way(record.call.id, live, where, key, MAX_OF_ALL if whole else MAX_AT_ONCE)
+    if record.result.is_error:
+        return join_html(
+            *_blocks(
+                record.result, access, pictures, "tool-output tool-problem" if state(record) == "failed" else "tool-output"
+            ),
+            _traceback(record, access),
+        )
+    if record.display is not None:
+        pieces = list(_pieces(record.result, pictures))
+        read = [long_html(piece, access) for piece in pieces if isinstance(piece, str)]
+        shown = [_picture(piece) for piece in pieces if isinstance(piece, Shown)]
+        return join_html(
+            table_html(record.display), *shown, _fold("What the model read", access.key and f"{access.key}:read", *read)
+        )
+    return join_html(*_blocks(record.result, access, pictures, "tool-output"))
+
+
+def arguments_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "") -> Html:
+    """Return each argument with its value: text such as code and SQL with its line breaks, other values as JSON."""
+    waits = live and record.result is None  # no button yet: its content would soon be out of date
+    most = MAX_OF_ALL if whole else MAX_WHILE_RUNNING if waits else MAX_AT_ONCE
+    access = Way(record.call.id, live and not waits, in_record(where, "call.arguments"), most=most)
+    return join_html(*[_argument(name, value, access) for name, value in arguments_by_name(record).items()])
+
+
+def arguments_by_name(record: CallRecord) -> dict[str, Any]:
+    """Return the arguments by name, even if the model did not send an object."""
+    arguments = record.call.arguments
+    return arguments if isinstance(arguments, dict) else {"arguments": arguments}
+
+
+def is_pictured(record: CallRecord) -> bool:
+    """True if the result has a displayable picture."""
+    return record.result is not None and any(
+        isinstance(part, Image) and media_type(part.data) is not None for part in record.result.parts
+    )
+
+
+def pictures_html(record: CallRecord) -> list[Html]:
+    """Return the pictures of a result, without captions."""
+    if record.result is None or record.result.is_error:
+        return []
+    return [_picture(piece._replace(caption="")) for piece in _pieces(record.result, pictures=True) if isinstance(piece, Shown)]
+
+
+def is_tabular(record: CallRecord) -> bool:
+    """True if the result is shown as a table."""
+    if record.display is not None or record.result is None or record.result.is_error:
+        return record.display is not None
+    return any(table_of_objects(_data(part.text)) is not None for part in record.result.parts if isinstance(part, Text))
+
+
+def _argument(name: str, value: Any, access: Way) -> Html:
+    label = tag("span", "tool-argument-name", words(name))
+    text = as_text(value)
+    if len(text) <= MAX_INLINE_CHARACTERS and "\n" not in text:
+        return tag("div", "tool-argument", label, " ", tag("code", "tool-code", words(text)))
+    return tag("div", "tool-argument", label, long_html(text, access))
+
+
+def as_json(value: Any) -> str:
+    """Return a value as readable JSON, or its repr."""
+    try:
+        return pretty(value)
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)
+
+
+def as_text(value: Any) -> str:
+    """Return a text unchanged, and any other value as JSON."""
+    return value if isinstance(value, str) else as_json(value)
+
+
+def _blocks(result: ToolResult, access: Way, pictures: bool, kind: str) -> Iterator[Html]:
+    for piece in _pieces(result, pictures):
+        if isinstance(piece, Shown):
+            yield _picture(piece)
+        else:
+            yield long_html(piece, access, kind) if result.is_error else _text(piece, access)
+
+
+def _pieces(result: ToolResult, pictures: bool) -> Iterator[str | Shown]:
+    """Yield texts and pictures in order. Text that merely describes a picture becomes its caption."""
+    text = ""
+    for part in result.parts:
+        if isinstance(part, Text):
+            text = f"{text}\n{part.text}" if text else part.text
+        elif pictures and media_type(part.data) is not None:
+            before, _, last = text.rpartition("\n")
+            described = bool(_DESCRIBED.match(last))
+            if kept_text := before if described else text:
+                yield kept_text
+            yield Shown(part, last, last if described else "")
+            text = ""
+    if text or not any(isinstance(part, Image) for part in result.parts):
+        yield text
+
+
+def _text(text: str, access: Way) -> Html:
+    if text.strip() == "":
+        return tag("div", "tool-left-out", "(an empty text)")
+    value = _data(text)
+    if value is None:
+        return long_html(text, access)
+    table = table_of_objects(value)
+    return table_html(table) if table is not None else long_html(_pretty_data(value, text), access)
+
+
+def _data(text: str) -> Any:
+    """Return the object or array in a JSON text, or None for any other text."""
+    if text.lstrip()[:1] not in ("{", "[") or len(text) > MAX_READ:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _pretty_data(value: Any, text: str) -> str:
+    """Return the data with a line for each value, unless that makes it many times longer."""
+    try:
+        laid_out = pretty(value)
+    except (ValueError, RecursionError):
+        return text
+    return laid_out if len(laid_out) <= 4 * len(text) + 1_000 else text
+
+
+def _picture(shown: Shown) -> Html:
+    kind = media_type(shown.image.data)
+    source = f"data:{kind};base64,{b64encode(shown.image.data).decode()}"
+    image = tag("img", "tool-picture", src=source, alt=cut(clean(shown.alt), MAX_IN_ALT))
+    caption = tag("figcaption", "tool-caption", cut(clean(shown.caption), MAX_IN_ALT)) if shown.caption else NOTHING
+    return tag("figure", "tool-figure", Html(image.removesuffix("</img>")), caption)
+
+
+def printed_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "", apart: bool = False) -> Html:
+    """Return the tool's output, if any. ``apart``: with a line between it and the content above."""
+    if not record.printed:
+        return NOTHING
+    access = Way(record.call.id, live, in_record(where, "printed"), most=MAX_OF_ALL if whole else MAX_AT_ONCE)
+    return join_html(
+        tag("div", "tool-label tool-apart" if apart else "tool-label", "printed"),
+        long_html(record.printed.rstrip("\n"), access),
+    )
+
+
+def _traceback(record: CallRecord, access: Way) -> Html:
+    if not record.traceback:
+        return NOTHING
+    return traceback_html(record.traceback, access.key, access._replace(where=in_record(access.where, "traceback")))
+
+
+def traceback_html(traceback: str, key: str, way: Way) -> Html:
+    """Return the traceback of the person's own code, folded. ``key``: prefix of its fold's key."""
+    return _fold("Traceback of your code", key and f"{key}:traceback", long_html(traceback, way))
+
+
+def in_record(where: str, field: str) -> str:
+    """Return the Python expression of another field of a call, from the one of its result's text."""
+    return f"{where.removesuffix('.text').replace('.results[', '.records[')}.{field}" if where else ""
+
+
+def _fold(title: str, key: str, *body: Html) -> Html:
+    if not body:
+        return NOTHING
+    return tag("details", "tool-fold", tag("summary", "tool-fold-title", title), *body, data_fold=key or None)

@@ -1,0 +1,60 @@
+"""Report on guidance sets drawn for each round, where every run mixes sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agentnb.errors import StoreError
+from agentnb.experiments.report.document import Block, Grid, Heading, Paragraph
+from agentnb.experiments.report.setup import Setup
+from agentnb.experiments.results.comparison import format_difference
+from agentnb.experiments.results.experiment_results import Results
+from agentnb.experiments.rounds.lift import lift
+from agentnb.experiments.views.numbers import format_p
+
+NO_VARIANT = (
+    "A guidance set was drawn for each round, so that every run mixes sets and no variants are compared. The short-term effects"
+    " of the sets are below, under Estimates."
+)
+ANALYSIS = (
+    "The effect of a set is the mean of the outcome after its draws minus that after draws of the first set, weighted by the"
+    " inverse of the propensity (Hájek), with errors clustered by task",
+    "Intervals are of 95 %; p values are adjusted by Holm over all effects",
+    "An effect is averaged over later draws and claims nothing about whole runs, whose later rounds the draws changed too",
+)
+HEADINGS = ("model", "set", "against", "guidance", "trigger", "draws", "after it", "after the other", "effect", "p, adjusted")
+
+
+def names_of(results: Results, setup: Setup) -> list[str]:
+    """Return the names of the variants, or of the guidance sets drawn for each round."""
+    if not results.is_by_round:
+        return [variant.name for variant in setup.variants]
+    (drawn,) = setup.variants
+    return [*(drawn.changes or {})["guidance"].among]
+
+
+def lift_of(results: Results) -> Iterator[Block]:
+    """Yield the effects of sets on the planned outcome."""
+    yield Heading("What each set brought", is_inner=True)
+    try:
+        frame = lift(results)
+    except StoreError as error:
+        yield Paragraph(f"Effects are left out: {error}.")
+        return
+    effects = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    yield Grid(HEADINGS, [_row(effect) for effect in effects], range(5, len(HEADINGS)))
+    outcome = results.plan.frozen["near_outcome"]
+    yield Paragraph(f"The outcome is {outcome}. An effect without an interval has draws in too few tasks.")
+
+
+def _row(effect: Mapping[str, Any]) -> list[str]:
+    difference, low, high, p_value = (effect[name] for name in ("lift", "lift_low", "lift_high", "p_adjusted"))
+    interval = "" if low is None else f" [{format_difference(low)}, {format_difference(high)}]"
+    return [
+        *[effect[name] for name in ("model", "set", "against", "kind", "trigger")],
+        f"{effect['judged']:,} and {effect['judged_without']:,}",
+        *["" if effect[name] is None else f"{effect[name]:.3g}" for name in ("share", "anyway")],
+        "" if difference is None else f"{format_difference(difference)}{interval}",
+        "" if p_value is None else format_p(p_value),
+    ]

@@ -1,0 +1,39 @@
+"""The widget of the trace browser, which carries messages between the kernel and the page."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+from uuid import uuid4
+
+from traitlets import Unicode
+
+from agentnb.display.css import style_sheet
+from agentnb.display.lists.browser import OPENED
+from agentnb.notebook.widget_tools import STATIC, hear_while_busy, script
+
+_SOURCES = ("document.js", "tools.js", "browser_view.js", "browser.js")
+"""Scripts that form the widget's module, joined in this order."""
+
+
+@cache
+def _widget_class() -> Any:
+    import anywidget  # takes 60 ms, and is useless without a frontend that shows widgets
+
+    class BrowserWidget(anywidget.AnyWidget):
+        """A widget without a view: the page replaces the saved form, which is the cell's output, with the browser.
+
+        A saved notebook therefore contains no widget, which JupyterLab would fail to find when reopening it.
+        """
+
+        _esm = script(*_SOURCES, OPENED=OPENED)
+        _css = style_sheet() + (STATIC / "browser.css").read_text("utf-8")
+        key = Unicode().tag(sync=True)
+        """Part of a class of the saved form, by which the page finds it."""
+
+    return BrowserWidget
+
+
+def make_widget() -> Any:
+    """Return the widget of a browser. Its messages are received while a cell runs, if the kernel supports that."""
+    return hear_while_busy(_widget_class()(key=uuid4().hex))

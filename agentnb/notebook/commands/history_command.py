@@ -1,0 +1,135 @@
+"""``%agent history``: the store's runs as a list of expandable entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any
+
+from IPython.display import display
+
+from agentnb.core.log.outcome import Outcome
+from agentnb.detect.run import Run
+from agentnb.display.card.compact import compact_html
+from agentnb.display.lists.history_list import history_html, history_text, list_title, matches
+from agentnb.display.markup import Html, words
+from agentnb.display.texts.notebook_commands import error_in_notebook
+from agentnb.display.texts.wording import first_line, pluralize
+from agentnb.errors import AgentnbError, SettingsError
+from agentnb.session.session import Session
+from agentnb.store.summaries import RunSummary, families
+
+DEFAULT_COUNT = 20
+MAX_LISTED = 200
+"""Maximum runs in a list, even if more are requested."""
+MAX_LEFT_OUT = 200
+"""Maximum characters for names of files other than run logs."""
+NESTED, FAILED = "--nested", "--failed"
+KINDS = [
+    "failed",
+    "completed",
+    "limited",
+    "stopped",
+    "cancelled",
+    "interrupted",
+    "unknown",
+    "running",
+    "waiting_on_user",
+    FAILED,
+    NESTED,
+]
+"""Words offered by tab completion."""
+
+
+def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
+    """Show the newest top-level runs that match all of the ``wanted`` words and have each ``--tag``.
+
+    A leading number sets how many. ``--failed``: runs whose outcome is failed, however they ended. With ``--nested`` each is
+    followed by its nested runs, which may match in its place.
+    """
+    most = DEFAULT_COUNT
+    with_nested = NESTED in wanted
+    outcome: Outcome | None = "failed" if FAILED in wanted else None
+    tags, wanted = _tags([word for word in wanted if word not in (NESTED, FAILED)])
+    if wanted and wanted[0].isdecimal():
+        most, wanted = min(int(wanted[0]), MAX_LISTED), wanted[1:]
+    if not most:
+        raise SettingsError(
+            "The number of runs must be at least 1", f"Write a number from 1 to {MAX_LISTED}: %agent history 50"
+        )
+    left_out: list[str] = []
+    lists = (family if with_nested else family[:1] for family in families_known_here(session, left_out))
+    fitting = (
+        family for family in lists if any(tags <= {*summary.tags} and matches(summary, wanted, outcome) for summary in family)
+    )
+    summaries = list(islice(chain.from_iterable(islice(fitting, most)), MAX_LISTED))
+    title = _title(session, summaries, [*([FAILED] if outcome else []), *[f"#{tag}" for tag in sorted(tags)], *wanted], most)
+    if left_out:
+        predicate = "is not a run log" if len(left_out) == 1 else "are not run logs"
+        title += f". {pluralize(len(left_out), 'file')} {predicate}: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
+    text = history_text(summaries, title)
+    if getattr(shell, "kernel", None) is None:
+        print(text)
+        return
+    html = history_html(summaries, title, lambda run_id: _open_run(session, run_id))
+    display({"text/plain": text, "text/html": html}, raw=True)
+
+
+def _tags(wanted: list[str]) -> tuple[set[str], list[str]]:
+    """Return the tags requested with ``--tag``, and the other words."""
+    tags, others, words = set(), [], iter(wanted)
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option != "--tag":
+            others.append(word)
+        elif tag := value if equals else next(words, ""):
+            tags.add(tag)
+        else:
+            raise SettingsError("--tag needs a tag", "Write %agent history --tag WORD")
+    return tags, others
+
+
+def as_known_here(session: Session) -> Iterator[RunSummary]:
+    """Yield the summaries of top-level runs in the store, newest first."""
+    return (family[0] for family in families_known_here(session))
+
+
+def families_known_here(session: Session, left_out: list[str] | None = None) -> Iterator[list[RunSummary]]:
+    """Yield the summaries of each top-level run and its nested runs.
+
+    Runs that are live in this kernel have their current state, whatever their log says so far. Names of files other than run
+    logs are appended to ``left_out``.
+    """
+    live_runs = {live.run_id: live.run for live in session.running()}
+    summaries = session.store.each_summary(left_out)
+    current = (_as_live(summary, live_runs[summary.id]) if summary.id in live_runs else summary for summary in summaries)
+    return families(current, set(session.store.ids()))
+
+
+def _as_live(summary: RunSummary, run: Run) -> RunSummary:
+    """Return the summary of this kernel's run with its current state."""
+    return summary._replace(status=run.status, stop_reason=run.stop_reason or "running", paused=not run.waiting)
+
+
+def _title(session: Session, summaries: list[RunSummary], wanted: list[str], most: int) -> str:
+    store = session.store
+    title = list_title(summaries, count=len(store.ids()), folder=store.shown_folder, most=most, wanted=wanted)
+    interrupted, waiting = (
+        any(summary.can_be_recovered for summary in summaries),
+        any(summary.can_be_answered for summary in summaries),
+    )
+    sentences = [
+        title,
+        *(["Resume an interrupted run: %agent recover ID"] if interrupted else []),
+        *(["Answer a run that waits for you: %agent answer ID TEXT"] if waiting else []),
+    ]
+    return ". ".join(sentences)
+
+
+def _open_run(session: Session, run_id: str) -> Html:
+    """Return the run, or the reason it cannot be shown: a damaged log must not break the list."""
+    live = next((live for live in session.running() if live.run_id == run_id), None)
+    try:
+        return compact_html(live.run if live is not None else session.store.load(run_id))
+    except AgentnbError as error:
+        return words(error_in_notebook(error), 1_000)

@@ -1,0 +1,92 @@
+"""``%agent permissions``: lists the rules of live runs and the grants, and withdraws grants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from agentnb.core.run.approvals import RULES
+from agentnb.display.texts.question_labels import REACHES, mode_text, rule_lines
+from agentnb.display.texts.wording import SHORT_ID, clean
+from agentnb.errors import SettingsError, suggest_names
+from agentnb.notebook.variable_names import tool_names
+from agentnb.runtime.questions.model_code import BETWEEN_CELLS
+from agentnb.session.session import Session
+from agentnb.settings import agent_mode
+
+VERBS = ("allow", "withdraw")
+_MADE = {BETWEEN_CELLS: ", made while none of your cells ran"}
+"""Words on the giver of a grant, if other than the person."""
+
+
+class AlwaysAllowed(NamedTuple):
+    """A grant for calls."""
+
+    rule: str
+    reach: str
+    """Its reach in words."""
+    withdraw: Callable[[], None]
+
+
+def permissions_command(session: Session, rest: str, variables: Mapping[str, Any]) -> str:
+    """Make the requested change, and return the updated list. ``variables``: the notebook's."""
+    verb, _, rule = rest.partition(" ")
+    rule = rule.strip().strip("\"'")
+    if verb and verb not in VERBS:
+        raise SettingsError(f"%agent permissions has no command {verb!r}", suggest_names(verb, VERBS))
+    if verb and not rule:
+        raise SettingsError(f"%agent permissions {verb} needs a rule", f"Such as: %agent permissions {verb} bash(git status *)")
+    if verb == "allow":
+        values = [value for name, value in variables.items() if not (name.startswith("_") or isinstance(value, str))]
+        session.allow_always(rule, (*tool_names(variables), *values))
+    if verb == "withdraw":
+        _withdraw(session, rule)
+    return "\n".join(_lines(session))
+
+
+def always_allowed(session: Session) -> list[AlwaysAllowed]:
+    """Return the grants: of the session, of its live runs, then of runs that may be resumed."""
+    allowed = [
+        AlwaysAllowed(
+            grant["rule"] or grant["tool"],
+            f"{REACHES['session']}{_MADE.get(grant['by'], '')}",
+            partial(session.grants.withdraw, grant["grant_id"]),
+        )
+        for grant in session.grants.in_force()
+    ]
+    live = [(live_run.run_id, grant, live_run.withdraw) for live_run in session.running() for grant in live_run.grants]
+    live += [(run_id, grant, partial(session.withdraw_stored, run_id)) for run_id, grant in session.stored_grants()]
+    for run_id, grant, withdraw in live:
+        restriction = f" with {grant.arguments}" if grant.arguments else ""
+        reach = f"in run {run_id[-SHORT_ID:]}{_MADE.get(grant.by, '')}"
+        allowed.append(AlwaysAllowed(f"{grant.rule or grant.tool}{restriction}", reach, partial(withdraw, grant.grant_id)))
+    return allowed
+
+
+def _withdraw(session: Session, rule: str) -> None:
+    allowed = always_allowed(session)
+    chosen = [item for item in allowed if item.rule == rule]
+    if rule.isdecimal() and not chosen:
+        if not 1 <= int(rule) <= len(allowed):
+            raise SettingsError(f"There is no {rule} in the list", "%agent permissions shows it")
+        chosen = [allowed[int(rule) - 1]]
+    if not chosen:
+        raise SettingsError(f"There is no allowed rule {rule!r}", suggest_names(rule, [item.rule for item in allowed]))
+    for item in chosen:
+        item.withdraw()
+
+
+def _lines(session: Session) -> Iterator[str]:
+    mode = session.defaults["approve"]
+    source = "%agent defaults approve=" if mode else "AGENT_MODE" if agent_mode() else ""
+    yield f"Mode: {mode_text(mode or agent_mode())} ({source})" if source else mode_text(RULES)
+    for live in session.running():
+        for line in rule_lines(live.run):
+            yield f"Run {live.run_id[-SHORT_ID:]}: {clean(line)}"
+    allowed = always_allowed(session)
+    yield "Allowed always:" if allowed else "Nothing is allowed always."
+    for number, item in enumerate(allowed, 1):
+        yield f"  {number}  {clean(item.rule)}, {item.reach}"
+    if allowed:
+        yield "To take one back: %agent permissions withdraw NUMBER"

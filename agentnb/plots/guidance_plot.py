@@ -1,0 +1,103 @@
+"""Guidance followed and ignored, by cell and level."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agentnb.detect.guidance_rules import CELLS
+from agentnb.interchange.files import RunSource, load_traces
+from agentnb.plots.drawing.plot_style import (
+    BLUE,
+    LINES,
+    MAX_BARS,
+    ORANGE,
+    Look,
+    amounts,
+    bar_axis,
+    bar_label,
+    distinct,
+    empty,
+    finish,
+    panels,
+    plot_style,
+    pluralize,
+    stack,
+)
+from agentnb.plots.drawing.sources import about
+from agentnb.tables.guidance_table import guidance as guidance_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLE = "Guidance followed, by cell and level"
+FOLLOWED, IGNORED, UNKNOWN = Look("followed", BLUE), Look("ignored", ORANGE, "///"), Look("not judged", LINES, "...")
+
+
+class _Bar(NamedTuple):
+    cell: str
+    level: int
+    followed: int
+    ignored: int
+    unknown: int
+
+    @property
+    def given(self) -> int:
+        return self.followed + self.ignored + self.unknown
+
+    @property
+    def label(self) -> str:
+        judged = self.followed + self.ignored
+        if not judged:
+            return "not judged"
+        return f"{self.followed:,} of {judged:,} ({self.followed / judged:.0%})"
+
+
+def guidance(source: RunSource) -> Figure:
+    """Draw how often guidance was followed, ignored or not judged: a bar for each cell and level.
+
+    Takes what the tables take. Labels say how many of the judged ones were followed. Not judged: guidance that only informs,
+    and guidance in a round without a reply.
+    """
+    runs = load_traces(source)
+    bars = _bars(guidance_table(runs))
+    if not bars:
+        return empty(TITLE, about(runs), "No guidance was given." if runs else "There are no runs.")
+    shown = bars[:MAX_BARS] if len(bars) <= MAX_BARS else bars[: MAX_BARS - 1]
+    others = bars[len(shown) :]
+    names = distinct([f"{bar.cell}, level {bar.level}" for bar in shown], 30)
+    if others:
+        shown = [*shown, _Bar("", 0, *(sum(counts) for counts in zip(*(bar[2:] for bar in others), strict=True)))]
+        names.append(f"and {len(others)} others")
+    with plot_style():
+        figure, (axes,) = panels(0.7 + 0.27 * len(shown))
+        looks = stack(axes, _parts(shown))
+        for y, bar in enumerate(shown):
+            bar_label(axes, y, bar.given, bar.label)
+        bar_axis(axes, names)
+        amounts(axes, "x", max(bar.given for bar in shown) * 1.3, whole=True)
+        axes.set_xlabel("times given")
+        total = sum(bar.given for bar in bars)
+        described = [f"{name}: {bar.label}" for name, bar in zip(names, shown, strict=True)]
+        return finish(figure, TITLE, about(runs, f"{pluralize(total, 'piece')} of guidance"), looks, says="; ".join(described))
+
+
+def _parts(bars: list[_Bar]) -> list[tuple[Look, list[int]]]:
+    return [
+        (FOLLOWED, [bar.followed for bar in bars]),
+        (IGNORED, [bar.ignored for bar in bars]),
+        (UNKNOWN, [bar.unknown for bar in bars]),
+    ]
+
+
+def _bars(table: Any) -> list[_Bar]:
+    """Return the bars: the four cells first, then the others by frequency, each by ascending level."""
+    counts: dict[tuple[str, int], Counter[bool | None]] = {}
+    for cell, level, followed in zip(table["cell"], table["level"], table["followed"].astype(object), strict=True):
+        counts.setdefault((cell, level), Counter())[followed if isinstance(followed, bool) else None] += 1
+    bars = [_Bar(cell, level, judged[True], judged[False], judged[None]) for (cell, level), judged in counts.items()]
+    cell_totals: Counter[str] = Counter()
+    for bar in bars:
+        cell_totals[bar.cell] += bar.given
+    positions = {cell: index for index, cell in enumerate(CELLS)}
+    return sorted(bars, key=lambda bar: (positions.get(bar.cell, len(CELLS)), -cell_totals[bar.cell], bar.cell, bar.level))

@@ -1,0 +1,168 @@
+"""Defaults for options not given in a cell: the keys of ``%agent defaults``, and the syntax of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from agentnb import settings
+from agentnb.chat.context_spec import PROFILES
+from agentnb.context.history_settings import NAMED as HISTORIES
+from agentnb.core.run.approvals import MODES
+from agentnb.errors import SettingsError
+from agentnb.models.options import mask_text
+from agentnb.policies.permissions.permission_rules import RuleList
+from agentnb.policies.run_limits import LIMITS, ON_LIMIT
+from agentnb.policies.run_limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
+from agentnb.tools.builtin.github.github_group import GitHub
+from agentnb.tools.builtin.group import ToolGroup
+from agentnb.tools.builtin.shell.sandbox import SANDBOXES
+from agentnb.tools.builtin.shell.shell_group import Shell
+
+APPROVE_HELP = (
+    "what needs your permission where no rule says it; without a mode, calls of tools that declare to write, execute or reach "
+    "a network. auto: what only these defaults would ask about runs; ask: each call of a tool that does more than read; never: "
+    "you are not asked, and what would be asked about is denied; read_only: only tools that just read may run"
+)
+"""Help text for ``--approve``."""
+RULE_HELP = (
+    "a rule about tool calls: NAME=allow, NAME=ask or NAME=deny, for a tool, a flag such as network, or a pattern such as "
+    "'bash(git status *)=allow'; of several the first that fits decides, but a denial always holds; repeatable"
+)
+"""Help text for ``--rule``."""
+GROUP_HELP = {
+    "sandbox": "the sandbox for commands of bash, as Shell(sandbox=); none by default",
+    "repo": "the repository of the GitHub tools, owner/name, as GitHub(repo=); by default that of origin",
+}
+"""Reference texts for the defaults of built-in tools."""
+Reader = Callable[[str], Any]
+"""Parses a text into a value. Raises ValueError with the problem."""
+SESSION_BUDGET = SESSION_BUDGET_LIMIT.name.replace("_", "-")
+SWITCH = ("yes", "no")
+ON_STOP = ("raise", "continue")
+"""Behavior of a cell when you stop the run it waits for: raise, so that Run All stops as well, or end normally."""
+
+
+def _one_of(known: Iterable[str], text: str) -> str:
+    """Parse one of several words, with dashes or underscores."""
+    word = text.replace("-", "_")
+    if word not in known:
+        raise ValueError(f"must be one of {', '.join(known)}")
+    return word
+
+
+on_limit: Callable[[str], str] = partial(_one_of, ON_LIMIT)
+"""Parses the behavior at a limit."""
+approval_mode: Callable[[str], str] = partial(_one_of, MODES)
+"""Parses an approval mode."""
+
+
+def typed_rules(texts: Iterable[str]) -> RuleList | None:
+    """Parse rules typed as ``RULE=VERDICT``; returns None without any. Raises `SettingsError` for an invalid text."""
+    return RuleList.parse_typed(texts) or None
+
+
+def yes_or_no(text: str) -> bool:
+    """Parse a switch."""
+    if text.lower() not in settings.SWITCH:
+        raise ValueError("must be yes or no")
+    return settings.SWITCH[text.lower()]
+
+
+LIMIT_KEYS = {limit.name.replace("_", "-"): limit for limit in (*LIMITS.values(), SESSION_BUDGET_LIMIT)}
+"""Keys that set limits."""
+OTHERS: dict[str, Reader] = {
+    "on-limit": on_limit,
+    "history": partial(_one_of, HISTORIES),
+    "instructions": yes_or_no,
+    "unpriced": yes_or_no,
+}
+APPROVE, SANDBOX, REPO = "approve", "sandbox", "repo"
+OF_CELLS: dict[str, Reader] = {
+    "on-stop": partial(_one_of, ON_STOP),
+    APPROVE: approval_mode,
+    SANDBOX: partial(_one_of, SANDBOXES),
+}
+"""Keys other than settings of an agent: `Host` holds the approval mode, including for runs started by Python code."""
+MODELS = ("model", *PROFILES)
+"""Keys for models: the usual one, and those by the profile of a context."""
+OF_WHOLE_WORKFLOWS = ("budget", "max_seconds")
+"""Limits shared by all agents of a workflow."""
+CHOICES = {
+    "on-limit": ON_LIMIT,
+    "on-stop": ON_STOP,
+    "history": tuple(HISTORIES),
+    "instructions": SWITCH,
+    "unpriced": SWITCH,
+    APPROVE: MODES,
+    SANDBOX: SANDBOXES,
+}
+"""Allowed values of keys with only a few."""
+
+
+def at_first() -> dict[str, str]:
+    """Return the defaults of a new session."""
+    defaults = {"model": "", "max-rounds": str(settings.max_iterations()), "guidance": "matrix", "policy": "matrix"}
+    defaults |= {"history": "auto", "instructions": "yes"}
+    limits = [key for key in LIMIT_KEYS if key not in (*defaults, SESSION_BUDGET)]
+    defaults |= dict.fromkeys(limits, "") | {"on-limit": "stop", "on-stop": "raise", "unpriced": "no"}
+    return defaults | dict.fromkeys(PROFILES, "") | {APPROVE: "", SANDBOX: "", REPO: "", SESSION_BUDGET: ""}
+
+
+def may_be_empty(key: str) -> bool:
+    """True if the key sets something optional: a limit, a mode, a sandbox, a repository, a model by profile."""
+    return key in (APPROVE, SANDBOX, REPO, *PROFILES) or (key in LIMIT_KEYS and not LIMIT_KEYS[key].is_required)
+
+
+def check_default(key: str, text: str) -> str:
+    """Return the text as stored under this key. Raises `SettingsError` for an invalid value."""
+    if may_be_empty(key) and text.lower() in ("", "none"):
+        return ""
+    if key in CHOICES:
+        value = _read(key, text, (OTHERS | OF_CELLS)[key], f"Write, for example, {key}={CHOICES[key][-1]}")
+        return {True: "yes", False: "no"}.get(value, str(value))
+    if key == REPO:
+        GitHub(repo=text)  # raises for an invalid name
+    if key in LIMIT_KEYS:
+        _read(key, text, LIMIT_KEYS[key].read, f"Write a number, or {key}= for no limit" if may_be_empty(key) else "")
+    return text
+
+
+def agent_settings(defaults: dict[str, str]) -> dict[str, Any]:
+    """Return the defaults as parsed `Agent` arguments, without model, guidance and policy."""
+    limits = {
+        name: limit.read(defaults[key]) if (key := name.replace("_", "-")) and defaults[key] else None
+        for name, limit in LIMITS.items()
+    }
+    others = {key.replace("-", "_"): reader(defaults[key]) for key, reader in OTHERS.items()}
+    usual = others["on_limit"] == at_first()["on-limit"]  # then a context or a policy may set it
+    return limits | others | ({"on_limit": None} if usual else {})
+
+
+def tool_groups(defaults: dict[str, str]) -> dict[str, ToolGroup]:
+    """Return the groups of built-in tools configured by the defaults, by word."""
+    groups: dict[str, ToolGroup] = {}
+    if defaults[SANDBOX]:
+        groups[Shell.word] = Shell(sandbox=defaults[SANDBOX])
+    if defaults[REPO]:
+        groups[GitHub.word] = GitHub(repo=defaults[REPO])
+    return groups
+
+
+def workflow_settings(defaults: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the changed defaults: limits of a whole workflow, and settings of the agents that it declares.
+
+    Guidance set and policy are names; the model is not included.
+    """
+    first, settings_ = at_first(), agent_settings(defaults) | {"guidance": defaults["guidance"], "policy": defaults["policy"]}
+    changed = {key.replace("_", "-") for key in defaults if defaults[key] != first[key]}
+    own = {name: value for name, value in settings_.items() if name.replace("_", "-") in changed}
+    return {name: own.pop(name) for name in OF_WHOLE_WORKFLOWS if name in own}, own
+
+
+def _read(key: str, text: str, reader: Reader, hint: str) -> Any:
+    try:
+        return reader(text)
+    except ValueError as error:
+        raise SettingsError(f"{key} {error}, got {mask_text(text)!r}", hint) from None

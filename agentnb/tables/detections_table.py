@@ -1,0 +1,50 @@
+"""The table of detections: findings of detectors in recorded runs, whether or not they ran live."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from agentnb.detect.presets.preset_registry import DEFAULT
+from agentnb.detect.timelines import Detection, Presets
+from agentnb.interchange.detecting import DetectedRun, detected_runs
+from agentnb.interchange.files import RunSource, warn_of
+from agentnb.interchange.trace_file import Problem
+from agentnb.tables.columns import Column, columns_of
+from agentnb.tables.table_values import Values
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Row(NamedTuple):
+    """A finding and its run."""
+
+    run: DetectedRun
+    found: Detection
+
+
+COLUMNS: list[Column[Row]] = columns_of(
+    "detections",
+    {
+        "round": lambda row: row.found.made + 1,
+        "first": lambda row: row.found.first + 1,
+        "last": lambda row: row.found.last + 1,
+    },
+)
+
+
+def detections(source: RunSource, presets: Presets = (DEFAULT,), *, processes: int = 1) -> pd.DataFrame:
+    """Return one row per finding of these detectors in any runs, in the order of the runs; rounds count from 1.
+
+    The columns are those of `agentnb.detect.timeline`, after the run and its model. ``presets``: presets by name, detectors of
+    your own, or several. ``processes``: number of worker processes that read the files, for large folders; detectors of your
+    own must then be in a module. Each process holds one run at a time. Raises `SettingsError` for an unknown preset, and for a
+    detector that a worker cannot import. Errors in detectors propagate; unreadable files are skipped with a warning.
+    """
+    problems: list[Problem] = []
+    values = Values(COLUMNS)
+    for run in detected_runs(source, presets, processes=processes, problems=problems):
+        if run.found:
+            values.add([Row(run, finding) for finding in run.found])
+    warn_of(problems)
+    return values.take()

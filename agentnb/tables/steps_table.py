@@ -1,0 +1,95 @@
+"""The table of steps: one row per attempt at a workflow step, and per skipped step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.fold import fold_events
+from agentnb.core.run.step_outputs import as_text
+from agentnb.core.run.timeline import Step, first_seq, timeline
+from agentnb.core.run.work_records import is_substituted
+from agentnb.interchange.files import RunSource
+from agentnb.tables.columns import Column, columns_of
+from agentnb.tables.folders import frame_of
+from agentnb.tables.table_values import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Row(NamedTuple):
+    """An attempt at a step of a run."""
+
+    run_id: str
+    attempt: Step
+
+    @property
+    def step(self) -> str:
+        """The path of the step."""
+        event = self.attempt.begun or self.attempt.ended
+        return "" if event is None else event.step
+
+    @property
+    def status(self) -> str:
+        """Status of the attempt."""
+        return self.attempt.status
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """End time."""
+        return None if self.attempt.ended is None else self.attempt.ended.at
+
+    @property
+    def seconds(self) -> float | None:
+        """Duration."""
+        began, over = self.of_start("at"), self.ended_at
+        return None if began is None or over is None else (over - began).total_seconds()
+
+    def of_start(self, name: str) -> Any:
+        """Return a field of its start event, or None if it is empty."""
+        return getattr(self.attempt.begun, name, None) or None
+
+    def of_end(self, name: str) -> Any:
+        """Return a field of its end event, or None if it is missing or empty."""
+        return getattr(self.attempt.ended, name, None) or None
+
+
+COLUMNS: list[Column[Row]] = columns_of(
+    "steps",
+    {
+        "kind": lambda row: row.of_start("step_kind"),
+        "agent": lambda row: row.of_start("agent"),
+        "parent": lambda row: row.of_start("parent"),
+        "iteration": lambda row: row.of_start("iteration"),
+        "attempt": lambda row: row.of_start("attempt"),
+        "substituted": lambda row: is_substituted(row.status, row.of_end("error") or ""),
+        "error": lambda row: row.of_end("error"),
+        "reason": lambda row: row.of_end("reason"),
+        "wait": lambda row: getattr(row.attempt.ended, "wait", None),
+        "output": lambda row: _output(getattr(row.attempt.ended, "output", None)),
+        "nested": lambda row: row.of_start("nested"),
+        "started_at": lambda row: row.of_start("at"),
+    },
+)
+
+
+def _output(output: Any) -> str | None:
+    return None if output is None else as_text(output)
+
+
+def _rows(run: RunFacts) -> Iterator[Row]:
+    """Yield the attempts in order of their starts."""
+    for part in sorted(timeline(run, Step), key=first_seq) if run.step_records else ():
+        assert isinstance(part, Step), "the only kind requested"
+        yield Row(run.id, part)
+
+
+TABLE = Table("steps", COLUMNS, _rows, fold_events)
+
+
+def steps(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
+    """Return one row per attempt at a workflow step, in order of their starts."""
+    return frame_of(source, TABLE, cache)

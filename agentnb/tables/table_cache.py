@@ -1,0 +1,196 @@
+"""Self-renewing Parquet cache of a folder's table, beside its logs.
+
+Each table has a folder under ``.tables``: an index, with each file's state when it was read (size and times) and the position
+of its rows, and parts, which are immutable. Renewal reads only new or changed files, and replaces the index last and
+atomically, so that a reader sees either state. Unused parts are removed an hour later, so that readers of the former state
+still find them.
+
+A cache with any defect is rebuilt, since all its data is in the logs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agentnb.errors import StoreError
+from agentnb.interchange.files import SourceFile
+from agentnb.interchange.trace_file import Problem
+from agentnb.store.atomic_files import write_whole
+from agentnb.store.folder_cache import HOME, KEPT, Stamp, made_by, made_of, make_home, remove_torn, stamp_of
+from agentnb.tables import arrow
+from agentnb.tables.cache_parts import Index, Part, PartWriter
+from agentnb.tables.table_values import Table
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # it is a module or None
+
+INDEX = "index.json"
+LAYOUT = 5
+"""Increased when the format of the cache, or the meaning of its values, changes."""
+_PART = re.compile(r"[0-9a-f]{32}\.parquet")
+
+
+class CacheState(NamedTuple):
+    """State of a cache: its parts, and the files in none of them, such as logs still being written."""
+
+    folder: Path
+    parts: Sequence[Part]
+    missing: Sequence[str]
+
+
+class TableCache:
+    """The cache of one table of one folder."""
+
+    def __init__(self, home: Path, kind: str, table: Table[Any], files: Sequence[SourceFile]) -> None:
+        """``kind``: distinguishes ways of reading the same folder; ``files``: its files, in the order of their rows."""
+        inside = f"{home}{os.sep}"
+        self.files = {file.name.removeprefix(inside): file for file in files}
+        self._home = home
+        self._table = table
+        # Ids of foreign traces depend on their file names as given: each spelling has its own cache.
+        self._folder = home / HOME / f"{table.name}-{_digest(kind, str(home))[:8]}"
+        self._made_by = _made_by(table)
+
+    def current(self, *, wait: bool = False) -> CacheState:
+        """Return the renewed cache. If it is not writable, or another process is renewing it, more files are missing.
+
+        ``wait``: wait for the other process. Raises errors of reading a file that stop the whole source.
+        """
+        stamps = self._stamps()
+        index = self._index()
+        if not _holds_all(index, stamps):
+            try:
+                with self._lock(wait) as is_ours:
+                    index, stamps = self._index(), self._stamps()  # another process may have renewed it meanwhile
+                    if is_ours and not _holds_all(index, stamps):
+                        index = self._renew(index, stamps)
+            except StoreError:
+                raise  # from a log
+            except OSError:  # folder or disk not writable
+                index = self._index()
+        intact = [part for part in index.parts if _is_whole(part, stamps)]
+        if sum(len(part.entries) for part in intact) == len(self.files):
+            return CacheState(self._folder, intact, [])
+        held = {entry.name for part in intact for entry in part.entries}
+        return CacheState(self._folder, intact, [name for name in self.files if name not in held])
+
+    def discard(self) -> None:
+        """Drop a damaged cache."""
+        with suppress(OSError):
+            (self._folder / INDEX).unlink()
+
+    def _stamps(self) -> dict[str, Stamp]:
+        stamps = ((name, stamp_of(file.name)) for name, file in self.files.items())
+        return {name: stamp for name, stamp in stamps if stamp is not None}
+
+    # The index
+
+    def _index(self) -> Index:
+        """Return the index, or an empty one if it is missing, of another folder or version, or lacks a part."""
+        empty = Index(self._made_by, made_of(self._home))
+        try:
+            index = msgspec.json.decode((self._folder / INDEX).read_bytes(), type=Index)
+            sound = all(_PART.fullmatch(part.name) and self._size(part) == part.size for part in index.parts)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return empty
+        return index if sound and (index.made_by, index.made_of) == (empty.made_by, empty.made_of) else empty
+
+    def _size(self, part: Part) -> int:
+        return (self._folder / part.name).stat().st_size
+
+    # Renewal
+
+    @contextmanager
+    def _lock(self, wait: bool) -> Iterator[bool]:
+        """Create the folder and take its lock; yield True if this process has it. Raises OSError for a read-only folder."""
+        make_home(self._home)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        with (self._folder / "lock").open("wb") as file:
+            if fcntl is not None:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                except BlockingIOError:
+                    yield False
+                    return
+                except OSError:  # no file locks: parallel renewals repeat the work, the last one wins
+                    pass
+            yield True
+
+    def _renew(self, index: Index, stamps: Mapping[str, Stamp]) -> Index:
+        """Write the new parts, and the index. Unchanged parts are kept unless they are small."""
+        held = {entry.name for part in index.parts for entry in part.entries if stamps.get(entry.name) == entry.stamp}
+        fresh = self._read_changed([name for name in stamps if name not in held])
+        first = next(fresh, None)
+        if first is None and all(_is_whole(part, stamps) for part in index.parts):
+            return index  # missing files are still being written
+        rewritten = [part for part in index.parts if part.is_small or not _is_whole(part, stamps)]
+        writer = PartWriter(self._folder, self._table)
+        try:
+            for part in rewritten:
+                writer.take_over(part, held)
+            for name, problems, runs in chain([] if first is None else [first], fresh):
+                writer.add(name, stamps[name], problems, runs)
+            new = writer.close()
+        except BaseException as error:
+            writer.abandon()
+            if isinstance(error, arrow.Damaged):
+                return self._renew(Index(index.made_by, index.made_of), stamps)
+            raise
+        renewed = Index(index.made_by, index.made_of, [*(part for part in index.parts if part not in rewritten), *new])
+        try:
+            write_whole(self._folder / INDEX, [msgspec.json.encode(renewed)])
+        except StoreError as error:
+            raise OSError(str(error)) from error
+        self._clear({part.name for part in renewed.parts}, {part.name for part in rewritten})
+        return renewed
+
+    def _read_changed(self, names: Iterable[str]) -> Iterator[tuple[str, list[Problem], Iterator[Any]]]:
+        """Yield the runs of each of these files, except logs being written, which are read every time."""
+        for name in names:
+            problems: list[Problem] = []
+            runs = self.files[name].runs(problems, self._table.fold)
+            first = next(runs, None)
+            if first is None or not first.should_continue:
+                yield name, problems, chain([] if first is None else [first], runs)
+
+    def _clear(self, used: set[str], retired: set[str]) -> None:
+        """Remove parts that no reader can still be using; the time of those just retired starts now."""
+        remove_torn(self._folder)
+        with suppress(OSError):
+            for path in self._folder.glob("*.parquet"):
+                if path.name in retired:
+                    os.utime(path)
+                elif path.name not in used and path.stat().st_mtime < time.time() - KEPT:
+                    path.unlink()
+
+
+def _is_whole(part: Part, stamps: Mapping[str, Stamp]) -> bool:
+    """True if no file of a part has changed or is missing."""
+    return all(stamps.get(entry.name) == entry.stamp for entry in part.entries)
+
+
+def _holds_all(index: Index, stamps: Mapping[str, Stamp]) -> bool:
+    count = sum(len(part.entries) for part in index.parts)
+    return count == len(stamps) and all(_is_whole(part, stamps) for part in index.parts)
+
+
+def _made_by(table: Table[Any]) -> str:
+    """Return the version key of a cache, from everything that determines its values."""
+    columns = _digest(*(f"{column.name} {column.dtype}" for column in table.columns))
+    return f"{made_by(LAYOUT)} {columns}"
+
+
+def _digest(*words: str) -> str:
+    return sha256("\n".join(words).encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,0 +1,135 @@
+"""Checks of a whole workflow once its steps are parsed."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from agentnb.advice import GiveAgent
+from agentnb.errors import suggest_names
+from agentnb.tools.builtin.builtin_names import GROUPS
+from agentnb.tools.mcp.mcp_server import is_word
+from agentnb.tools.mcp.wire_names import is_named
+from agentnb.workflow.checks.argument_checks import check_arguments
+from agentnb.workflow.checks.flow_checks import FlowChecks
+from agentnb.workflow.checks.reference_checks import ReferenceChecks
+from agentnb.workflow.form.agent_reader import SUB_AGENTS, DelegationCircle, delegation_order
+from agentnb.workflow.form.fields import SourceMap
+from agentnb.workflow.form.problems import Hint, Problems, note_no_tool
+from agentnb.workflow.form.step_tree import Located, StepTree, names_of_tool_steps
+from agentnb.workflow.form.workflow_spec import AgentSpec, AgentStep, GotoStep, ToolStep, WorkflowSpec
+from agentnb.workflow.templates.templates import has_templates
+
+
+def check_workflow(
+    spec: WorkflowSpec,
+    places: SourceMap,
+    problems: Problems,
+    *,
+    agents: Collection[str] = (),
+    tools: Collection[str] | None = None,
+    inputs: Collection[str] | None = None,
+) -> None:
+    """Report problems with transitions and names.
+
+    ``agents``: names of agents passed from Python; ``tools`` and ``inputs``: the available names, if known; if ``tools`` is a
+    mapping to schemas, arguments of tool steps are checked too.
+    """
+    tree, agent_names = StepTree(spec.steps), dict.fromkeys([*spec.agents, *agents])
+    if tools is not None:
+        tools = _with_words(tools, names_of_tool_steps(located.step for located in tree.all))
+    for located in tree.all:
+        _check_names(located, tree, agent_names, places, problems, tools)
+    _check_sub_agents(spec.agents, agent_names, places, problems)
+    checks = ReferenceChecks(tree, spec.agents, places, problems, agents, inputs)
+    checks.check()
+    FlowChecks(spec, tree, checks.reads, places, problems).check()
+
+
+def check_made_in_python(spec: WorkflowSpec, agents: Collection[str]) -> None:
+    """Raise `WorkflowProblems` for invalid transitions and unknown agents.
+
+    For a workflow built in Python rather than parsed from text.
+    """
+    problems = Problems()
+    check_workflow(spec, SourceMap(), problems, agents=agents)
+    problems.check()
+
+
+def _check_names(
+    located: Located,
+    tree: StepTree,
+    agents: Collection[str],
+    places: SourceMap,
+    problems: Problems,
+    tools: Collection[str] | None,
+) -> None:
+    step = located.step
+    where, line = places.names.get(step.path, f"step {step.path}"), places.line(step.path, "name", step.line)
+    if isinstance(step, AgentStep):
+        if step.agent not in agents:
+            missing = GiveAgent(step.agent, lead="Declare it (agents:), or give it")
+            problems.add(
+                line, f'{where}: agent "{step.agent}" not found in agents', lambda: suggest_names(step.agent, agents) or missing
+            )
+        if isinstance(step.context, tuple):
+            seen = ChainMap(tree.in_no_block, tree.beside(located))
+            for wanted in step.context:
+                if wanted not in seen and wanted not in places.unread:
+                    problem, hint = _not_seen(wanted, located, tree, seen)
+                    problems.add(places.line(step.path, "context", step.line), f"{where}: context: {problem}", hint)
+    elif isinstance(step, ToolStep) and tools is not None and not is_named(step.tool, tools):  # else its server reports it
+        if step.tool not in tools:
+            note_no_tool(step.tool, tools, problems, line, where)
+        elif isinstance(tools, Mapping):
+            line = places.line(step.path, "args", step.line)
+            check_arguments(step.tool, tools[step.tool], step.args, has_templates, problems, where, line)
+
+
+def known_tools(
+    tools: Collection[str] | None, agents: Mapping[str, AgentSpec], places: SourceMap, problems: Problems
+) -> Collection[str] | None:
+    """Return the tools and the MCP server words of agents; report unknown tools of agents."""
+    if tools is None:
+        return None
+    known_names = _with_words(tools, (name for agent in agents.values() for name in agent.tools))
+    for agent in agents.values():
+        for name in agent.tools:
+            if name not in known_names and name not in GROUPS and not is_named(name, known_names):
+                note_no_tool(name, known_names, problems, places.line(agent.name, "tools"), f'agent "{agent.name}"')
+    return known_names
+
+
+def _check_sub_agents(agents: Mapping[str, AgentSpec], known: Collection[str], places: SourceMap, problems: Problems) -> None:
+    for name, agent in agents.items():
+        line = places.line(name, SUB_AGENTS, agent.line)
+        for sub_agent in agent.sub_agents:
+            if sub_agent not in known:
+                problem = f'agent "{name}": {SUB_AGENTS}: agent "{sub_agent}" not found in agents'
+                problems.add(line, problem, partial(suggest_names, sub_agent, known))
+    try:
+        delegation_order(agents)
+    except DelegationCircle as circle:
+        line = places.line(circle.agent, SUB_AGENTS, agents[circle.agent].line)
+        problems.add(line, f'agent "{circle.agent}": {SUB_AGENTS}: {circle.what}', circle.advice)
+
+
+def _with_words(tools: Collection[str], words: Iterable[str]) -> Collection[str]:
+    """Return the tools together with those of these words that name MCP servers."""
+    more = {word: dict[str, Any]() for word in words if is_word(word)}
+    if not more:
+        return tools
+    return ChainMap(more, dict(tools)) if isinstance(tools, Mapping) else (*tools, *more)
+
+
+def _not_seen(wanted: str, viewer: Located, tree: StepTree, seen: Collection[str]) -> tuple[str, Hint]:
+    """Return why a step cannot see another's output, and a hint."""
+    target = tree.by_id.get(wanted)
+    if target is None or isinstance(target.step, GotoStep):
+        return f'there is no step "{wanted}"', partial(suggest_names, wanted, seen)
+    outermost = target.blocks[0].step
+    if viewer.blocks and viewer.blocks[0].step.path == outermost.path:
+        return f"{wanted} runs at the same time, and its output is not seen here", ""
+    return f"{wanted} is in the {outermost.kind} block {outermost.id}", f"Write {outermost.id}"

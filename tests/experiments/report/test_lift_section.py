@@ -1,0 +1,44 @@
+"""Reports of guidance sets that were drawn for each round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_experiments import check_line, small
+
+from agentnb import lift
+from agentnb.experiments.results.experiment_results import Results
+
+
+@pytest.fixture(scope="module")
+def drawn() -> Results:
+    agent = {"tools": [check_line]}
+    return small(12, ["off", "matrix"], assign="round", agent=agent).run_sync(show=False)
+
+
+def report(results: Results, folder: Path) -> str:
+    return results.report(folder / "paper.md").read_text("utf-8").replace("\\", "")
+
+
+def test_report_of_drawn_sets_has_their_effects(drawn: Results, tmp_path: Path) -> None:
+    text = report(drawn, tmp_path)
+    assert text.startswith(f"# Experiment {drawn.plan.id}: off, matrix\n")
+    assert "A guidance set (off, matrix) was drawn for each round" in text and "drawn by round among off (0.5)" in text
+    assert not [told for told in ("met every task", "one variant", "in each block the variants", "CR2") if told in text]
+    effects = lift(drawn)
+    assert len(effects) and effects.lift_low.notna().any() and effects.lift_low.isna().any()
+    for _, row in effects.iterrows():
+        (line,) = [line for line in text.splitlines() if f"| off | {row.kind} | {row.trigger} |" in line]
+        assert f"| {row.judged} and {row.judged_without} | {row.share:.3g} | {row.anyway:.3g} |" in line
+        assert (f"[{row.lift_low:+.3g}, {row.lift_high:+.3g}]" in line) is (row.lift_low == row.lift_low)
+
+
+def test_report_of_logs_that_are_gone_has_no_effects(tmp_path: Path) -> None:
+    experiment: Any = small(6, ["off", "matrix"], assign="round", agent={"tools": [check_line]}, folder=tmp_path / "exp")
+    results = experiment.run_sync(show=False)
+    for log in (tmp_path / "exp").glob("*.jsonl"):
+        if log.stem in {row.run_id for row in results.rows}:
+            log.unlink()
+    assert "Effects are left out: " in report(experiment.results(), tmp_path)

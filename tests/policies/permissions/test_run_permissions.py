@@ -1,0 +1,214 @@
+"""The permissions of a run: what decides about a call, in which order, and what nested runs and logs may do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from property_settings import examples
+
+from agentnb.core.run.approvals import MODES, RULES
+from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
+from agentnb.policies.permissions.permission_rules import Rule, RuleList
+from agentnb.policies.permissions.run_permissions import Judgement, Permissions
+from agentnb.tools.function import FunctionTool
+from agentnb.tools.subject import FLAGS, Flag
+from agentnb.tools.tool import Effect
+
+HERE = Path("/work")
+STRICTEST_FIRST = ("deny", "ask", "allow")
+
+
+def tool_named(name: str, effects: list[Effect] | None, flag: Flag | None = None, **subject: str) -> FunctionTool:
+    def function(command: str = ".", content: str = "") -> None:
+        """Do it."""
+
+    return FunctionTool(function, name=name, effects=effects, flag=flag, **subject)  # type: ignore[arg-type]
+
+
+TOOLS = {
+    one.spec.name: one
+    for one in (
+        tool_named("bash", ["execute"], "bash", command="command"),
+        tool_named("run_python", ["execute"], "bash"),
+        tool_named("read_file", ["read"], "file_read", path="command"),
+        tool_named("write_file", ["write"], "file_write", path="command", content="content"),
+        tool_named("git_add", ["write"], "git"),
+        tool_named("github_get_issue", ["network"], "github"),
+        tool_named("web_fetch", ["network"], "network", url="command"),
+        tool_named("save", ["write"]),
+        tool_named("measure", None),
+        tool_named("look", ["read"]),
+        tool_named("ask_person", []),
+    )
+}
+
+
+def judged(tool: str, subject: str | None = None, *, rules: Any = None, mode: str = RULES) -> Judgement:
+    permissions = Permissions.of(ApprovalMode.of(mode), RuleList.of(rules))
+    arguments = {} if subject is None else {"command": subject}
+    return permissions.for_tool(tool, TOOLS[tool], HERE).judge(arguments)
+
+
+def verdict(tool: str, subject: str | None = None, **how: Any) -> str:
+    found = judged(tool, subject, **how)
+    return f"{found.verdict}, unclear" if found.is_unclear else found.verdict
+
+
+@pytest.mark.req("R2.15")
+def test_without_rules_the_mode_and_the_effects_decide(subtests: pytest.Subtests) -> None:
+    declared = [name for name, one in TOOLS.items() if one.effects is not None and one.effects - {"read"}]
+    reading = ["read_file", "look", "ask_person"]
+    cases = {RULES: ("ask", "allow"), "auto": ("allow", "allow"), "ask": ("ask", "ask"), "never": ("ask", "allow")}
+    cases["read_only"] = ("deny", "deny")
+    for mode, (of_declared, of_undeclared) in cases.items():
+        with subtests.test(mode):
+            assert {verdict(name, "x", mode=mode) for name in declared} == {of_declared}
+            assert verdict("measure", mode=mode) == of_undeclared
+            assert {verdict(name, mode=mode) for name in reading} == {"allow"}
+
+
+@pytest.mark.req("R2.5")
+def test_a_flag_that_is_not_listed_is_denied_in_its_words_and_one_that_is_keeps_its_default(subtests: pytest.Subtests) -> None:
+    flagged = {name: one.flag for name, one in TOOLS.items() if one.flag is not None}
+    for listed in FLAGS:
+        with subtests.test(listed):
+            for name, flag in flagged.items():
+                found = judged(name, "x", rules=[listed])
+                expected = verdict(name, "x") if flag == listed else "deny"
+                assert (found.verdict, found.flag) == (expected, None if flag == listed else flag)
+    assert {verdict(name, rules=[]) for name in ("save", "measure", "look")} == {"ask", "allow"}  # functions have no flag
+    assert judged("run_python", rules=["file_read"]).flag == "bash" and verdict("read_file", rules="restricted") == "allow"
+    assert judged("bash", "ls", rules=["file_read"], mode="auto").flag == "bash"
+
+
+def test_a_deny_beats_all_then_the_first_rule_that_matches_then_the_default(subtests: pytest.Subtests) -> None:
+    rules = {"bash(git status*)": "allow", "bash(git *)": "ask", "bash": "allow", "bash(rm *)": "deny"}
+    cases: list[tuple[Any, str, str | None, str]] = [
+        (rules, "bash", "git status -s", "allow"),
+        (rules, "bash", "git push", "ask"),
+        (rules, "bash", "ls", "allow"),
+        (rules, "bash", "rm -rf x", "deny"),
+        (rules, "bash", "ls && rm x", "deny"),
+        (rules, "bash", "ls $(cat x)", "allow"),
+        (rules, "bash", "ls $(./x)", "ask"),
+        (rules, "bash", "$(cat x)", "ask, unclear"),
+        (rules, "bash", "git status; ls", "ask"),
+        (rules, "bash", "git push; ls", "ask"),
+        (rules, "run_python", None, "ask"),
+        ({"bash(ls *)": "allow"}, "bash", "ls; ls", "allow"),
+        ({"bash(ls *)": "allow"}, "bash", "ls $(ls)", "ask"),
+        ({"bash(ls *)": "allow"}, "bash", "ls & ls", "ask"),
+        ({"bash(ls *)": "allow"}, "bash", "ls > x", "ask"),
+        ({"bash": "deny", "bash(ls *)": "allow"}, "bash", "ls", "deny"),
+        ({"bash(curl *)": "ask", "bash": "allow"}, "bash", "echo $(curl x)", "ask"),
+        ({"write_file(data/**)": "allow"}, "write_file", "data/a", "allow"),
+        ({"write_file(data/**)": "allow"}, "write_file", "data/../a", "ask"),
+        ({"write_file(data/**)": "deny", "write_file": "allow"}, "write_file", "x/../data/a", "deny"),
+        ({"write_file(data/**)": "deny", "write_file": "allow"}, "write_file", "a\0b", "ask, unclear"),
+        ({"read_file(.)": "deny"}, "read_file", None, "deny"),  # the default of the argument
+        ({"file_write": "allow"}, "write_file", "a", "allow"),
+        ({"network": "deny"}, "web_fetch", "https://a.org", "deny"),
+        ({"web_fetch(https://a.org/**)": "allow"}, "web_fetch", "https://a.org/x", "allow"),
+        ({"web_fetch(https://a.org/**)": "allow"}, "web_fetch", "https://b.org/x", "ask"),
+        ({"web_fetch(https://a.org/**)": "deny"}, "web_fetch", "file:///x", "ask, unclear"),
+        ({"git*": "allow"}, "github_get_issue", None, "allow"),
+        ({"save": "allow"}, "save", None, "allow"),
+        ({"measure": "ask"}, "measure", None, "ask"),
+    ]
+    for given_rules, name, subject, expected in cases:
+        with subtests.test(f"{name} {subject} {given_rules}"):
+            assert verdict(name, subject, rules=given_rules) == expected
+
+
+def test_a_mode_replaces_the_defaults_and_no_rule() -> None:
+    rules = {"bash(git *)": "allow", "save": "ask", "look": "ask", "bash(rm *)": "deny"}
+    assert [verdict("bash", "git log", rules=rules, mode=mode) for mode in MODES] == ["allow", "allow", "allow", "deny"]
+    assert [verdict("save", rules=rules, mode=mode) for mode in MODES] == ["ask", "ask", "ask", "deny"]
+    assert [verdict("look", rules=rules, mode=mode) for mode in MODES] == ["ask"] * 4
+    assert [verdict("bash", "rm x", rules=rules, mode=mode) for mode in MODES] == ["deny"] * 4
+    assert [verdict("bash", "`x`", rules=rules, mode=mode) for mode in MODES][:3] == ["ask, unclear"] * 3
+
+
+def nested(outer: Permissions, inner: Permissions, name: str, subject: str) -> str:
+    return inner.within(outer).for_tool(name, TOOLS[name], HERE).judge({"command": subject}).verdict
+
+
+WORDS = st.sampled_from([RULES, *MODES])
+SOME_RULES = st.dictionaries(
+    st.sampled_from(["bash", "bash(git *)", "bash(rm *)", "save", "*", "file_write", "write_file(data/**)"]),
+    st.sampled_from(STRICTEST_FIRST),
+    max_size=4,
+)
+SOME = st.builds(lambda mode, rules: Permissions.of(ApprovalMode.of(mode), RuleList.of(rules)), WORDS, SOME_RULES)
+
+
+@examples(200)
+@given(SOME, SOME, SOME, st.sampled_from([*TOOLS]), st.sampled_from(["git log", "rm x", "data/a", "a; b", "x"]))
+def test_a_nested_run_never_may_more_than_the_runs_around_it(
+    outer: Permissions, inner: Permissions, innermost: Permissions, name: str, subject: str
+) -> None:
+    alone = outer.for_tool(name, TOOLS[name], HERE).judge({"command": subject}).verdict
+    within = nested(outer, inner, name, subject)
+    deeper = nested(inner.within(outer), innermost, name, subject)
+    order = [STRICTEST_FIRST.index(one) for one in (deeper, within, alone)]
+    assert order == sorted(order)
+
+
+def test_a_nested_run_without_a_mode_has_that_of_the_run_around_it() -> None:
+    auto, ask = Permissions.of(ApprovalMode.of("auto")), Permissions.of(ApprovalMode.of("ask"))
+    nothing = Permissions()
+    assert nothing.within(auto).mode.words == "auto" and nothing.within(ask).mode.words == "ask"
+    assert (
+        auto.within(nothing).mode == NO_MODE and auto.within(ask).mode.words == "ask" and ask.within(auto).mode.words == "ask"
+    )
+    rules = Permissions.of(NO_MODE, RuleList.of({"save": "allow"}))
+    assert nothing.within(rules) == rules and nested(nothing, rules, "save", "") == "ask"
+
+
+@examples(100)
+@given(SOME, SOME)
+def test_a_log_says_the_permissions_and_loosens_nothing_unless_it_counts(outer: Permissions, inner: Permissions) -> None:
+    permissions = inner.within(outer)
+    settings = json.loads(json.dumps(permissions.as_logged))
+    again = Permissions.logged(settings, loosens=True)
+    refused = Permissions.logged(settings, loosens=False)
+    assert not refused.mode.is_auto and not any(layer.allows for layer in refused.layers) and not refused.loosen
+    for name, tool in TOOLS.items():
+        for subject in ("git log", "rm x"):
+            verdicts = [
+                one.for_tool(name, tool, HERE).judge({"command": subject}).verdict for one in (refused, permissions, again)
+            ]
+            assert verdicts[1] == verdicts[2]
+            least = Permissions().for_tool(name, tool, HERE).judge({"command": subject}).verdict
+            # What forbids or asks still does; what allowed has fallen back to the default, at least.
+            assert STRICTEST_FIRST.index(verdicts[0]) <= max(STRICTEST_FIRST.index(verdicts[1]), STRICTEST_FIRST.index(least))
+
+
+def test_what_cannot_be_read_of_a_log_is_taken_as_strict() -> None:
+    for settings in ({"approve": 3}, {"approve": "free"}, {"approve": "auto+free"}, {"approve": None}):
+        assert Permissions.logged(settings, loosens=True).mode.words == "ask", settings
+    for rules in (3, {"bash": "allow"}, [3]):
+        read = Permissions.logged({"permissions": rules}, loosens=True)
+        assert read.for_tool("bash", TOOLS["bash"], HERE).judge({"command": "ls"}).flag == "bash", rules
+    for confirmed in (3, "bash", {"bash": 1}, [3], ["a b"], [["bash"]]):
+        read = Permissions.logged({"confirm": confirmed}, loosens=True)
+        judged = read.for_tool("bash", TOOLS["bash"], HERE).judge({"command": "ls"})
+        assert judged.verdict == "ask" and judged.is_confirmed, confirmed
+
+
+@examples(100)
+@given(SOME, SOME, st.sampled_from([*TOOLS]), st.sampled_from(["git log", "rm x", "data/a", "x"]))
+def test_a_call_that_is_confirmed_never_runs_unasked_whatever_else_allows_it(
+    outer: Permissions, inner: Permissions, name: str, subject: str
+) -> None:
+    confirming = outer.confirming([Rule.read(name, "ask")])
+    for permissions in (confirming, inner.within(confirming), Permissions().within(inner.within(confirming))):
+        logged = Permissions.logged(json.loads(json.dumps(permissions.as_logged)), loosens=True)
+        for held in (permissions, logged):
+            found = held.for_tool(name, TOOLS[name], HERE).judge({"command": subject})
+            assert found.verdict == "deny" or (found.verdict == "ask" and (found.is_confirmed or found.is_unclear))
