@@ -32,16 +32,16 @@ class Agent(AgentSettings):
     or a `History`. ``gates``: functions of a call and the run that decide whether it may run, after the policy's own
     (`agentnb.policies.gates`). ``permissions``: rules about tool calls, each ``allow``, ``ask`` or ``deny``, such as
     ``{"write_file(data/**)": "allow", "bash": "ask"}``, or a list of the flags that are permitted
-    (`agentnb.policies.permissions.permission_rules`). ``approve``: an approval mode, or a function that decides about calls that
-    need approval, for runs without their own. ``instructions``: True to follow the ``CLAUDE.md``, ``AGENT.md`` or ``AGENTS.md`` of
-    its repository. ``output``: the type of its answers: a dataclass, TypedDict, pydantic model, msgspec Struct, another type, a
-    JSON Schema, or an `Output`. An answer that does not fit is sent back with its problems, twice by default; then the run
-    fails. ``run.output`` holds the answer: an instance of the type, or plain data in a run loaded from its log. ``work_dir``:
-    the working directory of tools; by default the current folder when the run starts. ``acp``: an external agent in place of a
-    model, ``NAME`` or ``NAME:MODEL`` such as ``opencode``, over the Agent Client Protocol, and ``mode``: its mode, as it names
-    it, by default the one that asks before acting. ``extensions``: additions by other parts of agentnb or by you, each an
-    `Extension`. ``detect``: live detectors, by the name of a preset such as ``default`` or your own: a nudge, a block of the
-    repeated call and a stop follow, in this order.
+    (`agentnb.policies.permissions.permission_rules`). ``approve``: an approval mode, or a function that decides about calls
+    that need approval, for runs without their own. ``instructions``: True to follow the ``CLAUDE.md``, ``AGENT.md`` or
+    ``AGENTS.md`` of its repository. ``output``: the type of its answers: a dataclass, TypedDict, pydantic model, msgspec
+    Struct, another type, a JSON Schema, or an `Output`. An answer that does not fit is sent back with its problems, twice by
+    default; then the run fails. ``run.output`` holds the answer: an instance of the type, or plain data in a run loaded from
+    its log. ``work_dir``: the working directory of tools; by default the current folder when the run starts. ``acp``: an
+    external agent in place of a model, ``NAME`` or ``NAME:MODEL`` such as ``opencode``, over the Agent Client Protocol, and
+    ``mode``: its mode, as it names it, by default the one that asks before acting. ``extensions``: additions by other parts
+    of agentnb or by you, each an `Extension`. ``detect``: live detectors, by the name of a preset such as ``default`` or your
+    own: a nudge, a block of the repeated call and a stop follow, in this order.
 
     Limits of a run, by default none (``"none"`` overrides those of policy and extensions): ``max_rounds``: model calls, 1 to
     1,000. ``max_tool_calls``: tool calls of the run. ``max_tool_calls_per_turn``: since the person's last message.

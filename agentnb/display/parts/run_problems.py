@@ -11,7 +11,7 @@ from agentnb.detect.run import Run
 from agentnb.display.markup import Html, join_html, tag, words
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.round_notes import ignored_guidance, round_warnings
-from agentnb.display.texts.states import counted_calls, state_of
+from agentnb.display.texts.states import kind_of_counted_calls, state_of
 from agentnb.display.texts.wording import pluralize, short_id, times
 
 MAX_LINKED = 8
@@ -70,7 +70,7 @@ def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
 
 def to_first_call(run: Run, words: str) -> Html:
     """Return the words for the state of a run; if they count calls, as a link to the first of these."""
-    kind = counted_calls(state_of(run))
+    kind = kind_of_counted_calls(state_of(run))
     first = next((one.index for one in run.rounds if kind and trouble_of(one)[kind]), None)
     return join_html(words) if first is None else round_link(run.id, first, label=words)
 

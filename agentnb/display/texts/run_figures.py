@@ -9,7 +9,7 @@ from agentnb.core.run.rounds import CallRecord
 from agentnb.core.todos import open_todos
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.display.texts.states import counted_calls, has_ended, rounds_words, state_of, steps_words
+from agentnb.display.texts.states import has_ended, kind_of_counted_calls, rounds_words, state_of, steps_words
 from agentnb.display.texts.wording import FIGURE_SPACE, amount, clean, count_of, dollars, duration, pluralize, thousands
 
 
@@ -17,7 +17,7 @@ def meta(run: Run) -> list[str]:
     """Return rounds, calls, todos, time, usage and model, a few words each."""
     calls = call_words(*call_counts(outer_calls(run)), "tool call")
     parts = [part for part in (rounds_words(run), steps_words(run), calls) if part]
-    if run.failed_calls and counted_calls(state_of(run)) != "failed":
+    if run.failed_calls and kind_of_counted_calls(state_of(run)) != "failed":
         parts.append(f"{run.failed_calls:,} failed")
     if run.todos:
         done_count = len(run.todos) - len(open_todos(run.todos))

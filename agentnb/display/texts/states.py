@@ -184,7 +184,7 @@ def completion(state: RunState) -> tuple[Tone, str]:
     return next(((tone, words) for holds, tone, words in cases if holds), ("neutral", NOT_CHECKED))
 
 
-def counted_calls(state: RunState) -> Literal["failed", "skipped", ""]:
+def kind_of_counted_calls(state: RunState) -> Literal["failed", "skipped", ""]:
     """Return the kind of calls that the words for the state count, or an empty text."""
     if state.status != "completed" or state.plan_rejected or state.todos_open or state.outcome == "passed":
         return ""
