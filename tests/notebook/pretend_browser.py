@@ -29,6 +29,8 @@ class Browser:
         self.closed: list[str] = []
         self.said: list[dict[str, Any]] = []
         """What the newest card was told."""
+        self.states: list[dict[str, Any]] = []
+        """What the newest card was changed to."""
         self.shown: list[dict[str, Any]] = []
         """What displays showed."""
         self.ended: list[str] = []
@@ -130,6 +132,8 @@ class Browser:
             self.closed.append(content["comm_id"])
         elif kind == "comm_msg" and self.cards[-1:] == [content["comm_id"]] and content["data"].get("method") == "custom":
             self.said.append(content["data"]["content"])
+        elif kind == "comm_msg" and self.cards[-1:] == [content["comm_id"]] and content["data"].get("method") == "update":
+            self.states.append(content["data"]["state"])
         elif kind in ("display_data", "update_display_data"):
             self.shown.append(content["data"])
         elif kind == "stream":

@@ -1,4 +1,4 @@
-"""The table of a running experiment: drawn a few times a second, at once when the state changes, and whole at the end."""
+"""The box of a running experiment: drawn a few times a second, at once when the state changes, and whole at the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from made_results import row
 from virtual_time import by_itself
 
 from agentnb.experiments.running.control import Control
-from agentnb.notebook.experiments.progress import INTERVAL, PULSE, ProgressTable
+from agentnb.notebook.experiments.progress_box import INTERVAL, PULSE, ProgressBox
 from agentnb.notebook.views import Cell
 
 
@@ -25,7 +25,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def begun(total: int) -> Control:
     control = Control("e", total)
-    control.watchers.append(ProgressTable(control))
+    control.watchers.append(ProgressBox(control))
     control.begin([], lambda: None)
     return control
 
@@ -34,8 +34,8 @@ def test_many_cells_are_drawn_four_times_a_second_and_at_the_end(drawn: list[str
     async def work() -> None:
         control = begun(1_000)
         for place in range(1_000):
-            control.began()
-            control.finished(row("a", str(place), True))
+            control.count_begun()
+            control.count_finished(row("a", str(place), True))
             await asyncio.sleep(0.001)
         control.end(spent=False)
         await asyncio.sleep(2 * PULSE)
@@ -78,8 +78,8 @@ def test_view_that_fails_leaves_the_experiment_alone(monkeypatch: pytest.MonkeyP
 
     async def work() -> Control:
         control = begun(1)
-        control.began()
-        control.finished(row("a", "t", True))
+        control.count_begun()
+        control.count_finished(row("a", "t", True))
         control.end(spent=False)
         return control
 
