@@ -61,7 +61,7 @@ def test_table_fills_in_without_a_card_and_reads_as_words(lab: Any) -> None:
     lab.wait_done(1)
     wait_until(lambda: lab.cell(1).locator(".agentnb-exp").count() == 2)  # the table, and the results
     wait_until(lambda: lab.cell(1).locator(".agentnb-card, .agentnb-run").count() == 0)
-    assert lab.cell(1).locator(".agentnb-exp button").count() == 0
+    wait_until(lambda: lab.cell(1).locator(".agentnb-exp button").count() == 0)
     lab.run(2)
     comparison = lab.cell(2).locator(".agentnb-exp")
     comparison.get_by_text("Would have been seen").first.wait_for()
@@ -107,6 +107,6 @@ def test_box_of_a_restarted_kernel_says_so(lab: Any) -> None:
     box.get_by_text("40 under way").wait_for()
     lab.page.evaluate(RESTART)
     box.get_by_text("The kernel ended").wait_for()
-    assert box.get_by_role("button").count() == 0 and "widget-view" not in json.dumps(lab.outputs(1))
+    wait_until(lambda: box.get_by_role("button").count() == 0 and "widget-view" not in json.dumps(lab.outputs(1)))
     lab.shot("experiment-lost")
     lab.page.evaluate("() => window.restarted")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from agentnb.display.css import inline_css, wrap_output
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
@@ -43,7 +44,7 @@ def progress_html(progress: Progress, variable: str = "") -> Html:
 
 def lost_html(progress: Progress) -> Html:
     """Return the box that stays if the kernel ends first."""
-    return _box(_progress(progress, "warn", "Interrupted"), words(LOST))
+    return _box(_progress(replace(progress, state="stopped"), "warn", "Interrupted"), words(LOST))
 
 
 def progress_parts(progress: Progress, variable: str = "") -> dict[str, str]:

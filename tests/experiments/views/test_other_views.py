@@ -102,7 +102,7 @@ def test_live_box_has_buttons_until_the_end(snapshot: Snapshot, subtests: Any) -
 
 def test_box_of_a_lost_kernel_does_not_run() -> None:
     told = " ".join(words_of(lost_html(PROGRESS)))
-    assert "Interrupted" in told and "Running" not in told and "The kernel ended" in told
+    assert "Interrupted" in told and "Running" not in told and "under way" not in told and "The kernel ended" in told
 
 
 def test_progress_before_the_first_run_knows_no_rate(snapshot: Snapshot) -> None:
