@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from contrast import COLOURS, faint
+from PIL import Image
 from test_reload_in_lab import RESTART
 from waiting import wait_until
 
@@ -110,3 +112,20 @@ def test_box_of_a_restarted_kernel_says_so(lab: Any) -> None:
     wait_until(lambda: box.get_by_role("button").count() == 0 and "widget-view" not in json.dumps(lab.outputs(1)))
     lab.shot("experiment-lost")
     lab.page.evaluate("() => window.restarted")
+
+
+def ground_level(figure: Any) -> int:
+    """The lightness of a corner of the figure, from 0 to 255."""
+    return int(Image.open(BytesIO(figure.screenshot())).convert("L").getpixel((3, 3)))
+
+
+def test_figure_is_dark_on_a_dark_page(lab: Any) -> None:
+    lab.share(["from agentnb import load_trace, plots", "plots.timeline(load_trace('complex-fails'))"])
+    lab.run_above(1)
+    lab.run(1)
+    figure = lab.cell(1).locator("img[alt^='Timeline of a run']")
+    figure.wait_for()
+    for theme, is_dark in (("Dark", True), ("Light", False)):
+        lab.theme(theme)
+        wait_until(lambda is_dark=is_dark: (ground_level(figure) < 60) == is_dark)
+        lab.shot(f"figure-{theme.lower()}")
