@@ -128,4 +128,10 @@ def test_figure_is_dark_on_a_dark_page(lab: Any) -> None:
     for theme, is_dark in (("Dark", True), ("Light", False)):
         lab.theme(theme)
         wait_until(lambda is_dark=is_dark: (ground_level(figure) < 60) == is_dark)
-        lab.shot(f"figure-{theme.lower()}")
+        lab.shot(f"figure-{theme.lower()}", figure)
+    lab.save()
+    lab.open_untrusted("shared.ipynb")
+    lab.theme("Dark")
+    wait_until(lambda: not lab.trusts(1) and ground_level(figure) < 60)
+    lab.shot("figure-untrusted")
+    lab.theme("Light")

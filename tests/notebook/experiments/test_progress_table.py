@@ -84,3 +84,13 @@ def test_view_that_fails_leaves_the_experiment_alone(monkeypatch: pytest.MonkeyP
         return control
 
     assert by_itself(work()).progress.state == "done"
+
+
+def test_stop_is_drawn_before_the_runs_under_way_have_ended(drawn: list[str]) -> None:
+    async def work() -> None:
+        control = begun(2)
+        await asyncio.to_thread(control.stop)
+        assert "stopping: " in drawn[-1]
+        control.end(spent=False)
+
+    by_itself(work())
