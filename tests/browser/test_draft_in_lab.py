@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from test_approval_in_lab import shots
 from test_card_in_lab import card, chip, nothing_is_left, shared
+from waiting import wait_until
 
 pytestmark = pytest.mark.browser
 SETUP = """
@@ -55,6 +56,13 @@ def test_draft_is_edited_in_its_table_and_runs_as_approved(lab: Any) -> None:
     shots(lab, "draft", draft)
     draft.get_by_role("button", name="Move step 2 up").click()
     draft.locator("tbody tr", has_text="Cork").first.get_by_text(re.compile("^1$")).wait_for()
+    draft.get_by_role("button", name="Move step 2 down").click()
+    refused = draft.locator("tbody tr").nth(1).get_by_role("alert").first
+    refused.get_by_text("Invalid edit: step 3 depends on step 2, which must stay before it. The plan is unchanged").wait_for()
+    shots(lab, "draft-move-refused", draft)
+    draft.get_by_role("button", name="Move step 3 up").click()
+    draft.locator("tbody tr").nth(2).get_by_text("Invalid edit").wait_for()
+    wait_until(lambda: draft.get_by_text("Invalid edit").count() == 1)
     draft.get_by_text("Edit step 1").click()
     form = draft.locator("form[data-place='0']")
     shots(lab, "draft-form", draft)

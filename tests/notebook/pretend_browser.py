@@ -29,6 +29,8 @@ class Browser:
         self.closed: list[str] = []
         self.said: list[dict[str, Any]] = []
         """Messages to the newest card."""
+        self.states: list[dict[str, Any]] = []
+        """State changes of the newest card."""
         self.shown: list[dict[str, Any]] = []
         """Displayed bundles."""
         self.ended: list[str] = []
@@ -130,6 +132,8 @@ class Browser:
             self.closed.append(content["comm_id"])
         elif kind == "comm_msg" and self.cards[-1:] == [content["comm_id"]] and content["data"].get("method") == "custom":
             self.said.append(content["data"]["content"])
+        elif kind == "comm_msg" and self.cards[-1:] == [content["comm_id"]] and content["data"].get("method") == "update":
+            self.states.append(content["data"]["state"])
         elif kind in ("display_data", "update_display_data"):
             self.shown.append(content["data"])
         elif kind == "stream":

@@ -76,7 +76,12 @@ def test_impossible_edit_is_reported_and_changes_nothing(live: LiveRun, subtests
     plan_id, before = next(iter(live.run.plans)), live.run.waiting
     four = [["0", "Fetch more"], ["1", '["agent_create_plan"]']]
     cases: dict[str, tuple[str, dict[str, Any], type[Exception], str]] = {
-        "before what it depends on": ("draft", {"op": "up", "place": 2}, SettingsError, "must stay before"),
+        "before what it depends on": (
+            "draft",
+            {"op": "up", "place": 2},
+            SettingsError,
+            r"^Invalid edit: step 3 depends on step 2, .*\. The plan is unchanged",
+        ),
         "no description": ("step", {"place": 0, "fields": [["0", ""]]}, FieldsRefused, "shorter"),
         "a tool that makes plans": ("step", {"place": 0, "fields": four}, FieldsRefused, "Choose"),
         "a draft that does not wait": ("draft", {"op": "add", "place": 3, "key": "plan-70"}, SettingsError, "not wait"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import subprocess
 import sys
+from base64 import b64decode
 from io import BytesIO
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
 from agentnb.errors import SettingsError
+from agentnb.plots.drawing.figure import describe
 from agentnb.plots.drawing.plot_style import clean, distinct, short, whole_ticks
 
 HOSTILE = (
@@ -157,6 +160,28 @@ def test_background_is_opaque_and_user_style_changes_nothing() -> None:
     assert png(figure) == before
     assert about["width"] == 700 and about["alt"].startswith("Tool calls, by tool. Run …ab12cd34")
     assert int.from_bytes(data[16:20], "big") == 1_400
+
+
+def drawing(figure: Figure) -> str:
+    """The SVG in a figure's HTML."""
+    return b64decode(figure._repr_html_().partition("base64,")[2].partition('"')[0]).decode()
+
+
+def test_html_of_a_figure_takes_colors_from_the_page_theme() -> None:
+    from matplotlib import style
+
+    svg = drawing(plots.timeline(eventful()))
+    assert "prefers-color-scheme:dark" in svg and "fill: var(--ffffff,#ffffff)" in svg and "var(--222222,#222222)" in svg
+    assert not re.search(r": #(222222|5a5a5a|ffffff|000000)", svg), "each colour of ground and words has another in the dark"
+    with style.context({"svg.fonttype": "none"}):
+        assert "<text" not in drawing(plots.timeline(eventful()))
+
+
+def test_trace_names_are_escaped_in_figure_html() -> None:
+    figure = plots.tools(eventful())
+    describe(figure, '"><script>alert(1)</script>')
+    html = figure._repr_html_()
+    assert html.count("<") == 1 and "&quot;&gt;&lt;script" in html
 
 
 def test_figure_describes_itself_and_survives_pickling(snapshot: Snapshot) -> None:

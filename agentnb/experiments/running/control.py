@@ -124,6 +124,7 @@ class Control:
             if loop is not None and stop is not None and not loop.is_closed():
                 loop.call_soon_threadsafe(stop)
             self._wake()
+            self._tell()
 
     # For the engine
 

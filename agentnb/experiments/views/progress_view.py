@@ -1,16 +1,17 @@
-"""The progress of an experiment as HTML and as text: one table that fills in."""
+"""The progress of an experiment as HTML and as text: one box."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from agentnb.display.markup import Html, tag
+from agentnb.display.css import inline_css, wrap_output
+from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.head import marked_html
-from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.labels import clean, first_line, pluralize
 from agentnb.experiments.running.control import Progress
-from agentnb.experiments.running.live_experiment import LiveExperiment, progress_line, rate_told
-from agentnb.experiments.views.layout import facts_html, hint_html, view_html
-from agentnb.experiments.views.numbers import UNKNOWN, format_time, money
+from agentnb.experiments.running.live_experiment import LiveExperiment, progress_line
+from agentnb.experiments.views.numbers import format_time, money
 
 STATES = {
     "running": ("active", "Running"),
@@ -21,30 +22,43 @@ STATES = {
     "budget": ("warn", "Budget reached"),
 }
 """The mark and the words of each state."""
+CONTROLS = {"running": ("pause", "stop"), "paused": ("resume", "stop")}
+"""The buttons of each state."""
+COVERED = "Values by variant stay covered until the end."
 HINTS = {
-    "running": "Kernel > Interrupt stops it; run the cell again to continue",
-    "paused": "%agent resume continues it",
-    "stopped": "Run it again to make the missing runs",
-    "budget": "Raise its budget and run it again to make the missing runs",
+    "running": f"{COVERED} Kernel > Interrupt stops a waiting cell; run it again to continue.",
+    "paused": "%agent resume continues it.",
+    "stopping": "The runs under way are cancelled. Run it again to make the missing runs.",
+    "stopped": "Run it again to make them.",
+    "budget": "Raise its budget and run it again to make them.",
 }
+LOST = "The kernel ended. Run the cell again; runs that a folder keeps are not made twice."
 MAX_REASONS = 5
 MAX_OF_A_REASON = 100
 
 
-def progress_html(progress: Progress) -> Html:
-    """Return how far the experiment is, as a table; the same rows all the time, so that nothing moves."""
-    kind, told = STATES[progress.state]
-    state = tag("div", "exp-sentence", marked_html(kind, told))
-    bar = tag(
-        "progress", "exp-progress", max=str(max(progress.total, 1)), value=str(progress.done), aria_label="Runs that are done"
-    )
-    hint = hint_html(HINTS.get(progress.state, ""))
-    return view_html("Experiment", progress.id, state, bar, facts_html(_rows(progress)), hint)
+def progress_html(progress: Progress, variable: str = "") -> Html:
+    """Return the box without buttons, as a notebook saves it. ``variable`` holds the results."""
+    return _box(_progress(progress, *_state(progress)), _note(progress, variable))
 
 
-def progress_text(progress: Progress) -> str:
+def lost_html(progress: Progress) -> Html:
+    """Return the box that stays if the kernel ends first."""
+    return _box(_progress(replace(progress, state="stopped"), "warn", "Interrupted"), words(LOST))
+
+
+def progress_parts(progress: Progress, variable: str = "") -> dict[str, str]:
+    """Return the parts of a live box: ``progress``, ``controls`` and ``note``."""
+    names = CONTROLS.get(progress.state, ())
+    controls = [tag("button", "button", name.capitalize(), type="button", data_do=name) for name in names]
+    bare = _progress(progress, *_state(progress))
+    return {"progress": inline_css(bare), "controls": join_html(*controls), "note": inline_css(_note(progress, variable))}
+
+
+def progress_text(progress: Progress, variable: str = "") -> str:
     """Return the same in one line."""
-    return clean(f"Experiment {progress.id}: {progress_line(progress)}")
+    results = f". Results: {variable}" if variable and progress.is_over else ""
+    return clean(f"Experiment {progress.id}: {progress_line(progress)}{results}")
 
 
 def live_html(live: LiveExperiment) -> Html:
@@ -57,29 +71,55 @@ def live_text(live: LiveExperiment) -> str:
     return progress_text(live.progress)
 
 
-def _rows(progress: Progress) -> Iterator[tuple[str, str, str]]:
-    share = progress.done / progress.total if progress.total else 1.0
-    yield "Done", f"{progress.done:,} of {progress.total:,} runs", f"{share:.0%}"
-    yield "Running", f"{progress.running:,}", ""
-    yield "Did not complete", f"{progress.failed:,}", _reasons(progress)
-    is_over = progress.state in ("done", "stopped", "budget")
-    left = "-" if is_over else format_time(progress.seconds_left)
-    yield "Time", format_time(progress.seconds), "" if is_over else f"{left} left"
-    yield "Rate", UNKNOWN if progress.rate is None else _rate(progress.rate), ""
-    yield "Cost", money(progress.cost), ", ".join(_cost_notes(progress))
+def _box(progress: Html, note: Html) -> Html:
+    return wrap_output(tag("div", "exp", progress, tag("div", "exp-hint", note) if note else NOTHING))
 
 
-def _cost_notes(progress: Progress) -> Iterator[str]:
-    if progress.cost_expected is None:
-        yield "no estimate"
-    elif progress.cost_expected:
-        yield f"of {money(progress.cost_expected)} expected"
+def _state(progress: Progress) -> tuple[str, str]:
+    kind, told = STATES[progress.state]
+    return kind, "Pausing" if progress.state == "paused" and progress.running else told
+
+
+def _progress(progress: Progress, kind: str, told: str) -> Html:
+    """Return the heading, the line of facts and the bar."""
+    count = f"Experiment {progress.id} · {progress.done:,} of {progress.total:,} runs"
+    bar = tag(
+        "progress", "exp-progress", max=str(max(progress.total, 1)), value=str(progress.done), aria_label="Runs that are done"
+    )
+    head = tag("div", "exp-head", marked_html(kind, told), " ", tag("b", "", words(count)))
+    return join_html(head, tag("div", "exp-hint", words(" · ".join(_facts(progress)))), bar)
+
+
+def _note(progress: Progress, variable: str) -> Html:
+    """Return what to expect or to do next; of an experiment that has ended, what came of it and where its results are."""
+    if not progress.is_over:
+        if progress.state == "paused" and (running := progress.running):
+            finish = "finishes" if running == 1 else "finish"
+            return words(f"Pausing: {pluralize(running, 'run')} {finish} first.")
+        return words(HINTS[progress.state])
+    missing = progress.total - progress.done
+    is_are = "is" if missing == 1 else "are"
+    cut_off = f"{pluralize(missing, 'run')} {is_are} missing. {HINTS[progress.state]} " if progress.state in HINTS else ""
+    results = join_html("The results are in ", tag("code", "exp-code", words(variable)), ".") if variable else NOTHING
+    return join_html(words(cut_off), results or words("The call that ran it returns the results."))
+
+
+def _facts(progress: Progress) -> Iterator[str]:
+    if progress.failed:
+        yield f"{progress.failed:,} did not complete ({_reasons(progress)})"
+    if progress.running and not progress.is_over:
+        yield f"{progress.running:,} under way"
+    yield format_time(progress.seconds)
+    if not progress.is_over and progress.seconds_left is not None:
+        yield f"about {format_time(progress.seconds_left)} left"
+    yield ", ".join(_cost(progress))
+
+
+def _cost(progress: Progress) -> Iterator[str]:
+    cost = "cost unknown" if progress.cost is None else money(progress.cost)
+    yield f"{cost} of {money(progress.cost_expected)} expected" if progress.cost_expected else cost
     if progress.budget is not None:
         yield f"budget {money(progress.budget)}"
-
-
-def _rate(rate: float) -> str:
-    return f"{rate_told(rate)} runs a second" if rate >= 0.5 else f"{rate_told(rate * 60)} runs a minute"
 
 
 def _reasons(progress: Progress) -> str:

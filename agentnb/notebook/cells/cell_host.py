@@ -16,7 +16,7 @@ from agentnb.display.card.nested import NestedRuns
 from agentnb.experiments.running.control import Control, Progress
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
-from agentnb.notebook.frontend import asker, can_ask, view_for
+from agentnb.notebook.frontend import asker, can_ask, is_attended, view_for
 from agentnb.notebook.views import Cell, DisplayView, TerminalView
 from agentnb.runtime.host.host import Beginning, Host
 from agentnb.runtime.host.live_run import LiveRun
@@ -145,13 +145,14 @@ class CellHost:
             return cell_run
 
     def _watch_experiment(self, control: Control) -> Callable[[Progress], object] | None:
-        """Return the progress table of an experiment started by the cell; a terminal shows its own line."""
+        """Return the box of an experiment started by the cell; a terminal shows its own line."""
         self._session.take_experiment(control)
-        if getattr(self._shell, "kernel", None) is None:
+        kernel = getattr(self._shell, "kernel", None)
+        if kernel is None:
             return None
-        from agentnb.notebook.experiments.progress import ProgressTable
+        from agentnb.notebook.experiments.progress_box import ProgressBox
 
-        return ProgressTable(control)
+        return ProgressBox(control, self._open_widgets if is_attended(kernel) else None)
 
     def _take(self, live: LiveRun) -> None:
         self._session.take(live)

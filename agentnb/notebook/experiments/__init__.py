@@ -1,1 +1,1 @@
-"""Experiments in a notebook: the magic ``%%experiment``, and the table that fills in while one runs."""
+"""Experiments in a notebook: the magic ``%%experiment``, and the box of one that runs."""

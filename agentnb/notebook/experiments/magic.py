@@ -16,6 +16,7 @@ from agentnb.experiments.experiment import Experiment
 from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.running.live_experiment import LiveExperiment
 from agentnb.notebook.experiments.cell_body import experiment_of_cell
+from agentnb.notebook.experiments.progress_box import results_in
 from agentnb.notebook.magic_errors import in_one_line, one_line_errors, parse_options
 from agentnb.notebook.variable_names import check_variable
 from agentnb.session.session import Session
@@ -49,8 +50,8 @@ class ExperimentMagics(Magics):
         """Run the experiment that this cell declares: in YAML with the keywords of Experiment, or in Python that ends in one.
 
         In YAML, tools, checks, guidance sets, data frames and agents are named by their variables, and nothing is executed. A
-        table fills in while it runs, and the results are in ``results`` (or -o NAME). Stopped or interrupted, it goes on when
-        the cell is run again: only the missing runs are made.
+        box shows its progress, with Pause and Stop; the results are in ``results`` (or -o NAME). Stopped or interrupted, it
+        goes on when the cell is run again: only the missing runs are made.
         """
         options = parse_options(ExperimentMagics.experiment_cell, line)
         names = [check_variable(name) for name in (options.out, options.name) if name]
@@ -63,7 +64,8 @@ class ExperimentMagics(Magics):
 
     def _run(self, experiment: Experiment, options: Namespace) -> Results | None:
         """Start the experiment; wait for it unless it is in the background."""
-        live = experiment.start()
+        with results_in(options.out):
+            live = experiment.start()
         if options.background:
             self.shell.user_ns[options.out] = live
             live.add_done_callback(lambda ended: self._keep(options.out, live, ended))

@@ -388,7 +388,7 @@ class View {
     const form = sent?.tagName === "FORM" ? sent : null;
     if (form?.elements.text && !error) form.elements.text.value = "";
     if (form?.dataset.do === "step" && !error) this.shut(form.closest("[data-fold]").dataset.fold);
-    const there = form && this.refused(form, error, fields);
+    const there = form ? this.refused(form, error, fields) : sayAtStep(sent, error);
     this.hint((!there && error) || note || "", !error);
   }
 

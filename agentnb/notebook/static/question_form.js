@@ -105,6 +105,14 @@ function sayRefused(form, error, fields) {
   return true;
 }
 
+/** Say at the step of a draft why its change was refused, and whether there is a place to say it; no other step says anything then. */
+function sayAtStep(button, error) {
+  const place = button?.dataset.do === "draft" && button.closest("[data-row]")?.querySelector("[data-refused]");
+  if (!place) return false;
+  for (const other of button.closest(".agentnb-question").querySelectorAll("[data-refused]")) set(other, other === place ? error : "");
+  return true;
+}
+
 /** Enter sends what has one field; in a form of several it is a line break in a text area, and sends with Ctrl. Escape closes. */
 function questionKey(event) {
   const { target } = event;

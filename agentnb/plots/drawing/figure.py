@@ -5,7 +5,10 @@ A notebook shows a plain ``Figure`` only after pyplot was imported. This one is 
 
 from __future__ import annotations
 
+import re
+from base64 import b64encode
 from functools import cache
+from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +20,19 @@ if TYPE_CHECKING:
 
 DPI = 100
 """Pixels per inch: a figure of 7 inches is 700 pixels wide."""
+DARK = {
+    "ffffff": "111111",
+    "f3f3f3": "262626",
+    "dddddd": "3d3d3d",
+    "a8a8a8": "757575",
+    "5a5a5a": "b0b0b0",
+    "222222": "e6e6e6",
+    "000000": "ffffff",
+    "0072b2": "3d9bd6",
+}
+"""Colours on a dark page, by those on a light one; the others of the palette are seen on both."""
+_DARK_RULE = f"@media (prefers-color-scheme:dark){{svg{{{''.join(f'--{light}:#{dark};' for light, dark in DARK.items())}}}}}"
+_THEMED = re.compile(rf"(?<=: )#({'|'.join(DARK)})\b")
 SHARPNESS = 2
 """Picture pixels per pixel on the page, for high-density screens."""
 
@@ -48,6 +64,24 @@ def png_of(figure: Figure) -> bytes:
     return file.getvalue()
 
 
+def html_of(figure: Figure) -> str:
+    """Return the picture as HTML that follows the page's theme: an SVG image takes the colour scheme of its element.
+
+    An image runs nothing. It has a ground of its own, so that it can be read on any page.
+    """
+    from matplotlib import rc_context
+
+    file, ground = BytesIO(), figure.get_facecolor()
+    with rc_context({"svg.fonttype": "path", "svg.image_inline": True}):  # whatever the person's style
+        figure.savefig(file, format="svg", facecolor=ground, transparent=False, backend="svg", metadata={"Date": None})
+    drawing = _THEMED.sub(lambda found: f"var(--{found[1]},#{found[1]})", file.getvalue().decode())
+    drawing = drawing.replace('<style type="text/css">', f'<style type="text/css">{_DARK_RULE}', 1)
+    width, height = (round(length) for length in figure.get_size_inches() * figure.dpi)
+    source = b64encode(drawing.encode()).decode()
+    alt = escape(getattr(figure, "description", ""))
+    return f'<img width="{width}" height="{height}" alt="{alt}" src="data:image/svg+xml;base64,{source}">'
+
+
 def __getattr__(name: str) -> Any:
     """Return the class of figures, created on first use: unpickling a figure looks it up by name."""
     if name == "PlotFigure":
@@ -71,6 +105,10 @@ def _kind() -> type[Figure]:
             """Return the picture for a notebook, unless matplotlib's inline backend is loaded, which makes its own."""
             width, height = self.get_size_inches() * self.dpi
             return png_of(self), {"width": round(width), "height": round(height), "alt": self.description}
+
+        def _repr_html_(self) -> str:
+            """Return the picture for a notebook whose theme may change."""
+            return html_of(self)
 
     PlotFigure.__module__, PlotFigure.__qualname__ = __name__, "PlotFigure"
     return PlotFigure

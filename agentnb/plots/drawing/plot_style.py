@@ -1,6 +1,6 @@
 """Style of all plots: colours, texts and the frame around the axes.
 
-The background is white on dark pages too, because colours and hatching were chosen for it. Colour is never the only cue.
+Drawn for a white ground; `DARK` has the colours on dark pages. Colour is never the only cue.
 """
 
 from __future__ import annotations

@@ -49,9 +49,9 @@ def test_step_stays_after_its_dependencies_which_cannot_be_removed(subtests: pyt
     depends = Plan.read({"steps": [step(1, "brest"), step(2, "cork", 1)]})
     reads = Plan.read({"steps": [step(1, "brest"), step(2, "$step[0].output")]})
     cases: dict[str, tuple[Any, str]] = {
-        "before what it depends on": (lambda: move_step(depends, 1, 0), "Step 2 depends on step 1"),
-        "before what it reads": (lambda: move_step(reads, 1, 0), "Step 2 reads the output of step 1"),
-        "what another reads is removed": (lambda: remove_step(reads, 0), "Step 2 reads the output of step 1"),
+        "before what it depends on": (lambda: move_step(depends, 1, 0), "Invalid edit: step 2 depends on step 1"),
+        "before what it reads": (lambda: move_step(reads, 1, 0), "Invalid edit: step 2 reads the output of step 1"),
+        "what another reads is removed": (lambda: remove_step(reads, 0), "Invalid edit: step 2 reads the output of step 1"),
     }
     for name, (change, told) in cases.items():
         with subtests.test(name), pytest.raises(SettingsError, match=told):

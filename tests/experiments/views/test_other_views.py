@@ -16,7 +16,7 @@ from agentnb.experiments.running.control import OVER, Progress
 from agentnb.experiments.statistics.power import Components
 from agentnb.experiments.views.design_view import design_html, design_text, pilot_html, pilot_text
 from agentnb.experiments.views.numbers import format_time
-from agentnb.experiments.views.progress_view import STATES, progress_html, progress_text
+from agentnb.experiments.views.progress_view import STATES, lost_html, progress_html, progress_parts, progress_text
 from agentnb.experiments.views.results_view import results_html, results_text
 
 EVIL = "<img src=x>"
@@ -86,9 +86,23 @@ def test_progress_has_the_same_rows_in_every_state(snapshot: Snapshot, subtests:
             progress = replace(PROGRESS, state=state)
             html = progress_html(progress)
             assert " ".join(words_of(html)) == snapshot(state)
-            assert html.count("<tr") == 6 and "<img" not in html
+            assert "<button" not in html and "<img" not in html
             assert ('value="33"' in html and 'max="80"' in html) and progress.is_over == (state in OVER)
     assert progress_text(PROGRESS) == snapshot("as text")
+
+
+def test_live_box_has_buttons_until_the_end(snapshot: Snapshot, subtests: Any) -> None:
+    for state in STATES:
+        with subtests.test(state):
+            parts = progress_parts(replace(PROGRESS, state=state), "found")
+            assert " | ".join(" ".join(words_of(html)) for html in parts.values()) == snapshot(state)
+            assert "<img" not in "".join(parts.values())
+            assert ("data-do" in parts["controls"]) == (state in ("running", "paused"))
+
+
+def test_box_of_a_lost_kernel_does_not_run() -> None:
+    told = " ".join(words_of(lost_html(PROGRESS)))
+    assert "Interrupted" in told and "Running" not in told and "under way" not in told and "The kernel ended" in told
 
 
 def test_progress_before_the_first_run_knows_no_rate(snapshot: Snapshot) -> None:

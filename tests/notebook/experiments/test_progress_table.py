@@ -1,4 +1,4 @@
-"""The table of a running experiment: rate-limited, immediate on state changes, complete at the end."""
+"""The box of a running experiment: rate-limited, immediate on state changes, complete at the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from made_results import row
 from virtual_time import by_itself
 
 from agentnb.experiments.running.control import Control
-from agentnb.notebook.experiments.progress import INTERVAL, PULSE, ProgressTable
+from agentnb.notebook.experiments.progress_box import INTERVAL, PULSE, ProgressBox
 from agentnb.notebook.views import Cell
 
 
@@ -25,7 +25,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def begun(total: int) -> Control:
     control = Control("e", total)
-    control.watchers.append(ProgressTable(control))
+    control.watchers.append(ProgressBox(control))
     control.begin([], lambda: None)
     return control
 
@@ -84,3 +84,13 @@ def test_failing_view_does_not_affect_the_experiment(monkeypatch: pytest.MonkeyP
         return control
 
     assert by_itself(work()).progress.state == "done"
+
+
+def test_stop_is_drawn_before_the_runs_under_way_have_ended(drawn: list[str]) -> None:
+    async def work() -> None:
+        control = begun(2)
+        await asyncio.to_thread(control.stop)
+        assert "stopping: " in drawn[-1]
+        control.end(spent=False)
+
+    by_itself(work())

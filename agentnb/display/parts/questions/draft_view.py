@@ -96,6 +96,10 @@ def _reasoning(plan: PlanSpec) -> Html:
     return tag("div", "question-text", words(visible(plan.reasoning), MAX_OF_REASONING)) if plan.reasoning else NOTHING
 
 
+_REFUSED = tag("div", "field-error", data_refused=True, role="alert")
+"""The place, at a step or at the button that adds one, where the page says why a change was refused."""
+
+
 def _table(plan: PlanSpec, specs: Sequence[ToolSpec], reach: Sequence[Reach], *, editable: bool) -> Html:
     """Return the steps as a table; where it is edited, with the controls of each step."""
     names = ["", "Step", "After step", *([""] if editable else [])]
@@ -109,11 +113,12 @@ def _row(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], reach: Reach, *,
     number = str(step.number or place + 1)
     what = tag("div", "", words(visible(step.description or step.type)))
     form = _form(plan, place, specs) if editable and place < MAX_FORMS else NOTHING
-    cells = [tag("td", "draft-cell draft-side", number), tag("td", "draft-cell", what, _how(step, reach), form)]
+    refused = _REFUSED if editable else NOTHING
+    cells = [tag("td", "draft-cell draft-side", number), tag("td", "draft-cell", what, _how(step, reach), refused, form)]
     cells.append(tag("td", "draft-cell draft-side", ", ".join(map(str, step.depends_on))))
     if editable:
         cells.append(tag("td", "draft-cell draft-moves", *_moves(plan, place)))
-    return tag("tr", "draft-row", *cells)
+    return tag("tr", "draft-row", *cells, data_row=True)
 
 
 def _how(step: PlanStep, reach: Reach) -> Html:
@@ -151,7 +156,8 @@ def _moves(plan: PlanSpec, place: int) -> Iterator[Html]:
 
 
 def _add(plan: PlanSpec) -> Html:
-    return tag("div", "buttons", _button(plan, "add", len(plan.steps), "+ Add a step", "Add a step at the end"))
+    button = _button(plan, "add", len(plan.steps), "+ Add a step", "Add a step at the end")
+    return tag("div", "buttons", button, _REFUSED, data_row=True)
 
 
 def _button(plan: PlanSpec, op: str, place: int, label: str, title: str) -> Html:
