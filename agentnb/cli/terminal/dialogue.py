@@ -112,8 +112,8 @@ def _list_choices(question: WaitingOnUser) -> str:
         grants = question.about.grants if question.about is not None else ()
         tool = question.about.tool if question.about is not None else ""
         pattern = next((offer for offer in grants if not is_fixed(offer, tool)), None)
-        other = [f"{ALWAYS} in {pattern.reach}: {visible_name(tool)}(PATTERN)"] if pattern is not None else []
-        lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *other])}, or edit, which asks for other arguments")
+        pattern_lines = [f"{ALWAYS} in {pattern.reach}: {visible_name(tool)}(PATTERN)"] if pattern is not None else []
+        lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *pattern_lines])}, or edit, which asks for other arguments")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -122,11 +122,11 @@ def _choices(question: WaitingOnUser) -> list[tuple[Any, str]]:
     choices = [(choice, choice_in_words(choice)) for choice in _find_numbered(question.schema)]
     if question.about is None or not choices or not _is_approval(question):
         return choices
-    about = question.about
+    origin = question.about
     once = [(choice, choice) for choice in approving_choices(question)]
     grants = [
-        ({ALWAYS: one.rule, "reach": one.reach}, f"{ALWAYS}: {grant_in_words(one, about, SHELL_REACHES)}")
-        for one in about.grants
+        ({ALWAYS: grant.rule, "reach": grant.reach}, f"{ALWAYS}: {grant_in_words(grant, origin, SHELL_REACHES)}")
+        for grant in origin.grants
     ]
     return [*once, *grants, (DENY, DENY)]
 

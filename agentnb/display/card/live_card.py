@@ -145,7 +145,7 @@ class LiveCard:
 
     def _take_event(self, event: AnyEvent) -> None:
         if self.run.waiting:  # this event may close questions of earlier rounds
-            self._stale.update(one.round for one in self.run.questions if one.outcome == "open")
+            self._stale.update(question.round for question in self.run.questions if question.outcome == "open")
         self.run.apply(event)
         if isinstance(event, RoundStarted):
             self._drawn.keep(())
@@ -253,11 +253,11 @@ class LiveCard:
             return tag("span", "hint", "To stop it: Kernel → Interrupt")
         last = next((name for name, _ in reversed(self._asked) if name != "say"), "")
         is_paused = self.run.status == "waiting_on_user" and not self.run.waiting
-        rest = " after this turn, or at its next question" if is_external(self.run) else ""
-        told = tag("span", "hint", f"Pausing …{rest}") if last == "pause" and not is_paused else NOTHING
+        when = " after this turn, or at its next question" if is_external(self.run) else ""
+        hint = tag("span", "hint", f"Pausing …{when}") if last == "pause" and not is_paused else NOTHING
         to_resume = last == "pause" or (is_paused and not last)
         do, label = ("resume", "Resume") if to_resume else ("pause", "Pause")
-        return join_html(told, _button(do, label), _button("stop", "Stop", main=True))
+        return join_html(hint, _button(do, label), _button("stop", "Stop", main=True))
 
     def _asked_html(self) -> Html:
         """Return the person's messages that the model has not read yet."""
@@ -289,31 +289,31 @@ class LiveCard:
         if one.status != "running":
             return round_pieces(one, self._form, user_messages=user_messages, also=also, questions=questions)
         calls = {record.call.id for record in one.records}
-        others = [each for each in questions if each.question.call_id not in calls]
+        others = [question for question in questions if question.question.call_id not in calls]
         asked = by_call(questions)
         updates = routine_updates(one, asked)
         form = self._form
         made_of = (one.reply, *updates.values())
         todos = self._drawn.get("todos", made_of, lambda: todo_updates_html(one, updates, form))
         bare = replace(one, reply=None, records=(), compactions=(), retries=())
-        rest = round_pieces(bare, self._form, user_messages=user_messages, also=also, questions=others)
-        last = {key: rest.pop(key) for key in LAST if key in rest}
+        when = round_pieces(bare, self._form, user_messages=user_messages, also=also, questions=others)
+        last = {key: when.pop(key) for key in LAST if key in when}
         first: Pieces = {"todos": todos} if todos else {}
-        return first | rest | self._kept_pieces(one, asked, updates) | last
+        return first | when | self._kept_pieces(one, asked, updates) | last
 
     def _kept_pieces(
         self, one: WorkflowRound, asked: Mapping[str, Sequence[AskedQuestion]], updates: Mapping[int, CallRecord]
     ) -> Pieces:
         """Return the pieces of an open round that are many or long; each is redrawn only when a source object is replaced."""
         form = self._form
-        found = {
+        parts = {
             "compactions": self._drawn.get("compactions", (one.compactions,), lambda: compactions_html(one, form)),
             "retries": self._drawn.get("retries", (one.retries,), lambda: retries_html(one)),
             "thinking": self._drawn.get("thinking", (one.reply,), lambda: thinking_html(one, form)),
             "text": self._drawn.get("text", (one.reply,), lambda: text_html(one) if one.text.strip() else NOTHING),
         }
-        for place, record in enumerate(one.records):
-            if place in updates:
+        for position, record in enumerate(one.records):
+            if position in updates:
                 continue
             questions = asked.get(record.call.id, ())
             progress = self._progress.get(record.call.id) if record.result is None else None
@@ -321,11 +321,11 @@ class LiveCard:
             shown = record
             if progress is not None or printed is not None:
                 shown = replace(record, progress=progress, printed=printed or "")
-            key = f"call:{place}"
-            made = partial(call_html, one, place, shown, form, questions)
-            changes = sum(self.nested.changes(one.call.id) for _, one in with_inner((record,)))
-            found[key] = self._drawn.get(key, (record, progress, printed, changes, *questions), made)
-        return {key: html for key, html in found.items() if html}
+            key = f"call:{position}"
+            draw = partial(call_html, one, position, shown, form, questions)
+            changes = sum(self.nested.changes(record.call.id) for _, record in with_inner((record,)))
+            parts[key] = self._drawn.get(key, (record, progress, printed, changes, *questions), draw)
+        return {key: html for key, html in parts.items() if html}
 
     def _new_stream(self) -> Frame:
         """Return the blocks that later text can no longer change, and the raw text after them."""

@@ -71,7 +71,7 @@ def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
 def to_first_call(run: Run, words: str) -> Html:
     """Return the words for the state of a run; if they count calls, as a link to the first of these."""
     kind = kind_of_counted_calls(state_of(run))
-    first = next((one.index for one in run.rounds if kind and trouble_of(one)[kind]), None)
+    first = next((round_.index for round_ in run.rounds if kind and trouble_of(round_)[kind]), None)
     return join_html(words) if first is None else round_link(run.id, first, label=words)
 
 
@@ -93,5 +93,5 @@ def address_of(anchor: str) -> str:
 def round_link(run_id: str, index: int, title: str | None = None, label: str = "") -> Html:
     """Return the number of a round, or other words, as a link to it."""
     anchor = round_anchor(run_id, index)
-    told = words(label or str(index + 1))
-    return tag("a", "to-round", told, href=address_of(anchor), title=title) if anchor else told
+    text = words(label or str(index + 1))
+    return tag("a", "to-round", text, href=address_of(anchor), title=title) if anchor else text

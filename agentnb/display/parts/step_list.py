@@ -100,13 +100,13 @@ def shortened(states: dict[Key, str], order: Callable[[list[Key]], Iterable[Key]
         return
     loud = [key for key in keys if states[key] not in _QUIET]
     chosen = {*keys[:FIRST], *loud[: MAX_STEPS // 3]}
-    rest = [key for key in keys if key not in chosen]
-    chosen.update(rest[len(chosen) - MAX_STEPS :])
+    others = [key for key in keys if key not in chosen]
+    chosen.update(others[len(chosen) - MAX_STEPS :])
     left_out = Counter(state for key, state in states.items() if key not in chosen)
-    for place, key in enumerate(order([key for key in keys if key in chosen])):
-        if place == FIRST:
-            told = "" if left_out.keys() <= {*UNRUN} else f": {counts(left_out)}"
-            yield LeftOut(f"… {pluralize(left_out.total(), 'step')}{told}")
+    for position, key in enumerate(order([key for key in keys if key in chosen])):
+        if position == FIRST:
+            cells = "" if left_out.keys() <= {*UNRUN} else f": {counts(left_out)}"
+            yield LeftOut(f"… {pluralize(left_out.total(), 'step')}{cells}")
         yield key
 
 
@@ -122,13 +122,13 @@ def has_steps(run: Run) -> bool:
 
 def shown_records(run: Run, hidden: Collection[str] = ()) -> dict[str, StepRecord]:
     """Return the steps that did something, by path: gotos only lead elsewhere. ``hidden``: paths to leave out."""
-    return {path: one for path, one in run.step_records.items() if one.kind != "goto" and path not in hidden}
+    return {path: record for path, record in run.step_records.items() if record.kind != "goto" and path not in hidden}
 
 
 def step_rows(run: Run, hidden: Collection[str] = ()) -> Iterator[tuple[StepRecord, str] | LeftOut]:
     """Yield the steps of a run that are listed, each with its status. ``hidden``: the paths of those that plans show."""
     records, waits = shown_records(run, hidden), waiting_paths(run)
-    states = {path: status_of(one, run, waits) for path, one in records.items()}
+    states = {path: status_of(record, run, waits) for path, record in records.items()}
     for path in shortened(states, _nested):
         yield path if isinstance(path, LeftOut) else (records[path], states[path])
 
@@ -309,9 +309,9 @@ def row_text(row: StepRow) -> str:
     called = row.name if row.arguments is None else f"{row.name}({row.arguments})"
     word = "" if row.state in (None, "completed") else word_of(row.state) or row.state
     reason = f"({short(row.reason, 80)})" if row.reason else ""
-    told = [called, row.title, row.words, row.note or word, row.figures, row.outcome, reason]
+    cells = [called, row.title, row.words, row.note or word, row.figures, row.outcome, reason]
     mark = "" if row.state is None else mark_of(row.state)
-    return "  " * min(row.depth, 6) + " ".join(filter(None, [mark, row.number, "  ".join(filter(None, told))]))
+    return "  " * min(row.depth, 6) + " ".join(filter(None, [mark, row.number, "  ".join(filter(None, cells))]))
 
 
 def step_lines(run: Run, hidden: Collection[str] = ()) -> Iterator[str]:

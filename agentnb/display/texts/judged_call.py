@@ -57,17 +57,17 @@ def call_parts(question: WaitingOnUser) -> list[CallPart]:
     Of a tool of an MCP server also what has changed of it, and what the server says of it. Arguments that the question itself,
     the command, the code or the change holds in full are left out.
     """
-    about = question.about or question.caller
-    if about is None:
+    origin = question.about or question.caller
+    if origin is None:
         return []
-    tool = visible_name(about.tool)
-    command = CallPart("command", f"{tool} runs this command", visible(about.command))
-    code = CallPart("code", f"{tool} runs this code", "\n".join(map(code_line, _code(about).split("\n"))))
-    diff = CallPart("diff", "The change", "\n".join(map(diff_line, about.diff.rstrip("\n").split("\n"))))
-    is_in_question = about.arguments in question.message and len(question.message) <= MAX_WITH_CALL
+    tool = visible_name(origin.tool)
+    command = CallPart("command", f"{tool} runs this command", visible(origin.command))
+    code = CallPart("code", f"{tool} runs this code", "\n".join(map(code_line, _code(origin).split("\n"))))
+    diff = CallPart("diff", "The change", "\n".join(map(diff_line, origin.diff.rstrip("\n").split("\n"))))
+    is_in_question = origin.arguments in question.message and len(question.message) <= MAX_WITH_CALL
     title = "" if question.about else ASKED_FOR
-    arguments = CallPart("arguments", title, "" if is_in_question else _arguments(about))
-    return [part for part in (command, code, diff, arguments, *_origin_parts(tool, about.origin)) if part.text]
+    arguments = CallPart("arguments", title, "" if is_in_question else _arguments(origin))
+    return [part for part in (command, code, diff, arguments, *_origin_parts(tool, origin.origin)) if part.text]
 
 
 def _origin_parts(tool: str, origin: ToolOrigin | None) -> list[CallPart]:
@@ -158,9 +158,9 @@ def _value(value: Any, depth: int = 2) -> str:
     """Return a value; lists, objects and texts of several lines indented, so that no line can pass for another argument."""
     indent = "\n" + "  " * depth
     if value and depth < MAX_DEPTH and isinstance(value, dict):
-        return "".join(f"{indent}{visible_name(name)}: {_value(one, depth + 1)}" for name, one in value.items())
+        return "".join(f"{indent}{visible_name(name)}: {_value(item, depth + 1)}" for name, item in value.items())
     if value and depth < MAX_DEPTH and isinstance(value, list):
-        return "".join(f"{indent}- {_value(one, depth + 1)}" for one in value)
+        return "".join(f"{indent}- {_value(item, depth + 1)}" for item in value)
     if isinstance(value, str) and "\n" in value:
         return indent.join(["", *visible(value).split("\n")])
     return visible(value if isinstance(value, str) and _is_plain(value) else msgspec.json.encode(value).decode())

@@ -100,7 +100,7 @@ def titled(question: WaitingOnUser, titles: Mapping[str, str]) -> str:
         return words
     if question.kind == "human_step":
         return f"{words}: {name}"
-    subject = next((one for one in _SUBJECTS if words.startswith(one)), "")
+    subject = next((item for item in _SUBJECTS if words.startswith(item)), "")
     return f"{name}{words.removeprefix(subject)}"
 
 
@@ -139,12 +139,12 @@ def question_lines(run: Run) -> list[str]:
     """Return the open questions with their choices; for a run whose process died, what it had asked."""
     asks = "had asked" if run.status == "interrupted" else "asks"
     lines = []
-    for one in run.waiting:
-        which = f"{one.id}: " if len(run.waiting) > 1 else ""
-        lines.append(f"{which}{asker_in_words(one) or 'It'} {asks}: {clean(question_text(one))}{_choices(one)}")
-        lines += address_lines(one)
-        if call := call_text(one):
-            lines += [*(["About this call:"] if one.about else []), cut(call, MAX_OF_A_CALL)]
+    for item in run.waiting:
+        which = f"{item.id}: " if len(run.waiting) > 1 else ""
+        lines.append(f"{which}{asker_in_words(item) or 'It'} {asks}: {clean(question_text(item))}{_choices(item)}")
+        lines += address_lines(item)
+        if call := call_text(item):
+            lines += [*(["About this call:"] if item.about else []), cut(call, MAX_OF_A_CALL)]
     return lines
 
 
@@ -181,14 +181,14 @@ def answer_parts(asked: AskedQuestion) -> tuple[str, str]:
 
 def decision_pieces(question: WaitingOnUser, about: JudgedCall, answer: Any) -> tuple[str, str, str]:
     """Return the decision about a call, as the words before and after the calls that are allowed later."""
-    made, grant = decision(answer), given_grant(question, answer)
+    choice, grant = decision(answer), given_grant(question, answer)
     if grant is not None:
         before, calls, after = later_calls(grant.rule, about)
         return f"approved, and all later {before}", calls, f"{after} {REACHES.get(grant.reach, grant.reach)}"
-    if not made.approved:
-        return "rejected", "", f": {made.reason}" if made.reason else ""
-    if made.arguments is not None:
-        return "approved with other arguments: ", argument_words(made.arguments, MAX_OF_A_CALL), ""
+    if not choice.approved:
+        return "rejected", "", f": {choice.reason}" if choice.reason else ""
+    if choice.arguments is not None:
+        return "approved with other arguments: ", argument_words(choice.arguments, MAX_OF_A_CALL), ""
     return "approved", "", "" if answer in (APPROVE, True) else f": {choice_in_words(answer)}"
 
 
@@ -227,7 +227,7 @@ def limits_in_words(field: FormField) -> list[str]:
     }.get((lowest is not None, highest is not None), "")
     wanted = FORMATS_IN_WORDS.get(field.format, "")
     pattern = f"Matches {cut(visible(field.pattern), MAX_PATTERN)}" if field.pattern else ""
-    return [one for one in (f"{wanted[:1].upper()}{wanted[1:]}", limits, pattern) if one]
+    return [item for item in (f"{wanted[:1].upper()}{wanted[1:]}", limits, pattern) if item]
 
 
 def server_of_rule(rule: str) -> str:
@@ -242,10 +242,10 @@ def is_fixed(grant: GrantOffer, tool: str) -> bool:
 
 def listed_choices(question: WaitingOnUser) -> str:
     """Return the choices of a question as the person reads them, with the grants that are offered; empty without any."""
-    about = question.about
-    if about is None or not about.grants:
+    subject_call = question.about
+    if subject_call is None or not subject_call.grants:
         return ", ".join(choice_in_words(choice) for choice in answer_form(question.schema).choices)
-    offered = [f"{ALWAYS}: {grant_in_words(offer, about)}" for offer in about.grants]
+    offered = [f"{ALWAYS}: {grant_in_words(offer, subject_call)}" for offer in subject_call.grants]
     return "; ".join([*approving_choices(question), *offered, DENY])
 
 

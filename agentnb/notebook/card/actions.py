@@ -77,11 +77,11 @@ def _edit_form(live: LiveRun, message: Message) -> Html:
 
 
 def _open_question(live: LiveRun, question_id: str) -> WaitingOnUser | None:
-    return next((one for one in live.run.waiting if one.id == question_id), None)
+    return next((item for item in live.run.waiting if item.id == question_id), None)
 
 
 def _record(run: Run, call_id: str) -> Any:
-    return next((record for one in reversed(run.rounds) for record in one.records if record.call.id == call_id), None)
+    return next((record for item in reversed(run.rounds) for record in item.records if record.call.id == call_id), None)
 
 
 def _choose(live: LiveRun, message: Message) -> None:
@@ -106,20 +106,20 @@ def _reject(live: LiveRun, message: Message) -> None:
 
 def _change_draft(live: LiveRun, message: Message) -> None:
     """Move, remove or add a step of the draft that waits."""
-    op, place = str(message["op"]), int(message["place"])
-    _answer_with(live, message, lambda plan, specs: CHANGES[op](plan, place))
+    op, position = str(message["op"]), int(message["place"])
+    _answer_with(live, message, lambda plan, specs: CHANGES[op](plan, position))
 
 
 def _save_step(live: LiveRun, message: Message) -> None:
     """Change a step of the draft that waits, as its form was filled."""
-    texts, place = {str(key): str(text) for key, text in message["fields"]}, int(message["place"])
-    _answer_with(live, message, lambda plan, specs: fill_step(plan, place, specs, texts))
+    texts, position = {str(key): str(text) for key, text in message["fields"]}, int(message["place"])
+    _answer_with(live, message, lambda plan, specs: fill_step(plan, position, specs, texts))
 
 
 def _answer_with(live: LiveRun, message: Message, change: Callable[[PlanSpec, list[ToolSpec]], PlanSpec]) -> None:
     """Answer the question about a draft with the steps as they are after a change, which is checked first."""
     plan_id, run = str(message["key"]), live.run
-    question = next((one for one in run.waiting if is_of_draft(run, one) and one.call_id == plan_id), None)
+    question = next((item for item in run.waiting if is_of_draft(run, item) and item.call_id == plan_id), None)
     if question is None:
         raise SettingsError("The draft does not wait for you any more")
     specs = specs_of_plans(run.tools)

@@ -55,15 +55,15 @@ class ReplayButtons:
 
     def _replay(self, run_id: str) -> None:
         run = self._runs.get(run_id)
-        told, error = "", "" if run is not None else GONE
+        sentence, error = "", "" if run is not None else GONE
         try:
             if run is not None:
-                told = replay(run, guidance="matrix", policy="matrix").sentence
+                sentence = replay(run, guidance="matrix", policy="matrix").sentence
         except Exception as broken:  # also from detectors or policies on a record that nobody foresaw
             error = error_words(broken, f"The replay of run {run_id}")
         widget = self._widget  # read once: it may be closed at any moment
         if widget is not None:
-            widget.send({"run": run_id, "told": clean(told), "error": clean(error)})
+            widget.send({"run": run_id, "told": clean(sentence), "error": clean(error)})
 
 
 @cache

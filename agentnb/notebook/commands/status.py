@@ -29,7 +29,7 @@ def status_lines(session: Session) -> list[str]:
     if experiments := session.newest_experiments():
         from agentnb.experiments.views.progress_view import progress_text
 
-        lines = [progress_text(one.progress) for one in experiments]
+        lines = [progress_text(experiment.progress) for experiment in experiments]
     lines += [f"{run.id}  {run_text(run)}" for run in runs]
     lines = lines or _left_behind(session) or [_none_yet(session)]
     lines += _suspended(session, {run.id for run in runs})
@@ -41,22 +41,22 @@ def status_lines(session: Session) -> list[str]:
 
 def _costs(session: Session) -> list[str]:
     """Return a line about what the runs of today, of this notebook and of the folder cost; none if there are no runs."""
-    today, here, folder, unknown = 0.0, 0.0, 0.0, 0
+    today, notebook_cost, folder, unknown = 0.0, 0.0, 0.0, 0
     date = datetime.now().astimezone().date()
     for top, *nested in families_known_here(session):
         if top.foreign:
             continue
         # The run that started others counts them too, unless the price of one is unknown.
-        cost = max(top.cost or 0.0, sum(one.own_cost or 0.0 for one in (top, *nested)))
+        cost = max(top.cost or 0.0, sum(run.own_cost or 0.0 for run in (top, *nested)))
         unknown += top.cost is None and top.tokens is not None
         folder += cost
-        here += cost if top.notebook == session.notebook else 0.0
+        notebook_cost += cost if top.notebook == session.notebook else 0.0
         today += cost if top.started_at is not None and top.started_at.astimezone().date() == date else 0.0
     if not session.store.ids():
         return []
-    notebook = f"{_money(here)} in {clean(session.notebook)}" if session.notebook else ""
-    told = ", ".join(filter(None, [f"{_money(today)} today", notebook, f"{_money(folder)} in {session.store.shown_folder}"]))
-    return [f"Cost: {told}" + (f" ({pluralize(unknown, 'run')} without a known price)" if unknown else "")]
+    notebook = f"{_money(notebook_cost)} in {clean(session.notebook)}" if session.notebook else ""
+    costs = ", ".join(filter(None, [f"{_money(today)} today", notebook, f"{_money(folder)} in {session.store.shown_folder}"]))
+    return [f"Cost: {costs}" + (f" ({pluralize(unknown, 'run')} without a known price)" if unknown else "")]
 
 
 def _none_yet(session: Session) -> str:
@@ -72,9 +72,9 @@ def _left_behind(session: Session) -> list[str]:
     """Return a line about the newest run in the store, if its kernel died during the run."""
     newest = list(islice(as_known_here(session), 1))
     return [
-        clean(f"Run {one.id}{_elsewhere(session, one)} was interrupted. To resume it: %agent recover {one.id}")
-        for one in newest
-        if one.can_be_recovered
+        clean(f"Run {run.id}{_elsewhere(session, run)} was interrupted. To resume it: %agent recover {run.id}")
+        for run in newest
+        if run.can_be_recovered
     ]
 
 
@@ -86,8 +86,8 @@ def _elsewhere(session: Session, one: RunSummary) -> str:
 def _suspended(session: Session, told: set[str]) -> list[str]:
     """Return a line about each of the newest runs that is suspended and not told of yet."""
     newest = islice(as_known_here(session), DEFAULT_COUNT)
-    found = [one.id for one in newest if one.can_be_answered and one.id not in told]
-    return [f"Run {run_id} waits for your answer: %agent answer {run_id} TEXT" for run_id in found]
+    answerable = [run.id for run in newest if run.can_be_answered and run.id not in told]
+    return [f"Run {run_id} waits for your answer: %agent answer {run_id} TEXT" for run_id in answerable]
 
 
 def _explained(session: Session, key: str, value: str) -> str:

@@ -10,8 +10,8 @@ from agentnb.display.texts.question_labels import host_in_words
 
 def link_html(address: WebAddress, kind: str, text: str) -> Html:
     """Return a link to an address, in a page that learns nothing of this one."""
-    about = {"href": address.opened, "target": "_blank", "rel": "noopener noreferrer", "referrerpolicy": "no-referrer"}
-    return tag("a", kind, text, **about)
+    attributes = {"href": address.opened, "target": "_blank", "rel": "noopener noreferrer", "referrerpolicy": "no-referrer"}
+    return tag("a", kind, text, **attributes)
 
 
 def address_html(address: WebAddress | None, whole: str) -> Html:

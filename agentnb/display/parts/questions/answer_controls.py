@@ -42,7 +42,7 @@ def answer_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
         done = [_button(question, choice, choice_in_words(choice).capitalize()) for choice in form.choices]
         return [tag("div", "buttons", _link(question), *done, *others)]
     if form.choices and len(form.choices) <= MAX_CHOICES:
-        buttons = [_button(question, choice, is_first=not place) for place, choice in enumerate(form.choices)]
+        buttons = [_button(question, choice, is_first=not position) for position, choice in enumerate(form.choices)]
         answers = tag("div", "buttons", *buttons, *others)
         return [answers, _say(question, _field(question))] if form.has_others else [answers]
     if question_form(question) is not None:
@@ -54,7 +54,7 @@ def answer_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
 def _without_answer(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
     """Return the buttons for what may be done instead of answering; no answer to an approval is a denial, which has its own."""
     no_answer = [(DECLINE, DECLINE_TITLE, "decline"), (CANCEL, CANCEL_TITLE, CANCEL_QUESTION)]
-    buttons = [] if question.kind == "approval" else [_quiet_button(question, *one) for one in no_answer]
+    buttons = [] if question.kind == "approval" else [_quiet_button(question, *choice) for choice in no_answer]
     return [*buttons, *([_later(question)] if may_wait else [])]
 
 
@@ -73,8 +73,8 @@ def approval_controls(question: WaitingOnUser, *, may_wait: bool, may_edit: bool
     edit, reject, always = (f"{kind}:{question.id}" for kind in (EDIT_FORM, "reject", ALWAYS))
     later = later_calls_html(question, note)
     approving = [
-        _button(question, choice, "Approve" if choice == APPROVE else "", note, is_first=not place)
-        for place, choice in enumerate(approving_choices(question))
+        _button(question, choice, "Approve" if choice == APPROVE else "", note, is_first=not position)
+        for position, choice in enumerate(approving_choices(question))
     ]
     row = tag(
         "div",
@@ -86,8 +86,8 @@ def approval_controls(question: WaitingOnUser, *, may_wait: bool, may_edit: bool
         _opener(always, "Also allow later calls", "more") if later else NOTHING,
     )
     answers = tag("div", "answers", row, _panel(reject, _reject(question)), _panel(always, later) if later else NOTHING)
-    place = tag("div", "", data_fill=edit)
-    return [*([_panel(edit, place, data_ask=EDIT_FORM, data_round="0")] if may_edit else []), answers]
+    position = tag("div", "", data_fill=edit)
+    return [*([_panel(edit, position, data_ask=EDIT_FORM, data_round="0")] if may_edit else []), answers]
 
 
 def _opener(key: str, label: str, look: str = "") -> Html:
@@ -102,8 +102,8 @@ def _panel(key: str, body: Html, **about: str) -> Html:
 
 def _reject(question: WaitingOnUser) -> Html:
     label, key = "Reason, for the model (may be empty)", f"reason:{question.id}"
-    about = {"aria_label": label, "placeholder": label, "data_key": key, "autocomplete": "off"}
-    reason = tag("input", "field", name_="text", type="text", **about)
+    attributes = {"aria_label": label, "placeholder": label, "data_key": key, "autocomplete": "off"}
+    reason = tag("input", "field", name_="text", type="text", **attributes)
     button = tag("button", "button", "Reject", type="submit")
     return tag("form", "say", reason, button, _error(), data_do="reject", data_id=question.id)
 
@@ -121,7 +121,7 @@ def _error() -> Html:
 def _select(choices: Sequence[Any]) -> Html:
     """Return a menu of many choices. Each is sent as JSON, so that it is read as exactly this choice, whatever its text."""
     label = "Your answer"
-    options = [tag("option", "", words(choice_in_words(one), MAX_OF_A_CHOICE), value=_json(one)) for one in choices]
+    options = [tag("option", "", words(choice_in_words(choice), MAX_OF_A_CHOICE), value=_json(choice)) for choice in choices]
     return tag("select", "field", tag("option", "", "Choose an answer", value=""), *options, name_="text", aria_label=label)
 
 
@@ -154,8 +154,8 @@ def _button(question: WaitingOnUser, choice: Any, label: str = "", note: Html = 
         label = choice_in_words(choice)
         label = label.capitalize() if isinstance(choice, bool) else label
     look = "button primary" if is_first else "button"
-    about = {"data_do": "choose", "data_id": question.id, "data_value": _json(choice)}
-    return tag("button", look, words(label, MAX_OF_A_CHOICE), note, type="button", **about)
+    attributes = {"data_do": "choose", "data_id": question.id, "data_value": _json(choice)}
+    return tag("button", look, words(label, MAX_OF_A_CHOICE), note, type="button", **attributes)
 
 
 def _json(choice: Any) -> str:

@@ -54,8 +54,8 @@ def _part(question: WaitingOnUser, part: CallPart, index: int, *, live: bool, wh
     summary = tag("summary", "", f"Show all {len(part.text):,} characters")
     look = "question-rest" + (f" rest-{part.kind}" if part.kind in _TO_READ else "")
     if live:
-        place = tag("div", "", data_fill=key)
-        fold = tag("details", look, summary, place, data_fold=key, data_ask=FILL, data_round=str(index))
+        container = tag("div", "", data_fill=key)
+        fold = tag("details", look, summary, container, data_fold=key, data_ask=FILL, data_round=str(index))
     else:
         fold = tag("details", look, summary, _text(part, MAX_OF_A_QUESTION))
     return tag("div", "question-part", title, start, fold)
@@ -85,11 +85,11 @@ def _beginning(part: CallPart) -> str:
 
 
 def _unread_note(part: CallPart) -> Html:
-    rest = part.text.removeprefix(_beginning(part))
-    if not rest or part.kind not in _TO_READ:
+    hidden = part.text.removeprefix(_beginning(part))
+    if not hidden or part.kind not in _TO_READ:
         return NOTHING
-    lines = rest.strip("\n").count("\n") + 1
-    left = f"{lines:,} lines" if lines > 1 else f"{len(rest):,} characters"
-    folded = tag("span", f"unopened-{part.kind}", f" ({left} not shown)")
+    lines = hidden.strip("\n").count("\n") + 1
+    amount = f"{lines:,} lines" if lines > 1 else f"{len(hidden):,} characters"
+    folded = tag("span", f"unopened-{part.kind}", f" ({amount} not shown)")
     unsent = len(part.text) - MAX_OF_A_CALL
     return join_html(folded, tag("span", "", f" ({unsent:,} characters only in the log)")) if unsent > 0 else folded

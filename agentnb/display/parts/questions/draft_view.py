@@ -40,7 +40,9 @@ WORDS = {"approved": "Approved by your words: ", "rejected": "Rejected by your w
 def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
     """Return the question about a draft: while it is open with the table of its steps and what answers it."""
     record = run.plans[asked.question.call_id]
-    about = [one for one in run.questions if one.question.call_id == record.id and is_of_draft(run, one.question)]
+    about = [
+        question for question in run.questions if question.question.call_id == record.id and is_of_draft(run, question.question)
+    ]
     if about[-1].question.id != asked.question.id or (asked.outcome == "answered" and is_edit(asked.answer)):
         return NOTHING  # the last question has the draft as it is now
     try:
@@ -55,9 +57,9 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
     reach = reach_of(plan, specs)
     table = _table(plan, specs, reach, editable=is_asked)
     if not is_open:
-        told = tag("div", "said", words(_by_words(record) or _told(asked)))
+        decision_line = tag("div", "said", words(_by_words(record) or _told(asked)))
         nested = form.nested(asked.question.call_id, form.folds)
-        return tag("div", "question-closed", head, table, told, nested, role="group", aria_label="A draft of a plan")
+        return tag("div", "question-closed", head, table, decision_line, nested, role="group", aria_label="A draft of a plan")
     parts = [head, _problem(asked), _reasoning(plan), table]
     parts += [_add(plan)] if is_asked else []
     parts.append(_reach(run, plan, reach))
@@ -69,12 +71,12 @@ def plan_notes(record: CallRecord, run: Run | None) -> Html:
     """Return the review of the plan that a call made, and the words of the person that decided; nothing for other calls."""
     if run is None or record.call.name != PLAN_TOOL:
         return NOTHING
-    plan = next((one for one in run.plans.values() if one.call_id == record.call.id), None)
-    reviews = [f"Reviewed: {one.verdict.replace('_', ' ')}. {one.notes}" for one in (plan.reviews if plan else ())]
+    plan = next((plan for plan in run.plans.values() if plan.call_id == record.call.id), None)
+    reviews = [f"Reviewed: {review.verdict.replace('_', ' ')}. {review.notes}" for review in (plan.reviews if plan else ())]
     arguments = record.call.arguments if isinstance(record.call.arguments, dict) else {}
     decided = run.plans.get(str(arguments.get("plan_id") or ""))
-    told = "" if decided is None else _by_words(decided)
-    return join_html(*[tag("div", "quiet", words(visible(one), MAX_OF_WORDS)) for one in (*reviews, told) if one])
+    decision_line = "" if decided is None else _by_words(decided)
+    return join_html(*[tag("div", "quiet", words(visible(line), MAX_OF_WORDS)) for line in (*reviews, decision_line) if line])
 
 
 def _by_words(plan: PlanRecord) -> str:
@@ -104,17 +106,17 @@ def _table(plan: PlanSpec, specs: Sequence[ToolSpec], reach: Sequence[Reach], *,
     """Return the steps as a table; where it is edited, with the controls of each step."""
     names = ["", "Step", "After step", *([""] if editable else [])]
     head = tag("tr", "draft-row", *[tag("th", "draft-head", name, scope="col") for name in names])
-    rows = [_row(plan, place, specs, one, editable=editable) for place, one in enumerate(reach)]
+    rows = [_row(plan, position, specs, question, editable=editable) for position, question in enumerate(reach)]
     return tag("table", "draft", tag("thead", "", head), tag("tbody", "", *rows))
 
 
 def _row(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], reach: Reach, *, editable: bool) -> Html:
     step = plan.steps[place]
     number = str(step.number or place + 1)
-    what = tag("div", "", words(visible(step.description or step.type)))
+    description = tag("div", "", words(visible(step.description or step.type)))
     form = _form(plan, place, specs) if editable and place < MAX_FORMS else NOTHING
     refused = _REFUSED if editable else NOTHING
-    cells = [tag("td", "draft-cell draft-side", number), tag("td", "draft-cell", what, _how(step, reach), refused, form)]
+    cells = [tag("td", "draft-cell draft-side", number), tag("td", "draft-cell", description, _how(step, reach), refused, form)]
     cells.append(tag("td", "draft-cell draft-side", ", ".join(map(str, step.depends_on))))
     if editable:
         cells.append(tag("td", "draft-cell draft-moves", *_moves(plan, place)))
@@ -179,10 +181,10 @@ _ASKED_ABOUT: dict[Reach, str] = {
 def _reach(run: Run, plan: PlanSpec, reach: Sequence[Reach]) -> Html:
     """Return what the plan may take if it is approved now."""
     lines = ["Approve runs the plan as it stands here, once."]
-    for kind, told in _ASKED_ABOUT.items():
-        numbers = [str(step.number or place) for place, step in enumerate(plan.steps, 1) if reach[place - 1] == kind]
+    for kind, note in _ASKED_ABOUT.items():
+        numbers = [str(step.number or position) for position, step in enumerate(plan.steps, 1) if reach[position - 1] == kind]
         if numbers:
-            lines.append(told.format(f"step{'s' * (len(numbers) > 1)} {', '.join(numbers)}"))
+            lines.append(note.format(f"step{'s' * (len(numbers) > 1)} {', '.join(numbers)}"))
     models = sum(kind in ("executor", "reply") for kind in reach)
     cost = (
         f"A model works on {pluralize(models, 'step')}; what that costs is not known before."
@@ -209,10 +211,10 @@ def _told(asked: AskedQuestion) -> str:
         return "You rejected it."
     if asked.outcome != "answered":
         return answer_told(asked)
-    made = decision(asked.answer)
-    if made.approved:
+    choice = decision(asked.answer)
+    if choice.approved:
         return "You approved it." if asked.by == "person" else "Your function approved it."
-    return f"You rejected it: {made.reason}" if made.reason else "You declined it."
+    return f"You rejected it: {choice.reason}" if choice.reason else "You declined it."
 
 
 def _how_to_answer(form: Form) -> Html:

@@ -24,14 +24,21 @@ def later_calls_html(question: WaitingOnUser, note: Html) -> Html:
     about = question.about
     if about is None or not about.grants:
         return NOTHING
-    grants, pattern = [*about.grants], next((one for one in about.grants if not is_fixed(one, about.tool)), None)
+    grants, pattern = [*about.grants], next((grant for grant in about.grants if not is_fixed(grant, about.tool)), None)
     if pattern is not None:
-        grants += [GrantOffer(OTHER, one.reach) for one in about.grants if one.rule == pattern.rule]
-    calls = [tag("option", "", _choice(rule, about), value=rule) for rule in dict.fromkeys(one.rule for one in grants)]
-    reaches = [tag("option", "", REACHES[one], value=one) for one in dict.fromkeys(one.reach for one in grants)]
+        grants += [GrantOffer(OTHER, grant.reach) for grant in about.grants if grant.rule == pattern.rule]
+    calls = [tag("option", "", _choice(rule, about), value=rule) for rule in dict.fromkeys(grant.rule for grant in grants)]
+    reaches = [tag("option", "", REACHES[grant], value=grant) for grant in dict.fromkeys(grant.reach for grant in grants)]
     sentences = [
-        tag("div", "", allowed_in_words(one, about), hidden=one is not grants[0], data_calls=one.rule, data_reach=one.reach)
-        for one in grants
+        tag(
+            "div",
+            "",
+            allowed_in_words(grant, about),
+            hidden=grant is not grants[0],
+            data_calls=grant.rule,
+            data_reach=grant.reach,
+        )
+        for grant in grants
     ]
     row = [
         tag("select", "field", *calls, data_field=True, **_names(question, "calls", "Later calls to allow")),

@@ -52,7 +52,7 @@ def question_html(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -
 
 def question_pieces(asked: Iterable[AskedQuestion], form: Form) -> dict[str, Html]:
     """Return the questions as pieces of a card, by their keys."""
-    return {f"question:{one.question.id}": question_html(one, form) for one in asked}
+    return {f"question:{asked_question.question.id}": question_html(asked_question, form) for asked_question in asked}
 
 
 def _closed(asked: AskedQuestion, most: int | None) -> Html:

@@ -56,7 +56,7 @@ def _holds_mask(form: QuestionForm) -> bool:
 def _field(field: FormField, question_id: str, whole: str) -> Html:
     if field.kind == "group":
         legend = tag("legend", "form-label", words(field.label, MAX_LABEL), _is_needed(field))
-        inner = [_field(each, question_id, whole) for each in field.fields]
+        inner = [_field(inner_field, question_id, whole) for inner_field in field.fields]
         return tag("fieldset", "form-group", legend, _help(field), *inner)
     name = whole if field.key == WHOLE else "Other properties, as JSON" if field.is_others else cut(field.label, MAX_LABEL)
     needed = NOTHING if field.key == WHOLE else _is_needed(field)
@@ -73,10 +73,10 @@ def _field(field: FormField, question_id: str, whole: str) -> Html:
 def _boxes(field: FormField, key: str) -> Html:
     """Return a box for each choice of which several may be chosen."""
     boxes = []
-    for place, option in enumerate(field.options):
+    for position, option in enumerate(field.options):
         is_chosen = option.text in field.chosen
-        about: dict[str, str | bool | None] = {"checked": is_chosen, "data_key": f"{key}:{place}"}
-        box = tag("input", "", type="checkbox", name_=field.key, value=option.text, **about)
+        attributes: dict[str, str | bool | None] = {"checked": is_chosen, "data_key": f"{key}:{position}"}
+        box = tag("input", "", type="checkbox", name_=field.key, value=option.text, **attributes)
         boxes.append(tag("label", "form-box", box, " ", words(option.label, MAX_OPTION)))
     return tag("div", "form-boxes", *boxes, data_many=field.key)
 
@@ -111,9 +111,9 @@ def _help(field: FormField) -> Html:
 
 
 def _control(field: FormField, name: str, key: str) -> Html:
-    about: dict[str, str | bool | None] = {"name_": field.key, "data_key": key, "aria_label": name, "data_field": True}
+    attributes: dict[str, str | bool | None] = {"name_": field.key, "data_key": key, "aria_label": name, "data_field": True}
     if field.kind == "choice":
-        return tag("select", "field", *_options(field), **about)
+        return tag("select", "field", *_options(field), **attributes)
     if field.kind in ("lines", "json"):
         rows = min(12, max(2, field.text.count("\n") + 1))
         # The parser drops a line break at the beginning of a text area.
@@ -125,11 +125,13 @@ def _control(field: FormField, name: str, key: str) -> Html:
             rows=str(rows),
             spellcheck="false",
             placeholder=" ",
-            **about,
+            **attributes,
         )
     mode = {"integer": "numeric", "number": "decimal", "email": "email", "uri": "url"}.get(field.format or field.kind)
     # The blank placeholder tells the style sheet whether the field is empty.
-    return tag("input", "field", type="text", value=field.text, inputmode=mode, placeholder=" ", autocomplete="off", **about)
+    return tag(
+        "input", "field", type="text", value=field.text, inputmode=mode, placeholder=" ", autocomplete="off", **attributes
+    )
 
 
 def _options(field: FormField) -> Sequence[Html]:
