@@ -28,7 +28,7 @@ def later_calls_html(question: WaitingOnUser, note: Html) -> Html:
     if pattern is not None:
         grants += [GrantOffer(OTHER, grant.reach) for grant in about.grants if grant.rule == pattern.rule]
     calls = [tag("option", "", _choice(rule, about), value=rule) for rule in dict.fromkeys(grant.rule for grant in grants)]
-    reaches = [tag("option", "", REACHES[grant], value=grant) for grant in dict.fromkeys(grant.reach for grant in grants)]
+    reaches = [tag("option", "", REACHES[reach], value=reach) for reach in dict.fromkeys(grant.reach for grant in grants)]
     sentences = [
         tag(
             "div",
