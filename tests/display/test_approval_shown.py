@@ -71,6 +71,14 @@ def test_argument_that_the_diff_holds_is_not_repeated() -> None:
     assert words_in(question_html(case, Form(live=True))).startswith("Create a.py May write run?")
 
 
+def test_argument_equal_to_the_code_and_the_tool_of_a_command_are_shown() -> None:
+    (case,) = [approval({"code": "deploy", "target": "deploy"}, tool="release", effects="execute")]
+    assert "target: deploy" in call_text(case.question)
+    assert words_in(question_html(case, Form(live=True))).startswith("Run code with release")
+    (remote,) = [approval({"command": "rm -rf x"}, tool="remote_bash", effects="execute", command="rm -rf x")]
+    assert words_in(question_html(remote, Form(live=True))).startswith("Run a command with remote_bash")
+
+
 def test_code_is_a_block_in_colours_with_its_indentation() -> None:
     html = question_html(CASES["code"], Form(live=True))
     assert words_in(html).startswith("Run Python in your kernel May run_python run?")

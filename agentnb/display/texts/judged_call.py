@@ -43,10 +43,11 @@ def question_text(question: WaitingOnUser) -> str:
 
 def call_title(about: JudgedCall) -> str:
     """Return what a call does, as the title of the question about it."""
+    by = f" with {visible_name(about.tool)}"
     if about.command:
-        return "Run a command"
+        return "Run a command" + ("" if about.tool in ("bash", "shell") else by)
     if _code(about):
-        return "Run Python in your kernel" if about.tool == "run_python" else "Run code"
+        return "Run Python in your kernel" if about.tool == "run_python" else f"Run code{by}"
     does = "Create" if about.diff.startswith(NO_FILE) else "Change"
     return f"{does} {visible(_changed_file(about))}" if about.diff else f"Call {visible_name(about.tool)}"
 
@@ -104,10 +105,13 @@ def _arguments(about: JudgedCall) -> str:
     arguments = _decoded(about)
     if not isinstance(arguments, dict):
         return f"{visible_name(about.tool)}: {visible(msgspec.json.encode(arguments).decode())}"
-    shown = {about.command, _code(about), *_sides(about.diff)} - {"", "\n"}
-    others = {name: value for name, value in arguments.items() if not (isinstance(value, str) and value in shown)}
-    path = _changed_file(about)
-    if shown and all(path and value == path for value in others.values()):
+    code, shown = _code(about), {about.command, *_sides(about.diff)} - {"", "\n"}
+    others = {
+        name: value
+        for name, value in arguments.items()
+        if not (isinstance(value, str) and (value in shown or (name == "code" and value == code)))
+    }
+    if (shown or code) and [*others.values()] in ([], [_changed_file(about)]):
         return ""
     return "\n".join(
         [visible_name(about.tool), *(f"  {visible_name(name)}: {_value(value)}" for name, value in others.items())]

@@ -75,7 +75,7 @@ class ProgressBox:
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         """The event loop of the timer."""
-        self._was_seen = False
+        self._was_seen = self._has_ended = False
         self._widget: Any = self._make_widget() if open_widgets is not None and HEARS_WHILE_BUSY else None
 
     def __call__(self, progress: Progress) -> None:
@@ -102,12 +102,14 @@ class ProgressBox:
             if self._timer is not None and self._loop is running_loop():
                 self._timer.cancel()
             self._timer = None
+            if self._has_ended:
+                return
             progress, is_first = self._control.progress, not self._state
-            self._state = progress.state
-            if self._widget is None or progress.is_over:
-                self._cell.keep(self._saved(progress))
+            self._state, self._has_ended = progress.state, progress.is_over
             if self._widget is not None:
                 self._send(progress, is_first=is_first)
+            if self._widget is None or progress.is_over:
+                self._cell.keep(self._saved(progress))
             if not progress.is_over:
                 self._draw_after(PULSE)
 

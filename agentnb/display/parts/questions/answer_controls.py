@@ -36,7 +36,7 @@ def answer_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
     """Return what answers an open question: buttons for its choices, a form, or a field. ``may_wait``: it can be left open."""
     form = answer_form(question.schema)
     if question.kind == "approval" and DENY in form.choices and form.has_others:
-        return approval_controls(question, may_wait=may_wait, may_edit=True)
+        return approval_controls(question, may_wait=may_wait, may_edit=question.about is not None)
     others = _without_answer(question, may_wait=may_wait)
     if question.url:
         done = [_button(question, choice, choice_in_words(choice).capitalize()) for choice in form.choices]
