@@ -80,7 +80,7 @@ REPLIES = st.builds(
     lambda thought, text, calls: Message("assistant", (*thought, *text, *calls)),
     st.lists(st.builds(Thinking, TEXTS.filter(bool)), max_size=1),
     st.lists(st.builds(Text, TEXTS.filter(bool)), max_size=1),
-    st.lists(st.builds(ToolCall, TEXTS, OBJECTS, TEXTS.filter(bool)), max_size=3, unique_by=lambda call: call.id),
+    st.lists(st.builds(ToolCall, TEXTS.filter(bool), OBJECTS, TEXTS.filter(bool)), max_size=3, unique_by=lambda call: call.id),
 )
 
 

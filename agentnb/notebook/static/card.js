@@ -287,8 +287,8 @@ class View {
     }
   }
 
-  /** Where a list that is followed stands: at its end, or at the beginning of a question that is longer than its place. */
-  get end() {
+  /** The scroll position of a followed list: its end, or the beginning of a question too long for the list. */
+  get bottom() {
     const last = this.list.scrollHeight - this.list.clientHeight;
     const question = this.list.querySelector(".agentnb-question");
     if (!question) return last;
@@ -297,12 +297,12 @@ class View {
 
   /** Go down to the end, never up: a reader of a long question is further down. */
   follow() {
-    if (this.following) this.list.scrollTop = Math.max(this.list.scrollTop, this.end);
+    if (this.following) this.list.scrollTop = Math.max(this.list.scrollTop, this.bottom);
   }
 
   /** A reader who scrolls up is not pulled down again; a list that only grew is followed. */
   scrolled() {
-    if (this.list.scrollTop >= this.end - NEAR) this.following = true;
+    if (this.list.scrollTop >= this.bottom - NEAR) this.following = true;
     else if (Date.now() - (this.touched ?? 0) < RECENT) this.following = false;
     else this.follow();
     this.newest();
@@ -323,7 +323,7 @@ class View {
     if (!button || button.tagName === "FORM" || button.ariaDisabled === "true") return;
     if (button.hasAttribute("data-newest")) {
       this.following = true;
-      this.list.scrollTop = this.end;
+      this.list.scrollTop = this.bottom;
       return this.newest();
     }
     const unsaved = button.dataset.do === "choose" && unsavedIn(button.closest(".agentnb-question"));
