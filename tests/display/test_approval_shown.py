@@ -71,7 +71,7 @@ def test_argument_that_the_diff_holds_is_not_repeated() -> None:
     assert words_in(question_html(case, Form(live=True))).startswith("Create a.py May write run?")
 
 
-def test_argument_equal_to_the_code_and_the_tool_of_a_command_are_shown() -> None:
+def test_argument_equal_to_code_and_tool_of_a_command_show() -> None:
     (case,) = [approval({"code": "deploy", "target": "deploy"}, tool="release", effects="execute")]
     assert "target: deploy" in call_text(case.question)
     assert words_in(question_html(case, Form(live=True))).startswith("Run code with release")

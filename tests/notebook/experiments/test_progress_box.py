@@ -23,10 +23,17 @@ def browser(kernel: Any) -> Iterator[Browser]:
 
 
 def press(browser: Browser, action: str) -> None:
-    """Say what a button says until it is heard, as the page does."""
+    """Repeat the message of a button until it is heard, as the page does: the first may come before the box listens."""
     browser.said.clear()
-    browser.send({"do": action})
-    browser.until(lambda: {"heard": action} in browser.said)
+
+    def heard() -> bool:
+        if {"heard": action} in browser.said:
+            return True
+        browser.send({"do": action})
+        browser.listen(0.3)
+        return {"heard": action} in browser.said
+
+    browser.until(heard)
 
 
 def shows(browser: Browser, part: str, words: str) -> None:
