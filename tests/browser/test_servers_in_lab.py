@@ -35,7 +35,7 @@ def test_server_tool_asks_for_approval_and_shows_its_form(lab: Any) -> None:
     shots(lab, "server-form", question)
     question.get_by_label(re.compile("^seats")).fill("2")
     question.get_by_role("button", name="Answer").click()
-    went_on(lab, index, "2 at the window", "You approved, and all later calls of the MCP server bench")
+    went_on(lab, index, "2 at the window", "You approved, and all later calls to the MCP server bench")
     shots(lab, "server-run", lab.cell(index))
     assert lab.value("run.questions[0].answer['reach']") == "'run'"
 

@@ -196,7 +196,7 @@ def later_calls(rule: str, about: JudgedCall) -> tuple[str, str, str]:
     """Return the calls that a grant allows, as a noun: its words, with the name or the pattern apart in their middle."""
     server = server_of_rule(rule)
     if server:
-        return "calls of the MCP server ", visible_name(server), ""
+        return "calls to the MCP server ", visible_name(server), ""
     if rule == about.tool:
         return "calls of ", visible_name(rule), ""
     is_command = bool(about.command) and rule.startswith(f"{about.tool}(")

@@ -91,7 +91,7 @@ def _tasks(node: Node, names: Names) -> Any:
         return names.variable(node.value, node.line, "data frame or list of tasks", is_frame, hint=DEFINE_IT)
     if isinstance(node, MappingNode):
         if TRACES not in node.entries:
-            names.problems.add(node.line, "Tasks are rows, or a mapping with traces:", 'Such as - {id: a, prompt: "..."}')
+            names.problems.add(node.line, "Tasks are rows, or a mapping with traces:", 'For example: - {id: a, prompt: "..."}')
         return plain(node)
     return [_task(item, names) for item in node.items]
 
@@ -176,7 +176,7 @@ def _check(node: Node, names: Names) -> Any:
             return within(**limits)
         except (SettingsError, TypeError):
             pass
-    names.problems.add(node.line, "A check is a name, an expectation, or within", "Such as {within: {cost: 0.05, rounds: 8}}")
+    names.problems.add(node.line, "A check is a name, an expectation, or within", "For example: {within: {cost: 0.05, rounds: 8}}")
     return None
 
 

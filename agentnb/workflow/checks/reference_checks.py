@@ -81,7 +81,7 @@ class ReferenceChecks:
             return
         if use.key == "condition" and text.strip() and not has_templates(text) and text.strip().lower() not in TRUTHS:
             self.problems.add(
-                use.node.line, f'{where}: "{text.strip()}" holds no template', 'Such as "{{ $steps.qa.output.ok }}"'
+                use.node.line, f'{where}: "{text.strip()}" holds no template', 'For example: "{{ $steps.qa.output.ok }}"'
             )
         warn_of_other_form(use.node, where, self.problems, OF_WORKFLOWS)
         located = self.tree.by_path.get(use.owner)  # the text is rendered for this step, or for the steps of the agent

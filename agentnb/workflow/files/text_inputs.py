@@ -10,7 +10,7 @@ from agentnb.workflow.files.nested_files import file_text, path_of
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import plain, read_yaml
 
-EXAMPLE = 'Such as -i \'{"subject": "tides"}\''
+EXAMPLE = 'For example: -i \'{"subject": "tides"}\''
 
 
 def read_inputs(given: str | None) -> dict[str, Any]:

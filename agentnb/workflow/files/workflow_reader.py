@@ -29,7 +29,7 @@ OF_FILES = ("agents", "workflow", *SETTINGS)
 OF_MAPS = ("steps", *SETTINGS, "overrides")
 """Keys of a workflow that is a mapping instead of a list of steps."""
 NO_STEPS = "workflow: no steps configured"
-_EXAMPLE = "Such as: workflow: [{type: agent, name: writer}]"
+_EXAMPLE = "For example: workflow: [{type: agent, name: writer}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ WRAPPER = ("name", "description", "strict", "schema")
 OF_WORKFLOWS = ("budget", "max_seconds")
 """Limits of a whole workflow."""
 SUB_AGENTS = "sub_agents"
-_SCHEMA = "Such as {type: object, properties: {is_approved: {type: boolean}}, required: [is_approved]}"
+_SCHEMA = "For example: {type: object, properties: {is_approved: {type: boolean}}, required: [is_approved]}"
 
 
 def read_agents(fields: Fields | None, places: SourceMap, problems: Problems) -> dict[str, AgentSpec]:
@@ -38,7 +38,7 @@ def read_agents(fields: Fields | None, places: SourceMap, problems: Problems) ->
         if isinstance(node, ScalarNode) and node.value is None:
             node = MappingNode(entry.line, {})
         if not isinstance(node, MappingNode):
-            problems.add(node.line, f'agent "{name}" must be a mapping', "Such as {instruction: Write one sentence.}")
+            problems.add(node.line, f'agent "{name}" must be a mapping', "For example: {instruction: Write one sentence.}")
             agents[name] = AgentSpec(name=name, line=entry.line)
         elif not name.strip():
             problems.add(entry.line, "an agent has a blank name")

@@ -244,13 +244,13 @@ class StepReader:
         if choices is not None and not choices:
             fields.add("choices", "choices is empty", "List what can be chosen")
         if form is not None:
-            form = fields.schema("form", form, "Such as {type: object, properties: {name: {type: string}}}")
+            form = fields.schema("form", form, "For example: {type: object, properties: {name: {type: string}}}")
         chosen = tuple(fields.data("choices")) if choices else ()
         return HumanStep(**common, ask=ask, choices=chosen, form=form, confirm=bool(confirm))
 
     def _map(self, fields: Fields, common: dict[str, Any], _: str) -> Step | None:
         over, at_once = fields.node_at("over"), fields.whole("max_concurrency", 1)
-        example = 'Such as "{{ $steps.plan.output.items }}"'
+        example = 'For example: "{{ $steps.plan.output.items }}"'
         if isinstance(over, ScalarNode) and (braced := _LIST_IN_BRACES.fullmatch(over.text.strip())):
             fields.add(over.line, "over: a list is written without braces", f"Write over: {braced[1]}")
         elif over is None:

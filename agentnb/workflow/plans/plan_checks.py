@@ -27,7 +27,7 @@ from agentnb.workflow.plans.step_references import as_reference, references_in, 
 
 Schemas: TypeAlias = Mapping[str, dict[str, Any]]
 """Argument schemas by tool name."""
-_SCHEMA = "Such as requestedSchema: {type: object, properties: {day: {type: string, format: date}}}"
+_SCHEMA = "For example: requestedSchema: {type: object, properties: {day: {type: string, format: date}}}"
 
 
 def validate_plan(plan: AnyPlan, tools: Iterable[Any] | None = None) -> list[Problem]:
@@ -87,7 +87,7 @@ def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> N
         warn_of_ways(compile_plan(plan, "plan", (), Toolbox()), problems, checks.locate)
 
 
-_CHAT_EXAMPLE = "Such as steps: [{stepNumber: 1, type: research, description: Fetch the table, tools: [tides_fetch]}]"
+_CHAT_EXAMPLE = "For example: steps: [{stepNumber: 1, type: research, description: Fetch the table, tools: [tides_fetch]}]"
 
 
 @dataclass(frozen=True, slots=True)

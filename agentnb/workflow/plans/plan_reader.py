@@ -43,7 +43,7 @@ _ONLY_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _FILES = (".yaml", ".yml", ".json")
 AnyPlan: TypeAlias = PlanSpec | str | Path | Mapping[str, Any]
 """Input of `read_any_plan`."""
-EXAMPLE = "Such as steps: [{type: tool, name: tides_fetch, args: {station: brest}}]"
+EXAMPLE = "For example: steps: [{type: tool, name: tides_fetch, args: {station: brest}}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +296,6 @@ def _schema(fields: Fields) -> dict[str, Any] | None:
     if isinstance(parsed, dict) and not is_too_deep(parsed):
         return parsed
     why = f": {parsed}" if isinstance(parsed, ValueError) else ""
-    example = "Such as requestedSchema: {type: object, properties: {day: {type: string}}}"
+    example = "For example: requestedSchema: {type: object, properties: {day: {type: string}}}"
     fields.add(node.line, f"{key} is not a JSON Schema as JSON{why}", example)
     return None

@@ -27,7 +27,7 @@ _OF_OTHERS = ("workflow", "agents", "variants")
 _TOP_KEY = re.compile(rf"""^(?P<quote>["']?)(?P<key>{"|".join((*STAGES, *_OF_OTHERS))})(?P=quote)\s*:""", re.MULTILINE)
 CheckActions: TypeAlias = Callable[[TaskFile, Problems], None]
 """Reports unknown actions of a task file."""
-_EXAMPLE = "Such as stage: {main: {fetch: {action: tides:fetch}}}"
+_EXAMPLE = "For example: stage: {main: {fetch: {action: tides:fetch}}}"
 
 
 def is_task_file(text: str) -> bool:

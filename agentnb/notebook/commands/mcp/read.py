@@ -104,7 +104,7 @@ def _pop_out(words: list[str]) -> str:
         option, equals, value = word.partition("=")
         if option in ("-o", "--out"):
             if not equals and index + 1 == len(words):
-                raise SettingsError(f"{option} needs the name of a variable", "Such as: -o text")
+                raise SettingsError(f"{option} needs the name of a variable", "For example: -o text")
             name = value if equals else words.pop(index + 1)
             del words[index]
             return name

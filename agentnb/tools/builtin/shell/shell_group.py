@@ -80,7 +80,7 @@ def _opens_all(mode: str) -> bool:
 
 
 NEWLINE = "\n"
-COMMAND_HINT = Plain('Such as Shell(sandbox="bwrap", env={"REGION": "brest"}, timeout=120)')
+COMMAND_HINT = Plain('For example: Shell(sandbox="bwrap", env={"REGION": "brest"}, timeout=120)')
 
 
 @dataclass(frozen=True)
