@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from property_settings import size
+from waiting import wait_until
 
 from agentnb import Agent, Store
 from agentnb.acp.known_agents import KnownAgent
@@ -90,7 +91,7 @@ def test_nothing_survives_or_is_lost_when_the_kernel_is_killed(word: str, tmp_pa
             assert kernel.stdout is not None
             heard = [kernel.stdout.readline() for _ in range(lines)]
             if number == 0:
-                assert len(marked(word)) >= 4  # the kernel, the guard, the agent, and its detached process
+                wait_until(lambda: len(marked(word)) >= 4)  # the kernel, the guard, the agent, and its detached process
             os.kill(kernel.pid, signal.SIGKILL)
             heard += kernel.stdout.readlines()
         assert not wait_until_gone(word)

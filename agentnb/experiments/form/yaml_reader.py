@@ -176,7 +176,9 @@ def _check(node: Node, names: Names) -> Any:
             return within(**limits)
         except (SettingsError, TypeError):
             pass
-    names.problems.add(node.line, "A check is a name, an expectation, or within", "For example: {within: {cost: 0.05, rounds: 8}}")
+    names.problems.add(
+        node.line, "A check is a name, an expectation, or within", "For example: {within: {cost: 0.05, rounds: 8}}"
+    )
     return None
 
 

@@ -36,7 +36,9 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
     if verb and verb not in VERBS:
         raise SettingsError(f"%agent permissions has no command {verb!r}", suggest_names(verb, VERBS))
     if verb and not rule:
-        raise SettingsError(f"%agent permissions {verb} needs a rule", f"For example: %agent permissions {verb} bash(git status *)")
+        raise SettingsError(
+            f"%agent permissions {verb} needs a rule", f"For example: %agent permissions {verb} bash(git status *)"
+        )
     if verb == "allow":
         values = [value for name, value in variables.items() if not (name.startswith("_") or isinstance(value, str))]
         session.allow_always(rule, (*tool_names(variables), *values))
