@@ -39,7 +39,7 @@ HEARD = 21
 
 
 def marked(word: str) -> list[int]:
-    """Return the processes whose environment holds this word."""
+    """Return the processes whose environment holds this word; a process that starts a program has none for a moment."""
     found = []
     for folder in Path("/proc").iterdir():
         try:
@@ -115,7 +115,7 @@ def ready(tmp_path: Path) -> Path:
 def test_nothing_of_a_command_survives_a_stop(fake: Callable[..., Agent], word: str, ready: Path) -> None:
     live = fake().start("shell " + TREE.format(word=word), approve="auto")
     ready.read_text()
-    assert len(marked(word)) >= 3  # the guard, the agent, and the detached process of the command
+    wait_until(lambda: len(marked(word)) >= 3)  # the guard, the agent, and the detached process of the command
     live.stop()
     assert live.result(SECONDS).status == "cancelled"
     assert not wait_until_gone(word)
@@ -126,9 +126,8 @@ def test_nothing_of_a_command_survives_a_kill_of_the_kernel(word: str, tmp_path:
     code = KERNEL.format(folder=str(Path(__file__).parent), prompt="shell " + TREE.format(word=word))
     with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path) as kernel:
         ready.read_text()
-        count = len(marked(word))
+        wait_until(lambda: len(marked(word)) >= 4)  # the kernel too
         os.kill(kernel.pid, signal.SIGKILL)
-    assert count >= 4  # the kernel too
     assert not wait_until_gone(word)
 
 
