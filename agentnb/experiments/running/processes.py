@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -155,7 +156,7 @@ class _Process:
         """Wait for the end of the process, and kill it if a tool blocks it."""
         self._process.join(5.0)
         if self._process.is_alive():
-            self._process.kill()
+            kill_process(self._process.pid)
             self._process.join()
         self._pipe.close()
 
@@ -213,3 +214,8 @@ def _context() -> Any:
             "To run an experiment in processes needs the package loky", Install("agentnb[scale]", lead="Install it")
         ) from error
     return get_context("loky")
+
+
+def kill_process(process_id: int) -> None:
+    """Kill a process without letting it clean up; processes of loky have no working ``kill``."""
+    os.kill(process_id, getattr(signal, "SIGKILL", signal.SIGTERM))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from agentnb import Experiment, settings
 from agentnb.agent.portable import to_bytes
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
+from agentnb.experiments.running.processes import kill_process
 from agentnb.experiments.running.rate import SharedLimits
 from agentnb.models.transport.connections import Endpoint
 from agentnb.testing import LoopbackServer
@@ -146,3 +149,14 @@ def test_runs_travel_with_their_consent() -> None:
     one = results.run(results.rows[0].run_id)
     again = pickle.loads(to_bytes(one, "A run"))
     assert again == one and again.gives_consent == one.gives_consent
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals that kill are of POSIX systems")
+def test_blocked_process_is_killed() -> None:
+    from loky.backend import get_context
+
+    process = get_context("loky").Process(target=time.sleep, args=(600,))
+    process.start()
+    kill_process(process.pid)
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
