@@ -113,9 +113,10 @@ class ProgressBox:
             if not progress.is_over:
                 self._draw_after(PULSE)
 
-    def _saved(self, progress: Progress) -> dict[str, str]:
-        """Return the form without a widget."""
-        return {"text/plain": progress_text(progress, self._variable), "text/html": progress_html(progress, self._variable)}
+    def _saved(self, progress: Progress, *, lost: bool = False) -> dict[str, str]:
+        """Return the form without a widget. ``lost``: the form that stays if the kernel ends first."""
+        html = lost_html(progress) if lost else progress_html(progress, self._variable)
+        return {"text/plain": progress_text(progress, self._variable), "text/html": html}
 
     # The widget
 
@@ -127,9 +128,7 @@ class ProgressBox:
 
     def _send(self, progress: Progress, *, is_first: bool) -> None:
         """Send the frame. The output keeps the first form until the end: showing a widget again would draw it anew."""
-        saved = self._saved(progress)
-        if not progress.is_over:
-            saved |= {"text/html": lost_html(progress)}
+        saved = self._saved(progress, lost=not progress.is_over)
         self._widget.frame = {"parts": progress_parts(progress, self._variable), "saved": saved, "over": progress.is_over}
         if progress.is_over and self._open_widgets is not None:
             self._open_widgets.keep(self._widget)

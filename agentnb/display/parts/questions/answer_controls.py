@@ -86,8 +86,8 @@ def approval_controls(question: WaitingOnUser, *, may_wait: bool, may_edit: bool
         _opener(always, "Also allow later calls", "more") if later else NOTHING,
     )
     answers = tag("div", "answers", row, _panel(reject, _reject(question)), _panel(always, later) if later else NOTHING)
-    position = tag("div", "", data_fill=edit)
-    return [*([_panel(edit, position, data_ask=EDIT_FORM, data_round="0")] if may_edit else []), answers]
+    container = tag("div", "", data_fill=edit)
+    return [*([_panel(edit, container, data_ask=EDIT_FORM, data_round="0")] if may_edit else []), answers]
 
 
 def _opener(key: str, label: str, look: str = "") -> Html:
