@@ -210,7 +210,8 @@ def test_refusal_on_a_worker_slows_the_others(cluster: Any) -> None:
         from distributed import get_client
 
         limiter: Any = _limits(get_client(), topic, 2).of(endpoint)
-        get_client().log_event(f"{topic}-listens", True)  # arrives after the subscription
+        get_client().submit(abs, -1, pure=False).result(LONG)  # sent after the subscription, on the same stream
+        get_client().log_event(f"{topic}-listens", True)
         end = monotonic() + LONG
         while monotonic() < end and not limiter.closed_for:
             sleep(0.01)
