@@ -84,12 +84,11 @@ test: .venv/test $(if $(shell command -v npm),.venv/mcp-servers)
 coverage: .venv/test
 	@$(BIN)/python tests/coverage_by_room.py
 
-# First all tests, with the slowest; then whether tests notice the night's broken rules; then 10,000 damaged and hostile files;
-# then more examples of every property than in each test run, and new ones, on every Python of the range that this machine has, each
-# in an environment of its own; then real counterparts, also those that take long to build; then mutants of five modules, for a
-# person to read.
+# First all tests, with more examples of every property and new ones; then whether tests notice the night's broken rules; then 10,000
+# damaged and hostile files; then the tests as another user, and on each other Python of the range that this machine has, in an
+# environment of its own; then real counterparts, also those that take long to build; then mutants of five modules, for a person to read.
 nightly: check
-	@$(BIN)/python -m pytest -q --browser $(WORKERS) --durations=40 --durations-min=2
+	@$(BIN)/python -m pytest -q --browser $(WORKERS) --hypothesis-profile nightly --durations=40 --durations-min=2
 	@$(BIN)/python tests/breaks/break_rules.py --nightly
 	@for fuzzed in $(FUZZED); do $(BIN)/python tests/fuzz/driver.py $${fuzzed%:*} --files $${fuzzed#*:} || exit 1; done
 	@AGENTNB_CONVERSATIONS=5000 $(BIN)/python -m pytest -q tests/agent/test_conversations_never_break.py
