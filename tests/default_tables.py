@@ -45,13 +45,13 @@ settings](reference.md#settings-of-a-history) |
 """.replace("80%", "80 %"),
         "traces.md": f"""| what | bound |
 |---|---|
-| a run, a document, a log, a page: whatever is held in memory at once | {size(bounds.MAX_HELD_BYTES)}, and above \
-{size(bounds.UNCOUNTED_BYTES)} {bounds.MAX_HELD_VALUES:,} values of JSON |
+| a run, a document, a log, a page | {size(bounds.MAX_HELD_BYTES)}, and above {size(bounds.UNCOUNTED_BYTES)} \
+{bounds.MAX_HELD_VALUES:,} values of JSON |
 | a run | {bounds.MAX_RUN_EVENTS:,} events, about {bounds.MAX_RUN_EVENTS // 5:,} rounds with a call each; \
 {bounds.MAX_ROUND_CALLS:,} calls in one reply; {bounds.MAX_MESSAGES_IN_A_ROW:,} replies, or user messages, in a row |
-| JSON Lines with a run a line; documents of Inspect, tau-bench, tau2-bench and ShareGPT, which are read a run at a time \
-(`iter_traces`) | {size(bounds.MAX_STREAMED_BYTES)}, and {size(bounds.MAX_FILE_BYTES)} for a document; \
-{size(bounds.MAX_RECORD_BYTES)} a record, {bounds.MAX_RECORDS:,} records |
+| files read a run at a time (`iter_traces`): JSON Lines with a run a line; Inspect, tau-bench, tau2-bench, ShareGPT \
+| {size(bounds.MAX_STREAMED_BYTES)}; a document {size(bounds.MAX_FILE_BYTES)}, a record {size(bounds.MAX_RECORD_BYTES)}; \
+{bounds.MAX_RECORDS:,} records |
 | a zip or gzip file | {bounds.MAX_EXPANSION} times its size or {size(bounds.MIN_EXPANDED_BYTES)}, if that is more; \
 {MAX_MEMBERS:,} files; archives in archives three deep |
 | YAML | {size(MAX_YAML_BYTES)} and {MAX_YAML_TOKENS:,} tokens: write more as JSON |

@@ -1,4 +1,4 @@
-"""Sessions of Kimi Code: the ``wire.jsonl`` of each of its agents, with records such as ``context.append_loop_event``.
+"""Sessions of Kimi Code: the ``wire.jsonl`` of each of its agents.
 
 User input is recorded twice, as a prompt and as a context message. A step of the loop is a reply.
 """

@@ -1,4 +1,4 @@
-"""Threads of LangGraph: a thread, its state, or its state history, as returned by its server and `get_state_history`.
+"""LangGraph: a thread, its state, or its state history.
 
 The newest state has the whole conversation, and is the run; older states supply the times of messages. Subgraph states in a
 task are nested runs.

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: requests, responses, pairs of these, and lists of items, as in the Agents SDK and Codex."""
+"""OpenAI's Responses API: requests, responses, pairs of these, and lists of items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trajectories of OpenHands: an ``output.jsonl`` with a run per line, or the list of events that its web page exports."""
+"""Trajectories of OpenHands: an ``output.jsonl``, or the events that its web page exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations of OpenHands since version 1 (its agent SDK): events with a ``kind``, in a list, JSON Lines, or a file each.
+"""Conversations of OpenHands since version 1: events in a list, JSON Lines, or a file each.
 
 OpenHands keeps a folder ``events`` with a file per event; the first file represents them all. The archive downloaded from its
 web page has the same files, and an ``output.jsonl`` of its benchmarks has a conversation per line.
