@@ -22,14 +22,12 @@ def tables() -> dict[str, str]:
     return {
         "card.md": f"""| shown | at most | all of it |
 |---|---|---|
-| a tool's result or argument | {shown.MAX_AT_ONCE:,} characters, beginning and end | the button under it in a live card; the \
-Python expression under it (`run.rounds[2].results[0].text`) in the saved form; the page |
+| a tool's result or argument | {shown.MAX_AT_ONCE:,} characters, beginning and end | the button, or the Python expression, under it |
 | a table | {MAX_ROWS} rows, {MAX_COLUMNS} columns | call the function yourself |
 | prompts, text of the model; thinking | {shown.MAX_OF_A_TEXT:,}; {shown.MAX_OF_THINKING:,} characters | `run.prompt`, \
 `run.rounds[2].text`; `run.rounds[2].reply` |
 | pictures in the saved form | {size(shown.MAX_OF_PICTURES)}, the last ones | the page |
-| rounds in the saved form | {size(shown.MAX_ROUND_BYTES)} of HTML without pictures: the last ones; the others are a line each \
-| `%agent load ID`, then `save_trace(run, "run.html")` |
+| rounds in the saved form | {size(shown.MAX_ROUND_BYTES)} of HTML, the last ones | `%agent load ID`, then the page |
 | what the model saw, in the saved form | {size(shown.MAX_REQUEST_BYTES)}: the first round and the last ones; of a result \
 {shown.MAX_OF_A_SENT_RESULT} characters, of other words {shown.MAX_OF_A_SENT_TEXT:,} | the live card, the page |
 """,
