@@ -15,7 +15,7 @@ def table() -> str:
     """Return the table: name, contents that are read, and what records an end."""
     formats = sorted(FORMATS, key=lambda one: one.NAME)
     rows = [f"| `{format_.NAME}` | {_first_sentence(format_)} | {format_.RECORDS_END} |" for format_ in formats]
-    head = "| name in tables | what its files are | what records the end of a run |"
+    head = "| name in tables | its files | what records the end |"
     return "\n".join([head, "|---|---|---|", *rows, ""])
 
 
