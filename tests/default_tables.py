@@ -22,7 +22,8 @@ def tables() -> dict[str, str]:
     return {
         "card.md": f"""| shown | at most | all of it |
 |---|---|---|
-| a tool's result or argument | {shown.MAX_AT_ONCE:,} characters, beginning and end | the button, or the Python expression, under it |
+| a tool's result or argument | {shown.MAX_AT_ONCE:,} characters, beginning and end | the button, or the Python expression, \
+under it |
 | a table | {MAX_ROWS} rows, {MAX_COLUMNS} columns | call the function yourself |
 | prompts, text of the model; thinking | {shown.MAX_OF_A_TEXT:,}; {shown.MAX_OF_THINKING:,} characters | `run.prompt`, \
 `run.rounds[2].text`; `run.rounds[2].reply` |
