@@ -58,7 +58,7 @@ class WatchedFolder:
         """Record the current state of a file written by agentnb."""
         relative = self._relative(path)
         if (state := _state_of(Path(self._folder, relative))) is not None:
-            self._files[relative] = state
+            self._files[relative] = state._replace(digest=self._digest(relative))  # opencode then writes it again itself
 
     async def log_changes(self, log: EventLog, agent: str) -> None:
         """Warn about changes since the last scan, and list them for an undo."""

@@ -136,6 +136,11 @@ class Agent:
             self.end(call_id, "rejected", "failed")
             self.say("Was rejected.")
 
+    def again(self) -> None:
+        """Have the named file written, and write the same text itself, as opencode does."""
+        self.through()
+        Path(self.argument).write_text("alpha\n")
+
     def alone(self) -> None:
         """Write, replace, touch and delete files without telling the client."""
         Path("new.txt").write_text("new")

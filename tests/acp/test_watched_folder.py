@@ -58,7 +58,7 @@ def test_change_is_named_after_a_stop(fake: Make, monkeypatch: pytest.MonkeyPatc
     assert (run.status, _warnings(run)) == ("cancelled", [CHANGED])
 
 
-@pytest.mark.parametrize("play", ["through", "replaced"])
+@pytest.mark.parametrize("play", ["through", "again", "replaced"])
 def test_agentnb_writes_are_undone_and_not_named(fake: Make, tmp_path: Path, play: str) -> None:
     store = Store(tmp_path / "runs")
     run = fake(tools=["edit_file"]).run_sync(f"{play} old.txt", approve="auto", store=store)
