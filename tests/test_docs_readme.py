@@ -60,6 +60,11 @@ print("ENDED", flush=True)
 os._exit(0)  # tools that are still at work are none of this test's
 """
 
+A_RUN = """%load_ext agentnb
+from agentnb import Agent, Store
+run = Agent('simulated:disciplined').run_sync('Hello.', store=Store('.agentnb/runs'))
+"""
+
 TRANSLATED = {
     "words alone": "a text-only reply",
     "in words": "as text",
@@ -124,11 +129,12 @@ def test_first_hour_runs_through_the_death_of_its_kernel() -> None:
 
 
 @pytest.mark.slow("starts IPython and imports pandas")
-def test_cells_of_the_runs_page_run_in_order() -> None:
-    first = "%load_ext agentnb\nfrom agentnb import Agent, Store\n"
-    first += "run = Agent('simulated:disciplined').run_sync('Hello.', store=Store('.agentnb/runs'))"
-    printed, complained = run([(0, first), *((number + 1, cell) for number, cell in cells(ROOT / "docs" / "runs.md"))])
+@pytest.mark.parametrize(("page", "first"), [("runs.md", A_RUN), ("difference.md", "")])
+def test_cells_of_page_run_and_print_what_it_quotes(page: str, first: str) -> None:
+    printed, complained = run([(0, first), *((number + 1, cell) for number, cell in cells(ROOT / "docs" / page))])
     assert "ENDED" in printed, printed + complained
+    quoted = [code for language, code in FENCE.findall(text(ROOT / "docs" / page)) if language == "text"]
+    assert [line for line in "".join(quoted).splitlines() if line not in printed] == [], printed
 
 
 def test_runs_page_explains_every_state_and_code() -> None:
