@@ -72,7 +72,7 @@ def quoted(cell: str) -> set[str]:
 
 def column(heading: str, name: str) -> dict[str, str]:
     """Return the rows of one provider, by first cell."""
-    place = [cell.strip(" `") for cell in heading.split("|")[1:-1]].index(name)
+    place = [name in quoted(cell) for cell in heading.split("|")[1:-1]].index(True)
     return {row[0]: row[place] for row in rows(heading)}
 
 
@@ -160,7 +160,7 @@ def test_servers_on_the_page_have_their_tried_features_listed() -> None:
     tested = rows("| provider | what the tests ran |")
     named = " ".join(name for name, _ in tested)
     never = " ".join(name for name, told in tested if told.startswith("never called"))
-    for server, _, cell in rows("| server | how to start it | in the cell |"):
+    for server, cell in rows("| server | how to start it |"):
         assert server.removesuffix(" proxy") in named or "https://proxy.example" in cell, server
     assert "Anthropic, OpenAI (both APIs)" in never
 
@@ -171,7 +171,7 @@ def test_page_names_each_option_of_a_model() -> None:
     assert named_options(Options()) == ""
 
 
-KINDS = "| | `anthropic` | `openai` | `openai-responses` | `ollama` | `compatible` |"
+KINDS = "| | `anthropic` | `openai` | `openai-responses` | `ollama`, `compatible` |"
 
 
 def test_capabilities_on_the_page_are_those_of_the_providers(subtests: pytest.Subtests) -> None:
@@ -181,7 +181,7 @@ def test_capabilities_on_the_page_are_those_of_the_providers(subtests: pytest.Su
             variable = settings.KEY_VARIABLES.get(name)
             assert quoted(told["key"]) == ({variable} if variable else {"key="})
             assert (variable is not None) == provider.needs_key
-            assert quoted(told["URL from"]) == {settings.URL_VARIABLES[name]}
+            assert settings.URL_VARIABLES[name] in quoted(told["URL from"])
             assert ("images=yes" in told["pictures"]) != provider.sees
             assert ("parallel=no" in told["several calls in one reply"]) == ("parallel" in provider.options)
             assert ("thinking=adaptive" in told["thinking, shown"]) == ("thinking" in provider.options)
@@ -190,7 +190,7 @@ def test_capabilities_on_the_page_are_those_of_the_providers(subtests: pytest.Su
 
 def test_named_servers_have_address_key_and_tried_features() -> None:
     found = {}
-    for write, address, key, _, tried in rows("| write | address | key | particular | tried |"):
+    for write, address, key, tried in rows("| write | address | key | tried |"):
         (name,) = quoted(write)
         found[name.partition(":")[0]] = (quoted(address), quoted(key), tried)
     chat = {
@@ -314,7 +314,7 @@ def test_first_request_is_about_as_long_as_documented() -> None:
 
 
 def test_reply_without_an_end_marker_is_cut_off_everywhere() -> None:
-    assert "Without a reason for its end (`finish_reason`) or the mark `[DONE]` a reply counts as cut off" in WORDS
+    assert "a reply without its end (`finish_reason` or `[DONE]`)" in WORDS
     for name in ("openai", "ollama", "compatible"):
         reading = REMOTE[name].reading()
         reading.take({"choices": [{"index": 0, "delta": {"content": "Hello."}}]})
