@@ -132,7 +132,8 @@ def test_cells_of_the_runs_page_run_in_order() -> None:
 
 
 def test_runs_page_explains_every_state_and_code() -> None:
-    rows = [line for line in text(ROOT / "docs" / "runs.md").splitlines() if line.startswith("| ")]
+    pages = [text(ROOT / "docs" / name).splitlines() for name in ("runs.md", "limits.md")]
+    rows = [line for lines in pages for line in lines if line.startswith("| ")]
     for status, word in STATES.items():
         assert any(f"`{status}`" in row and word in row for row in rows), status
     for reason, word in ENDED.items():
