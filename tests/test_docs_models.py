@@ -156,8 +156,11 @@ def _place(part: str) -> int:
     return list(Options.__dataclass_fields__).index(part.split("=", maxsplit=1)[0]) + 1 if "=" in part else 0
 
 
+TESTED = "| provider | what the tests ran |"
+
+
 def test_servers_on_the_page_have_their_tried_features_listed() -> None:
-    tested = rows("| provider | what the tests ran |")
+    tested = rows(TESTED)
     named = " ".join(name for name, _ in tested)
     never = " ".join(name for name, told in tested if told.startswith("never called"))
     for server, cell in rows("| server | how to start it |"):
@@ -190,16 +193,20 @@ def test_capabilities_on_the_page_are_those_of_the_providers(subtests: pytest.Su
 
 def test_named_servers_have_address_key_and_tried_features() -> None:
     found = {}
-    for write, address, key, tried in rows("| write | address | key | tried |"):
+    for write, address, key in rows("| write | address | key |"):
         (name,) = quoted(write)
-        found[name.partition(":")[0]] = (quoted(address), quoted(key), tried)
+        found[name.partition(":")[0]] = (quoted(address), quoted(key))
     chat = {
         name: row for name, row in settings.SERVERS.items() if row["wire"] == "chat" and name not in ("openai", "compatible")
     }
     assert found == {
-        name: ({row[at] for at in ("url", "url_variable") if at in row}, {row["key"]} if "key" in row else set(), row["tried"])
+        name: ({row[at] for at in ("url", "url_variable") if at in row}, {row["key"]} if "key" in row else set())
         for name, row in chat.items()
     }
+    beginnings = {"real": "called", "imitated": "never called. The same server"}
+    for name, row in chat.items():
+        names = [names for names, told in rows(TESTED) if told.startswith(beginnings[row["tried"]])]
+        assert name in re.sub("[. ]", "", " ".join(names)).lower(), name
 
 
 ERRORS = "| error | when | retried | what to do |"
