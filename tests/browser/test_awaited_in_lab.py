@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_approval_in_lab import IN_SIGHT
 from waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -43,13 +44,18 @@ def kept_says(lab: Any, index: int, text: str) -> None:
 def test_awaited_run_has_a_live_card_and_one_line_result(lab: Any) -> None:
     index = shared(
         lab,
-        "agent = Agent(Slow([ToolCall('ask_person', {'question': 'Which?', 'options': ['red', 'blue']}), 'Red it is.']), "
+        "asks = ToolCall('ask_person', {'question': 'Which?', 'options': ['red', 'blue']})\n"
+        "agent = Agent(Slow([['One more word. ' * 400, asks], 'Red it is.']), "
         "[ask_person], guidance='off', todos=False)\nawait agent.run('Ask me for a colour.')",
     )
     lab.start(index)
     card_says(lab, index, "Waiting for you")
     lab.shots("awaited-asks")
-    lab.cell(index).get_by_role("button", name="red").click()
+    red = lab.cell(index).get_by_role("button", name="red")
+    for width in (700, 1400):
+        lab.width(width)
+        wait_until(lambda: red.evaluate(IN_SIGHT))
+    red.click()
     kept_says(lab, index, "Done")
     lab.wait_done(index)
     lab.shots("awaited-done")
