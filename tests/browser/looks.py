@@ -46,7 +46,8 @@ class Looks:
     def _take(self, name: str, index: int) -> None:
         """Take the window with this cell at its top."""
         self.lab.activate(0)  # without the bar of the active cell
-        self.lab.command_done("application:toggle-left-area")
+        self.lab.page.evaluate("() => window.jupyterapp.shell.collapseLeft()")
+        self.lab.page.mouse.move(0, 0)  # over nothing
         self.lab.page.add_style_tag(content=OF_JUPYTER)
         self.lab.shots(name, top=self.lab.cell(index))
 
@@ -126,8 +127,8 @@ class Looks:
         self._take("comparison", 2)
 
     def browser(self) -> None:
-        browsers.opened(self.lab, browsers.TRACES)
-        self._take("browser", 1)
+        browsers.opened(self.lab, browsers.MADE, browsers.TRACES.removeprefix(browsers.MADE))
+        self._take("browser", 2)
 
     def panel(self) -> None:
         panels.opened(self.lab, panels.OLDER)
