@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constr
 # Options for JupyterLab, such as: make lab LAB=--no-browser. It will not run as root unless told so.
 LAB := $(shell test "$$(id -u 2>/dev/null)" = 0 && echo --allow-root)
 
-.PHONY: help demo lab outputs pictures check test coverage nightly breaks changed-breaks world bench scores lock clean
+.PHONY: help demo lab outputs pictures looks check test coverage nightly breaks changed-breaks world bench scores lock clean
 help:
 	@grep '^#   make' Makefile; echo '    make lab    opens the executed quickstart in JupyterLab'; \
 	echo '    make check  runs the linter, the type checker and the import contracts alone'; \
@@ -26,7 +26,8 @@ help:
 	echo '                files that changed, for 90 s'; \
 	echo '    make world  tries real counterparts: MCP servers, proxies, small models; make world WORLD="--only aimock": some'; \
 	echo '    make scores TRACES=FOLDER  scores the detectors on labelled traces of your own'; \
-	echo '    make outputs, make pictures  renew what the stored notebooks and the README show'
+	echo '    make outputs, make pictures  renew what the stored notebooks and the README show'; \
+	echo '    make looks  takes 64 pictures of cards, questions and tables to look at: make looks LOOKS=FOLDER'
 
 .venv/made:
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv was found. Install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python"; exit 1; }
@@ -63,6 +64,11 @@ outputs: .venv/lab
 pictures: .venv/test
 	@$(BIN)/python tests/browser/pictures.py docs/images
 	@$(BIN)/python tests/plots/plot_pictures.py docs/images/plots
+
+# What a person sees, light and dark, in a narrow and a wide window: about three minutes. It needs Chromium; git ignores the folder.
+LOOKS := build/looks
+looks: .venv/test
+	@$(BIN)/python tests/browser/looks.py $(LOOKS)
 
 # Seconds when little has changed: all three keep what they know of unchanged files in folders that git ignores.
 check: .venv/test

@@ -31,15 +31,6 @@ primary: rounds < 5
 places: 40"""
 
 
-def shots(lab: Any, name: str) -> None:
-    for theme in ("Light", "Dark"):
-        lab.theme(theme)
-        for width in (700, 1400):
-            lab.width(width)
-            lab.shot(f"{name}-{theme.lower()}-{width}")
-    lab.theme("Light")
-
-
 def test_table_fills_in_without_a_card_and_reads_as_words(lab: Any) -> None:
     shutil.copy(STORY, lab.folder)
     lab.share([SETUP, EXPERIMENT, "compare(results, 'with', 'without')"])
@@ -52,10 +43,10 @@ def test_table_fills_in_without_a_card_and_reads_as_words(lab: Any) -> None:
     lab.allow("first")
     wait_until(lambda: 0 < int(head.inner_text().split(" of 40")[0].split()[-1]) < 40)
     wait_until(lambda: table.locator("progress").get_attribute("max") == "40")
-    shots(lab, "experiment-running")
+    lab.shots("experiment-running")
     table.get_by_role("button", name="Pause").click()
     table.get_by_text(re.compile(r"Pausing: \d+ runs? finish")).wait_for()
-    shots(lab, "experiment-pausing")
+    lab.shots("experiment-pausing")
     table.get_by_role("button", name="Resume").click()
     table.get_by_text("covered until the end").wait_for()
     lab.allow("rest")
@@ -68,7 +59,7 @@ def test_table_fills_in_without_a_card_and_reads_as_words(lab: Any) -> None:
     comparison = lab.cell(2).locator(".agentnb-exp")
     comparison.get_by_text("Would have been seen").first.wait_for()
     wait_until(lambda: bool(comparison.locator("a").first.get_attribute("href")))
-    shots(lab, "experiment-compared")
+    lab.shots("experiment-compared")
     for theme in ("Light", "Dark"):
         lab.theme(theme)
         for place in (1, 2):

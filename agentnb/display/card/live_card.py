@@ -257,7 +257,7 @@ class LiveCard:
         hint = tag("span", "hint", f"Pausing …{when}") if last == "pause" and not is_paused else NOTHING
         to_resume = last == "pause" or (is_paused and not last)
         do, label = ("resume", "Resume") if to_resume else ("pause", "Pause")
-        return join_html(hint, _button(do, label), _button("stop", "Stop", main=True))
+        return join_html(hint, _button(do, label), _button("stop", "Stop"))
 
     def _asked_html(self) -> Html:
         """Return the person's messages that the model has not read yet."""
@@ -348,8 +348,8 @@ class LiveCard:
         return frame
 
 
-def _button(do: str, label: str, *, main: bool = False) -> Html:
-    return tag("button", "button primary" if main else "button", label, type="button", data_do=do, data_key=do)
+def _button(do: str, label: str) -> Html:
+    return tag("button", "button", label, type="button", data_do=do, data_key=do)
 
 
 def _milliseconds_now() -> int:

@@ -31,13 +31,14 @@ from agentnb.core.plans.plan_history import EXECUTION, PLANNING
 from agentnb.core.plans.plan_steps import CALL
 from agentnb.core.redaction import change_texts
 from agentnb.core.run.agent_state import PlanPosition
-from agentnb.core.run.rounds import INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
+from agentnb.core.run.rounds import DENIED, INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
 from agentnb.core.todos import Todo, has_open, open_todos
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.labels import clean, dollars, first_line, pluralize, short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
+from agentnb.display.texts.question_labels import answer_told
 from agentnb.policies.run_limits import LIMITS, SESSION_BUDGET
 from agentnb.runtime.runs.gate_names import names_of_gates
 from agentnb.workflow.files.logged_workflow import step_to_rerun
@@ -415,8 +416,15 @@ def _failures(run: Run, kind: str = "failed") -> Iterator[str]:
     in_steps = ((f"step {first_line(call.step, 60)}", call.record) for call in run.step_calls)
     for position, record in chain(in_rounds, in_steps):
         if record.result is not None and state(record) == kind:
-            error = first_line(record.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED).rstrip(".:")
+            reason = _rejection(run, record) or record.result.text.lstrip().partition("\n")[0]
+            error = first_line(reason, MAX_EXPLAINED).rstrip(".:")
             yield f"{first_line(record.call.name, 60)} in {position} ({error})"
+
+
+def _rejection(run: Run, record: CallRecord) -> str:
+    """Return the person's rejection of a call in words; its result has the words for the model."""
+    asked = [asked for asked in run.questions if asked.question.kind == "approval" and asked.question.call_id == record.call.id]
+    return answer_told(asked[-1]) if asked and record.result is not None and record.result.error_code == DENIED else ""
 
 
 def _why_not_good(run: Run) -> str:
@@ -424,7 +432,7 @@ def _why_not_good(run: Run) -> str:
     if run.is_plan_rejected:
         plan = [*run.plans.values()][-1]
         words = first_line(plan.words or plan.reason, MAX_EXPLAINED).rstrip(".")
-        return f"Nothing of the plan ran{f': {words}' if words else ''}."
+        return f"Nothing of the plan ran.{f' Reason: {words}.' if words else ''}"
     if run.outcome == "passed":
         return ""
     kind, word = ("failed", "failed") if run.failed_calls else ("blocked", "skipped")

@@ -100,7 +100,7 @@ def progress_line(progress: Progress) -> str:
     if progress.running:
         parts.append(f"{progress.running} running")
     if progress.failed:
-        reasons = ", ".join(f"{reason} {count}" for reason, count in progress.reasons)
+        reasons = ", ".join(f"{count} x {reason}" for reason, count in progress.reasons)
         parts.append(f"{progress.failed} did not complete ({reasons})")
     if progress.rate is not None and progress.done < progress.total:
         parts.append(f"{rate_told(progress.rate)} a second, {duration_told(progress.seconds_left or 0)} left")

@@ -123,6 +123,6 @@ def _cost(progress: Progress) -> Iterator[str]:
 
 
 def _reasons(progress: Progress) -> str:
-    listed = [f"{first_line(reason, MAX_OF_A_REASON)} {count}" for reason, count in progress.reasons[:MAX_REASONS]]
+    listed = [f"{count} x {first_line(reason, MAX_OF_A_REASON)}" for reason, count in progress.reasons[:MAX_REASONS]]
     more = len(progress.reasons) - MAX_REASONS
     return ", ".join([*listed, *([f"{more} other reasons"] if more > 0 else [])])

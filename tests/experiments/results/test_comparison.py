@@ -15,7 +15,7 @@ from agentnb.experiments.results.rows import Row
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.ratios import Ratio
 from agentnb.experiments.views.comparison_view import comparison_text
-from agentnb.experiments.views.numbers import format_estimate
+from agentnb.experiments.views.numbers import format_estimate, format_limits
 
 
 def arm(variant: str, values: dict[str, list[Any]], **fields: Any) -> list[Row]:
@@ -288,3 +288,10 @@ def test_two_sets_of_recorded_runs_are_paired_by_task(tmp_path: Any) -> None:
     by_outcome = compare(tmp_path / "matrix", tmp_path / "off")
     assert by_outcome.primary == "passed" and by_outcome.tasks == 6
     assert comparison.diff("t0") is not None
+
+
+def test_limits_share_their_decimals_and_none_becomes_zero() -> None:
+    assert format_limits((-0.00701, 0.462)) == "-0.007 to +0.462"
+    assert format_limits((0.0004, 0.462)) == "+0.0004 to +0.462"
+    assert format_limits((-1234.5, 8.25)) == "-1.23e+03 to +8"
+    assert format_limits((0.0, 0.0)) == "0 to 0"
