@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from agentnb.acp.acp_session import Session
+from agentnb.acp.acp_session import SECONDS_TO_CANCEL, Session
 from agentnb.acp.agent_calls import ENDED, KINDS_BY_NAME, UNKNOWN_KIND, ForeignCall, Kind, within
+from agentnb.acp.agent_process import SECONDS_TO_END
 from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
 from agentnb.acp.installed import find_installed
 from agentnb.acp.known_agents import AS_ERRORS
@@ -55,6 +56,9 @@ SAY_MORE = "Tell it what to do instead: continue the run"
 
 class AcpModel:
     """Conversation of a run with an agent. Created for a run; `close` ends its process."""
+
+    seconds_to_end = SECONDS_TO_CANCEL + SECONDS_TO_END
+    """Maximum seconds of `close`."""
 
     def __init__(
         self,
@@ -271,9 +275,10 @@ class AcpModel:
         self.folder = await asyncio.to_thread(WatchedFolder, self._work_dir, store)
 
     async def close(self) -> None:
-        """End the process of the agent with all its descendants."""
-        if self._session is not None:
-            await self._session.close()
+        """End the process of the agent with all its descendants. No-op the second time."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
 
 def _place_of_prompt(messages: Sequence[Message]) -> int:

@@ -145,6 +145,14 @@ class Agent:
         Path("gone.txt").unlink()
         self.say("Done.")
 
+    def parting(self) -> None:
+        """Wait for a cancellation, and write files only then, the last one a moment later."""
+        self.muse()
+        Path("old.txt").write_text("other")
+        self.say("Written.")
+        time.sleep(0.1)
+        Path("new.txt").write_text("new")
+
     def edit(self) -> None:
         """Write the named file without telling the client."""
         Path(self.argument).write_text("{}")
