@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -28,6 +29,9 @@ from agentnb.core.log.events import (
 from agentnb.core.log.well_formed import check_events
 from agentnb.core.usage import Usage
 from agentnb.errors import ModelError, SettingsError
+from agentnb.notebook.card.actions import ACTIONS
+from agentnb.notebook.commands import COMMANDS
+from agentnb.runtime.host.live_run import LiveRun
 
 Make = Callable[..., Agent]
 
@@ -317,11 +321,24 @@ def test_a_pause_holds_the_next_turn(fake: Make) -> None:
     assert items == ["there.", "pause", "say", "resume", "default"]
 
 
-@pytest.mark.parametrize("prompt", ["sleep", "muse", "write"])
-def test_message_sent_now_ends_the_turn_and_prompts_next(fake: Make, prompt: str) -> None:
+def _by_code(live: LiveRun) -> None:
+    live.say("mode", now=True)
+
+
+def _by_card(live: LiveRun) -> None:
+    ACTIONS["say"](live, {"do": "say", "text": "mode", "now": True})
+
+
+def _by_command(live: LiveRun) -> None:
+    session: Any = SimpleNamespace(current=lambda: live)
+    COMMANDS["say"](session, cast("Any", None), "--now mode")
+
+
+@pytest.mark.parametrize(("prompt", "say"), [("sleep", _by_code), ("muse", _by_card), ("write", _by_command)])
+def test_message_sent_now_ends_the_turn_and_prompts_next(fake: Make, prompt: str, say: Callable[[LiveRun], None]) -> None:
     def watch(item: object) -> None:
         if item in (TextDelta("Sleeping"), ThinkingDelta("Hm")) or isinstance(item, QuestionAsked):
-            live.say("mode", now=True)
+            say(live)
 
     live = fake().start(prompt, watch=watch)
     run = live.result(20)
