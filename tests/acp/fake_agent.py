@@ -448,6 +448,15 @@ class Agent:
         _, result = asyncio.run(called(server, path=self.argument, old="older", new="newer"))
         self.say(result)
 
+    def keyless(self) -> None:
+        """Call the function without the variables of its server, and report whether it was served."""
+        (server,) = self.servers
+        try:
+            asyncio.run(called({**server, "env": []}))
+            self.say("served")
+        except BaseException:
+            self.say("refused")
+
     def masked(self) -> None:
         """Call the function too, and report how many keys were masked in its result."""
         (server,) = self.servers
@@ -567,7 +576,8 @@ async def called(server: dict[str, Any], **arguments: Any) -> tuple[str, str]:
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
-    parameters = StdioServerParameters(command=server["command"], args=server["args"])
+    env = {variable["name"]: variable["value"] for variable in server["env"]}
+    parameters = StdioServerParameters(command=server["command"], args=server["args"], env=env)
     async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
         (tool,) = (await session.list_tools()).tools
