@@ -96,6 +96,8 @@ class Session:
         """Event loop time of the latest timer for `next`."""
         self.calls: dict[str, ForeignCall] = {}
         """All calls of the session by id: agents also report on finished calls."""
+        self._unfinished: list[ForeignCall] = []
+        """Calls in order, without those that had ended at the last look: all calls grow with the history."""
         self._announced: dict[str, ForeignCall] = {}
         """Calls that are in no reply yet, except calls through the door."""
         self.unknown = UnknownUpdates()
@@ -200,7 +202,7 @@ class Session:
 
     def _end_turn(self, turn: asyncio.Task[Any]) -> None:
         """End the calls that the agent left open, for example when it died: no further report will come."""
-        for call in self.calls.values():
+        for call in self._open_calls():
             call.end.set()
         if not turn.cancelled():
             turn.exception()  # mark as retrieved: an abandoned turn is not an error
@@ -318,7 +320,12 @@ class Session:
 
     def _begin_call(self, call: ForeignCall) -> ForeignCall:
         self.calls[call.id] = self._announced[call.id] = call
+        self._unfinished.append(call)
         return call
+
+    def _open_calls(self) -> list[ForeignCall]:
+        self._unfinished = [call for call in self._unfinished if not call.end.is_set()]
+        return self._unfinished
 
     def _begin_own_call(self, name: str, arguments: Mapping[str, Any], *, function: str = "", kind: str = "") -> ForeignCall:
         """Make a call for the agent, which the run judges like any other."""
@@ -363,7 +370,7 @@ class Session:
     async def _serve(self, kind: str, arguments: Mapping[str, Any], work: Work) -> dict[str, Any]:
         """Perform work for the agent within the call that covers it, otherwise in a new one, so that rules and undo apply."""
         subject = str(arguments[KINDS[kind].subject or ""])
-        call = next((call for call in self.calls.values() if call.covers(kind, subject, self._work_dir)), None)
+        call = next((call for call in self._open_calls() if call.covers(kind, subject, self._work_dir)), None)
         if call is None:
             call = self._begin_own_call(kind, arguments, kind=kind)
         elif call.options is None:
@@ -386,7 +393,7 @@ class Session:
         """Nest a ready call in a running one, if any: the loop waits for the running call, and would not judge another."""
         if not call.is_ready or call.id not in self._announced:
             return
-        running = [outer for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()]
+        running = [outer for outer in self._open_calls() if outer.context.done()]
         if running:
             self._run_within(call, running[-1])
 
