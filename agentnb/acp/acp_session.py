@@ -133,7 +133,8 @@ class Session:
                     },
                     clientInfo={"name": "agentnb", "title": "agentnb", "version": str(import_module("agentnb").__version__)},
                 )
-                servers = [] if self._door is None else [await self._door.open(self._process.guard_id, self._agent.env.get("HOME"))]
+                home = self._agent.env.get("HOME")
+                servers = [] if self._door is None else [await self._door.open(self._process.guard_id, home)]
                 parameters = {"cwd": str(work_dir), "mcpServers": servers}
                 can_load = bool(earlier and _mapping(begun.get("agentCapabilities")).get("loadSession"))
                 opened = await self._load(earlier, parameters) if can_load else None

@@ -68,10 +68,10 @@ class Design:
         unseeded = [f"Without a seed: {', '.join(self.unseeded)}; {DRAWS}"] if self.unseeded else []
         budget = [] if self.budget is None else [f"Budget: ${self.budget:.4g}, {describe_reserve(self)}."]
         walls = [f"{AROUND}: {list_sandboxes(self.sandboxes)}."] if self.sandboxes else []
-        lacking = [f"{NOT_COPIED}: {list_names(self.left_out)}."] if self.left_out else []
+        walls += [f"{NOT_COPIED}: {list_names(self.left_out)}."] if self.left_out else []
         hint = [RUN_A_PILOT] if None in (self.cost, self.seconds) else []
         looks = [f"Looks: {describe_looks(self)}; {describe_price(self.price)}."] if self.looks else []
-        lines = [describe_shape(self), f"Cost: {cost}. Time: {seconds}.", *budget, effect, *looks, *walls, *lacking, *hint, *unseeded]
+        lines = [describe_shape(self), f"Cost: {cost}. Time: {seconds}.", *budget, effect, *looks, *walls, *hint, *unseeded]
         return "\n".join(lines)
 
     @property

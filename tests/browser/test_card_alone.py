@@ -9,7 +9,10 @@ from run_builder import RunBuilder, begun
 
 from agentnb.core.log.events import TextDelta
 from agentnb.display.card.live_card import LiveCard
-from agentnb.notebook.card.widget import _SOURCES, inline_styles, script, style_sheet
+from agentnb.display.card.lost_kernel import inline_styles
+from agentnb.display.css import style_sheet
+from agentnb.notebook.card.widget import _SOURCES
+from agentnb.notebook.widget_tools import script
 
 pytestmark = pytest.mark.browser
 OPEN = """async ([source, frame, ago]) => {
