@@ -90,7 +90,8 @@ class Session:
         self._turn: asyncio.Task[Any] | None = None
         self.is_in_turn = False
         """True while a turn runs, or its end has not been read."""
-        self._deltas: deque[ReplyDelta] = deque()
+        self._items: deque[ReplyDelta | list[ForeignCall]] = deque()
+        """Deltas to return, and calls that ended before later deltas or calls, in order of arrival."""
         self._news = asyncio.Event()
         self._wakes_at = 0.0
         """Event loop time of the latest timer for `next`."""
@@ -222,15 +223,14 @@ class Session:
         loop = asyncio.get_running_loop()
         while True:
             self._news.clear()
-            if self._deltas:
-                return self._deltas.popleft()
+            if self._items:
+                return self._items.popleft()
             if any(call.is_ready for call in self._announced.values()):
                 await self._wait_for_others()
-                if ready := [call for call in self._announced.values() if call.is_ready]:
-                    for call in ready:
-                        del self._announced[call.id]
+                has_earlier = any(isinstance(item, list) for item in self._items)
+                if not has_earlier and (ready := self._take_ready()):
                     return ready
-                continue  # it announced a call through the door
+                continue  # it announced a call through the door, or has gone on
             assert self._turn is not None, "there was a prompt"
             if self._turn.done():
                 self.is_in_turn = False
@@ -241,6 +241,19 @@ class Session:
             if until is not None and loop.time() >= until:
                 return None
             await self._news.wait()
+
+    def _take_ready(self) -> list[ForeignCall]:
+        """Return the announced calls that are ready, and drop them."""
+        ready = [call for call in self._announced.values() if call.is_ready]
+        for call in ready:
+            call.take()
+            del self._announced[call.id]
+        return ready
+
+    def _begin_round(self) -> None:
+        """Put calls before what arrives now if one of them has ended: they belong to different rounds."""
+        if any(call.end.is_set() for call in self._announced.values()):
+            self._items.append(self._take_ready())
 
     def take_unmade(self) -> list[ForeignCall]:
         """Return announced calls that the agent neither ran nor asked about, and drop them."""
@@ -290,7 +303,8 @@ class Session:
                 content = update.get("content")
                 text = content.get("text") if isinstance(content, dict) else None
                 if isinstance(text, str) and text:
-                    self._deltas.append(TextDelta(text) if kind == "agent_message_chunk" else ThinkingDelta(text))
+                    self._begin_round()
+                    self._items.append(TextDelta(text) if kind == "agent_message_chunk" else ThinkingDelta(text))
                 if (usage := own_fields(update).get("usage")) is not None:
                     self.usages.append(usage)
             case "tool_call" | "tool_call_update":
@@ -320,6 +334,7 @@ class Session:
         return call
 
     def _begin_call(self, call: ForeignCall) -> ForeignCall:
+        self._begin_round()
         self.calls[call.id] = self._announced[call.id] = call
         self._unfinished.append(call)
         return call

@@ -124,6 +124,15 @@ class Agent:
         self.end(call_id, "out")
         self.say("Ran.")
 
+    def burst(self) -> None:
+        """Run three commands without asking, with words after each, and send everything at once."""
+        lines: list[str] = []
+        self.send = lambda **message: lines.append(json.dumps({"jsonrpc": "2.0", **message}) + "\n")  # type: ignore[method-assign]
+        for _ in range(3):
+            self.unasked()
+        del self.send
+        print("".join(lines), end="", flush=True)
+
     def through(self) -> None:
         """Ask about a file, the named one or a.txt, and have it written."""
         path = self.argument or "a.txt"

@@ -161,6 +161,12 @@ def test_content_resent_as_it_grows_is_logged_once(fake: Make) -> None:
     assert len(run.events) == len(fake().run_sync("open", approve="auto").events)
 
 
+def test_rounds_follow_the_order_of_a_burst(fake: Make) -> None:
+    run = fake().run_sync("burst", approve="auto")
+    assert [(current.text, len(current.records)) for current in run.rounds] == [("", 1), ("Ran.", 1), ("Ran.", 1), ("Ran.", 0)]
+    check_events(run.events, "the log")
+
+
 def test_rounds_are_marked_as_inferred(fake: Make) -> None:
     run = fake().run_sync("unasked", approve="auto")
     assert [current.metadata["rounds"] for current in run.rounds] == ["inferred", "inferred"]
