@@ -61,6 +61,9 @@ class Session:
     `next` returns the events of a turn: deltas of its text, then `ForeignCall` objects that are ready, then its end.
     """
 
+    id = ""
+    """Session id, for loading it in another process."""
+
     def __init__(
         self,
         agent: KnownAgent,
@@ -84,8 +87,6 @@ class Session:
         self._agent = agent
         self._process: AgentProcess | None = None
         self._connection: Connection | None = None
-        self.id = ""
-        """Session id, for loading it in another process."""
         self._is_loading = False
         self._turn: asyncio.Task[Any] | None = None
         self.is_in_turn = False
@@ -98,7 +99,6 @@ class Session:
         self.calls: dict[str, ForeignCall] = {}
         """All calls of the session by id: agents also report on finished calls."""
         self._unfinished: list[ForeignCall] = []
-        """Calls in order, without those that had ended at the last look: all calls grow with the history."""
         self._announced: dict[str, ForeignCall] = {}
         """Calls that are in no reply yet, except calls through the door."""
         self.unknown = UnknownUpdates()
@@ -340,6 +340,7 @@ class Session:
         return call
 
     def _open_calls(self) -> list[ForeignCall]:
+        """Return the calls that have not ended, in order: all calls grow with the history."""
         self._unfinished = [call for call in self._unfinished if not call.end.is_set()]
         return self._unfinished
 

@@ -44,9 +44,9 @@ def test_only_options_of_the_cell_are_refused() -> None:
         session.set_default(key, value)
     agent, note = make_agent(AgentOptions(acp="fake"), session, {})
     assert (agent.limits.on_limit, agent.limits.max_tokens, agent.limits.max_seconds) == ("stop", None, 9)
-    assert note == "These defaults do not reach acp:fake: max-tokens, on-limit"
+    assert note.endswith(": max-tokens, on-limit")
     agent, note = make_agent(AgentOptions(acp="fake", settings={"on_limit": "raise"}), session, {})
-    assert (agent.limits.on_limit, note) == ("raise", "These defaults do not reach acp:fake: max-tokens")
+    assert (agent.limits.on_limit, note.endswith(": max-tokens")) == ("raise", True)
     with pytest.raises(SettingsError, match=r"^on_limit='final_answer' does not reach acp:fake"):
         make_agent(AgentOptions(acp="fake", settings={"on_limit": "final_answer"}), session, {})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -456,7 +457,7 @@ def test_opened_thinking_stays_open_when_it_is_complete(lab: Any) -> None:
 
 def test_message_ends_the_turn_of_an_external_agent(lab: Any) -> None:
     agent = Path(__file__).parents[1] / "acp" / "fake_agent.py"
-    added = f"%agent acp add waiting {sys.executable} {agent}"
+    added = f"%agent acp add waiting {shlex.join((sys.executable, str(agent)))}"
     index = shared(lab, added, "%%agent --acp waiting --approve auto\nsleep")
     lab.start(index)
     shown = card(lab, index)
