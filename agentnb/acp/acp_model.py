@@ -6,6 +6,8 @@ import asyncio
 import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,13 +31,16 @@ from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.errors import ModelError, SettingsError
 from agentnb.models.model import Notice, Reply, StreamItem
+from agentnb.models.transport.limiter import Limiter
 from agentnb.policies.permissions.run_permissions import Permissions
+from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.calls.virtual_tools import VirtualTool
 from agentnb.runtime.event_log import EventLog
 from agentnb.settings import redact_values, values_of
 from agentnb.tools import tool_errors
 from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.shell.shell_group import Shell
+from agentnb.tools.defaults import MAX_AGENTS
 from agentnb.tools.subject import WRITE_TOOL, Subject, kind_of_subject, value_of_subject
 from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
 from agentnb.tools.toolbox import Toolbox
@@ -52,6 +57,12 @@ CALLS = "tool_use"
 MAX_ERROR = 300
 """Maximum characters of an error in the agent's last words."""
 SAY_MORE = "Tell it what to do instead: continue the run"
+
+
+@cache
+def places() -> Limiter:
+    """Return the limiter of all agents of this process."""
+    return Limiter(MAX_AGENTS, "external agents")
 
 
 class AcpModel:
@@ -83,6 +94,8 @@ class AcpModel:
         """Keeps the task alive: the event loop has only weak references."""
         self._heard = 0
         """Number of logged messages that the agent knows."""
+        self._place = AsyncExitStack()
+        """Holds the place among the agents that run."""
         self._spending = Spending(self._agent)
         tools = () if functions is None else tuple(functions)
         groups = [tool.group for tool in tools if isinstance(tool, BuiltinTool)]
@@ -91,9 +104,9 @@ class AcpModel:
         served = () if self._shell is None else Shell.tool_names
         self.tools = ForeignToolbox(self, [tool for tool in tools if tool.spec.name not in served])
         self.folder: WatchedFolder
-        """The working folder, set by `watch_folder`."""
+        """The working folder, set by `begin`."""
         self._run: Run
-        """The run in its log, set by `watch_folder`."""
+        """The run in its log, set by `begin`."""
         self._tell_todos = tell_todos
         self._plan: list[Any] | None = None
         self._calls: list[ForeignCall] = []
@@ -269,16 +282,33 @@ class AcpModel:
         if self._session is not None and self._session.is_in_turn:
             self._cancelling = asyncio.ensure_future(self._session.cancel())
 
-    async def watch_folder(self, log: EventLog) -> None:
-        """Scan the working folder, to detect later changes not written by agentnb."""
+    async def begin(self, context: RunContext) -> None:
+        """Wait for a place, except within another agent, which would wait for this one. Then scan the working folder, to detect
+        changes not written by agentnb.
+        """
+        log, budget = context.log, context.budget
+        if not budget.has_place:
+            if places().is_full:
+                log.warn(f"Waits until one of the {MAX_AGENTS} external agents that run has ended")
+            with context.elicitation.held():
+                await self._place.enter_async_context(places().place())
+            budget.has_place = True
         self._run, store = log.run, getattr(log.store, "folder", None)
         self.folder = await asyncio.to_thread(WatchedFolder, self._work_dir, store)
+
+    async def end(self, log: EventLog) -> None:
+        """End the process of the agent with all its descendants, and log what has changed in the working folder."""
+        try:
+            await self.close()
+        finally:
+            await self.folder.log_changes(log, self.name)
 
     async def close(self) -> None:
         """End the process of the agent with all its descendants. No-op the second time."""
         session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        async with self._place:
+            if session is not None:
+                await session.close()
 
 
 def _place_of_prompt(messages: Sequence[Message]) -> int:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 import pytest
 
-from agentnb import Agent, ToolCall, Workflow, fork_sync
+from agentnb import Agent, ToolCall, Workflow, fork_sync, tool
+from agentnb.acp import acp_model
 from agentnb.acp.installed import acp_command
 from agentnb.acp.known_agents import KnownAgent
-from agentnb.core.log.events import CallBlocked
+from agentnb.core.log.events import CallBlocked, TextDelta, Warned
 from agentnb.core.run.facts import RunFacts
 from agentnb.errors import SettingsError, WorkflowProblems
 from agentnb.models import ScriptedModel
+from agentnb.models.transport.limiter import Limiter
 from agentnb.policies.gates import Deny
 
 Make = Callable[..., Agent]
@@ -25,6 +29,38 @@ def test_external_agent_is_a_tool_of_an_agent(fake: Make) -> None:
     run = Agent(model, tools=[fake(name="helper")], todos=False).run_sync("Go.", approve="auto")
     (record,) = run.rounds[0].records
     assert (run.status, record.result and record.result.text, run.usage.input) == ("completed", "Hello there.", 12)
+
+
+@pytest.fixture
+def one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one agent run at once."""
+    limiter = Limiter(1)
+    monkeypatch.setattr(acp_model, "places", lambda: limiter)
+
+
+@pytest.mark.usefixtures("one_place")
+def test_run_without_a_place_waits_with_its_clock_held(fake: Make) -> None:
+    sleeps, told = Event(), Event()
+    first = fake().start("sleep", watch=lambda item: sleeps.set() if item == TextDelta("Sleeping") else None)
+    assert sleeps.wait(10)
+    second = fake(max_seconds=5).start("hello", watch=lambda item: told.set() if isinstance(item, Warned) else None)
+    assert told.wait(10)
+    time.sleep(0.3)
+    assert not second.run.rounds
+    first.stop()
+    run = second.result(10)
+    assert (run.text, ["Waits until one of" in text for text in run.warnings]) == ("Hello there.", [True])
+    assert run.seconds is not None and fake().run_sync("hello").warnings == ()
+
+
+@pytest.mark.usefixtures("one_place")
+def test_agent_within_an_agent_needs_no_place(fake: Make) -> None:
+    @tool(name="total")
+    def ask_another(numbers: list[int]) -> str:
+        """Ask another agent."""
+        return fake().run_sync("hello", approve="auto").text
+
+    assert fake(tools=[ask_another], max_seconds=20).run_sync("function", approve="auto").text == "total: Hello there."
 
 
 def test_external_agent_works_in_a_step(fake: Make) -> None:
