@@ -258,6 +258,8 @@ class AcpModel:
         messages = self._run.messages
         new, self._heard = messages[self._heard :], len(messages)
         parts = [part for message in new if message.role == "user" for part in message.parts]
+        if not session.takes_pictures and any(isinstance(part, Image) for part in parts):
+            raise ModelError(f"{self.name} takes no pictures", "Describe what they show, or save them as files that it can read")
         blocks = [_block(part) for part in parts if isinstance(part, Text | Image)]
         if blocks:
             session.prompt(blocks)

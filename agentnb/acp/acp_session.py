@@ -63,6 +63,8 @@ class Session:
 
     id = ""
     """Session id, for loading it in another process."""
+    takes_pictures = False
+    """True if prompts may hold pictures."""
 
     def __init__(
         self,
@@ -137,7 +139,9 @@ class Session:
                 home = self._agent.env.get("HOME")
                 servers = [] if self._door is None else [await self._door.open(self._process.guard_id, home)]
                 parameters = {"cwd": str(work_dir), "mcpServers": servers}
-                can_load = bool(earlier and _mapping(begun.get("agentCapabilities")).get("loadSession"))
+                abilities = _mapping(begun.get("agentCapabilities"))
+                self.takes_pictures = bool(_mapping(abilities.get("promptCapabilities")).get("image"))
+                can_load = bool(earlier and abilities.get("loadSession"))
                 opened = await self._load(earlier, parameters) if can_load else None
                 if opened is None:
                     opened = await self._request("session/new", **parameters)

@@ -133,6 +133,11 @@ class Agent:
         del self.send
         print("".join(lines), end="", flush=True)
 
+    def blind(self) -> None:
+        """Ask about a command by its id, without ever telling it."""
+        self.update("tool_call", toolCallId="blind", title="Run something", kind="execute", status="pending")
+        self.say(self.ask("blind"))
+
     def through(self) -> None:
         """Ask about a file, the named one or a.txt, and have it written."""
         path = self.argument or "a.txt"
@@ -521,7 +526,10 @@ class Agent:
             self.client = params["clientCapabilities"]
             return {
                 "protocolVersion": 1,
-                "agentCapabilities": {"loadSession": "forgetful" not in sys.argv},
+                "agentCapabilities": {
+                    "loadSession": "forgetful" not in sys.argv,
+                    "promptCapabilities": {"image": "sees" in sys.argv},
+                },
                 "agentInfo": {"name": "fake", "version": "1"},
             }
         if method == "session/new":
@@ -554,6 +562,8 @@ class Agent:
                     play()
             if text == "session":
                 self.say(self.session)
+            if text.startswith("blocks"):
+                self.say(json.dumps(params["prompt"]))
             if text == "mode":
                 self.say(self.mode)
             times = self.turns if "sums" in sys.argv else 1

@@ -27,6 +27,7 @@ from agentnb.core.log.events import (
     Warned,
 )
 from agentnb.core.log.well_formed import check_events
+from agentnb.core.messages import Image, Message, Text, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.errors import ModelError, SettingsError
 from agentnb.notebook.card.actions import ACTIONS
@@ -76,6 +77,26 @@ def test_unreadable_question_is_answered(fake: Make, monkeypatch: pytest.MonkeyP
     assert fake().start("garbled", approve="auto").result(20).text == "yes yes"
     monkeypatch.setattr(ForeignCall, "ask", None)  # a fault of agentnb
     assert fake().start("garbled", approve="auto").result(20).text == "cancelled cancelled"
+
+
+def test_prompt_has_its_texts_and_pictures(fake: Make, table: dict[str, KnownAgent]) -> None:
+    prompt = Message("user", (Text("blocks"), Image("image/png", b"png")))
+    with pytest.raises(ModelError, match="acp:fake takes no pictures"):
+        fake().run_sync(prompt)
+    table["fake"] = replace(table["fake"], command=(*table["fake"].command, "sees"))
+    picture = {"type": "image", "mimeType": "image/png", "data": "cG5n"}
+    assert json.loads(fake().run_sync(prompt).text) == [{"type": "text", "text": "blocks"}, picture]
+
+
+def test_rule_with_a_pattern_allows_no_unknown_arguments(fake: Make) -> None:
+    asked: list[object] = []
+
+    def approve(call: ToolCall, run: object) -> bool:
+        asked.append(call.arguments)
+        return False
+
+    fake().run_sync("blind", permissions={"bash(*)": "allow"}, approve=approve)
+    assert asked == [{"title": "Run something"}]
 
 
 def test_call_is_asked_about_before_its_effect(fake: Make, tmp_path: Path) -> None:
