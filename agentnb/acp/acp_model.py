@@ -41,6 +41,7 @@ from agentnb.tools import tool_errors
 from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.defaults import MAX_AGENTS
+from agentnb.tools.mcp.wire_names import FIND_TOOLS
 from agentnb.tools.subject import WRITE_TOOL, Subject, kind_of_subject, value_of_subject
 from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
 from agentnb.tools.toolbox import Toolbox
@@ -101,8 +102,9 @@ class AcpModel:
         groups = [tool.group for tool in tools if isinstance(tool, BuiltinTool)]
         self._shell = next((group for group in groups if isinstance(group, Shell)), None)
         """Shell for its commands in terminals, or None if the person gave none."""
-        served = () if self._shell is None else Shell.tool_names
-        self.tools = ForeignToolbox(self, [tool for tool in tools if tool.spec.name not in served])
+        self._served = () if self._shell is None else Shell.tool_names
+        self.tools = ForeignToolbox(self, [tool for tool in tools if tool.spec.name not in self._served])
+        self.tools.servers = () if functions is None else functions.servers
         self.folder: WatchedFolder
         """The working folder, set by `begin`."""
         self._run: Run
@@ -130,7 +132,7 @@ class AcpModel:
         if (question := self._ask_to_start()) is not None:
             yield question
             return
-        if self._session is None and (notice := await self._begin()) is not None:
+        if self._session is None and (notice := await self._begin(request.tools)) is not None:
             yield notice
         session = self._session
         assert session is not None, "it has begun"
@@ -227,8 +229,11 @@ class AcpModel:
             call.reject()
         return [call for call in self._calls if not call.answer.result()]
 
-    async def _begin(self) -> Notice | None:
-        """Start the agent, and load the earlier conversation if possible. Returns a notice if that fails."""
+    async def _begin(self, tools: Iterable[ToolSpec]) -> Notice | None:
+        """Start the agent, and load the earlier conversation if possible. Returns a notice if that fails.
+
+        ``tools``: functions of the notebook and tools of MCP servers, offered to it except those that its terminals replace.
+        """
         agent, environment = self._agent, self._foreign.place
         if environment is not None:
             agent = await asyncio.to_thread(environment.around, agent)
@@ -237,8 +242,9 @@ class AcpModel:
         )  # agentnb runs no commands for it: they would run outside the sandbox
         keys = values_of(agent.keys)
         redact_values(keys)
+        offered = [tool for tool in tools if tool.name not in self._served]
         session = self._session = Session(
-            agent, self.name, self.folder, self.tools.specs, self._shell, serves_terminals=not is_walled
+            agent, self.name, self.folder, offered, self._shell, serves_terminals=not is_walled
         )
         earlier = str(_last_of(self._before, SESSION) or "")
         await session.start(self._work_dir, keys, self._mode, self._model, earlier)
@@ -442,12 +448,20 @@ class ForeignToolbox(Toolbox):
     """The person's functions, and a tool for each kind of an agent's calls, which the agent does not list itself."""
 
     def __init__(self, model: AcpModel, functions: Iterable[Tool] = ()) -> None:
-        super().__init__([FunctionAtDoor(model, tool) for tool in functions])
+        self._model, self._functions = model, (*functions,)
+        super().__init__([FunctionAtDoor(model, tool) for tool in self._functions])
         self._of_kinds: dict[str, Tool] = {name: ForeignTool(model, kind) for name, kind in KINDS_BY_NAME.items()}
         self._of_kinds[START] = AgentStart(model)
         for name in self._of_kinds:
             if name in self._tools:
                 raise SettingsError(f"{name} is also the name of calls of {model.name}", "Give yours another name")
+
+    def with_tools(self, tools: Iterable[Tool], hidden: Iterable[Tool] = ()) -> Toolbox:
+        """Return a toolbox with more tools, all of them advertised: the agent lists them once, and cannot search for more."""
+        more = [tool for tool in (*tools, *hidden) if tool.spec.name != FIND_TOOLS]
+        toolbox = ForeignToolbox(self._model, [*self._functions, *more])
+        toolbox.servers = self.servers
+        return toolbox
 
     def get(self, name: str) -> Tool | None:
         """Return a tool by name, or None."""

@@ -462,6 +462,12 @@ class Agent:
         _, result = asyncio.run(called(server, path=self.argument, old="older", new="newer"))
         self.say(result)
 
+    def added(self) -> None:
+        """Call the tool of an MCP server, which adds two numbers, through the server that it was given."""
+        (server,) = self.servers
+        found, result = asyncio.run(called(server, a=1, b=2))
+        self.say(f"{found}: {result}")
+
     def keyless(self) -> None:
         """Call the function without the variables of its server, and report whether it was served."""
         (server,) = self.servers

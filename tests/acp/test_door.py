@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp_runs import bench
 from msgspec.structs import replace
 
 from agentnb import Agent, tool
@@ -19,6 +20,7 @@ from agentnb.acp import door
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.core.log.events import QuestionAsked, Warned
 from agentnb.errors import ModelError, SettingsError
+from agentnb.tools.mcp.mcp_server import ServerTools
 
 Make = Callable[..., Agent]
 ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
@@ -61,6 +63,14 @@ def test_a_function_is_called_through_the_door_of_the_run(fake: Make, function: 
     assert text in run.text
     records = [record for current in run.rounds for record in current.records]
     assert [(record.call.name, record.call.arguments) for record in records] == [("total", {"numbers": [1, 2, 3]})]
+
+
+@pytest.mark.parametrize(("verdict", "text"), [("allow", "3"), ("deny", "The person did not allow it.")])
+def test_tools_of_servers_are_called_through_the_same_door(fake: Make, verdict: str, text: str) -> None:
+    run = fake(tools=[ServerTools("bench", "add", bench())]).run_sync("added", permissions={"mcp_bench_add": verdict}, approve="auto")
+    assert run.text == f"mcp_bench_add: {text}"
+    (record,) = [record for current in run.rounds for record in current.records]
+    assert (record.call.name, record.call.arguments) == ("mcp_bench_add", {"a": 1, "b": 2})
 
 
 def test_a_key_in_a_result_does_not_reach_the_agent(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
