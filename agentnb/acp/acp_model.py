@@ -243,9 +243,7 @@ class AcpModel:
         keys = values_of(agent.keys)
         redact_values(keys)
         offered = [tool for tool in tools if tool.name not in self._served]
-        session = self._session = Session(
-            agent, self.name, self.folder, offered, self._shell, serves_terminals=not is_walled
-        )
+        session = self._session = Session(agent, self.name, self.folder, offered, self._shell, serves_terminals=not is_walled)
         earlier = str(_last_of(self._before, SESSION) or "")
         await session.start(self._work_dir, keys, self._mode, self._model, earlier)
         cost = _last_of(self._before, SESSION_COST)
@@ -265,7 +263,7 @@ class AcpModel:
         new, self._heard = messages[self._heard :], len(messages)
         parts = [part for message in new if message.role == "user" for part in message.parts]
         if not session.takes_pictures and any(isinstance(part, Image) for part in parts):
-            raise ModelError(f"{self.name} takes no pictures", "Describe what they show, or save them as files that it can read")
+            raise ModelError(f"{self.name} takes no pictures", "Describe them, or save them as files that it can read")
         blocks = [_block(part) for part in parts if isinstance(part, Text | Image)]
         if blocks:
             session.prompt(blocks)

@@ -99,6 +99,10 @@ class Agent:
         self.say("Hello ")
         self.say("there.")
 
+    def environment(self) -> None:
+        """Say the names of its variables."""
+        self.say(" ".join(sorted(os.environ)))
+
     def words(self) -> None:
         """Say many words, each by itself."""
         for _ in range(5_000):

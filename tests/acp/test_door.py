@@ -67,7 +67,9 @@ def test_a_function_is_called_through_the_door_of_the_run(fake: Make, function: 
 
 @pytest.mark.parametrize(("verdict", "text"), [("allow", "3"), ("deny", "The person did not allow it.")])
 def test_tools_of_servers_are_called_through_the_same_door(fake: Make, verdict: str, text: str) -> None:
-    run = fake(tools=[ServerTools("bench", "add", bench())]).run_sync("added", permissions={"mcp_bench_add": verdict}, approve="auto")
+    run = fake(tools=[ServerTools("bench", "add", bench())]).run_sync(
+        "added", permissions={"mcp_bench_add": verdict}, approve="auto"
+    )
     assert run.text == f"mcp_bench_add: {text}"
     (record,) = [record for current in run.rounds for record in current.records]
     assert (record.call.name, record.call.arguments) == ("mcp_bench_add", {"a": 1, "b": 2})
