@@ -196,7 +196,8 @@ class ForeignCall:
 
     def take(self) -> ToolCall:
         """Return the call for a reply. Later messages do not change it."""
-        self.tool_call, self._judged = ToolCall(self.function or self.form.name, self.arguments, self.id), self._reported
+        if self.tool_call is None:
+            self.tool_call, self._judged = ToolCall(self.function or self.form.name, self.arguments, self.id), self._reported
         return self.tool_call
 
     @property

@@ -53,7 +53,10 @@ def _version(program: Path, agent: KnownAgent) -> str:
 
 def acp_command(rest: str) -> str:
     """Run ``%agent acp`` and return its output. Raises `SettingsError`."""
-    words = shlex.split(rest)
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise SettingsError(f"{error} in: {rest}", "Close it, or leave it out") from error
     if not words:
         return "\n".join(_line(name, agent) for name, agent in known_agents().items())
     if words[0] != "add" or len(words) < 3:

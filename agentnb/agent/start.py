@@ -244,19 +244,20 @@ class AgentRun(PendingRun):
 
 
 class _ForeignLoop(Loop):
-    """The loop of an external agent: logs files that changed without being written by agentnb."""
+    """The loop of an external agent, whose processes end with its work."""
 
-    def __init__(self, foreign: AcpModel, *parts: Any) -> None:
-        super().__init__(foreign, *parts)
+    def __init__(self, foreign: AcpModel, lifecycle: Lifecycle, *parts: Any) -> None:
+        super().__init__(foreign, lifecycle, *parts)
         self._foreign = foreign
+        lifecycle.patience += foreign.seconds_to_end
 
     async def work(self) -> Stop:
-        """Run the loop, and compare the working directory before and after."""
-        await self._foreign.watch_folder(self._log)
+        """Run the loop, and compare the working directory before and after all processes of the agent."""
+        await self._foreign.begin(self._lifecycle.context)
         try:
             return await super().work()
         finally:
-            await self._foreign.folder.log_changes(self._log, self._foreign.name)
+            await self._foreign.end(self._log)
 
 
 async def _close_after(life: Life, foreign: AcpModel) -> Run:

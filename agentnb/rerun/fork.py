@@ -308,5 +308,5 @@ def _model(run: Run, model: str | Model | None) -> str | Model:
         return model
     if not can_be_made(run.model):
         problem = f"Run {run.id} was with {run.model}, which cannot be made from its name"
-        raise SettingsError(problem, f"Give a model: fork(run, at_round, model={run.model!r}), or an object")
+        raise SettingsError(problem, 'Give a model: fork(run, at_round, model="provider:name"), or an object')
     return logged_model(run)

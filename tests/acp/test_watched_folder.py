@@ -12,7 +12,7 @@ import pytest
 
 from agentnb import Agent, Store
 from agentnb.acp import watched_folder
-from agentnb.core.log.events import TextDelta, Warned
+from agentnb.core.log.events import TextDelta, ThinkingDelta, Warned
 from agentnb.detect.run import Run
 from agentnb.display.lists.undo_text import undo_text
 from agentnb.rerun.undo.undoing import undo_run
@@ -43,6 +43,13 @@ def test_own_change_of_the_agent_is_named_and_kept(fake: Make, tmp_path: Path) -
         f"  Not touched: {name} (changed by itself, not by a call: not undone)" for name in ("gone.txt", "new.txt", "old.txt")
     ]
     assert (tmp_path / "old.txt").read_text() == "other"
+
+
+def test_change_between_a_stop_and_the_end_is_named(fake: Make, tmp_path: Path) -> None:
+    live = fake().start("parting", watch=lambda item: live.stop() if item == ThinkingDelta("Hm") else None)
+    run = live.result(10)
+    assert (tmp_path / "new.txt").exists()
+    assert (run.status, _warnings(run)) == ("cancelled", [CHANGED.replace("gone.txt, ", "")])
 
 
 def test_change_is_named_after_a_stop(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,12 @@ class Limiter:
         return self._allowed
 
     @property
+    def is_full(self) -> bool:
+        """True if a call would have to wait for another to end."""
+        with self._lock:
+            return bool(self._waiting) or self._count_used() >= self._allowed
+
+    @property
     def closed_for(self) -> float:
         """Seconds until the limiter opens; 0 if it is open."""
         return max(0.0, self._closed_until - monotonic())

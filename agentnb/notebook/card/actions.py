@@ -158,7 +158,7 @@ AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
     "pause": lambda live, message: live.pause(),
     "resume": lambda live, message: live.resume(),
     "suspend": lambda live, message: live.suspend(),
-    "say": lambda live, message: live.say(str(message["text"])),
+    "say": lambda live, message: live.say(str(message["text"]), now=bool(message.get("now"))),
     "choose": _choose,
     ALWAYS: _always,
     "reject": _reject,
@@ -171,7 +171,7 @@ AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
 NOTES = {
     "pause": "Pausing before the next round",
     "suspend": "Suspending when the running calls have ended",
-    "say": "Sent: the model reads it in the next round",
+    "say": "Sent: read in the next round, or as the next prompt of an external agent",
 }
 """Notes to the person on actions whose effect is not visible at once."""
 DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {

@@ -375,7 +375,7 @@ class View {
     if (!message) return form.elements.text.focus(); // nothing was typed
     this.refused(form, "");
     form.ariaBusy = "true";
-    this.story.ask({ ...message, key: form.dataset.id }, this, form);
+    this.story.ask({ ...message, key: form.dataset.id, now: event.submitter?.value === "now" }, this, form);
   }
 
   /** What the browser itself refuses, as letters in a field for numbers, is said at the field too. */
