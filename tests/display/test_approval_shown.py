@@ -13,7 +13,7 @@ from some_approvals import BASH, CASES, CODE, DIFF, OF_SERVER, OFFERS, approval
 from some_questions import run_of
 
 from agentnb.core.log import events as e
-from agentnb.core.questions import AskedQuestion, GrantOffer, check_answer
+from agentnb.core.questions import REACHES, AskedQuestion, GrantOffer, check_answer
 from agentnb.display.card.text import run_text
 from agentnb.display.form import Form
 from agentnb.display.parts.questions.call_view import call_part_html
@@ -117,7 +117,7 @@ def test_answers_are_one_row_and_later_calls_are_allowed_below(subtests: pytest.
 
 def test_each_choice_of_later_calls_has_its_sentence(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     offers = {
-        "path": ("write", (GrantOffer("write(src/**)"), GrantOffer("write(src/**)", "session"), GrantOffer("write"))),
+        "path": ("write", (*[GrantOffer("write(src/**)", reach) for reach in REACHES], GrantOffer("write"))),
         "folder": ("write", (GrantOffer("write(~/*)"),)),
         "file": ("read_file", (GrantOffer("read_file(/w/notes.md)"),)),
         "address": ("web_fetch", (GrantOffer("web_fetch(https://a.example/**)"),)),
@@ -168,6 +168,7 @@ def test_answered_question_says_what_was_allowed(subtests: pytest.Subtests) -> N
         ({"always": "bash", "reach": "run"}, "You approved, and all later calls of bash in this run"),
         ("always", "You approved, and all later git status * in this run"),
         ("always in session", "You approved, and all later git status * until the kernel ends"),
+        ("always in project: bash(git *)", "You approved, and all later git * in this project, saved"),
         ({"edit": {"command": "ls"}}, 'You approved with other arguments: command="ls"'),
         ({"deny": "not now"}, "You rejected: not now"),
         ("deny: not now", "You rejected: not now"),
@@ -229,4 +230,4 @@ def test_diff_of_a_hostile_file_cannot_pretend_other_lines() -> None:
 
 def test_text_of_a_waiting_run_has_lines_to_type(snapshot: Snapshot) -> None:
     run = run_of((e.QuestionAsked, {"question": CASES["command"].question}))
-    assert run_text(run).splitlines()[-5:] == snapshot
+    assert run_text(run).splitlines()[-6:] == snapshot

@@ -140,6 +140,7 @@ def test_always_in_the_session_reaches_other_runs_until_revoked(desk: Desk) -> N
         assert offered is not None and [(one.rule, one.reach) for one in offered.grants] == [
             ("bash(git status *)", "run"),
             ("bash(git status *)", "session"),
+            ("bash(git status *)", "project"),
             ("bash", "run"),
         ]
         run = answered(first, "always in session")

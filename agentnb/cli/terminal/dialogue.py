@@ -9,7 +9,7 @@ from agentnb.advice import in_words
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.form_dialogue import Dialogue, divided_fields, form_dialogue
 from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, choice_in_words, expected_form
-from agentnb.core.run.approvals import ALWAYS, DENY, EDIT
+from agentnb.core.run.approvals import ALWAYS, DENY, EDIT, check_grant
 from agentnb.display.texts.judged_call import accept_advice, call_text, question_text
 from agentnb.display.texts.question_labels import (
     ASKS,
@@ -82,7 +82,9 @@ def _answer(words: str, question: WaitingOnUser, remaining: str) -> Dialogue:
         if form is not None and text.casefold() == EDIT:
             return {EDIT: (yield from _ask_arguments(form))}
         try:
-            return read_typed(schema, text, choices)
+            value = read_typed(schema, text, choices)
+            check_grant(question, value)
+            return value
         except SettingsError as error:
             words = f"{error}\n"
 

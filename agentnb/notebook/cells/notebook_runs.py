@@ -20,7 +20,7 @@ from agentnb.display.texts.states import continue_command, continue_hint
 from agentnb.errors import AgentnbError, RunFailed, RunLimited, SettingsError
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.cells.begun_cell import begun_cell
-from agentnb.notebook.cells.cell_host import CellHost
+from agentnb.notebook.cells.cell_host import CellHost, tell_saved_rules
 from agentnb.notebook.frontend import can_ask, view_for
 from agentnb.notebook.magic_errors import in_one_line
 from agentnb.notebook.views import TerminalView
@@ -106,6 +106,7 @@ class CellRuns:
         live = start(replace(options, watch=view, can_ask=can_ask(self._shell, blocks=blocks), suspend=True))
         self._shell.user_ns[out] = live.run
         self._run_of[out] = live.run_id
+        tell_saved_rules(self.session)
         view.show(live)
         if not blocks:
             self._in_background[begun_cell(self._shell).source, out] = (live, self.cell)

@@ -247,8 +247,10 @@ class ToolCalls:
         """Return a gate's question about a call, if any; log that the call waits, unless the question was asked before."""
         requested, question = call.made, None
         if verdict is not None and call.tool is not None:
-            surroundings = {"has_session": self._grants.has_session, "keeps_files": self._log.keeps_files}
-            question = approval_question(verdict, requested, call.tool, self._work_dir, **surroundings)
+            outside, keeps_files = self._grants.outside, self._log.keeps_files
+            question = approval_question(
+                verdict, requested, call.tool, self._work_dir, outside=outside, keeps_files=keeps_files
+            )
         book = self._elicitation.book
         if question is None or book.find_expected(question) is None:
             book.drop_permission(requested.id)

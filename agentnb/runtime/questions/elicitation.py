@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from agentnb.core.forks import after_fork
 from agentnb.core.log.events import Warned
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.questions import ASK_PERSON, Answer, QuestionKind, WaitingOnUser, answer_of, check_answer, new_question
-from agentnb.core.run.approvals import judged_call
+from agentnb.core.questions import ASK_PERSON, Answer, QuestionKind, WaitingOnUser, answer_of, new_question
+from agentnb.core.run.approvals import check_answer_to, judged_call
 from agentnb.errors import Declined, NobodyToAsk, QuestionCancelled, SettingsError, StoreError
 from agentnb.policies.permissions.gate import Confirms, confirms_nothing
 from agentnb.policies.permissions.run_permissions import Permissions
@@ -24,7 +24,7 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.answerers import Approve, Program, QuestionSuspended, value_of
 from agentnb.runtime.questions.call_clock import CallClock
 from agentnb.runtime.questions.current_call import current_call
-from agentnb.runtime.questions.grants import ReachingGrants, SessionGrants
+from agentnb.runtime.questions.grants import FolderGrants, ReachingGrants
 from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.questions.question_book import QuestionBook
 from agentnb.runtime.questions.question_ids import QuestionIds
@@ -54,12 +54,12 @@ class Elicitation:
         permissions: Permissions | None = None,
         confirms: Confirms = confirms_nothing,
         parent: CallElicitor | None = None,
-        grants: SessionGrants | None = None,
+        grants: FolderGrants | None = None,
     ) -> None:
         """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, paused while a
         question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may run;
         ``permissions``: the run's permissions; ``confirms``: as for `PermissionGate`; ``parent``: the call of another run that
-        awaits this run, whose person is asked if this run has none; ``grants``: the session's grants.
+        awaits this run, whose person is asked if this run has none; ``grants``: those of the session, and saved ones.
         """
         self.suspends = False
         """True if the run is suspended where a question must wait."""
@@ -219,7 +219,7 @@ class Elicitation:
                 with self._around_held():  # a forwarded question pauses them itself
                     value = await program(question)
             if value is not None:
-                answer = answer_of(question.id, check_answer(question.schema, value), by="program")
+                answer = answer_of(question.id, check_answer_to(question, value), by="program")
             elif self._can_ask:
                 return
             elif self._parent is not None:

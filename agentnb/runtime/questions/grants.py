@@ -1,14 +1,19 @@
-"""Grants from outside a run, of its session or its parent runs: copied into its log, where gates read them."""
+"""Grants from outside a run, of its session or its parent runs, or saved: copied into its log, where gates read them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
 from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn
+from agentnb.core.questions import REACHES, GrantReach
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.questions.model_code import check_person, giver
+from agentnb.runtime.questions.model_code import BETWEEN_CELLS, check_person, giver
+from agentnb.runtime.questions.saved_rules import SavedRule, SavedRules, leads_to, may_save, save, saved_rules
 
 
 class SessionGrant(NamedTuple):
@@ -22,12 +27,32 @@ class SessionGrant(NamedTuple):
     arguments: str = ""
 
 
+SAVED_FIELDS = [name for name in SessionGrant._fields if name != "arguments"]
+
+
 class SessionGrants:
     """Grants that hold in all runs of a session. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, reaches: Sequence[GrantReach] = REACHES) -> None:
+        """``reaches``: those that questions offer."""
+        self.reaches = reaches
         self._given: dict[str, SessionGrant] = {}
         """Grants, by id."""
+        self._begun_in: dict[str, bool] = {}
+        """Folders in which runs began, and whether their saved rules were shown."""
+
+    def in_folder(self, work_dir: Path) -> FolderGrants:
+        """Return the grants that hold in runs in a working folder, including saved ones."""
+        folder = os.path.realpath(work_dir)
+        self._begun_in.setdefault(folder, False)
+        return FolderGrants(self, folder)
+
+    def new_saved_rules(self) -> Iterator[tuple[str, SavedRules]]:
+        """Yield each folder in which runs have begun since the last call, with its saved rules, if it has any."""
+        for folder in [folder for folder, is_shown in self._begun_in.items() if not is_shown]:
+            self._begun_in[folder] = True
+            if any(found := saved_rules(folder)):
+                yield folder, found
 
     def give(self, tool: str, by: str = "person", *, rule: str = "") -> str:
         """Allow the calls of a tool that match a rule, else all, also in live runs, and return the id of the grant.
@@ -53,20 +78,50 @@ class SessionGrants:
             yield {"grant_id": grant_id, "reach": "session", **grant._asdict()}
 
 
+class FolderGrants:
+    """Grants that hold in all runs of a session in one working folder: those of the session, and saved ones."""
+
+    def __init__(self, session: SessionGrants, folder: str) -> None:
+        self._session = session
+        self.folder = folder
+        """The folder, resolved."""
+
+    @property
+    def reaches(self) -> tuple[GrantReach, ...]:
+        """The reaches of grants that can be remembered here."""
+        return tuple(reach for reach in self._session.reaches if reach != "project" or may_save(self.folder))
+
+    def take(self, grant: SessionGrant, *, is_saved: bool) -> tuple[str, str]:
+        """Store a grant given by an answer, and return its id and a problem: if it cannot be saved, the session keeps it."""
+        if not is_saved:
+            return self._session.take(grant), ""
+        fields: dict[str, str] = {name: getattr(grant, name) for name in SAVED_FIELDS}
+        place, now = leads_to(grant.rule, self.folder), datetime.now(UTC)
+        saved = SavedRule(folder=self.folder, saved_at=now, leads_to=place, **fields)
+        problem = "none of your cells ran" if grant.by == BETWEEN_CELLS else "" if saved.counts else "it is too wide"
+        try:
+            if not problem:
+                return save(saved), ""
+        except OSError as error:
+            problem = error.strerror or str(error)
+        return self._session.take(grant), f"{grant.rule} was not saved: {problem}. It holds until this process ends."
+
+    def in_force(self) -> Iterator[dict[str, str]]:
+        """Yield the event fields of each grant."""
+        yield from self._session.in_force()
+        for grant_id, saved in saved_rules(self.folder).rules.items():
+            yield {"grant_id": grant_id, "reach": "session", **{name: getattr(saved, name) for name in SAVED_FIELDS}}
+
+
 class ReachingGrants:
     """Grants from outside that hold in one run."""
 
-    def __init__(self, log: EventLog, around: ReachingGrants | None, session: SessionGrants | None) -> None:
-        """``around``: grants that reach the parent run."""
+    def __init__(self, log: EventLog, around: ReachingGrants | None, outside: FolderGrants | None) -> None:
+        """``around``: grants that reach the parent run; ``outside``: those of the session, and saved ones."""
         self._log = log
         self._around = around
-        self._session = session
+        self.outside = outside
         self._taken_back: tuple[str, ...] = ()
-
-    @property
-    def has_session(self) -> bool:
-        """True if a session can remember a grant."""
-        return self._session is not None
 
     def update(self) -> bool:
         """Log outside grants given or withdrawn since the last call.
@@ -93,8 +148,8 @@ class ReachingGrants:
         self._taken_back = (*self._taken_back, grant_id)
 
     def _from_outside(self) -> Iterable[dict[str, str]]:
-        if self._session is not None:
-            yield from self._session.in_force()
+        if self.outside is not None:
+            yield from self.outside.in_force()
         if self._around is not None:
             yield from self._around._for_nested_runs(is_direct=True)
 
