@@ -232,13 +232,14 @@ def check_grant(question: WaitingOnUser, answer: object) -> None:
     """Raise `SettingsError` if an answer allows what no question may: a typed pattern that fits every call, or a saved rule
     that does not show what it allows, or shows a key.
     """
-    grant, offers = given_grant(question, answer), () if question.about is None else question.about.grants
-    if grant is None or not offers or grant in offers:
+    grant, about = given_grant(question, answer), question.about
+    if grant is None or about is None or not about.grants or grant in about.grants:
         return
-    offers_all = any(offer.reach == grant.reach and allows_all(offer.rule) for offer in offers)
-    if allows_all(grant.rule) and not (offers_all and grant.reach != "project"):
-        example = next((offer.rule for offer in offers if rule_parts(offer.rule)[1]), "")
-        hint = f"Write what they have in common, such as {example}" if example else f"Offered: {ALWAYS} in {offers[0].reach}"
+    same_reach = [offer.rule for offer in about.grants if offer.reach == grant.reach != "project"]
+    is_of_server = any(allows_all(rule) and rule != about.tool for rule in same_reach)  # one tool of an offered server
+    if allows_all(grant.rule) and not is_of_server:
+        example = next((offer.rule for offer in about.grants if rule_parts(offer.rule)[1]), "")
+        hint = f"Write what they have in common, such as {example}" if example else f"Offered: {ALWAYS} in run"
         raise SettingsError(f"{grant.rule} would allow every call", hint)
     if grant.reach == "project" and not may_be_saved(grant.rule):
         raise SettingsError("A rule with a key or with invisible characters is not saved", f"Answer: {ALWAYS} in run")
