@@ -38,6 +38,25 @@ def test_command_is_a_block_and_other_arguments_follow() -> None:
     assert len(re.findall("<pre", alone)) == 1, "a command that is the only argument is shown once"
 
 
+def test_title_names_the_file_that_is_read_or_may_hold_keys(subtests: pytest.Subtests) -> None:
+    cases = {
+        "Read .env": approval({"path": ".env"}, tool="read_file", effects="read"),
+        "Call look": approval({"path": ".env"}, tool="look", effects="read"),
+        "Run a command that names conf/.env, which may hold keys": approval({"command": "x"}, command="cat conf/.env a.txt"),
+        "Run a command": approval({"command": "x"}, command="cat notes.txt"),
+    }
+    for title, case in cases.items():
+        with subtests.test(title):
+            html = words_in(question_html(case, Form(live=True)))
+            assert html.startswith(f"{title} May ")
+            assert ("which may hold keys:\n" in call_text(case.question)) == ("which may hold keys" in title)
+    grants = (GrantOffer("bash(cat .env)"),)
+    command = approval({"command": "cat .env"}, command="cat .env", grants=grants)
+    assert "always: cat .env, in this run" in listed_choices(command.question), "the command, not that file with anything"
+    assert "this command alone: cat .env" in question_html(command, Form(live=True))
+    assert "Another pattern…" in question_html(command, Form(live=True))
+
+
 def test_diff_is_coloured_by_line_and_keeps_its_signs() -> None:
     html = question_html(CASES["diff"], Form(live=True))
     lines = [(kind, unescape(line)) for kind, line in re.findall(r'<span class="agentnb-(line-\w+)">(.*?)\n</span>', html)]

@@ -111,10 +111,10 @@ def _page(text: str) -> tuple[str, str]:
 def _list_choices(question: WaitingOnUser) -> str:
     lines = [f"  {number} {words}" for number, (_, words) in enumerate(_choices(question), 1)]
     if _is_approval(question):
-        grants = question.about.grants if question.about is not None else ()
-        tool = question.about.tool if question.about is not None else ""
-        pattern = next((offer for offer in grants if not is_fixed(offer, tool)), None)
-        pattern_lines = [f"{ALWAYS} in {pattern.reach}: {visible_name(tool)}(PATTERN)"] if pattern is not None else []
+        about = question.about
+        tool, offers = ("", ()) if about is None else (visible_name(about.tool), about.grants)
+        patterns = [offer for offer in offers if about is not None and not is_fixed(offer, about)]
+        pattern_lines = [f"{ALWAYS} in {offer.reach}: {tool}(PATTERN)" for offer in patterns[:1]]
         lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *pattern_lines])}, or edit, which asks for other arguments")
     return "".join(f"{line}\n" for line in lines)
 

@@ -209,7 +209,7 @@ def later_calls(rule: str, about: JudgedCall) -> tuple[str, str, str]:
         return "calls of ", visible_name(rule), ""
     tool, pattern = rule_parts(rule)
     calls = visible(pattern if about.command and tool == about.tool else rule)
-    return "", calls, " (this file alone, which may hold keys)" if is_of_key_file(rule) else ""
+    return "", calls, " (this file alone, which may hold keys)" if is_of_key_file(rule, about) else ""
 
 
 def grant_in_words(grant: GrantOffer, about: JudgedCall, reaches: Mapping[GrantReach, str] = REACHES) -> str:
@@ -228,9 +228,9 @@ def saved_rules_lines(folder: str, found: SavedRules, see: str) -> Iterator[str]
         yield f"Not counted, as damaged, open to others, or about a path that leads elsewhere now: {names} in {where}"
 
 
-def is_of_key_file(rule: str) -> bool:
+def is_of_key_file(rule: str, about: JudgedCall) -> bool:
     """Return whether the calls of a rule are those about one file that may hold keys by its name."""
-    path = rule_parts(rule)[1]
+    path = "" if about.command else rule_parts(rule)[1]
     return bool(path) and "*" not in path and is_key_file(path.rpartition("/")[2])
 
 
@@ -254,9 +254,9 @@ def server_of_rule(rule: str) -> str:
     return rule.removeprefix(PREFIX) if rule.startswith(PREFIX) and "/" not in rule else ""
 
 
-def is_fixed(grant: GrantOffer, tool: str) -> bool:
+def is_fixed(grant: GrantOffer, about: JudgedCall) -> bool:
     """Return whether a grant has no pattern that the person may change."""
-    return grant.rule == tool or bool(server_of_rule(grant.rule)) or is_of_key_file(grant.rule)
+    return grant.rule == about.tool or bool(server_of_rule(grant.rule)) or is_of_key_file(grant.rule, about)
 
 
 def listed_choices(question: WaitingOnUser) -> str:

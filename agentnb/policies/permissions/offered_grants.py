@@ -33,11 +33,14 @@ def grants_about(
 
     A tool without a subject is offered as a whole; a tool of an MCP server only for the run, and for longer all tools of the
     server. For commands and locations without a narrow pattern, the session is not offered: it would allow too much for too
-    long. For files that may hold keys, and files that are only read, only the file itself is offered: ordinary reads do not
-    ask. Saved are patterns and whole servers, which are known by their identity: another tool may have the same name later.
+    long. For files that may hold keys, and files that are only read, only the file itself is offered, as ordinary reads do not
+    ask; for a command that names a file of keys, only that command. Rules that name a whole tool or such files are not saved:
+    another tool may have the same name later.
     ``settles``: True if the question is about parts of a command not known to be harmless.
     """
-    is_sensitive = nature_of(tool, call.arguments, work_dir) == "sensitive"
+    command = value_of_subject(tool, call.arguments) if kind_of_subject(tool) == "command" else None
+    names_keys = command is not None and bool(shell_command(command).key_files)
+    is_sensitive = names_keys or nature_of(tool, call.arguments, work_dir) == "sensitive"
     is_one_file = is_sensitive or (kind_of_subject(tool) == "path" and set(declared_effects(tool) or ()) == {"read"})
     rule = _rule(call, tool, work_dir, is_one_file=is_one_file, settles=settles)
     is_lasting = may_be_saved(rule) and not is_sensitive and (rule.startswith(PREFIX) or not allows_all(rule))

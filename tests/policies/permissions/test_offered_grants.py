@@ -89,6 +89,18 @@ def test_secret_or_read_file_is_offered_only_itself(tmp_path: Path, subtests: py
             assert not any(is_allowed_by(grant.rule, other, tool, work) for grant in grants)
 
 
+def test_command_naming_a_key_file_is_offered_alone(tmp_path: Path) -> None:
+    for line, rules in {
+        "cat .env": ["bash(cat .env)"],
+        "grep KEY conf/.env": ["bash(grep KEY conf/.env)"],
+        "cat notes.txt": ["bash(cat *)", "bash"],
+        "cat .env | sort notes.txt": [],
+    }.items():
+        grants = grants_about(ToolCall("bash", {"what": line}), BASH, tmp_path, reaches=REACHES)
+        assert list(dict.fromkeys(grant.rule for grant in grants)) == rules, line
+        assert ("project" in [grant.reach for grant in grants]) == (line == "cat notes.txt")
+
+
 def test_session_grant_is_not_offered_for_all_subjects(tmp_path: Path) -> None:
     for tool, what in ((BASH, "python x.py"), (BASH, "git log"), (SAVE, "a"), (FETCH, "ftp://x")):
         grants = grants_about(ToolCall(tool.spec.name, {"what": what}), tool, tmp_path, reaches=REACHES)

@@ -26,7 +26,7 @@ def later_calls_html(question: WaitingOnUser, note: Html) -> Html:
     about = question.about
     if about is None or not about.grants:
         return NOTHING
-    grants, pattern = [*about.grants], next((grant for grant in about.grants if not is_fixed(grant, about.tool)), None)
+    grants, pattern = [*about.grants], next((grant for grant in about.grants if not is_fixed(grant, about)), None)
     if pattern is not None:
         grants += [GrantOffer(OTHER, grant.reach) for grant in about.grants if grant.rule == pattern.rule]
     calls = [tag("option", "", _choice(rule, about), value=rule) for rule in dict.fromkeys(grant.rule for grant in grants)]
@@ -80,7 +80,7 @@ def allowed_in_words(grant: GrantOffer, about: JudgedCall) -> str:
         (not subject, f"every call of {tool}, whatever its arguments"),
         (bool(about.command) and subject.endswith(" *"), f"{subject[:-2]} with any words after it, except {_LIMITS}"),
         (bool(about.command), f"this command alone: {subject}"),
-        (is_of_key_file(grant.rule), f"{tool} with {subject} alone, which may hold keys"),
+        (is_of_key_file(grant.rule, about), f"{tool} with {subject} alone, which may hold keys"),
         (subject.endswith("/**"), f"{tool} with everything below {subject[:-2]}"),
         (subject.endswith("/*"), f"{tool} with the files in {subject[:-1]}, not in folders below"),
     )
