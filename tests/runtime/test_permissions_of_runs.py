@@ -284,7 +284,7 @@ def test_agent_function_decides_where_the_run_has_none(desk: Desk) -> None:
     run = desk.agent([STATUS], approve=lambda call, run: True).run_sync("go", approve=lambda call, run: False)
     assert codes(run) == [DENIED]
     for wrong in ("free", 3):
-        with pytest.raises(SettingsError, match="approval mode"):
+        with pytest.raises(SettingsError, match="mode"):
             desk.agent(approve=wrong)
 
 

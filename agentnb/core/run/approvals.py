@@ -19,7 +19,7 @@ from agentnb.errors import SettingsError
 from agentnb.settings import APPROVAL_MODES
 
 ApprovalWord: TypeAlias = Literal["auto", "ask", "never", "read_only"]
-"""The approval mode of a run, as typed: which calls need the person's permission.
+"""The mode of a run, as typed: which calls need the person's permission.
 
 ``auto``: run calls that only the defaults would ask about. ``ask``: ask before each call of a tool that does more than read.
 ``never``: do not ask; deny any call that would be asked about. ``read_only``: deny calls of tools that do more than read,

@@ -98,7 +98,7 @@ MODES = {
     NEVER: "nothing is asked, and what would be asked about is denied",
     READ_ONLY: "only tools that read may run",
 }
-"""What each approval mode means."""
+"""What each mode means."""
 
 
 def titled(question: WaitingOnUser, titles: Mapping[str, str]) -> str:
@@ -299,7 +299,7 @@ def _choices(question: WaitingOnUser) -> str:
 
 
 def mode_text(words: str) -> str:
-    """Return an approval mode, of a word or several, and what it means; without a mode, what is asked about."""
+    """Return a mode, of a word or several, and what it means; without a mode, what is asked about."""
     means = "; ".join(MODES.get(word, "") for word in words.split("+"))
     return "Tools that write, execute or use the network ask." if words == RULES else f"{words}: {means}"
 

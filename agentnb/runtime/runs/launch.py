@@ -96,7 +96,7 @@ class PendingRun:
     on_limit: OnLimit = "stop"
     """Behaviour at a limit."""
     approve: Approve | str | None = None
-    """Approval mode of its runs, or the function that decides about their calls, unless their options set one."""
+    """Mode of its runs, or the function that decides about their calls, unless their options set one."""
     rule_list = NO_RULES
     """Its rules about tool calls."""
     confirms: Confirms = staticmethod(confirms_nothing)
