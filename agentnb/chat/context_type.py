@@ -60,7 +60,7 @@ def _function(fields: Fields, functions: Mapping[str, Any]) -> Any:
         return None
     function = functions.get(name)
     if not callable(function):
-        names = [key for key, value in functions.items() if callable(value) and not key.startswith("_")]
+        names = [key for key, value in functions.items() if callable(value) and not (isinstance(value, type) or key[0] == "_")]
         fields.add("load", f"there is no function {name}", lambda: suggest_names(name, names))
         return None
     return function

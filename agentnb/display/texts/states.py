@@ -452,7 +452,8 @@ def next_step(run: Run) -> AnyAdvice | None:
 
 def _next_step(run: Run) -> AnyAdvice | None:
     if run.status == "limited" and run.limit is not None:
-        return _with_more(run, run.limit.limit, run.limit.value * 2)
+        spent = run.spent if run.limit.limit == "budget" else 0.0  # one call may cost much more than a small budget
+        return _with_more(run, run.limit.limit, 2 * run.limit.value if spent <= run.limit.value else float(f"{2 * spent:.1g}"))
     if run.status in ("cancelled", "stopped"):
         step = continuation(run)
         return replace(step, todo=_blocked_id(run)) if run.stop_reason == "blocked" and isinstance(step, ContinueRun) else step

@@ -27,7 +27,7 @@ CONTROLS = {"running": ("pause", "stop"), "paused": ("resume", "stop")}
 COVERED = "Values by variant stay covered until the end."
 HINTS = {
     "running": f"{COVERED} Kernel > Interrupt stops a waiting cell; run it again to continue.",
-    "paused": "%agent resume continues it.",
+    "paused": "Resume continues it, or %agent resume if its cell does not wait.",
     "stopping": "The runs under way are cancelled. Run it again to make the missing runs.",
     "stopped": "Run it again to make them.",
     "budget": "Raise its budget and run it again to make them.",
