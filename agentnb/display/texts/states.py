@@ -166,6 +166,12 @@ def state_words(state: RunState) -> str:
     return OF_OTHERS.get(state.status, word) if state.foreign else word
 
 
+def end_words(reason: str) -> str:
+    """Return a stop reason or a status in words, such as ``at the limit of rounds``; other words unchanged."""
+    plain = reason if " " in reason else reason.replace("_", " ")
+    return f"at the limit of {plain.removeprefix('max ')}" if reason in LIMIT_WORDS else ENDED.get(reason, plain)
+
+
 def completion(state: RunState) -> tuple[Tone, str]:
     """Return tone and words for a completed run: good only if it was checked and passed.
 
