@@ -134,7 +134,7 @@ def test_press_that_a_stuck_kernel_cannot_hear_is_said(lab: Any) -> None:
     box.get_by_role("button", name="Stop").click()
     box.get_by_text("The kernel is not responding. Stop it with Kernel → Interrupt").wait_for()
     box.get_by_text("runs are missing").wait_for()
-    assert box.get_by_text("not responding").count() == 0
+    wait_until(lambda: box.get_by_text("not responding").count() == 0)
 
 
 def ground_level(figure: Any) -> int:

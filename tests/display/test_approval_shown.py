@@ -38,7 +38,7 @@ def test_command_is_a_block_and_other_arguments_follow() -> None:
     assert len(re.findall("<pre", alone)) == 1, "a command that is the only argument is shown once"
 
 
-def test_title_names_the_file_that_is_read_or_may_hold_keys(subtests: pytest.Subtests) -> None:
+def test_title_names_the_file_that_may_hold_keys(subtests: pytest.Subtests) -> None:
     cases = {
         "Read .env": approval({"path": ".env"}, tool="read_file", effects="read"),
         "Call look": approval({"path": ".env"}, tool="look", effects="read"),

@@ -131,7 +131,7 @@ def test_context_error_names_its_line(kernel: Any) -> None:
     assert bad.status == "error" and "line 3" in bad.error and "behaviours" in bad.error and "station_text" in bad.error
 
 
-def test_problem_has_the_line_of_the_cell_and_names_own_functions(kernel: Any) -> None:
+def test_problem_has_the_line_of_its_cell(kernel: Any) -> None:
     wrong = kernel.run(STATION.replace("load: station_text", "load: stations_text"))
     assert "line 8: context: there is no function stations_text. Did you mean station_text?" in wrong.error
     far = kernel.run(STATION.replace("load: station_text", "load: weather"))

@@ -8,12 +8,11 @@ from typing import Any
 from agentnb.advice import in_words
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.form_dialogue import Dialogue, divided_fields, form_dialogue
-from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, choice_in_words, expected_form
+from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, choice_in_words, expected_form, rule_parts
 from agentnb.core.run.approvals import ALWAYS, DENY, EDIT, check_grant
 from agentnb.display.texts.judged_call import accept_advice, call_text, question_text
 from agentnb.display.texts.question_labels import (
     ASKS,
-    REACHES,
     TYPED_NO_ANSWER,
     address_lines,
     approving_choices,
@@ -33,7 +32,6 @@ PAGE_CHARACTERS, PAGE_LINES = 2_000, 40
 MAX_DIGITS = 10
 """Maximum digits of the number of a choice: Python refuses numbers of thousands of digits."""
 EDIT_BY_FIELD = "Type each argument, or all of them as a JSON object. An empty line keeps what is in brackets."
-SHELL_REACHES = {**REACHES, "session": "until this command ends"}
 
 
 def dialogue(question: WaitingOnUser) -> Dialogue:
@@ -112,9 +110,10 @@ def _list_choices(question: WaitingOnUser) -> str:
     lines = [f"  {number} {words}" for number, (_, words) in enumerate(_choices(question), 1)]
     if _is_approval(question):
         about = question.about
-        tool, offers = ("", ()) if about is None else (visible_name(about.tool), about.grants)
-        patterns = [offer for offer in offers if about is not None and not is_fixed(offer, about)]
-        pattern_lines = [f"{ALWAYS} in {offer.reach}: {tool}(PATTERN)" for offer in patterns[:1]]
+        patterns = [] if about is None else [grant for grant in about.grants if not is_fixed(grant, about)]
+        pattern_lines = [
+            f"{ALWAYS} in {grant.reach}: {visible_name(rule_parts(grant.rule)[0])}(PATTERN)" for grant in patterns[:1]
+        ]
         lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *pattern_lines])}, or edit, which asks for other arguments")
     return "".join(f"{line}\n" for line in lines)
 
@@ -127,8 +126,7 @@ def _choices(question: WaitingOnUser) -> list[tuple[Any, str]]:
     origin = question.about
     once = [(choice, choice) for choice in approving_choices(question)]
     grants = [
-        ({ALWAYS: grant.rule, "reach": grant.reach}, f"{ALWAYS}: {grant_in_words(grant, origin, SHELL_REACHES)}")
-        for grant in origin.grants
+        ({ALWAYS: grant.rule, "reach": grant.reach}, f"{ALWAYS}: {grant_in_words(grant, origin)}") for grant in origin.grants
     ]
     return [*once, *grants, (DENY, DENY)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -223,7 +223,7 @@ def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
     match = _ALWAYS.fullmatch(answer) if isinstance(answer, str) else None
     if match is None:
         return None
-    reach: GrantReach = next((known for known in REACHES if known == match[1]), "run")
+    reach = cast("GrantReach", match[1] or "run")
     default_rule = next((offer.rule for offer in judged.grants if offer.reach == reach), judged.tool)
     return GrantOffer(match[2] or default_rule, reach)
 

@@ -35,7 +35,7 @@ from agentnb.errors import SettingsError
 from agentnb.key_files import is_key_file
 from agentnb.policies.permissions.path_rules import with_tilde
 from agentnb.policies.permissions.run_permissions import Permissions
-from agentnb.runtime.questions.saved_rules import SavedRules, rules_folder
+from agentnb.runtime.questions.saved_rules import SavedRule, SavedRules, rules_folder
 from agentnb.tools.mcp.mcp_server import PREFIX
 
 ASKS = {
@@ -212,9 +212,14 @@ def later_calls(rule: str, about: JudgedCall) -> tuple[str, str, str]:
     return "", calls, " (this file alone, which may hold keys)" if is_of_key_file(rule, about) else ""
 
 
-def grant_in_words(grant: GrantOffer, about: JudgedCall, reaches: Mapping[GrantReach, str] = REACHES) -> str:
+def grant_in_words(grant: GrantOffer, about: JudgedCall) -> str:
     """Return the calls that a grant allows, and how far it reaches."""
-    return f"{''.join(later_calls(grant.rule, about))}, {reaches.get(grant.reach, grant.reach)}"
+    return f"{''.join(later_calls(grant.rule, about))}, {REACHES.get(grant.reach, grant.reach)}"
+
+
+def saved_reach(saved: SavedRule) -> str:
+    """Return when a rule was saved, and for which folder."""
+    return f"saved on {saved.saved_at:%Y-%m-%d} for runs in {visible(with_tilde(Path(saved.folder)))}"
 
 
 def saved_rules_lines(folder: str, found: SavedRules, see: str) -> Iterator[str]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentnb.core.run.approvals import RULES
 from agentnb.display.texts.labels import SHORT_ID, clean
-from agentnb.display.texts.question_labels import REACHES, mode_text, rule_lines, saved_rules_lines
-from agentnb.display.texts.visible_text import visible
+from agentnb.display.texts.question_labels import REACHES, mode_text, rule_lines, saved_reach, saved_rules_lines
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.variable_names import tool_names
-from agentnb.policies.permissions.path_rules import with_tilde
 from agentnb.runtime.questions.model_code import BETWEEN_CELLS
 from agentnb.runtime.questions.saved_rules import SavedRules, saved_rules, withdraw_saved
 from agentnb.session.session import Session
@@ -62,8 +59,7 @@ def always_allowed(session: Session) -> list[AlwaysAllowed]:
         for grant in session.grants.in_force()
     ]
     for grant_id, saved in saved_rules().rules.items():
-        reach = f"saved on {saved.saved_at:%Y-%m-%d} for runs in {visible(with_tilde(Path(saved.folder)))}"
-        allowed.append(AlwaysAllowed(saved.rule, reach, partial(withdraw_saved, grant_id)))
+        allowed.append(AlwaysAllowed(saved.rule, saved_reach(saved), partial(withdraw_saved, grant_id)))
     live = [(live_run.run_id, grant, live_run.withdraw) for live_run in session.running() for grant in live_run.grants]
     live += [(run_id, grant, partial(session.withdraw_stored, run_id)) for run_id, grant in session.stored_grants()]
     for run_id, grant, withdraw in live:

@@ -7,6 +7,7 @@ import concurrent.futures
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Token
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
@@ -24,7 +25,7 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.answerers import Approve, Program, QuestionSuspended, value_of
 from agentnb.runtime.questions.call_clock import CallClock
 from agentnb.runtime.questions.current_call import current_call
-from agentnb.runtime.questions.grants import FolderGrants, ReachingGrants
+from agentnb.runtime.questions.grants import ReachingGrants, SessionGrants
 from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.questions.question_book import QuestionBook
 from agentnb.runtime.questions.question_ids import QuestionIds
@@ -54,12 +55,14 @@ class Elicitation:
         permissions: Permissions | None = None,
         confirms: Confirms = confirms_nothing,
         parent: CallElicitor | None = None,
-        grants: FolderGrants | None = None,
+        grants: SessionGrants | None = None,
+        work_dir: Path | None = None,
     ) -> None:
         """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, paused while a
         question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may run;
         ``permissions``: the run's permissions; ``confirms``: as for `PermissionGate`; ``parent``: the call of another run that
-        awaits this run, whose person is asked if this run has none; ``grants``: those of the session, and saved ones.
+        awaits this run, whose person is asked if this run has none; ``grants``: the session's grants; ``work_dir``: the
+        folder whose saved rules hold too.
         """
         self.suspends = False
         """True if the run is suspended where a question must wait."""
@@ -78,8 +81,8 @@ class Elicitation:
         prefix = "" if parent is None else parent.names or f"{log.id[-8:]}-"
         ids = QuestionIds(prefix, log.run.events, None if parent is None else parent.elicitation.book.ids)
         around = None if parent is None else parent.elicitation.grants
-        self.grants: ReachingGrants = ReachingGrants(log, around, grants)
-        self.book: QuestionBook = QuestionBook(log, ids, grants)
+        self.grants: ReachingGrants = ReachingGrants(log, around, grants, work_dir)
+        self.book: QuestionBook = QuestionBook(log, ids, self.grants)
         self._programs: dict[asyncio.Task[None], None] = {}
         """Tasks that answer in the person's place; the event loop holds tasks only weakly."""
         self._clock = clock or Clock()

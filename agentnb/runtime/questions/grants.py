@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
+from agentnb.core.log.events import Warned
 from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn
 from agentnb.core.questions import REACHES, GrantReach
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.model_code import BETWEEN_CELLS, check_person, giver
-from agentnb.runtime.questions.saved_rules import SavedRule, SavedRules, leads_to, may_save, save, saved_rules
+from agentnb.runtime.questions.saved_rules import SavedRules, may_save, save, saved_rules
 
 
 class SessionGrant(NamedTuple):
@@ -41,11 +41,11 @@ class SessionGrants:
         self._begun_in: dict[str, bool] = {}
         """Folders in which runs began, and whether their saved rules were shown."""
 
-    def in_folder(self, work_dir: Path) -> FolderGrants:
-        """Return the grants that hold in runs in a working folder, including saved ones."""
+    def begin_in(self, work_dir: Path) -> str:
+        """Note that a run begins in a working folder, and return it resolved."""
         folder = os.path.realpath(work_dir)
         self._begun_in.setdefault(folder, False)
-        return FolderGrants(self, folder)
+        return folder
 
     def new_saved_rules(self) -> Iterator[tuple[str, SavedRules]]:
         """Yield each folder in which runs have begun since the last call, with its saved rules, if it has any."""
@@ -78,50 +78,38 @@ class SessionGrants:
             yield {"grant_id": grant_id, "reach": "session", **grant._asdict()}
 
 
-class FolderGrants:
-    """Grants that hold in all runs of a session in one working folder: those of the session, and saved ones."""
-
-    def __init__(self, session: SessionGrants, folder: str) -> None:
-        self._session = session
-        self.folder = folder
-        """The folder, resolved."""
-
-    @property
-    def reaches(self) -> tuple[GrantReach, ...]:
-        """The reaches of grants that can be remembered here."""
-        return tuple(reach for reach in self._session.reaches if reach != "project" or may_save(self.folder))
-
-    def take(self, grant: SessionGrant, *, is_saved: bool) -> tuple[str, str]:
-        """Store a grant given by an answer, and return its id and a problem: if it cannot be saved, the session keeps it."""
-        if not is_saved:
-            return self._session.take(grant), ""
-        fields: dict[str, str] = {name: getattr(grant, name) for name in SAVED_FIELDS}
-        place, now = leads_to(grant.rule, self.folder), datetime.now(UTC)
-        saved = SavedRule(folder=self.folder, saved_at=now, leads_to=place, **fields)
-        problem = "none of your cells ran" if grant.by == BETWEEN_CELLS else "" if saved.counts else "it is too wide"
-        try:
-            if not problem:
-                return save(saved), ""
-        except OSError as error:
-            problem = error.strerror or str(error)
-        return self._session.take(grant), f"{grant.rule} was not saved: {problem}. It holds until this process ends."
-
-    def in_force(self) -> Iterator[dict[str, str]]:
-        """Yield the event fields of each grant."""
-        yield from self._session.in_force()
-        for grant_id, saved in saved_rules(self.folder).rules.items():
-            yield {"grant_id": grant_id, "reach": "session", **{name: getattr(saved, name) for name in SAVED_FIELDS}}
-
-
 class ReachingGrants:
     """Grants from outside that hold in one run."""
 
-    def __init__(self, log: EventLog, around: ReachingGrants | None, outside: FolderGrants | None) -> None:
-        """``around``: grants that reach the parent run; ``outside``: those of the session, and saved ones."""
+    def __init__(
+        self, log: EventLog, around: ReachingGrants | None, session: SessionGrants | None, work_dir: Path | None = None
+    ) -> None:
+        """``around``: grants that reach the parent run; ``work_dir``: the folder whose saved rules hold in a session's run."""
         self._log = log
         self._around = around
-        self.outside = outside
+        self._session = session
+        self.folder = "" if session is None or work_dir is None else session.begin_in(work_dir)
+        """The working folder, resolved; empty without a session."""
         self._taken_back: tuple[str, ...] = ()
+
+    @property
+    def reaches(self) -> tuple[GrantReach, ...]:
+        """The reaches of grants that can be remembered."""
+        known = ("run",) if self._session is None else self._session.reaches
+        return tuple(reach for reach in known if reach != "project" or (self.folder and may_save(self.folder)))
+
+    def take(self, grant: SessionGrant, *, is_saved: bool) -> str:
+        """Store a grant given by an answer beyond the run, and return its id. If it cannot be saved, the session keeps it."""
+        assert self._session is not None, "a run without a session offers neither"
+        problem = "none of your cells ran" if is_saved and grant.by == BETWEEN_CELLS else ""
+        try:
+            if is_saved and not problem:
+                return save(self.folder, **{name: getattr(grant, name) for name in SAVED_FIELDS})
+        except OSError as error:
+            problem = error.strerror or str(error)
+        if problem:
+            self._log.emit(Warned, message=f"{grant.rule} was not saved: {problem}. It holds until this process ends.")
+        return self._session.take(grant)
 
     def update(self) -> bool:
         """Log outside grants given or withdrawn since the last call.
@@ -148,8 +136,10 @@ class ReachingGrants:
         self._taken_back = (*self._taken_back, grant_id)
 
     def _from_outside(self) -> Iterable[dict[str, str]]:
-        if self.outside is not None:
-            yield from self.outside.in_force()
+        if self._session is not None:
+            yield from self._session.in_force()
+            for grant_id, saved in saved_rules(self.folder).rules.items() if self.folder else ():
+                yield {"grant_id": grant_id, "reach": "session", **{name: getattr(saved, name) for name in SAVED_FIELDS}}
         if self._around is not None:
             yield from self._around._for_nested_runs(is_direct=True)
 

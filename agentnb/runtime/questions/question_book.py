@@ -15,7 +15,6 @@ from agentnb.core.log.events import (
     RoundStarted,
     ToolAdmitted,
     ToolStarted,
-    Warned,
 )
 from agentnb.core.log.work_events import GrantGiven, StepStarted
 from agentnb.core.questions import Answer, AskedQuestion, WaitingOnUser, answer_of
@@ -23,7 +22,7 @@ from agentnb.core.run.approvals import given_grant, judged_call
 from agentnb.core.run.facts import RunFacts
 from agentnb.errors import StoreError
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.questions.grants import FolderGrants, SessionGrant
+from agentnb.runtime.questions.grants import ReachingGrants, SessionGrant
 from agentnb.runtime.questions.model_code import giver
 from agentnb.runtime.questions.question_ids import QuestionIds
 
@@ -38,10 +37,10 @@ class QuestionBook:
     the original order. New calls and steps match nothing.
     """
 
-    def __init__(self, log: EventLog, ids: QuestionIds, outside: FolderGrants | None = None) -> None:
-        """``outside``: receives grants beyond the run."""
+    def __init__(self, log: EventLog, ids: QuestionIds, grants: ReachingGrants | None = None) -> None:
+        """``grants``: receives grants beyond the run."""
         self._log = log
-        self._outside = outside
+        self._grants = grants
         self.ids = ids
         self.handed_in: dict[str, Answer] = {}
         """Answers to questions of an earlier process that no call or step has taken yet, by question id."""
@@ -83,13 +82,11 @@ class QuestionBook:
             identities = (origin.server_identity, origin.tool_identity) if origin is not None else ("", "")
             grant = SessionGrant(tool, rule, answer.granted_by or by, *identities)
             grant_id, reach = question_id, "run"
-            if self._outside is not None and allowance.reach != "run":
-                is_saved, reach = allowance.reach == "project", "session"
-                if is_saved and question.about.folder != self._outside.folder:
+            if self._grants is not None and allowance.reach != "run" and allowance.reach in self._grants.reaches:
+                is_saved = allowance.reach == "project"
+                if is_saved and question.about.folder != self._grants.folder:
                     return  # of a nested run in another folder, which saves it
-                grant_id, problem = self._outside.take(grant, is_saved=is_saved)
-                if problem:
-                    self.emit(Warned, message=problem)
+                grant_id, reach = self._grants.take(grant, is_saved=is_saved), "session"
             self.emit(GrantGiven, grant_id=grant_id, reach=reach, question_id=question_id, **grant._asdict())
 
     def withdraw(self, question_id: str) -> None:

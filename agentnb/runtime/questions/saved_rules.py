@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,8 +88,10 @@ def leads_to(rule: str, folder: str) -> str:
     return str(path_beginning(rule_parts(rule)[1], Path(folder))[0])
 
 
-def save(saved: SavedRule) -> str:
-    """Save a rule, and return the id of its grant. Raises OSError."""
+def save(folder: str, tool: str, rule: str, by: str, server_identity: str, tool_identity: str) -> str:
+    """Save a rule for a working folder, and return the id of its grant. Raises OSError."""
+    now, place = datetime.now(UTC), leads_to(rule, folder)
+    saved = SavedRule(folder, now, tool, rule, place, by, server_identity, tool_identity)
     replace_file(rules_folder() / f"{saved.grant_id}.json", msgspec.json.format(msgspec.json.encode(saved)) + b"\n")
     return saved.grant_id
 

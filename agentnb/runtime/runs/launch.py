@@ -44,7 +44,7 @@ from agentnb.runtime.host.run_options import RunOptions, folder_of
 from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.questions.current_call import current_call
 from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
-from agentnb.runtime.questions.grants import FolderGrants
+from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.questions.model_code import check_person, model_code
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
 from agentnb.runtime.runs.terminal_line import progress_watcher
@@ -137,8 +137,7 @@ class PendingRun:
         budget = _budget_of(self.budget, options, log, recovered)
         budget.is_of_file, budget.host_servers = OWN in self.limits_of_file, host.servers
         clock = Clock(self.max_seconds, before=0.0 if recovered is None else seconds_taken(recovered.events))
-        grants = None if host.grants is None else host.grants.in_folder(work_dir)
-        elicitation = self._elicitation(options, log, clock, permissions, around, grants)
+        elicitation = self._elicitation(options, log, clock, permissions, around, host.grants, work_dir)
         elicitation.suspends = options.suspend and is_kept
         if is_resumed and not is_fork and options.answers:
             elicitation.book.hand_in(options.answers)
@@ -232,7 +231,8 @@ class PendingRun:
         clock: Clock,
         permissions: Permissions,
         around: CallElicitor | None,
-        grants: FolderGrants | None,
+        grants: SessionGrants | None,
+        work_dir: Path,
     ) -> Elicitation:
         """Return the run's `Elicitation`."""
         approve: Any = options.approve or self.approve
@@ -246,6 +246,7 @@ class PendingRun:
             confirms=self.confirms,
             parent=around,
             grants=grants,
+            work_dir=work_dir,
         )
 
     def _with_log(self, run: Run, options: RunOptions) -> tuple[RunOptions, Permissions]:
