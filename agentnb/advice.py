@@ -255,7 +255,7 @@ class TrustLog(Advice, frozen=True, tag="trust_log"):
 
 
 class AskInstead(Advice, frozen=True, tag="ask_instead"):
-    """Ask about calls that the approval mode denies."""
+    """Ask about calls that the mode denies."""
 
 
 class CountAsFree(Advice, frozen=True, tag="count_as_free"):

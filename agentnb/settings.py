@@ -26,7 +26,7 @@
 ``COMPACT_THRESHOLD``       messages above which to compact, from 2, with the history ``documented``; 30
 ``COMPACT_KEEP_RECENT``     messages at its end that compaction keeps unchanged, from 1; 10
 ``TOOLS_ENABLED``           let agents have their tools; yes
-``AGENT_MODE``              default approval mode of runs: read_only, ask, never or auto; none
+``AGENT_MODE``              default mode of runs: read_only, ask, never or auto; none
 ==========================  ==================================================================
 
 Addresses and keys named by files and logs must be allowed (`agentnb.models.destinations.allowed_urls`);
@@ -261,7 +261,7 @@ def tools_enabled() -> bool:
 
 
 def agent_mode() -> str:
-    """Return the default approval mode of runs, from ``AGENT_MODE``, or an empty string.
+    """Return the default mode of runs, from ``AGENT_MODE``, or an empty string.
 
     Raises `SettingsError` for an unknown word: a misspelled mode must not allow more.
     """
@@ -269,7 +269,7 @@ def agent_mode() -> str:
     if not word or word in SWITCH:
         return ""
     if word not in APPROVAL_MODES:
-        raise SettingsError(f"AGENT_MODE={word!r} is not an approval mode", suggest_names(word, APPROVAL_MODES))
+        raise SettingsError(f"AGENT_MODE={word!r} is not a mode", suggest_names(word, APPROVAL_MODES))
     return word
 
 

@@ -101,7 +101,7 @@ class WorkflowMagics(Magics):
         TRUST_LOG,
         action=BooleanOptionalAction,
         default=None,
-        help="with --rerun-from: whether the approval mode counts in a log that your agentnb did not write",
+        help="with --rerun-from: whether the mode counts in a log that your agentnb did not write",
     )
     @argument("--strict", action="store_true", help="what would be a warning is an error")
     @argument(

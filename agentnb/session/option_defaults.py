@@ -55,7 +55,7 @@ def _one_of(known: Iterable[str], text: str) -> str:
 on_limit: Callable[[str], str] = partial(_one_of, ON_LIMIT)
 """Parses the behavior at a limit."""
 approval_mode: Callable[[str], str] = partial(_one_of, MODES)
-"""Parses an approval mode."""
+"""Parses a mode."""
 
 
 def typed_rules(texts: Iterable[str]) -> RuleList | None:
@@ -84,7 +84,7 @@ OF_CELLS: dict[str, Reader] = {
     APPROVE: approval_mode,
     SANDBOX: partial(_one_of, SANDBOXES),
 }
-"""Keys other than settings of an agent: `Host` holds the approval mode, including for runs started by Python code."""
+"""Keys other than settings of an agent: `Host` holds the mode, including for runs started by Python code."""
 MODELS = ("model", *PROFILES)
 """Keys for models: the usual one, and those by the profile of a context."""
 OF_WHOLE_WORKFLOWS = ("budget", "max_seconds")

@@ -54,7 +54,7 @@ async def recover(
     created from its name. Or ``agent``: the agent to resume it with, including its gates, regardless of the log, or the
     `Orchestration` for a run of another kind. ``store``: the store of its log, by default `.agentnb/runs`; ``work_dir``: the
     working directory of its tools, by default the current folder. ``approve`` and ``answer`` decide and answer on your behalf,
-    as for `Agent.run`, and a word as ``approve`` replaces its approval mode; ``answers``: to the open questions of its gates,
+    as for `Agent.run`, and a word as ``approve`` replaces its mode; ``answers``: to the open questions of its gates,
     steps and nested runs, by their ids in ``run.waiting``; ``suspend``: suspend it again when a question needs an answer.
     ``trust_log``: True to accept approvals, answers and settings of a log that your agentnb did not write (`RunOptions`).
     ``allow_urls``: addresses for models named by its log, such as ``https://models.example.org&key=MY_KEY``, besides the

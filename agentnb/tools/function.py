@@ -51,7 +51,7 @@ class FunctionTool:
 
     A plain function runs on the person's own thread (in a notebook: the kernel's main thread, so that plots, ``input()`` and
     interrupts work), one at a time; with ``parallel_safe``, in a thread in parallel to others. A coroutine function runs on the
-    event loop. Functions of the notebook are trusted: they run without asking, unless a gate or the approval mode asks.
+    event loop. Functions of the notebook are trusted: they run without asking, unless a gate or the mode asks.
     """
 
     def __init__(self, function: Callable[..., Any], *, flag: Flag | None = None, **settings: Unpack[FunctionSettings]) -> None:

@@ -78,6 +78,8 @@ def test_approval_of_later_calls_shows_the_sentence_of_each_choice(lab: Any) -> 
     lab.shots("approval-always", question)
     reach.select_option("session")
     question.get_by_text("Allowed in all runs until the kernel ends: git status with any words after it").wait_for()
+    reach.select_option("project")
+    question.get_by_text("saved until you withdraw it: git status with any words after it").wait_for()
     calls.select_option("bash")
     question.get_by_text("Allowed in this run: every call of bash, whatever its arguments.").wait_for()
     wait_until(lambda: reach.input_value() == "run")  # the other one is not offered for these calls

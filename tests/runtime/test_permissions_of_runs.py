@@ -140,6 +140,7 @@ def test_always_in_the_session_reaches_other_runs_until_revoked(desk: Desk) -> N
         assert offered is not None and [(one.rule, one.reach) for one in offered.grants] == [
             ("bash(git status *)", "run"),
             ("bash(git status *)", "session"),
+            ("bash(git status *)", "project"),
             ("bash", "run"),
         ]
         run = answered(first, "always in session")
@@ -283,7 +284,7 @@ def test_agent_function_decides_where_the_run_has_none(desk: Desk) -> None:
     run = desk.agent([STATUS], approve=lambda call, run: True).run_sync("go", approve=lambda call, run: False)
     assert codes(run) == [DENIED]
     for wrong in ("free", 3):
-        with pytest.raises(SettingsError, match="approval mode"):
+        with pytest.raises(SettingsError, match="mode"):
             desk.agent(approve=wrong)
 
 

@@ -1,4 +1,4 @@
-"""Approval modes: questions and denials, also in nested and resumed runs."""
+"""Modes: questions and denials, also in nested and resumed runs."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def test_invalid_mode_is_refused_before_anything_runs() -> None:
     for begin in (partial(agent.run_sync, "go", approve="asks"), partial(agent.start, "go", approve="asks")):
         with pytest.raises(SettingsError, match=r"asks.*auto, ask, never, read_only"):
             begin()
-    with pytest.raises(SettingsError, match="neither an approval mode nor a function"):
+    with pytest.raises(SettingsError, match="neither a mode nor a function"):
         RunOptions(approve=wrong)
     assert desk.done == []
 

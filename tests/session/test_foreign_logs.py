@@ -151,7 +151,7 @@ FORGED: dict[str, tuple[Any, Edit]] = {
     "another call for an approval": (WRITE, other_call),
     "a call that was let through": (WRITE, admitted),
     "a repeatable call that had begun": (AGAIN, started),
-    "no approval mode": (WRITE, mode(None)),
+    "no mode": (WRITE, mode(None)),
     "the mode auto": (WRITE, mode("auto")),
     "a process that took it": (WRITE, recovered),
 }

@@ -70,7 +70,7 @@ def test_log_is_own_whole_torn_and_cut_after_any_line(tmp_path: Path, subtests: 
 EDITS: dict[str, Callable[[Lines], Lines]] = {
     "a byte of a line": lambda lines: [lines[0].replace(b"Look.", b"Rook."), *lines[1:]],
     "another model": lambda lines: [lines[0].replace(b'"model":"', b'"model":"evil:', 1), *lines[1:]],
-    "an approval mode": lambda lines: [lines[0].replace(b'"settings":{', b'"settings":{"approve":"auto",', 1), *lines[1:]],
+    "a mode": lambda lines: [lines[0].replace(b'"settings":{', b'"settings":{"approve":"auto",', 1), *lines[1:]],
     "a line left out": lambda lines: [*lines[:2], *lines[3:]],
     "two lines swapped": lambda lines: [lines[0], lines[2], lines[1], *lines[3:]],
     "a line without a mark at the end": lambda lines: [*lines, encode(warned(len(lines)))],

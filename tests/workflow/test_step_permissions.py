@@ -1,4 +1,4 @@
-"""Permission of tool steps: the approval mode of the run, alone and with the rules of a task file."""
+"""Permission of tool steps: the mode of the run, alone and with the rules of a task file."""
 
 from __future__ import annotations
 

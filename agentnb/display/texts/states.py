@@ -167,6 +167,12 @@ def state_words(state: RunState) -> str:
     return OF_OTHERS.get(state.status, word) if state.foreign else word
 
 
+def end_words(reason: str) -> str:
+    """Return a stop reason or a status in words, such as ``at the limit of rounds``; other words unchanged."""
+    plain = reason if " " in reason else reason.replace("_", " ")
+    return f"at the limit of {plain.removeprefix('max ')}" if reason in LIMIT_WORDS else ENDED.get(reason, plain)
+
+
 def completion(state: RunState) -> tuple[Tone, str]:
     """Return tone and words for a completed run: good only if it was checked and passed.
 
@@ -460,7 +466,8 @@ def next_step(run: Run) -> AnyAdvice | None:
 
 def _next_step(run: Run) -> AnyAdvice | None:
     if run.status == "limited" and run.limit is not None:
-        return _with_more(run, run.limit.limit, run.limit.value * 2)
+        spent = run.spent if run.limit.limit == "budget" else 0.0  # one call may cost much more than a small budget
+        return _with_more(run, run.limit.limit, 2 * run.limit.value if spent <= run.limit.value else float(f"{2 * spent:.1g}"))
     if run.status in ("cancelled", "stopped"):
         step = continuation(run)
         return replace(step, todo=_blocked_id(run)) if run.stop_reason == "blocked" and isinstance(step, ContinueRun) else step

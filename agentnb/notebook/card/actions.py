@@ -96,14 +96,8 @@ def _form(live: LiveRun, message: Message) -> None:
 
 
 def _always(live: LiveRun, message: Message) -> None:
-    """Approve and allow later calls. A typed pattern that fits every call is refused where the question does not offer it."""
-    rule, reach, question = str(message["rule"]).strip(), str(message["reach"]), _open_question(live, str(message["key"]))
-    if question is not None and question.about is not None:
-        tool, _, subject = rule.partition("(")
-        offered = {(grant.rule, grant.reach) for grant in question.about.grants}
-        if tool.strip() == question.about.tool and not subject.strip("*) ") and (rule, reach) not in offered:
-            raise SettingsError(f"{rule} would allow every call", f"Write what they have in common, such as {tool}(git log *)")
-    live.answer({ALWAYS: rule, "reach": reach}, str(message["key"]))
+    """Approve and allow later calls."""
+    live.answer({ALWAYS: str(message["rule"]).strip(), "reach": str(message["reach"])}, str(message["key"]))
 
 
 def _reject(live: LiveRun, message: Message) -> None:

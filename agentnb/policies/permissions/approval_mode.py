@@ -1,4 +1,4 @@
-"""Approval modes: which calls need the person's permission where no rule decides."""
+"""Modes: which calls need the person's permission where no rule decides."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ApprovalMode:
         for word in parts:
             if word not in MODES:
                 advice = Plain(f"Modes are {', '.join(MODES)}")
-                raise SettingsError(f"There is no approval mode {word!r}", (*suggest_names(str(word), MODES), advice))
+                raise SettingsError(f"There is no mode {word!r}", (*suggest_names(str(word), MODES), advice))
         implied = {ASK} if READ_ONLY in parts else set()  # it denies whatever ASK would ask about
         implied |= {AUTO} if set(parts) != {AUTO} else set()
         return cls(tuple([word for word in MODES if word in parts and word not in implied]))

@@ -66,7 +66,7 @@ def warning_of_lost(run: Run, options: RunOptions) -> Iterator[tuple[str, Advise
     if not logged.loosen or loosens(run, options) or options.approval_mode is not None or options.permissions:
         return
     allowed = [rule.text for layer in logged.layers[:1] for rule in layer.rules if rule.verdict == "allow"]
-    lost = ", ".join([*(["the approval mode auto"] if logged.mode.is_auto else []), *allowed])
+    lost = ", ".join([*(["the mode auto"] if logged.mode.is_auto else []), *allowed])
     yield f"The options of this run allowed {lost}. That holds only in the process that set it", LOST_ADVICE
 
 
@@ -90,7 +90,7 @@ def least_mode(found: Permissions) -> str:
 
 
 def with_mode_to_continue(options: RunOptions) -> RunOptions:
-    """Return the options of a run that continues a conversation, with the approval mode it needs."""
+    """Return the options of a run that continues a conversation, with the mode it needs."""
     before = options.continue_from
     if before is None or options.approval_mode is not None or before.gives_consent or options.trust_log:
         return options

@@ -13,8 +13,8 @@ from agentnb.advice import Advised, AnswerRun
 from agentnb.core.forks import after_fork
 from agentnb.core.inbox import INTERRUPTED, Inbox
 from agentnb.core.log.work_events import GrantGiven
-from agentnb.core.questions import Answer, Answerer, NoAnswer, WaitingOnUser, answer_in_words, answer_of, check_answer
-from agentnb.core.run.approvals import waiting_for_approval
+from agentnb.core.questions import Answer, Answerer, NoAnswer, WaitingOnUser, answer_in_words, answer_of
+from agentnb.core.run.approvals import check_answer_to, given_grant, waiting_for_approval
 from agentnb.detect.agent_runs import how_to_continue, works_in_steps
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
@@ -125,12 +125,16 @@ class LiveRun:
         schema.
         """
         question = self._question(question_id)
-        self._put_answer(answer_of(question.id, check_answer(question.schema, value)))
+        value = check_answer_to(question, value)
+        grant = given_grant(question, value)
+        if grant is not None and grant.reach == "project":
+            check_person("Saving a rule", is_lasting=True)
+        self._put_answer(answer_of(question.id, value))
 
     def answer_in_words(self, text: str, question_id: str | None = None) -> None:
         """Like `answer`, but with typed text: a text, one of the choices, yes or no, or JSON, as the question requires."""
         question = self._question(question_id)
-        self._put_answer(Answer(question.id, answer_in_words(question.schema, text)))
+        self.answer(answer_in_words(question.schema, text), question.id)
 
     def decline(self, question_id: str | None = None, *, nobody_here: bool = False) -> None:
         """Decline a question; the tool that asked gets `Declined`. ``nobody_here``: nobody can answer it here."""

@@ -30,12 +30,12 @@ GO_ON = "Go on without it and say what you assumed"
 
 
 def check_approve(given: Any) -> None:
-    """Raise `SettingsError` if ``approve=`` is neither an approval mode, nor a function, nor None."""
+    """Raise `SettingsError` if ``approve=`` is neither a mode, nor a function, nor None."""
     if isinstance(given, str):
         ApprovalMode.of(given)
     elif given is not None and not callable(given):
         hint = 'Write approve="ask", or give a function of the call and the run'
-        raise SettingsError(f"approve={given!r} is neither an approval mode nor a function", hint)
+        raise SettingsError(f"approve={given!r} is neither a mode nor a function", hint)
 
 
 class QuestionSuspended(Exception):

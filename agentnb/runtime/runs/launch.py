@@ -96,7 +96,7 @@ class PendingRun:
     on_limit: OnLimit = "stop"
     """Behaviour at a limit."""
     approve: Approve | str | None = None
-    """Approval mode of its runs, or the function that decides about their calls, unless their options set one."""
+    """Mode of its runs, or the function that decides about their calls, unless their options set one."""
     rule_list = NO_RULES
     """Its rules about tool calls."""
     confirms: Confirms = staticmethod(confirms_nothing)
@@ -137,7 +137,7 @@ class PendingRun:
         budget = _budget_of(self.budget, options, log, recovered)
         budget.is_of_file, budget.host_servers = OWN in self.limits_of_file, host.servers
         clock = Clock(self.max_seconds, before=0.0 if recovered is None else seconds_taken(recovered.events))
-        elicitation = self._elicitation(options, log, clock, permissions, around, host.grants)
+        elicitation = self._elicitation(options, log, clock, permissions, around, host.grants, work_dir)
         elicitation.suspends = options.suspend and is_kept
         if is_resumed and not is_fork and options.answers:
             elicitation.book.hand_in(options.answers)
@@ -232,6 +232,7 @@ class PendingRun:
         permissions: Permissions,
         around: CallElicitor | None,
         grants: SessionGrants | None,
+        work_dir: Path,
     ) -> Elicitation:
         """Return the run's `Elicitation`."""
         approve: Any = options.approve or self.approve
@@ -245,6 +246,7 @@ class PendingRun:
             confirms=self.confirms,
             parent=around,
             grants=grants,
+            work_dir=work_dir,
         )
 
     def _with_log(self, run: Run, options: RunOptions) -> tuple[RunOptions, Permissions]:

@@ -60,7 +60,7 @@ class Orchestration:
     check: Callable[[Budget], None] | None = None
     """Called before a new run begins, with its budget; raises `SettingsError` for settings that cannot work within it."""
     begins_with: Run | None = None
-    """The run whose outputs new runs begin with: its approval mode holds for them, unless their options set one."""
+    """The run whose outputs new runs begin with: its mode holds for them, unless their options set one."""
 
     def __post_init__(self) -> None:
         for name in ("max_seconds", "budget"):

@@ -28,6 +28,7 @@ MAX_REPEATED_CHARACTERS = 4_000_000
 LARGEST = 2**63
 """Exclusive bound of whole numbers, so that every reader of a log can represent them."""
 
+_MISPLACED = re.compile(r"expected <block end>, but found '(?:<block|\?|-)")
 QUOTE = 'Put a text that holds ": ", " #", "{", "%" or "*" in quotes'
 _VALUE = re.compile(r":[ \t]+[^ \t#|>&]")
 """A key with its value on the same line."""
@@ -107,7 +108,7 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
         mark = error.problem_mark or error.context_mark
         problem = ", ".join(part for part in (error.context, error.problem) if part)
         line = mark.line + 1 if mark else 1
-        hint = "Indent with spaces" if "\\t" in problem else _indentation(text, line) or QUOTE
+        hint = "Indent with spaces" if "\\t" in problem else _indentation(text, line, problem) or QUOTE
         problems.add(line, f"This is not YAML: {problem}", hint)
         return None
     except (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
@@ -118,8 +119,12 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
     return builder.document
 
 
-def _indentation(text: str, line: int) -> str:
-    """Return a hint if the line is indented deeper than a preceding line that already has a value; else empty."""
+def _indentation(text: str, line: int, problem: str) -> str:
+    """Return a hint on the indentation of a line, if that is the problem: a key or an item beside others, at another depth; or
+    below a line that already has a value. Else empty.
+    """
+    if _MISPLACED.search(problem):
+        return f"Indent line {line} like the keys or items that it belongs to"
     lines = text.splitlines()[:line]
     before = next((number for number in range(line - 1, 0, -1) if lines[number - 1].strip()), 0)
     if not before or line > len(lines) or not _VALUE.search(lines[before - 1]):

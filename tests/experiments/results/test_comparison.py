@@ -253,6 +253,7 @@ def test_loops_are_counted_in_the_round_of_the_first() -> None:
 def test_comparison_names_its_experiment() -> None:
     results = small(2).run_sync(show=False)
     assert compare(results, "matrix", "off").experiment == results.plan.id == compare(results)[0].experiment
+    assert repr(compare(results)) == "\n\n".join(map(repr, compare(results))), "as text, not as a list"
 
 
 def test_each_further_variant_is_compared_with_the_first_and_adjusted() -> None:

@@ -121,7 +121,9 @@ def test_todo_ticked_by_the_person_is_known_next_run(kernel: Any) -> None:
         "1. [completed] Step 1",
         "2. [not-started] Step 2",
     ]
+    assert "as you changed them" not in kernel.run("%agent status").printed
     assert kernel.run("%agent todos done 2").printed.startswith("2 of 2 completed")
+    assert "Its todos, as you changed them: 2 of 2 completed\n" in kernel.run("%agent status").printed
     kernel.run("second = ScriptedModel(['It is done.'])")
     kernel.run("%%agent -m second -t add --continue\nAnd?")
     assert kernel.value("run.stop_reason, [t.status for t in run.todos]") == "('natural', ['completed', 'completed'])"
