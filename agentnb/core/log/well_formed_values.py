@@ -29,7 +29,7 @@ def check_depth(name: str, value: Any) -> None:
 
 
 def _too_deep(name: str) -> Wrong:
-    return Wrong(f"{name} is nested too deep to be read")
+    return Wrong(f"{name} is nested too deeply")
 
 
 def check_tools(tools: tuple[ToolSpec, ...]) -> None:
@@ -53,7 +53,7 @@ def check_extensions(extensions: Any) -> None:
             raise Wrong("settings.extensions is not a list of objects with names")
         for name, kind in fields.items():
             if not isinstance(extension.get(name, kind()), kind):
-                raise Wrong(f"{name} of an extension cannot be {extension[name]!r}")
+                raise Wrong(f"an extension has an invalid {name}: {extension[name]!r}")
 
 
 def check_message(message: Message) -> None:
