@@ -56,7 +56,7 @@ class Price(msgspec.Struct, frozen=True):
         if len(numbers) not in (2, 4) or len(numbers) < len(parts):
             raise SettingsError(
                 f"price={text} is not a price",
-                "Write dollars for a million tokens: input/output as in 3/15, with reading and writing a cache as in "
+                "Write US dollars per million tokens: input/output as 3/15, with cache reads and writes as "
                 "3/15/0.3/3.75, or 0 for free",
             )
         return cls(*numbers)
