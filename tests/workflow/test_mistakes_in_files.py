@@ -14,9 +14,9 @@ DEEP = "workflow:\n  - id: a\n    type: tool\n    name: work\n    args:\n      a
 def test_message_names_the_cause(subtests: pytest.Subtests) -> None:
     for text, expected in {
         DEEP: "line 7: This is not YAML: mapping values are not allowed here. Line 7 is indented deeper than line 6",
-        "workflow:\n  - id: a: b\n": "line 2: This is not YAML: mapping values are not allowed here. Put a text that",
+        "workflow:\n  - id: a: b\n": "line 2: This is not YAML: mapping values are not allowed here. Put a string that",
         MAP.replace("OVER", "\"{{ ['A1'] }}\""): (
-            "line 4: workflow step[0]: over: a list is written without braces. Write over: ['A1']"
+            "line 4: workflow step[0]: over: write a list without braces. Write over: ['A1']"
         ),
     }.items():
         with subtests.test(expected), pytest.raises(WorkflowProblems) as raised:
