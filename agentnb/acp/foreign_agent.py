@@ -63,7 +63,7 @@ class ForeignAgent:
 
     def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Raise `SettingsError`: external agents only answer within runs of their own."""
-        raise SettingsError(f"{self.name} cannot answer a single request", "Run it: Agent(acp=...)")
+        raise SettingsError(f"{self.name} cannot answer single requests", "Run it as an agent: Agent(acp=...)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,9 @@ def check_reach(given: Mapping[str, Any], settings: Mapping[str, Any] = SHAPES_R
     for name, usual in settings.items():
         if given[name] != usual:
             problem = f"{name} does not reach {PROVIDER}:{given['acp']}, which builds its requests itself"
-            raise SettingsError(problem, f"Leave {name} out, or run an agent of agentnb: leave acp out")
+            raise SettingsError(problem, f"Omit {name}, or omit acp to run one of agentnb's own agents")
     if given.get("on_limit") == FINAL_ANSWER:
-        problem = f"on_limit={FINAL_ANSWER!r} does not reach {PROVIDER}:{given['acp']}, which cannot be kept from calling tools"
-        raise SettingsError(problem, "Use stop or raise, or run an agent of agentnb: leave acp out")
+        problem = (
+            f"on_limit={FINAL_ANSWER!r} does not reach {PROVIDER}:{given['acp']}, because agentnb cannot stop its tool calls"
+        )
+        raise SettingsError(problem, "Use stop or raise, or omit acp to run one of agentnb's own agents")
