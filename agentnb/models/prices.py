@@ -167,7 +167,7 @@ class _Model:
         return self._model.context_window
 
     def price(self, at: datetime, tokens: int, long_cache: bool) -> Price | None:
-        """Return the price at this time of a call with so many input tokens."""
+        """Return the price at this time of a call with this number of input tokens."""
         table = self._model.get_prices(at)
         key = (id(table), long_cache)  # a safe key: the model keeps its price tables alive
         if key not in self._steps:

@@ -164,7 +164,7 @@ def _leave_out_ours(told: traceback.TracebackException, seen: set[int]) -> None:
 
 
 def too_many_levels(name: str, most: int) -> ToolOutcome:
-    """Return the error for a tool call nested too deep in other tool calls."""
+    """Return the error for a tool call nested too deeply in other tool calls."""
     return failure(
         "too_many_levels",
         f"{name} was not run: tool calls are nested {most} levels deep. Call it directly, or do the work without it.",
@@ -189,7 +189,7 @@ def run_not_completed(tool: str, run: RunFacts) -> ToolOutcome:
 
 
 def too_many_nested_runs(tool: str, error: NestedTooDeep) -> ToolOutcome:
-    """Return the result for a tool whose run would be nested too deep."""
+    """Return the result for a tool whose run would be nested too deeply."""
     return failure(
         TOO_MANY_RUNS,
         encodable(f"{tool} could not start a run. {error.what}."),

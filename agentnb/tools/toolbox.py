@@ -40,7 +40,7 @@ class Toolbox:
             self.servers = resolve_servers(servers)
 
     def register(self, tool: Tool) -> None:
-        """Add a tool. Raises `InvalidTool` for a duplicate name or a schema that is nested too deep."""
+        """Add a tool. Raises `InvalidTool` for a duplicate name or a schema that is nested too deeply."""
         name = tool.spec.name
         self.check_free(tool)
         if is_too_deep(tool.spec.input_schema):

@@ -23,7 +23,7 @@ class _Sound:
 
 
 def check_depth(name: str, value: Any) -> None:
-    """Raise `Wrong` if this data is nested too deep."""
+    """Raise `Wrong` if this data is nested too deeply."""
     if value and is_too_deep(value, MAX_DEPTH):
         raise _too_deep(name)
 
@@ -33,7 +33,7 @@ def _too_deep(name: str) -> Wrong:
 
 
 def check_tools(tools: tuple[ToolSpec, ...]) -> None:
-    """Raise `Wrong` if a schema is nested too deep.
+    """Raise `Wrong` if a schema is nested too deeply.
 
     The runs of a folder often share their tools: comparing with the last valid ones takes a fifth of the time.
     """
@@ -57,7 +57,7 @@ def check_extensions(extensions: Any) -> None:
 
 
 def check_message(message: Message) -> None:
-    """Raise `Wrong` if arguments or metadata are nested too deep."""
+    """Raise `Wrong` if arguments or metadata are nested too deeply."""
     for part in message.parts:
         if type(part) is ToolCall and is_too_deep(part.arguments, MAX_DEPTH):
             raise _too_deep(f"the arguments of {part.name}")

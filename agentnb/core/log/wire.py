@@ -122,7 +122,7 @@ _head = msgspec.json.Decoder(_Head)
 
 
 class TooDeep(TraceError):
-    """A log is nested too deep to be read. Its line was not cut off, so it must not be removed."""
+    """A log is nested too deeply to be read. Its line was not cut off, so it must not be removed."""
 
     def __init__(self, source: str = "The line") -> None:
         super().__init__(f"{source} is nested too deeply to be read", "Move the file elsewhere; other runs are not affected")

@@ -80,7 +80,7 @@ def arguments_of(call: ToolCall) -> dict[str, Any]:
 
 
 def read_arguments(text: str) -> Any:
-    """Parse arguments from JSON text. Invalid JSON, or JSON nested too deep, is returned as text, to be refused."""
+    """Parse arguments from JSON text. Invalid JSON, or JSON nested too deeply, is returned as text and refused later."""
     if not text.strip():
         return {}
     try:

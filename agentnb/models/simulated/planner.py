@@ -200,13 +200,13 @@ def plan_report(result: Mapping[str, Any]) -> str:
 
 
 def listless(items: int) -> str:
-    """Return the answer to a list of so many items without calls."""
+    """Return the answer to a list whose items contain no calls."""
     which = "1 item, which contains no call" if items == 1 else f"{items} items, none of which contains a call"
     return f"The list has {which} in backticks of one of my tools."
 
 
 def report(steps: int, failed: int, results: Sequence[ToolResult], left_out: Sequence[str]) -> str:
-    """Return the answer after so many steps: the tools' results, and the items left out."""
+    """Return the final answer: the number of steps, the tools' results, and the items left out."""
     which = f" ({failed} failed)" if failed else ""
     lines = [f"Done: {_count_text(steps, 'step')}{which}, {_count_text(len(results), 'tool call')}."]
     lines += [f"{result.name}{' failed' if result.is_error else ''}:{_as_markdown(_short(result))}" for result in results]

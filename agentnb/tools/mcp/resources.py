@@ -91,7 +91,7 @@ async def _get_prompt(client: Client, arguments: Mapping[str, Any], known: Catal
 _FILTER = {"filter": {"type": "string", "description": "Words that every line must contain"}}
 _URI = {"uri": {"type": "string", "description": "Its URI as listed, or a URI template with its values filled in"}}
 _PROMPT = {
-    "name": {"type": "string", "description": "Its name, as listed"},
+    "name": {"type": "string", "description": "Its name as listed"},
     "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
 }
 _RESOURCES = "List the resources of the MCP server {server}: text, files or records, with their URIs and URI templates."
