@@ -57,7 +57,7 @@ CALLS = "tool_use"
 """Stop reason of a reply that ends because calls began: agentnb's own, not reported by agents."""
 MAX_ERROR = 300
 """Maximum characters of an error in the agent's last words."""
-SAY_MORE = "Tell it what to do instead: continue the run"
+SAY_MORE = "To tell the agent what to do instead, continue the run"
 
 
 @cache
@@ -120,10 +120,10 @@ class AcpModel:
             check_cost(self._foreign)
         if self._shell is not None and not self._agent.terminals:
             problem = f"Shell does not reach {self.name}, which runs its commands itself"
-            raise SettingsError(problem, "Leave it out, or run an agent that has agentnb run its commands, such as kimi")
+            raise SettingsError(problem, "Omit it, or use an agent that lets agentnb run its commands, such as kimi")
         warning, asks = check_holds(self._foreign, permissions)
         self.start = "to_ask" if asks else "free"
-        hidden = f"{self.name} does not show the functions of the notebook to its model"
+        hidden = f"{self.name} does not offer the notebook's functions to its model"
         is_hidden = not (self._agent.offers_functions or self.tools.is_empty)
         return "; ".join(filter(None, (warning, hidden if is_hidden else "")))
 
@@ -137,7 +137,7 @@ class AcpModel:
         session = self._session
         assert session is not None, "it has begun"
         for name in sorted({call.form.name for call in self._calls if call.is_changed}):
-            yield Notice(f"{self.name} has changed the arguments of {name} after the call was judged")
+            yield Notice(f"{self.name} changed the arguments of {name} after agentnb had checked the call")
         rejected = self._reject()
         has_begun = session.is_in_turn or self._tell(session)
         assert has_begun, "a round begins with what the person has said, or within a turn"
@@ -208,7 +208,7 @@ class AcpModel:
             yield Notice(f"{self.name} announced calls that it did not make: {', '.join(names)}")
         for call in rejected:
             if call.status in ENDED and call.options is None and not call.is_own:
-                yield Notice(f"{self.name} did not ask about {call.form.name}: it may have run although it was not allowed")
+                yield Notice(f"{self.name} did not ask about {call.form.name}: it may have run without permission")
             elif is_over:
                 yield Notice(f"{self.name} ended its turn after {call.form.name} was not allowed", SAY_MORE)
 
@@ -367,7 +367,7 @@ class ForeignTool:
         """Allow the call and wait for its end."""
         call = self._model.call_of(context.call_id) or within.get()
         if call is None or call.tool_call is None:
-            return failure("no_result", "The agent has dropped this call.")
+            return failure("no_result", "The agent dropped this call.")
         call.own_outcome = self._refusal(call, arguments)
         if not call.answer.done():
             call.answer.set_result(call.own_outcome is None)
@@ -383,7 +383,7 @@ class ForeignTool:
         path = arguments.get(call.form.subject or "")
         if is_asked and self.spec.name == WRITE_TOOL and isinstance(path, str) and self._model.folder.is_open_notebook(path):
             advice = "Tell the person which cells to change, or write another file."
-            return failure("open_notebook", f"{path} was not written: it is the open notebook.", advice)
+            return failure("open_notebook", f"{path} was not written, because it is the open notebook.", advice)
         return None
 
 
@@ -452,7 +452,7 @@ class ForeignToolbox(Toolbox):
         self._of_kinds[START] = AgentStart(model)
         for name in self._of_kinds:
             if name in self._tools:
-                raise SettingsError(f"{name} is also the name of calls of {model.name}", "Give yours another name")
+                raise SettingsError(f"{model.name} also uses the name {name} for its calls", "Rename yours")
 
     def with_tools(self, tools: Iterable[Tool], hidden: Iterable[Tool] = ()) -> Toolbox:
         """Return a toolbox with more tools, all of them advertised: the agent lists them once, and cannot search for more."""

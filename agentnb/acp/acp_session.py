@@ -487,7 +487,7 @@ class Session:
     def _last_words(self) -> str:
         """Return the last line of standard error, as advice."""
         line = "" if self._process is None else self._process.last_line()
-        return f"It said: {line}" if line else ""
+        return f"Its output: {line}" if line else ""
 
     @property
     def _how_to_install(self) -> str:
@@ -517,7 +517,7 @@ def _text_of(params: Mapping[str, Any], name: str) -> str:
     """Return a text parameter. Raises `RequestError` for other values."""
     value = params.get(name)
     if not isinstance(value, str):
-        raise RequestError.invalid_params({"details": f"{name} is not a text."})
+        raise RequestError.invalid_params({"details": f"{name} is not a string."})
     return value
 
 

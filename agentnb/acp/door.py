@@ -57,7 +57,7 @@ class Door:
             self._server = await asyncio.start_unix_server(self._accept, path, limit=MAX_LINE_BYTES)
         except OSError as error:
             location = self._folder or folder or tempfile.gettempdir()
-            raise ModelError(f"No socket for functions could be made in {location}: {error.strerror or error}") from error
+            raise ModelError(f"No socket for functions could be created in {location}: {error.strerror or error}") from error
         words, secret = ["-I", "-S", bridge.__file__, str(path)], {"name": bridge.SECRET, "value": self._secret}
         return {"name": NAME, "command": sys.executable, "args": words, "env": [secret]}
 
@@ -118,7 +118,9 @@ class Door:
         if params.name in offered:
             outcome = await self._call(params.name, params.arguments or {})
         else:
-            outcome = failure("unknown_tool", f"There is no function {params.name}.", f"There is {', '.join(offered)}.")
+            outcome = failure(
+                "unknown_tool", f"There is no function {params.name}.", f"Available functions: {', '.join(offered)}."
+            )
         return CallToolResult(content=[TextContent(type="text", text=redact(outcome.text))], is_error=not outcome.ok)
 
 

@@ -70,11 +70,11 @@ class WatchedFolder:
         if changed:
             names = ", ".join(map(encodable, changed[:MAX_NAMED]))
             more = f" and {len(changed) - MAX_NAMED:,} more" if len(changed) > MAX_NAMED else ""
-            log.warn(f"Changed while {agent} ran, but not written by agentnb, so not undone: {names}{more}")
+            log.warn(f"Changed while {agent} ran, but not by agentnb, so not undone: {names}{more}")
         if is_notebook_edited:
             log.warn_once(
-                f"The open notebook has other cells on disk than before {agent} ran",
-                "Reload it from disk, or save yours over it",
+                f"The cells of the open notebook changed on disk while {agent} ran",
+                "Reload it from disk, or overwrite it with your version",
             )
         if not self._is_whole:
             log.warn_once(f"The folder is large: changes beyond its first {MAX_WATCHED_ENTRIES:,} names are not detected")

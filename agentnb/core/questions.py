@@ -280,9 +280,9 @@ def new_question(
     ``url``: an http or https address for the person to open; the schema is then `DONE`.
     """
     if not isinstance(message, str) or not message.strip():
-        raise SettingsError(f"{message!r} is not a question", 'Write: context.ask("...")')
+        raise SettingsError(f"{message!r} is not a question", 'For example: context.ask("...")')
     if kind not in KINDS:
-        raise SettingsError(f"{kind!r} is not a kind of question", suggest_names(str(kind), KINDS))
+        raise SettingsError(f"{kind!r} is not a question kind", suggest_names(str(kind), KINDS))
     plain = check_answer_schema(DONE if url else schema)
     opened = web_address(url).url if url else ""
     return WaitingOnUser(kind, encodable(message), plain, "", call_id, about, encodable(asked_by), opened, caller=caller)
@@ -294,7 +294,7 @@ def check_answer_schema(schema: Any) -> dict[str, Any]:
     """
     if schema is None or schema == TEXT:
         return TEXT
-    example = 'Write a dict, such as {"enum": ["yes", "no"]}'
+    example = 'Pass a dict, such as {"enum": ["yes", "no"]}'
     if not isinstance(schema, dict):
         raise SettingsError(f"schema={schema!r} is not a JSON Schema", example)
     return json_schema.check_schema(schema, "The schema of the answer", example)

@@ -197,7 +197,7 @@ class Budget:
             raise
         except Exception as error:
             problem = encodable(f"The budget {self._within!r} failed ({type(error).__name__}: {error})")
-            raise SettingsError(problem, f"Mend its methods: {', '.join(SPENDING)}") from error
+            raise SettingsError(problem, f"Fix its methods: {', '.join(SPENDING)}") from error
 
     def is_over(self) -> bool:
         """Return whether its run has ended, or a parent run whose tool awaits it."""

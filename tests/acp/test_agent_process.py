@@ -137,7 +137,7 @@ def test_a_command_that_still_runs_ends_with_the_run(fake: Callable[..., Agent],
     run = fake().run_sync(f"leave export LANG={word}; echo out; exec tail -f /dev/null", approve="auto")
     (record,) = run.rounds[0].records
     assert record.result is not None
-    assert (run.status, record.result.text) == ("completed", "out\n[The command still runs.]")
+    assert (run.status, record.result.text) == ("completed", "out\n[The command is still running.]")
     assert not wait_until_gone(word)
 
 

@@ -107,14 +107,14 @@ def test_run_warns_if_the_agent_hides_functions(fake: Make, table: dict[str, Kno
     table["fake"] = replace(table["fake"], offers_functions=False)
     run = fake(tools=tools).run_sync("hello")
     warnings = [event.message for event in run.events if isinstance(event, Warned)]
-    assert ["does not show the functions" in warning for warning in warnings] == [True] * len(tools)
+    assert ["does not offer the notebook's functions" in warning for warning in warnings] == [True] * len(tools)
 
 
 def test_failed_door_leaves_nothing_behind(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / (100 * "x")  # no socket has so long a path
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    with pytest.raises(ModelError, match=r"No socket for functions could be made in .*path too long"):
+    with pytest.raises(ModelError, match=r"No socket for functions could be created in .*path too long"):
         fake(tools=[total]).run_sync("hello")
     assert not [*folder.iterdir()]
 
@@ -152,5 +152,5 @@ def test_process_of_another_program_is_not_served(fake: Make, tmp_path: Path, mo
 
 
 def test_function_named_like_a_call_kind_is_refused(fake: Make) -> None:
-    with pytest.raises(SettingsError, match="bash is also the name of calls of acp:fake"):
+    with pytest.raises(SettingsError, match="acp:fake also uses the name bash for its calls"):
         fake(tools=[bash]).run_sync("hello")

@@ -237,7 +237,7 @@ def test_limits_of_calls_time_and_money_end_the_turn(fake: Make, table: dict[str
 
 
 def test_budget_is_refused_if_the_cost_is_unknown(fake: Make) -> None:
-    with pytest.raises(SettingsError, match="acp:fake does not say what it costs, so a budget cannot be enforced"):
+    with pytest.raises(SettingsError, match="acp:fake does not report its cost, so a budget cannot be enforced"):
         fake(budget=1.0).run_sync("hello")
 
 
@@ -261,10 +261,10 @@ def test_call_left_open_by_the_agent_ends_with_its_turn(fake: Make, prompt: str,
 @pytest.mark.parametrize(
     ("prompt", "verdict", "warning"),
     [
-        ("unasked", "deny", "acp:fake did not ask about bash: it may have run although it was not allowed"),
+        ("unasked", "deny", "acp:fake did not ask about bash: it may have run without permission"),
         ("late", "deny", "acp:fake ended its turn after bash was not allowed"),
         ("idle unasked", "allow", "acp:fake announced calls that it did not make: bash"),
-        ("change", "allow", "acp:fake has changed the arguments of bash after the call was judged"),
+        ("change", "allow", "acp:fake changed the arguments of bash after agentnb had checked the call"),
     ],
 )
 def test_call_that_escapes_or_ends_its_turn_warns(fake: Make, prompt: str, verdict: str, warning: str) -> None:

@@ -20,7 +20,7 @@ from agentnb.tools.builtin.notebook import executed_cells
 from agentnb.tools.builtin.notebook.kernel import Kernel
 
 Make = Callable[..., Agent]
-CHANGED = "Changed while acp:fake ran, but not written by agentnb, so not undone: gone.txt, new.txt, old.txt"
+CHANGED = "Changed while acp:fake ran, but not by agentnb, so not undone: gone.txt, new.txt, old.txt"
 
 
 @pytest.fixture(autouse=True)
@@ -128,7 +128,7 @@ def test_a_write_to_the_open_notebook_is_refused(fake: Make, notebook: Path, pro
 
 def test_an_edit_of_the_open_notebook_by_itself_is_named(fake: Make, notebook: Path) -> None:
     run = fake().run_sync("edit open.ipynb")
-    assert ["The open notebook has other cells" in warning for warning in _warnings(run)] == [True]
+    assert ["The cells of the open notebook changed" in warning for warning in _warnings(run)] == [True]
 
 
 def test_saving_outputs_of_the_open_notebook_is_not_an_edit(fake: Make, notebook: Path) -> None:

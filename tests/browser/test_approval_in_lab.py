@@ -127,7 +127,7 @@ def test_arguments_are_edited_in_a_form_with_errors_at_fields(lab: Any) -> None:
     path.fill("src/other.py")
     lines.fill("[1, ")
     question.get_by_role("button", name="Approve with these arguments").click()
-    question.locator(".agentnb-form-field", has_text="lines").get_by_text("This is not JSON").wait_for()
+    question.locator(".agentnb-form-field", has_text="lines").get_by_text("Enter valid JSON").wait_for()
     wait_until(lambda: path.input_value() == "src/other.py" and lines.get_attribute("aria-invalid") is not None)
     lab.shots("approval-edit-refused", question)
     lines.fill('["x"]')

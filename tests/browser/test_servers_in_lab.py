@@ -67,7 +67,7 @@ def test_login_is_a_link_and_a_masked_field_or_question(lab: Any) -> None:
         lab.shots("login-asked", lab.cell(index))
         with lab.page.context.expect_page() as visited:
             link.click()
-        visited.value.get_by_text("Your answer has arrived").wait_for()
+        visited.value.get_by_text("agentnb has received your answer").wait_for()
         wait_until(lambda: visited.value.evaluate("window.opener") is None)
         visited.value.close()
         went_on_after(link, field)
@@ -84,7 +84,7 @@ def test_login_is_a_link_and_a_masked_field_or_question(lab: Any) -> None:
         lab.shots("login-in-a-run", question)
         with lab.page.context.expect_page() as visited:
             question.get_by_role("link").click()
-        visited.value.get_by_text("Your answer has arrived").wait_for()
+        visited.value.get_by_text("agentnb has received your answer").wait_for()
         visited.value.close()
         ended(lab, index + 1, "Done")
         lab.wait_done(index + 1)

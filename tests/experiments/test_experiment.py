@@ -340,7 +340,7 @@ def test_experiment_continues_after_a_full_disk_has_space(tmp_path: Path) -> Non
     experiment = small(4, folder=tmp_path / "exp", places=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("agentnb.store.run_file.os.write", write_log)
-        with pytest.raises(StoreError, match=rf"space left on device: {tmp_path}/exp/[\w-]+\.jsonl. .* the disk has room"):
+        with pytest.raises(StoreError, match=rf"space left on device: {tmp_path}/exp/[\w-]+\.jsonl. .* free some disk space"):
             experiment.run_sync(show=False)
         assert len(experiment.results().rows) == 2
         full[0] = False

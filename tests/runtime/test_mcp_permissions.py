@@ -277,7 +277,7 @@ def test_accepted_tool_counts_for_rules_at_once(servers: Servers) -> None:
 def test_code_of_a_model_accepts_nothing(servers: Servers) -> None:
     play([[ADD]], servers, approve="auto")
     assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
-    with ModelCode(None).running(), pytest.raises(SettingsError, match="up to the person"):
+    with ModelCode(None).running(), pytest.raises(SettingsError, match="reserved for the person"):
         accept_now(servers, OTHER)
     assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
 

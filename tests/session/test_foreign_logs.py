@@ -210,7 +210,7 @@ def test_refused_log_stays_refused_after_another_crash(tmp_path: Path) -> None:
 def test_answers_to_a_refused_log_are_refused(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     path = desk.log_of(WRITE, edit=lambda events: events)
-    with pytest.raises(SettingsError, match="are asked again"):
+    with pytest.raises(SettingsError, match="will ask its questions again"):
         desk.resumed(path, trust_log=False, answers={"q1": "approve"})
     assert not desk.done
 

@@ -123,7 +123,7 @@ def test_refused_run_gives_consent_once_its_resumption_is_logged(tmp_path: Path)
     _, run = run_in(tmp_path)
     theirs = Run.from_events(run.events[:-1])
     nothing_left = RunOptions(trust_log=False, budget=Budget(1.0, name="session_budget", spent=1.0))
-    with pytest.raises(SettingsError, match="Nothing is left"):
+    with pytest.raises(SettingsError, match="is used up"):
         agent("Seen.").resume(theirs, options=nothing_left).result(10)
     assert not theirs.gives_consent
     agent("Seen.").resume(theirs, options=RunOptions(trust_log=False)).result(10)

@@ -154,7 +154,7 @@ class Limiter:
                 raise NoPlace(0.0, held)
 
     async def _enter(self, number: int, seconds: float) -> _Place | None:
-        """Return a place, or None if none becomes free within so many seconds."""
+        """Return a place, or None if none becomes free within ``seconds``."""
         loop = asyncio.get_running_loop()
         mine = _Place(number, loop, loop.create_future())
         with self._lock:

@@ -22,9 +22,7 @@ RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
 VERDICTS: tuple[RuleVerdict, ...] = get_args(RuleVerdict)
 RESTRICTED = "restricted"
 """Word that permits only reading files."""
-EXAMPLE = (
-    'Write a dict, such as {"bash": "ask", "write_file(data/**)": "allow"}, or the flags that are permitted, ["file_read"]'
-)
+EXAMPLE = 'Write a dict, such as {"bash": "ask", "write_file(data/**)": "allow"}, or a list of permitted flags, ["file_read"]'
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 EFFECT = "effect:"
 """Prefix of words for tools by effect: ``effect:read`` for tools that only read, ``effect:write`` for those that write, etc."""
@@ -122,11 +120,11 @@ class Rule:
             raise SettingsError(f"The rule {self.text!r} has brackets, but {name} has no command, path or address", declare)
         instead = why_refused(self.pattern) if subject.kind == "command" and self.verdict != "allow" else ""
         if instead:
-            problem = f"The rule {self.text!r} has options of a program that agentnb does not know"
+            problem = f"The rule {self.text!r} contains options of a program unknown to agentnb"
             raise SettingsError(problem, Plain(f"Write the program alone: {name}({instead})"))
         if subject.kind == "url" and address_glob(self.pattern) is None:
             problem = f"The rule {self.text!r} has no valid address"
-            raise SettingsError(problem, Plain(f"Write the whole beginning: {name}(https://docs.python.org/**)"))
+            raise SettingsError(problem, Plain(f"Write the full prefix: {name}(https://docs.python.org/**)"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,13 +150,13 @@ def _with_line_endings(lines: Iterable[str]) -> Iterable[str]:
 
 OWN_RULE = "approval"
 """Rule of a question whose gate names no rule."""
-KEEPS_CHANGING = "The file changes each time before there is an answer."
+KEEPS_CHANGING = "The file keeps changing before the question is answered."
 CHANGED_SINCE = "The file has changed since you were asked."
-KEY_FILE = "The change is not shown, as the name of the file suggests that it holds keys."
+KEY_FILE = "The change is not shown because the file name suggests that it holds keys."
 NOT_ALLOWED = "The person did not allow it."
-NOBODY = "It needs the person's permission, and there is nobody to ask: no person is attached to this run."
-NEVER_ASKED = f"It needs the person's permission, and this run asks for none (approve={NEVER})."
-NOT_OBTAINED = "It needs the person's permission, which could not be obtained: the function that decides for them failed."
+NOBODY = "It needs the person's permission, but no person is attached to this run."
+NEVER_ASKED = f"It needs the person's permission, but this run does not ask for permission (approve={NEVER})."
+NOT_OBTAINED = "It needs the person's permission, but the function that decides for them failed."
 
 
 def approval_question(
@@ -293,5 +293,5 @@ class Approval:
             if value in (APPROVE, DENY):  # words that a person answers with
                 return value
             return {DENY: value} if isinstance(value, str) else {EDIT: value}
-        hint = "Return True, False, a reason, other arguments as a dict, or None to leave it to the person"
-        raise SettingsError(f"approve returned {value!r}", hint)
+        hint = "Return True, False, a reason, changed arguments as a dict, or None to ask the person"
+        raise SettingsError(f"approve= returned {value!r}", hint)

@@ -140,7 +140,7 @@ class ToolCalls:
         self._open[call.made.id] = call
 
     def close(self, step: str, outcome: ToolOutcome) -> None:
-        """Log the result of a step's open call that nothing awaits any more. No-op if it has ended."""
+        """Log the result of a step's open call that nothing awaits. No-op if it has ended."""
         opened = self._log.run.open_step_call(step)
         if opened is not None:
             self.answer_inner((opened.record,), lambda name: outcome)

@@ -93,14 +93,16 @@ class LiveRun:
         waiting = waiting_for_approval(self.run)
         unanswered = [question.id for question in waiting if question.id not in self._answered]
         if not unanswered:
-            raise SettingsError(f"Run {self.run_id} waits for no approval", "You can hold it: live.pause()")
+            raise SettingsError(f"Run {self.run_id} is not waiting for approval", "To hold it: live.pause()")
         if not self._is_kept:
-            raise SettingsError(f"Run {self.run_id} is in memory only", "To suspend runs, keep them: RunOptions(store=Store())")
+            raise SettingsError(
+                f"Run {self.run_id} is in memory only", "To suspend runs, store them: RunOptions(store=Store())"
+            )
         self._answered.update(unanswered)
         self._put("suspend", "nobody_here" if nobody_here else "asked")
 
     def leave(self) -> None:
-        """Tell a run in steps that nobody is here to answer any more: it is suspended where it has to wait for an answer."""
+        """Note that nobody can answer here any longer: a run in steps is suspended where it waits for an answer."""
         self._put("suspend", "nobody_here")
 
     def say(self, text: str, *, now: bool = False) -> None:
@@ -110,7 +112,7 @@ class LiveRun:
         message is blank, and for a workflow, which reads no messages.
         """
         if not text.strip():
-            raise SettingsError("There is nothing to say", "Give it a text: live.say(TEXT)")
+            raise SettingsError("The message is empty", "For example: live.say(TEXT)")
         check_person("Speaking to a run")
         if works_in_steps(self.run):
             raise SettingsError(f"Run {self.run_id} is a {self.run.kind}, which reads no messages", "To change it, stop it")
@@ -150,10 +152,10 @@ class LiveRun:
 
         Raises `SettingsError` if there is no such grant, or if it was given for the session or in the parent run.
         """
-        check_person("Taking back a grant")
+        check_person("Withdrawing a grant")
         own = [grant.grant_id for grant in self.grants]
         if grant_id not in own:
-            raise SettingsError(f"Run {self.run_id} has given no grant {grant_id!r}", f"Its grants: {', '.join(own) or 'none'}")
+            raise SettingsError(f"Run {self.run_id} has no grant {grant_id!r}", f"Its grants: {', '.join(own) or 'none'}")
         self._withdrawn.add(grant_id)
         self._put("withdraw", grant_id)
 
@@ -203,11 +205,11 @@ class LiveRun:
         waiting = [question for question in self.run.waiting if question.id not in self._answered] if not self.done else []
         match = next((question for question in waiting if question_id in (None, question.id)), None)
         if match is None:
-            wanted = "no question" if question_id is None else f"no question {question_id}"
+            problem = "is not waiting for an answer" if question_id is None else f"has no open question {question_id}"
             hint: Advised = f"Open: {', '.join(question.id for question in waiting)}" if waiting else ""
             if self.run.is_suspended:
                 hint = AnswerRun(self.run_id, lead="It is suspended", rest=" resumes it")
-            raise SettingsError(f"Run {self.run_id} waits for an answer to {wanted}", hint)
+            raise SettingsError(f"Run {self.run_id} {problem}", hint)
         return match
 
     def _put_answer(self, answer: Answer) -> None:
@@ -217,7 +219,7 @@ class LiveRun:
 
 
 def wait_for_ends(lives: Iterable[LiveRun], seconds: float) -> None:
-    """Wait for the ends of these runs, at most so many seconds together."""
+    """Wait until these runs have ended, at most ``seconds`` in total."""
     wait([live._future for live in lives], seconds)
 
 
@@ -228,9 +230,7 @@ def _leave_to_parent() -> None:
     for live in list(_live_runs):
         if not live.done:
             ended: Future[Run] = Future()
-            ended.set_exception(
-                SettingsError(f"Run {live.run_id} runs in the process from which this one was forked", "Wait for it there")
-            )
+            ended.set_exception(SettingsError(f"Run {live.run_id} runs in the parent process of this one", "Wait for it there"))
             live._future = ended
 
 

@@ -34,8 +34,8 @@ from agentnb.tools.tool import Inside, Tool, asker_name
 
 T = TypeVar("T")
 NOBODY = (
-    "There is nobody to ask: no person is attached to this run",
-    "Decide yourself and say what you assumed, or end and say what you need to know",
+    "No person is attached to this run",
+    "Decide yourself and state your assumptions, or end and say what you need to know",
 )
 GRACE = 1.0
 """Seconds for a stop to reach a nested run whose question was withdrawn."""
@@ -242,7 +242,9 @@ class Elicitation:
                 raise
             words = encodable(f"{type(error).__name__}: {error}")
             with suppress(StoreError):  # kept: `wait_for` raises it
-                self.book.emit(Warned, message=f"The function that answers for you failed, which counts as no answer ({words})")
+                self.book.emit(
+                    Warned, message=f"The function that answers for you failed, so the question counts as unanswered ({words})"
+                )
             answer = answer._replace(failed=True)
         self.take(answer)
 
@@ -347,7 +349,7 @@ class CallElicitor(CallClock):
     def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
         """Ask and block this thread until the answer, an interrupt or the end of the call."""
         if running_loop() is self._loop:
-            raise SettingsError("ask_sync would hold up the event loop that brings the answer", "Write: await context.ask(...)")
+            raise SettingsError("ask_sync would block the event loop that delivers the answer", "Use await context.ask(...)")
         return wait_until_over(self._submit(self._ask(message, schema, kind, url)), lambda: self._over)
 
     def check_person(self) -> None:

@@ -474,7 +474,7 @@ class Lifecycle:
                 self._close_open("cancelled")
                 log_stop(self.log, self._time_up)
                 if self._on_limit == FINAL_ANSWER:
-                    self.log.emit(e.Warned, message="There is no final answer: a tool could not be stopped")
+                    self.log.emit(e.Warned, message="No final answer: a tool could not be stopped")
                 self._finish("limited", "max_seconds")
             self._close("cancelled", "cancelled")
         except StoreError as error:

@@ -71,7 +71,7 @@ def test_mistake_is_one_line_with_what_to_type(kernel: Any, subtests: pytest.Sub
     for cell, expected in [
         ("%%guidance\nhello", "The following arguments are required: NAME"),
         ("%%guidance matrix\nhello", "matrix is a built-in guidance set"),
-        ("%%guidance own", "The guidance set is blank"),
+        ("%%guidance own", "The guidance set is empty"),
         ("%%guidance own\n# todo_text\nhello", "Did you mean todos_text"),
         ("%%guidance own\n# text\nDo {{ next_tood }}.", "Did you mean next_todo"),
         ("%%agent -g other\nhi", "There is no guidance set 'other'"),

@@ -142,7 +142,7 @@ def test_missing_tools_are_named_with_what_to_type(kernel: Any) -> None:
     )
     kernel.run("def gone(a: int) -> int:\n    return a")
     cell = kernel.run(f"%agent recover {run_id}")
-    assert cell.status == "error" and "an object in Python. Give it again: -m VARIABLE" in cell.error
+    assert cell.status == "error" and "a Python object. Pass it again: -m VARIABLE" in cell.error
     cell = kernel.run(f"%agent recover {run_id} -m modell")
     assert cell.status == "error" and "Did you mean model?" in cell.error
     assert kernel.run(f"%agent recover {run_id} -m model -t gone,add").status == "ok"
