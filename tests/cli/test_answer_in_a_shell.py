@@ -114,7 +114,7 @@ def test_run_without_questions_says_so(cli: Call) -> None:
         f"{module(LOOK)}:look",
     )
     done = cli("answer", last_run().id, "yes")
-    assert done.code == 2 and "waits for no answer" in done.err
+    assert done.code == 2 and "is not waiting for an answer" in done.err
 
 
 def test_budget_still_applies_after_the_answer(cli: Call) -> None:

@@ -102,7 +102,7 @@ def _always(live: LiveRun, message: Message) -> None:
         tool, _, subject = rule.partition("(")
         offered = {(grant.rule, grant.reach) for grant in question.about.grants}
         if tool.strip() == question.about.tool and not subject.strip("*) ") and (rule, reach) not in offered:
-            raise SettingsError(f"{rule} would allow every call", f"Write what they have in common, such as {tool}(git log *)")
+            raise SettingsError(f"{rule} would allow every call", f"Write a narrower pattern, such as {tool}(git log *)")
     live.answer({ALWAYS: rule, "reach": reach}, str(message["key"]))
 
 
@@ -128,7 +128,7 @@ def _answer_with(live: LiveRun, message: Message, change: Callable[[PlanSpec, li
     plan_id, run = str(message["key"]), live.run
     question = next((item for item in run.waiting if is_of_draft(run, item) and item.call_id == plan_id), None)
     if question is None:
-        raise SettingsError("The draft does not wait for you any more")
+        raise SettingsError("The draft is no longer waiting for you")
     specs = specs_of_plans(run.tools)
     plan = spec_of(drafts_of(run)[plan_id])
     edited = check_edit(plan, change(plan, specs).chat_data["steps"], specs, rules_of_run(run))
@@ -170,8 +170,8 @@ AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
 """Actions that only set an event."""
 NOTES = {
     "pause": "Pausing before the next round",
-    "suspend": "Suspending when the running calls have ended",
-    "say": "Sent: the model reads it in the next round",
+    "suspend": "Suspending once the running calls end",
+    "say": "Sent. The model reads it in the next round",
 }
 """Notes to the person on actions whose effect is not visible at once."""
 DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {

@@ -12,7 +12,7 @@ from agentnb.display.texts.labels import short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.runtime.host.live_run import LiveRun
 
-UNSAVED = "Not saved in the notebook, which cannot be changed from here: this output is lost when the kernel ends."
+UNSAVED = "Not saved: agentnb cannot change this notebook from here. This output is lost when the kernel ends."
 KEY = "page"
 """The name of the action, and of the place for what came of it."""
 

@@ -35,13 +35,13 @@ class ExtensionOption(NamedTuple):
 
 OPTIONS: dict[str, ExtensionOption] = {
     DETECTION: ExtensionOption(
-        "look on with these detectors and act on what they find: default, openhands, gemini, ... (docs/detect.md)",
+        "run these detectors and act on their findings: default, openhands, gemini, ... (docs/detect.md)",
         lambda settings: detection(settings["preset"]),
         "NAME",
         lambda presets: {"preset": presets[0] if len(presets) == 1 else presets},
     ),
     PLANS: ExtensionOption(
-        "the model may make plans: run at once, drafted for you, or reviewed (docs/chat.md)",
+        "let the model make plans: run at once, drafted for you, or reviewed (docs/chat.md)",
         plans_of,
     ),
     EXPECT: ExtensionOption(

@@ -100,7 +100,7 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
         raise SettingsError("The message is empty", "Write: %agent say TEXT")
     if live.run.kind != "agent":
         raise SettingsError(
-            f"Run {live.run_id} is a {live.run.kind}, which reads no messages",
+            f"Run {live.run_id} is a {live.run.kind} and does not read messages",
             "To change it: %agent stop",
         )
     is_now = rest == NOW.strip() or rest.startswith(NOW)
@@ -175,7 +175,7 @@ def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
     for word in _words(rest):
         key, equals, value = word.partition("=")
         if not equals:
-            raise SettingsError(f"{word!r} sets nothing", "Write KEY=VALUE, such as model=simulated:disciplined")
+            raise SettingsError(f"{word!r} is not a setting", "Write KEY=VALUE, such as model=simulated:disciplined")
         is_variable = key in MODELS and value.isidentifier() and bool(find_model(value, shell.user_ns))
         session.set_default(key, value, is_variable=is_variable)
         changed.append(key.replace("_", "-"))
@@ -210,7 +210,7 @@ def _words(line: str) -> list[str]:
     try:
         return shlex.split(line)
     except ValueError as error:
-        raise SettingsError(f"{error} in: {line}", "Close it, or leave it out") from error
+        raise SettingsError(f"{error} in: {line}", "Check the quotation marks and backslashes") from error
 
 
 COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {

@@ -177,7 +177,7 @@ def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, r
 def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Orchestration:
     """Return the workflow that resumes the run: from its log, with tools, gates and agents from the notebook."""
     if options.guidance:
-        raise SettingsError(f"Run {run.id} is a workflow, whose agents have their own guidance", "Leave out -g")
+        raise SettingsError(f"Run {run.id} is a workflow; its agents have their own guidance", "Leave out -g")
     declared = logged_workflow(run.settings)
     needed = () if declared is None else tool_names_of_files(declared)
     names = [name for name in (*needed, *(run.settings.get(PLAN_TOOLS) or ())) if name not in ACTION_NAMES]

@@ -39,7 +39,7 @@ def show_traces(session: Session, shell: Any, options: Any, line: str) -> Browse
     """
     out = check_variable(options.out or NAME)
     if options.existing and not options.do_import:
-        raise SettingsError("--existing is for --import", f"Write: %traces {line} --import")
+        raise SettingsError("--existing needs --import", f"Write: %traces {line} --import")
     path = unquote(options.path)
     runs = _read(path, session, shell, loose=options.loose)
     shell.user_ns[out] = runs

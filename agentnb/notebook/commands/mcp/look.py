@@ -21,7 +21,7 @@ from agentnb.tools.mcp.connections.server_catalogue import Catalogue, catalogue_
 from agentnb.tools.mcp.mcp_server import PREFIX, ServerTools
 
 NO_SERVERS = "There are no MCP servers yet. To add one: %agent mcp add NAME COMMAND"
-HINT = "What one has: %agent mcp NAME. To use its tools: %%agent -t mcp:NAME"
+HINT = "To see what a server offers: %agent mcp NAME. To use its tools: %%agent -t mcp:NAME"
 
 
 def list_servers(session: Session, shell: Any) -> None:
