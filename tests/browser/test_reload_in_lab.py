@@ -87,7 +87,7 @@ def test_run_across_a_reload_or_closing_is_saved_whole(lab: Any) -> None:
     assert lab.complaints() == []
 
 
-DEAD = "The kernel was restarted, or died. Define your tools again, and run: %load_ext agentnb, then %agent recover "
+DEAD = "The kernel was restarted or died. Define your tools again and run: %load_ext agentnb, then %agent recover "
 RESTART = "() => { window.restarted = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart() }"
 HALF = """
 first = [write("Load", "Sleep"), ToolCall("load_penguins", {"path": "x"})]

@@ -87,8 +87,8 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
     "a part of a reply after it": ([*begun(0), REPLIED, (e.ReplyStreamed, {"parts": ()})], "after the reply of its round"),
     "a result without a call": ([*begun(0), *answered(CALL)[1:]], "about the call 'c1', which was never made"),
     "a start without a call": ([*begun(0), STARTED], "tool_started is about the call 'c1', which was never made"),
-    "two results for one call": ([*begun(0), REPLIED, *answered(CALL), *answered(CALL)[1:]], "has its result already"),
-    "a start after the result": ([*begun(0), REPLIED, *answered(CALL), STARTED], "has its result already"),
+    "two results for one call": ([*begun(0), REPLIED, *answered(CALL), *answered(CALL)[1:]], "already has a result"),
+    "a start after the result": ([*begun(0), REPLIED, *answered(CALL), STARTED], "already has a result"),
     "two starts": ([*begun(0), REPLIED, STARTED, STARTED], "begins twice"),
     "a block after the start": (
         [*begun(0), REPLIED, STARTED, (e.CallBlocked, {"call": CALL, "result": RESULT, "rule": "x"})],

@@ -68,7 +68,7 @@ def test_results_of_draws_compare_no_runs(tmp_path: Path) -> None:
     results = experiment.run_sync(show=False)
     assert "lift(results)" in results_text(results)
     for names in ((), ("drawn", "off"), ("matrix", "off")):
-        with pytest.raises(SettingsError, match="no run had one of them alone"):
+        with pytest.raises(SettingsError, match="no run used only one of them"):
             compare(results, *names)
     with pytest.raises(ExperimentProblems, match="near_outcome"):
         by_round(folder=tmp_path / "exp", near_outcome="call_worked").check()

@@ -296,7 +296,7 @@ def test_background_workflow_names_its_open_steps_and_can_be_stopped(kernel: Any
     assert continued.status == "error" and "which has steps and no rounds" in continued.error
     tasks = "stage: {one: {action: nap, input: {seconds: 0.5}}}"
     assert kernel.run(f"%%workflow -t nap -o slow --background\n{tasks}").status == "ok"
-    assert "is stopped. To begin it again, run its cell again" in kernel.run("%agent stop").printed
+    assert "is stopped. To start over, run its cell again" in kernel.run("%agent stop").printed
 
 
 def test_workflow_inputs_come_from_variable_json_or_file(kernel: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:

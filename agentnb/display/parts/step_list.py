@@ -294,7 +294,7 @@ def _body(row: StepRow, form: Form) -> Iterator[Html]:
     runs = (form.nested(record.id, form.folds) if row.has_runs else NOTHING) or begun_html(row.begun)
     if record.nested and not runs:
         command = tag("code", "compact-code", in_notebook((LoadRun(record.nested),)))
-        yield tag("div", "quiet", command, " shows its run, if that was stored")
+        yield tag("div", "quiet", command, " shows its run, if it was stored")
     if runs:
         yield runs
 

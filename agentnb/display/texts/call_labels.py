@@ -40,7 +40,7 @@ WHY_NOT_ENDED = {
     LIMIT_REACHED: "not run: limit reached",
     INTERRUPTED: "interrupted: the kernel died",
     LOST: "no result in the trace",
-    AWAITS_APPROVAL: "waits for approval",
+    AWAITS_APPROVAL: "waiting for approval",
 }
 """Reasons for calls that did not run to completion, by error code."""
 MARKS = {"running": "…", "waiting": "…", "ok": "✓", "failed": "✗", "stopped": "■", "interrupted": "■", "blocked": "⊘"}

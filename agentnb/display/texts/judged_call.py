@@ -18,7 +18,7 @@ MAX_WITH_CALL = 600
 """Characters of the longest question that shows a whole call by itself: a longer one may be cut where it is shown."""
 MAX_INDENT = 40
 """Spaces at the beginning of a line of a file that are left as they are."""
-CANNOT_UNDO = "This change cannot be undone: the file has a key in it, and agentnb keeps no copies of keys."
+CANNOT_UNDO = "This change cannot be undone: the file holds a key, and agentnb does not copy keys."
 ASKED_FOR = "Asked for this call"
 NAMES_FILE, NO_FILE = "+++ ", "--- /dev/null"
 """The beginnings of the line of a diff that names the file after the change, and of a diff that creates one."""
@@ -91,7 +91,7 @@ def accept_advice(question: WaitingOnUser) -> tuple[AcceptServer, ...]:
     origin = None if question.about is None else question.about.origin
     if origin is None or not origin.changed:
         return ()
-    return (AcceptServer(visible_name(origin.server), lead="To let rules count for it as it is now"),)
+    return (AcceptServer(visible_name(origin.server), lead="To apply rules to its current version"),)
 
 
 def call_text(question: WaitingOnUser) -> str:

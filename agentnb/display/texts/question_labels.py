@@ -37,7 +37,7 @@ from agentnb.tools.mcp.mcp_server import PREFIX
 ASKS = {
     "approval": "The agent asks for your approval",
     "elicitation": "The agent asks you",
-    "plan_review": "The agent waits for you: may this plan run?",
+    "plan_review": "The agent asks you: may this plan run?",
     "human_step": "This step is yours",
 }
 """Titles of open questions, by kind."""
@@ -64,7 +64,7 @@ MAX_OF_A_CALL = 100_000
 MAX_PATTERN = 300
 """Characters of the pattern of a field."""
 LATER = "Later"
-LATER_TITLE = in_notebook((AnswerRun(lead="Close the run until you answer, also after a restart"),))
+LATER_TITLE = in_notebook((AnswerRun(lead="Suspend the run until you answer, even after a restart"),))
 """The button that suspends a run, and what it does."""
 REACHES: dict[GrantReach, str] = {"run": "in this run", "session": "until the kernel ends"}
 """How far a grant reaches."""
@@ -76,7 +76,7 @@ TYPED_NO_ANSWER = {"--decline": NoAnswer.DECLINE, "--cancel": NoAnswer.CANCEL}
 NO_ANSWER = {
     "declined": "You declined to answer",
     "cancelled": "You closed it without deciding",
-    "withdrawn": "Withdrawn before there was an answer",
+    "withdrawn": "Withdrawn before it was answered",
 }
 """Why a closed question has no answer."""
 DECLINED_BY = {"program": "No answer from the function that answers for you", "nobody": "Nobody could answer here"}
@@ -85,10 +85,10 @@ CANCELLED_BY = {"program": "Closed without deciding by the function that answers
 """The same for a question that was cancelled."""
 
 MODES = {
-    AUTO: "what only the defaults would ask about runs",
-    ASK: "each call of a tool that does more than read is asked about",
-    NEVER: "nothing is asked, and what would be asked about is denied",
-    READ_ONLY: "only tools that read may run",
+    AUTO: "calls that only the defaults would ask about run without a question",
+    ASK: "you are asked about each call of a tool that does more than read",
+    NEVER: "you are not asked; calls that would ask are denied",
+    READ_ONLY: "only read-only tools may run",
 }
 """What each approval mode means."""
 
@@ -201,7 +201,7 @@ def later_calls(rule: str, about: JudgedCall) -> tuple[str, str, str]:
         return "calls of ", visible_name(rule), ""
     is_command = bool(about.command) and rule.startswith(f"{about.tool}(")
     calls = visible(rule[len(about.tool) + 1 : -1] if is_command else rule)
-    return "", calls, " (this file alone, which may hold keys)" if is_of_key_file(rule) else ""
+    return "", calls, " (only this file, which may hold keys)" if is_of_key_file(rule) else ""
 
 
 def grant_in_words(grant: GrantOffer, about: JudgedCall, reaches: Mapping[GrantReach, str] = REACHES) -> str:
@@ -292,6 +292,6 @@ def rule_lines(run: Run) -> Iterator[str]:
         yield f"mode {mode_text(permissions.mode.words)}"
     for layer in permissions.layers:
         if layer.flags is not None:
-            yield f"permitted: {', '.join(sorted(layer.flags)) or 'nothing that needs a flag'}"
+            yield f"permitted: {', '.join(sorted(layer.flags)) or 'nothing that requires a flag'}"
         for rule in layer.rules:
             yield f"{rule.verdict}: {rule.text}"

@@ -134,12 +134,12 @@ def test_missing_values_that_could_turn_a_result_are_noted(subtests: pytest.Subt
     half = {f"t{n}": [None if n % 2 else False] for n in range(20)}
     even = {f"t{n}": [n % 2 == 0] for n in range(20)}
     cases = {
-        "turns": (even, half, True, "10 missing values could turn it"),
-        "turns from the other side": (half, even, True, "10 missing values could turn it"),
+        "turns": (even, half, True, "10 missing values could change the result"),
+        "turns from the other side": (half, even, True, "10 missing values could change the result"),
         "holds although many are missing": (passing, half, False, "It holds whatever the 10 missing values are"),
         "holds": ({**passing, "t0": [None]}, failing, False, "It holds whatever the 1 missing value is"),
         "no difference holds": ({**passing, "t0": [None]}, {**passing, "t0": [None]}, False, "It holds whatever the 2"),
-        "no difference turns": ({**half, "t1": [True]}, half, True, "19 missing values could turn it"),
+        "no difference turns": ({**half, "t1": [True]}, half, True, "19 missing values could change the result"),
         "nothing is missing": (passing, failing, None, ""),
     }
     for name, (a, b, turns, told) in cases.items():
@@ -272,7 +272,7 @@ def test_unknown_names_are_refused_with_similar_ones() -> None:
     for call, match in (
         (lambda: compare(results, "matrx", "off"), "matrix"),
         (lambda: compare(results, "matrix", "off", primary="called"), "was_called"),
-        (lambda: compare(results, "matrix"), "Two variants are compared"),  # type: ignore[call-overload]
+        (lambda: compare(results, "matrix"), "compare() needs two variants"),  # type: ignore[call-overload]
     ):
         with pytest.raises(SettingsError, match=match):
             call()

@@ -202,7 +202,7 @@ def test_spending_of_a_pool_counts_in_the_budget() -> None:
 
 
 def test_object_without_submit_is_refused_as_executor() -> None:
-    with pytest.raises(Exception, match="executor='threads': it is kernel, processes, or an object with submit"):
+    with pytest.raises(Exception, match="executor='threads': choose kernel, processes, or an object with submit"):
         small(1, executor="threads").design()
 
 

@@ -91,7 +91,7 @@ def test_design_shows_the_reserve(tmp_path: Path) -> None:
     assert unknown.design().set_aside == dearest > 0
     bounded = small(6, agent={"tools": [check_line], "budget": 0.25}, **{**given, "folder": False})
     assert bounded.design().set_aside == 0.25
-    assert "Budget: $2, up to $0.25 of it set aside for each run under way." in repr(bounded.design())
+    assert "Budget: $2, up to $0.25 of it reserved for each active run." in repr(bounded.design())
     assert small(6, budget=1.0).design().set_aside == 0.0  # personas cost nothing
     judged = small(6, budget=1.0, primary=judge_of_calls()[0])
     assert judged.design().set_aside is None  # but a judge does

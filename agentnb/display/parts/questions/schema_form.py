@@ -17,7 +17,7 @@ FORM = "form"
 EDIT_FORM = "edit_form"
 """The action that fills the fold with the form of a call's arguments, and the beginning of its key."""
 MAX_LABEL, MAX_HELP, MAX_OPTION = 100, 300, 120
-HIDDEN_KEY = f"If {MASK} stands for a key that agentnb hides, type the key again: the call runs with what is in this form."
+HIDDEN_KEY = f"Where {MASK} hides a key, type the key again: the call runs with the values in this form."
 
 
 def form_html(question: WaitingOnUser, others: Sequence[Html] = ()) -> Html:

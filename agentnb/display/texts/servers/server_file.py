@@ -11,7 +11,7 @@ from agentnb.tools.mcp.server_settings import ServerList
 
 MAX_SHOWN = 2_000
 """Maximum characters of each line; the others are counted."""
-CONFIRM = "Configure these servers, from now on until the file changes? [y/N] "
+CONFIRM = "Configure these servers until the file changes? [y/N] "
 
 
 def describe_servers(file: str, found: ServerList) -> str:
