@@ -22,7 +22,7 @@ OF_BASH = "bash(1)"
 """Source of the builtins."""
 INDEXED = re.compile(r"\[[^\]]*[$`]")
 """Index that the shell may compute, even within single quotes."""
-NOT_TAKEN_APART = "it starts others in a way that cannot be taken apart"
+NOT_TAKEN_APART = "it starts other programs in a way that cannot be parsed"
 COMPUTED_PROGRAM = "its program is computed"
 TWO_FOR_DASH = "sh may read it as two commands"
 

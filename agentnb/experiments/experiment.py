@@ -251,7 +251,9 @@ class Experiment:
         marked = {} if plan is None else _find_retries(plan, rows)
         failed = tuple([key for key, row in rows.items() if not row.is_completed and key not in marked])
         if plan is None or not failed:
-            problem = "All failed runs are already marked for a retry" if marked else "The experiment has no failed runs to retry"
+            problem = (
+                "All failed runs are already marked for a retry" if marked else "The experiment has no failed runs to retry"
+            )
             raise SettingsError(problem, "Run it: await exp.run()" if marked else "See exp.results().table()")
         self._records.keep_plan(add_note(plan, "retried", f"{pluralize(len(failed), 'run')} again: {reason.strip()}", failed))
         return self

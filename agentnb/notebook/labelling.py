@@ -135,9 +135,7 @@ class Labeller:
 
     def __init__(self, subjects: list[Subject], path: Path, labels: dict[str, Value], who: str) -> None:
         if not subjects:
-            raise SettingsError(
-                "There is nothing to judge", "Give runs or a path of runs; reminders need runs with guidance"
-            )
+            raise SettingsError("There is nothing to judge", "Give runs or a path of runs; reminders need runs with guidance")
         self.subjects, self.path, self.labels, self.who = subjects, path, labels, who
         self._what = "reminder" if subjects[0].reminder else "run"
         stored = read_labels(path) if path.exists() else []

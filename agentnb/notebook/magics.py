@@ -258,7 +258,9 @@ class AgentMagics(Magics):
     @argument("-d", "--detect", metavar="NAME", default="", help="detectors: a preset such as default, or a variable")
     @argument("--workflow-mode", action="store_true", help="use the workflow mode of the policy matrix")
     @argument("--max-rounds", metavar="N", type=int, help="use this limit of rounds")
-    @argument("-o", "--out", metavar="NAME", default="replayed", help="the variable that will hold the replay (default: replayed)")
+    @argument(
+        "-o", "--out", metavar="NAME", default="replayed", help="the variable that will hold the replay (default: replayed)"
+    )
     @line_magic("replay")  # type: ignore[arg-type]  # as above
     def replay_line(self, line: str) -> Replay:
         """Show what other guidance, another policy or limit would have done with a recorded run, round by round.
@@ -281,7 +283,13 @@ class AgentMagics(Magics):
     @argument("-o", "--out", metavar="NAME", default="runs", help="the variable that will hold the runs (default: runs)")
     @argument("--loose", action="store_true", help="read damaged files as far as possible")
     @argument("--import", dest="do_import", action="store_true", help="copy the runs into the store of this session")
-    @argument("--existing", metavar="WHAT", choices=CHOICES, default="", help="what --import does with runs that are already in the store")
+    @argument(
+        "--existing",
+        metavar="WHAT",
+        choices=CHOICES,
+        default="",
+        help="what --import does with runs that are already in the store",
+    )
     @line_magic("traces")  # type: ignore[arg-type]  # as above
     def traces_line(self, line: str) -> Browser | None:
         """Read traces of any product, put them into ``runs`` (one run: also ``run``), and show them in the trace browser.

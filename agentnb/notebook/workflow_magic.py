@@ -68,7 +68,7 @@ class WorkflowMagics(Magics):
 
     @one_line_errors
     @magic_arguments("%workflow")
-    @argument("-m", "--model", metavar="MODEL", help="the model of agents that name none: provider:model, or a variable")
+    @argument("-m", "--model", metavar="MODEL", help="the model of agents without a model: provider:model, or a variable")
     @argument("-t", "--tools", metavar="TOOL", action="append", nargs="+", help="functions in the notebook, or lists of them")
     @argument("--prompt", metavar="TEXT", default="", help="the task for the agents, in quotation marks")
     @argument(

@@ -66,7 +66,7 @@ def test_table_fills_in_without_a_card_and_reads_as_words(lab: Any) -> None:
     wait_until(lambda: lab.cell(1).locator(".agentnb-exp button").count() == 0)
     lab.run(2)
     comparison = lab.cell(2).locator(".agentnb-exp")
-    comparison.get_by_text("Would have been seen").first.wait_for()
+    comparison.get_by_text("Minimum detectable effect").first.wait_for()
     wait_until(lambda: bool(comparison.locator("a").first.get_attribute("href")))
     shots(lab, "experiment-compared")
     for theme in ("Light", "Dark"):

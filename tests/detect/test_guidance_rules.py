@@ -62,7 +62,7 @@ def test_round_without_a_reply_has_an_unknown_verdict(subtests: pytest.Subtests)
     for cell in ALL:
         with subtests.test(cell=cell):
             verdict = judge(guidance_of(cell), RoundFacts(False, *[True] * (len(FACTS) - 1)))
-            assert verdict == Followed(None, "no reply came")
+            assert verdict == Followed(None, "the model did not reply")
 
 
 def test_every_verdict_has_its_reason(subtests: pytest.Subtests) -> None:

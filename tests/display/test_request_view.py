@@ -104,7 +104,9 @@ def test_changed_reminder_is_distinguished_from_an_identical_message() -> None:
     assert "1 differs only in its reminder" in summary(requests[1])
     assert "2 as in the previous round, 1 more differs only in its reminder" in summary(requests[2])
     assert "= Message 1: stored, as in round 1 except for the reminder\n" in shown(requests[1], whole=False).text
-    assert "= Messages 1 to 3: stored, as in round 2, the last except for the reminder\n" in shown(requests[2], whole=False).text
+    assert (
+        "= Messages 1 to 3: stored, as in round 2, the last except for the reminder\n" in shown(requests[2], whole=False).text
+    )
 
 
 @pytest.mark.req("R0.20")

@@ -159,7 +159,7 @@ def test_check_that_raises_is_missing_and_counted() -> None:
     results = small(6, checks=[fragile]).run_sync(show=False)
     found = results.table()
     assert found.fragile.isna().equals(found.task.isin(["t1", "t3", "t5"]))
-    assert any("a check raised for 6 runs" in note for note in results.notes)
+    assert any("a check raised an error, so values are unknown in 6 runs" in note for note in results.notes)
 
 
 def test_nothing_begins_at_the_budget_and_unknown_costs_run_alone() -> None:
@@ -216,7 +216,7 @@ def test_second_process_on_one_folder_is_refused(tmp_path: Path) -> None:
 
     with (
         ExperimentFolder(tmp_path / "exp").hold_lock(),
-        pytest.raises(SettingsError, match="runs already, here or in another process"),
+        pytest.raises(SettingsError, match="is already running, here or in another process"),
     ):
         small(2, folder=tmp_path / "exp").run_sync(show=False)
 

@@ -206,7 +206,7 @@ def test_foreign_file_warns_in_a_folder_and_fails_when_named(tmp_path: Path) -> 
 def test_save_replaces_only_files_and_keeps_links(tmp_path: Path) -> None:
     run = do()
     os.mkfifo(tmp_path / "pipe.jsonl")
-    with pytest.raises(StoreError, match=r"cannot be saved as .* it is there already, and is not a file"):
+    with pytest.raises(StoreError, match=r"cannot be saved as .* it already exists and is not a file"):
         save_trace(run, tmp_path / "pipe.jsonl")
     assert (tmp_path / "pipe.jsonl").is_fifo()
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")

@@ -293,7 +293,7 @@ def test_background_workflow_names_its_open_steps_and_can_be_stopped(kernel: Any
     stopped = kernel.run("%agent stop").printed
     assert "is stopped. Continue with %%workflow --rerun-from sleep" in stopped
     continued = kernel.run("%%agent --continue -t nap\nGo on.")
-    assert continued.status == "error" and "which has steps and no rounds" in continued.error
+    assert continued.status == "error" and "with steps instead of rounds" in continued.error
     tasks = "stage: {one: {action: nap, input: {seconds: 0.5}}}"
     assert kernel.run(f"%%workflow -t nap -o slow --background\n{tasks}").status == "ok"
     assert "is stopped. To start over, run its cell again" in kernel.run("%agent stop").printed

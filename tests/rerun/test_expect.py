@@ -187,7 +187,7 @@ def test_impossible_expectation_is_refused_before_any_run_is_read(subtests: pyte
         assert told in str(refused.value)
     with pytest.raises(SettingsError, match="neither an expression nor a function"):
         expect(load_trace("healthy"), 3)  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="Nothing is expected"):
+    with pytest.raises(SettingsError, match="needs an expectation"):
         expect(load_trace("healthy"))
 
 

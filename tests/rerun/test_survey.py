@@ -77,7 +77,7 @@ def test_expectations_separate_failures_from_healthy_runs() -> None:
     assert several[["failures", "caught", "healthy"]].values.tolist() == [[3, 1, 1]]
     with pytest.raises(ExpressionError, match="there is no lops"):
         survey("no/such/folder", failed="lops == 0")
-    with pytest.raises(SettingsError, match="Nothing is expected"):
+    with pytest.raises(SettingsError, match="needs an expectation"):
         survey(runs, failed=[])
 
 

@@ -71,7 +71,7 @@ def test_failed_and_blocked_calls_and_lists_are_not_repeated() -> None:
 
 
 def test_run_without_calls_says_so() -> None:
-    assert "# It called no tool." in to_code(run_of())
+    assert "# The run called no tools." in to_code(run_of())
 
 
 NAMES = st.sampled_from(["look", "os.remove", "a b", "x); import os", "class", "größe", "look\nos"]) | st.text(min_size=1)

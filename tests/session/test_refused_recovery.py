@@ -140,7 +140,7 @@ def test_own_texts_and_rules_are_asked_for(tmp_path: Path) -> None:
 
     words = GuidanceSet.from_markdown("mine", "Go on.")
     for settings, message in (
-        ({"policy": Own()}, r"had a policy of its own, own.*recover\(run, agent=Agent\(\.\.\.\)\)"),
+        ({"policy": Own()}, r"had its own policy, own.*recover\(run, agent=Agent\(\.\.\.\)\)"),
         ({"guidance": words}, r"had the guidance set mine, which is not available here.*recover\(run, agent=Agent\(\.\.\.\)\)"),
     ):
         older = "guidance" in settings  # since schema 5, logs include the texts

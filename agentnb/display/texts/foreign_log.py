@@ -1,4 +1,4 @@
-"""The question about resuming a run from a foreign log: what it would do, and whether its answers count."""
+"""The question about resuming a run from a foreign log: the run's next actions, and the trust in its answers."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class CallPart(NamedTuple):
 
     kind: CallPartKind
     title: str
-    """What it is; empty for the arguments of a call that a gate asks about: they begin with the name of the tool."""
+    """Title of the part; empty for arguments of a gated call, which begin with the name of the tool."""
     text: str
 
 
@@ -82,7 +82,7 @@ def _origin_parts(tool: str, origin: ToolOrigin | None) -> list[CallPart]:
 
 
 def undo_note(question: WaitingOnUser) -> str:
-    """Return the note that the change cannot be undone; empty if it can, or is none."""
+    """Return the note that the change cannot be undone; empty if it can, or without a change."""
     return CANNOT_UNDO if question.about is not None and question.about.cannot_undo else ""
 
 
@@ -95,7 +95,7 @@ def accept_advice(question: WaitingOnUser) -> tuple[AcceptServer, ...]:
 
 
 def call_text(question: WaitingOnUser) -> str:
-    """Return the whole call that a question is about; empty if there is none, or if the question holds all of it."""
+    """Return the whole call that a question is about; empty without one, or if the question contains it."""
     parts = [part.text if not part.title else f"{part.title}:{_block(part.text)}" for part in call_parts(question)]
     return "\n".join(filter(None, [undo_note(question), *parts]))
 

@@ -65,14 +65,14 @@ MAX_PATTERN = 300
 """Characters of the pattern of a field."""
 LATER = "Later"
 LATER_TITLE = in_notebook((AnswerRun(lead="Suspend the run until you answer, even after a restart"),))
-"""The button that suspends a run, and what it does."""
+"""Label and title of the button that suspends a run."""
 REACHES: dict[GrantReach, str] = {"run": "in this run", "session": "until the kernel ends"}
-"""How far a grant reaches."""
+"""Scope of each grant, in words."""
 DECLINE, DECLINE_TITLE = "Decline", "Say no to the question"
 CANCEL, CANCEL_TITLE = "Cancel", "Close the question without deciding"
 """The buttons for the answers without a value, and what they do."""
 TYPED_NO_ANSWER = {"--decline": NoAnswer.DECLINE, "--cancel": NoAnswer.CANCEL}
-"""What is typed instead of an answer."""
+"""Options that replace an answer."""
 NO_ANSWER = {
     "declined": "You declined to answer",
     "cancelled": "You closed it without deciding",
@@ -90,7 +90,7 @@ MODES = {
     NEVER: "you are not asked; calls that would ask are denied",
     READ_ONLY: "only read-only tools may run",
 }
-"""What each approval mode means."""
+"""Meaning of each approval mode."""
 
 
 def titled(question: WaitingOnUser, titles: Mapping[str, str]) -> str:
@@ -136,7 +136,7 @@ def address_lines(question: WaitingOnUser) -> list[str]:
 
 
 def question_lines(run: Run) -> list[str]:
-    """Return the open questions with their choices; for a run whose process died, what it had asked."""
+    """Return the open questions with their choices; in the past tense for a run whose process died."""
     asks = "had asked" if run.status == "interrupted" else "asks"
     lines = []
     for item in run.waiting:
@@ -162,7 +162,7 @@ def closed_question_lines(asked: AskedQuestion, most: int) -> list[str]:
 
 
 def answer_told(asked: AskedQuestion) -> str:
-    """Return what became of a question: ``You: Vienna``, or why there is no answer; empty while it is open."""
+    """Return the outcome of a question: ``You: Vienna``, or why there is no answer; empty while it is open."""
     if asked.outcome == "answered":
         return "".join(answer_parts(asked))
     others = {"declined": DECLINED_BY, "cancelled": CANCELLED_BY}.get(asked.outcome, {})
@@ -216,7 +216,7 @@ def is_of_key_file(rule: str) -> bool:
 
 
 def limits_in_words(field: FormField) -> list[str]:
-    """Return what the value of a field must be, in a few words each."""
+    """Return the limits of a field's value, in a few words each."""
     lowest, highest = field.limits
     unit = {"text": " characters", "lines": " characters", "choices": " of these"}.get(field.kind, "")
     unit = " character" if unit == " characters" and (lowest, highest) in ((1, None), (None, 1)) else unit
@@ -280,7 +280,7 @@ def _choices(question: WaitingOnUser) -> str:
 
 
 def mode_text(words: str) -> str:
-    """Return an approval mode, of a word or several, and what it means; without a mode, what is asked about."""
+    """Return an approval mode of one or more words with its meaning; without a mode, the default questions."""
     means = "; ".join(MODES.get(word, "") for word in words.split("+"))
     return "Tools that write, execute or use the network ask." if words == RULES else f"{words}: {means}"
 

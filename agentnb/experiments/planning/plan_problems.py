@@ -74,7 +74,7 @@ def _template_problems(tasks: Sequence[ExperimentTask], variants: Iterable[Varia
         if variant.template is None:
             continue
         if tasks and not names_column(variant.template, tasks[0].row):
-            yield f"Variant {variant.name}: its prompt names no column, so all tasks would be the same. Add {{{{ prompt }}}} to it"
+            yield f"Variant {variant.name}: its prompt names no column, so all tasks are the same. Add {{{{ prompt }}}} to it"
         lacking: dict[str, list[str]] = {}
         for task in tasks:
             try:

@@ -95,7 +95,7 @@ def read_variants(definitions: Any, base: Any, models: Iterable[str | Model], pr
     except SettingsError as error:
         problems.append(str(error))
     if not named and not problems:
-        problems.append('The experiment has no variants. Name some:  {"without": "off", "with": "matrix"}')
+        problems.append('The experiment has no variants. Name some: {"without": "off", "with": "matrix"}')
     return tuple(variants)
 
 
@@ -175,7 +175,7 @@ def _variant(name: str, definition: Any, base: Any, model: str | Model | None) -
         settings = {**dict(base or {}), **changes}
         if settings.get("model") is None and not settings.get("acp"):
             if model is None:
-                raise SettingsError('no model is given. Give one:  models=["provider:name"], or agent={"model": ...}')
+                raise SettingsError('no model is given. Give one: models=["provider:name"], or agent={"model": ...}')
             settings["model"] = model
         _check_names(settings)
         agent = Agent(**settings)

@@ -79,13 +79,13 @@ def _shape(results: Results, setup: Setup) -> str:
 def _randomisation(results: Results, setup: Setup) -> str:
     shared = setup.settings["seeds"] == "shared"
     seeds = "The runs of a task and repeat have the same seed in all variants" if shared else "Each variant has its own seeds"
-    unseeded = f" These models do not accept a seed, so {DRAWS}:  {', '.join(results.unseeded)}." if results.unseeded else ""
+    unseeded = f" These models do not accept a seed, so {DRAWS}: {', '.join(results.unseeded)}." if results.unseeded else ""
     seed = setup.settings["seed"]
     if results.is_by_round:
         return f"The order of runs was drawn with the seed {seed}, and the sets with the seed of each run.{unseeded}"
     return (
         "Blocks of a task, model and repeat were run in random order, with random order of variants in each block; both were"
-        f" drawn with the seed {seed}.  {seeds}.{unseeded}"
+        f" drawn with the seed {seed}. {seeds}.{unseeded}"
     )
 
 

@@ -497,9 +497,7 @@ def _apply_quality(comparison: Comparison, quality: JudgeQuality | None, content
     if quality is None:
         return replace(comparison, notes=(*comparison.notes, UNCORRECTED)) if is_judged else comparison
     if not is_judged or quality.judge != comparison.primary or content not in (None, quality.content):
-        problem = (
-            f"The quality belongs to the judge {quality.judge}, but the primary is {comparison.primary}"
-        )
+        problem = f"The quality belongs to the judge {quality.judge}, but the primary is {comparison.primary}"
         raise SettingsError(problem, "Give the quality of the same judge, with the same rubric and model")
     corrected = replace(comparison, quality=quality)
     return replace(corrected, notes=(*comparison.notes, correction_of(quality, *comparison.cells).told))

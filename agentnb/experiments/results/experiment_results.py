@@ -38,7 +38,7 @@ class Results:
     missing: int = 0
     """Number of cells without a row."""
     is_covered: bool = False
-    """True if variants are covered: the experiment is not done, and nobody peeked."""
+    """True if variants are hidden: the experiment is not complete, and no peek was requested."""
     unseeded: tuple[str, ...] = ()
     """Models that took no seed."""
     records: Records | None = field(default=None, repr=False)
@@ -115,7 +115,7 @@ class Results:
         """Raise `SettingsError` while variants are covered."""
         if self.is_covered:
             raise SettingsError(
-                f"The experiment is not done ({pluralize(self.missing, 'run')} missing): differences between variants are hidden",
+                f"The experiment is not done ({pluralize(self.missing, 'run')} missing): variants stay hidden",
                 "Run it to completion, or look anyway: exp.results(peek=True). Every result will report the look",
             )
 
@@ -153,9 +153,7 @@ class Results:
         """
         self.check_open()
         if self.writer is None:
-            raise SettingsError(
-                "These results do not belong to an experiment that can be reported", "Use exp.results()"
-            )
+            raise SettingsError("These results do not belong to an experiment that can be reported", "Use exp.results()")
         return self.writer(self, path, primary)
 
     @property
@@ -173,7 +171,7 @@ class Results:
             *[note.text for note in self.deviations],
             *([self._about_look] if self.look else []),
             *([f"{pluralize(self.missing, 'run')} missing"] if self.missing else []),
-            *([f"a check raised an error in {pluralize(raised, 'run')}; their values are unknown{first}"] if raised else []),
+            *([f"a check raised an error, so values are unknown in {pluralize(raised, 'run')}{first}"] if raised else []),
             *notes_of_rows(self._made, () if self.is_covered else self.variants),
             *[f"{pluralize(count, 'run')} {_DONE[kind]} after being cut off" for kind, count in redone.items() if count],
             *([f"models without a seed: {', '.join(self.unseeded)}"] if self.unseeded else []),
@@ -191,9 +189,7 @@ class Results:
         assert self.look is not None, "asked only at one"
         remaining = self.look.of_tasks - self.look.tasks
         suffix = (
-            ""
-            if self.look.is_last
-            else f"; {pluralize(remaining, 'task')} not run, and not needed if a difference is shown"
+            "" if self.look.is_last else f"; {pluralize(remaining, 'task')} not run, and not needed if a difference is shown"
         )
         return f"{self.look} as planned: p below {self.look.level:.2g} shows a difference{suffix}"
 
@@ -203,7 +199,7 @@ class Results:
         without = sum(not row.has_tools for row in self.rows)
         lacked = [*dict.fromkeys(name for row in self.rows for name in row.lacked)]
         texts = [f"{pluralize(without, 'run')} had no tools"] if without else []
-        texts += [f"the model called tools that the agent does not have:  {', '.join(lacked)}"] if lacked else []
+        texts += [f"the model called tools that the agent does not have: {', '.join(lacked)}"] if lacked else []
         return "; ".join(["answered means that the run ended with a text; its content is not judged", *texts])
 
     @property

@@ -159,7 +159,7 @@ def _counts(mine: Sequence[DrawnInjection], others: Sequence[DrawnInjection]) ->
 def _too_few(estimate: WeightedDifference) -> str:
     if estimate.interval is not None:
         return ""
-    return f"; no interval: each set needs draws in {MIN_TASKS} tasks, and one has draws in only  {min(estimate.clusters)}"
+    return f"; no interval: each set needs draws in {MIN_TASKS} tasks, and one has draws in only {min(estimate.clusters)}"
 
 
 # Associations in other runs

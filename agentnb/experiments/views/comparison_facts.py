@@ -120,7 +120,9 @@ def _verdict(comparison: Comparison) -> str:
     if analysis.interval is None:
         if format_difference(analysis.value) == "0":
             return f"None of the {analysis.tasks} paired tasks differs.{_exceptions(analysis)}"
-        return f"All tasks show the same difference: {comparison.primary} is higher with {more!r}.{rests}{_exceptions(analysis)}"
+        return (
+            f"All tasks show the same difference: {comparison.primary} is higher with {more!r}.{rests}{_exceptions(analysis)}"
+        )
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
     if p_value < comparison.level:
         return f"A difference is shown{_at_look(comparison)}: {comparison.primary} is higher with {more!r}.{rests}"

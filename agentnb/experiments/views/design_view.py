@@ -59,7 +59,7 @@ def _effect(design: Design) -> str:
     if design.minimum_effect is not None:
         rate = " at any pass rate" if design.least_effect is not None else ""
         return f"A difference of {design.minimum_effect:.2g} is detected with 80 % power{rate}."
-    return f"The minimum detectable effect is unknown:  {explain_ground(design)}."
+    return f"The minimum detectable effect is unknown: {explain_ground(design)}."
 
 
 def _design_facts(design: Design) -> Iterator[tuple[str, str, str]]:

@@ -91,7 +91,7 @@ def _progress(progress: Progress, kind: str, told: str) -> Html:
 
 
 def _note(progress: Progress, variable: str) -> Html:
-    """Return what to expect or to do next; of an experiment that has ended, what came of it and where its results are."""
+    """Return the next step; for an ended experiment, its outcome and the place of its results."""
     if not progress.is_over:
         if progress.state == "paused" and (running := progress.running):
             finish = "finishes" if running == 1 else "finish"

@@ -1,4 +1,4 @@
-"""What a card says of a finished run that the page cannot write into the notebook, and the button that saves it as a page."""
+"""The note on a finished run that the page cannot write into the notebook, and the button that saves it as a page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.runtime.host.live_run import LiveRun
 
 UNSAVED = "Not saved: agentnb cannot change this notebook from here. This output is lost when the kernel ends."
 KEY = "page"
-"""The name of the action, and of the place for what came of it."""
+"""Name of the action, and of the element for its result."""
 
 
 def unsaved_html(run_id: str, *, stored: bool) -> Html:

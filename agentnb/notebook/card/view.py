@@ -37,7 +37,7 @@ from agentnb.runtime.threads import running_loop
 
 @dataclass
 class CardSettings:
-    """What was switched in one card and holds for the next."""
+    """Display settings that carry over to the next card."""
 
     details: bool = False
     """Whether rounds show their guidance, and cards their model."""

@@ -45,7 +45,7 @@ OPTIONS: dict[str, ExtensionOption] = {
         plans_of,
     ),
     EXPECT: ExtensionOption(
-        'what must hold when the run has ended, such as "loops == 0" "todos_closed"; else the cell raises; repeatable',
+        'conditions on the ended run, such as "loops == 0" "todos_closed"; the cell raises if one fails; repeatable',
         lambda settings: expectations_extension(settings["texts"]),
         "TEXT",
         lambda texts: {"texts": texts},

@@ -63,17 +63,17 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
 
 
 def status(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """What is running, or how the last run ended"""
+    """Show what is running, or how the last run ended"""
     print("\n".join(status_lines(session)))
 
 
 def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID | --all]: stop the newest run or experiment, or that one, or all, and keep their results"""
+    """[ID | --all]: stop the newest run or experiment, the given one, or all, and keep their results"""
     print(stop_command(session, rest))
 
 
 def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID]: hold the newest run before its next round, or experiment before its next run, or that one"""
+    """[ID]: pause the newest run or experiment, or the given one, before its next round or run"""
     live = find_live(session, rest)
     if isinstance(live, Control):
         live.pause()
@@ -120,7 +120,7 @@ def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def permissions(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[allow RULE | withdraw NUMBER_OR_RULE]: list the rules and what was allowed always in this session, and change it"""
+    """[allow RULE | withdraw NUMBER_OR_RULE]: list or change the rules and what is always allowed in this session"""
     print(permissions_command(session, rest, shell.user_ns))
 
 
@@ -146,7 +146,7 @@ def models(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[NAME ...]: list what can be a tool; with names of functions or of built-in tools, show them as the model sees them"""
+    """[NAME ...]: list the available tools; with names of functions or built-in tools, show them as the model sees them"""
     if not rest:
         names = tool_names(shell.user_ns)
         print("\n".join(names) if names else "There are no functions in this notebook yet. Define one, then: %%agent -t NAME")
@@ -188,12 +188,12 @@ def history(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def delete(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """ID ... | --older-than 30d | --failed: delete runs, after showing what it frees and asking; live and waiting ones stay"""
+    """ID ... | --older-than 30d | --failed: delete runs after confirmation; live and waiting runs stay"""
     print(delete_command(session, shell, _words(rest)))
 
 
 def undo(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID]: put back the files that the newest run, or that one, changed with write_file and edit_file"""
+    """[ID]: restore the files that the newest run, or the given one, changed with write_file and edit_file"""
     print(undo_command(session, rest))
 
 

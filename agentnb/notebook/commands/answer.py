@@ -62,7 +62,7 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
 
 
 def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
-    """[ID [-m MODEL]]: approve the draft of a plan, or the call, that waits for you; ID is that of the plan or of the run
+    """[ID [-m MODEL]]: approve the plan draft or call that is waiting for you; ID is the id of the plan or run
 
     Approve the draft, or the call, that the line names by its id or that of its run; else the newest one that waits.
     """

@@ -47,7 +47,9 @@ def delete_command(session: Session, shell: Any, words: list[str]) -> str:
     print("\n".join(filter(None, [*lines, kept])))
     ask = asker(shell)
     if ask is None:
-        raise SettingsError("Nothing was deleted: this frontend cannot ask for confirmation", "Run the command in an open notebook")
+        raise SettingsError(
+            "Nothing was deleted: this frontend cannot ask for confirmation", "Run the command in an open notebook"
+        )
     reply = ask(f"Delete {subject}? This frees {size} and cannot be undone. [y/N] ")
     if reply.strip().lower() not in ("y", "yes"):
         return "Nothing was deleted"
@@ -103,7 +105,9 @@ def _choose(session: Session, wanted: Wanted) -> tuple[list[list[RunSummary]], s
     if nested:
         run_id = min(nested)
         parent = session.store.summary(run_id).parent_id
-        raise SettingsError(f"Run {run_id} belongs to run {parent}, which started it", f"Delete the parent run: %agent delete {parent}")
+        raise SettingsError(
+            f"Run {run_id} belongs to run {parent}, which started it", f"Delete the parent run: %agent delete {parent}"
+        )
     ids = ", ".join(clean(family[0].id) for family in kept[:MAX_SHOWN])
     return chosen, f"Kept because they are live or waiting for you: {ids}" if kept else ""
 

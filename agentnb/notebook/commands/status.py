@@ -15,9 +15,7 @@ from agentnb.store.summaries import RunSummary
 
 NOTHING = "Nothing has run yet. Write a task in a cell that begins with %%agent"
 
-ONLY_PYTHON = (
-    "No %%agent cell has run yet. The runs started from Python have ended; your code holds them"
-)
+ONLY_PYTHON = "No %%agent cell has run yet. The runs started from Python have ended; your code holds them"
 
 
 def status_lines(session: Session) -> list[str]:

@@ -3,7 +3,7 @@
 
 const OFFERS = "agentnb-replay-offer";
 const PATIENCE = 3000; // milliseconds after which a click that nobody has heard is told
-const BUSY = "The kernel is busy and will replay it as soon as it responds.";
+const BUSY = "The kernel is busy and will replay the run as soon as it responds.";
 
 class Replays {
   constructor(model) {
@@ -34,7 +34,7 @@ class Replays {
     place.dataset.replayed = "";
     place.tabIndex = -1;
     place.innerHTML = '<button type="button" class="agentnb-button"></button><span role="status"></span>';
-    place.firstElementChild.title = "What the guidance and the policy matrix would have done with this run. No model is called";
+    place.firstElementChild.title = "Show what the guidance and the policy matrix would have done in this run. No model is called";
     place.firstElementChild.addEventListener("click", () => this.ask(run));
     offer.firstElementChild.hidden = true;
     offer.append(place);

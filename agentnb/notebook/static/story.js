@@ -102,7 +102,7 @@ class Story {
   unheard(id) {
     const { view, button } = this.waiting.get(id); // it stays there: it may be heard later
     view.free(button);
-    view.hint("The kernel is not responding. Stop it with Kernel → Interrupt");
+    view.hint("The kernel is not responding. Interrupt it with Kernel → Interrupt");
   }
 
   heard({ id, error, note, fields }) {

@@ -77,7 +77,7 @@ def test_report_tells_the_whole_experiment(written: Path, results: Results, subt
         "flaky <b>2</b>",
         f"refused {HOSTILE}"[:60],
         "the prices of genai-prices",
-        "drawn from the seed 0",
+        "drawn with the seed 0",
         "The primary outcome is is_even: Unknown of the task 5, passed of even ones, and of all of one variant. ",
         "The prompt of the first task, t0: Do task 0 of ",
         f"is_even: {HOSTILE!r} 100 %, 'steady' 57.1 %. ",

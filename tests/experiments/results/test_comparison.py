@@ -136,9 +136,9 @@ def test_missing_values_that_could_turn_a_result_are_noted(subtests: pytest.Subt
     cases = {
         "turns": (even, half, True, "10 missing values could change the result"),
         "turns from the other side": (half, even, True, "10 missing values could change the result"),
-        "holds although many are missing": (passing, half, False, "It holds whatever the 10 missing values are"),
-        "holds": ({**passing, "t0": [None]}, failing, False, "It holds whatever the 1 missing value is"),
-        "no difference holds": ({**passing, "t0": [None]}, {**passing, "t0": [None]}, False, "It holds whatever the 2"),
+        "holds although many are missing": (passing, half, False, "10 missing values cannot change the result"),
+        "holds": ({**passing, "t0": [None]}, failing, False, "1 missing value cannot change the result"),
+        "no difference holds": ({**passing, "t0": [None]}, {**passing, "t0": [None]}, False, "2 missing values cannot"),
         "no difference turns": ({**half, "t1": [True]}, half, True, "19 missing values could change the result"),
         "nothing is missing": (passing, failing, None, ""),
     }

@@ -104,7 +104,9 @@ def test_incapable_workers_are_named_before_the_first_cell(processes: Executor) 
     finally:
         settings.forget_key("PLANT_KEY")
     assert all(one.done == 0 for one in seen)
-    assert problem_here(b"", "agentnb 0.0.1, Python 2.7", None) == f"it has {HERE}, and the kernel agentnb 0.0.1, Python 2.7"
+    assert (
+        problem_here(b"", "agentnb 0.0.1, Python 2.7", None) == f"it has {HERE}, but the kernel has agentnb 0.0.1, Python 2.7"
+    )
     assert problem_here(b"no work", HERE, None).startswith("it cannot read the experiment: UnpicklingError")
 
 

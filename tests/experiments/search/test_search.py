@@ -182,7 +182,7 @@ def test_candidate_that_fails_a_kept_task_is_refused(monkeypatch: pytest.MonkeyP
     draw_values(monkeypatch, lambda variant, task, chance: (variant != "start") != (task == "t5"))
     free, kept = searched(small_search()), searched(small_search(keep=["t5"]))
     assert any(trial.accepted for trial in free.trials)
-    assert [trial.why for trial in kept.trials] == ["it does worse on t5, which must not get worse"] * 4
+    assert [trial.why for trial in kept.trials] == ["it is worse on t5, listed in keep="] * 4
     assert kept.best == kept.start and kept.judgement is None and not kept.claims_gain
 
 
@@ -202,7 +202,7 @@ def test_search_asks_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(reply: str) -> Host:
         return Host(ask=lambda question: asked.append(question) or reply)  # type: ignore[func-returns-value]
 
-    with pytest.raises(SettingsError, match=r"nobody can be asked here(.|\n)*In all at most 220 runs"):
+    with pytest.raises(SettingsError, match=r"cannot ask for confirmation(.|\n)*In total: at most 220 runs"):
         search.run_sync(show=False)
     with use_host(answer("n")), pytest.raises(SettingsError, match="was not begun"):
         search.run_sync(show=False)

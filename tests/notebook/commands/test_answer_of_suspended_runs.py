@@ -89,7 +89,9 @@ def test_answered_run_keeps_its_variable_and_several_need_an_id(kernel: Any) -> 
     first, second = str(kernel.value("first_id")), str(kernel.value("second_id"))
     refused = kernel.run("%agent answer approve")
     assert refused.status == "error"
-    assert f"2 runs are waiting for an answer. {second}: Ready?; {first}: May write run? Say which: " in refused.error, refused.error
+    assert f"2 runs are waiting for an answer. {second}: Ready?; {first}: May write run? Say which: " in refused.error, (
+        refused.error
+    )
     assert refused.error.endswith(f"%agent answer {second} TEXT")
     for line in (f"%agent answer {first[-8:]} approve", f"%agent answer {second[-8:]} yes"):
         assert kernel.run(line).status == "ok"

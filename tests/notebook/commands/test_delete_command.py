@@ -96,7 +96,9 @@ def test_nested_runs_are_deleted_only_with_their_parent(clean: Kernel) -> None:
     outer = clean.value("outer.id")
     (inner,) = ids(clean) - {outer}
     refused = clean.run(f"%agent delete {inner}").error
-    assert refused.endswith(f"Run {inner} belongs to run {outer}, which started it. Delete the parent run: %agent delete {outer}")
+    assert refused.endswith(
+        f"Run {inner} belongs to run {outer}, which started it. Delete the parent run: %agent delete {outer}"
+    )
     cell = clean.run(f"%agent delete {outer}", attended=True, reply="y")
     assert cell.asked.startswith("Delete 1 run with 1 nested run? ") and ids(clean) == set()
 

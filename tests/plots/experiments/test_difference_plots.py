@@ -91,9 +91,9 @@ def test_several_variants_show_holm_p_values_and_measure_units() -> None:
     figure = plots.differences(comparison)
     assert names(figure) == [f"{name} \N{MINUS SIGN} off" for name in ("matrix", "four", "eleven")]
     assert sum("(Holm)" in text for text in words(figure)) == 3
-    assert "Each interval is of its comparison alone; p values are adjusted by Holm" in words(figure)
+    assert "Intervals are unadjusted; p values are Holm-adjusted" in words(figure)
     assert figure.axes[0].get_xlabel() == "difference in rounds (rounds)"
-    with pytest.raises(SettingsError, match="have no unit in common"):
+    with pytest.raises(SettingsError, match="do not share a unit"):
         plots.differences([*comparison, compare(results, "matrix", "off")])
     checks = Comparison("new", "old", "answered", rows_of("new", {}), rows_of("old", {}))
     assert names(plots.differences([better(4), checks])) == [

@@ -47,7 +47,7 @@ def test_several_repeats_are_drawn_as_shares() -> None:
 
 def test_tasks_valued_in_one_variant_are_omitted_and_counted() -> None:
     figure = plots.flips(compared({"x": [1], "y": [None]}, {"x": [0], "y": [1]}))
-    assert ticks(figure) == ["x"] and "1 task left out: no known value in one of the variants" in words(figure)
+    assert ticks(figure) == ["x"] and "1 task left out: the value is unknown in one of the variants" in words(figure)
     assert "No task has a known value in both variants." in words(plots.flips(compared({"x": [1]}, {"y": [1]})))
 
 
@@ -63,7 +63,7 @@ def test_most_different_tasks_of_many_are_drawn() -> None:
 
 
 def test_amounts_and_several_comparisons_are_refused() -> None:
-    with pytest.raises(SettingsError, match="passed does not pass or fail"):
+    with pytest.raises(SettingsError, match="passed is not a pass/fail check"):
         plots.flips(compared({"x": [7]}, {"x": [2]}))
     with pytest.raises(SettingsError, match="one comparison, got 2"):
         plots.flips([compared(A, B)] * 2)  # type: ignore[arg-type]

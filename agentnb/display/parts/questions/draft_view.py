@@ -1,4 +1,4 @@
-"""The draft of a plan that waits for its person: a table that is edited, and what it may take if it is approved."""
+"""A plan draft that waits for approval: an editable table, and what the plan may do once approved."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_FORMS = 40
 """Steps of a draft that have a form; all are listed whole, as all may run."""
 MAX_OF_REASONING, MAX_OF_WORDS = 4_000, 400
 WORDS = {"approved": "Approved by your words: ", "rejected": "Rejected by your words: "}
-"""What words of the person did to a draft, by its status."""
+"""Effect of the person's words on a draft, by its status."""
 
 
 def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
@@ -179,7 +179,7 @@ _ASKED_ABOUT: dict[Reach, str] = {
 
 
 def _reach(run: Run, plan: PlanSpec, reach: Sequence[Reach]) -> Html:
-    """Return what the plan may take if it is approved now."""
+    """Return what the plan may do if it is approved now."""
     lines = ["Approve runs the plan once, as shown here."]
     for kind, note in _ASKED_ABOUT.items():
         numbers = [str(step.number or position) for position, step in enumerate(plan.steps, 1) if reach[position - 1] == kind]
@@ -206,7 +206,7 @@ def _left(run: Run) -> str:
 
 
 def _told(asked: AskedQuestion) -> str:
-    """Return what became of the draft."""
+    """Return the outcome of the draft."""
     if asked.outcome == "declined":
         return "You rejected it."
     if asked.outcome != "answered":

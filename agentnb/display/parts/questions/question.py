@@ -47,7 +47,9 @@ def question_html(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -
     is_asked = form.live and not form.over
     call = call_html(question, asked.round, live=is_asked, whole=form.whole)
     answers = answer_controls(question, may_wait=may_wait) if is_asked else [_listed(question, MAX_LISTED)]
-    return tag("div", "question", head, body, _address(question), *call, *answers, role="group", aria_label="A question for you")
+    return tag(
+        "div", "question", head, body, _address(question), *call, *answers, role="group", aria_label="A question for you"
+    )
 
 
 def question_pieces(asked: Iterable[AskedQuestion], form: Form) -> dict[str, Html]:

@@ -71,7 +71,7 @@ def _field(field: FormField, question_id: str, whole: str) -> Html:
 
 
 def _boxes(field: FormField, key: str) -> Html:
-    """Return a box for each choice of which several may be chosen."""
+    """Return a box for each choice of a multiple-choice field."""
     boxes = []
     for position, option in enumerate(field.options):
         is_chosen = option.text in field.chosen

@@ -36,7 +36,7 @@ _ASSIGNMENTS = {ENV: re.compile(r"([^=\s]+)=(.*)", re.DOTALL), HEADER: re.compil
 
 
 def add_command(session: Session, shell: Any, rest: str) -> None:
-    """NAME COMMAND... | URL: configure a server, replacing one of its name"""
+    """NAME COMMAND... | URL: configure a server, replacing one of the same name"""
     server = _read(_words(rest))
     session.servers.configuration.add(server)
     print(clean(f"{server.name} is configured: {server.target}. Next: %%agent -t {PREFIX}{server.name}"))
@@ -45,7 +45,7 @@ def add_command(session: Session, shell: Any, rest: str) -> None:
 
 
 def load_command(session: Session, shell: Any, rest: str) -> None:
-    """FILE: configure the servers of a file, also of another program's, after it was shown and confirmed"""
+    """FILE: configure the servers of a file, yours or another program's, after showing it and asking"""
     words = _words(rest)
     if len(words) != 1:
         raise SettingsError("Which file?" if not words else "One file at a time", "Write: %agent mcp load FILE")

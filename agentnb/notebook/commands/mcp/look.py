@@ -44,7 +44,7 @@ def show_server(session: Session, shell: Any, name: str, others: Iterable[str] =
 
 
 def stop_command(session: Session, shell: Any, rest: str) -> None:
-    """NAME: end the connections of a server; the next use begins another"""
+    """NAME: close the connections of a server; the next use starts it again"""
     name = rest.removeprefix(PREFIX)
     if not name:
         raise SettingsError("Which server?", "Name one: %agent mcp stop NAME; %agent mcp lists them")
