@@ -69,8 +69,8 @@ MCP = _repeatable(
     "--mcp",
     metavar="FILE",
     type=text_of,
-    help="a file of MCP servers, yours or another program's; its tools can be named, such as -t mcp:clock. You confirm the file "
-    "before its servers start, the first time and after each change; repeatable",
+    help="a file of MCP servers, yours or another program's; its tools can be named, such as -t mcp:clock. You confirm "
+    "the file before its servers start, the first time and after each change; repeatable",
 )
 STRICT = argument("--strict", action="store_true", help="treat warnings as errors")
 TRUST_LOG = argument(

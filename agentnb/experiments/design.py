@@ -101,7 +101,7 @@ GROUNDS = {
 def explain_ground(design: Design) -> str:
     """Explain the minimum effect, or its absence, with the assumption about clusters."""
     is_clustered = design.minimum_effect is not None and design.clusters < design.tasks
-    return GROUNDS[design.ground] + (", assuming that tasks within a cluster vary like others" if is_clustered else "")
+    return GROUNDS[design.ground] + (", with tasks of a cluster varying like others" if is_clustered else "")
 
 
 def describe_shape(design: Design) -> str:

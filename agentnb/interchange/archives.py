@@ -174,7 +174,7 @@ def _unpacking(name: str) -> Iterator[None]:
     except NotImplementedError as error:
         raise TraceError(f"{name} cannot be unpacked: {error}", "Pack it with Deflate or Zstandard") from error
     except _DAMAGED as error:
-        raise TraceError(f"{name} cannot be unpacked: {error}", "Copy it again from where it was written") from error
+        raise TraceError(f"{name} cannot be unpacked: {error}", "Copy it again from its source") from error
 
 
 class _Bounded(io.RawIOBase):

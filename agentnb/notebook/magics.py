@@ -129,7 +129,7 @@ class AgentMagics(Magics):
         "--mode",
         metavar="MODE",
         default="",
-        help="the mode of the external agent, as it names it (default: its mode that asks)",
+        help="a mode of the external agent, by its own name (default: the mode that asks)",
     )
     @argument(
         "--output",

@@ -287,7 +287,7 @@ def test_values_stay_covered_until_the_end_unless_looked_at(tmp_path: Path) -> N
     assert not any(row.values or row.rounds or row.digest for row in results.rows)
     assert {row.value(name) for row in results.rows for name in ("was_called", "rounds", "cost")} == {None}
     for look in (results.means, lambda: compare(results, "matrix", "off")):
-        with pytest.raises(SettingsError, match="covered"):
+        with pytest.raises(SettingsError, match="hidden"):
             look()
     looked = experiment.results(peek=True)
     assert looked.table().was_called.notna().all()

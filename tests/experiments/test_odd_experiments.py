@@ -70,7 +70,7 @@ def test_second_start_does_not_disturb_the_first(tmp_path: Path) -> None:
         first.pause()
         wait_until(lambda seen=seen: len(seen) >= 2)  # it was paused after it had begun
         for _ in range(5):
-            with pytest.raises(SettingsError, match="runs already"):
+            with pytest.raises(SettingsError, match="is already running"):
                 experiment.start(show=False).result(60)
         first.resume()
         results = first.result(60)

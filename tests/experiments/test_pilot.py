@@ -113,5 +113,5 @@ def test_design_runs_nothing(tmp_path: Path) -> None:
 
 
 def test_results_before_the_first_run_are_refused() -> None:
-    with pytest.raises(Exception, match="has not begun"):
+    with pytest.raises(Exception, match="has not started"):
         Experiment([{"id": "a", "prompt": "Go"}], {"a": "off"}, models=[CHATTY], folder=False).results()

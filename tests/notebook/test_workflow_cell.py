@@ -103,7 +103,7 @@ def test_kernel_killed_while_a_step_asks_loses_nothing(tmp_path: Path, subtests:
             printed = second.run("%agent status").printed
             assert f"was interrupted. To resume it: %agent recover {log.stem}" in printed
             missing = second.run(f"%agent recover {log.stem}")
-            assert f"Run {log.stem} had the tool fetch, which this notebook does not define" in missing.error
+            assert f"Run {log.stem} had the tool fetch, not defined in this notebook" in missing.error
             second.run(SETUP)
             for command in line.format(log.stem).split("\n"):
                 cell = second.run(command)

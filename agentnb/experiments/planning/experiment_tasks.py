@@ -98,7 +98,7 @@ def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:
     for numbers, first in refused.values():
         problems.append(f"{'Tasks' if len(numbers) > 1 else 'Task'} {list_names(numbers)}: {first}")
     if not tasks and not problems:
-        problems.append('The experiment has no tasks. Give rows with an id and a prompt:  [{"id": "a", "prompt": "..."}]')
+        problems.append('The experiment has no tasks. Give rows with an id and a prompt: [{"id": "a", "prompt": "..."}]')
     return tuple(tasks)
 
 

@@ -34,7 +34,7 @@ LOOK = "look"
 """Kind of a note about a planned look."""
 DAMAGED = "Put a copy of it back, or give the experiment another folder; the logs in this one can still be read"
 NO_ROOM = "Free disk space or make it writable; then run again to complete the missing runs"
-RUNS_ALREADY = "Wait for its end, or stop it; then run again"
+RUNS_ALREADY = "Wait until it ends or stop it, then run again"
 
 
 class Note(msgspec.Struct, frozen=True, omit_defaults=True):

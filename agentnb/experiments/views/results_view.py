@@ -19,7 +19,7 @@ from agentnb.experiments.views.numbers import UNKNOWN, total_money
 
 MAX_REASONS = 12
 MAX_OF_A_REASON = 160
-NO_DIFFERENCE = "Each interval is for one variant; it says nothing about differences"
+NO_DIFFERENCE = "Each interval describes a single variant and says nothing about differences"
 COVERED = "Differences between variants are hidden until all runs are complete"
 
 

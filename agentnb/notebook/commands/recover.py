@@ -204,7 +204,7 @@ def _tools(options: Namespace, variables: Mapping[str, Any], run: Run, names: Se
     builtin = WORDS if is_workflow(run) else run.settings.get(LOGGED) or ()
     if missing := [name for name in names if name not in tools and name not in builtin]:
         subject, pronoun = missing_subject(run, "tool", missing)
-        raise UnknownTool(f"{subject}, which this notebook does not define", _named_again(run, missing, pronoun, variables))
+        raise UnknownTool(f"{subject}, not defined in this notebook", _named_again(run, missing, pronoun, variables))
     return tools
 
 
@@ -226,7 +226,7 @@ def _gates(options: Namespace, variables: Mapping[str, Any], run: Run) -> list[A
     if missing:
         subject, pronoun = missing_subject(run, "gate", missing)
         raise SettingsError(
-            f"{subject}, which this notebook does not define",
+            f"{subject}, not defined in this notebook",
             f"Define {pronoun}, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
         )
     return gates

@@ -26,9 +26,9 @@ OPTIONS = ("--out", "--loose", "--import", "--existing")
 NAME = "runs"
 WHAT_THEY_DO = {
     "new": "stores them under new ids",
-    "skip": "keeps those that are there",
-    "replace": "replaces those that are there",
-    "merge": "adds messages that are new, to conversations of SAM",
+    "skip": "keeps existing runs",
+    "replace": "replaces existing runs",
+    "merge": "adds new messages to conversations of SAM",
 }
 
 

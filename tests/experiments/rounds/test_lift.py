@@ -163,5 +163,5 @@ def test_lift_is_unknown_without_a_run_that_lacks_it() -> None:
     assert len(table) and table["lift"].isna().all() and set(table["runs_without"]) == {0}
     assert set(table["note"]) == {NO_OTHERS}
     assert [*lift([]).columns] == [*table.columns]
-    with pytest.deprecated_call(match="The column followed is called share now"):
+    with pytest.deprecated_call(match="The column followed is now called share"):
         assert table["followed"].equals(table["share"])

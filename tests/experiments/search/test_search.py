@@ -191,7 +191,7 @@ def test_candidate_that_is_ahead_at_a_look_only_is_refused(monkeypatch: pytest.M
     first = {f"t{place}" for place in search._read.split.looks(0)[0]}
     draw_values(monkeypatch, lambda variant, task, chance: (variant == "start") != (task in first))
     (trial,) = searched(search).trials
-    assert not trial.accepted and "not ahead on all" in trial.why
+    assert not trial.accepted and "not ahead over all" in trial.why
     assert searched(search).best == searched(search).start
 
 
@@ -204,7 +204,7 @@ def test_search_asks_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(SettingsError, match=r"cannot ask for confirmation(.|\n)*In total: at most 220 runs"):
         search.run_sync(show=False)
-    with use_host(answer("n")), pytest.raises(SettingsError, match="was not begun"):
+    with use_host(answer("n")), pytest.raises(SettingsError, match="was not started"):
         search.run_sync(show=False)
     with pytest.raises(SettingsError, match="belongs to another search"):
         search.run_sync(small_search(proposals=3).design(), show=False)
@@ -294,7 +294,7 @@ def test_all_that_is_wrong_is_said_before_anything_runs(monkeypatch: pytest.Monk
         ({"keep": "t5"}, "keep='t5'"),
         ({"primary": "cost"}, "more is better"),
         ({"count": 9}, "of which 6 judge"),
-        ({"propose": None}, "chatty.* can propose nothing"),
+        ({"propose": None}, "chatty.* cannot propose changes"),
         ({"propose": None, "proposer": "own:nobody"}, "nobody"),
         ({"model": "simulated:nobody"}, "nobody"),
         ({"budget": -1}, "budget=-1"),

@@ -140,7 +140,7 @@ def test_missing_gate_is_named_and_the_run_keeps_waiting(kernel: Any) -> None:
     assert cell.status == "error"
     cell = kernel.run(f"%agent answer {run_id} q1 deny: not now")
     assert cell.status == "error"
-    assert "had the gate careful, which this notebook does not define. Define it, then: %agent answer" in cell.error
+    assert "had the gate careful, not defined in this notebook. Define it, then: %agent answer" in cell.error
     kernel.run(SETUP)
     cell = kernel.run(f"%agent answer {run_id} q1 deny: not now")
     assert cell.status == "ok", cell.error

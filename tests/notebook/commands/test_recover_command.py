@@ -137,7 +137,7 @@ def test_missing_tools_are_named_with_what_to_type(kernel: Any) -> None:
     cell = kernel.run(f"%agent recover {run_id} -m model")
     assert cell.status == "error"
     assert cell.error == (
-        f"UnknownTool: Run {run_id} had the tool gone, which this notebook does not define. "
+        f"UnknownTool: Run {run_id} had the tool gone, not defined in this notebook. "
         f"Define it, then: %agent recover {run_id}"
     )
     kernel.run("def gone(a: int) -> int:\n    return a")

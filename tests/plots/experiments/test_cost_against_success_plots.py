@@ -84,7 +84,7 @@ def test_close_values_have_an_axis_around_them() -> None:
 def test_covered_results_and_other_values_are_refused() -> None:
     covered = results_of(rows_of("new", PASSES, rounds=3, cost=0.1), is_covered=True)
     for plot in (plots.cost_against_success, plots.survival, plots.ledger):
-        with pytest.raises(SettingsError, match="covered"):
+        with pytest.raises(SettingsError, match="hidden"):
             plot(covered)
     with pytest.raises(SettingsError, match="draws results, not list"):
         plots.cost_against_success([])  # type: ignore[arg-type]

@@ -70,7 +70,7 @@ def test_identical_runs_have_no_point_at_0() -> None:
     rows = [rows_of(name, {str(task): [1] for task in MANY}, digest="same") for name in ("new", "old")]
     figure = plots.differences(Comparison("new", "old", "passed", *rows))
     assert not lines(figure, "difference") and not figure.legends
-    assert "said and did the same" in " ".join(words(figure)) and "n = 40 tasks" in words(figure)
+    assert "same replies and calls" in " ".join(words(figure)) and "n = 40 tasks" in words(figure)
 
 
 def test_uniformly_different_tasks_have_no_interval() -> None:
