@@ -495,7 +495,9 @@ class Experiment:
             records.cover(True)
             await self._run_cells(self._due, records, control, self._begin())
             if (plan := self._plan) is None:
-                raise StoreError(f"The folder of the experiment is gone: {records!r}", "The rows are lost. Run the experiment again")
+                raise StoreError(
+                    f"The folder of the experiment is gone: {records!r}", "The rows are lost. Run the experiment again"
+                )
             end = control.progress
             if end.state == "budget":
                 text = f"the budget of ${self.budget:g} was reached after {end.done:,} of {end.total:,} runs"

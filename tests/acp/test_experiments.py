@@ -193,7 +193,7 @@ def _as_ever(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> N
         ),
         ({}, _without_agent, "Variant theirs: acp:fake is not installed. Install it: nothing to install"),
         ({"models": "simulated:chatty"}, _as_ever, "models= does not apply to acp:fake"),
-        ({"executor": "processes"}, _as_ever, "Variant theirs: external agents are processes of their own"),
+        ({"executor": "processes"}, _as_ever, "Variant theirs: external agents run in their own processes"),
         ({"agent": {"work_dir": "elsewhere"}}, _as_ever, "Variant theirs: each run works in its own folder"),
         ({"agent": {"system": "Be brief."}}, _as_ever, "Variant theirs: system does not reach acp:fake"),
         ({"variants": {"theirs": {"acp": "fake", "home": "nowhere"}}}, _as_ever, "Variant theirs: 'nowhere' is not a folder"),

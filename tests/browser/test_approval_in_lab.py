@@ -83,10 +83,10 @@ def test_approval_of_later_calls_shows_the_sentence_of_each_choice(lab: Any) -> 
     index, question = asked(lab, "always", BASH)
     question.get_by_role("button", name="Also allow later calls").click()
     calls, reach = question.get_by_label("Later calls to allow"), question.get_by_label("How long")
-    question.get_by_text("Allowed in this run: git status with any words after it").wait_for()
+    question.get_by_text("Allowed in this run: git status followed by any words").wait_for()
     shots(lab, "approval-always", question)
     reach.select_option("session")
-    question.get_by_text("Allowed in all runs until the kernel ends: git status with any words after it").wait_for()
+    question.get_by_text("Allowed in all runs until the kernel ends: git status followed by any words").wait_for()
     calls.select_option("bash")
     question.get_by_text("Allowed in this run: every call of bash, whatever its arguments.").wait_for()
     wait_until(lambda: reach.input_value() == "run")  # the other one is not offered for these calls

@@ -57,7 +57,7 @@ def test_table_fills_in_without_a_card_and_reads_as_words(lab: Any) -> None:
     table.get_by_text(re.compile(r"Pausing: \d+ runs? finish")).wait_for()
     shots(lab, "experiment-pausing")
     table.get_by_role("button", name="Resume").click()
-    table.get_by_text("covered until the end").wait_for()
+    table.get_by_text("hidden until the end").wait_for()
     lab.allow("rest")
     table.get_by_text("40 of 40 runs").wait_for()
     lab.wait_done(1)

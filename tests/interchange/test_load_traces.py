@@ -146,7 +146,7 @@ def test_endless_expansion_is_not_read(tmp_path: Path, monkeypatch: pytest.Monke
         assert "expands to more than" in str(load_traces(tmp_path / "bomb.zip", strict=False).problems[-1])
     monkeypatch.setattr(trace_file, "MAX_RECORD_BYTES", 1000)
     (tmp_path / "long.jsonl").write_bytes(json.dumps({"messages": SAID * 50}).encode() + b"\n" + data[:200])
-    with subtests.test("record"), pytest.raises(TraceError, match="no format that agentnb reads"):
+    with subtests.test("record"), pytest.raises(TraceError, match="not in a format that agentnb reads"):
         load_traces(tmp_path / "long.jsonl")
 
 

@@ -46,7 +46,7 @@ class Assignment(NamedTuple):
     ) -> tuple[Variant, ...]:
         """Return the variants, or the one arm whose runs draw a set for each round; problems are appended."""
         if self.assign not in ASSIGN:
-            problems.append(f"assign={self.assign!r}: it is {' or '.join(ASSIGN)}")
+            problems.append(f"assign={self.assign!r}: choose {' or '.join(ASSIGN)}")
         if not self.is_by_round:
             problems += [
                 f'{name}= applies only to assign="round": set that, or leave {name}= out'

@@ -85,7 +85,7 @@ def test_runs_under_way_never_exceed_the_budget(tmp_path: Path) -> None:
 def test_design_shows_the_reserve(tmp_path: Path) -> None:
     given: dict[str, Any] = {"models": [PRICE], "primary": "answered", "budget": 2.0, "places": 3, "folder": tmp_path}
     unknown = small(6, agent={"tools": [check_line]}, **given)
-    assert unknown.design().set_aside is None and "all of it set aside for the first run" in repr(unknown.design())
+    assert unknown.design().set_aside is None and "all of it reserved for the first run" in repr(unknown.design())
     asyncio.run(unknown.pilot(2, show=False))
     dearest = max(row.cost for row in unknown._pilot_rows() if row.cost is not None)
     assert unknown.design().set_aside == dearest > 0
