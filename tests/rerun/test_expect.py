@@ -176,7 +176,7 @@ def test_unknown_value_fails_in_any_comparison(subtests: pytest.Subtests) -> Non
 
 def test_impossible_expectation_is_refused_before_any_run_is_read(subtests: pytest.Subtests) -> None:
     for expectation, told in {
-        "lops == 0": "there is no lops. Did you mean loops?",
+        "lops == 0": "lops is unknown. Did you mean loops?",
         "loops = 0": "has no meaning",
         "": "blank",
         "loops ==": "incomplete",
@@ -194,7 +194,7 @@ def test_impossible_expectation_is_refused_before_any_run_is_read(subtests: pyte
 def test_expectation_without_a_truth_value_never_passes(subtests: pytest.Subtests) -> None:
     run = searching(2, 1)
     for expectation, told in {
-        "rounds": "it is 3, neither true nor false",
+        "rounds": "its value is 3, neither true nor false",
         'calls["web_serch"] == 0': "calls has no web_serch. Did you mean web_search?",
         "findings.lopp == 0": "Did you mean loop?",
         "steps.qa.attempts <= 2": "steps has no qa",
@@ -239,7 +239,7 @@ def test_workflow_steps_are_read_by_their_ids(snapshot: Snapshot) -> None:
         built.add(w.StepFinished, step="qa", status="failed", attempts=3, error="no")
     expect(built.run, 'steps.qa.attempts == 3 && steps["qa"].status == "failed" && len(steps) == 1')
     assert outcome(built.run, "steps.qa.attempts <= 2").sentence == snapshot
-    with pytest.raises(ExpectationFailed, match=r"See its steps: tables\.steps"):
+    with pytest.raises(ExpectationFailed, match=r"See the steps: tables\.steps"):
         expect(built.run, "steps.qa.attempts <= 2")
 
 
@@ -286,7 +286,7 @@ def test_log_keeps_expectations_of_its_cell_and_recovery_ignores_them(tmp_path: 
     begun = Run.from_events(run.events[:3])
     assert begun.should_continue and logged_outcomes(begun) == ()
     assert logged_outcomes(load_trace("healthy")) == ()
-    with pytest.raises(ExpressionError, match="no round"):
+    with pytest.raises(ExpressionError, match="round is unknown"):
         expectations_extension(["round == 1"])
 
 

@@ -60,7 +60,7 @@ def test_methods_that_need_rounds_name_the_runs_with_rounds(run: Run, tmp_path: 
     }
     for name, way in ways.items():
         with subtests.test(name):
-            with pytest.raises(SettingsError, match=rf"is a workflow, with steps instead of rounds: .*{nested}'\) \(a\)"):
+            with pytest.raises(SettingsError, match=rf"is a workflow with steps instead of rounds: .*{nested}'\) \(a\)"):
                 way(run)
             if name not in ("fork", "reproduce"):  # that would need its tools and replies
                 assert way(of_agent) is not None

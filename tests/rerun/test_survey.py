@@ -75,7 +75,7 @@ def test_expectations_separate_failures_from_healthy_runs() -> None:
     assert survey(runs, failed="todos_closed")[["failures", "healthy"]].values.tolist() == [[2, 2]]
     several = survey(runs, failed=["loops == 0", "todos_closed", "detected.naive_texts.all == 0"])
     assert several[["failures", "caught", "healthy"]].values.tolist() == [[3, 1, 1]]
-    with pytest.raises(ExpressionError, match="there is no lops"):
+    with pytest.raises(ExpressionError, match="lops is unknown"):
         survey("no/such/folder", failed="lops == 0")
     with pytest.raises(SettingsError, match="needs an expectation"):
         survey(runs, failed=[])
