@@ -267,7 +267,7 @@ def test_input_output_errors_are_one_line_with_exit_code_1(subtests: pytest.Subt
         ("runs", "nowhere"): "There is no folder nowhere",
         ("table", "runs", "x*.jsonl"): "No file matches",
         ("table", "runs", "-o", "broken.jsonl/runs.csv"): "The table cannot be saved as broken.jsonl/runs.csv: its folder",
-        ("table", "runs", "-o", "broken.jsonl/such/x.csv"): "cannot be created (Not a directory). Choose another name or folder",
+        ("table", "runs", "-o", "broken.jsonl/such/x.csv"): "cannot be created (Not a directory). Choose another name",
     }.items():
         with subtests.test(argv=argv):
             done = cli(*argv)

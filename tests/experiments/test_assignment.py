@@ -79,7 +79,7 @@ def test_results_of_draws_compare_no_runs(tmp_path: Path) -> None:
 def test_impossible_assignments_are_refused(subtests: pytest.Subtests) -> None:
     brief, same = GuidanceSet("brief", {}), GuidanceSet("same", {})
     cases: dict[str, dict[str, Any]] = {
-        'Variant w is Workflow: assign="round" draws guidance sets alone': {"variants": {"w": Workflow("agents: {}")}},
+        'Variant w is Workflow: assign="round" draws guidance sets only': {"variants": {"w": Workflow("agents: {}")}},
         "Variant p is Matrix: assign": {"variants": {"off": "off", "p": Matrix()}},
         "Variant a is Agent: assign": {"variants": {"off": "off", "a": Agent(CHATTY)}},
         "Variant s is settings: assign": {"variants": {"off": "off", "s": {"model": CHATTY}}},

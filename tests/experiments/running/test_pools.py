@@ -122,7 +122,7 @@ def test_experiment_of_a_broken_pool_continues_in_another(tmp_path: Path, proces
         return f"{name} ok"
 
     given = {"folder": tmp_path / "exp", "agent": {"tools": [check_line]}, **PRICED}
-    with pytest.raises(SettingsError, match=r"The pool is broken: .*Make a new one"):
+    with pytest.raises(SettingsError, match=r"The pool is broken: .*Create a new pool"):
         small(4, executor=processes, **given).run_sync(show=False)
     results = small(4, executor="kernel", **given).run_sync(show=False)
     assert results.missing == 0 and (results.attempts["status"] == "lost").sum() >= 1

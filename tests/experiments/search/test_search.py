@@ -293,7 +293,7 @@ def test_all_that_is_wrong_is_said_before_anything_runs(monkeypatch: pytest.Monk
         ({"held_out": 1.5}, "held_out=1.5"),
         ({"keep": "t5"}, "keep='t5'"),
         ({"primary": "cost"}, "more is better"),
-        ({"count": 9}, "of which 6 judge"),
+        ({"count": 9}, "6 of them held out"),
         ({"propose": None}, "chatty.* cannot propose changes"),
         ({"propose": None, "proposer": "own:nobody"}, "nobody"),
         ({"model": "simulated:nobody"}, "nobody"),
