@@ -42,7 +42,7 @@ FILE = argument(
     help="a YAML file with workflow: or agents:, a task file, with stage:, or a plan in YAML or JSON, with steps:; or planner",
 )
 INPUTS = argument("-i", "--inputs", metavar="JSON|FILE", type=text_of, help="inputs by name: JSON, or a JSON or YAML file")
-MODEL = argument("-m", "--model", metavar="MODEL", type=text_of, help="the model of agents without a model: provider:model")
+MODEL = argument("-m", "--model", metavar="MODEL", type=text_of, help="the default model of agents: provider:model")
 TOOLS = _repeatable(
     "-t",
     "--tools",
@@ -62,8 +62,8 @@ ALLOW_URL = _repeatable(
     metavar="URL[&key=NAME]",
     dest="allow_urls",
     type=_destination,
-    help="an address that models of the file or log may use in addition to their provider's server and this machine, with the "
-    "variable of the key to send there, such as 'https://models.example.org&key=MY_KEY'; repeatable",
+    help="an address that models from the file or log may use, besides their provider's server and this machine, with the "
+    "variable that holds its key, such as 'https://models.example.org&key=MY_KEY'; repeatable",
 )
 MCP = _repeatable(
     "--mcp",

@@ -91,7 +91,7 @@ SENTENCES: Mapping[str, str] = {
     "undisciplined": "a work tool ran while no todo was in progress",
     "complete": "said that all is complete",
     "repeats": "the answer was given before",
-    "made_again": "the call that had failed was made again, unchanged",
+    "made_again": "the failed call was repeated unchanged",
     "completed_unfinished": "the todo whose work had failed was marked completed",
     "ended_blocked": "every open todo is blocked, and the reply says so",
     "failed_again": "the tool that keeps failing was called again, and nothing else",
@@ -100,15 +100,15 @@ SENTENCES: Mapping[str, str] = {
     "marked": "a todo was completed after its work",
     "begun": "a todo was started",
     "begun_beside": "another todo was started while the previous one was left in progress",
-    "planned": "new todos were written down",
-    "named_failure": "the answer names the failure",
+    "planned": "new todos were added",
+    "named_failure": "the answer mentions the failure",
     "left_unfinished": "the todo whose work had failed was left in progress",
     "concluded": "answered something new, and no todo is open",
     "told_results": "answered after its tools",
 }
 """Descriptions of the facts, for people."""
 NO_CALL = "no tool was called"
-NOT_DEALT_WITH = "the failure was neither dealt with nor named"
+NOT_DEALT_WITH = "the failure was neither handled nor mentioned"
 NO_WORK = "no new work was done, and the list did not change"
 
 

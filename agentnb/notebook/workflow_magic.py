@@ -68,8 +68,10 @@ class WorkflowMagics(Magics):
 
     @one_line_errors
     @magic_arguments("%workflow")
-    @argument("-m", "--model", metavar="MODEL", help="the model of agents without a model: provider:model, or a variable")
-    @argument("-t", "--tools", metavar="TOOL", action="append", nargs="+", help="functions in the notebook, or lists of them")
+    @argument("-m", "--model", metavar="MODEL", help="the default model of agents: provider:model, or a variable")
+    @argument(
+        "-t", "--tools", metavar="TOOL", action="append", nargs="+", help="functions in the notebook, or lists of functions"
+    )
     @argument("--prompt", metavar="TEXT", default="", help="the task for the agents, in quotation marks")
     @argument(
         "-i",
@@ -158,7 +160,7 @@ class WorkflowMagics(Magics):
         metavar="TOOL",
         action="append",
         nargs="+",
-        help="tools that the steps may call. Only named tools have their calls checked",
+        help="tools that the steps may call; only calls of named tools are checked",
     )
     @cell_magic("plan")  # type: ignore[arg-type]  # as above
     def plan_cell(self, line: str, cell: str) -> Plan:

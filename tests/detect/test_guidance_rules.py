@@ -290,7 +290,7 @@ def test_blocked_call_made_again_counts_as_repeated() -> None:
     tale = Story().called("look", **FAILED).begun(guidance_of("tool_failed"))
     call = tale.call("look")
     tale.replied(call).blocked(call).ended()
-    assert tale.last.followed == (Followed(False, "the call that had failed was made again, unchanged"),)
+    assert tale.last.followed == (Followed(False, "the failed call was repeated unchanged"),)
 
 
 @pytest.mark.req("R0.75")

@@ -190,7 +190,7 @@ def test_lone_reply_gets_a_prompt_a_model_and_tools() -> None:
         "The model has no name",
         "There is no prompt",
         "The trace does not describe its tools",
-        "1 call named no tool",
+        "1 call had no tool name",
         "1 call has no result",
     ]
 

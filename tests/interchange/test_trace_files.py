@@ -98,7 +98,7 @@ def test_page_with_damaged_or_missing_log_says_so(tmp_path: Path, subtests: pyte
         "gone": (text[: start - 27], "holds no log"),
         "cut": (text[: start + 40] + "</template>", "damaged|cut off"),
         "changed": (text[:start] + "AAAA" + text[start + 4 :], "damaged"),
-        "foreign": ("<!doctype html><p>Hello", "of no format"),
+        "foreign": ("<!doctype html><p>Hello", "not in a format"),
     }
     for name, (content, said) in damaged.items():
         with (

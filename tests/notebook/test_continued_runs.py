@@ -50,7 +50,7 @@ def test_continue_refuses_invalid_runs(kernel: Any, subtests: pytest.Subtests) -
         "--continue number": "--continue number: the variable holds a int, not a run. %agent history lists the runs",
         "--continue going": "is still running. Wait for it, or end it: %agent stop ",
         "--continue -o going": "is still running. Wait for it, or end it: %agent stop ",
-        "--continue steps": "is a workflow, with steps instead of rounds",
+        "--continue steps": "is a workflow with steps instead of rounds",
     }.items():
         with subtests.test(options):
             cell = kernel.run(f"%%agent {options}\nGo on.")

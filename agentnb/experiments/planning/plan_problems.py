@@ -138,7 +138,7 @@ def check_models(variants: Sequence[Variant], models: Sequence[str | Model], bud
             problems.append(f"{name_of(model)}: {error}")
     twice = [name for name, count in Counter(map(name_of, models)).items() if count > 1]
     if twice:
-        problems.append(f"Models with the same name: {list_names(twice)}. Name each once, or give objects names of their own")
+        problems.append(f"Duplicate model names: {list_names(twice)}. Name each once, or give the objects distinct names")
     if problems or budget is None:
         return problems
     return [*_price_problems(variants, models, budget)]

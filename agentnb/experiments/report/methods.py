@@ -49,7 +49,7 @@ def methods_of(results: Results, setup: Setup) -> Iterator[Block]:
     yield Heading("Models", is_inner=True)
     yield Grid(*_models(results), numbers=range(2, 6))
     yield Paragraph(
-        "Models have their names in the experiment, and those that their providers gave in the logged replies."
+        "Models are listed under their names in the experiment and in the logged replies of their providers."
         " Costs are in US dollars, as logged with each reply: by genai-prices (version below), or by price= in the name of the"
         " model."
     )

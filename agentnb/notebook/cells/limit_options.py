@@ -86,8 +86,8 @@ def approve_option(magic: F) -> F:
 def allow_url_option(magic: F) -> F:
     """Add the option ``--allow-url`` to a magic."""
     description = (
-        "an address that models of a file or log may use in addition to their provider's server and this machine, with the "
-        "variable of the key to send there: https://models.example.org&key=MY_KEY; repeatable"
+        "an address that models from a file or log may use, besides their provider's server and this machine, with the "
+        "variable that holds its key: https://models.example.org&key=MY_KEY; repeatable"
     )
     added: F = _repeatable("--allow-url", "URL", "allow_urls", description)(magic)
     return added

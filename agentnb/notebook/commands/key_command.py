@@ -59,7 +59,7 @@ def _may_be_a_key(word: str) -> bool:
 
 
 def _shown_key_error() -> SettingsError:
-    return SettingsError("Do not type a key in the line; %agent key NAME asks for it. Nothing was stored", SHOWN)
+    return SettingsError("Do not type the key itself; %agent key NAME asks for it. Nothing was stored", SHOWN)
 
 
 def _keep(name: str, variable: str, *, in_keyring: bool) -> str:

@@ -60,7 +60,7 @@ def test_newest_run_that_changed_files_is_undone(clean: Kernel) -> None:
     assert "Restored: a.txt" in clean.run(f"%agent undo {first[-8:]}").printed and path.read_text() == "old"
     offered = clean.value("get_ipython().complete('', '%agent undo ', 12)[1]")
     assert first in offered and second in offered and clean.value("other.id") not in offered
-    assert "undo      [ID]: put back" in clean.run("%agent help").printed
+    assert "undo      [ID]: restore" in clean.run("%agent help").printed
 
 
 def test_live_and_unknown_runs_are_not_undone(clean: Kernel) -> None:
