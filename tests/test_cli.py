@@ -110,7 +110,7 @@ def test_foreign_files_of_a_store_are_named(cli: Call) -> None:
     assert code == 0 and run.id in out
     first, *lines = err.splitlines()
     assert "7 left out" in first and len(lines) == 6
-    assert "20200106-000000-0000000000.jsonl: no run log that can be read" in lines[0] and "2 more" in lines[-1]
+    assert "20200106-000000-0000000000.jsonl: no readable run log" in lines[0] and "2 more" in lines[-1]
 
 
 def test_list_without_runs_is_empty_and_succeeds(cli: Call) -> None:
@@ -267,7 +267,7 @@ def test_input_output_errors_are_one_line_with_exit_code_1(subtests: pytest.Subt
         ("runs", "nowhere"): "There is no folder nowhere",
         ("table", "runs", "x*.jsonl"): "No file matches",
         ("table", "runs", "-o", "broken.jsonl/runs.csv"): "The table cannot be saved as broken.jsonl/runs.csv: its folder",
-        ("table", "runs", "-o", "broken.jsonl/such/x.csv"): "cannot be made (Not a directory). Choose another name or folder",
+        ("table", "runs", "-o", "broken.jsonl/such/x.csv"): "cannot be created (Not a directory). Choose another name",
     }.items():
         with subtests.test(argv=argv):
             done = cli(*argv)
@@ -371,7 +371,7 @@ def test_replay_takes_a_run_a_limit_and_guidance_markdown(cli: Call, snapshot: S
     Path("brief.md").write_text("Call a tool.", encoding="utf-8")
     found = cli("replay", run.id[-6:], "-g", "brief.md", "--max-rounds", "1")
     assert "guidance brief, policy matrix, max_rounds 1" in found.out
-    assert "It would have ended after round 1 (max_rounds), 1 round before the record ends." in found.out
+    assert "The run would have ended after round 1 (max_rounds), 1 round before the recording ends." in found.out
     wrong = cli("replay", "healthy", "-g", "brif.md")
     assert wrong.code == 2
     assert wrong.err == snapshot

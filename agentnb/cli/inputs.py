@@ -130,5 +130,5 @@ def _module(name: str, option: str) -> Any:
         raise
     except BaseException as error:  # a module may raise anything, even exit
         problem = f"{option}: the module {name} cannot be imported: {type(error).__name__}: {error}"
-        hint = "Modules are searched for in this folder and among the packages that are installed"
+        hint = "Modules are searched for in this folder and the installed packages"
         raise SettingsError(problem, hint if isinstance(error, ModuleNotFoundError) else "") from error

@@ -47,7 +47,7 @@ def read_plan(path: Path, tools: list[Any]) -> Plan:
     if read is not None and not problems.found:
         _note_not_given(read, Toolbox(tools), problems)
     problems.check()
-    assert read is not None, "what is none has a problem"
+    assert read is not None, "an unreadable plan has a problem"
     return Plan.of(read.plan)
 
 
@@ -56,5 +56,5 @@ def _note_not_given(read: ReadPlan, toolbox: Toolbox, problems: Problems) -> Non
     for step, fields in zip(read.plan.steps, read.steps, strict=True):
         for name in (step.name, *step.tools):
             if name and fields is not None and not toolbox.may_have(name):
-                problem = f"{fields.where}: the tool {name} is built in, and is not among the tools of this command"
-                problems.add(fields.line_of("name" if name == step.name else "tools"), problem, f"Give it: --tools {name}")
+                problem = f"{fields.where}: the built-in tool {name} is not among the tools of this command"
+                problems.add(fields.line_of("name" if name == step.name else "tools"), problem, f"Add the tool: --tools {name}")

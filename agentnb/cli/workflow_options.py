@@ -42,14 +42,14 @@ FILE = argument(
     help="a YAML file with workflow: or agents:, a task file, with stage:, or a plan in YAML or JSON, with steps:; or planner",
 )
 INPUTS = argument("-i", "--inputs", metavar="JSON|FILE", type=text_of, help="inputs by name: JSON, or a JSON or YAML file")
-MODEL = argument("-m", "--model", metavar="MODEL", type=text_of, help="the model of agents that name none: provider:model")
+MODEL = argument("-m", "--model", metavar="MODEL", type=text_of, help="the default model of agents: provider:model")
 TOOLS = _repeatable(
     "-t",
     "--tools",
     metavar="MODULE:NAME",
     type=text_of,
-    help="tools that agents, steps and plans name, joined with commas: functions, whose modules are searched for in this "
-    "folder too, built-in tools and groups, such as files, and those of MCP servers, such as mcp:clock",
+    help="tools that agents, steps and plans name, separated by commas: functions (of modules in this folder, too), built-in "
+    "tools and groups, such as files, and MCP servers, such as mcp:clock",
 )
 GATES = _repeatable(
     "--gate",
@@ -62,31 +62,31 @@ ALLOW_URL = _repeatable(
     metavar="URL[&key=NAME]",
     dest="allow_urls",
     type=_destination,
-    help="an address that models named by the file or log may use, besides their provider's own server and this machine, and "
-    "the variable whose key is sent there, such as 'https://models.example.org&key=MY_KEY'; repeatable",
+    help="an address that models from the file or log may use, besides their provider's server and this machine, with the "
+    "variable that holds its key, such as 'https://models.example.org&key=MY_KEY'; repeatable",
 )
 MCP = _repeatable(
     "--mcp",
     metavar="FILE",
     type=text_of,
-    help="a file of MCP servers, also that of another program, whose tools can be named, such as -t mcp:clock; it is shown and "
-    "confirmed before they are started, the first time and after each change; repeatable",
+    help="a file of MCP servers, yours or another program's; its tools can be named, such as -t mcp:clock. You confirm "
+    "the file before its servers start, the first time and after each change; repeatable",
 )
-STRICT = argument("--strict", action="store_true", help="warnings are problems too")
+STRICT = argument("--strict", action="store_true", help="treat warnings as errors")
 TRUST_LOG = argument(
     "--trust-log",
     action=BooleanOptionalAction,
     default=None,
-    help="whether approvals, answers and settings count in a log that your agentnb did not write; without it you are asked",
+    help="whether to accept approvals, answers and settings of a log that your agentnb did not write; by default you are asked",
 )
 NO_INPUT = argument(
     "--no-input",
     action="store_true",
-    help="ask nothing at the terminal: where an answer is needed, end with exit code 4",
+    help="do not ask at the terminal: exit with code 4 if an answer is needed",
 )
 RESUME_OPTIONS = (TOOLS, MCP, GATES, MODEL, TRUST_LOG, ALLOW_URL, NO_INPUT)
 """Options of the commands that resume a run."""
-BUDGET = argument("--budget", metavar="USD", type=_budget, help="what the run may cost, such as 0.5, instead of the file's")
+BUDGET = argument("--budget", metavar="USD", type=_budget, help="budget of the run, such as 0.5, instead of the file's")
 UNPRICED = argument(
     "--unpriced", action="store_true", help="run even if the price of a model is unknown; its calls count as $0"
 )

@@ -117,7 +117,7 @@ def outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
         return Outcome("", WAITING, context, *_how_to_answer(run, again))
     if run.status == "completed" and not run.is_plan_rejected:
         return Outcome(f"{run.text}\n" if run.text else "", DONE, context)
-    see = f"All of it: agentnb show {run.id}"
+    see = f"Full output: agentnb show {run.id}"
     if run.status in ("cancelled", "running"):  # still running if its tool cannot be interrupted
         return Outcome("", INTERRUPTED, context, f"The run was stopped. {see}")
     reason = why(run, SHELL)
@@ -136,7 +136,7 @@ def _how_to_answer(run: Run, again: Sequence[str]) -> tuple[str, str]:
     if call or len(text) > MAX_OF_A_QUESTION:
         asked += f" The whole {'call' if call else 'question'} has {len(call or text):,} characters: agentnb show {run.id}"
     more = f" (one of {len(run.waiting)} questions)" if which else ""
-    return f"The run waits for you{more}: {asked} Answer it:", command
+    return f"The run is waiting for you{more}: {asked} Answer it:", command
 
 
 def _example(question: WaitingOnUser) -> str:

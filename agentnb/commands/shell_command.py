@@ -25,7 +25,7 @@ INDEXED = re.compile(r"\[[^\]]*[$`]")
 """Index that the shell may compute, even within single quotes."""
 BETWEEN_PATHS = re.compile(r"[=:,@\s'\"]+")
 """Characters between paths in a word, as in ``--env-file=.env``."""
-NOT_TAKEN_APART = "it starts others in a way that cannot be taken apart"
+NOT_TAKEN_APART = "it starts other programs in a way that cannot be parsed"
 COMPUTED_PROGRAM = "its program is computed"
 TWO_FOR_DASH = "sh may read it as two commands"
 

@@ -20,20 +20,20 @@ def check_of_agent(run: RunFacts, what: str) -> None:
     if not works_in_steps(run):
         return
     kind = "workflow" if run.kind == "agent" else run.kind
-    raise SettingsError(f"Run {run.id} is a {kind}, which has steps and no rounds: {what}", _runs_of_agents(run))
+    raise SettingsError(f"Run {run.id} is a {kind} with steps instead of rounds: {what}", _runs_of_agents(run))
 
 
 def _runs_of_agents(run: RunFacts) -> Advised:
     nested = [(step.nested, path) for path, step in run.step_records.items() if step.nested]
     if not nested:
-        return "No step was a run of an agent"
+        return "None of its steps ran an agent"
     (first, path), more = nested[0], "".join(f", {name} ({path})" for name, path in nested[1:MAX_NAMED])
     ending = f" ({path}){more}{', ...' if len(nested) > MAX_NAMED else ''}"
-    return LoadRun(first, lead="Its steps' own runs have them", rest=ending)
+    return LoadRun(first, lead="The runs of its steps have rounds", rest=ending)
 
 
 def how_to_continue(run: RunFacts, *, stored: str = "") -> AnyAdvice:
     """Return advice on continuing a finished run. ``stored``: its id, if it must be loaded first."""
     if works_in_steps(run):
-        return RerunSteps(lead="Begin a new one at one of its steps")
+        return RerunSteps(lead="Start a new run at one of its steps")
     return ContinueRun(stored, lead="Continue its conversation")

@@ -91,24 +91,24 @@ SENTENCES: Mapping[str, str] = {
     "undisciplined": "a work tool ran while no todo was in progress",
     "complete": "said that all is complete",
     "repeats": "the answer was given before",
-    "made_again": "the call that had failed was made again, unchanged",
+    "made_again": "the failed call was repeated unchanged",
     "completed_unfinished": "the todo whose work had failed was marked completed",
     "ended_blocked": "every open todo is blocked, and the reply says so",
     "failed_again": "the tool that keeps failing was called again, and nothing else",
     "acted": "a work tool was called",
     "worked_anew": "a work tool ran",
     "marked": "a todo was completed after its work",
-    "begun": "a todo was begun",
-    "begun_beside": "another todo was begun, and the one before was left in progress",
-    "planned": "new todos were written down",
-    "named_failure": "the answer names the failure",
+    "begun": "a todo was started",
+    "begun_beside": "another todo was started while the previous one was left in progress",
+    "planned": "new todos were added",
+    "named_failure": "the answer mentions the failure",
     "left_unfinished": "the todo whose work had failed was left in progress",
     "concluded": "answered something new, and no todo is open",
     "told_results": "answered after its tools",
 }
 """Descriptions of the facts, for people."""
 NO_CALL = "no tool was called"
-NOT_DEALT_WITH = "the failure was neither dealt with nor named"
+NOT_DEALT_WITH = "the failure was neither handled nor mentioned"
 NO_WORK = "no new work was done, and the list did not change"
 
 
@@ -133,7 +133,7 @@ RULES: dict[str, Rule | None] = {
     "todos_text": Rule(WORK, ("begun_beside",)),
     "tools": Rule(
         ("told_results", "named_failure", *ONWARD),
-        otherwise="no new work was done, and the answer has nothing of what the tools returned",
+        otherwise="no new work was done, and the answer does not use the tool results",
     ),
     "text": Rule((*ONWARD, "ended_blocked")),
     WORKFLOW: Rule((*ONWARD, "ended_blocked")),
@@ -152,7 +152,7 @@ RULES: dict[str, Rule | None] = {
         "no new work was done, and no todo was completed after its work",
     ),
 }
-"""Default rule of each cell; None: it asks for nothing."""
+"""Default rule of each cell; None: the guidance asks for nothing."""
 INFORMS = frozenset([cell for cell, rule in RULES.items() if rule is None])
 """Cells that only inform; not judged."""
 
@@ -168,20 +168,20 @@ def judge(guidance: Guidance, facts: RoundFacts) -> Followed:
 def _judge_by_cell(cell: str, facts: RoundFacts) -> Followed:
     # Cached: most rounds of a run have the same facts.
     rule = RULES.get(cell, HAS_CALL)
-    return Followed(None, "it asks for nothing") if rule is None else _judge_by(rule, facts)
+    return Followed(None, "the guidance asks for nothing") if rule is None else _judge_by(rule, facts)
 
 
 def _judge_by(rule: Rule, facts: RoundFacts) -> Followed:
     if not facts.replied:
-        return Followed(None, "no reply came")
+        return Followed(None, "the model did not reply")
     if rule.unknown:
-        return Followed(None, f"it is about {rule.unknown}, which this version cannot judge")
+        return Followed(None, f"the guidance is about {rule.unknown}, which this version cannot judge")
     for names, is_followed in ((rule.forbids, False), (rule.asks, True)):
         for name in names:
             if getattr(facts, name):
                 return Followed(is_followed, SENTENCES[name])
     why = rule.otherwise or (NO_WORK if facts.called else NO_CALL)
-    return Followed(False, why) if rule.asks else Followed(True, "what it forbids was not done")
+    return Followed(False, why) if rule.asks else Followed(True, "the forbidden action was not taken")
 
 
 def unknown_facts(guidance: Guidance) -> list[str]:
@@ -193,4 +193,4 @@ def _own_rule(guidance: Guidance) -> Rule:
     if unknown := unknown_facts(guidance):
         return Rule((), unknown=", ".join(unknown))
     wanted = ", or ".join(SENTENCES[name] for name in guidance.asks)
-    return Rule(guidance.asks, guidance.forbids, f"not so: {wanted}")
+    return Rule(guidance.asks, guidance.forbids, f"not fulfilled: {wanted}")

@@ -234,7 +234,7 @@ RunSoFar = Run
 """The run so far, as policies, guides and gates read it."""
 
 for _name, _better in FORMER_NAMES.items():
-    setattr(Run, _name, _Refused(_name, f"it is called {_better} now"))
+    setattr(Run, _name, _Refused(_name, f"it is now called {_better}"))
 for _name in OF_LIVE_RUNS:
     _handle = f"in Python keep the handle: live = agent.start(...); live.{_name}(...)"
     setattr(Run, _name, _Refused(_name, _handle))

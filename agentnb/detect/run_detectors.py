@@ -43,7 +43,7 @@ def _check_makes(maker: Any) -> None:
     except TypeError as error:
         name = getattr(maker, "__name__", repr(maker))
         raise SettingsError(
-            f"{name} cannot make a detector, which is called without arguments: {error}",
+            f"{name} cannot be called without arguments to create a detector: {error}",
             f"Mark a function of the run: @detector def {name}(run)",
         ) from None
 

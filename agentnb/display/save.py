@@ -64,7 +64,7 @@ def _format_of(path: Path) -> str:
             suggest_similar(ending, [known_ending for known_ending in ENDINGS if known_ending])
             or "End the name with .jsonl, .html or .parquet, or give format="
         )
-        raise SettingsError(f"No format is named by the ending of {path.name}", hint)
+        raise SettingsError(f"{path.name} does not end in a known format", hint)
     return ENDINGS[ending]
 
 
@@ -72,4 +72,4 @@ def _expand(path: str | Path) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
-        raise StoreError(f"The run cannot be saved as {path}: {error}", "Name the folder in full") from error
+        raise StoreError(f"The run cannot be saved as {path}: {error}", "Give the full path of the folder") from error

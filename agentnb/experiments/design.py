@@ -19,8 +19,8 @@ PASS_RATES = (0.05, 0.25, 0.5)
 """Pass rates that bound the minimum effect; p and 1 - p give the same effect."""
 RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
 BY_ROUND = "by_round"
-AROUND, NOT_COPIED = "Around external agents", "Not in the copies of task folders"
-DRAWS = "their draws differ between variants"
+AROUND, NOT_COPIED = "Sandboxes of external agents", "Left out of copied task folders"
+DRAWS = "their random draws differ between variants"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +88,15 @@ class Design:
 
 
 GROUNDS = {
-    "pilot": "by the pilot",
-    "pilot_spread": "by the pilot",
-    "pass_rate": "at this pass rate, with all tasks alike",
-    "any_rate": "from the best to the worst pass rate, with all tasks alike; a pilot or pass_rate= narrows it",
-    "unknown": "the spread of the primary is unknown before a pilot",
+    "pilot": "estimated by the pilot",
+    "pilot_spread": "estimated by the pilot",
+    "pass_rate": "at this pass rate, assuming identical tasks",
+    "any_rate": "from the best to the worst pass rate, assuming identical tasks; a pilot or pass_rate= narrows the range",
+    "unknown": "the variance of the primary is unknown without a pilot",
     BY_ROUND: "the number of draws of each kind of guidance is unknown before the runs",
     "few": "too few tasks",
     "alike": "the tasks of the pilot did not differ",
-    "never": "even the largest possible difference has less power",
+    "never": "even the largest possible difference has less than 80 % power",
 }
 """Explanations of a minimum effect, or of a missing one."""
 
@@ -104,7 +104,7 @@ GROUNDS = {
 def explain_ground(design: Design) -> str:
     """Explain the minimum effect, or its absence, with the assumption about clusters."""
     is_clustered = design.minimum_effect is not None and design.clusters < design.tasks
-    return GROUNDS[design.ground] + (", if tasks of a cluster vary like others" if is_clustered else "")
+    return GROUNDS[design.ground] + (", with tasks of a cluster varying like others" if is_clustered else "")
 
 
 def describe_shape(design: Design) -> str:
@@ -121,14 +121,14 @@ def describe_effect(design: Design) -> str:
     if design.minimum_effect is None:
         return "unknown"
     least = "" if design.least_effect is None else f"{design.least_effect:.2g} to "
-    return f"{least}{design.minimum_effect:.2g} with a power of 80 %"
+    return f"{least}{design.minimum_effect:.2g} with 80 % power"
 
 
 def describe_reserve(design: Design) -> str:
     """Describe the share of the budget that is reserved for active runs."""
     if design.set_aside is None:
-        return "all of it set aside for the first run of a variant and model, before a pilot"
-    return f"up to ${design.set_aside:.4g} of it set aside for each run under way"
+        return "all of it reserved for the first run of each variant and model until a pilot has run"
+    return f"up to ${design.set_aside:.4g} of it reserved for each active run"
 
 
 def list_sandboxes(sandboxes: Mapping[str, str]) -> str:
@@ -160,7 +160,7 @@ def size_problems(tasks: Sequence[ExperimentTask], variants: int, *, is_planned:
     if not is_clustered:
         return [f"{pluralize(clusters, 'task')}: {needed}. Add tasks, or run these without a comparison"]
     return [
-        f"{pluralize(len(tasks), 'task')} in {pluralize(clusters, 'cluster')}: {needed}, as the tasks of a cluster count once."
+        f"{pluralize(len(tasks), 'task')} in {pluralize(clusters, 'cluster')}: {needed}, because a cluster counts once."
         " Add tasks of other clusters, or leave out the column cluster if the tasks have nothing in common"
     ]
 

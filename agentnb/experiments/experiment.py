@@ -157,7 +157,7 @@ class Experiment:
             problems.append(
                 f"The experiment has changed since {self._records!r} was begun:"
                 f" {changed_names(self._plan.frozen, self._frozen)}."
-                " Give it another folder, or undo the change; more tasks and repeats: extend(...)"
+                " Give it another folder or undo the change. To add tasks or repeats: extend(...)"
             )
         if problems:
             raise ExperimentProblems.of(problems)
@@ -169,7 +169,7 @@ class Experiment:
         every problem, such as too few tasks for a comparison.
         """
         if pass_rate is not None and not 0 < pass_rate < 1:
-            raise SettingsError(f"pass_rate={pass_rate!r} is not a share of runs", "Give a number between 0 and 1, such as 0.6")
+            raise SettingsError(f"pass_rate={pass_rate!r} is not a pass rate", "Give a number between 0 and 1, such as 0.6")
         self.check()
         read = self._read
         if problems := size_problems(read.tasks, self._assignment.count_compared(read.variants), is_planned=True):
@@ -241,7 +241,7 @@ class Experiment:
         if problems:
             raise ExperimentProblems.of(problems)
         if not more and not repeats:
-            raise SettingsError("Nothing is added", "Write extend(tasks=[...]), or extend(repeats=1)")
+            raise SettingsError("extend() needs tasks or repeats", "Write extend(tasks=[...]), or extend(repeats=1)")
         return replace(self, _original=self._original or self, _more=(*self._more, (more, repeats)))
 
     def retry(self, reason: str) -> Experiment:
@@ -252,7 +252,9 @@ class Experiment:
         marked = {} if plan is None else _find_retries(plan, rows)
         failed = tuple([key for key, row in rows.items() if not row.is_completed and key not in marked])
         if plan is None or not failed:
-            problem = "All failed runs are marked already" if marked else "There is no failed run to make again"
+            problem = (
+                "All failed runs are already marked for a retry" if marked else "The experiment has no failed runs to retry"
+            )
             raise SettingsError(problem, "Run it: await exp.run()" if marked else "See exp.results().table()")
         self._records.keep_plan(add_note(plan, "retried", f"{pluralize(len(failed), 'run')} again: {reason.strip()}", failed))
         return self
@@ -264,7 +266,7 @@ class Experiment:
         """
         rows, plan = [*self._own_rows().values()], self._plan
         if plan is None:
-            raise SettingsError("The experiment has not begun", "Run it: await exp.run(), or exp.run_sync()")
+            raise SettingsError("The experiment has not started", "Run it: await exp.run(), or exp.run_sync()")
         look = self._look_at(rows)
         total = sum(map(len, self._schedules)) if look is None else len(rows)
         missing = total - len(rows)
@@ -494,7 +496,9 @@ class Experiment:
             records.cover(True)
             await self._run_cells(self._due, records, control, self._begin())
             if (plan := self._plan) is None:
-                raise StoreError(f"The folder of the experiment is gone: {records!r}", "Its rows are lost; run it again")
+                raise StoreError(
+                    f"The folder of the experiment is gone: {records!r}", "The rows are lost. Run the experiment again"
+                )
             end = control.progress
             if end.state == "budget":
                 text = f"the budget of ${self.budget:g} was reached after {end.done:,} of {end.total:,} runs"

@@ -49,8 +49,8 @@ class Pilot:
         deviation = self.deviation(1)
         spread = "unknown" if deviation is None else f"{deviation:.2f}"
         return (
-            f"Pilot of {self.runs} runs over {self.tasks} tasks{failed}: deviation of task differences {spread}, "
-            f"clustering {clustering}, cost a run {cost}, time a run {seconds}. Means by variant are not shown"
+            f"Pilot of {self.runs} runs over {self.tasks} tasks{failed}: standard deviation of task differences {spread}, "
+            f"clustering {clustering}, cost per run {cost}, time per run {seconds}. Means by variant are not shown"
         )
 
 

@@ -63,7 +63,7 @@ class Returned:
     @property
     def text(self) -> str:
         """A line for the model; empty if everything was transferred."""
-        parts = {"not kept": self.dropped, "changed by others meanwhile, so not kept": self.outdated, "old commits": self.kept}
+        parts = {"not kept": self.dropped, "changed elsewhere meanwhile, so not kept": self.outdated, "old commits": self.kept}
         return "; ".join(f"{words}: {', '.join(dict.fromkeys(names))}" for words, names in parts.items() if names)
 
 

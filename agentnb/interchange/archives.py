@@ -65,12 +65,12 @@ def members(archive: TraceFile) -> Iterator[TraceFile]:
     """
     if archive.depth >= MAX_DEPTH:
         raise BoundExceeded(
-            f"{archive.name} is an archive within {archive.depth} others, and up to {MAX_DEPTH} are unpacked", "Unpack it first"
+            f"{archive.name} is nested in {archive.depth} other archives; the limit is {MAX_DEPTH}", "Unpack it first"
         )
     with zip_file(archive) as names:
         infos = [info for info in names.infolist() if not info.is_dir() and not _is_hidden(info.filename)]
         if len(infos) > MAX_MEMBERS:
-            problem = f"{archive.name} holds {len(infos):,} files, and up to {MAX_MEMBERS:,} are read"
+            problem = f"{archive.name} holds {len(infos):,} files; the limit is {MAX_MEMBERS:,}"
             raise BoundExceeded(problem, "Unpack it first")
         by_name = {member.filename: member for member in infos}
         for member in infos:
@@ -147,7 +147,7 @@ def _member(names: Archive, member: zipfile.ZipInfo, name: str) -> Callable[[], 
 def _open_member(names: Archive, member: zipfile.ZipInfo, name: str) -> Iterator[BinaryIO]:
     """Open a file of an archive. Raises `TraceError` for a password or an unsupported compression method."""
     if member.flag_bits & _ENCRYPTED:
-        raise TraceError(f"{name} is locked by a password", "Unpack it with the password first")
+        raise TraceError(f"{name} is protected by a password", "Unpack it with the password first")
     with ExitStack() as stack:
         if member.compress_type != _ZSTANDARD:
             with _unpacking(name):
@@ -174,7 +174,7 @@ def _unpacking(name: str) -> Iterator[None]:
     except NotImplementedError as error:
         raise TraceError(f"{name} cannot be unpacked: {error}", "Pack it with Deflate or Zstandard") from error
     except _DAMAGED as error:
-        raise TraceError(f"{name} cannot be unpacked: {error}", "Copy it again from where it was written") from error
+        raise TraceError(f"{name} cannot be unpacked: {error}", "Copy it again from its source") from error
 
 
 class _Bounded(io.RawIOBase):

@@ -166,7 +166,7 @@ def parts_of(source: RunSource) -> Iterator[Run | SourceFile]:
         for item in source:
             yield from parts_of(item)
     else:
-        raise TraceError(f"{source!r} is not a run", "Give a Run, several, a path, a folder, a glob or a Store")
+        raise TraceError(f"{source!r} is not a run", "Give one or more runs, a path, a folder, a glob or a Store")
 
 
 class SourceFile(NamedTuple):
@@ -324,7 +324,7 @@ def warn_of(problems: list[Problem]) -> None:
         warnings.warn(AdvisedWarning(f"Left out: {problem._replace(advice=())}", problem.advice), stacklevel=3)
     more = [f"{len(named) - MAX_WARNINGS:,} more"] if len(named) > MAX_WARNINGS else []
     if len(unknown) > 1:
-        more.append(f"{len(unknown):,} files of no format that agentnb reads, such as {Path(unknown[0].file).name}")
+        more.append(f"{len(unknown):,} files in formats that agentnb does not read, such as {Path(unknown[0].file).name}")
     if more:
         message = f"Left out: {' and '.join(more)}"
         warnings.warn(AdvisedWarning(message, ListProblems(rest=" lists all of them")), stacklevel=3)
@@ -341,6 +341,6 @@ def _resolve(source: str | Path) -> Path:
         path = Path(source).expanduser()
         return path if path.exists() else find(str(source)) or path
     except RuntimeError as error:
-        raise StoreError(f"{source} cannot be read: {error}", "Name the folder in full") from error
+        raise StoreError(f"{source} cannot be read: {error}", "Give the full path of the folder") from error
     except OSError as error:  # a parent folder without permission, or a name that is too long
         raise unreadable(path, error) from None

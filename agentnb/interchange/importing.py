@@ -98,7 +98,7 @@ def _save(run: Run, store: Store) -> None:
     except OSError as error:
         raise StoreError(
             f"Run {run.id} cannot be stored in {store.shown_folder}: {error.strerror or error}",
-            "Choose a folder you may write to",
+            "Choose a writable folder",
         ) from error
 
 

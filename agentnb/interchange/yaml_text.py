@@ -15,7 +15,7 @@ MAX_DEPTH = 200
 """Maximum nesting of lists and mappings in brackets."""
 MAX_VALUES = 5_000_000
 """Maximum values of a document, with aliases expanded."""
-_AS_JSON = "Write it as JSON, which is read a hundred times as fast, or split it"
+_AS_JSON = "Convert it to JSON, which loads a hundred times faster, or split it"
 
 
 def load_yaml(data: bytes, name: str) -> Any:
@@ -74,5 +74,5 @@ def _count(value: Any, name: str, known: dict[int, int], above: set[int]) -> int
         known[identity] = 1 + sum(_count(item, name, known, above) for item in inner)
         above.discard(identity)
         if known[identity] > MAX_VALUES:
-            raise TraceError(f"{name} expands to more than {MAX_VALUES:,} values", "Its aliases repeat too much to be read")
+            raise TraceError(f"{name} expands to more than {MAX_VALUES:,} values", "Its aliases expand to too many values")
     return known[identity]

@@ -52,7 +52,7 @@ def make_agent(
     if chosen.acp:
         return _foreign_agent(chosen, session, variables)
     if chosen.mode:
-        raise SettingsError("--mode is a mode of an external agent", "Name the agent, too: --acp NAME --mode MODE")
+        raise SettingsError("--mode needs an external agent", "Name the agent: --acp NAME --mode MODE")
     defaults, context = session.defaults, chosen.context.context
     name, note = (chosen.model, ()) if chosen.model else _model(session, context, before)
     settings = session.agent_settings() | _without_limits(chosen.settings)
@@ -111,8 +111,8 @@ def _model(session: Session, context: ContextType | None, before: Run | None) ->
     name, note = choose_model(session.defaults["model"], before)
     if context is None or note:
         return name, note
-    sentence = f"No model is named for the profile {context.profile} of the context {context.name}, so {name} works on it"
-    return name, (Plain(sentence), Plain(f"Name one with %agent defaults {context.profile}=MODEL"))
+    sentence = f"The profile {context.profile} of the context {context.name} has no model; {name} is used"
+    return name, (Plain(sentence), Plain(f"Choose one with %agent defaults {context.profile}=MODEL"))
 
 
 def _without_limits(settings: Mapping[str, Any]) -> dict[str, Any]:

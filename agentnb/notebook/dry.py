@@ -60,7 +60,7 @@ def dry_text(
     lines += [*tools, *shown_later(servers)] or ["(none)"]
     if wire is not None:
         fields = msgspec.json.decode(wire)
-        lines += ["", "--- besides ---"]
+        lines += ["", "--- other fields ---"]
         lines += [f"{key}={msgspec.json.encode(value).decode()}" for key, value in fields.items() if key not in SHOWN_ABOVE]
     return clean("\n".join(lines))
 

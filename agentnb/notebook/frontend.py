@@ -65,7 +65,9 @@ def ask_masked(question: str, what: str) -> str:
     except EOFError:
         return ""
     except (StdinNotImplementedError, getpass.GetPassWarning):
-        raise SettingsError(f"There is no way to ask for {what} here without showing it", "Use a frontend with input") from None
+        raise SettingsError(
+            f"This frontend cannot ask for {what} without showing it", "Use a frontend with hidden input"
+        ) from None
 
 
 def can_ask(shell: Any, *, blocks: bool) -> bool:

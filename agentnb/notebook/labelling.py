@@ -135,9 +135,7 @@ class Labeller:
 
     def __init__(self, subjects: list[Subject], path: Path, labels: dict[str, Value], who: str) -> None:
         if not subjects:
-            raise SettingsError(
-                "There is nothing to judge", "Give runs, or a path that holds some; for reminders, with guidance"
-            )
+            raise SettingsError("There is nothing to judge", "Give runs or a path of runs; reminders need runs with guidance")
         self.subjects, self.path, self.labels, self.who = subjects, path, labels, who
         self._what = "reminder" if subjects[0].reminder else "run"
         stored = read_labels(path) if path.exists() else []
@@ -176,7 +174,7 @@ class Labeller:
     def undo(self) -> None:
         """Undo the last judgement of this widget, and show its run again."""
         if not self._undone:
-            raise SettingsError("There is no judgement to undo", "Use n and p to reach other runs, and judge them again")
+            raise SettingsError("There is no judgement to undo", "Use n and p to reach other runs and judge them again")
         index, value, word = self._undone[-1]
         self._save(index, value, word, None)
         self._undone.pop()

@@ -110,13 +110,13 @@ def parse_options(magic: Any, line: str, *, see: str = "") -> Any:
     try:
         return parse_argstring(magic, line)
     except ValueError as error:  # an unclosed quotation
-        raise SettingsError(f"{error} in: {line}", "Close it, or leave it out") from None
+        raise SettingsError(f"{error} in: {line}", "Check the quotation marks and backslashes") from None
     except UsageError as error:
         sentence = " ".join(mask_text(word) for word in str(error).split(" "))
         problem = sentence[:1].upper() + sentence[1:]
         unrecognized = problem.removeprefix("Unrecognized arguments: ")
         if not see and unrecognized != problem and not unrecognized.startswith("-"):
-            as_tool = f"To give it as a tool: -t {unrecognized}. " if "-t" in options and unrecognized.isidentifier() else ""
+            as_tool = f"To add it as a tool: -t {unrecognized}. " if "-t" in options and unrecognized.isidentifier() else ""
             raise SettingsError(problem, f"{as_tool}The text goes below the %{magic.parser.prog} line") from None
         wrong = next((word for word in line.split() if word in problem and word.startswith("-")), "")
         suggestion = suggest_similar(wrong, options) if wrong not in options else ""

@@ -77,7 +77,7 @@ def _find_run(session: Session, variables: Mapping[str, Any], name: str) -> Run:
     try:
         return session.stored(name)
     except StoreError as error:
-        problem = f"--continue {name}: there is neither a variable with a run nor a run of this name or id"
+        problem = f"--continue {name}: not a variable that holds a run, nor the name or id of a run"
         raise SettingsError(problem, hint) from error
 
 
@@ -129,12 +129,12 @@ class AgentMagics(Magics):
         "--mode",
         metavar="MODE",
         default="",
-        help="that agent's mode, in its own words (default: the one in which it asks)",
+        help="a mode of the external agent, by its own name (default: the mode that asks)",
     )
     @argument(
         "--output",
         metavar="NAME",
-        help="the type of the answer, which run.output then holds: a variable with a dataclass, another type, or a JSON Schema",
+        help="the type of run.output, the structured answer: a variable with a dataclass, another type, or a JSON Schema",
     )
     @argument(
         "--gate",
@@ -157,13 +157,13 @@ class AgentMagics(Magics):
         help="continue the conversation and the model of a run: a variable that holds one, or an id; by default the run in the "
         "variable of -o, or else the last one. Specify tools and guidance again",
     )
-    @argument("--tag", metavar="WORD", action="append", default=[], help="a word to find the run by; repeatable")
+    @argument("--tag", metavar="WORD", action="append", default=[], help="a tag by which to find the run; repeatable")
     @argument(
         "--context",
         metavar="NAME[:ENTITY]",
         default="",
         help="what the conversation is about, such as project:p-1: %%agent contexts lists the contexts, %%%%context NAME "
-        "writes one. Another word is kept as run.context_type",
+        "writes one. Any other word is kept as run.context_type",
     )
     @argument(
         "--on-stop",
@@ -256,9 +256,11 @@ class AgentMagics(Magics):
     @argument("-g", "--guidance", metavar="NAME", default="", help="the guidance set (default: the run's own, else matrix)")
     @argument("-p", "--policy", metavar="NAME", default="", help="matrix, minimal or chat (default: the run's, else matrix)")
     @argument("-d", "--detect", metavar="NAME", default="", help="detectors: a preset such as default, or a variable")
-    @argument("--workflow-mode", action="store_true", help="with workflow mode of the policy matrix")
-    @argument("--max-rounds", metavar="N", type=int, help="with this limit")
-    @argument("-o", "--out", metavar="NAME", default="replayed", help="the variable that will hold it (default: replayed)")
+    @argument("--workflow-mode", action="store_true", help="use the workflow mode of the policy matrix")
+    @argument("--max-rounds", metavar="N", type=int, help="use this limit of rounds")
+    @argument(
+        "-o", "--out", metavar="NAME", default="replayed", help="the variable that will hold the replay (default: replayed)"
+    )
     @line_magic("replay")  # type: ignore[arg-type]  # as above
     def replay_line(self, line: str) -> Replay:
         """Show what other guidance, another policy or limit would have done with a recorded run, round by round.
@@ -279,9 +281,15 @@ class AgentMagics(Magics):
         "runs of this session",
     )
     @argument("-o", "--out", metavar="NAME", default="runs", help="the variable that will hold the runs (default: runs)")
-    @argument("--loose", action="store_true", help="read of a damaged file what can be read")
+    @argument("--loose", action="store_true", help="read damaged files as far as possible")
     @argument("--import", dest="do_import", action="store_true", help="copy the runs into the store of this session")
-    @argument("--existing", metavar="WHAT", choices=CHOICES, default="", help="what --import does with runs that the store has")
+    @argument(
+        "--existing",
+        metavar="WHAT",
+        choices=CHOICES,
+        default="",
+        help="what --import does with runs that are already in the store",
+    )
     @line_magic("traces")  # type: ignore[arg-type]  # as above
     def traces_line(self, line: str) -> Browser | None:
         """Read traces of any product, put them into ``runs`` (one run: also ``run``), and show them in the trace browser.

@@ -27,7 +27,7 @@ from agentnb.workflow.workflow import Workflow
 
 __all__ = ["run_text"]  # looked up by the views
 
-MOMENT = "As it was when this cell ran. Its live card is below the cell that started it"
+MOMENT = "The run as it was when this cell ran. The live card is below the cell that started it"
 USUAL_PLAN = "plan"
 """The variable of ``%%plan``."""
 

@@ -201,7 +201,7 @@ def find_inputs(given: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     if _holds_inputs(value):
         return dict(value)
     hint = f"Name a variable that holds a dict, or a file, or write JSON. {INPUTS_EXAMPLE}"
-    raise _unusable("--inputs", name, variables, input_names(variables), hint, "no dict of names")
+    raise _unusable("--inputs", name, variables, input_names(variables), hint, "a value that is not a dict of inputs")
 
 
 def input_names(variables: Mapping[str, Any]) -> list[str]:
@@ -317,7 +317,7 @@ def tools_before(before: Run, agent: Agent) -> str:
         return ""
     typed = typed_names(before.invocation.tools, names) if before.invocation is not None else {}
     names = [typed.get(name, name) for name in names]
-    return f"The continued run had tools, and this cell names none. To use them again: -t {' '.join(names)}"
+    return f"The continued run had tools; this cell names none. To use them again: -t {' '.join(names)}"
 
 
 def _may_be_tool(value: Any) -> bool:

@@ -68,9 +68,11 @@ class WorkflowMagics(Magics):
 
     @one_line_errors
     @magic_arguments("%workflow")
-    @argument("-m", "--model", metavar="MODEL", help="the model of agents that name none: provider:model, or a variable")
-    @argument("-t", "--tools", metavar="TOOL", action="append", nargs="+", help="functions in the notebook, or lists of them")
-    @argument("--prompt", metavar="TEXT", default="", help="what the agents are to work on; in quotation marks")
+    @argument("-m", "--model", metavar="MODEL", help="the default model of agents: provider:model, or a variable")
+    @argument(
+        "-t", "--tools", metavar="TOOL", action="append", nargs="+", help="functions in the notebook, or lists of functions"
+    )
+    @argument("--prompt", metavar="TEXT", default="", help="the task for the agents, in quotation marks")
     @argument(
         "-i",
         "--inputs",
@@ -95,15 +97,15 @@ class WorkflowMagics(Magics):
         "--rerun-from",
         metavar="STEP",
         default="",
-        help="begin at this step, with what the earlier ones gave in the run of the variable (-o)",
+        help="start at this step; earlier steps keep their outputs from the run in the variable (-o)",
     )
     @argument(
         TRUST_LOG,
         action=BooleanOptionalAction,
         default=None,
-        help="with --rerun-from: whether the mode counts in a log that your agentnb did not write",
+        help="with --rerun-from: whether to apply the mode of a log that this agentnb did not write",
     )
-    @argument("--strict", action="store_true", help="what would be a warning is an error")
+    @argument("--strict", action="store_true", help="treat warnings as errors")
     @argument(
         "--on-stop",
         metavar="WHAT",
@@ -158,7 +160,7 @@ class WorkflowMagics(Magics):
         metavar="TOOL",
         action="append",
         nargs="+",
-        help="the tools that its steps may call: their names and arguments are checked. Without it they are not",
+        help="tools that the steps may call; only calls of named tools are checked",
     )
     @cell_magic("plan")  # type: ignore[arg-type]  # as above
     def plan_cell(self, line: str, cell: str) -> Plan:
@@ -237,6 +239,6 @@ class WorkflowMagics(Magics):
             return None
         earlier = self.shell.user_ns.get(options.out)
         if not isinstance(earlier, Run) or earlier.kind != "workflow":
-            problem = f"--rerun-from {options.rerun_from}: the variable {options.out} holds no run of a workflow"
-            raise SettingsError(problem, "Name the one that does: -o NAME. %agent load ID puts a stored run into run")
+            problem = f"--rerun-from {options.rerun_from}: the variable {options.out} does not hold a workflow run"
+            raise SettingsError(problem, "Name a variable that does: -o NAME. %agent load ID puts a stored run into run")
         return earlier

@@ -32,7 +32,7 @@ from agentnb.plots.drawing.sources import about, one_run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLE = "What detectors found, by round"
+TITLE = "Findings of detectors, by round"
 LOOKS = {
     "notice": Look("notice", SKY),
     "nudge": Look("nudge", ORANGE, "///"),
@@ -67,9 +67,9 @@ def detections(source: RunSource, presets: Iterable[Detectors] = (DEFAULT,)) -> 
         bar_axis(axes, distinct(list(shown), 40))
         round_axis(axes, 1, max(len(run.rounds), 1))
         used = [look for severity, look in LOOKS.items() if any(finding.severity == severity for finding in findings)]
-        notes = [f"{omitted} more rules found something and are not drawn."] if omitted else []
+        notes = [f"{omitted} more rules with findings are not drawn."] if omitted else []
         says = "; ".join(
             f"{name}: first after round {lane[0].made + 1}, {pluralize(len(lane), 'time')}" for name, lane in shown.items()
         )
         heading = about([run], pluralize(len(run.rounds), "round"), pluralize(len(findings), "finding"))
-        return finish(figure, TITLE, heading, used, ["A line marks the round after which it was first found.", *notes], says)
+        return finish(figure, TITLE, heading, used, ["A line marks the first finding of a rule.", *notes], says)

@@ -21,10 +21,10 @@ from agentnb.plots.drawing.sources import about
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLE = "Whether runs did what they should"
+TITLE = "Outcomes of runs"
 LOOKS = {"passed": Look("passed", BLUE), "failed": Look("failed", VERMILLION, "///"), "unknown": Look("unknown", WHITE, "ooo")}
 """By outcome."""
-NOTHING = "nothing says it"
+NOTHING = "not recorded"
 
 
 def outcomes(source: RunSource) -> Figure:

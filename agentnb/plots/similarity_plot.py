@@ -14,7 +14,7 @@ from agentnb.plots.drawing.sources import about, one_run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLE = "How alike the rounds are"
+TITLE = "Similarity of rounds"
 MAX_ROUNDS = 300
 """Maximum rounds compared, spread over the run; the map has the square of their number."""
 MAX_COMPARED = 500
@@ -30,7 +30,7 @@ def similarity(source: RunSource) -> Figure:
     run = one_run(source, "similarity")
     texts = [(run_round.index + 1, text) for run_round in run.rounds if (text := _text_of(run_round))]
     if len(texts) < 2:
-        return empty(TITLE, about([run], pluralize(len(run.rounds), "round")), "There are not two rounds to compare.")
+        return empty(TITLE, about([run], pluralize(len(run.rounds), "round")), "The run has fewer than two rounds to compare.")
     step = -(-len(texts) // MAX_ROUNDS)
     shown = texts[::step]
     with plot_style():
@@ -46,16 +46,14 @@ def similarity(source: RunSource) -> Figure:
         axes.grid(visible=False)
         axes.set_xlabel("round")
         axes.set_ylabel("round")
-        bar = figure.colorbar(image, ax=axes, label="alike, per cent", shrink=0.8)
+        bar = figure.colorbar(image, ax=axes, label="similarity, per cent", shrink=0.8)
         marks = range(0, 101, 20)
         bar.set_ticks([*marks], labels=[str(mark) for mark in marks])  # set now, in our style
         pairs = [(float(table[i][j]), shown[j][0], shown[i][0]) for i in range(len(shown)) for j in range(i)]
         similar_count = sum(share >= 80 for share, *_ in pairs)
         best, first, second = max(pairs, key=lambda pair: pair[0])
-        says = (
-            f"{similar_count:,} of {len(pairs):,} pairs are 80 per cent alike or more; rounds {first} and {second}: {best:.0f}"
-        )
-        notes = [f"Every {step}. round is drawn."] if step > 1 else []
+        says = f"{similar_count:,} of {len(pairs):,} pairs are at least 80 % similar; rounds {first} and {second}: {best:.0f}"
+        notes = [f"One round in {step} is drawn."] if step > 1 else []
         return finish(figure, TITLE, about([run], f"n = {pluralize(len(shown), 'round')}"), (), notes, says)
 
 

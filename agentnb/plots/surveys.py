@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TITLE = "What each variant would have done"
+TITLE = "Replayed variants: runs caught and disturbed"
 VARIANT = ("guidance", "policy", "detect", "limits")
 """Columns that identify a variant."""
 
@@ -59,7 +59,7 @@ def survey(table: pd.DataFrame) -> Figure:
         table,
         {*VARIANT, "failures", "healthy", "caught_share_low", "rounds_cut_mean"},
         "survey",
-        "Give what survey returned: plots.survey(survey('traces/', policy=['matrix', 'minimal']))",
+        "Pass the table of survey: plots.survey(survey('traces/', policy=['matrix', 'minimal']))",
     )
     if not len(table):
         return empty(TITLE, "No variant", "The table has no rows.")
@@ -81,9 +81,9 @@ def survey(table: pd.DataFrame) -> Figure:
         first = rows[0]
         heading = f"n = {pluralize(first['runs'], 'run')}: {first['failures']:,} failed, {first['healthy']:,} healthy"
         heading += f"; how turns end: {first['turns']}" if first.get("turns") else ""
-        notes = ["Lines: intervals of 95 per cent by run (Wilson; resampled runs)."]
+        notes = ["Lines: 95 % intervals by run (Wilson; resampled runs)."]
         if unknown := first.get("unknown"):
-            notes.append(f"{pluralize(unknown, 'run')} left out: nothing says whether they failed.")
+            notes.append(f"{pluralize(unknown, 'run')} left out: their outcome is unknown.")
         notes += [f"{len(table) - len(rows)} more variants are not drawn."] if len(table) > len(rows) else []
         return finish(figure, TITLE, heading, drawn, notes, "; ".join(map(_describe, names, rows)))
 

@@ -95,7 +95,7 @@ def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterab
         axes.set_xlim(0, last + 0.6)
         amounts(axes, "y", 1.0)
         axes.set_ylabel("share of runs")
-        notes = ["Shaded: intervals of 95 per cent", *omission_note([arm.name for arm in arms])]
+        notes = ["Shaded: 95 % intervals", *omission_note([arm.name for arm in arms])]
         if is_comparison(source) and (p_value := source.survival.p_value) is not None:  # type: ignore[union-attr]
             notes[0] += f". Gray's test, with the arms of whole tasks swapped: p = {p_value:.2g}"
         return finish(figure, TITLE, heading, [*lines, *marks[:1]], notes, ". ".join(says))
@@ -112,7 +112,7 @@ def _arms(source: ArmSource, preset: Detectors, families: set[str]) -> tuple[lis
     arms = [arm for arm in candidates if arm.ends]
     ends = Counter(end.end for arm in arms for end in arm.ends)
     loops, total = ends["loop"], ends.total()
-    more = f"{ends['completed']:,} completed without, {ends['censored']:,} censored"
+    more = f"{ends['completed']:,} completed without a loop, {ends['censored']:,} censored"
     if rows is None:
         return arms, about(runs, f"{loops:,} with a loop by {detect_name(preset)}", more)
     return arms, f"n = {pluralize(total, 'run')}: {loops:,} with a loop, {more}"

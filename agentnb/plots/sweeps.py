@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-TITLE = "A detector by its threshold"
+TITLE = "A detector at each threshold"
 LINES = (("precision", BLUE, "o", "-"), ("recall", VERMILLION, "s", "--"), ("f1", GREEN, "^", "-."))
 
 
@@ -24,7 +24,7 @@ def sweep(table: pd.DataFrame) -> Figure:
         table,
         {"threshold", "value", "detector", "runs", "f1_low"},
         "sweep",
-        "Give what detect.sweep returned: plots.sweep(detect.sweep(runs, labels, RepeatedText, alike=[70, 80]))",
+        "Pass the table of detect.sweep: plots.sweep(detect.sweep(runs, labels, RepeatedText, alike=[70, 80]))",
     )
     if not len(table):
         return empty(TITLE, "No value", "The table has no rows.")
@@ -47,4 +47,4 @@ def sweep(table: pd.DataFrame) -> Figure:
         axes.set_xlabel(str(first["threshold"]))
         heading = f"{first['detector']}: n = {pluralize(int(first['runs']), 'run')}, {int(first['positives'])} of them positive"
         says = "; ".join(f"{row['value']}: F1 {row['f1']:.2f}" for _, row in rows.iterrows() if row["f1"] == row["f1"])
-        return finish(figure, TITLE, heading, drawn, ["Shaded: intervals of 95 per cent (Wilson)."], says)
+        return finish(figure, TITLE, heading, drawn, ["Shaded: 95 % intervals (Wilson)."], says)

@@ -195,7 +195,7 @@ def _notes(parts: Spans) -> list[str]:
     if not parts.timed:
         notes.append("No times recorded: rounds in order, each drawn equally wide")
     if parts.inferred:
-        notes.append("The trace records when parts ended: each is drawn from the end of the one before it")
+        notes.append("The trace records only end times: each part is drawn from the end of the previous part")
     if parts.cuts:
-        notes.append("Left out at each dashed line: the time until another process resumed the run")
+        notes.append("Each dashed line omits the time until another process resumed the run")
     return notes

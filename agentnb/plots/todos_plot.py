@@ -54,7 +54,7 @@ def todos(source: RunSource) -> Figure:
     runs = load_traces(source)
     kept = [(run, history) for run in runs if (history := changes(run))]
     if not kept:
-        return empty(TITLE, about(runs), "No todo list was kept." if runs else "There are no runs.")
+        return empty(TITLE, about(runs), "The runs have no todo list." if runs else "There are no runs.")
     last = max(len(run.rounds) for run, _ in kept)
     with plot_style():
         figure, (axes,) = panels(2.8)

@@ -76,7 +76,7 @@ def expect(source: RunSource, *expectations: Expectation) -> Run | Runs:
     check_expectations(expectations)
     runs = Runs([source]) if isinstance(source, Run) else load_traces(source)
     if not runs:
-        raise SettingsError("There are no runs to check", "Give a run, several, or a path that holds some")
+        raise SettingsError("There are no runs to check", "Give one or more runs, or a path of runs")
     failed = {}
     for run in runs:
         wrong = tuple([outcome for outcome in outcomes_of(run, expectations) if not outcome.holds])
@@ -90,7 +90,7 @@ def expect(source: RunSource, *expectations: Expectation) -> Run | Runs:
 def check_expectations(expectations: Sequence[Expectation]) -> None:
     """Raise `SettingsError` for invalid expectations: unknown names, syntax errors, or an empty list."""
     if not expectations:
-        raise SettingsError("Nothing is expected", 'Write expect(run, "loops == 0", "todos_closed")')
+        raise SettingsError("expect() needs an expectation", 'Write expect(run, "loops == 0", "todos_closed")')
     for expectation in expectations:
         if isinstance(expectation, str):
             check_names(expectation, names_in(expectation))
@@ -158,7 +158,9 @@ def _check(expectation: Expectation, at: RunAfterRound) -> _Check:
     except ExpressionError as error:
         return _Check(False, sentences(error.why or error.what, error.hint), has_value=False)
     if not isinstance(value, bool):
-        return _Check(False, f"it is {_format(value)}, neither true nor false. Compare it with something", has_value=False)
+        return _Check(
+            False, f"its value is {_format(value)}, neither true nor false. Compare the value with something", has_value=False
+        )
     return _Check(value, ", ".join([text for path in _read(expectation) if (text := _describe(path, values))]))
 
 
@@ -173,7 +175,7 @@ def _check_function(function: Callable[[Run], Any], run: Run) -> _Check:
     except Exception as error:  # also AssertionError, from the person's own check
         return _Check(False, f"it raised {type(error).__name__}: {error}".partition("\n")[0][:300], has_value=False)
     if value is None:
-        return _Check(False, "it returned None. Return whether the run is as it should be", has_value=False)
+        return _Check(False, "it returned None. Return True or False", has_value=False)
     return _Check(bool(value), f"it returned {_format(value)}")
 
 
@@ -252,7 +254,7 @@ def _failure(failed: Mapping[str, tuple[Run, tuple[Outcome, ...]]], count: int, 
     for run, wrong in runs[:MAX_RUNS]:
         lines += [f"Run {run.id} is not as expected:", *[f"  {outcome.sentence}" for outcome in wrong]]
     if len(runs) > MAX_RUNS:
-        lines.append(f"and {len(runs) - MAX_RUNS:,} more runs: .failed has all")
+        lines.append(f"and {len(runs) - MAX_RUNS:,} more runs: see .failed for all")
     head = [f"{len(runs):,} of {count:,} runs are not as expected"] if count > 1 else []
     first, wrong = runs[0]
     round_number = min((outcome.round for outcome in wrong if outcome.round is not None), default=None)
@@ -260,10 +262,10 @@ def _failure(failed: Mapping[str, tuple[Run, tuple[Outcome, ...]]], count: int, 
     hint = (
         f"See round {round_number}: {variable}.rounds[{round_number - 1}]"
         if round_number
-        else f"See its {table}: tables.{table}({variable})"
+        else f"See the {table}: tables.{table}({variable})"
     )
     if count > 1:
-        hint = "See what they were: tables.runs(runs)"
+        hint = "See the runs: tables.runs(runs)"
     error = ExpectationFailed("\n".join([*head, *lines]), hint, run=first)
     error.failed = MappingProxyType({run_id: wrong for run_id, (_, wrong) in failed.items()})
     return error

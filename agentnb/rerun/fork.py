@@ -282,7 +282,7 @@ def _start_event(first: AnyEvent, pending: AgentRun, forked_from: ForkedFrom | N
 
 def _before(run: Run, at_round: int) -> list[AnyEvent]:
     """Return the events before the round."""
-    check_of_agent(run, "there is no round to fork")
+    check_of_agent(run, "it cannot be forked")
     walked = [*walk_rounds(run)]
     if run.kind != "agent" or not walked:
         raise SettingsError(f"Run {run.id} has no rounds to fork", "Fork a run of an agent")
@@ -307,6 +307,6 @@ def _model(run: Run, model: str | Model | None) -> str | Model:
     if model is not None:
         return model
     if not can_be_made(run.model):
-        problem = f"Run {run.id} was with {run.model}, which cannot be made from its name"
+        problem = f"Run {run.id} used {run.model}, a model that cannot be created from its name"
         raise SettingsError(problem, 'Give a model: fork(run, at_round, model="provider:name"), or an object')
     return logged_model(run)

@@ -112,7 +112,7 @@ class RecordedTool:
             return ToolOutcome(not result.is_error, parts, error_code=result.error_code, display=record.display)
         if self._behind is not None:
             return await self._behind.run(arguments, context)
-        text = f"{self.spec.name} was not run with these arguments when this was recorded, and cannot be run now."
+        text = f"{self.spec.name} was not called with these arguments in the recording and cannot be run now."
         return failure(NOT_RECORDED, f"{text} Use the results that you have.")
 
 

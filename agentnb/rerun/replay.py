@@ -58,7 +58,7 @@ def replay(
         r.table(); r.first_divergence; r.caught_at
     """
     recorded = one_run(run)
-    check_of_agent(recorded, "there is nothing to replay")
+    check_of_agent(recorded, "it cannot be replayed")
     changes: dict[str, Any] = {"guidance": guidance, "policy": policy, "limits": limits, "workflow_mode": workflow_mode}
     variant = variant_of(recorded, **changes, detect=detect, repeatable=repeatable)
     course = RecordedCourse(recorded, [*walk_rounds(recorded)])

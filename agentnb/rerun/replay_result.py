@@ -192,7 +192,7 @@ class Replay:
     def outcome_sentence(self) -> str:
         """The first divergence from the record, and the first round that could have caught a failure."""
         parting = self.first_divergence
-        text = "It would have gone as recorded" if parting is None else _parting(self, parting)
+        text = "The run would have gone as recorded" if parting is None else _parting(self, parting)
         if self.caught_at is not None and (parting is None or self.caught_at < parting.number):
             first = next(round_ for round_ in self.rounds if round_.caught_by)
             text += f"; a failure could have been caught in round {self.caught_at}: {', '.join(first.caught_by)}"
@@ -204,9 +204,9 @@ class Replay:
         parts = [f"Not replayed: {', '.join(self.not_replayed)}."]
         reworded, parting = self.first_told_otherwise, self.first_divergence
         if reworded is not None:
-            parts.append("No record says what the model would have replied to other words.")
+            parts.append("The recording does not show how the model would have replied to different guidance.")
         if parting is not None and any(round_.hypothetical for round_ in self.rounds):
-            parts.append(f"Everything after round {parting.number} is hypothetical: there the runs diverge.")
+            parts.append(f"Everything after round {parting.number} is hypothetical: the runs diverge there.")
         return " ".join(parts)
 
     def table(self) -> pd.DataFrame:
@@ -232,10 +232,10 @@ def _texts(guidance: Sequence[Guidance]) -> list[str]:
 
 def _outcome_sentence(run: Run) -> str:
     if not run.rounds:
-        return "The record has no rounds."
+        return "The recording has no rounds."
     rounds = f"{len(run.rounds)} round{'s' * (len(run.rounds) != 1)}"
     if run.stop_reason is None:
-        return f"The record has {rounds} and no end."
+        return f"The recording has {rounds} and no end."
     open_count = len(open_todos(run.todos))
     with_open = f", with {open_count} todo{'s' * (open_count != 1)} open" if open_count else ""
     return f"The run ended after {rounds} ({run.stop_reason}){with_open}."
@@ -245,28 +245,28 @@ def _guidance_sentence(replay: Replay) -> str:
     """Return a sentence about the guidance of the first request that differs."""
     first = replay.first_told_otherwise
     if first is None:
-        return "The model would have been told the same."
+        return "The model would have received the same guidance."
     cells = cells_of(first.would_be.guidance) if first.would_be is not None else None
-    return f"From round {first.number} on the model would have had {f'another reminder ({cells})' if cells else 'no reminder'}."
+    reminder = f"another reminder ({cells})" if cells else "no reminder"
+    return f"From round {first.number} on, the model would have received {reminder}."
 
 
 def _parting(replay: Replay, round_: ReplayedRound) -> str:
     blocked = [item for item in round_.judged_calls if item.blocked]
     where = f"in round {round_.number}"
     if blocked:
-        return f"It would have blocked {blocked[0].call.name} {where} ({blocked[0].rule})"
+        return f"The policy would have blocked {blocked[0].call.name} {where} ({blocked[0].rule})"
     if round_.judged_calls:
-        return (
-            f"It would have run {round_.judged_calls[0].call.name} {where}, which was blocked ({round_.judged_calls[0].rule})"
-        )
+        allowed = round_.judged_calls[0]
+        return f"The policy would have allowed {allowed.call.name} {where}, which was blocked ({allowed.rule})"
     decision = round_.decision
     assert decision is not None, "a round that differs was decided on"
     if not decision.continues:
         remaining = sum(item.would_be is None for item in replay.rounds)
-        more = f", {remaining} round{'s' * (remaining != 1)} before the record ends" if remaining else ""
-        return f"It would have ended after round {round_.number} ({decision.reason}){more}"
-    where = "where a person speaks in the record" if round_.after_text == "person" else "where the record ends"
-    return f"It would have continued after round {round_.number}, {where} ({decision.reason})"
+        more = f", {remaining} round{'s' * (remaining != 1)} before the recording ends" if remaining else ""
+        return f"The run would have ended after round {round_.number} ({decision.reason}){more}"
+    where = "where a person speaks in the recording" if round_.after_text == "person" else "where the recording ends"
+    return f"The run would have continued after round {round_.number}, {where} ({decision.reason})"
 
 
 def cells_of(guidance: Sequence[Guidance]) -> str | None:

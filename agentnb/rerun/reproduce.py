@@ -99,9 +99,9 @@ def _pending(
     options: RunOptions | None,
 ) -> tuple[AgentRun, RecordedModel]:
     if not is_own(run):
-        raise SettingsError(f"Run {run.id} was made by another product", "Replay it, or fork it: fork(run, at_round)")
+        raise SettingsError(f"Run {run.id} was recorded by another product", "Replay it, or fork it: fork(run, at_round)")
     if run.status in BY_OTHERS:
-        raise SettingsError(f"Run {run.id} did not end by itself ({run.status})", "Fork it: fork(run, at_round)")
+        raise SettingsError(f"Run {run.id} did not end on its own ({run.status})", "Fork it: fork(run, at_round)")
     model = RecordedModel(run, in_order=True, name=run.model)
     options = options or RunOptions()
     says = _Says(run, options.watch)
@@ -171,7 +171,7 @@ def _accept_failure(run: Run, pending: AgentRun, model: RecordedModel, error: Ag
 
 def _compare(run: Run, reproduced: Run, model: RecordedModel) -> Run:
     had = missing_gates(run, names_of_gates(reproduced))
-    gates = f"Pass the gates that it had: reproduce(run, gates=[{', '.join(had)}])" if had else ""
+    gates = f"Pass the gates of the run: reproduce(run, gates=[{', '.join(had)}])" if had else ""
     if model.diverged is not None:
         raise ReplayDiverged(model.diverged.what, gates or model.diverged.advice, run=reproduced)
     for (fact, recorded), (_, current) in zip(_course(run), _course(reproduced), strict=False):

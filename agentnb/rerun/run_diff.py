@@ -101,11 +101,11 @@ class RunDiff:
         pair = self.first_divergence
         if pair is None:
             says = any(candidate.difference == "text" for candidate in self.rounds)
-            return "they made the same calls with the same results" + (", and said other things" if says else "")
+            return "they made the same calls with the same results" + (", but their texts differ" if says else "")
         places = [
             f"round {round_.index + 1} of {name}" for round_, name in ((pair.a, "a"), (pair.b, "b")) if round_ is not None
         ]
-        return f"they part at {' and '.join(places)} ({_WORDS[pair.difference]})"
+        return f"they diverge at {' and '.join(places)} ({_WORDS[pair.difference]})"
 
 
 def diff(a: Run | str | Path, b: Run | str | Path) -> RunDiff:
@@ -121,11 +121,11 @@ def diff(a: Run | str | Path, b: Run | str | Path) -> RunDiff:
 
 _WORDS: dict[Difference, str] = {
     "same": "the same",
-    "text": "they say other things",
-    "results": "the same calls have other results",
-    "calls": "they make other calls",
-    "only_a": "only a has it",
-    "only_b": "only b has it",
+    "text": "the texts differ",
+    "results": "the same calls have different results",
+    "calls": "the calls differ",
+    "only_a": "only in a",
+    "only_b": "only in b",
 }
 
 

@@ -185,7 +185,7 @@ NAMES: Mapping[str, Name] = {
         lambda at: CountsByName(dict.fromkeys(FAMILIES, 0) | at.found),
     ),
     DETECTED: Name(
-        "findings of a preset of [detectors](detect.md), whether or not it looked on while the run went, by family, by rule "
+        "findings of a preset of [detectors](detect.md), whether or not it ran with the run, by family, by rule "
         'and `all`: `detected.default.loop`, `detected.openhands.all`, `detected.qwen["same_tool"]`',
         lambda at: Detected(at.detected, at.rounds),
     ),
@@ -198,7 +198,7 @@ NAMES: Mapping[str, Name] = {
         NOT_RECORDED,
     ),
     "max_consecutive_assistant": Name(
-        "text-only messages of the model in a row, without a tool call or a user message between them: the most there were",
+        "most consecutive text-only messages of the model, without a tool call or a user message between them",
         lambda at: at.max_consecutive_assistant,
     ),
     "guidance_given": Name("times guidance was given", lambda at: count_or_unknown(at.run, at.guidance_given), NOT_RECORDED),
@@ -215,7 +215,7 @@ NAMES: Mapping[str, Name] = {
     "cost": Name("US dollars of all model calls, with those of nested runs", lambda at: at.run.cost, NO_PRICE),
     "input_tokens": Name("tokens sent, with cached ones and nested runs", lambda at: at.run.usage.input, NO_TOKENS),
     "output_tokens": Name("tokens received, with reasoning and nested runs", lambda at: at.run.usage.output, NO_TOKENS),
-    "seconds": Name("wall time; until the run has ended, that of its rounds", _seconds, NOT_RECORDED),
+    "seconds": Name("wall time; before the run ends, that of its rounds", _seconds, NOT_RECORDED),
     "status": Name(
         "status of the run, such as `completed` or `failed`; `unknown` if its trace does not record its end",
         lambda at: at.run.status,
@@ -224,7 +224,7 @@ NAMES: Mapping[str, Name] = {
     "stop_reason": Name("why it ended; null while it runs", lambda at: at.run.stop_reason, at_end=True),
     "text": Name("the last text of the model", lambda at: at.run.text),
     "output": Name(
-        "the answer as plain data, or the result that a workflow names; null without an answer of the agreed form",
+        "the answer as plain data, or the result that a workflow names; null without a valid answer",
         _output,
         at_end=True,
     ),
@@ -267,7 +267,7 @@ def check_names(expression: str, names: Iterable[str]) -> None:
     """Raise `ExpressionError` for the first unknown name or preset."""
     for name in names:
         if name not in NAMES:
-            raise ExpressionError(f"{expression}: there is no {name}", suggest_names(name, NAMES, most=4))
+            raise ExpressionError(f"{expression}: {name} is unknown", suggest_names(name, NAMES, most=4))
     for path in paths_in(expression):
         if names_in(path) == (DETECTED,):
             evaluate(path, {DETECTED: Detected(lambda _: (), 0)})  # evaluated for a run without findings

@@ -132,7 +132,7 @@ def _verdicts(labels: Mapping[str, Sequence[bool | None]]) -> Verdicts:
         if any(label is not None for label in has_failed):
             return Verdicts(judged_by, has_failed)
     hint = "Give runs, or a folder of traces. If nothing records their outcome or end, say which failed: failed="
-    raise SettingsError("There is no run to survey", hint)
+    raise SettingsError("survey() needs at least one run", hint)
 
 
 def _try_variant(place: int, result: Replay) -> Tried:

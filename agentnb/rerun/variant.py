@@ -124,7 +124,7 @@ def _logged_policy(run: Run) -> PolicySet:
     if logged == settings_of(EndWithTurn()):
         return EndWithTurn()
     if OWN_POLICY in logged:
-        raise SettingsError(f"Run {run.id} had a policy of its own, {logged.get('name')}", "Give it: replay(run, policy=...)")
+        raise SettingsError(f"Run {run.id} had its own policy, {logged.get('name')}", "Pass it: replay(run, policy=...)")
     return logged_policy(run)
 
 

@@ -49,7 +49,7 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OSError(error.errno, f"its folder {_printable(folder)} cannot be made ({error.strerror})") from error
+        raise OSError(error.errno, f"its folder {_printable(folder)} cannot be created ({error.strerror})") from error
 
 
 def _check_replaceable(path: Path, what: str) -> None:
@@ -58,4 +58,4 @@ def _check_replaceable(path: Path, what: str) -> None:
     except (OSError, ValueError):
         return  # writing reports it
     if is_other:
-        raise StoreError(f"{what} cannot be saved as {path}: it is there already, and is not a file", "Choose another name")
+        raise StoreError(f"{what} cannot be saved as {path}: it already exists and is not a file", "Choose another name")

@@ -37,7 +37,7 @@ MAX_PROBLEMS = 1_000
 SURELY_FEW_VALUES = 10_000
 """JSON values up to which commas in strings are counted as values, too."""
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_TOO_MUCH = "Split it, or leave out what you do not need"
+_TOO_MUCH = "Split it, or remove what you do not need"
 MAX_EXPANSION = 200
 """Maximum expanded bytes of a compressed file, in multiples of its size, over all passes of a reader."""
 MIN_EXPANDED_BYTES = 2_000_000_000
@@ -57,7 +57,7 @@ def check_bytes(size: int, max_bytes: int, source: str, hint: str = _TOO_MUCH) -
 def check_events(count: int, source: str) -> None:
     """Raise `BoundExceeded` if a run has too many events."""
     if count > MAX_RUN_EVENTS:
-        raise BoundExceeded(f"{source} is a run of more than {MAX_RUN_EVENTS:,} events, the limit for reading", _TOO_MUCH)
+        raise BoundExceeded(f"{source} has a run of more than {MAX_RUN_EVENTS:,} events, the limit for reading", _TOO_MUCH)
 
 
 def check_round_calls(count: int, source: str) -> None:
@@ -70,7 +70,7 @@ def check_round_calls(count: int, source: str) -> None:
 def check_messages_in_a_row(count: int, source: str) -> None:
     """Raise `BoundExceeded` for too many consecutive replies or user messages."""
     if count > MAX_MESSAGES_IN_A_ROW:
-        most = f"more than {MAX_MESSAGES_IN_A_ROW:,} messages in a row of one side, the limit for reading"
+        most = f"more than {MAX_MESSAGES_IN_A_ROW:,} consecutive messages of one side, the limit for reading"
         raise BoundExceeded(f"{source} has {most}", _TOO_MUCH)
 
 

@@ -125,7 +125,7 @@ def _read(path: Path) -> bytes:
     except FileNotFoundError:
         return b""
     if len(secret) != SECRET_BYTES:
-        raise OSError(f"it has {len(secret)} bytes instead of {SECRET_BYTES}: delete it, and a new one is made")
+        raise OSError(f"it has {len(secret)} bytes instead of {SECRET_BYTES}: delete the file, and agentnb creates a new one")
     if path.stat().st_mode & 0o077:  # copied by a program that does not keep modes
         with suppress(OSError):
             path.chmod(0o600)

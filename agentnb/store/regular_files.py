@@ -34,7 +34,7 @@ def open_regular(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> BufferedR
     try:
         status = os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
     except ValueError:  # characters that no name may contain
-        raise TraceError(f"{str(path)!a} cannot be the name of a file", "Name a run log, as in .agentnb/runs") from None
+        raise TraceError(f"{str(path)!a} is not a valid file name", "Name a run log, as in .agentnb/runs") from None
     check_file(status, path, max_bytes)  # first: opening a device may change it
     descriptor = os.open(path, _FLAGS)
     file: BufferedReader = BufferedReader(FileIO(descriptor), _BUFFER)
@@ -50,9 +50,9 @@ def check_file(found: os.stat_result, path: str | Path, max_bytes: int = MAX_FIL
     """Raise `TraceError` unless this is a regular file within the size limit."""
     if not stat.S_ISREG(found.st_mode):
         kind = next((name for fits, name in _KINDS if fits(found.st_mode)), "something else")
-        raise TraceError(f"{path} is {kind}, not a file", "Move it elsewhere; the other runs are not touched by it")
+        raise TraceError(f"{path} is {kind}, not a file", "Move it elsewhere; the other runs are not affected")
     if found.st_size > max_bytes:
         raise BoundExceeded(
             f"{path} has {found.st_size / 1e9:.1f} GB, and files up to {max_bytes / 1e9:g} GB are read",
-            "Move it elsewhere; the other runs are not touched by it",
+            "Move it elsewhere; the other runs are not affected",
         )

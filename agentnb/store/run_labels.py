@@ -117,7 +117,7 @@ def labels_of(source: LabelSource) -> list[Label]:
     if not hasattr(frame, "to_dict"):
         return [*frame]
     if not {*frame.columns} >= _NEEDED:
-        raise TraceError(f"The frame lacks the columns {', '.join(sorted(_NEEDED))}", "Give what agentnb.labels returned")
+        raise TraceError(f"The frame lacks the columns {', '.join(sorted(_NEEDED))}", "Pass the result of agentnb.labels")
     texts = [name for name in ("who", "word", "reminder") if name in frame.columns]
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     extra_fields: list[dict[str, Any]] = [{name: row[name] or "" for name in texts} for row in rows]
@@ -176,7 +176,7 @@ def _encode_label(path: Path, label: Label, header: tuple[str, ...], *, first: b
         writer.writerow(header)
     plain = msgspec.to_builtins(label)
     if label.reminder and "reminder" not in header:
-        raise StoreError(f"{path} has labels of runs, and no column for reminders", "Choose another file")
+        raise StoreError(f"{path} has labels of runs but no column for reminders", "Choose another file")
     writer.writerow(["" if plain.get(name) is None else plain[name] for name in header])
     return written.getvalue().encode("utf-8", "replace")
 
@@ -188,7 +188,7 @@ def _lines(path: Path, text: str) -> Iterable[Label]:
             yield msgspec.json.decode(line, type=Label)
         except (msgspec.DecodeError, RecursionError) as error:
             if not _may_be_cut_off(line):
-                raise TraceError(f"{path}, line {number}: not a label ({error})", "Choose a file that label wrote") from None
+                raise TraceError(f"{path}, line {number}: not a label ({error})", "Choose a file written by label") from None
 
 
 def _may_be_cut_off(line: str) -> bool:
@@ -199,10 +199,10 @@ def _rows(path: Path, text: str) -> Iterable[Label]:
     try:
         rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     except csv.Error as error:
-        raise TraceError(f"{path} cannot be read as CSV ({error})", "Choose a file that label wrote") from None
+        raise TraceError(f"{path} cannot be read as CSV ({error})", "Choose a file written by label") from None
     header = rows[0] if rows else [*_COLUMNS]
     if not _NEEDED <= {*header} <= {*_COLUMNS}:
-        raise TraceError(f"{path} has other columns than {', '.join(_COLUMNS)}", "Choose a file that label wrote")
+        raise TraceError(f"{path} has other columns than {', '.join(_COLUMNS)}", "Choose a file written by label")
     for row in rows[1:]:
         if len(row) != len(header):
             continue  # torn

@@ -116,10 +116,10 @@ class Store:
             file, events = RunFile.reopened(path, sync_rounds=self._sync_rounds)
         except BlockingIOError as error:
             raise StoreError(
-                f"Run {path.stem} is running in another process", "Stop it there first, or wait for its end"
+                f"Run {path.stem} is running in another process", "Stop it there first, or wait until it ends"
             ) from error
         except OSError as error:
-            raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Copy it to where it can") from error
+            raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Copy it to a writable folder") from error
         try:
             run = _resumable(_run_of(events, str(path), Run.from_events))
             run.set_consent(file.is_own)
@@ -144,7 +144,7 @@ class Store:
         except OSError as error:
             raise StoreError(
                 f"The run log cannot be created in {self.folder}: {error.strerror or error}",
-                "Choose a folder you may write to, with room on its disk",
+                "Choose a writable folder with enough disk space",
             ) from error
 
     def prepare(self) -> None:
@@ -300,7 +300,7 @@ def _checked_folder(folder: str | Path) -> Path:
     try:
         path = Path(folder).expanduser().absolute()
         if b"\0" in os.fsencode(path):
-            raise ValueError("it holds a character that no name may hold")
+            raise ValueError("it contains an invalid character")
     except (ValueError, RuntimeError) as error:
         raise StoreError(f"{str(folder)!a} cannot be a folder of runs: {error}", "Name another: Store('runs')") from None
     return path
@@ -332,7 +332,7 @@ def _check_parents(path: Path) -> None:
     except TraceError:  # reported when the whole log is read
         return
     if _is_torn(summary) and Holders().hold(path, summary.parent_id, summary.started_at):
-        raise BlockingIOError(errno.EWOULDBLOCK, "The run that it is nested in is running")
+        raise BlockingIOError(errno.EWOULDBLOCK, "Its parent run is running")
 
 
 def _run_of(events: list[AnyEvent], source: str, fold: Fold[AnyRun]) -> AnyRun:

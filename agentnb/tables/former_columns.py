@@ -40,7 +40,7 @@ def _class() -> Any:
             better = self.attrs.get(FORMER, {}).get(key) if isinstance(key, str) else None
             if better is None or key in self.columns:
                 return super().__getitem__(key)
-            warnings.warn(f"The column {key} is called {better} now", DeprecationWarning, stacklevel=2)
+            warnings.warn(f"The column {key} is now called {better}", DeprecationWarning, stacklevel=2)
             return super().__getitem__(better)
 
         def __getattr__(self, name: str) -> Any:

@@ -86,9 +86,9 @@ def _of_round(run: Run, one: WorkflowRound) -> Iterator[Row]:
     if one.reason == PLANNING_ONLY and one.index:
         first = _first_of_planning(run, one.index)
         rounds = one.index - first
-        yield _row(run, PLANNING_ONLY, first, one.index - 1, "nudge", f"{rounds} rounds of planning, and no work between them")
+        yield _row(run, PLANNING_ONLY, first, one.index - 1, "nudge", f"{rounds} rounds of planning with no work in between")
     if one.said_before is not None:
-        sentence = f"The answer of round {one.index + 1} is nearly that of round {one.said_before + 1}"
+        sentence = f"The answer of round {one.index + 1} nearly repeats that of round {one.said_before + 1}"
         yield _row(run, "already_said", one.said_before, one.index, "notice", sentence)
     for record in one.records:
         if is_blocked(record):

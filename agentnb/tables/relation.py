@@ -61,7 +61,7 @@ def _build_relation(cache: TableCache, state: CacheState, table: Table[Any]) -> 
     if size > MAX_MISSING_BYTES:
         raise StoreError(
             f"The cache of {len(state.missing):,} files cannot be written in {state.folder}",
-            "Copy the logs to a folder that you may write to, with room on its disk",
+            "Copy the logs to a writable folder with enough disk space",
         )
     for name in state.missing:
         rows, new_problems = read_missing(cache.files[name], table, schema)

@@ -80,7 +80,7 @@ class LoopbackServer:
     def url(self) -> str:
         """Its URL, such as ``http://127.0.0.1:40123``."""
         if self._listener is None:
-            raise RuntimeError("The server does not listen: write `with LoopbackServer(...) as server:`, or call start()")
+            raise RuntimeError("The server is not listening: write `with LoopbackServer(...) as server:`, or call start()")
         return f"http://127.0.0.1:{self._listener.port}"
 
     def start(self) -> LoopbackServer:
@@ -168,7 +168,7 @@ class LoopbackServer:
 def _like(name: str) -> Like:
     """Return the kind of server of this name."""
     if name not in SERVERS:
-        raise SettingsError(f"There is no server {name!r} to be like", suggest_names(name, SERVERS))
+        raise SettingsError(f"{name!r} is not a server to imitate", suggest_names(name, SERVERS))
     row = SERVERS[name]
     is_strict = row["wire"] != CHAT.name or "own" in row  # as the server is without a name
     more: dict[str, Any] = {key: row[key] for key in ("knows", "signs") if key in row}

@@ -40,7 +40,7 @@ def test_own_change_of_the_agent_is_named_and_kept(fake: Make, tmp_path: Path) -
     assert _warnings(run) == [CHANGED]
     lines = undo_text(undo_run(store, run.id)).splitlines()[1:]
     assert sorted(lines) == [
-        f"  Not touched: {name} (changed by itself, not by a call: not undone)" for name in ("gone.txt", "new.txt", "old.txt")
+        f"  Not touched: {name} (no tool call changed it: not undone)" for name in ("gone.txt", "new.txt", "old.txt")
     ]
     assert (tmp_path / "old.txt").read_text() == "other"
 
@@ -71,7 +71,7 @@ def test_agentnb_writes_are_undone_and_not_named(fake: Make, tmp_path: Path, pla
     run = fake(tools=["edit_file"]).run_sync(f"{play} old.txt", approve="auto", store=store)
     assert (tmp_path / "old.txt").read_text() in ("alpha\n", "newer")
     assert _warnings(run) == []
-    assert "Put back: old.txt" in undo_text(undo_run(store, run.id))
+    assert "Restored: old.txt" in undo_text(undo_run(store, run.id))
     assert (tmp_path / "old.txt").read_text() == "older"
 
 
@@ -79,7 +79,7 @@ def test_change_after_ours_is_named_and_kept(fake: Make, tmp_path: Path) -> None
     store = Store(tmp_path / "runs")
     run = fake().run_sync("through alone", approve="auto", store=store)  # writes the named file first, then the others
     assert _warnings(run) == [CHANGED]
-    assert "Deleted, as the run created it: alone" in undo_text(undo_run(store, run.id))
+    assert "Deleted (created by the run): alone" in undo_text(undo_run(store, run.id))
 
 
 def test_limit_for_a_large_folder_is_reported(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def test_table_fills_in_without_a_card_and_reads_as_words(lab: Any) -> None:
     table.get_by_text(re.compile(r"Pausing: \d+ runs? finish")).wait_for()
     lab.shots("experiment-pausing")
     table.get_by_role("button", name="Resume").click()
-    table.get_by_text("covered until the end").wait_for()
+    table.get_by_text("hidden until the end").wait_for()
     lab.allow("rest")
     table.get_by_text("40 of 40 runs").wait_for()
     lab.wait_done(1)
@@ -57,7 +57,7 @@ def test_table_fills_in_without_a_card_and_reads_as_words(lab: Any) -> None:
     wait_until(lambda: lab.cell(1).locator(".agentnb-exp button").count() == 0)
     lab.run(2)
     comparison = lab.cell(2).locator(".agentnb-exp")
-    comparison.get_by_text("Would have been seen").first.wait_for()
+    comparison.get_by_text("Minimum detectable effect").first.wait_for()
     wait_until(lambda: bool(comparison.locator("a").first.get_attribute("href")))
     lab.shots("experiment-compared")
     for theme in ("Light", "Dark"):

@@ -185,7 +185,7 @@ def test_notebook_keeps_a_sentence_and_the_run_without_its_kernel(lab: Any) -> N
     os.kill(int(lab.value("__import__('os').getpid()")), signal.SIGKILL)
     lab.page.locator(".jp-Dialog button", has_text="Ok").click()
     until(lab, lab.output(1), "run this cell to show it again")
-    until(lab, lab.output(1).locator(".agentnb-run"), "The kernel was restarted, or died.")
+    until(lab, lab.output(1).locator(".agentnb-run"), "The kernel was restarted or died.")
     lab.wait_idle()
     lab.save()
     (output,) = lab.stored("panel.ipynb")["cells"][1]["outputs"]

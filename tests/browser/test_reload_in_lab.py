@@ -87,7 +87,7 @@ def test_run_across_a_reload_or_closing_is_saved_whole(lab: Any) -> None:
     assert lab.complaints() == []
 
 
-DEAD = "The kernel was restarted, or died. Define your tools again, and run: %load_ext agentnb, then %agent recover "
+DEAD = "The kernel was restarted or died. Define your tools again and run: %load_ext agentnb, then %agent recover "
 RESTART = "() => { window.restarted = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart() }"
 HALF = """
 first = [write("Load", "Sleep"), ToolCall("load_penguins", {"path": "x"})]
@@ -174,7 +174,7 @@ def test_page_without_a_notebook_warns_that_output_is_unsaved(browser: Any) -> N
     unsaved = unsaved_html("20261122-101010-abcdef01234", stored=True)
     page.evaluate("told => tell(told)", {"kind": "ended", "html": "<p>All of it</p>", "text": "All", "unsaved": unsaved})
     wait_until(
-        lambda: "All of it" in page.inner_text("body") and "this output is lost when the kernel ends" in page.inner_text("body")
+        lambda: "All of it" in page.inner_text("body") and "This output is lost when the kernel ends" in page.inner_text("body")
     )
     page.get_by_role("button", name="Save as HTML").click()
     asked = page.evaluate("() => sent.at(-1)")
@@ -184,6 +184,6 @@ def test_page_without_a_notebook_warns_that_output_is_unsaved(browser: Any) -> N
     wait_until(lambda: "Saved as x.html" in page.inner_text("body"))
     page.evaluate("() => { window.dead = true }")
     page.get_by_role("button", name="Save as HTML").click()
-    wait_until(lambda: "All of it" in page.inner_text("body"))  # a kernel that dies now removes nothing
+    wait_until(lambda: "The log has all rounds" in page.inner_text("body"))  # a kernel that dies now removes nothing
     assert said == []
     page.context.close()

@@ -41,7 +41,7 @@ def test_last_line_is_a_command_that_answers_and_continues(cli: Call) -> None:
     tools = module(LOOK)
     done = cli("exec", written("asks.yaml", ASKS), "--tools", f"{tools}:look", "--budget", "1")
     for asked in ("Publish seen 2? (yes, no)", "When? (now, later)", "Who signs?", "And?"):
-        assert (done.code, done.out) == (4, "") and done.why == f"agentnb: The run waits for you: {asked} Answer it:"
+        assert (done.code, done.out) == (4, "") and done.why == f"agentnb: The run is waiting for you: {asked} Answer it:"
         assert last_run().is_suspended
         done = cli(*command_of(done))
         assert "step look began" not in done.err  # it was reported before
@@ -84,7 +84,7 @@ def test_invalid_answer_is_refused_and_the_run_keeps_waiting(cli: Call, subtests
     for argv, expected in {
         (run.id, "perhaps", *tools): "Please choose one of: yes, no",
         (run.id, "yes", "--question", "q9", *tools): "has no question q9",
-        (run.id, "yes", "--cancel", *tools): "--cancel replaces an answer",
+        (run.id, "yes", "--cancel", *tools): "--cancel cannot be combined with an answer",
         (run.id,): f"Write: agentnb answer {run.id} TEXT",
     }.items():
         with subtests.test(argv=argv):
@@ -114,7 +114,7 @@ def test_run_without_questions_says_so(cli: Call) -> None:
         f"{module(LOOK)}:look",
     )
     done = cli("answer", last_run().id, "yes")
-    assert done.code == 2 and "waits for no answer" in done.err
+    assert done.code == 2 and "is not waiting for an answer" in done.err
 
 
 def test_budget_still_applies_after_the_answer(cli: Call) -> None:

@@ -118,7 +118,7 @@ def test_missing_runs_exit_with_2_and_the_next_command(cli: Call, snapshot: Snap
     priced = YAML.replace("simulated:disciplined", "simulated:disciplined?price=1000000/1000000")
     written("exp.yaml", priced + "budget: 0.5\nplaces: 1\n")
     done = cli("experiment", "exp.yaml", "--tools", "my_tools.py")
-    assert done.code == 2 and "covered" in done.out and "minus" not in done.out
+    assert done.code == 2 and "hidden" in done.out and "minus" not in done.out
     assert done.err == snapshot
 
 

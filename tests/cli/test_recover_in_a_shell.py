@@ -56,7 +56,7 @@ def test_exit_codes_and_messages_match_exec(cli: Call, subtests: pytest.Subtests
             "workflow:\n  - {id: a, type: human, ask: 'Which?'}\n",
             2,
             4,
-            "The run waits for you: Which? Answer it:\nagentnb answer",
+            "The run is waiting for you: Which? Answer it:\nagentnb answer",
         ),
     ):
         with subtests.test(code=code):

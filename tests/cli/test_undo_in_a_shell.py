@@ -17,7 +17,7 @@ def test_files_of_a_run_are_restored_by_id_and_log(cli: Call, tmp_path: Path, su
             run = desk.run(writes("a.txt", "new"))
             assert path.read_text() == "new"
             done = cli("undo", of(run))
-            assert (done.code, done.out) == (0, f"Run {run.id}:\n  Put back: a.txt\n") and path.read_text() == "old"
+            assert (done.code, done.out) == (0, f"Run {run.id}:\n  Restored: a.txt\n") and path.read_text() == "old"
             again = cli("undo", of(run))
             assert (again.code, again.out) == (0, f"Nothing is left to undo in run {run.id}\n")
 

@@ -62,7 +62,7 @@ def test_round_without_a_reply_has_an_unknown_verdict(subtests: pytest.Subtests)
     for cell in ALL:
         with subtests.test(cell=cell):
             verdict = judge(guidance_of(cell), RoundFacts(False, *[True] * (len(FACTS) - 1)))
-            assert verdict == Followed(None, "no reply came")
+            assert verdict == Followed(None, "the model did not reply")
 
 
 def test_every_verdict_has_its_reason(subtests: pytest.Subtests) -> None:
@@ -290,7 +290,7 @@ def test_blocked_call_made_again_counts_as_repeated() -> None:
     tale = Story().called("look", **FAILED).begun(guidance_of("tool_failed"))
     call = tale.call("look")
     tale.replied(call).blocked(call).ended()
-    assert tale.last.followed == (Followed(False, "the call that had failed was made again, unchanged"),)
+    assert tale.last.followed == (Followed(False, "the failed call was repeated unchanged"),)
 
 
 @pytest.mark.req("R0.75")

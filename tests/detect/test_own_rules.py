@@ -89,7 +89,7 @@ def test_own_rules_are_judged_alike_live_and_from_the_log(tmp_path: Path) -> Non
         ["asked_for_proof", "success", "asked_for_proof", "unproved"],
     )
     assert verdicts(run) == [True, False]
-    assert run.rounds[-1].followed[0].why == "not so: a work tool ran"
+    assert run.rounds[-1].followed[0].why == "not fulfilled: a work tool ran"
     assert [(finding.rule, finding.first, finding.last) for finding in run.findings] == [("waffling", 2, 3)]
     again = load_trace(store.path(run.id))
     assert verdicts(again) == verdicts(run) and again.judged == run.judged

@@ -72,7 +72,7 @@ def test_title_names_who_asks(subtests: pytest.Subtests) -> None:
             "a It asked: b⟨U",
         ),
         ("human_step", "review"): ("This step is yours: review", "This step was yours: review", "review asks: Which?"),
-        ("plan_review", "planner"): ("planner waits for you: may this plan run?", "planner asked you whether", "planner asks:"),
+        ("plan_review", "planner"): ("planner asks you: may this plan run?", "planner asked you whether", "planner asks:"),
         ("approval", "bash"): ("The agent asks for your approval", "It asked for your approval", "It asks: Which?"),
     }
     for (kind, name), (open_title, closed_title, line) in cases.items():

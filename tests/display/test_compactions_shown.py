@@ -84,7 +84,7 @@ def test_each_reason_for_compaction_has_words(subtests: pytest.Subtests) -> None
         ("share", {}, "the conversation filled its share of the context window"),
         ("messages", {"history": {"compact_above": 30}}, "the conversation had more than 30 messages"),
         ("messages", {"history": "x"}, "the conversation had too many messages"),
-        ("overflow", {}, "the provider refused the conversation as too long"),
+        ("overflow", {}, "the provider rejected the conversation as too long"),
     ]
     for why, settings, expected in cases:
         with subtests.test(why=why, settings=settings):
@@ -147,7 +147,7 @@ def test_request_view_distinguishes_summary_from_stored_messages(whole: bool) ->
     seen = next(seen for index, seen in sent_requests(run) if index == 4)
     assert "with a summary of 4 stored messages" in summary(seen)
     shown = words(request_view_html(seen, whole=whole))
-    assert "Σ a summary, in the place of 4 stored messages" in shown and "Count **them**" in shown
+    assert "Σ a summary of 4 stored messages" in shown and "Count **them**" in shown
     assert "stored; some earlier messages of round 4 are not sent" in shown and "text was added" not in shown
 
 
@@ -163,7 +163,7 @@ def test_moved_messages_are_one_line_in_the_short_view() -> None:
 
 def test_later_rounds_mention_the_summary_among_unchanged_messages() -> None:
     later = words(seen_in_last(summed_up(), whole=False))
-    assert "the summary among them stands for 4 stored messages" in later
+    assert "they include the summary of 4 stored messages" in later
 
 
 def test_request_view_shows_messages_dropped_without_summary() -> None:
@@ -175,9 +175,7 @@ def test_request_view_counts_messages_over_the_limit() -> None:
     run = run_of_script(*work(6), said(Text("Done.")), history=History(max_messages=6))
     seen = [seen for _, seen in sent_requests(run)][-1]
     assert seen.truncated
-    assert f"⊘ {seen.truncated} messages left out: there were more than may be sent" in words(
-        request_view_html(seen, whole=True)
-    )
+    assert f"⊘ {seen.truncated} messages left out: over the limit of messages" in words(request_view_html(seen, whole=True))
     assert f"{seen.truncated} left out" in summary(seen)
 
 

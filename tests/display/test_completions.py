@@ -81,7 +81,7 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
         ended(facts=REJECTED),
         "warn",
         "Plan rejected",
-        "Nothing of the plan ran. Reason: Not \N{REPLACEMENT CHARACTER}on Monday.",
+        "No step of the plan ran: Not \N{REPLACEMENT CHARACTER}on Monday.",
     ),
     "a plan rejected and another made": (ended(facts=[*REJECTED, REJECTED[0]]), "neutral", "Done, not checked", ""),
     "a failed check": (ended(assessment=FAILED), "neutral", "Done", ""),

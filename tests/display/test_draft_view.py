@@ -47,7 +47,7 @@ def test_remaining_budget_is_shown_and_unknown_cost_is_unknown(snapshot: Any) ->
         "a budget, unknown cost": drafted(unpriced, settings={"budget": 0.5}),
         "unknown cost": drafted(unpriced),
     }.items():
-        assert words_in(shown(run)).partition("not known before. ")[2].partition(" Approve")[0] == snapshot(name)
+        assert words_in(shown(run)).partition("not known in advance. ")[2].partition(" Approve")[0] == snapshot(name)
 
 
 def test_only_a_live_card_has_the_controls_of_the_table() -> None:

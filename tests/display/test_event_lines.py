@@ -49,11 +49,11 @@ LINES: dict[str, Fact] = {
         w.ModelCalled,
         {"operation": "planner", "error": "overloaded", "seconds": None},
     ),
-    "tools from here on: look, work (a file came)": (
+    "tools from now on: look, work (a file came)": (
         w.ToolsChanged,
         {"tools": (ToolSpec("look"), ToolSpec("work")), "reason": "a file came"},
     ),
-    "tools from here on: none": (w.ToolsChanged, {"tools": ()}),
+    "tools from now on: none": (w.ToolsChanged, {"tools": ()}),
     "connecting to the MCP server fs: fs-server /srv": (w.ServerStarted, {"server": "fs", "target": "fs-server /srv"}),
     "MCP server fs: is now fs-server /, before: fs-server /srv; changed since first seen: mcp_fs_read": (
         w.ServerChanged,
@@ -73,14 +73,14 @@ LINES: dict[str, Fact] = {
     "guidance brief drawn, with a probability of 0.25": (w.GuidanceDrawn, {"set": "brief", "propensity": 0.25}),
     "all calls of write allowed": (w.GrantGiven, {"grant_id": "q1", "tool": "write"}),
     "all tools of the MCP server fs allowed": (w.GrantGiven, {"grant_id": "q1", "tool": "mcp_fs_read", "rule": "mcp:fs"}),
-    "grant q1 taken back": (w.GrantWithdrawn, {"grant_id": "q1"}),
+    "grant q1 withdrawn": (w.GrantWithdrawn, {"grant_id": "q1"}),
     "reply without a model": (w.ReplyGiven, {"message": Message("assistant", (Text("What now?"),))}),
     "context review, on p-1: asked": (w.ContextShifted, {"context_type": "review", "entity": "p-1", "reason": "asked"}),
     'weather turned: {"sky":"clear"}': (w.OtherEvent, {"name": "weather_turned", "data": {"sky": "clear"}}),
     "weather turned": (w.OtherEvent, {"name": "weather_turned"}),
     "suspended until you answer: nobody could answer here": (e.RunSuspended, {"why": "nobody_here"}),
     "suspended until you answer: you chose Later": (e.RunSuspended, {"why": "asked"}),
-    "log from elsewhere: you took its approvals and answers as yours": (
+    "log from elsewhere: you accepted its approvals and answers as yours": (
         e.RunRecovered,
         {"schema": e.SCHEMA, "consent": "taken"},
     ),
@@ -96,7 +96,7 @@ def test_each_event_kind_has_its_line(subtests: pytest.Subtests) -> None:
 
 def test_waiting_call_has_a_line_that_cards_do_not_show() -> None:
     waits = e.ToolAdmitted(seq=1, at=None, run_id="r", call=ToolCall("work", {}, "c"), reason="for the person")
-    assert event_line(waits) == "call of work waits: for the person" and e.ToolAdmitted not in SHOWN
+    assert event_line(waits) == "call of work is waiting: for the person" and e.ToolAdmitted not in SHOWN
 
 
 def test_tool_change_says_what_changed(subtests: pytest.Subtests) -> None:
@@ -107,7 +107,7 @@ def test_tool_change_says_what_changed(subtests: pytest.Subtests) -> None:
         "tools removed: look (MCP servers)": ((look, work), (work,)),
         "tools changed: work (MCP servers)": ((look, work), (look, other)),
         "tools added: look; removed: work (MCP servers)": ((work,), (look,)),
-        "tools from here on: look (MCP servers)": ((look,), (look,)),
+        "tools from now on: look (MCP servers)": ((look,), (look,)),
         "tools added: mcp_bench_0, mcp_bench_1, mcp_bench_2, mcp_bench_3 and 196 more (MCP servers)": ((look,), (look, *many)),
     }
     for line, (before, after) in cases.items():
@@ -190,11 +190,11 @@ def test_running_round_shows_event_lines_as_they_arrive() -> None:
 def test_many_event_lines_are_folded_and_bounded() -> None:
     run = some_run(*[(w.StepSkipped, {"step": f"s{number}"}) for number in range(MAX_LINES + 5)])
     html = run_html(run)
-    assert f"also happened: {MAX_LINES + 1} events" in html and f"s{MAX_LINES - 1} skipped" in html
-    assert f"s{MAX_LINES} skipped" not in html and "and 5 more events: tables.events has them all" in html
+    assert f"{MAX_LINES + 1} other events" in html and f"s{MAX_LINES - 1} skipped" in html
+    assert f"s{MAX_LINES} skipped" not in html and "and 5 more events: see tables.events for all" in html
     assert AlsoHappened(run.events).during(1) == []
     few = run_html(some_run(BEGAN))
-    assert "also happened" not in few and "step load began" in few
+    assert "other event" not in few and "step load began" in few
 
 
 def test_answer_only_round_is_shown_if_it_has_events() -> None:

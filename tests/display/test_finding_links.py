@@ -62,7 +62,7 @@ def test_links_resolve_and_each_finding_has_a_backlink() -> None:
         assert {unquote(where) for _, where in links} <= {*ids} and not {where for _, where in links} & {*ids}
         assert [kind for kind, _ in links].count("finding") == 4
         (line,) = lines_of(html)
-        assert line == "▲ 1. The answer of round 4 is nearly that of round 3 · rounds 3 to 4, again in rounds 4 to 7"
+        assert line == "▲ 1. The answer of round 4 nearly repeats that of round 3 · rounds 3 to 4, again in rounds 4 to 7"
         (mark,) = re.findall(r"↑ finding 1<", html.split('data-round="3"')[1].split('data-round="4"')[0])
         assert mark
 

@@ -97,7 +97,7 @@ def test_commands_are_on_one_line_and_nothing_else_is_code() -> None:
 
 
 def test_budget_shared_with_other_runs_says_so() -> None:
-    assert "Nested runs spent part of it." in states.ending(at_limit("budget", 20.0))
+    assert "Nested runs used part of it." in states.ending(at_limit("budget", 20.0))
 
 
 @pytest.mark.req("KX.2")

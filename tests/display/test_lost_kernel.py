@@ -10,9 +10,9 @@ from agentnb.display.css import inline_css, rules
 
 def test_interrupted_card_says_what_to_type() -> None:
     stored, in_memory = remains_html("20260504-120000-1507efae801"), remains_html()
-    assert "The kernel was restarted, or died. Define your tools again, and run: " in stored
+    assert "The kernel was restarted or died. Define your tools again and run: " in stored
     assert re.findall(r"<code [^>]*>(.*?)</code>", stored) == ["%load_ext agentnb", "%agent recover 7efae801"]
-    assert "%agent" not in in_memory and "It was not stored" in in_memory
+    assert "%agent" not in in_memory and "The run was not stored" in in_memory
     for html in (stored, in_memory):
         assert " Interrupted</span>" in html
         assert re.findall(r'data-slot="(\w+)"', html) == ["meta", "graph", "todos", "findings", "totals", "notes"]

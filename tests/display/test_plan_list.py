@@ -84,7 +84,7 @@ def test_page_and_short_forms_show_the_plans_too(run: Run) -> None:
     assert "✗ 2 tides_fetch" in words_in(page_html(run)) and "Plan 2" in words_in(compact_html(run))
     before = until(run.events, StepAttempted)
     waiting = words_in(running_html(Run.from_events(before)))
-    assert "○ 4 tides_fetch" in waiting and "1 attempt failed waits to retry" in waiting
+    assert "○ 4 tides_fetch" in waiting and "1 attempt failed waiting to retry" in waiting
     assert "1 of 5 done, 1 dropped running" in waiting, "the mark of a plan shows the current activity"
     again = Run.from_events(run.events[: len(before) + 1])
     assert "● 2 tides_fetch" in words_in(running_html(again)) and "no such <station>" in words_in(running_html(again))

@@ -123,7 +123,7 @@ def test_a_number_has_a_number_field_with_its_limits(subtests: pytest.Subtests) 
 @pytest.mark.parametrize("choices", [FEW, MANY])
 def test_a_saved_card_tells_the_choices_in_words(choices: list[Any]) -> None:
     told = words_in(question_html(question({"enum": choices}), Form()))
-    assert told.startswith(f"The agent asks you Which? To choose from: {choices[0]}, ") and ", null" in told
+    assert told.startswith(f"The agent asks you Which? Answers: {choices[0]}, ") and ", null" in told
     assert not re.search("<(button|form|select|textarea)", question_html(question({"enum": choices}), Form()))
 
 
@@ -146,7 +146,7 @@ CLOSED = {
     "cancelled": (CANCELLED, "You closed it without deciding"),
     "declined by a program": (declined_by("program"), "No answer from the function that answers for you"),
     "declined by nobody": (declined_by("nobody"), "Nobody could answer here"),
-    "withdrawn": (WITHDRAWN, "Withdrawn before there was an answer"),
+    "withdrawn": (WITHDRAWN, "Withdrawn before it was answered"),
 }
 
 
@@ -162,7 +162,7 @@ def test_a_question_stays_with_its_answer_in_every_form(subtests: pytest.Subtest
             run.mark_interrupted()
             for form, html in (forms | {"saved": run_html(run), "page": page_html(run)}).items():
                 with subtests.test(name, where=where, form=form):
-                    assert f"It asked you Which? To choose from: Vienna, Graz {told}" in words_in(html)
+                    assert f"It asked you Which? Answers: Vienna, Graz {told}" in words_in(html)
                     assert not re.search("<(button|form|select|textarea)", html)
             with subtests.test(name, where=where, form="text"):
                 lines = [line.strip() for line in run_text(run).splitlines()]
@@ -241,7 +241,7 @@ TITLES = {
     "approval": ("The agent asks for your approval", "It had asked for your approval", "It asked for your approval"),
     "elicitation": ("The agent asks you", "It had asked you", "It asked you"),
     "plan_review": (
-        "The agent waits for you: may this plan run?",
+        "The agent asks you: may this plan run?",
         "It had asked you whether this plan may run",
         "It asked you whether this plan may run",
     ),

@@ -53,7 +53,7 @@ def test_rounds_after_the_divergence_are_greyed_as_hypothetical() -> None:
     table_rows = re.findall("<tr.*?</tr>", html, re.DOTALL)[1:]
     assert ["replay-hypothetical" in row for row in table_rows] == [False] * 3 + [True] * 4
     assert ["replay-parting" in row for row in table_rows] == [False, False, True] + [False] * 4
-    assert all("the record no longer says" in row for row in table_rows[3:])
+    assert all("the recording does not show" in row for row in table_rows[3:])
 
 
 def test_summary_sentence_links_to_its_rounds() -> None:

@@ -101,10 +101,12 @@ def test_summary_shows_size_and_unchanged_part(snapshot: Snapshot) -> None:
 
 def test_changed_reminder_is_distinguished_from_an_identical_message() -> None:
     requests = sights(working())
-    assert "1 differs only in the reminder" in summary(requests[1])
-    assert "2 as in the round before, 1 more differs only in the reminder" in summary(requests[2])
-    assert "= Message 1: stored, as in round 1 but for the reminder\n" in shown(requests[1], whole=False).text
-    assert "= Messages 1 to 3: stored, as in round 2, the last but for the reminder\n" in shown(requests[2], whole=False).text
+    assert "1 differs only in its reminder" in summary(requests[1])
+    assert "2 as in the previous round, 1 more differs only in its reminder" in summary(requests[2])
+    assert "= Message 1: stored, as in round 1 except for the reminder\n" in shown(requests[1], whole=False).text
+    assert (
+        "= Messages 1 to 3: stored, as in round 2, the last except for the reminder\n" in shown(requests[2], whole=False).text
+    )
 
 
 @pytest.mark.req("R0.20")
@@ -114,7 +116,7 @@ def test_every_origin_has_a_word_not_only_a_colour(whole: bool) -> None:
     run = run_of_script(ToolCall("look"), "At it.", "[WORKFLOW_COMPLETE]", todos=False, policy=policy)
     text = shown(sent_request(run, 2), whole=whole).text
     assert "= stored, as in round 2" in text or "= Messages 1 to 2: stored, as in round 2" in text
-    assert "3 · tool · + stored, and longer: text was added since round 2" in text
+    assert "3 · tool · + stored; text was added since round 2" in text
     assert "3 · tool, its end · ◌ ephemeral, in this request only" in text
     assert "assistant · ⊘ left out: text that workflow mode continued from is not sent again\nAt it.\n" in text
     new = shown(sent_request(run, 1), whole=whole).text
@@ -126,13 +128,13 @@ def test_messages_kept_after_a_summary_share_a_line() -> None:
     seen = sent_request(run_of_script(*script, todos=False, history=SHORT, guidance="off"), 3)
     stored = "stored; some earlier messages of round 3 are not sent"
     cut, whole = (shown(seen, whole=whole).text for whole in (False, True))
-    assert "1 · user · Σ stored, and joined to it a summary" in cut and f"= Messages 2 to 3: {stored}\n" in cut
+    assert "1 · user · Σ stored, joined with a summary" in cut and f"= Messages 2 to 3: {stored}\n" in cut
     assert "Look 1." not in cut and "Look 2." in cut
     for number in ("2 · assistant", "3 · tool", "4 · assistant", "5 · tool"):
         assert f"{number} · = {stored}\n" in whole and f"{number} · +" not in whole + cut
     same = sent_request(run_of_script(*script, todos=False, guidance="off"), 2)
     longer = replace(same, kept=2, unchanged=2)  # the third message got more text, followed by a reply
-    for one, words in ((same, "+ new since round 2, stored"), (longer, "3 · tool · + stored, and longer")):
+    for one, words in ((same, "+ new since round 2, stored"), (longer, "3 · tool · + stored; text was added")):
         for whole in (False, True):
             text = shown(one, whole=whole).text
             assert words in text and "some earlier messages" not in text
@@ -154,7 +156,7 @@ def test_earlier_omissions_are_one_line_and_new_ones_shown_whole() -> None:
     places = [whole.index(one) for one in ("1 · user", "First words.", "2 · assistant", "Later words.")]
     assert places == sorted(places)
     assert "2 left out" in summary(sent_request(run, 3))
-    assert "1 message, " in summary(sent_request(run, 1)) and ", none as in the round before, 1 left out" in summary(
+    assert "1 message, " in summary(sent_request(run, 1)) and ", none as in the previous round, 1 left out" in summary(
         sent_request(run, 1)
     )
 
@@ -177,9 +179,9 @@ def test_messages_of_the_previous_run_are_labelled_as_its_own() -> None:
     second = Agent(ScriptedModel(["Fine."]), tools=[look]).run_sync("And now?", continue_from=first)
     (seen,) = sights(second)
     cut = shown(seen, whole=False).text
-    assert "= Messages 1 to 8: stored, from the run that this one continues" in cut
+    assert "= Messages 1 to 8: stored, from the continued run" in cut
     assert "I look." not in cut and "9 · user · + new, stored\nAnd now?" in cut
-    assert "1 · user · = stored, of the run before\ngo" in shown(seen, whole=True).text
+    assert "1 · user · = stored, from the previous run\ngo" in shown(seen, whole=True).text
 
 
 # Whole and short
@@ -207,7 +209,7 @@ def test_short_view_shows_system_and_tools_in_first_round_only() -> None:
     system = working().system
     assert system in first.pres and "Look at one." in first.pres
     assert system not in second.pres and "Look at one." not in second.pres
-    assert "= System prompt and tools: as in round 1\n" in second.text
+    assert "= System prompt and tools: same as in round 1\n" in second.text
     assert "1 tool: look\n" in first.text
 
 
@@ -252,7 +254,7 @@ def test_calls_show_name_id_and_arguments() -> None:
 def test_results_show_errors() -> None:
     assert "result of look · c1\nfine\n" in told(ToolResult("c1", "look", (Text("fine"),)))
     assert "result of look · c1 · ✗ error timeout\n" in told(ToolResult("c1", "look", (Text("late"),), True, "timeout"))
-    assert "result of look · c1\nnothing in it\n" in told(ToolResult("c1", "look"))
+    assert "result of look · c1\nempty\n" in told(ToolResult("c1", "look"))
 
 
 def test_pictures_are_described_in_words() -> None:
@@ -263,7 +265,7 @@ def test_pictures_are_described_in_words() -> None:
 
 
 def test_opaque_and_blank_parts_are_named() -> None:
-    assert "with data of the provider, 19 B: signature\n" in told(Thinking("", {"signature": "abc"}))
+    assert "with provider data, 19 B: signature\n" in told(Thinking("", {"signature": "abc"}))
     assert "thinking, no text\n" in told(Thinking("", {"signature": "abc"}))
     assert "text, 2 blank characters\n" in told(Text(" \n", {"a": 1}))
 

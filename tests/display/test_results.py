@@ -208,7 +208,7 @@ def test_text_keeps_its_whitespace_and_is_not_markdown() -> None:
 
 
 def test_empty_text_is_labelled_empty() -> None:
-    assert shown("").text == shown().text == shown(" \n").text == "(an empty text)"
+    assert shown("").text == shown().text == shown(" \n").text == "(empty text)"
 
 
 def test_running_call_has_no_result_to_show() -> None:

@@ -36,7 +36,7 @@ def test_sixty_rounds_fit_in_a_notebook_whatever_tools_return() -> None:
 def test_cut_rounds_become_lines_and_the_card_names_the_command() -> None:
     run = run_of_rounds(60, "x <y> & " * 2_000)
     shown = visible_text(run_html(run))
-    cut = re.search(r"(\d+) rounds cut to a line\. All of it is in the log: %agent load (\S+), then save_trace", shown)
+    cut = re.search(r"(\d+) rounds cut to a line\. The log has all rounds: %agent load (\S+), then save_trace", shown)
     assert cut is not None and int(cut[1]) > 10 and run.id.endswith(cut[2])
     assert shown.count("look ✓") == 3 * int(cut[1])
     assert "cut to a line" not in visible_text(page_html(run))

@@ -62,7 +62,7 @@ def test_failed_step_says_why_and_what_shows_its_run() -> None:
     assert "✗ researcher agent 3 attempts, 2 retries failed <no> model" in shown
     again = NESTED.replace("name: researcher", "name: researcher, retry: {max_attempts: 2}")
     assert 'title="researcher: agent: up to 2 retries: ' in run_html(workflow_run(again, FAILED, "failed"))
-    assert "%agent load run-of-generator shows its run, if that was stored" in shown
+    assert "%agent load run-of-generator shows its run, if it was stored" in shown
     assert "A bold claim." in shown
     summaries = re.findall(r"<summary.*?</summary>", run_html(run))
     assert ["researcher" in summary for summary in summaries if "&lt;no&gt; model" in summary] == [True], (
@@ -275,4 +275,4 @@ def test_state_names_the_open_steps() -> None:
 def test_page_says_when_an_output_is_cut() -> None:
     for length, is_said in ((100_000, False), (100_001, True)):
         facts = [started("a"), finished("a", output="x" * length)]
-        assert ("Parts of very long texts are left out" in page_html(workflow_run("", facts, "completed"))) is is_said
+        assert ("Very long texts are shortened" in page_html(workflow_run("", facts, "completed"))) is is_said

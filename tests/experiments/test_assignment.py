@@ -68,18 +68,18 @@ def test_results_of_draws_compare_no_runs(tmp_path: Path) -> None:
     results = experiment.run_sync(show=False)
     assert "lift(results)" in results_text(results)
     for names in ((), ("drawn", "off"), ("matrix", "off")):
-        with pytest.raises(SettingsError, match="no run had one of them alone"):
+        with pytest.raises(SettingsError, match="no run used only one of them"):
             compare(results, *names)
     with pytest.raises(ExperimentProblems, match="near_outcome"):
         by_round(folder=tmp_path / "exp", near_outcome="call_worked").check()
-    with pytest.raises(SettingsError, match="what tells variants apart is covered"):
+    with pytest.raises(SettingsError, match="variants stay hidden"):
         lift(by_round(folder=tmp_path / "exp").extend(repeats=1).results())
 
 
 def test_impossible_assignments_are_refused(subtests: pytest.Subtests) -> None:
     brief, same = GuidanceSet("brief", {}), GuidanceSet("same", {})
     cases: dict[str, dict[str, Any]] = {
-        'Variant w is Workflow: assign="round" draws guidance sets alone': {"variants": {"w": Workflow("agents: {}")}},
+        'Variant w is Workflow: assign="round" draws guidance sets only': {"variants": {"w": Workflow("agents: {}")}},
         "Variant p is Matrix: assign": {"variants": {"off": "off", "p": Matrix()}},
         "Variant a is Agent: assign": {"variants": {"off": "off", "a": Agent(CHATTY)}},
         "Variant s is settings: assign": {"variants": {"off": "off", "s": {"model": CHATTY}}},
@@ -90,10 +90,10 @@ def test_impossible_assignments_are_refused(subtests: pytest.Subtests) -> None:
         "Two of the guidance sets are equal": {"variants": {"a": brief, "b": same}},
         "Two variants name the same guidance set": {"variants": {"a": "off", "b": "off"}, "aa": True},
         "There is no near outcome 'answered'": {"near_outcome": "answered"},
-        "assign='rounds': it is run or round": {"assign": "rounds"},
+        "assign='rounds': choose run or round": {"assign": "rounds"},
         "lift cannot replay the policy two_rounds, which is your own": {"agent": {"policy": TwoRounds()}},
-        "near_outcome= is for sets that are drawn by round": {"assign": "run", "near_outcome": "followed"},
-        "propensities= is for sets that are drawn by round": {"assign": "run", "propensities": {"off": 0.5, "matrix": 0.5}},
+        "near_outcome= applies only to assign=": {"assign": "run", "near_outcome": "followed"},
+        "propensities= applies only to assign=": {"assign": "run", "propensities": {"off": 0.5, "matrix": 0.5}},
     }  # fmt: skip
     for problem, settings in cases.items():
         with subtests.test(problem), pytest.raises(ExperimentProblems) as caught:

@@ -159,7 +159,7 @@ def test_check_that_raises_is_missing_and_counted() -> None:
     results = small(6, checks=[fragile]).run_sync(show=False)
     found = results.table()
     assert found.fragile.isna().equals(found.task.isin(["t1", "t3", "t5"]))
-    assert any("a check raised for 6 runs" in note for note in results.notes)
+    assert any("a check raised an error, so values are unknown in 6 runs" in note for note in results.notes)
 
 
 def test_nothing_begins_at_the_budget_and_unknown_costs_run_alone() -> None:
@@ -216,7 +216,7 @@ def test_second_process_on_one_folder_is_refused(tmp_path: Path) -> None:
 
     with (
         ExperimentFolder(tmp_path / "exp").hold_lock(),
-        pytest.raises(SettingsError, match="runs already, here or in another process"),
+        pytest.raises(SettingsError, match="is already running, here or in another process"),
     ):
         small(2, folder=tmp_path / "exp").run_sync(show=False)
 
@@ -287,7 +287,7 @@ def test_values_stay_covered_until_the_end_unless_looked_at(tmp_path: Path) -> N
     assert not any(row.values or row.rounds or row.digest for row in results.rows)
     assert {row.value(name) for row in results.rows for name in ("was_called", "rounds", "cost")} == {None}
     for look in (results.means, lambda: compare(results, "matrix", "off")):
-        with pytest.raises(SettingsError, match="covered"):
+        with pytest.raises(SettingsError, match="hidden"):
             look()
     looked = experiment.results(peek=True)
     assert looked.table().was_called.notna().all()

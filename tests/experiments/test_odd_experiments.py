@@ -70,7 +70,7 @@ def test_second_start_does_not_disturb_the_first(tmp_path: Path) -> None:
         first.pause()
         wait_until(lambda seen=seen: len(seen) >= 2)  # it was paused after it had begun
         for _ in range(5):
-            with pytest.raises(SettingsError, match="runs already"):
+            with pytest.raises(SettingsError, match="is already running"):
                 experiment.start(show=False).result(60)
         first.resume()
         results = first.result(60)
@@ -171,7 +171,7 @@ def test_second_retry_before_a_run_is_refused(tmp_path: Path) -> None:
     experiment = small(2, agent={"tools": [check_line], "max_rounds": 1}, primary="answered", folder=tmp_path / "exp")
     experiment.run_sync(show=False)
     experiment.retry("once")
-    with pytest.raises(SettingsError, match="marked already"):
+    with pytest.raises(SettingsError, match="already marked"):
         experiment.retry("twice")
     assert {row.attempt for row in experiment.run_sync(show=False).rows} == {2}
     assert {row.attempt for row in experiment.run_sync(show=False).rows} == {2}

@@ -61,7 +61,7 @@ def test_too_few_tasks_are_refused_in_a_design_but_run(snapshot: Snapshot) -> No
 
 
 def test_pass_rate_outside_0_to_1_is_refused() -> None:
-    with pytest.raises(SettingsError, match="is not a share of runs"):
+    with pytest.raises(SettingsError, match="is not a pass rate"):
         small(6).design(pass_rate=60)
 
 
@@ -113,5 +113,5 @@ def test_design_runs_nothing(tmp_path: Path) -> None:
 
 
 def test_results_before_the_first_run_are_refused() -> None:
-    with pytest.raises(Exception, match="has not begun"):
+    with pytest.raises(Exception, match="has not started"):
         Experiment([{"id": "a", "prompt": "Go"}], {"a": "off"}, models=[CHATTY], folder=False).results()

@@ -180,5 +180,5 @@ def test_single_failure_beside_successful_calls_is_reported() -> None:
     both = [ToolCall("reads", {"path": "/a"}), ToolCall("reads", {"path": "b"})]
     run, model = scripted(both, "The second is missing.", tools=[reads])
     assert told(run) == [[], [("tool_failed", 1)]]
-    assert run.rounds[1].followed[0] == Followed(True, "the answer names the failure")
+    assert run.rounds[1].followed[0] == Followed(True, "the answer mentions the failure")
     assert "reads did not do what you asked" in reminder(model.requests[1])

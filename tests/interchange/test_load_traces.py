@@ -92,7 +92,7 @@ def test_unknown_file_is_refused_with_every_format_tried(tmp_path: Path, subtest
     }.items():
         with subtests.test(name):
             (tmp_path / name).write_bytes(data)
-            with pytest.raises(TraceError, match=rf"{name} is of no format that agentnb reads\. Tried ") as caught:
+            with pytest.raises(TraceError, match=rf"{name} is not in a format that agentnb reads\. Tried ") as caught:
                 load_trace(tmp_path / name)
             assert all(f"{format_.NAME}: " in str(caught.value) for format_ in FORMATS)
 
@@ -119,7 +119,7 @@ def test_files_without_traces_are_counted_in_one_line(tmp_path: Path) -> None:
     with pytest.warns(UserWarning) as told:
         assert load_traces(tmp_path) == []
     (line,) = [str(one.message) for one in told]
-    assert line.startswith("Left out: 13 files of no format that agentnb reads, such as 00.txt") and len(line) < 140
+    assert line.startswith("Left out: 13 files in formats that agentnb does not read, such as 00.txt") and len(line) < 140
     assert len(load_traces(tmp_path, strict=False).problems) == files.MAX_WARNINGS + 3
 
 
@@ -146,7 +146,7 @@ def test_endless_expansion_is_not_read(tmp_path: Path, monkeypatch: pytest.Monke
         assert "expands to more than" in str(load_traces(tmp_path / "bomb.zip", strict=False).problems[-1])
     monkeypatch.setattr(trace_file, "MAX_RECORD_BYTES", 1000)
     (tmp_path / "long.jsonl").write_bytes(json.dumps({"messages": SAID * 50}).encode() + b"\n" + data[:200])
-    with subtests.test("record"), pytest.raises(TraceError, match="no format that agentnb reads"):
+    with subtests.test("record"), pytest.raises(TraceError, match="not in a format that agentnb reads"):
         load_traces(tmp_path / "long.jsonl")
 
 

@@ -189,8 +189,8 @@ def test_lone_reply_gets_a_prompt_a_model_and_tools() -> None:
     assert [sentence.split(":")[0] for sentence in writer.filled] == [
         "The model has no name",
         "There is no prompt",
-        "The tools are not described",
-        "1 call named no tool",
+        "The trace does not describe its tools",
+        "1 call had no tool name",
         "1 call has no result",
     ]
 

@@ -98,7 +98,7 @@ def test_page_with_damaged_or_missing_log_says_so(tmp_path: Path, subtests: pyte
         "gone": (text[: start - 27], "holds no log"),
         "cut": (text[: start + 40] + "</template>", "damaged|cut off"),
         "changed": (text[:start] + "AAAA" + text[start + 4 :], "damaged"),
-        "foreign": ("<!doctype html><p>Hello", "of no format"),
+        "foreign": ("<!doctype html><p>Hello", "not in a format"),
     }
     for name, (content, said) in damaged.items():
         with (
@@ -206,7 +206,7 @@ def test_foreign_file_warns_in_a_folder_and_fails_when_named(tmp_path: Path) -> 
 def test_save_replaces_only_files_and_keeps_links(tmp_path: Path) -> None:
     run = do()
     os.mkfifo(tmp_path / "pipe.jsonl")
-    with pytest.raises(StoreError, match=r"cannot be saved as .* it is there already, and is not a file"):
+    with pytest.raises(StoreError, match=r"cannot be saved as .* it already exists and is not a file"):
         save_trace(run, tmp_path / "pipe.jsonl")
     assert (tmp_path / "pipe.jsonl").is_fifo()
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")

@@ -116,14 +116,14 @@ def test_mistake_raises_one_line_with_what_to_type(kernel: Any, subtests: pytest
         ("%%agent -g matrx\nhi", "no guidance set 'matrx'. Did you mean matrix?"),
         ("%%agent -p minimum\nhi", "no policy 'minimum'. Did you mean minimal?"),
         ("%%agent -p minimal --workflow-mode\nhi", "has no workflow mode"),
-        ("%%agent\n{{ ad }} hi", "no variable 'ad'. Did you mean add?"),
+        ("%%agent\n{{ ad }} hi", "the variable 'ad' is not defined. Did you mean add?"),
         ("%agent histroy", "Did you mean history"),
         ("%agent recover x", "no run 'x'"),
         ("%agent load nothing", "no run 'nothing'"),
         ('%agent tools "add', "No closing quotation"),
         ('%%agent -t "add\nhi', "No closing quotation"),
         ("%%agent Do this\nhi", "The text goes below"),
-        ("%%agent add\nhi", "Unrecognized arguments: add. To give it as a tool: -t add. The text goes below"),
+        ("%%agent add\nhi", "Unrecognized arguments: add. To add it as a tool: -t add. The text goes below"),
         ("%%agent --bogus\nhi", "Unrecognized arguments: --bogus. %%agent? shows the options"),
         ("%%agent -o for\nhi", "is not a valid variable name"),
         ("%agent stop nothing", "No live runs match 'nothing'. Nothing is running"),
@@ -313,10 +313,10 @@ def test_environment_names_the_model(kernel: Any) -> None:
 
 def test_dry_shows_request_options_and_needs_no_key(kernel: Any) -> None:
     printed = kernel.run("%%agent --dry -t add -m anthropic:m?effort=low&max_tokens=99\nHi").printed
-    besides = printed.partition("--- besides ---")[2].split()
+    besides = printed.partition("--- other fields ---")[2].split()
     assert {"max_tokens=99", "stream=true", 'output_config={"effort":"low"}'} <= set(besides)
     assert "todo_operations:" in printed and "newTodos" not in printed, "the built-in tool takes one line"
-    assert "--- besides ---" not in kernel.run("%%agent --dry -m simulated:chatty\nHi").printed
+    assert "--- other fields ---" not in kernel.run("%%agent --dry -m simulated:chatty\nHi").printed
 
 
 def test_quotation_marks_around_a_model_name_are_removed(kernel: Any) -> None:

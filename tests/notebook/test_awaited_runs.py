@@ -75,7 +75,7 @@ def test_handle_shows_its_run_in_later_cells(kernel: Kernel) -> None:
     begun = kernel.run(f"live = made(ToolCall('rest', {{}}), tools=[rest]).start('Rest.')\n{waits}\nlive")
     assert "shown above" in begun.result["text/html"] and begun.displays
     later = kernel.run("live")
-    assert "As it was when this cell ran" in later.result["text/html"] and "rest" in later.result["text/html"]
+    assert "as it was when this cell ran" in later.result["text/html"] and "rest" in later.result["text/html"]
     kernel.run("live.stop()\nrun = await live")
     ended = kernel.run("live").result["text/html"]
     assert "Transcript" in ended and "As it was" not in ended

@@ -46,11 +46,11 @@ def test_continue_refuses_invalid_runs(kernel: Any, subtests: pytest.Subtests) -
     kernel.run("%%agent -o going -t nap --background\n- sleep `nap(60)`")
     kernel.run("%%workflow -o steps -t add\nworkflow: [{id: one, type: tool, name: add, args: {a: 1}}]")
     for options, expected in {
-        "--continue finishd": "neither a variable with a run nor a run of this name or id. Did you mean finished?",
+        "--continue finishd": "not a variable that holds a run, nor the name or id of a run. Did you mean finished?",
         "--continue number": "--continue number: the variable holds a int, not a run. %agent history lists the runs",
         "--continue going": "is still running. Wait for it, or end it: %agent stop ",
         "--continue -o going": "is still running. Wait for it, or end it: %agent stop ",
-        "--continue steps": "is a workflow, which has steps and no rounds",
+        "--continue steps": "is a workflow with steps instead of rounds",
     }.items():
         with subtests.test(options):
             cell = kernel.run(f"%%agent {options}\nGo on.")

@@ -58,7 +58,7 @@ def test_draft_is_approved_by_command_plan_id_or_run_id(kernel: Any) -> None:
 
 def test_approval_without_a_draft_is_refused_and_several_need_ids(kernel: Any) -> None:
     nothing = kernel.run("%agent approve")
-    assert "Nothing waits for your approval" in nothing.error
+    assert "Nothing is waiting for your approval" in nothing.error
     ids = []
     for _ in range(2):
         kernel.run(DRAFTED)

@@ -23,7 +23,7 @@ def test_search_asks_the_person_in_its_cell(tmp_path: Path) -> None:
         assert kernel.run(SETUP).status == "ok"
         for reply in ("", "y"):
             cell = kernel.run("found = await search.run()", attended=True, reply=reply)
-            assert cell.asked == f"{kernel.value('search.design()')}\nBegin? [y/N] "
+            assert cell.asked == f"{kernel.value('search.design()')}\nStart? [y/N] "
             assert cell.status == ("ok" if reply else "error")
         tables = [
             output["data"]["text/plain"] for output in cell.outputs if output["type"] in ("display_data", "update_display_data")

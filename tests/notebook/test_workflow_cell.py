@@ -103,7 +103,7 @@ def test_kernel_killed_while_a_step_asks_loses_nothing(tmp_path: Path, subtests:
             printed = second.run("%agent status").printed
             assert f"was interrupted. To resume it: %agent recover {log.stem}" in printed
             missing = second.run(f"%agent recover {log.stem}")
-            assert f"Run {log.stem} had the tool fetch, which this notebook does not define" in missing.error
+            assert f"Run {log.stem} had the tool fetch, not defined in this notebook" in missing.error
             second.run(SETUP)
             for command in line.format(log.stem).split("\n"):
                 cell = second.run(command)
@@ -201,7 +201,7 @@ def test_run_list_counts_the_steps_of_a_workflow(kernel: Any) -> None:
 def test_rerun_from_a_step_requires_earlier_outputs(kernel: Any, subtests: pytest.Subtests) -> None:
     kernel.run("nothing = 3")
     for options, words in {
-        "-o nothing --rerun-from server": "the variable nothing holds no run of a workflow",
+        "-o nothing --rerun-from server": "the variable nothing does not hold a workflow run",
         "-o tides --rerun-from servers": "There is no step 'servers' in the top-level list. Did you mean server",
     }.items():
         with subtests.test(options):
@@ -289,14 +289,14 @@ def test_background_workflow_names_its_open_steps_and_can_be_stopped(kernel: Any
     while "sleep  tool nap  running" not in (printed := kernel.run("%agent status").printed):
         assert time.monotonic() < latest, printed
     assert "○ more  tool add" in printed
-    assert "is a workflow, which reads no messages" in kernel.run("%agent say Hurry").error
+    assert "is a workflow and does not read messages" in kernel.run("%agent say Hurry").error
     stopped = kernel.run("%agent stop").printed
     assert "is stopped. Continue with %%workflow --rerun-from sleep" in stopped
     continued = kernel.run("%%agent --continue -t nap\nGo on.")
-    assert continued.status == "error" and "which has steps and no rounds" in continued.error
+    assert continued.status == "error" and "with steps instead of rounds" in continued.error
     tasks = "stage: {one: {action: nap, input: {seconds: 0.5}}}"
     assert kernel.run(f"%%workflow -t nap -o slow --background\n{tasks}").status == "ok"
-    assert "is stopped. To begin it again, run its cell again" in kernel.run("%agent stop").printed
+    assert "is stopped. To start over, run its cell again" in kernel.run("%agent stop").printed
 
 
 def test_workflow_inputs_come_from_variable_json_or_file(kernel: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -321,7 +321,7 @@ def test_workflow_inputs_come_from_variable_json_or_file(kernel: Any, tmp_path: 
             assert kernel.value("run.text, run.steps['second']['output']") == repr((expected, "table of cork"))
     for argument, expected in {
         "-i wher": "There is no variable 'wher'. Did you mean where?",
-        "-i many": "The variable many holds no dict of names",
+        "-i many": "The variable many holds a value that is not a dict of inputs",
         """-i '{"station"}'""": "-i is not JSON",
         """-i '{"tide":5,"n":"$where"}'""": "The workflow has no input n",
         """-i '{"tid": 1}'""": "The workflow has no input tid. Did you mean tide?",

@@ -32,7 +32,7 @@ def test_own_detector_is_drawn_as_the_presets_are() -> None:
     figure = plots.detections(told("r", "QAAAAA"), ["default", third])
     assert names(figure) == ["third: third", "default: nothing_new"] and "block" in words(figure)
     curve = plots.survival([told("a", "ABC"), told("b", "AB")], third, families=["mine"])
-    assert "n = 2 runs: 1 with a loop by third, 0 completed without, 1 censored" in words(curve)
+    assert "n = 2 runs: 1 with a loop by third, 0 completed without a loop, 1 censored" in words(curve)
 
 
 def test_map_compares_each_round_with_each_other() -> None:
@@ -48,7 +48,7 @@ def test_long_run_is_drawn_with_some_of_its_rounds() -> None:
     for number in range(301):
         story.call("look", str(number))
     figure = plots.similarity(story.run)
-    assert figure.axes[0].images[0].get_array().shape == (151, 151) and "Every 2. round is drawn." in words(figure)
+    assert figure.axes[0].images[0].get_array().shape == (151, 151) and "One round in 2 is drawn." in words(figure)
 
 
 def test_completed_runs_have_no_loop_and_interrupted_are_censored() -> None:
@@ -62,7 +62,7 @@ def test_completed_runs_have_no_loop_and_interrupted_are_censored() -> None:
         story.add(RunFinished, status=status, stop_reason=reason)
         ended.append(story.run)
     figure = plots.survival([*ended, told("d", "ABCD")])
-    assert "n = 4 runs: 1 with a loop by default, 1 completed without, 2 censored" in words(figure)
+    assert "n = 4 runs: 1 with a loop by default, 1 completed without a loop, 2 censored" in words(figure)
     curve, marks = figure.axes[0].lines
     assert [*curve.get_ydata()] == [0, 0.25, 0.25] and ([*marks.get_xdata()], [*marks.get_ydata()]) == ([3, 4], [0.25, 0.25])
 

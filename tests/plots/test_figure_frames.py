@@ -80,10 +80,10 @@ def test_plot_of_nothing_says_so_in_words(subtests: pytest.Subtests) -> None:
         "cost": "No model was called.",
         "guidance": "No guidance was given.",
         "detections": "Nothing was found.",
-        "similarity": "There are not two rounds to compare.",
+        "similarity": "The run has fewer than two rounds to compare.",
         "survival": "There are no rounds.",
         "timeline": "The run has no rounds.",
-        "todos": "No todo list was kept.",
+        "todos": "The runs have no todo list.",
         "tokens": "There are no rounds.",
         "tools": "No tool was called.",
     }

@@ -211,7 +211,7 @@ def test_runs_are_drawn_by_outcome_with_unknown_apart(run: Run) -> None:
     assert names(figure) == [
         "passed: expectation",
         "failed: trace",
-        "unknown: nothing says it",
+        "unknown: not recorded",
         "unknown: trace",
     ]
     assert [widths(figure, look) for look in ("passed", "failed", "unknown")] == [[1], [2], [1, 1]]

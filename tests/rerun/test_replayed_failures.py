@@ -99,4 +99,4 @@ def test_healthy_run_would_have_gone_as_it_went() -> None:
     replayed = replay("healthy")
     assert decisions(replayed, "recorded") == decisions(replayed, "would_be")
     assert (replayed.first_divergence, replayed.caught_at, replayed.rounds_saved) == (None, None, 0)
-    assert replayed.outcome_sentence == "It would have gone as recorded."
+    assert replayed.outcome_sentence == "The run would have gone as recorded."

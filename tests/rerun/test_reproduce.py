@@ -139,5 +139,5 @@ def test_foreign_and_interrupted_runs_are_refused() -> None:
     run, _ = scripted(do(1), "Done.")
     cut = Run.from_events([*run.events][:-1])
     cut.mark_interrupted()
-    with pytest.raises(SettingsError, match="did not end by itself"):
+    with pytest.raises(SettingsError, match="did not end on its own"):
         reproduce_sync(cut)

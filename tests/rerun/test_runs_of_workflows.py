@@ -60,18 +60,18 @@ def test_methods_that_need_rounds_name_the_runs_with_rounds(run: Run, tmp_path: 
     }
     for name, way in ways.items():
         with subtests.test(name):
-            with pytest.raises(SettingsError, match=rf"is a workflow, which has steps and no rounds: .*{nested}'\) \(a\)"):
+            with pytest.raises(SettingsError, match=rf"is a workflow with steps instead of rounds: .*{nested}'\) \(a\)"):
                 way(run)
             if name not in ("fork", "reproduce"):  # that would need its tools and replies
                 assert way(of_agent) is not None
-    with pytest.raises(SettingsError, match="No step was a run of an agent"):
+    with pytest.raises(SettingsError, match="None of its steps ran an agent"):
         replay(Workflow.from_yaml("workflow: [{type: tool, name: work}]\n", tools=[work]).run_sync(show=False))
 
 
 def test_survey_of_a_folder_covers_its_agent_runs(run: Run, tmp_path: Path) -> None:
     frame = survey(tmp_path / "runs")
     assert frame.healthy.tolist() == [1]
-    with pytest.raises(SettingsError, match="There is no run to survey"):
+    with pytest.raises(SettingsError, match="needs at least one run"):
         survey([run])
 
 
@@ -102,7 +102,7 @@ def test_other_methods_work_on_workflow_runs(run: Run, tmp_path: Path, subtests:
 
 
 def test_methods_that_continue_a_run_name_the_alternative(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"there is nothing to recover\. Begin a new one at one of its steps"):
+    with pytest.raises(SettingsError, match=r"there is nothing to recover\. Start a new run at one of its steps"):
         asyncio.run(recover(run, store=Store(tmp_path / "runs")))
     of_agent = load_trace(tmp_path / "runs" / f"{run.step_records['a'].nested}.jsonl")
     workflow = Workflow.from_yaml(TEXT, agents=AGENTS, tools=[work])

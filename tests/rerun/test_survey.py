@@ -41,7 +41,7 @@ def test_failures_come_from_a_predicate_labels_or_status() -> None:
     runs = [load_trace(name) for name in NAMES]
     by_label = survey(runs, failed={runs[0].id: True, runs[3].id: False})
     assert by_label[["runs", "failures", "healthy"]].values.tolist() == [[2, 1, 1]]
-    with pytest.raises(SettingsError, match="no run to survey"):
+    with pytest.raises(SettingsError, match="needs at least one run"):
         survey(runs)  # their ends are not recorded
     ended = [foreign("Done."), foreign(ToolCall("look", {}), status="failed"), *runs]
     assert survey(ended)[["runs", "failures", "healthy"]].values.tolist() == [[2, 1, 1]]
@@ -75,9 +75,9 @@ def test_expectations_separate_failures_from_healthy_runs() -> None:
     assert survey(runs, failed="todos_closed")[["failures", "healthy"]].values.tolist() == [[2, 2]]
     several = survey(runs, failed=["loops == 0", "todos_closed", "detected.naive_texts.all == 0"])
     assert several[["failures", "caught", "healthy"]].values.tolist() == [[3, 1, 1]]
-    with pytest.raises(ExpressionError, match="there is no lops"):
+    with pytest.raises(ExpressionError, match="lops is unknown"):
         survey("no/such/folder", failed="lops == 0")
-    with pytest.raises(SettingsError, match="Nothing is expected"):
+    with pytest.raises(SettingsError, match="needs an expectation"):
         survey(runs, failed=[])
 
 
@@ -112,5 +112,5 @@ def test_folder_is_read_run_by_run(tmp_path: Path) -> None:
 
 
 def test_survey_without_runs_is_refused() -> None:
-    with pytest.raises(SettingsError, match="no run to survey"):
+    with pytest.raises(SettingsError, match="needs at least one run"):
         survey([load_trace("healthy")], failed={})

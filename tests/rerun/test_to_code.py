@@ -56,9 +56,10 @@ def test_agent_call_has_a_comment_with_its_code() -> None:
     run = Agent(ScriptedModel([ToolCall("researcher", {"prompt": "Find it."}), "Done."]), tools=[agent]).run_sync("Go")
     (begun,) = run.rounds[0].records[0].nested
     code = to_code(run)
-    assert f"# It began {begun.run_id}. If researcher is an agent or a workflow, write\n# researcher.run_sync(...).text" in code
+    comment = f"The call started {begun.run_id}. If researcher is an agent or a workflow, write researcher.run_sync(...).text"
+    assert comment in " ".join(code.replace("\n# ", " ").split())
     assert "result_1 = researcher(prompt='Find it.')" in code
-    assert "# It began" not in to_code(run_of(ToolCall("researcher", {"prompt": "Find it."})))
+    assert "# The call started" not in to_code(run_of(ToolCall("researcher", {"prompt": "Find it."})))
 
 
 def test_failed_and_blocked_calls_and_lists_are_not_repeated() -> None:
@@ -71,7 +72,7 @@ def test_failed_and_blocked_calls_and_lists_are_not_repeated() -> None:
 
 
 def test_run_without_calls_says_so() -> None:
-    assert "# It called no tool." in to_code(run_of())
+    assert "# The run called no tools." in to_code(run_of())
 
 
 NAMES = st.sampled_from(["look", "os.remove", "a b", "x); import os", "class", "größe", "look\nos"]) | st.text(min_size=1)

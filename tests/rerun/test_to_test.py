@@ -26,7 +26,7 @@ def test_failure_becomes_a_cell_that_passes_after_the_fix(tmp_path: Path) -> Non
     shutil.copy(examples.path("complex-fails"), file)
     code = to_test(file)
     assert "max_consecutive_assistant <= 1" in code and "loops == 0" in code and "todos_closed" not in code.split("expect(")[1]
-    assert "broken in round 4" in code and "It fails while" in code and "%" not in code
+    assert "broken in round 4" in code and "The test fails while" in code and "%" not in code
     with pytest.raises(ExpectationFailed, match="broken in round 4"):
         executed(code)
     assert code == to_test(load_trace(file))  # a foreign run knows its file

@@ -72,7 +72,7 @@ def test_unchanged_replay_of_any_loop_goes_as_recorded(subtests: pytest.Subtests
             assert (replayed.caught_at, replayed.rounds_saved, replayed.outcome_sentence) == (
                 None,
                 0,
-                "It would have gone as recorded.",
+                "The run would have gone as recorded.",
             )
             said = [*replayed.would_be.messages]
             assert said == [*run.messages][: len(said)]

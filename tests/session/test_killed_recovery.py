@@ -241,7 +241,9 @@ def test_exactly_one_of_two_recovering_processes_succeeds(whole: Run, path: Path
     heard = [rival.hears() for rival in rivals]
     winner, loser = sorted(rivals, key=lambda one: heard[rivals.index(one)] != "asked")
     assert max(heard) == "asked"
-    assert min(heard) == (f"StoreError: Run {whole.id} is running in another process. Stop it there first, or wait for its end")
+    assert min(heard) == (
+        f"StoreError: Run {whole.id} is running in another process. Stop it there first, or wait until it ends"
+    )
     with pytest.raises(StoreError, match="is running in another process"):
         recovered_run(path)
     loser.end()

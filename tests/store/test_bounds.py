@@ -122,7 +122,7 @@ def test_deeply_nested_archives_are_not_unpacked(tmp_path: Path) -> None:
         (tmp_path / f"{name}.zip").write_bytes(packed)
     assert [run.text for run in load_traces(tmp_path / "read.zip")] == ["Here."]
     runs = load_traces(tmp_path / "refused.zip", strict=False)
-    assert not runs and "is an archive within 3 others, and up to 3 are unpacked" in str(runs.problems)
+    assert not runs and "is nested in 3 other archives; the limit is 3" in str(runs.problems)
 
 
 def test_contents_and_expansion_of_a_file_are_bounded(
@@ -140,19 +140,19 @@ def test_contents_and_expansion_of_a_file_are_bounded(
         "values": (values, bounds, {"MAX_HELD_VALUES": 1_000}, "holds more than 1,000 values of JSON"),
         "packed values": (gzip.compress(values), bounds, {"MAX_HELD_VALUES": 1_000}, "holds more than 1,000 values of JSON"),
         "records": (lines, bounds, {"MAX_RECORDS": 100}, "has more than 100 records"),
-        "log": (log.read_bytes(), bounds, {"MAX_RUN_EVENTS": 50}, "is a run of more than 50 events"),
-        "rounds": ((tmp_path / "chat.json").read_bytes(), bounds, {"MAX_RUN_EVENTS": 50}, "is a run of more than 50 events"),
+        "log": (log.read_bytes(), bounds, {"MAX_RUN_EVENTS": 50}, "has a run of more than 50 events"),
+        "rounds": ((tmp_path / "chat.json").read_bytes(), bounds, {"MAX_RUN_EVENTS": 50}, "has a run of more than 50 events"),
         "replies in a row": (
             (tmp_path / "chat.json").read_bytes(),
             bounds,
             {"MAX_MESSAGES_IN_A_ROW": 30},
-            "has more than 30 messages in a row of one side",
+            "has more than 30 consecutive messages of one side",
         ),
         "user messages in a row": (
             json.dumps({"messages": [*[ASKED] * 40, {"role": "assistant", "content": "x"}]}).encode(),
             bounds,
             {"MAX_MESSAGES_IN_A_ROW": 30},
-            "has more than 30 messages in a row of one side",
+            "has more than 30 consecutive messages of one side",
         ),
         "bytes": (values, trace_file, {"MAX_HELD_BYTES": 1_000}, "has more than 0 MB"),
         "directory": (
@@ -242,4 +242,4 @@ def test_endless_database_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_trace_without_a_reply_says_so(tmp_path: Path) -> None:
     run = load_trace(chat(tmp_path / "chat.json"))
-    assert not run.rounds and "There is no model reply." in run.warnings[0]
+    assert not run.rounds and "The trace has no model reply." in run.warnings[0]

@@ -48,7 +48,7 @@ def test_file_without_labels_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("name,age\nada,36\n")
     (tmp_path / "other.jsonl").write_text('{"name": "ada"}\n')
     for name in ("other.csv", "other.jsonl"):
-        with pytest.raises(TraceError, match="Choose a file that label wrote"):
+        with pytest.raises(TraceError, match="Choose a file written by label"):
             labels(tmp_path / name)
     with pytest.raises(StoreError, match="label\\(runs, path\\) writes it"):
         labels(tmp_path / "none.csv")

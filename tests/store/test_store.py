@@ -150,7 +150,7 @@ def test_second_run_with_an_existing_id_is_refused(tmp_path: Path) -> None:
 
 def test_uncreatable_folder_is_an_error_with_advice(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match=r"cannot be created in .*Choose a folder you may write to"):
+    with pytest.raises(StoreError, match=r"cannot be created in .*Choose a writable folder"):
         do(Store(tmp_path / "file" / "runs"))
 
 

@@ -150,8 +150,8 @@ def test_missing_reply_leaves_followed_unknown_and_the_row_open() -> None:
     frame = tables.guidance(run)
     assert rows(frame, "round", "cell", "followed", "why", "ignored_in_a_row", "rounds_until_followed") == [
         (2, "todos_tools", False, "no tool was called", 1, None),
-        (3, "intervention", None, "no reply came", 0, None),
-        (3, "todos_text", None, "no reply came", 1, None),
+        (3, "intervention", None, "the model did not reply", 0, None),
+        (3, "todos_text", None, "the model did not reply", 1, None),
     ]
 
 

@@ -81,7 +81,7 @@ def test_table_of_a_log_equals_that_of_its_run(run: Run, tmp_path: Path) -> None
 def test_former_column_name_warns_and_is_never_exported(run: Run) -> None:
     frame = tables.questions(run)
     expected = frame["answered"].tolist()
-    with pytest.warns(DeprecationWarning, match="The column outcome is called answered now"):
+    with pytest.warns(DeprecationWarning, match="The column outcome is now called answered"):
         assert frame["outcome"].tolist() == expected
     with pytest.warns(DeprecationWarning, match="answered"):
         assert frame.outcome.tolist() == expected

@@ -83,7 +83,7 @@ def test_damaged_part_is_rebuilt(tmp_path: Path) -> None:
 def test_unreadable_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "no_trace.json").write_text("{}")
     for _ in range(2):
-        with pytest.warns(UserWarning, match=r"no_trace\.json is of no format"):
+        with pytest.warns(UserWarning, match=r"no_trace\.json is not in a format"):
             assert tables.relation("runs", tmp_path).fetchall() == []
 
 

@@ -102,7 +102,7 @@ def test_invalid_line_is_refused(subtests: pytest.Subtests) -> None:
         with subtests.test(line=line):
             if callable(line):
                 with LoopbackServer([lambda _: 42]) as server:
-                    assert "not 42" in post(server, "chat").body["error"]["message"]
+                    assert "got 42" in post(server, "chat").body["error"]["message"]
             else:
                 with pytest.raises(TypeError, match=r"A (script|reply) "):
                     LoopbackServer([line])

@@ -402,5 +402,5 @@ def test_misbehaviour_of_an_invalid_line_is_refused(subtests: pytest.Subtests) -
     cases = [ErrorInStream, Stall, Cut, EndEarly, BrokenJson, UnknownEvent, Sloppy]
     for kind in cases:
         with subtests.test(kind=kind):
-            with pytest.raises(TypeError, match="A script holds"):
+            with pytest.raises(TypeError, match="A script line must be"):
                 LoopbackServer([kind(line=42)])

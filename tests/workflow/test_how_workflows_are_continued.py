@@ -80,7 +80,7 @@ def test_unsupported_continuation_is_refused_with_the_alternative(tmp_path: Path
     ways: dict[str, Callable[[], Any]] = {
         "has ended (completed): there is nothing to recover": lambda: asyncio.run(recover(run.id, store=store)),
         "has ended (completed)": live.pause,
-        "has steps and no rounds: it has no conversation to continue": lambda: agent.run_sync("Go", continue_from=run),
+        "with steps instead of rounds: it has no conversation to continue": lambda: agent.run_sync("Go", continue_from=run),
     }
     for expected, way in ways.items():
         with subtests.test(expected), pytest.raises(SettingsError) as raised:

@@ -37,7 +37,7 @@ def _answer(run: Run, question: WaitingOnUser, args: Namespace) -> Any:
     if args.no_answer is not None:
         if args.value is not None:
             word = next(word for word, no_answer in TYPED_NO_ANSWER.items() if no_answer is args.no_answer)
-            raise SettingsError(f"{word} replaces an answer", "Give one of the two")
+            raise SettingsError(f"{word} cannot be combined with an answer", "Give one of the two")
         return args.no_answer
     if args.value is not None:
         return answer_in_words(question.schema, args.value)
@@ -53,7 +53,7 @@ def _question(run: Run, wanted: str | None) -> WaitingOnUser:
     waiting = answerable_later(run)
     if not waiting:
         hint = f"To resume it: agentnb recover {run.id}" if run.status == "interrupted" else f"agentnb show {run.id} shows it"
-        raise SettingsError(f"Run {run.id} waits for no answer", hint)
+        raise SettingsError(f"Run {run.id} is not waiting for an answer", hint)
     if wanted is None and len(waiting) > 1:
         asked = "; ".join(
             f"{question.id}: {first_line(clean(question_text(question)), MAX_OF_A_QUESTION)}" for question in waiting
@@ -75,7 +75,7 @@ ANSWER = Command(
             "value",
             metavar="ANSWER",
             nargs="?",
-            help="yes or no, one of the choices, a text, or JSON, as the question requires; without it you are asked here",
+            help="yes or no, one of the choices, a text, or JSON, as the question requires; by default you are asked here",
         ),
         argument(
             "--decline",

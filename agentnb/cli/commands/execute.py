@@ -120,7 +120,7 @@ def _plan(args: Namespace, path: Path, tools: list[Any], inputs: dict[str, Any])
         raise SettingsError("A plan has no prompt", f"agentnb exec {path} runs its steps")
     for name in inputs:
         if name != RESULTS:
-            raise SettingsError(f"A plan has no input {name}", f"Only {RESULTS}: results of steps to skip")
+            raise SettingsError(f"A plan has no input {name}", f"Give only {RESULTS}: results of steps to skip")
     allow_urls(args.allow_urls)
     if args.model:
         check_model(args.model)
@@ -138,7 +138,7 @@ EXEC = Command(
     execute,
     (
         FILE,
-        argument("prompt", nargs="?", metavar="PROMPT", help="what the agents work on; - reads it from standard input"),
+        argument("prompt", nargs="?", metavar="PROMPT", help="the task for the agents; - reads it from standard input"),
         INPUTS,
         argument(
             "--prompt-template", metavar="FILE", type=text_of, help="the input promptTemplate of a task file, from a file"

@@ -66,7 +66,7 @@ def _outcome(args: Namespace) -> Outcome:
         return Outcome("", INTERRUPTED, last=f"The experiment was stopped{progress}. To continue:", command=_again(args))
     if results.missing:
         at_budget = f" at the budget of ${loaded.budget:g}; raise it" if live.progress.state == "budget" else ""
-        message = f"{results.missing:,} runs are missing{at_budget}. To make them:"
+        message = f"{results.missing:,} runs are missing{at_budget}. To complete them:"
         return Outcome(f"{results_text(results)}\n", MISSING, last=message, command=_again(args))
     if results.look is not None and not results.look.is_last:
         return Outcome("\n".join(_render(results)), DONE, last="To the next look:", command=_again(args))
@@ -111,7 +111,7 @@ EXPERIMENT = Command(
         argument(
             "file", metavar="FILE", type=file, help="a YAML file with tasks: and variants:, or a Python file with an Experiment"
         ),
-        argument("--folder", metavar="FOLDER", type=Path, help="where rows and logs are kept, instead of the experiment's"),
+        argument("--folder", metavar="FOLDER", type=Path, help="folder for rows and logs, instead of the experiment's"),
         argument(
             "-t",
             "--tools",
@@ -128,5 +128,5 @@ EXPERIMENT = Command(
     ),
     "agentnb experiment guidance.yaml --tools my_tools.py --design\n"
     "agentnb experiment guidance.py --folder results/guidance\n\n"
-    "exit codes: 0 all runs are made, 1 a problem, 2 runs are missing, 130 stopped: the same command continues",
+    "exit codes: 0 all runs are complete, 1 an error, 2 runs are missing, 130 stopped: the same command continues",
 )

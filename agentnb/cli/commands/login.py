@@ -35,8 +35,8 @@ LOGIN = Command(
     login,
     (
         NAME,
-        argument("scope", nargs="*", type=text_of, metavar="SCOPE", help="rights to ask for besides those of before"),
-        argument("--client", metavar="ID", type=text_of, help="the id of a client that is registered already"),
+        argument("scope", nargs="*", type=text_of, metavar="SCOPE", help="scopes to request in addition to earlier ones"),
+        argument("--client", metavar="ID", type=text_of, help="the id of a registered client"),
         argument("--forget", action="store_true", help="forget the login instead"),
         MCP,
     ),

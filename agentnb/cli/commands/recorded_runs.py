@@ -33,7 +33,7 @@ SHOWN = 20
 """Default number of listed runs, without ``-n``."""
 MAX_PROBLEMS = 5
 """Maximum number of skipped files that are named; beyond, only their count."""
-NO_LOG = "no run log that can be read"
+NO_LOG = "no readable run log"
 
 
 def runs(args: Namespace) -> str:
@@ -214,8 +214,8 @@ RECORDED: dict[str, Command] = {
             argument("-g", "--guidance", metavar="NAME", type=text_of, help="a guidance set: matrix, off, or a Markdown file"),
             argument("-p", "--policy", metavar="NAME", type=text_of, help="matrix, minimal or chat"),
             argument("-d", "--detect", metavar="PRESET", type=text_of, help="a preset of detectors, such as default"),
-            argument("--workflow-mode", action="store_true", help="with workflow mode of the policy matrix"),
-            argument("--max-rounds", metavar="N", type=count, help="with this limit"),
+            argument("--workflow-mode", action="store_true", help="use the workflow mode of the policy matrix"),
+            argument("--max-rounds", metavar="N", type=count, help="use this limit of rounds"),
         ),
         "agentnb replay complex-fails --workflow-mode\nagentnb replay run.jsonl -g brief.md -p minimal",
     ),

@@ -26,12 +26,12 @@ from agentnb.runtime.questions.question_forms import QuestionForm, question_form
 
 NOTHING_TYPED = "Type an answer, or press Ctrl-D to leave the question open."
 INSTEAD = "Instead of an answer: --decline (say no) or --cancel (close the question without deciding)."
-BY_FIELD = "Answer field by field, or with all of it as a JSON object. An empty line leaves a field out, or takes its default."
+BY_FIELD = "Answer field by field, or type all fields as a JSON object. An empty line omits a field or uses its default."
 PAGE_CHARACTERS, PAGE_LINES = 2_000, 40
 """Length of a page of the call in question."""
 MAX_DIGITS = 10
 """Maximum digits of the number of a choice: Python refuses numbers of thousands of digits."""
-EDIT_BY_FIELD = "Type each argument, or all of them as a JSON object. An empty line keeps what is in brackets."
+EDIT_BY_FIELD = "Type each argument, or all arguments as a JSON object. An empty line keeps the value in brackets."
 
 
 def dialogue(question: WaitingOnUser) -> Dialogue:
@@ -114,7 +114,7 @@ def _list_choices(question: WaitingOnUser) -> str:
         pattern_lines = [
             f"{ALWAYS} in {grant.reach}: {visible_name(rule_parts(grant.rule)[0])}(PATTERN)" for grant in patterns[:1]
         ]
-        lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *pattern_lines])}, or edit, which asks for other arguments")
+        lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *pattern_lines])}, or edit to change the arguments")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -53,7 +53,7 @@ def form_dialogue(words: str, form: QuestionForm, *, may_leave: bool = False) ->
         value, problems = filled_form(form.schema, form.initial, texts)
         if not problems:
             return value
-        words = f"{visible('; '.join(problems.values()))}. Once more:\n"
+        words = f"{visible('; '.join(problems.values()))}. Try again:\n"
 
 
 def _field(words: str, field: FormField, form: QuestionForm, *, is_first: bool, may_leave: bool) -> Generator[str, str, _Typed]:
@@ -97,7 +97,7 @@ def _describe_input(field: FormField) -> str:
     labels = [visible(cut(" ".join(option.label.split()), MAX_OF_A_VALUE)) for option in field.options[:MAX_CHOICES]]
     listed = ", ".join([*labels, *(["..."] if len(field.options) > MAX_CHOICES else [])])
     if field.kind == "choices":
-        return f"any of: {listed}; with commas between them"
+        return f"any of: {listed}; separated by commas"
     return f"one of: {listed}" if field.kind == "choice" else _KINDS.get(field.kind, "JSON")
 
 

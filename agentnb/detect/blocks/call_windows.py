@@ -42,7 +42,7 @@ class FrequentCall(RoundDetector):
             self._last.append((key, one.index))
             rounds = [index for earlier, index in self._last if earlier == key]
             if len(rounds) >= self.times:
-                sentence = f"The same call of {record.call.name} is {len(rounds)} of the last {len(self._last)}"
+                sentence = f"The same call of {record.call.name} makes up {len(rounds)} of the last {len(self._last)} calls"
                 findings = self.found(rounds[0], one.index, self.severity, sentence, call_evidence(record.call))
         return findings
 
@@ -98,7 +98,7 @@ class RepeatedBatch(RoundDetector):
         if self._count < self.times:
             return ()
         names = ", ".join(call.name for call in one.calls)
-        sentence = f"{self._count} rounds in a row made no call that the round before had not made ({names})"
+        sentence = f"{self._count} rounds in a row only repeated calls of the previous round ({names})"
         return self.found(self._first, one.index, self.severity, sentence, names)
 
 

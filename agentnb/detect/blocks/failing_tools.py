@@ -101,5 +101,5 @@ class Condensations(RoundDetector):
         before, self._counted = self._counted, (index, count)
         if count < self.times or before == self._counted:
             return NOTHING
-        sentence = f"The conversation was compacted {count} times in a row, and nothing else happened"
+        sentence = f"The conversation was compacted {count} times in a row with nothing in between"
         return self.found(index, index, self.severity, sentence)

@@ -96,7 +96,7 @@ class NothingNew(RoundDetector):
         names = ", ".join(dict.fromkeys(sorted(key[0] for key, _ in self._stretch)))
         subject = f"same call of {names}" if len(self._stretch) == 1 else f"same {len(self._stretch)} calls ({names})"
         predicate = "came without a recorded result" if is_lost(record) else "returned the same"
-        sentence = f"The {subject} {predicate} {times} times, and nothing new came in between"
+        sentence = f"The {subject} {predicate} {times} times with nothing new in between"
         return self.found(*rounds, severity, sentence, call_evidence(record.call))
 
     def _is_excused(self, record: CallRecord) -> bool:

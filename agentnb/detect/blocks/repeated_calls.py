@@ -136,7 +136,7 @@ class CycledCalls(RoundDetector):
             severity, self._has_found = (self.then if self._has_found else self.severity), True
             first = self._calls[-length * self.times][1]
             names = ", ".join(key[0] if isinstance(key, str) else str(key[0][0]) for key, _ in [*self._calls][-length:])
-            sentence = f"The same {length} calls were made {self.times} times in turn" if length > 1 else ""
+            sentence = f"A cycle of {length} calls was repeated {self.times} times" if length > 1 else ""
             sentence = sentence or f"The same call was made {self.times} times in a row"
             self._calls.clear()  # the next finding needs the whole cycle again
             return self.found(first, one.index, severity, f"{sentence} ({names})", names)
@@ -173,6 +173,6 @@ class AlternatingCalls(RoundDetector):
             keys = [entry[:2] for entry in self._last]
             if len(keys) == self.calls and keys[0][0] != keys[1][0] and keys[2:] == keys[:-2]:
                 names = f"{keys[0][0][0]} and {keys[1][0][0]}"
-                sentence = f"The same two calls were made in turn, {self.calls} calls long ({names})"
+                sentence = f"The same two calls alternated for {self.calls} calls ({names})"
                 findings = self.found(self._last[0][2], one.index, self.severity, sentence, names)
         return findings

@@ -98,9 +98,9 @@ class RepeatedText(RoundDetector):
             return ()
         self._times += 1
         severity = "stop" if self._times >= self.stop_after else self.severity
-        sentence = f"Round {one.index + 1} says nearly what round {repeated.round + 1} said"
+        sentence = f"Round {one.index + 1} nearly repeats round {repeated.round + 1}"
         if self.repeats > 1:
-            sentence += f", and there were {self.repeats} such repeats within {self.within} replies"
+            sentence += f", one of {self.repeats} such repeats within {self.within} replies"
         return self.found(min(first, repeated.round), one.index, severity, sentence, [repeated.text, text])
 
     def _before(self, author: str) -> deque[_Reply]:
@@ -187,7 +187,7 @@ class UnheededMessage(RoundDetector):
             self._has_called, self._count, self._message = True, 0, ""
         if count < self.times or not self._has_called:
             return ()
-        sentence = f"Nearly the same message came {count} times in a row, and the replies to it called no tool"
+        sentence = f"Nearly the same message came {count} times in a row, and its replies called no tool"
         return self.found(max(self._first - 1, 0), run_round.index, self.severity, sentence, text[:MAX_COMPARED])
 
     def _is_same(self, text: str) -> bool:
@@ -219,7 +219,7 @@ class RepeatedThought(RowDetector):
         count = self._counted(one)
         if count < self.times:
             return ()
-        sentence = f"The model thought the same {count} times in a row"
+        sentence = f"The model repeated the same thought {count} times in a row"
         return self.found(self._first, one.index, self.severity, sentence, thought[:MAX_COMPARED])
 
 
@@ -242,5 +242,5 @@ class Monologue(RowDetector):
         count = self._counted(one)
         if count < self.times:
             return ()
-        sentence = f"{count} replies in a row called no tool, and nobody said anything between them"
+        sentence = f"{count} replies in a row called no tool, with no message in between"
         return self.found(self._first, one.index, self.severity, sentence)

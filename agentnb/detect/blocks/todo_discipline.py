@@ -64,7 +64,7 @@ class PlanningOnly(RowDetector):
         count = self._counted(one)
         if count <= self.most:
             return ()
-        sentence = f"{count} rounds of planning, and no work between them"
+        sentence = f"{count} rounds of planning with no work in between"
         return self.found(self._first, one.index, self.severity, sentence)
 
 

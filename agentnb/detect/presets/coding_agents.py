@@ -20,8 +20,8 @@ OPENHANDS = Preset(
         rule(AlternatingCalls, calls=6, results="same"),
         rule(RoundLimit, most=500),
     ),
-    "The same call and result 4 times, a failing call 3 or 4 times, 3 replies alone, two calls in turn 6 long, 500 rounds",
-    "its rule of the context window is a stub that never finds anything",
+    "The same call and result 4 times, a failing call 3 or 4 times, 3 replies alone, 6 alternating calls, 500 rounds",
+    "its rule for the context window is a stub that never fires",
 )
 OPENHANDS_V0 = Preset(
     "openhands_v0",
@@ -33,7 +33,7 @@ OPENHANDS_V0 = Preset(
         rule(AlternatingCalls, calls=6, results="same"),
         rule(Condensations, times=10),
     ),
-    "The same call and result 4 times, a failing call 3 times, 3 replies alone, two calls in turn 6 long, 10 compactions",
+    "The same call and result 4 times, a failing call 3 times, 3 replies alone, 6 alternating calls, 10 compactions",
     "its comparison of syntax errors by their text",
 )
 _GEMINI_CHUNKS = {"size": 50, "times": 10, "mean_gap": 250.0, "periods": 5}
@@ -68,8 +68,8 @@ CLINE = Preset(
         rule(RepeatedCall, times={3: "notice", 5: "stop"}),
         rule(RoundsWithErrors, times=3),
     ),
-    "The same call 3 times (notice) and 5 times (stop), 3 mistakes in a row as its command line has it",
-    "its core allows 6 mistakes, and has the detection off by default",
+    "The same call 3 times (notice) and 5 times (stop), 3 consecutive mistakes, the default of its command line",
+    "its core allows 6 mistakes and disables the detection by default",
 )
 ROO = Preset(
     "roo",
@@ -79,7 +79,7 @@ ROO = Preset(
         rule(RoundsWithErrors, times=2, severity="notice", failed=False, silent=True),
     ),
     "The 4th identical call is blocked, and 2 turns without a tool are a mistake",
-    "it starts counting again after each block",
+    "its count restarts after each block",
 )
 OPENCODE = Preset(
     "opencode",
@@ -103,7 +103,7 @@ SAM = Preset(
     "sam",
     Source("SAM", "0562c2d", "AgentOrchestrator.swift"),
     (rule(RepeatedBatch, times=3), rule(RoundLimit, most=300, warn_at=0.8)),
-    "The third reply in a row whose calls are all among those of the reply before is blocked, 300 rounds",
+    "The third consecutive reply whose calls all repeat those of the previous reply is blocked, 300 rounds",
     "floats are rounded before it compares",
 )
 PRESETS = (OPENHANDS, OPENHANDS_V0, GEMINI, QWEN, CLINE, ROO, OPENCODE, CRUSH, GOOSE, SAM)

@@ -80,12 +80,12 @@ PRESETS = (
         "default",
         Source("agentnb", file="agentnb/detect/presets/default.py"),
         (rule(Default),),
-        "The same calls or replies again with nothing new between, failing tools, planning or talk instead of work",
+        "Repeated calls or replies with nothing new in between, failing tools, planning or talk instead of work",
     ),
     Preset(
         "default_without_texts",
         Source("agentnb", file="agentnb/detect/presets/default.py"),
         (rule(Default, texts=False),),
-        "The same without the comparison of replies, for a tenth of the time",
+        "The same without the comparison of replies, in a tenth of the time",
     ),
 )

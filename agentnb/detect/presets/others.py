@@ -35,7 +35,7 @@ LANGGRAPH_25 = Preset(
     "langgraph_25",
     Source("LangGraph", "before, langgraph#148", "_internal/_config.py"),
     (rule(RoundLimit, most=25, unit="super-steps"),),
-    "The recursion limit of 25 super-steps that it had before",
+    "Its earlier recursion limit of 25 super-steps",
 )
 SMOLAGENTS = Preset(
     "smolagents",
@@ -48,13 +48,13 @@ MAGENTIC_ONE = Preset(
     Source("AutoGen Magentic-One", "0.7.5"),
     (rule(RoundLimit, most=20, unit="turns"),),
     "The limit of 20 turns",
-    "the ledger in which a model says whether it is in a loop: that is the agent's own word, and no evidence",
+    "the ledger in which a model says whether it is in a loop: that is the agent's own claim, not evidence",
 )
 _NAIVE = Source("naive rule")
 NAIVE = (
     Preset("naive_row", _NAIVE, (rule(RepeatedCall, times=3),), "3 identical calls in a row"),
     Preset("naive_window", _NAIVE, (rule(FrequentCall, times=4, window=8),), "4 identical calls of the last 8"),
-    Preset("naive_turns", _NAIVE, (rule(AlternatingCalls, calls=4, severity="block"),), "Two calls in turn: A B A B"),
+    Preset("naive_turns", _NAIVE, (rule(AlternatingCalls, calls=4, severity="block"),), "Two alternating calls: A B A B"),
     Preset(
         "naive_texts",
         _NAIVE,

@@ -44,7 +44,7 @@ def compact_pieces(run: Run, *, stored: bool = True) -> list[Html]:
         "div",
         "compact-hint",
         tag("code", "compact-code", in_notebook((LoadRun(run.id),))),
-        " shows all of it, and puts it in run",
+        " shows the whole run and assigns it to run",
     )
     return [
         prompt_html(prompt_with_author(run), MAX_OF_A_PROMPT, "compact-prompt"),

@@ -1,4 +1,4 @@
-"""What a live card shows, as data: the pieces of the run so far, and which of them have changed since the last frame.
+"""Content of a live card as data: the pieces of the run so far, and those changed since the last frame.
 
 It knows neither widgets nor threads. Each frame has a number, so that a browser that missed one can request the whole;
 the whole and the frames since then give the same picture.
@@ -89,14 +89,14 @@ class LiveCard:
         self._also = AlsoHappened()
         self._elapsed = Elapsed()
         self._steps: LiveSteps | None = None
-        """Those of a run that works in steps."""
+        """Pieces of a run that works in steps."""
         self._asked: list[tuple[str, str]] = []
         self._rounds: dict[int, Pieces] = {}
         self._drawn = DrawnPieces()
         self._progress: dict[str, Progress] = {}
-        """How far each call of the open round has come."""
+        """Progress of each call in the open round."""
         self._printed: dict[str, str] = {}
-        """The end of what each call of the open round has printed."""
+        """Last printed output of each call in the open round."""
         self._stale: set[int] = set()
         self._slots: dict[str, Html] = {}
         self._blocks = Blocks()
@@ -131,7 +131,7 @@ class LiveCard:
 
     @property
     def shows_steps(self) -> bool:
-        """Whether its run works in steps."""
+        """True if the run works in steps."""
         return self._steps is not None
 
     def nested_changed(self) -> None:
@@ -188,7 +188,7 @@ class LiveCard:
 
     @property
     def is_streaming(self) -> bool:
-        """Whether part of an incomplete reply has arrived."""
+        """True if part of an incomplete reply has arrived."""
         return bool(self._new_text or self._new_thought or self._settled or self._blocks.tail or self._thought)
 
     def frame(self, todos: tuple[Todo, ...] | None = None) -> Frame | None:

@@ -13,9 +13,9 @@ from agentnb.display.texts.labels import short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.states import STATES
 
-DIED = "The kernel was restarted, or died. Define your tools again, and run"
+DIED = "The kernel was restarted or died. Define your tools again and run"
 NOT_STORED = (
-    "The kernel was restarted, or died, and the run ended with it. It was not stored: this page shows what it received",
+    "The kernel was restarted or died, and the run ended with it. The run was not stored: this page shows what it received",
 )
 
 

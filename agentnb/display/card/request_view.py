@@ -62,20 +62,20 @@ def request_view_html(seen: SentRequest, *, whole: bool, schemas: bool = False) 
     """
     form = _WHOLE if whole else _CUT
     has_frame = whole or seen.index == 0
-    frame = _frame(seen, whole or schemas) if has_frame else _line("same", "= System prompt and tools: as in round 1")
+    frame = _frame(seen, whole or schemas) if has_frame else _line("same", "= System prompt and tools: same as in round 1")
     return tag("div", "sight", tag("div", "sight-summary", summary(seen)), frame, _messages(seen, form, whole))
 
 
 def summary(seen: SentRequest) -> str:
-    """Return ``7 messages, about 2.1k tokens, 5 as in the round before (cached 1.8k tokens)``."""
+    """Return ``7 messages, about 2.1k tokens, 5 as in the previous round (cached 1.8k tokens)``."""
     prefix = "about " if seen.tokens_estimated else ""
     parts = [pluralize(len(seen.request.messages), "message"), f"{prefix}{thousands(seen.tokens)} tokens"]
     if seen.unchanged:
-        parts.append(f"{seen.unchanged} as in the round before")
+        parts.append(f"{seen.unchanged} as in the previous round")
     if seen.kept > seen.unchanged:
-        parts.append("1 more differs only in the reminder" if seen.unchanged else "1 differs only in the reminder")
+        parts.append("1 more differs only in its reminder" if seen.unchanged else "1 differs only in its reminder")
     if seen.sent_before and not seen.kept:
-        parts.append("none as in the round before")
+        parts.append("none as in the previous round")
     if seen.compacted is not None and seen.compacted.text:
         parts.append(f"with a summary of {pluralize(seen.compacted.count, 'stored message')}")
     if not_sent := len(seen.left_out) + _dropped_count(seen) + seen.truncated:
@@ -148,8 +148,8 @@ def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
     title = f"{_numbers(repeated)}: {origin}" if repeated else f"As in round {seen.index}"
     title += f"; {split} left out there too" if split else ""
     if repeated > 1 and (gap := _dropped_count(seen) + seen.truncated):
-        title += f"; {pluralize(gap, 'message')} left out behind the first"
-    title += f"; the summary among them stands for {_summary_words(seen)}" if _place_of_summary(seen) in range(repeated) else ""
+        title += f"; {pluralize(gap, 'message')} left out after the first"
+    title += f"; they include the summary of {_summary_words(seen)}" if _place_of_summary(seen) in range(repeated) else ""
     if not repeated and not split:
         return join_html(*later)
     if whole:
@@ -165,8 +165,8 @@ def _is_made_anew(seen: SentRequest) -> bool:
 def _repeated_messages(seen: SentRequest) -> tuple[int, str]:
     """Return the number of leading messages not to be shown again, and their origin."""
     if not seen.sent_before:
-        return seen.inherited, "stored, from the run that this one continues"
-    but = "" if seen.unchanged == seen.kept else f"{'' if seen.kept == 1 else ', the last'} but for the reminder"
+        return seen.inherited, "stored, from the continued run"
+    but = "" if seen.unchanged == seen.kept else f"{'' if seen.kept == 1 else ', the last'} except for the reminder"
     return seen.kept, f"stored, as in round {seen.index}{but}"
 
 
@@ -203,7 +203,7 @@ def _gap(seen: SentRequest) -> Html:
     if count := _dropped_count(seen):
         lines.append(f"{pluralize(count, 'stored message')} left out: they could not be summarized")
     if seen.truncated:
-        lines.append(f"{pluralize(seen.truncated, 'message')} left out: there were more than may be sent")
+        lines.append(f"{pluralize(seen.truncated, 'message')} left out: over the limit of messages")
     return join_html(*[tag("div", "sight-message sight-bar-left-out", tag("div", "sight-head", f"⊘ {line}")) for line in lines])
 
 
@@ -212,9 +212,9 @@ def _message(seen: SentRequest, index: int, form: _Form) -> Html:
     message = seen.lasting if is_last else seen.request.messages[index]
     number = f"{index + 1} · {message.role}" + (f" · {first_line(clean(message.author), MAX_NAMES)}" if message.author else "")
     if seen.compacted is not None and index == _place_of_summary(seen):
-        label = f"Σ a summary, in the place of {_summary_words(seen)}"
+        label = f"Σ a summary of {_summary_words(seen)}"
         alone, content = _with_summary(seen.compacted.text, label, message, form)
-        word = label[2:] if alone else "stored, and joined to it a summary"
+        word = label[2:] if alone else "stored, joined with a summary"
         return _frame_message(number, _Origin("summed", "Σ", word), content)
     return _frame_message(number, _origin(seen, index), *[_part(part, form) for part in message.parts])
 
@@ -260,18 +260,18 @@ def _omitted(omitted: LeftOut, form: _Form) -> Html:
 def _origin(seen: SentRequest, index: int) -> _Origin:
     if not seen.sent_before:
         return (
-            _Origin("stored", "=", "stored, of the run before")
+            _Origin("stored", "=", "stored, from the previous run")
             if index < seen.inherited
             else _Origin("new", "+", "new, stored")
         )
     if index < seen.unchanged:
         return _Origin("stored", "=", f"stored, as in round {seen.index}")
     if index < seen.kept:
-        return _Origin("stored", "=", f"stored, as in round {seen.index} but for the reminder")
+        return _Origin("stored", "=", f"stored, as in round {seen.index} except for the reminder")
     if _is_made_anew(seen):
         return _Origin("stored", "=", STORED.format(seen.index))
     if index < seen.sent_before:
-        return _Origin("new", "+", f"stored, and longer: text was added since round {seen.index}")
+        return _Origin("new", "+", f"stored; text was added since round {seen.index}")
     return _Origin("new", "+", f"new since round {seen.index}, stored")
 
 
@@ -309,7 +309,7 @@ def _call(part: ToolCall, form: _Form) -> Html:
 
 
 def _result(part: ToolResult, form: _Form) -> Html:
-    inner = [_result_part(item, form) for item in part.parts] or [_line("part", "nothing in it")]
+    inner = [_result_part(item, form) for item in part.parts] or [_line("part", "empty")]
     return join_html(_part_line("result of", part.name, part.call_id, _failure(part)), *inner)
 
 
@@ -332,7 +332,7 @@ def _for_the_provider(part: AnyPart) -> Html:
     if data is None:
         return NOTHING
     keys = first_line(clean(", ".join(data)), MAX_NAMES)
-    return _line("part", f"with data of the provider, {size(len(msgspec.json.encode(data)))}: {keys}")
+    return _line("part", f"with provider data, {size(len(msgspec.json.encode(data)))}: {keys}")
 
 
 _SHOWN: dict[type[Any], Callable[[Any, _Form], Html]] = {

@@ -21,7 +21,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Content security policy that allows only our style sheet and the pictures in the page."""
 
 
-LEFT_OUT = "Parts of very long texts are left out of this page, where it says so"
+LEFT_OUT = "Very long texts are shortened on this page, where marked"
 
 
 def page_html(run: Run) -> str:
@@ -31,7 +31,7 @@ def page_html(run: Run) -> str:
     origin = " · ".join(part for part in (run.id, started, pluralize(len(run.events), "event")) if part)
     card = plain_html(run, Form(whole=True, folds={"rounds": True}), prompt=True)
     log = tag("code", "tool-code", f"{run.id}.jsonl")
-    cut_note = f"{LEFT_OUT}. Its log has them whole: load_trace opens this page, and "
+    cut_note = f"{LEFT_OUT}. The log has the full texts: load_trace opens this page, and "
     note = tag("p", "quiet", cut_note, log) if _is_cut(run) else NOTHING
     packed = Html(f'<template id="{ELEMENT}">{packed_log(run.events)}</template>')
     return page_of(title, tag("main", "", note, card, tag("p", "quiet", origin)), packed)

@@ -112,10 +112,10 @@ def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
         return NOTHING
     if is_foreign(run):
         page = tag("code", "command", f'save_trace({form.variable}, "run.html")')
-        return tag("div", "list quiet", f"{', '.join(cuts)}. A page has all of it: ", page)
+        return tag("div", "list quiet", f"{', '.join(cuts)}. To see all rounds: ", page)
     save = tag("code", "command", 'save_trace(run, "run.html")')
     load = tag("code", "command", in_notebook((LoadRun(clean(short_id(run.id))),)))
-    return tag("div", "list quiet", f"{', '.join(cuts)}. All of it is in the log: ", load, ", then ", save)
+    return tag("div", "list quiet", f"{', '.join(cuts)}. The log has all rounds: ", load, ", then ", save)
 
 
 def _is_remarkable(run_round: WorkflowRound) -> bool:

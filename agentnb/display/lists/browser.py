@@ -26,7 +26,7 @@ MAX_EXPANDABLE_RUNS = 10
 """Runs of a saved list that open to a short form; the others on its first page are lines."""
 OPENED = "<!-- the opened run -->"
 """Placeholder for the opened run in the frame of `saved_frame`."""
-AGAIN = "Run this cell again to find, filter and step through them."
+AGAIN = "Run this cell again to search, filter and step through the runs."
 UNKNOWN = "unknown"
 """Model of a trace without a model name."""
 MAX_OF_A_PROMPT = 160
@@ -51,7 +51,7 @@ def rows_html(rows: Iterable[RunRow]) -> Html:
 def no_hit_html(find: str) -> Html:
     """Return the list for a search without results."""
     words = first_line(clean(find), MAX_OF_A_PROMPT)
-    return tag("p", "browser-none", f"No run has “{words}”." if words else "No run fits these filters.")
+    return tag("p", "browser-none", f"No run has “{words}”." if words else "No runs match these filters.")
 
 
 def _row(row: RunRow) -> Html:
@@ -171,7 +171,7 @@ def browser_text(rows: Sequence[RunRow], total: int, title: str) -> str:
 
 
 def problem_lines(
-    problems: Sequence[Problem], most: int, *, see_all: str = ": .problems has all", commands: Commands = NOTEBOOK
+    problems: Sequence[Problem], most: int, *, see_all: str = ": see .problems for all", commands: Commands = NOTEBOOK
 ) -> list[str]:
     """Return the number of omitted files or parts, and a line for each of the first with its reason."""
     if not problems:

@@ -70,7 +70,7 @@ def _other_result(record: CallRecord, match: CallRecord) -> Html | None:
     )
     start = max(0, first - CONTEXT_CHARACTERS)
     excerpt = first_line(clean(own[start : start + 2 * MAX_OF_AN_ARGUMENT]), MAX_OF_AN_ARGUMENT)
-    return join_html("other result: ", tag("span", "diff-value", f"{'…' if start else ''}{excerpt}" or "(empty)"))
+    return join_html("different result: ", tag("span", "diff-value", f"{'…' if start else ''}{excerpt}" or "(empty)"))
 
 
 def _fails(record: CallRecord) -> bool:
@@ -80,7 +80,7 @@ def _fails(record: CallRecord) -> bool:
 def _other_arguments(record: CallRecord, match: CallRecord) -> list[Html]:
     own, counterpart = record.call.arguments, match.call.arguments
     if not isinstance(own, dict) or not isinstance(counterpart, dict):
-        return [join_html("other arguments: ", _argument(own))]
+        return [join_html("different arguments: ", _argument(own))]
     names = [name for name in own if name not in counterpart or own[name] != counterpart[name]]
     notes = [join_html(f"{first_line(clean(str(name)), 60)}: ", _argument(own[name])) for name in names[:MAX_ARGUMENTS]]
     if more := len(names) - MAX_ARGUMENTS:
@@ -103,11 +103,11 @@ MAX_TODOS = 40
 MAX_OF_A_VALUE = 80
 UNKNOWN = "-"
 WORDS = {
-    "text": "they say other things",
-    "results": "the same calls have other results",
-    "calls": "they make other calls",
-    "only_a": "only a has it",
-    "only_b": "only b has it",
+    "text": "the texts differ",
+    "results": "the same calls have different results",
+    "calls": "the calls differ",
+    "only_a": "only in a",
+    "only_b": "only in b",
 }
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
 _PLACE = re.compile(r"round ([0-9,]+) of ([ab])")

@@ -51,7 +51,7 @@ def _purpose(plan: Plan) -> str:
 
 
 def _asked_first(plan: Plan) -> str:
-    return "" if plan.question is None else f"Asks before any step: {_question(plan.question)}"
+    return "" if plan.question is None else f"Asks before the first step: {_question(plan.question)}"
 
 
 def _rows(plan: Plan) -> Iterator[StepRow | LeftOut]:

@@ -17,13 +17,13 @@ from agentnb.rerun.turn_endings import AfterText
 MAX_ROUNDS = 400
 """Maximum rounds shown; the others are counted, and `table` has them all."""
 MAX_OF_GUIDANCE = 2_000
-HYPOTHETICAL = "hypothetical: the record no longer says what the model would have done"
+HYPOTHETICAL = "hypothetical: the recording does not show what the model would have done"
 OF_ITSELF = ("tool_results", "continued")
 """Uninformative reasons of a round."""
-ENDED = "it would have ended before"
+ENDED = "would have ended earlier"
 CUT_OFF = "cut off"
 END_NOT_RECORDED = "end not recorded"
-NOT_KNOWABLE = "not knowable: it would have continued before"
+NOT_KNOWABLE = "unknown: would have continued earlier"
 AS_RECORDED = "as recorded"
 AFTER_TEXT: dict[AfterText, str] = {
     "end": "",
@@ -33,7 +33,7 @@ AFTER_TEXT: dict[AfterText, str] = {
     "same_agent": "",
 }
 """The event after a reply without a tool call, in words; empty if the decision already says it."""
-HEADINGS = ("round", "recorded", "would be", "told before the next round", "")
+HEADINGS = ("round", "recorded", "would be", "guidance for the next round", "")
 _ROUND = re.compile(r"round ([0-9]+)")
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
 

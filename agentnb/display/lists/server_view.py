@@ -20,7 +20,7 @@ MAX_OPEN = 40
 """Maximum rows of a list that is initially open."""
 MAX_LINE = 1_000
 """Maximum characters of a line of instructions."""
-INSTRUCTIONS = "Instructions of the server, for you: no model reads them"
+INSTRUCTIONS = "Server instructions, shown only to you: no model reads them"
 
 
 class Section(NamedTuple):

@@ -14,7 +14,7 @@ STATES: dict[State, tuple[str, str]] = {
     "configured": ("neutral", "Not started"),
     "starting": ("active", "Starting"),
     "ready": ("good", "Running"),
-    "dead": ("bad", "Ended by itself"),
+    "dead": ("bad", "Exited on its own"),
     "failed": ("bad", "Failed"),
     "stopped": ("warn", "Stopped"),
 }

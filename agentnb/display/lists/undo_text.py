@@ -13,14 +13,14 @@ from agentnb.rerun.undo.undoing import UndoneFile, UndoReport, Why
 
 MAX_CALLS, MAX_CALL = 10, 100
 """Maximum calls listed, and characters of each."""
-DONE = {"restore": "Put back", "delete": "Deleted, as the run created it", "none": "As it was before the run"}
+DONE = {"restore": "Restored", "delete": "Deleted (created by the run)", "none": "Already as before the run"}
 WHY: dict[Why, str] = {
     "changed_since": "it has changed since",
-    "changed_between": "something else changed it between the changes of the run",
-    "too_large": "it was too large for a copy",
-    "run_full": "the copies of this run had reached their limit",
-    "holds_key": "it held a known key, and agentnb keeps no copies of keys",
-    "no_call": "changed by itself, not by a call: not undone",
+    "changed_between": "something else changed it between the run's changes",
+    "too_large": "it was too large to copy",
+    "run_full": "the copies of this run had reached their size limit",
+    "holds_key": "it held a known key, and agentnb does not copy keys",
+    "no_call": "no tool call changed it: not undone",
     "not_allowed": "agentnb does not write there",
     "denied": "a rule of the run denies it",
     "failed": "it could not be written",
@@ -45,7 +45,7 @@ def _lines(report: UndoReport) -> Iterator[str]:
         yield f"Run {report.run_id}:"
         yield from map(_file, report.files)
     if report.foreign:
-        yield f"Left out: {pluralize(report.foreign, 'change')} that your agentnb did not list"
+        yield f"Left out: {pluralize(report.foreign, 'change')} not recorded by your agentnb"
     if report.calls and (report.files or not report.has_changed_files):
         yield from _calls(report.calls)
 

@@ -79,7 +79,7 @@ def also_html(lines: Sequence[str], key: str, form: Form) -> Html:
     listed = join_html(*[tag("div", "quiet", f"· {line}") for line in lines])
     if len(lines) <= MAX_ALSO:
         return listed
-    summary = tag("summary", "quiet", f"· also happened: {pluralize(len(lines), 'event')}")
+    summary = tag("summary", "quiet", f"· {pluralize(len(lines), 'other event')}")
     return tag("details", "quiet-fold", summary, listed, data_fold=key, open=form.is_open(key, form.whole))
 
 

@@ -64,12 +64,12 @@ class StepRow(NamedTuple):
     arguments: str | None = None
     """Of a call: its arguments in short."""
     title: str = ""
-    """What it asks, or what a plan is for."""
+    """Question of the step, or purpose of a plan."""
     words: str = ""
-    """What it is, and where it continued."""
+    """Kind of the step, and its continuation."""
     figures: str = ""
     note: str = ""
-    """What is said in place of the word for its state."""
+    """Text that replaces the word for the state."""
     outcome: str = ""
     """Its result in short, or its error."""
     reason: str = ""
@@ -80,7 +80,7 @@ class StepRow(NamedTuple):
     given: Any = None
     """The arguments that it opens to."""
     has_runs: bool = True
-    """Whether the runs nested in the path of its step are its own."""
+    """True if the runs nested in the step's path belong to this execution."""
     begun: Sequence[NestedStart] = ()
     """The runs that its tool began, as the log lists them."""
     traceback: str = ""
@@ -180,7 +180,7 @@ def row_of(record: StepRecord, status: str, begun: Sequence[NestedStart] = (), t
 
 
 def row_of_node(node: DrawnNode, state: NodeState) -> StepRow:
-    """Return the row of a step of a graph: where it stands for several that have begun, with their number by state."""
+    """Return the row of a graph's step; for several executions, with their number by state."""
     return StepRow(
         node.path,
         state_of_step(state, state.status),
@@ -206,12 +206,12 @@ def _continues(record: StepRecord) -> str:
 
 
 def figures_of(record: StepRecord, status: str) -> str:
-    """Return the figures of a step. Each plan has calls of its own: their number is none of a step's."""
+    """Return the figures of a step, without the number of calls for a plan."""
     return figures(1 if record.kind == CALL else record.times, record.attempts, status, record.seconds)
 
 
 def row_html(row: StepRow, form: Form, asked: Html = NOTHING) -> Html:
-    """Return a step on one line, below it why the planner wants it; it opens to what it did.
+    """Return a step on one line, with the planner's reason below it; it expands to its work.
 
     ``asked``: the questions that it asked, with their answers.
     """
@@ -277,7 +277,7 @@ def indented(depth: int, html: Html) -> Html:
 
 
 def _body(row: StepRow, form: Form) -> Iterator[Html]:
-    """Yield what a step opens to: what it was given, why it failed, its output, the runs nested in it, and how to see them."""
+    """Yield the expanded step: its input, error, output, nested runs, and the command that shows them."""
     record, most = row.record, MAX_WHOLE if form.whole else MAX_OUTPUT
     if record is None:
         return
@@ -294,7 +294,7 @@ def _body(row: StepRow, form: Form) -> Iterator[Html]:
     runs = (form.nested(record.id, form.folds) if row.has_runs else NOTHING) or begun_html(row.begun)
     if record.nested and not runs:
         command = tag("code", "compact-code", in_notebook((LoadRun(record.nested),)))
-        yield tag("div", "quiet", command, " shows its run, if that was stored")
+        yield tag("div", "quiet", command, " shows its run, if it was stored")
     if runs:
         yield runs
 

@@ -158,7 +158,7 @@ def _pieces(result: ToolResult, pictures: bool) -> Iterator[str | Shown]:
 
 def _text(text: str, access: Way) -> Html:
     if text.strip() == "":
-        return tag("div", "tool-left-out", "(an empty text)")
+        return tag("div", "tool-left-out", "(empty text)")
     value = _data(text)
     if value is None:
         return long_html(text, access)

@@ -28,7 +28,7 @@ WHY_SKIPPED = {
     "consecutive": "repeated call",
     "immediate_repeat": "repeated call, no new information",
     "frequency": "repeated call",
-    "alternation": "the same two calls in turn",
+    "alternation": "the same two calls alternating",
     "batch": "the same calls as in earlier replies",
     MAX_TOOL_CALLS: "limit of tool calls reached",
     MAX_TOOL_CALLS_PER_TURN: "limit of tool calls in this turn reached",
@@ -40,7 +40,7 @@ WHY_NOT_ENDED = {
     LIMIT_REACHED: "not run: limit reached",
     INTERRUPTED: "interrupted: the kernel died",
     LOST: "no result in the trace",
-    AWAITS_APPROVAL: "waits for approval",
+    AWAITS_APPROVAL: "waiting for approval",
 }
 """Reasons for calls that did not run to completion, by error code."""
 MARKS = {"running": "…", "waiting": "…", "ok": "✓", "failed": "✗", "stopped": "■", "interrupted": "■", "blocked": "⊘"}

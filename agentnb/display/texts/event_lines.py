@@ -117,7 +117,7 @@ class AlsoHappened:
         """Return the lines of this round; lines from before the first round belong to the first."""
         more = self._more.get(index)
         lines = self._by_round.get(index, [])
-        return [*lines, f"and {pluralize(more, 'more event')}: tables.events has them all"] if more else lines
+        return [*lines, f"and {pluralize(more, 'more event')}: see tables.events for all"] if more else lines
 
 
 def _decision_line(event: w.PlanApproved | w.PlanRejected, names: WorkNames, how: str, why: str) -> str:
@@ -175,7 +175,7 @@ def usage_words(usage: Usage) -> list[str]:
 
 
 def _tools_changed(event: w.ToolsChanged) -> str:
-    return f"tools from here on: {_some([tool.name for tool in event.tools]) or 'none'}{_for_reason(event)}"
+    return f"tools from now on: {_some([tool.name for tool in event.tools]) or 'none'}{_for_reason(event)}"
 
 
 def _tools_changed_from(tools: Sequence[ToolSpec], event: w.ToolsChanged) -> str:
@@ -239,13 +239,13 @@ def _other(event: w.OtherEvent) -> str:
 
 
 _CONSENT = {
-    "taken": "log from elsewhere: you took its approvals and answers as yours",
+    "taken": "log from elsewhere: you accepted its approvals and answers as yours",
     "refused": "log from elsewhere: its approvals and answers do not count",
 }
 _REASONS = {"mcp_servers": "MCP servers"}
 _WHY_SUSPENDED = {"nobody_here": "nobody could answer here", "asked": "you chose Later"}
 _WORDS: dict[type[Event], Callable[[Any], str]] = {
-    ToolAdmitted: lambda event: f"call of {event.call.name} waits{_because(event.reason)}",
+    ToolAdmitted: lambda event: f"call of {event.call.name} is waiting{_because(event.reason)}",
     RunRecovered: lambda event: _CONSENT.get(event.consent, ""),
     RunSuspended: lambda event: f"suspended until you answer{_because(_WHY_SUSPENDED.get(event.why, event.why))}",
     w.ModelCalled: _model_called,
@@ -256,7 +256,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.GuidanceDrawn: _guidance_drawn,
     # Grants of the parent run are shown there; grants of single calls belong to their plan's approval.
     w.GrantGiven: lambda event: "" if event.given_in or event.arguments else _grant_given(event),
-    w.GrantWithdrawn: lambda event: "" if event.by == w.BY_PLAN else f"grant {event.grant_id} taken back",
+    w.GrantWithdrawn: lambda event: "" if event.by == w.BY_PLAN else f"grant {event.grant_id} withdrawn",
     w.ContextShifted: _context_shifted,
     w.ReplyGiven: _reply_given,
     w.OtherEvent: _other,

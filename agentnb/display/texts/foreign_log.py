@@ -1,4 +1,4 @@
-"""The question about resuming a run from a foreign log: what it would do, and whether its answers count."""
+"""The question about resuming a run from a foreign log: the run's next actions, and the trust in its answers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MAX_ANSWERS = 10
 """Maximum answers shown, the newest; earlier ones are counted, except for grants for all calls of a tool."""
 TAKE, ASK_AGAIN = "yes", "ask"
 """Answers that accept the log, and that have every call asked again."""
-CHOICES = f"Answer ({TAKE}: take this as yours; {ASK_AGAIN}: ask me about each call; nothing: leave the run alone): "
-ANSWER_UNUSED = "Your answer is not used: the log is not yours, so you are asked again"
+CHOICES = f"Answer ({TAKE}: accept this as yours; {ASK_AGAIN}: ask me about each call; nothing: leave the run alone): "
+ANSWER_UNUSED = "Your answer is not used, because the log is not yours; you are asked again"
 
 
 def decide_trust(run: Run, trust_log: bool | None, ask: Callable[[str], str] | None, *, show: str) -> bool | None:
@@ -44,7 +44,7 @@ def decide_trust(run: Run, trust_log: bool | None, ask: Callable[[str], str] | N
 def describe_log(run: Run) -> str:
     """Return lines for the person about everything that the log would have the run do without asking."""
     lines = [
-        f"The log of run {run.id} was not written by your agentnb, or was changed since. If you take it as yours:",
+        f"The log of run {run.id} was not written by your agentnb, or has been changed since. If you accept it as yours:",
         *(f"  {name:<14} {_indent(cut(visible(value), MAX_SHOWN))}" for name, value in _facts(run)),
     ]
     return "\n".join(lines)
@@ -67,7 +67,7 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
             yield "rule", f"{rule.verdict}: {rule.text}"
     gates = settings.get("gates")
     yield "gates", ", ".join(map(str, gates)) if isinstance(gates, list | tuple) and gates else "none"
-    yield "tools", ", ".join(tool.name for tool in run.tools) or "those of its steps"
+    yield "tools", ", ".join(tool.name for tool in run.tools) or "as its steps list them"
     for name in ("budget", "agent_settings", "inputs"):
         if settings.get(name):
             yield name.replace("_", " "), str(settings[name])
@@ -87,7 +87,7 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     yield from _answers_and_grants(run)
     nested = sum(isinstance(event, StepStarted) and bool(event.nested) for event in run.events)
     if nested:
-        yield "nested runs", f"{pluralize(nested, 'log')} of nested runs too, if they are beside it"
+        yield "nested runs", f"also {pluralize(nested, 'log')} of nested runs, if stored beside it"
 
 
 def _answers_and_grants(run: Run) -> Iterator[tuple[str, str]]:

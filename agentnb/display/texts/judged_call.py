@@ -20,7 +20,7 @@ MAX_WITH_CALL = 600
 """Characters of the longest question that shows a whole call by itself: a longer one may be cut where it is shown."""
 MAX_INDENT = 40
 """Spaces at the beginning of a line of a file that are left as they are."""
-CANNOT_UNDO = "This change cannot be undone: the file has a key in it, and agentnb keeps no copies of keys."
+CANNOT_UNDO = "This change cannot be undone: the file holds a key, and agentnb does not copy keys."
 ASKED_FOR = "Asked for this call"
 NAMES_FILE, NO_FILE = "+++ ", "--- /dev/null"
 """The beginnings of the line of a diff that names the file after the change, and of a diff that creates one."""
@@ -34,7 +34,7 @@ class CallPart(NamedTuple):
 
     kind: CallPartKind
     title: str
-    """What it is; empty for the arguments of a call that a gate asks about: they begin with the name of the tool."""
+    """Title of the part; empty for arguments of a gated call, which begin with the name of the tool."""
     text: str
 
 
@@ -86,7 +86,7 @@ def _origin_parts(tool: str, origin: ToolOrigin | None) -> list[CallPart]:
 
 
 def undo_note(question: WaitingOnUser) -> str:
-    """Return the note that the change cannot be undone; empty if it can, or is none."""
+    """Return the note that the change cannot be undone; empty if it can, or without a change."""
     return CANNOT_UNDO if question.about is not None and question.about.cannot_undo else ""
 
 
@@ -95,11 +95,11 @@ def accept_advice(question: WaitingOnUser) -> tuple[AcceptServer, ...]:
     origin = None if question.about is None else question.about.origin
     if origin is None or not origin.changed:
         return ()
-    return (AcceptServer(visible_name(origin.server), lead="To let rules count for it as it is now"),)
+    return (AcceptServer(visible_name(origin.server), lead="To apply rules to its current version"),)
 
 
 def call_text(question: WaitingOnUser) -> str:
-    """Return the whole call that a question is about; empty if there is none, or if the question holds all of it."""
+    """Return the whole call that a question is about; empty without one, or if the question contains it."""
     parts = [part.text if not part.title else f"{part.title}:{_block(part.text)}" for part in call_parts(question)]
     return "\n".join(filter(None, [undo_note(question), *parts]))
 

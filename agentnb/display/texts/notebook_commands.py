@@ -147,7 +147,7 @@ NOTEBOOK: a.Commands = {
     a.GiveAgent: lambda one: f"{one.name} = Agent(...)",
     a.WriteGuidance: lambda one: f"%%guidance {one.name}",
     a.RaiseSessionBudget: lambda one: f"%agent defaults session-budget={one.budget:g}",
-    a.FreeDisk: lambda _: a.Plain("The run is still in memory; see that the disk has room and run the cell again"),
+    a.FreeDisk: lambda _: a.Plain("The run is still in memory. Free some disk space and run the cell again"),
     a.Install: lambda one: f"%{a.PYTHON[a.Install](one)}",
 }
 """The commands of a notebook."""

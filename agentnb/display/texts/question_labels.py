@@ -41,7 +41,7 @@ from agentnb.tools.mcp.mcp_server import PREFIX
 ASKS = {
     "approval": "The agent asks for your approval",
     "elicitation": "The agent asks you",
-    "plan_review": "The agent waits for you: may this plan run?",
+    "plan_review": "The agent asks you: may this plan run?",
     "human_step": "This step is yours",
 }
 """Titles of open questions, by kind."""
@@ -68,23 +68,23 @@ MAX_OF_A_CALL = 100_000
 MAX_PATTERN = 300
 """Characters of the pattern of a field."""
 LATER = "Later"
-LATER_TITLE = in_notebook((AnswerRun(lead="Close the run until you answer, also after a restart"),))
-"""The button that suspends a run, and what it does."""
+LATER_TITLE = in_notebook((AnswerRun(lead="Suspend the run until you answer, even after a restart"),))
+"""Label and title of the button that suspends a run."""
 REACHES: dict[GrantReach, str] = {
     "run": "in this run",
     "session": "until the kernel ends",
     "project": "in this project, saved",
 }
-"""How far a grant reaches."""
+"""Scope of each grant, in words."""
 DECLINE, DECLINE_TITLE = "Decline", "Say no to the question"
 CANCEL, CANCEL_TITLE = "Cancel", "Close the question without deciding"
 """The buttons for the answers without a value, and what they do."""
 TYPED_NO_ANSWER = {"--decline": NoAnswer.DECLINE, "--cancel": NoAnswer.CANCEL}
-"""What is typed instead of an answer."""
+"""Options that replace an answer."""
 NO_ANSWER = {
     "declined": "You declined to answer",
     "cancelled": "You closed it without deciding",
-    "withdrawn": "Withdrawn before there was an answer",
+    "withdrawn": "Withdrawn before it was answered",
 }
 """Why a closed question has no answer."""
 DECLINED_BY = {"program": "No answer from the function that answers for you", "nobody": "Nobody could answer here"}
@@ -93,12 +93,12 @@ CANCELLED_BY = {"program": "Closed without deciding by the function that answers
 """The same for a question that was cancelled."""
 
 MODES = {
-    AUTO: "what only the defaults would ask about runs",
-    ASK: "each call of a tool that does more than read is asked about",
-    NEVER: "nothing is asked, and what would be asked about is denied",
-    READ_ONLY: "only tools that read may run",
+    AUTO: "calls that only the defaults would ask about run without a question",
+    ASK: "you are asked about each call of a tool that does more than read",
+    NEVER: "you are not asked; calls that would ask are denied",
+    READ_ONLY: "only read-only tools may run",
 }
-"""What each mode means."""
+"""Meaning of each mode."""
 
 
 def titled(question: WaitingOnUser, titles: Mapping[str, str]) -> str:
@@ -144,7 +144,7 @@ def address_lines(question: WaitingOnUser) -> list[str]:
 
 
 def question_lines(run: Run) -> list[str]:
-    """Return the open questions with their choices; for a run whose process died, what it had asked."""
+    """Return the open questions with their choices; in the past tense for a run whose process died."""
     asks = "had asked" if run.status == "interrupted" else "asks"
     lines = []
     for item in run.waiting:
@@ -170,7 +170,7 @@ def closed_question_lines(asked: AskedQuestion, most: int) -> list[str]:
 
 
 def answer_told(asked: AskedQuestion) -> str:
-    """Return what became of a question: ``You: Vienna``, or why there is no answer; empty while it is open."""
+    """Return the outcome of a question: ``You: Vienna``, or why there is no answer; empty while it is open."""
     if asked.outcome == "answered":
         return "".join(answer_parts(asked))
     others = {"declined": DECLINED_BY, "cancelled": CANCELLED_BY}.get(asked.outcome, {})
@@ -209,7 +209,7 @@ def later_calls(rule: str, about: JudgedCall) -> tuple[str, str, str]:
         return "calls of ", visible_name(rule), ""
     tool, pattern = rule_parts(rule)
     calls = visible(pattern if about.command and tool == about.tool else rule)
-    return "", calls, " (this file alone, which may hold keys)" if is_of_key_file(rule, about) else ""
+    return "", calls, " (only this file, which may hold keys)" if is_of_key_file(rule, about) else ""
 
 
 def grant_in_words(grant: GrantOffer, about: JudgedCall) -> str:
@@ -240,7 +240,7 @@ def is_of_key_file(rule: str, about: JudgedCall) -> bool:
 
 
 def limits_in_words(field: FormField) -> list[str]:
-    """Return what the value of a field must be, in a few words each."""
+    """Return the limits of a field's value, in a few words each."""
     lowest, highest = field.limits
     unit = {"text": " characters", "lines": " characters", "choices": " of these"}.get(field.kind, "")
     unit = " character" if unit == " characters" and (lowest, highest) in ((1, None), (None, 1)) else unit
@@ -304,7 +304,7 @@ def _choices(question: WaitingOnUser) -> str:
 
 
 def mode_text(words: str) -> str:
-    """Return a mode, of a word or several, and what it means; without a mode, what is asked about."""
+    """Return a mode of one or more words with its meaning; without a mode, the default questions."""
     means = "; ".join(MODES.get(word, "") for word in words.split("+"))
     return "Tools that write, execute or use the network ask." if words == RULES else f"{words}: {means}"
 
@@ -316,6 +316,6 @@ def rule_lines(run: Run) -> Iterator[str]:
         yield f"mode {mode_text(permissions.mode.words)}"
     for layer in permissions.layers:
         if layer.flags is not None:
-            yield f"permitted: {', '.join(sorted(layer.flags)) or 'nothing that needs a flag'}"
+            yield f"permitted: {', '.join(sorted(layer.flags)) or 'nothing that requires a flag'}"
         for rule in layer.rules:
             yield f"{rule.verdict}: {rule.text}"

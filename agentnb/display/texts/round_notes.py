@@ -13,7 +13,7 @@ from agentnb.detect.judgements import UNTRACKED_WORK
 from agentnb.display.texts.labels import amount, clean, duration, first_line, pluralize
 
 RECOVERED = "the kernel died here; resumed in a new kernel"
-RESUMED = "resumed: it waited for you"
+RESUMED = "resumed: it was waiting for you"
 MIN_SECONDS = 0.05
 """Minimum compaction time that is shown, in seconds; without a model it is almost 0."""
 
@@ -82,7 +82,7 @@ def _why_compacted(compaction: Compaction, settings: Mapping[str, Any]) -> str:
     history = settings.get("history")
     logged = history if isinstance(history, dict) else {}
     if compaction.why == "overflow":
-        return "the provider refused the conversation as too long"
+        return "the provider rejected the conversation as too long"
     if compaction.why == "recorded":
         return "the product that was recorded did so"
     if compaction.why == "messages":

@@ -58,7 +58,7 @@ STATES = {
 STEP_STATES = {
     "running": "running",
     "waiting": "waiting for you",
-    "retrying": "waits to retry",
+    "retrying": "waiting to retry",
     "completed": "done",
     "failed": "failed",
     "cancelled": "cancelled",
@@ -68,7 +68,7 @@ STEP_STATES = {
 """The word for each state of a step of a workflow."""
 TODOS_OPEN, NOT_CHECKED, PLAN_REJECTED = "Done, todos open", "Done, not checked", "Plan rejected"
 ENDED_UNCHECKED = "Ended, unchecked"
-UNKNOWN_END = "Success is uncertain: this agent may report an error as its last words."
+UNKNOWN_END = "Success is uncertain: this agent may report an error in its last message."
 ENDED = {
     "todo_intervention_exhausted": "todos ignored",
     "workflow_mode_exhausted": "never completed",
@@ -84,7 +84,7 @@ WHY_ENDED = {
 }
 """Reasons of policies as sentences."""
 PLAN_WAITS = "Plan awaits your approval"
-OF_OTHERS = {"cancelled": "Stopped", "waiting_on_user": "Waiting for its person"}
+OF_OTHERS = {"cancelled": "Stopped", "waiting_on_user": "Waiting for its user"}
 """Words for a person's action in a foreign run."""
 ENDS_EARLY = "The trace ends before the run does."
 LIMIT_WORDS = {limit.name: limit.word for limit in (*LIMITS.values(), SESSION_BUDGET)}
@@ -438,7 +438,7 @@ def _why_not_good(run: Run) -> str:
     if run.is_plan_rejected:
         plan = [*run.plans.values()][-1]
         words = first_line(plan.words or plan.reason, MAX_EXPLAINED).rstrip(".")
-        return f"Nothing of the plan ran.{f' Reason: {words}.' if words else ''}"
+        return f"No step of the plan ran{f': {words}' if words else ''}."
     if run.outcome == "passed":
         return ""
     kind, word = ("failed", "failed") if run.failed_calls else ("blocked", "skipped")
@@ -455,7 +455,7 @@ def _who_else(run: Run) -> str:
     """Return a note if nested runs spent part of the run's budget, or ""."""
     limit = run.limit
     shared = limit is not None and limit.limit == "budget" and run.own_spent < limit.value
-    return "Nested runs spent part of it." if shared else ""
+    return "Nested runs used part of it." if shared else ""
 
 
 def next_step(run: Run) -> AnyAdvice | None:
@@ -518,7 +518,7 @@ def continue_command(run: Run) -> str:
 def continue_hint(run: Run) -> str:
     """Return a hint on continuing a stopped run, or starting it again, as a notebook command."""
     command = continue_command(run)
-    return f"Continue with {command}" if command else "To begin it again, run its cell again"
+    return f"Continue with {command}" if command else "To start over, run its cell again"
 
 
 def _blocked_id(run: Run) -> str:

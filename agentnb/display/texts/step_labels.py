@@ -46,7 +46,7 @@ WORDS = {
     **STEP_STATES,
     SUBSTITUTED: SUBSTITUTE,
     PENDING: "pending",
-    KNOWN: "has its result already",
+    KNOWN: "already has a result",
     BLOCKED: "blocked as a repeat",
     NOT_RUN: "not run",
     PASSED: "nothing to do",

@@ -21,5 +21,5 @@ def experiment_in(variables: Mapping[str, Any], name: str = "") -> Experiment:
     if len(distinct) > 1:
         raise SettingsError(f"The file has several experiments: {', '.join(experiments)}", "Name one: --name NAME")
     if not experiments:
-        raise SettingsError("The file has no experiment", "Write one into a variable: exp = Experiment(...)")
+        raise SettingsError("The file has no experiment", "Assign one to a variable: exp = Experiment(...)")
     return next(iter(experiments.values()))

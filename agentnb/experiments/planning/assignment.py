@@ -46,10 +46,10 @@ class Assignment(NamedTuple):
     ) -> tuple[Variant, ...]:
         """Return the variants, or the one arm whose runs draw a set for each round; problems are appended."""
         if self.assign not in ASSIGN:
-            problems.append(f"assign={self.assign!r}: it is {' or '.join(ASSIGN)}")
+            problems.append(f"assign={self.assign!r}: choose {' or '.join(ASSIGN)}")
         if not self.is_by_round:
             problems += [
-                f'{name}= is for sets that are drawn by round: give assign="round", or leave it out'
+                f'{name}= applies only to assign="round": set that, or leave {name}= out'
                 for name in ("propensities", "near_outcome")
                 if getattr(self, name) is not None
             ]
@@ -96,7 +96,7 @@ def _set_of(name: str, definition: Any, problems: list[str]) -> GuidanceSet | No
     if not isinstance(definition, str | GuidanceSet):
         kind = "settings" if isinstance(definition, Mapping) else type(definition).__name__
         problems.append(
-            f'Variant {name} is {kind}: assign="round" draws guidance sets alone, as all else is the same in a run.'
+            f'Variant {name} is {kind}: assign="round" draws guidance sets only: all else is fixed within a run.'
             ' Compare it by assign="run"'
         )
         return None

@@ -60,7 +60,7 @@ class within:  # noqa: N801  # written like the other checks: checks=[within(cos
 
     def __post_init__(self) -> None:
         if self.cost is None and self.rounds is None and self.seconds is None:
-            raise SettingsError("within() names no limit", "Write within(cost=0.05, rounds=8)")
+            raise SettingsError("within() has no limit", "Write within(cost=0.05, rounds=8)")
 
     @property
     def __name__(self) -> str:

@@ -98,7 +98,7 @@ def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:
     for numbers, first in refused.values():
         problems.append(f"{'Tasks' if len(numbers) > 1 else 'Task'} {list_names(numbers)}: {first}")
     if not tasks and not problems:
-        problems.append('There is no task. Give rows with an id and a prompt: [{"id": "a", "prompt": "..."}]')
+        problems.append('The experiment has no tasks. Give rows with an id and a prompt: [{"id": "a", "prompt": "..."}]')
     return tuple(tasks)
 
 
@@ -112,7 +112,7 @@ def fill_in(template: str, row: Mapping[str, Any]) -> str:
         if not _NAME.fullmatch(name):
             return match.group()
         problem = f"the prompt names {{{{ {name} }}}}, a column that the row lacks"
-        raise SettingsError(problem, "To send braces as they are, put the text into a column and name that")
+        raise SettingsError(problem, "To send literal braces, put the text into a column and name the column")
 
     return _FIELD.sub(value, template)
 
@@ -212,7 +212,7 @@ def _of_traces(source: Mapping[str, Any], problems: list[str]) -> Sequence[Exper
         problems.append(f"Tasks of recorded runs have {TRACES} and {AT_ROUND}, not {', '.join(sorted(extra))}")
     for run in runs:
         try:
-            check_of_agent(run, "there is none to fork")
+            check_of_agent(run, "it cannot be forked")
         except SettingsError as error:
             problems.append(str(error))
             continue

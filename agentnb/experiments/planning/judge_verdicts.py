@@ -85,7 +85,7 @@ class Verdicts:
         except OSError as error:
             why = f"{self.store.folder / FILE} cannot be written: {error.strerror or error}"
             raise StoreError(
-                why, "Free disk space or make it writable; then judge again: only missing verdicts are made"
+                why, "Free disk space or make it writable; then judge again: only missing verdicts are requested"
             ) from error
 
     def _read(self) -> list[Verdict]:

@@ -58,9 +58,9 @@ def settings_problems(settings: Mapping[str, Any]) -> Iterable[str]:
     if type(settings["seed"]) is not int:
         yield f"seed={settings['seed']!r}: give a whole number"
     if settings["seeds"] not in ("shared", "independent"):
-        yield f"seeds={settings['seeds']!r}: it is shared or independent"
+        yield f"seeds={settings['seeds']!r}: choose shared or independent"
     if settings["executor"] not in ("kernel", "processes") and not callable(getattr(settings["executor"], "submit", None)):
-        yield f"executor={settings['executor']!r}: it is kernel, processes, or an object with submit, such as a Dask client"
+        yield f"executor={settings['executor']!r}: choose kernel, processes, or an object with submit, such as a Dask client"
     for name, unit in (("budget", "US dollars"), ("check_seconds", "seconds")):
         value = settings[name]
         is_amount = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
@@ -74,7 +74,7 @@ def _template_problems(tasks: Sequence[ExperimentTask], variants: Iterable[Varia
         if variant.template is None:
             continue
         if tasks and not names_column(variant.template, tasks[0].row):
-            yield f"Variant {variant.name}: its prompt names no column: all tasks would be one. Write {{{{ prompt }}}} in it"
+            yield f"Variant {variant.name}: its prompt names no column, so all tasks are the same. Add {{{{ prompt }}}} to it"
         lacking: dict[str, list[str]] = {}
         for task in tasks:
             try:
@@ -138,7 +138,7 @@ def check_models(variants: Sequence[Variant], models: Sequence[str | Model], bud
             problems.append(f"{name_of(model)}: {error}")
     twice = [name for name, count in Counter(map(name_of, models)).items() if count > 1]
     if twice:
-        problems.append(f"Models with the same name: {list_names(twice)}. Name each once, or give objects names of their own")
+        problems.append(f"Duplicate model names: {list_names(twice)}. Name each once, or give the objects distinct names")
     if problems or budget is None:
         return problems
     return [*_price_problems(variants, models, budget)]

@@ -28,7 +28,7 @@ ENVIRONMENT = "pyvenv.cfg"
 HOME = "home"
 """Variant setting: the folder with the initial settings of an external agent."""
 INSIDE, OUTSIDE = "bubblewrap", "no sandbox"
-NO_QUESTION = "nobody can be asked, so it runs only inside bubblewrap"
+NO_QUESTION = "it cannot ask anyone here, so it runs only inside bubblewrap"
 ELSEWHERE = "Name a folder elsewhere, or leave folder out"
 LOOSEN = "Or give it full access to this machine: outside_sandbox=True"
 
@@ -132,9 +132,9 @@ def folder_problems(
     """
     foreign = [(name, work, work.used_model) for name, work in works.items() if is_foreign(work)]
     if type(outside_sandbox) is not bool:
-        yield f"outside_sandbox={outside_sandbox!r}: it is True or False"
+        yield f"outside_sandbox={outside_sandbox!r}: give True or False"
     if foreign and executor != "kernel":
-        yield f"Variant {foreign[0][0]}: external agents are processes of their own. Leave executor out"
+        yield f"Variant {foreign[0][0]}: external agents run in their own processes. Leave executor out"
     for name, _, model in foreign:
         assert isinstance(model, ForeignAgent), "an agent with acp has an external agent as its model"
         if problem := _problem_of(model, outside_sandbox=outside_sandbox is True):
@@ -143,23 +143,23 @@ def folder_problems(
         yield from _problems_of_records(records, {str(row[WORK_DIR]) for row in rows if names_folder(row)})
     if foreign or any(map(names_folder, rows)):
         if executor not in ("kernel", "processes"):
-            yield f'{WORK_DIR}: a pool shares no folder with you. Use executor="processes", or leave it out'
+            yield f'{WORK_DIR}: a pool does not share your folders. Use executor="processes", or leave it out'
         for name, work in works.items():
             if isinstance(work, Agent) and work.work_dir is not None:
                 advice = f"Leave {WORK_DIR} out, or make it a column of the tasks"
-                yield f"Variant {name}: each run works in a folder of its own. {advice}"
+                yield f"Variant {name}: each run works in its own folder. {advice}"
 
 
 def _problems_of_records(records: Path, folders: Iterable[str]) -> Iterable[str]:
     for folder in sorted(folders):
         parts = Path(os.path.relpath(records.resolve(), Path(folder).resolve())).parts
         if parts[:1] != ("..",) and OWN not in parts:
-            yield f"folder={str(records)!r} lies in {folder!r}, the folder of a task, which its logs would change. {ELSEWHERE}"
+            yield f"folder={str(records)!r} lies in {folder!r}, the folder of a task; logs would change it. {ELSEWHERE}"
 
 
 def _problem_of(agent: ForeignAgent, *, outside_sandbox: bool) -> str:
     if find_installed(agent.known) is None:
-        advice = agent.known.install or f"there is no {agent.known.command[0]}"
+        advice = agent.known.install or f"put {agent.known.command[0]} on the PATH"
         return f"{agent.name} is not installed. Install it: {advice}"
     try:
         if not outside_sandbox:

@@ -95,7 +95,7 @@ def read_variants(definitions: Any, base: Any, models: Iterable[str | Model], pr
     except SettingsError as error:
         problems.append(str(error))
     if not named and not problems:
-        problems.append('There is no variant. Give some by name: {"without": "off", "with": "matrix"}')
+        problems.append('The experiment has no variants. Name some: {"without": "off", "with": "matrix"}')
     return tuple(variants)
 
 
@@ -175,7 +175,7 @@ def _variant(name: str, definition: Any, base: Any, model: str | Model | None) -
         settings = {**dict(base or {}), **changes}
         if settings.get("model") is None and not settings.get("acp"):
             if model is None:
-                raise SettingsError('there is no model. Give one: models=["provider:name"], or agent={"model": ...}')
+                raise SettingsError('no model is given. Give one: models=["provider:name"], or agent={"model": ...}')
             settings["model"] = model
         _check_names(settings)
         agent = Agent(**settings)
@@ -185,7 +185,7 @@ def _variant(name: str, definition: Any, base: Any, model: str | Model | None) -
         )
         raise SettingsError(f"models= does not apply to {agent.model_name}, which has its own model", advice)
     if home and not agent.acp:
-        raise SettingsError(f"{HOME}= is the folder of settings of an external agent", "Leave it out, or give acp=, too")
+        raise SettingsError(f"{HOME}= is the folder of settings of an external agent", "Leave it out, or also give acp=")
     sources = [(tool.spec.name, source_of(tool)) for tool in agent.toolbox]
     own = [agent.mode, folder_content(home) if home else ""] if agent.acp else []
     content = content_hash(content_of_agent(agent), template, *own)

@@ -29,7 +29,7 @@ def write_data(results: Results, tasks: Sequence[ExperimentTask], folder: str, w
     tables = {"runs": (results.table(), "one row per run that counts")}
     attempts = results.attempts
     if len(attempts) > len(tables["runs"][0]):
-        tables["attempts"] = (attempts, "one row per attempt, with those that a retry replaced and those that were lost")
+        tables["attempts"] = (attempts, "one row per attempt, including replaced and lost attempts")
     has_parquet = find_spec("pyarrow") is not None
     for name, (frame, content) in tables.items():
         masked = _mask_frame(frame)

@@ -20,8 +20,8 @@ NO_VARIANT = (
 ANALYSIS = (
     "The effect of a set is the mean of the outcome after its draws minus that after draws of the first set, weighted by the"
     " inverse of the propensity (Hájek), with errors clustered by task",
-    "Intervals are of 95 %; p values are adjusted by Holm over all effects",
-    "An effect is averaged over later draws and claims nothing about whole runs, whose later rounds the draws changed too",
+    "Intervals are 95 % confidence intervals; p values are Holm-adjusted over all effects",
+    "Effects are averaged over later draws. They do not extend to whole runs, because the draws also changed later rounds",
 )
 HEADINGS = ("model", "set", "against", "guidance", "trigger", "draws", "after it", "after the other", "effect", "p, adjusted")
 
@@ -36,7 +36,7 @@ def names_of(results: Results, setup: Setup) -> list[str]:
 
 def lift_of(results: Results) -> Iterator[Block]:
     """Yield the effects of sets on the planned outcome."""
-    yield Heading("What each set brought", is_inner=True)
+    yield Heading("Effect of each set", is_inner=True)
     try:
         frame = lift(results)
     except StoreError as error:

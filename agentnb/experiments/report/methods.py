@@ -29,8 +29,8 @@ MAX_OF_A_SETTING = 200
 ANALYSIS = (
     "Variants are compared within tasks: repeats are averaged within a task and model, models within a task, and tasks have"
     " equal weight",
-    "Two tests of the mean must agree, sign flips of whole clusters and t with a cluster-robust error (CR2)",
-    "Intervals are of 95 % and hold those of both tests; several comparisons are adjusted by Holm",
+    "Two tests of the mean must agree: sign flips of whole clusters, and t with cluster-robust standard errors (CR2)",
+    "Each 95 % interval covers the intervals of both tests; multiple comparisons are Holm-adjusted",
 )
 NOT_NAMED = "not named"
 """Placeholder for a model whose replies do not name it."""
@@ -45,13 +45,13 @@ def methods_of(results: Results, setup: Setup) -> Iterator[Block]:
     yield Paragraph(_randomisation(results, setup))
     yield Paragraph(_analysis(results, setup))
     yield Heading("Variants", is_inner=True)
-    yield Grid(["variant", "what it is"], [[variant.name, _change(variant)] for variant in setup.variants])
+    yield Grid(["variant", "definition"], [[variant.name, _change(variant)] for variant in setup.variants])
     yield Heading("Models", is_inner=True)
     yield Grid(*_models(results), numbers=range(2, 6))
     yield Paragraph(
-        "Models are named as the experiment named them, and as their providers named them in the replies that the logs keep."
-        " Costs are in US dollars, as the logs recorded them with each reply: by the prices of genai-prices, whose version is"
-        " below, or by price= in the name of the model."
+        "Models are listed under their names in the experiment and in the logged replies of their providers."
+        " Costs are in US dollars, as logged with each reply: by genai-prices (version below), or by price= in the name of the"
+        " model."
     )
     yield Heading("Record", is_inner=True)
     yield Facts([*_record(results, setup)])
@@ -67,11 +67,11 @@ def _shape(results: Results, setup: Setup) -> str:
     if results.is_by_round:
         drawn = f"A guidance set ({names}) was drawn for each round"
         shape = f"{drawn}, in runs on {tasks}, {repeats} of each task and model"
-        who = "Any run may meet all sets"
+        who = "A run may draw every set"
     else:
         variants = pluralize(len(setup.variants), "variant")
         shape = f"{variants} ({names}) were planned on {tasks}, {repeats} of each task, variant and model"
-        who = "Every variant was to meet every task"
+        who = "Every variant was planned for every task"
     frozen = ", ".join(results.plan.frozen)
     return f"{shape}, {planned} in all. {who}. The plan was frozen with the first run: {frozen}."
 
@@ -79,20 +79,20 @@ def _shape(results: Results, setup: Setup) -> str:
 def _randomisation(results: Results, setup: Setup) -> str:
     shared = setup.settings["seeds"] == "shared"
     seeds = "The runs of a task and repeat have the same seed in all variants" if shared else "Each variant has its own seeds"
-    unseeded = f" These models take no seed, so that {DRAWS}: {', '.join(results.unseeded)}." if results.unseeded else ""
+    unseeded = f" These models do not accept a seed, so {DRAWS}: {', '.join(results.unseeded)}." if results.unseeded else ""
     seed = setup.settings["seed"]
     if results.is_by_round:
-        return f"Runs were made in random order, drawn from the seed {seed}, and sets by the seed of the run.{unseeded}"
+        return f"The order of runs was drawn with the seed {seed}, and the sets with the seed of each run.{unseeded}"
     return (
-        "Blocks of a task, model and repeat were run in random order, and in each block the variants in random order; both were"
-        f" drawn from the seed {seed}. {seeds}.{unseeded}"
+        "Blocks of a task, model and repeat were run in random order, with random order of variants in each block; both were"
+        f" drawn with the seed {seed}. {seeds}.{unseeded}"
     )
 
 
 def _analysis(results: Results, setup: Setup) -> str:
     checks = [check.name for check in setup.checks if check.name != results.primary]
     near = results.plan.frozen.get("near_outcome")
-    primary = f"The outcome of rounds is {near}; that of whole runs, which compares no sets, is {results.primary}"
+    primary = f"The outcome of rounds is {near}; that of whole runs, not used to compare sets, is {results.primary}"
     sentences = [
         primary if results.is_by_round else f"The primary outcome is {results.primary}{_meaning(results, setup)}",
         *([f"Further checks: {', '.join(checks)}"] if checks else []),
@@ -127,7 +127,7 @@ def _exclusions(results: Results) -> list[str]:
 def _change(variant: Variant) -> str:
     """Describe a variant."""
     if isinstance(variant.work, Workflow):
-        return f"a workflow of the content {variant.content}"
+        return f"a workflow (content {variant.content})"
     changes = [f"{name} {_describe_value(value)}" for name, value in (variant.changes or {}).items()]
     changes += [f"prompt {variant.template}"] if variant.template is not None else []
     text = ", ".join(changes) or "an agent with its own settings"
@@ -159,7 +159,7 @@ def _find_served_names(results: Results, row: Row) -> str:
     try:
         events = results.run(row.run_id).events
     except AgentnbError:
-        return "its log is not kept"
+        return "log not kept"
     names = Counter(str(event.metadata.get("model") or "") for event in events if isinstance(event, ModelReplied))
     return ", ".join(sorted(name for name in names if name)) or NOT_NAMED
 
@@ -174,15 +174,15 @@ def _record(results: Results, setup: Setup) -> Iterator[tuple[str, str, str]]:
     plan, versions = results.plan, versions_here()
     ends = sorted(row.at for row in results.rows if row.at is not None)
     yield "Experiment", plan.id, ""
-    yield "Hash of the plan", plan.hash, "of all that was frozen"
+    yield "Hash of the plan", plan.hash, "of everything frozen"
     yield "Plan frozen", _date(plan.begun_at), "with the first run"
     yield "Runs finished", f"{_date(ends[0])} to {_date(ends[-1])}" if ends else UNKNOWN, ""
     yield "Seed", str(setup.settings["seed"]), "of order and draws"
-    yield "Versions at its beginning", _versions(plan.versions) if plan.versions else UNKNOWN, ""
+    yield "Versions at the start", _versions(plan.versions) if plan.versions else UNKNOWN, ""
     if versions != plan.versions:
         yield "Versions of this report", _versions(versions), ""
     if _judges(setup):
-        yield "Judging", total_money(row.judging_cost for row in results.rows), "cost of verdicts, besides those of runs"
+        yield "Judging", total_money(row.judging_cost for row in results.rows), "cost of verdicts, in addition to the runs"
     if setup.settings["budget"] is not None:
         yield "Budget", money(setup.settings["budget"]), "for all runs"
 

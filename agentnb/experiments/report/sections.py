@@ -21,12 +21,12 @@ from agentnb.experiments.views.comparison_facts import estimate, facts, heading,
 from agentnb.experiments.views.results_view import NO_DIFFERENCE, means_of
 
 LIMITS = (
-    "The claim is about these tasks, models, variants and versions, and about others only as far as they are like them.",
-    "Cost, tokens, time, loops and further checks are secondary: their intervals and p values are adjusted neither for each"
-    " other nor for planned looks.",
-    "That no difference is shown does not mean that there is none: one below the minimum detectable effect is often missed.",
+    "The claim applies to these tasks, models, variants and versions, and to others only as far as they are similar.",
+    "Cost, tokens, time, loops and further checks are secondary: their intervals and p values are not adjusted for each"
+    " other or for planned looks.",
+    "A result without a difference does not prove equality: one below the minimum detectable effect is often missed.",
 )
-OF_PERSONAS = "All models are personas, which say nothing about language models."
+OF_PERSONAS = "All models are simulated personas: their results say nothing about language models."
 
 
 def report_of(results: Results, comparisons: Sequence[Comparison], setup: Setup, data: Sequence[Block], tasks: str) -> Document:
@@ -42,7 +42,7 @@ def report_of(results: Results, comparisons: Sequence[Comparison], setup: Setup,
         _sensitivity(comparisons),
         _limits(results, comparisons),
         [Heading("Data"), *data],
-        [Heading("The experiment again"), *code_of(setup, tasks)],
+        [Heading("Reproducing the experiment"), *code_of(setup, tasks)],
     )
     return Document(f"Experiment {results.plan.id}: {names}", [*chain.from_iterable(parts)])
 
@@ -51,7 +51,7 @@ def _summary(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Bl
     for comparison in comparisons:
         yield Paragraph(f"{heading(comparison)[0]}, {comparison.primary}: {verdict(comparison)}{estimate(comparison)}")
     if not comparisons:
-        yield Paragraph(NO_VARIANT if results.is_by_round else "There is one variant: nothing is compared.")
+        yield Paragraph(NO_VARIANT if results.is_by_round else "There is one variant, so nothing is compared.")
 
 
 def _flow(results: Results, comparisons: Sequence[Comparison], setup: Setup) -> Iterator[Block]:
@@ -65,7 +65,7 @@ def _flow(results: Results, comparisons: Sequence[Comparison], setup: Setup) -> 
         if len(headings) > 1 + len(STATES):
             yield Grid([headings[0], headings[-1]], [[row[0], row[-1]] for row in rows])
     yield Paragraph(
-        "Failed runs were ended by the provider, a kill or a person; left out are runs without a partner that has a value."
+        "Failed runs were ended by the provider, a kill or a person. A run is left out if its partner has no value."
     )
     ended = [f"{reason} ({count:,})" for reason, count in results.failures.items()]
     if ended:
@@ -96,7 +96,7 @@ def _deviations(results: Results, comparisons: Sequence[Comparison]) -> Iterator
     deviations = [add_date(note.text, note.at) for note in results.deviations]
     chosen = comparisons[0].primary if comparisons else results.primary
     deviations += comparison_notes(results.plan, chosen, len(results.variants), len(comparisons))
-    yield Bullets(deviations) if deviations else Paragraph("None is recorded.")
+    yield Bullets(deviations) if deviations else Paragraph("None recorded.")
     texts = [note.text for note in results.deviations]
     if others := [note for note in results.notes if note not in texts]:
         yield Paragraph("Also recorded:")

@@ -46,10 +46,12 @@ def code_of(setup: Setup, tasks: str) -> Iterator[Block]:
     call = _call(rows, setup.settings, names)
     definitions = "\n\n".join(names.defined.values())
     if setup.source:
-        yield Paragraph(f"The cell that defined it; its names are variables of the notebook, and its tasks are in {tasks}:")
+        yield Paragraph(
+            f"The cell that defined the experiment. Its names are variables of the notebook; its tasks are in {tasks}:"
+        )
         yield Code(f"%%experiment\n{setup.source}", "yaml")
         if definitions:
-            yield Paragraph("Definitions that it refers to:")
+            yield Paragraph("Definitions that the experiment refers to:")
             yield Code(definitions, "python")
         return
     yield Code("\n\n".join(filter(None, (IMPORTS, definitions, call))), "python")

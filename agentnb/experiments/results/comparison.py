@@ -53,9 +53,8 @@ RATIOS = ("cost", "tokens", "seconds")
 ROUNDING = 1e-12
 """Differences below this are rounding errors."""
 SKEW = {
-    True: "A few differences are far larger than the others: the interval may miss the true one in more than 5 of 100 cases",
-    None: f"Under {MIN_SKEWED} tasks or clusters that differ do not show whether a few differ far more:"
-    " then the interval is too narrow",
+    True: "A few differences are far larger than the others: the interval may have less than 95 % coverage",
+    None: f"Fewer than {MIN_SKEWED} tasks or clusters differ, too few to detect outliers: the interval may be too narrow",
     False: "",
 }
 """Warnings about the interval if differences are skewed, or too few to tell."""
@@ -180,10 +179,10 @@ class Comparison:
         within = "" if self.limits or self._seen <= {*PASSES} else ", within the values seen"
         if self.p_adjusted is not None:  # the extremes are not adjusted
             could = "could" if self.could_turn else "cannot"
-            return f"{values} {could} turn what this comparison shows alone, before adjusting{within}"
+            return f"{values} {could} change the unadjusted result{within}"
         if self.could_turn:
-            return f"{values} could turn it{within}"
-        return f"It holds whatever the {values} {'is' if self.missing_values == 1 else 'are'}{within}"
+            return f"{values} could change the result{within}"
+        return f"{values} cannot change the result{within}"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -294,7 +293,7 @@ class Comparison:
         if not isinstance(margin, int | float) or isinstance(margin, bool) or not 0 < margin < inf:
             raise SettingsError(f"margin={margin!r} is not a difference", "Give a number above 0, such as 0.1")
         if self._correction is not None:
-            raise SettingsError("Equivalence is not tested of corrected differences", "Read c.interval beside the margin")
+            raise SettingsError("Equivalence cannot be tested for corrected differences", "Compare c.interval with the margin")
         return self._by_unit(assess_equivalence, self.units, margin, alpha=self.level)
 
     @cached_property
@@ -334,7 +333,7 @@ class Comparison:
             is_meant = a.task == task and a.repeat + 1 == repeat and model in (None, a.row.model)
             if is_meant and a.row.run_id and b.row.run_id:
                 return diff(self.run(a.row.run_id), self.run(b.row.run_id))
-        raise SettingsError(f"Task {task!r} has no pair of runs with the repeat {repeat}", "See c.flips")
+        raise SettingsError(f"Task {task!r} has no pair of runs for repeat {repeat}", "See c.flips")
 
     @property
     def missing(self) -> str:
@@ -345,7 +344,7 @@ class Comparison:
             return f"{self.analysis.shortage}: {why}"
         if self.is_identical:
             also = f". They differ in {' and '.join(self.also_differs)}" if self.also_differs else ""
-            return f"Every pair of runs said and did the same, so {self.primary} is the same{also}"
+            return f"Every pair of runs has the same replies and calls, so {self.primary} is the same{also}"
         return ""
 
     @cached_property
@@ -440,7 +439,7 @@ def compare(
     _check_given(limits, quality)
     if not isinstance(source, Results):
         if a is None or b is not None:
-            raise SettingsError("Two sets of runs are compared", "Write compare(runs, others), or compare(results, A, B)")
+            raise SettingsError("compare() needs two sets of runs", "Write compare(runs, others), or compare(results, A, B)")
         return _of_runs(recorded_arms(source, a, primary, names), names, limits, quality, getattr(primary, "content", None))
     source.check_comparable()
     chosen = source.primary if primary is None else _check_primary(source, primary)
@@ -460,7 +459,7 @@ def compare(
             raise SettingsError(f"The variant {b!r} was given twice", f"It has {', '.join(source.variants)}")
         return of_variants(str(a), b)
     if a is not None or len(source.variants) < 2:
-        raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
+        raise SettingsError("compare() needs two variants", f"Name two of them: {', '.join(source.variants)}")
     return _adjust_p_values([of_variants(name, source.variants[0]) for name in others])
 
 
@@ -501,9 +500,7 @@ def _apply_quality(comparison: Comparison, quality: JudgeQuality | None, content
     if quality is None:
         return replace(comparison, notes=(*comparison.notes, UNCORRECTED)) if is_judged else comparison
     if not is_judged or quality.judge != comparison.primary or content not in (None, quality.content):
-        problem = (
-            f"The quality is that of a judge {quality.judge} that does not decide here: the primary is {comparison.primary}"
-        )
+        problem = f"The quality belongs to the judge {quality.judge}, but the primary is {comparison.primary}"
         raise SettingsError(problem, "Give the quality of the same judge, with the same rubric and model")
     corrected = replace(comparison, quality=quality)
     return replace(corrected, notes=(*comparison.notes, correction_of(quality, *comparison.cells).told))

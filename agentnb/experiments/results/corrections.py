@@ -142,7 +142,7 @@ class JudgeQuality:
             if p_value is not None and p_value < 0.05:
                 shares = ", ".join(f"{arm} {_describe_share(getattr(rates, name))}" for arm, rates in self.by_arm.items())
                 lines.append(f"The {name} differs between variants (p = {p_value:.3g}): {shares}")
-        without = [(self.unjudged, "without a verdict"), (self.disputed, "of which people disagree")]
+        without = [(self.unjudged, "without a verdict"), (self.disputed, "on which people disagree")]
         lines += [f"Left out: {pluralize(count, 'labelled run')} {why}" for count, why in without if count]
         return "\n".join(lines)
 
@@ -251,7 +251,7 @@ def correction_of(quality: JudgeQuality, a: Sequence[CellValue], b: Sequence[Cel
         rates, pooled = [*map(rates_of, own)], rates_of([run for arm in own for run in arm])
         line_a, line_b = (_line_by_arm(of_arm, pooled) for of_arm in rates)
         text = " and ".join(str(of_arm.runs) for of_arm in rates)
-        return Correction(line_a, line_b, f"corrected by {text} labelled runs of the variants, if these were drawn at random")
+        return Correction(line_a, line_b, f"corrected with {text} labelled runs of the variants, assuming a random sample")
     rates_of_all = quality.rates
     shares = (rates_of_all.sensitivity, rates_of_all.specificity)
     bounds = [(share.low, share.value, share.high) for share in shares]
@@ -259,11 +259,11 @@ def correction_of(quality: JudgeQuality, a: Sequence[CellValue], b: Sequence[Cel
     if len(limits) < 2 or min(limits[0][0] + limits[1][1], limits[0][1] + limits[1][0]) <= 1:
         raise SettingsError(
             f"The labels do not show that {quality.judge} is better than chance: {_describe_rates(rates_of_all)}",
-            "Label more runs, healthy and failed ones, or improve the rubric",
+            "Label more healthy and failed runs, or improve the rubric",
         )
     (first_low, first, first_high), (second_low, second, second_high) = limits
     line = Line((first, second), ((first_low, first_high), (second_low, second_high)), is_by_arm=False)
-    text = "corrected by the sensitivity and specificity on other labelled runs, taken as equal in both variants"
+    text = "corrected with the sensitivity and specificity on other labelled runs, assumed equal in both variants"
     return Correction(line, line, text)
 
 

@@ -33,8 +33,8 @@ PLANNED = "planned"
 LOOK = "look"
 """Kind of a note about a planned look."""
 DAMAGED = "Put a copy of it back, or give the experiment another folder; the logs in this one can still be read"
-NO_ROOM = "Free disk space or make it writable; then run again: only missing runs are made"
-RUNS_ALREADY = "Wait for its end, or stop it; then run again"
+NO_ROOM = "Free disk space or make it writable; then run again to complete the missing runs"
+RUNS_ALREADY = "Wait until it ends or stop it, then run again"
 
 
 class Note(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -119,7 +119,7 @@ class Memory:
     def hold_lock(self) -> Iterator[None]:
         """Hold the lock for one run of the experiment; raises `SettingsError` while it is held."""
         if not self._lock.acquire(blocking=False):
-            raise SettingsError("The experiment runs already", RUNS_ALREADY)
+            raise SettingsError("The experiment is already running", RUNS_ALREADY)
         try:
             yield
         finally:
@@ -257,7 +257,7 @@ class ExperimentFolder:
             descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         if not try_lock(descriptor):
             os.close(descriptor)
-            raise SettingsError(f"The experiment in {self.path} runs already, here or in another process", RUNS_ALREADY)
+            raise SettingsError(f"The experiment in {self.path} is already running, here or in another process", RUNS_ALREADY)
         try:
             yield
         finally:
@@ -289,7 +289,7 @@ class ExperimentFolder:
         try:
             self.store.prepare()
         except OSError as error:
-            raise StoreError(f"{self.path} cannot be made: {error.strerror or error}", "Choose another folder") from error
+            raise StoreError(f"{self.path} cannot be created: {error.strerror or error}", "Choose another folder") from error
 
     def __repr__(self) -> str:
         return str(self.path)

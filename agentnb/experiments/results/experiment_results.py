@@ -38,7 +38,7 @@ class Results:
     missing: int = 0
     """Number of cells without a row."""
     is_covered: bool = False
-    """True if variants are covered: the experiment is not done, and nobody peeked."""
+    """True if variants are hidden: the experiment is not complete, and no peek was requested."""
     unseeded: tuple[str, ...] = ()
     """Models that took no seed."""
     records: Records | None = field(default=None, repr=False)
@@ -115,8 +115,8 @@ class Results:
         """Raise `SettingsError` while variants are covered."""
         if self.is_covered:
             raise SettingsError(
-                f"The experiment is not done ({pluralize(self.missing, 'run')} missing): what tells variants apart is covered",
-                "Run it to its end, or look all the same: exp.results(peek=True), which every result will name",
+                f"The experiment is not done ({pluralize(self.missing, 'run')} missing): variants stay hidden",
+                "Run it to completion, or look anyway: exp.results(peek=True). Every result will report the look",
             )
 
     @property
@@ -134,8 +134,8 @@ class Results:
         self.check_open()
         if self.is_by_round:
             raise SettingsError(
-                "The guidance sets were drawn for each round: no run had one of them alone",
-                "See the effect of each on its near outcome: lift(results)",
+                "The guidance sets were drawn for each round: no run used only one of them",
+                "For the effect of each set on the near outcome: lift(results)",
             )
 
     def run(self, run_id: str) -> Run:
@@ -153,9 +153,7 @@ class Results:
         """
         self.check_open()
         if self.writer is None:
-            raise SettingsError(
-                "These results do not belong to an experiment that can be reported", "Take those of exp.results()"
-            )
+            raise SettingsError("These results do not belong to an experiment that can be reported", "Use exp.results()")
         return self.writer(self, path, primary)
 
     @property
@@ -173,10 +171,10 @@ class Results:
             *[note.text for note in self.deviations],
             *([self._about_look] if self.look else []),
             *([f"{pluralize(self.missing, 'run')} missing"] if self.missing else []),
-            *([f"a check raised for {pluralize(raised, 'run')}: unknown values{first}"] if raised else []),
+            *([f"a check raised an error, so values are unknown in {pluralize(raised, 'run')}{first}"] if raised else []),
             *notes_of_rows(self._made, () if self.is_covered else self.variants),
             *[f"{pluralize(count, 'run')} {_DONE[kind]} after being cut off" for kind, count in redone.items() if count],
-            *([f"no seed: {', '.join(self.unseeded)}"] if self.unseeded else []),
+            *([f"models without a seed: {', '.join(self.unseeded)}"] if self.unseeded else []),
             *([self._about_answers] if self.primary == answered.__name__ else []),
         )
 
@@ -191,9 +189,7 @@ class Results:
         assert self.look is not None, "asked only at one"
         remaining = self.look.of_tasks - self.look.tasks
         suffix = (
-            ""
-            if self.look.is_last
-            else f"; {pluralize(remaining, 'task')} not run, which may be left so if a difference is shown"
+            "" if self.look.is_last else f"; {pluralize(remaining, 'task')} not run, and not needed if a difference is shown"
         )
         return f"{self.look} as planned: p below {self.look.level:.2g} shows a difference{suffix}"
 
@@ -203,8 +199,8 @@ class Results:
         without = sum(not row.has_tools for row in self.rows)
         lacked = [*dict.fromkeys(name for row in self.rows for name in row.lacked)]
         texts = [f"{pluralize(without, 'run')} had no tools"] if without else []
-        texts += [f"tools were called that the agent does not have: {', '.join(lacked)}"] if lacked else []
-        return "; ".join(["answered means that the run ended with a text: nothing judges what it says", *texts])
+        texts += [f"the model called tools that the agent does not have: {', '.join(lacked)}"] if lacked else []
+        return "; ".join(["answered means that the run ended with a text; its content is not judged", *texts])
 
     @property
     def failures(self) -> dict[str, int]:
@@ -224,10 +220,10 @@ class Results:
             lines.append(f"{failed} runs did not complete: {reasons}")
         lines += [*self.notes]
         if self.is_covered:
-            lines.append("What tells variants apart is covered until the end")
+            lines.append("Differences between variants are hidden until the end")
         elif len(self.variants) > 1:
             lines.append("Compare two variants: compare(results, A, B)")
         return "\n".join(lines)
 
 
-_DONE = {"recovered": "recovered", "again": "made again"}
+_DONE = {"recovered": "recovered", "again": "repeated"}

@@ -24,7 +24,7 @@ from agentnb.store.store import Store
 T = TypeVar("T")
 MAX_JUDGES_AT_A_TIME = 4
 """Maximum number of recorded runs that are judged concurrently."""
-UNCORRECTED = "verdicts of a model decide, and their errors are not corrected: compare(..., quality=judge.quality(labels))"
+UNCORRECTED = "a model's verdicts decide, and their errors are not corrected: compare(..., quality=judge.quality(labels))"
 """Note on estimates from the verdicts of a judge with unknown error rates."""
 
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EFFECT, ASSOCIATION = "effect", "association"
-OF_EFFECT = "averaged over later draws; claims nothing about whole runs, whose later rounds the draws changed too"
-OF_ASSOCIATION = "no set was drawn for the round: guidance came because of what the run did, which may explain the difference"
+OF_EFFECT = "averaged over later draws; does not extend to whole runs, because the draws also changed later rounds"
+OF_ASSOCIATION = "no set was drawn for the round: the run's own course triggered guidance and may explain the difference"
 NO_OTHERS = "no run without it: the rate without guidance is unknown"
 _SEED = re.compile(r"(?<=[?&])seed=\d+&?")
 
@@ -159,7 +159,7 @@ def _counts(mine: Sequence[DrawnInjection], others: Sequence[DrawnInjection]) ->
 def _too_few(estimate: WeightedDifference) -> str:
     if estimate.interval is not None:
         return ""
-    return f"; too few for an interval: each set needs draws in {MIN_TASKS} tasks, and has some in {min(estimate.clusters)}"
+    return f"; no interval: each set needs draws in {MIN_TASKS} tasks, and one has draws in only {min(estimate.clusters)}"
 
 
 # Associations in other runs

@@ -28,9 +28,9 @@ SYSTEM = frozenset(
 """Top-level folders with programs and settings of the system; others may hold users' files."""
 INTERPRETER = "node"
 """Program that starts npm agents."""
-SIGN_IN = "It does not see your settings: pass a key in a variable, or in the folder home= of its variant"
+SIGN_IN = "The agent does not see your settings: pass a key in a variable, or in the folder home= of its variant"
 
-CHANGED = 'Put the folder back as it was, and make the run again: exp.retry("the folder had changed")'
+CHANGED = 'Restore the folder and retry the run: exp.retry("the folder had changed")'
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ OVER = ("done", "stopped", "budget")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an experiment is."""
+    """Progress of an experiment."""
 
     id: str
     total: int
@@ -47,7 +47,7 @@ class Progress:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, with or without all cells."""
+        """True if the experiment has ended, with or without all cells."""
         return self.state in OVER
 
     @property
@@ -89,7 +89,7 @@ class Control:
 
     @property
     def progress(self) -> Progress:
-        """How far it is now."""
+        """Current progress."""
         state = "paused" if self._paused and self._state == "running" else self._state
         return Progress(
             self.id,
@@ -117,7 +117,7 @@ class Control:
         self._tell()
 
     def stop(self) -> None:
-        """Begin no further cell and cancel those under way: they have no row, and are run when the experiment goes on."""
+        """Start no further cells and cancel active ones. They have no row and run when the experiment continues."""
         if self._state in ("running", "paused"):
             self._state = "stopping"
             loop, stop = self._loop, self._stop
@@ -138,7 +138,7 @@ class Control:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was stopped."""
+        """True once it was stopped."""
         return self._state == "stopping"
 
     async def may_begin(self) -> bool:

@@ -30,12 +30,12 @@ class LiveExperiment:
 
     @property
     def progress(self) -> Progress:
-        """How far it is."""
+        """Current progress."""
         return self.control.progress
 
     @property
     def done(self) -> bool:
-        """Whether it has ended."""
+        """True once the experiment has ended."""
         return self._future.done()
 
     def pause(self) -> None:
@@ -47,7 +47,7 @@ class LiveExperiment:
         self.control.resume()
 
     def stop(self) -> None:
-        """Begin no further cell and cancel those under way: run again, the experiment goes on there."""
+        """Start no further cells and cancel active ones. A new run of the experiment continues there."""
         self.control.stop()
 
     def result(self, timeout: float | None = None) -> Results:

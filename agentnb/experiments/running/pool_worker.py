@@ -102,7 +102,7 @@ def problem_here(data: bytes, versions: str, budget: float | None) -> str:
     configuration.
     """
     if versions != HERE:
-        return f"it has {HERE}, and the kernel {versions}"
+        return f"it has {HERE}, but the kernel has {versions}"
     try:
         work = _work(data)
         for variant in work.variants:

@@ -239,4 +239,6 @@ def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
 
 
 def _make_pool_error(error: Exception) -> SettingsError:
-    return SettingsError(f"The pool is broken: {error_line(error)}", "Make a new one, and run the experiment again to continue")
+    return SettingsError(
+        f"The pool is broken: {error_line(error)}", "Create a new pool, and run the experiment again to continue"
+    )

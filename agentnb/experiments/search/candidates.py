@@ -21,7 +21,7 @@ class Proposal(msgspec.Struct, frozen=True, omit_defaults=True):
 
     part: Annotated[str, msgspec.Meta(description="the part of the guidance set to change")]
     line: Annotated[str, msgspec.Meta(description="the new line; empty to take the line of `replaces` out")]
-    replaces: Annotated[str, msgspec.Meta(description="the line to replace, exactly as it stands; empty to add a line")] = ""
+    replaces: Annotated[str, msgspec.Meta(description="the line to replace, exactly as written; empty to add a line")] = ""
 
 
 class Line(NamedTuple):

@@ -107,7 +107,7 @@ class CandidateSearch:
             candidate = apply_proposal(guidance, proposed.proposal)
         except SettingsError as error:
             return None, error.what
-        return (None, "its set was tried before") if candidate.version in self._seen else (candidate, "")
+        return (None, "its set was already tried") if candidate.version in self._seen else (candidate, "")
 
     async def judge(self, guidance: GuidanceSet) -> bool:
         """True if the current candidate replaces ``guidance``, the best so far; decided look by look."""
@@ -118,7 +118,7 @@ class CandidateSearch:
         for number, places in enumerate(looks, 1):
             new, old = await self.cells.rows(candidate, places), await self.cells.rows(guidance, places)
             if worse := find_regressions(new, old, plan.primary, keep):
-                why, accepted, difference = f"it does worse on {', '.join(worse)}, which must not get worse", False, None
+                why, accepted, difference = f"it is worse on {', '.join(worse)}, listed in keep=", False, None
                 break
             comparison = Comparison(candidate.name, guidance.name, plan.primary, new, old)
             look = look_at(comparison, len(looks), is_last=number == len(looks))
@@ -140,7 +140,7 @@ class CandidateSearch:
         if is_ahead:
             self.best = self._pending[1]
         else:
-            trial = msgspec.structs.replace(trial, accepted=False, why=f"{trial.why}, and not ahead on all tasks")
+            trial = msgspec.structs.replace(trial, accepted=False, why=f"{trial.why}, but not ahead over all tasks")
         self.trials.append(trial)
 
     def is_over(self, tried: int, scores: Sequence[float]) -> bool:

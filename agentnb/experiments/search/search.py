@@ -138,11 +138,11 @@ class Search:
             ask = host_here().ask
             if ask is None:
                 raise SettingsError(
-                    f"The search was not begun: nobody can be asked here\n{planned}",
-                    "See search.design(), and run it: await search.run(search.design())",
+                    f"The search was not started: this environment cannot ask for confirmation\n{planned}",
+                    "Review search.design(), then run: await search.run(search.design())",
                 )
-            if ask(f"{planned}\nBegin? [y/N] ").strip().lower() not in ("y", "yes"):
-                raise SettingsError("The search was not begun", "To start it: await search.run()")
+            if ask(f"{planned}\nStart? [y/N] ").strip().lower() not in ("y", "yes"):
+                raise SettingsError("The search was not started", "To start it: await search.run()")
         elif design != planned:
             raise SettingsError("The design belongs to another search", "See search.design()")
         return SearchControl(self.id, planned.search_cells + planned.ablation_cells, planned.cost, self.budget)
@@ -221,7 +221,7 @@ class Search:
         assert results.records is not None, "results of an experiment have records"
         ledger.other_costs += sum(row.known_cost for row in results.records.attempts())
         if results.missing:
-            outcome.notes.append(f"not judged: {pluralize(results.missing, 'run')} of the judgement missing")
+            outcome.notes.append(f"not judged: {pluralize(results.missing, 'run')} of the judgement are missing")
         else:
             outcome.judgement = compare(results, "best", "start")
 
@@ -394,7 +394,7 @@ class Search:
         model = self._proposer
         if model is None or is_persona(model):
             named = "No model" if model is None else name_of(model)
-            yield f"{named} can propose nothing. Give proposer= a language model, or propose= a function"
+            yield f"{named} cannot propose changes. Set proposer= to a language model, or propose= to a function"
             return
         try:
             yield from check_models([Variant("proposer", proposer_agent(model))], (), self.budget)
@@ -411,7 +411,7 @@ class Search:
         if plan.hash != self._frozen_hash:
             raise SettingsError(
                 f"The search has changed since {records!r} was begun: {changed_names(plan.frozen, self._frozen)}",
-                "Give it another folder, or undo the change",
+                "Give it another folder or undo the change",
             )
         return plan
 
@@ -450,7 +450,7 @@ def _settings_problems(search: Search) -> Iterable[str]:
         if type(value) is not int or value < 1:
             yield f"{name}={value!r}: give a whole number from 1"
     if not isinstance(search.held_out, float) or not 0 < search.held_out < 1:
-        yield f"held_out={search.held_out!r}: give the share of tasks that judge, between 0 and 1"
+        yield f"held_out={search.held_out!r}: give the share of held-out tasks, between 0 and 1"
     if search.propose is not None and (not callable(search.propose) or search.proposer is not None):
         yield "propose= is a function of the request, in place of proposer="
     if isinstance(search.keep, str) or not isinstance(search.keep, Sequence):

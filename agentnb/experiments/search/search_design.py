@@ -44,6 +44,6 @@ class SearchDesign:
                 f"{judgement.cells:,} runs. "
                 f"Minimum detectable effect: {describe_effect(judgement)} ({explain_ground(judgement)})",
                 f"Ablation of each line on the tasks of the search: at most {self.ablation_cells:,} runs",
-                f"In all at most {self.cells:,} runs, and those of the proposer, one for each proposal. Cost: {cost}",
+                f"In total: at most {self.cells:,} runs, plus one run of the proposer per proposal. Cost: {cost}",
             ]
         )

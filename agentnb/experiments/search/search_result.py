@@ -12,7 +12,7 @@ from agentnb.experiments.search.proposals import Trial
 from agentnb.guidance.sets import GuidanceSet
 
 NO_GAIN = "No gain is claimed"
-EXPLORATORY = "exploratory: on the tasks by which the line was chosen"
+EXPLORATORY = "exploratory: on the tasks used to choose the line"
 
 
 class Ablation(NamedTuple):

@@ -18,7 +18,7 @@ def search_html(result: SearchResult) -> str:
         "Search",
         f"{result.id} · {result.extent}",
         sentence_html(gain),
-        table_html(["part", "proposed line", "what came of it", "difference"], map(_proposal, result.trials), numbers=(3,)),
+        table_html(["part", "proposed line", "outcome", "difference"], map(_proposal, result.trials), numbers=(3,)),
         table_html(["part", "line of the best set", "effect"], lines) if lines else "",
         notes_html(result.notes),
     )

@@ -41,7 +41,7 @@ def split_tasks(tasks: Sequence[ExperimentTask], keep: Sequence[str], held_out: 
     ids = [task.id for task in tasks]
     for name in keep:
         if name not in ids:
-            raise SettingsError(f"keep= names the task {name!r}, which is not there", suggest_names(name, ids))
+            raise SettingsError(f"keep= names an unknown task: {name!r}", suggest_names(name, ids))
     clusters = places_by_cluster(tasks)
     kept = [group for group in clusters if any(ids[position] in keep for position in group)]
     drawn = [group for group in clusters if group not in kept]
@@ -50,8 +50,8 @@ def split_tasks(tasks: Sequence[ExperimentTask], keep: Sequence[str], held_out: 
     searched = drawn[judges:]
     if len(searched) + len(kept) < MIN_TASKS or not searched:
         raise SettingsError(
-            f"{len(clusters)} tasks or clusters, of which {judges} judge the search: it needs {MIN_TASKS} to search on and"
-            f" {MIN_TASKS} to be judged on, besides keep=",
+            f"{len(clusters)} tasks or clusters, {judges} of them held out: a search needs {MIN_TASKS} to search on and"
+            f" {MIN_TASKS} held out, besides keep=",
             "Add tasks",
         )
     count = min(folds, max(1, len(searched) // MIN_TASKS))

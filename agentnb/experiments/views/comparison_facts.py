@@ -121,7 +121,9 @@ def _verdict(comparison: Comparison) -> str:
     if analysis.interval is None:
         if format_difference(analysis.value) == "0":
             return f"None of the {analysis.tasks} paired tasks differs.{_exceptions(analysis)}"
-        return f"All tasks differ alike: {comparison.primary} is higher with {more!r}.{rests}{_exceptions(analysis)}"
+        return (
+            f"All tasks show the same difference: {comparison.primary} is higher with {more!r}.{rests}{_exceptions(analysis)}"
+        )
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
     if p_value < comparison.level:
         return f"A difference is shown{_at_look(comparison)}: {comparison.primary} is higher with {more!r}.{rests}"
@@ -135,8 +137,8 @@ def _at_look(comparison: Comparison) -> str:
 
 def _ground(comparison: Comparison) -> str:
     if not isinstance(comparison.of_completed, Difference):
-        return " It rests on runs that hit a limit or failed: too few pairs completed."
-    return " It comes from runs that hit a limit or failed: among completed runs none is shown."
+        return " The difference rests on runs that hit a limit or failed: too few pairs completed."
+    return " The difference comes from runs that hit a limit or failed: completed runs show none."
 
 
 def states_of(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
@@ -166,7 +168,7 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
         yield from _means(comparison)
         yield from _list_completed(comparison)
         if comparison.mde is not None:
-            yield Fact("Would have been seen", f"a difference of {comparison.mde:.2g}", "four times in five")
+            yield Fact("Minimum detectable effect", f"{comparison.mde:.2g}", "with 80 % power")
         yield from _passes(comparison)
     yield Fact("Tasks", _tasks(comparison))
     yield from _left_out(comparison)
@@ -213,14 +215,14 @@ def _difference(comparison: Comparison, analysis: Difference) -> str:
         parts.append(format_p(analysis.p_value))
     else:
         family = pluralize(comparison.family, "comparison")
-        alone = f"interval and {format_p(analysis.p_value)} of this one alone"
-        parts.append(f"{format_p(comparison.p_adjusted)} by Holm over {family} ({alone})")
+        alone = f"unadjusted: the interval and {format_p(analysis.p_value)}"
+        parts.append(f"{format_p(comparison.p_adjusted)}, Holm-adjusted over {family} ({alone})")
     return ", ".join(parts)
 
 
 def _look(comparison: Comparison) -> Iterator[Fact]:
     if comparison.look is not None:
-        level = f"p below {comparison.level:.2g}, so that all {comparison.look.of} looks together err in 5 %"
+        level = f"p below {comparison.level:.2g}, for an overall error rate of 5 % over {comparison.look.of} looks"
         price = "" if comparison.price is None else describe_price(comparison.price)
         yield Fact("Planned look", f"{comparison.look}: {level}", price)
 
@@ -321,20 +323,20 @@ def _loops(comparison: Comparison) -> Iterator[Fact]:
     yield Fact(
         "Loops",
         f"{', '.join(counts)}{p_value}",
-        "rounds until the first one; completing rules out a later one",
+        "rounds until the first loop; completion is a competing event",
         is_detail=True,
     )
 
 
 def _exceptions(analysis: Difference) -> str:
     share = analysis.max_exception_share
-    return "" if share is None else f" At most {share:.0%} of all tasks are otherwise (95 %)."
+    return "" if share is None else f" At most {share:.0%} of all tasks differ from this (95 % confidence)."
 
 
 def _detectable(comparison: Comparison) -> str:
     if comparison.mde is None:
         return ""
-    return f" One of {comparison.mde:.2g} would have been seen four times in five."
+    return f" A difference of {comparison.mde:.2g} would be detected with 80 % power."
 
 
 def _value(value: object, reason: str | None) -> str:

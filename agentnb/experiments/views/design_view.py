@@ -27,7 +27,7 @@ from agentnb.experiments.views.layout import facts_html, facts_text, hint_html, 
 from agentnb.experiments.views.numbers import UNKNOWN, format_time, money
 
 MAX_NAMES = 12
-NO_MEANS = "Means by variant are not shown: a plan made by them would be biased"
+NO_MEANS = "Means by variant are not shown: they would bias the plan"
 
 
 def design_html(design: Design) -> Html:
@@ -60,8 +60,8 @@ def pilot_text(pilot: Pilot) -> str:
 def _effect(design: Design) -> str:
     if design.minimum_effect is not None:
         rate = " at any pass rate" if design.least_effect is not None else ""
-        return f"A difference of {design.minimum_effect:.2g} is shown with a power of 80 %{rate}."
-    return f"The smallest effect that is shown is unknown: {explain_ground(design)}."
+        return f"A difference of {design.minimum_effect:.2g} is detected with 80 % power{rate}."
+    return f"The minimum detectable effect is unknown: {explain_ground(design)}."
 
 
 def _design_facts(design: Design) -> Iterator[tuple[str, str, str]]:
@@ -78,7 +78,7 @@ def _design_facts(design: Design) -> Iterator[tuple[str, str, str]]:
     yield "Cost", money(design.cost), "" if design.cost is None else "for all runs"
     if design.budget is not None:
         yield "Budget", money(design.budget), describe_reserve(design)
-    yield "Time", format_time(design.seconds), "" if design.seconds is None else "by the pilot"
+    yield "Time", format_time(design.seconds), "" if design.seconds is None else "estimated by the pilot"
     if design.unseeded:
         yield "Without a seed", _names(design.unseeded), DRAWS
 
@@ -98,10 +98,10 @@ def _pilot_about(pilot: Pilot) -> str:
 
 def _pilot_facts(pilot: Pilot) -> Iterator[tuple[str, str, str]]:
     deviation = pilot.deviation(1)
-    yield "Deviation of task differences", UNKNOWN if deviation is None else f"{deviation:.2f}", "with one repeat"
+    yield "Standard deviation of task differences", UNKNOWN if deviation is None else f"{deviation:.2f}", "with one repeat"
     clustering = UNKNOWN if pilot.clustering is None else f"{pilot.clustering:.2f}"
-    yield "Clustering", clustering, "how alike repeats of a task are: 0 not at all, 1 the same"
-    yield "Cost of a run", money(pilot.cost), ""
-    yield "Time of a run", format_time(pilot.seconds), ""
+    yield "Clustering", clustering, "correlation of repeats of a task: 0 none, 1 identical"
+    yield "Cost per run", money(pilot.cost), ""
+    yield "Time per run", format_time(pilot.seconds), ""
     for reason, count in Counter(reason for _, reason in pilot.reasons).most_common(MAX_NAMES):
         yield "Did not complete", f"{count}: {first_line(reason, 160)}", ""

@@ -25,15 +25,15 @@ STATES = {
 """The mark and the words of each state."""
 CONTROLS = {"running": ("pause", "stop"), "paused": ("resume", "stop")}
 """The buttons of each state."""
-COVERED = "Values by variant stay covered until the end."
+COVERED = "Values by variant are hidden until the end."
 HINTS = {
     "running": f"{COVERED} Kernel > Interrupt stops a waiting cell; run it again to continue.",
     "paused": "Resume continues it, or %agent resume if its cell does not wait.",
-    "stopping": "The runs under way are cancelled. Run it again to make the missing runs.",
-    "stopped": "Run it again to make them.",
-    "budget": "Raise its budget and run it again to make them.",
+    "stopping": "Active runs are cancelled. Run the experiment again to complete the missing runs.",
+    "stopped": "Run the experiment again to complete them.",
+    "budget": "Raise the budget and run the experiment again to complete them.",
 }
-LOST = "The kernel ended. Run the cell again; runs that a folder keeps are not made twice."
+LOST = "The kernel ended. Run the cell again; runs stored in a folder are not repeated."
 MAX_REASONS = 5
 MAX_OF_A_REASON = 100
 
@@ -92,7 +92,7 @@ def _progress(progress: Progress, kind: str, told: str) -> Html:
 
 
 def _note(progress: Progress, variable: str) -> Html:
-    """Return what to expect or to do next; of an experiment that has ended, what came of it and where its results are."""
+    """Return the next step; for an ended experiment, its outcome and the place of its results."""
     if not progress.is_over:
         if progress.state == "paused" and (running := progress.running):
             finish = "finishes" if running == 1 else "finish"
@@ -102,7 +102,7 @@ def _note(progress: Progress, variable: str) -> Html:
     is_are = "is" if missing == 1 else "are"
     cut_off = f"{pluralize(missing, 'run')} {is_are} missing. {HINTS[progress.state]} " if progress.state in HINTS else ""
     results = join_html("The results are in ", tag("code", "exp-code", words(variable)), ".") if variable else NOTHING
-    return join_html(words(cut_off), results or words("The call that ran it returns the results."))
+    return join_html(words(cut_off), results or words("The call that ran the experiment returns the results."))
 
 
 def _facts(progress: Progress) -> Iterator[str]:

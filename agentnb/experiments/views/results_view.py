@@ -20,8 +20,8 @@ from agentnb.experiments.views.numbers import UNKNOWN, total_money
 
 MAX_REASONS = 12
 MAX_OF_A_REASON = 160
-NO_DIFFERENCE = "The intervals are those of each variant alone: they say nothing about differences"
-COVERED = "What tells variants apart is covered until all runs are made"
+NO_DIFFERENCE = "Each interval describes a single variant and says nothing about differences"
+COVERED = "Differences between variants are hidden until all runs are complete"
 
 
 def results_html(results: Results) -> Html:
@@ -94,7 +94,7 @@ def _reasons(results: Results) -> list[tuple[str, int]]:
 
 def _hint(results: Results) -> str:
     if results.is_covered:
-        return "Run it again to make the missing runs: await exp.run()"
+        return "To complete the missing runs: await exp.run()"
     if results.is_by_round:
         return "Short-term effects of each guidance set: lift(results)"
     if len(results.variants) < 2:

@@ -27,10 +27,10 @@ NO_RESULT = "The trace has no result of this call. Whether it took effect is not
 FILLED = "Filled in what the trace lacks."
 """Start of the warning that lists the filled gaps."""
 _ONCE: dict[str, str] = {
-    "model": "The model has no name: it is called unknown.",
-    "prompt": "There is no prompt: a placeholder was added.",
-    "reply": "There is no model reply.",
-    "tools": "The tools are not described: those that were called are listed by name.",
+    "model": "The model has no name and is called unknown.",
+    "prompt": "The prompt is missing: a placeholder was added.",
+    "reply": "The trace has no model reply.",
+    "tools": "The trace does not describe its tools: the called tools are listed by name.",
 }
 _COUNTED: dict[str, tuple[str, str]] = {
     "blank message": ("1 blank message was left out.", "{} blank messages were left out."),
@@ -43,7 +43,7 @@ _COUNTED: dict[str, tuple[str, str]] = {
         "1 call repeated the id of an earlier call and got another.",
         "{} calls repeated the ids of earlier calls and got others.",
     ),
-    "name": ("1 call named no tool: it is called unknown.", "{} calls named no tool: it is called unknown."),
+    "name": ("1 call had no tool name: the tool is called unknown.", "{} calls had no tool name: the tool is called unknown."),
     "arguments": ("1 call had arguments that are not a JSON object.", "{} calls had arguments that are not a JSON object."),
     "no result": (
         "1 call has no result: a placeholder was added.",

@@ -136,4 +136,4 @@ def format_of(file: TraceFile) -> Format:
         if not lack:
             return candidate
         missed.append(f"{candidate.NAME}: {lack}")
-    raise UnknownFormat(f"{file.name} is of no format that agentnb reads", "Tried " + "; ".join(missed))
+    raise UnknownFormat(f"{file.name} is not in a format that agentnb reads", "Tried " + "; ".join(missed))

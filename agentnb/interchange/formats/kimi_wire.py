@@ -32,7 +32,7 @@ from agentnb.interchange.trace_file import TraceFile
 CONTEXT, WIRE = "context.jsonl", "wire.jsonl"
 """Files in a session's folder: the conversation as `kimi_cli` reads it, and this format's, which adds times and usage."""
 NAME = "kimi_wire"
-TITLE = "session of the Kimi CLI, as told to its interface"
+TITLE = "session of the Kimi CLI, as sent to its interface"
 RECORDS_END = "`TurnEnd`, `StepInterrupted`"
 _KINDS = frozenset(
     {"TurnBegin", "TurnEnd", "StepBegin", "StepInterrupted", "ContentPart", "ToolCall", "ToolCallPart", "ToolResult"}

@@ -50,7 +50,7 @@ def sniff(file: TraceFile) -> str:
     if isinstance(document, dict) and "mistake_step" in document:
         return ""
     has_known_role = any(message["role"] == "human" or _ROLE.fullmatch(str(message["role"])) for message in history)
-    return "" if has_known_role else "no role is human, or names an agent and what it does, such as Orchestrator (thought)"
+    return "" if has_known_role else "it has no role such as human or Orchestrator (thought)"
 
 
 def read(file: TraceFile) -> Iterator[Run]:

@@ -96,7 +96,7 @@ class Browser:
         if not self.runs:
             return "0 runs"
         summary = shown.runs_title(run.origin.format if run.origin else "agentnb" for run in self.runs)
-        return f"{summary} ({len(self.runs.problems):,} left out: .problems)" if self.runs.problems else summary
+        return f"{summary} ({len(self.runs.problems):,} left out: see .problems)" if self.runs.problems else summary
 
     @cached_property
     def _frame(self) -> str:

@@ -43,7 +43,7 @@ class _Line:
         at = perf_counter()
         if at - self._began >= PROGRESS_DELAY and at - self._shown >= INTERVAL:
             self._shown = at
-            self._show(f"Reading: {pluralize(count, 'run')}")
+            self._show(f"Reading: {pluralize(count, 'run')} so far")
 
     def end(self, count: int) -> None:
         """Show the total time if the line is visible."""

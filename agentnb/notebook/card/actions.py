@@ -122,7 +122,7 @@ def _answer_with(live: LiveRun, message: Message, change: Callable[[PlanSpec, li
     plan_id, run = str(message["key"]), live.run
     question = next((item for item in run.waiting if is_of_draft(run, item) and item.call_id == plan_id), None)
     if question is None:
-        raise SettingsError("The draft does not wait for you any more")
+        raise SettingsError("The draft is no longer waiting for you")
     specs = specs_of_plans(run.tools)
     plan = spec_of(drafts_of(run)[plan_id])
     edited = check_edit(plan, change(plan, specs).chat_data["steps"], specs, rules_of_run(run))
@@ -164,8 +164,8 @@ AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
 """Actions that only set an event."""
 NOTES = {
     "pause": "Pausing before the next round",
-    "suspend": "Suspending when the running calls have ended",
-    "say": "Sent: read in the next round, or as the next prompt of an external agent",
+    "suspend": "Suspending once the running calls end",
+    "say": "Sent. The model reads it in the next round, an external agent as its next prompt",
 }
 """Notes to the person on actions whose effect is not visible at once."""
 DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {

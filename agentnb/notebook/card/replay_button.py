@@ -23,7 +23,7 @@ GONE = "This run is no longer in memory"
 
 
 class ReplayButtons:
-    """The buttons of this kernel. A page puts each in the place of the command in the card of its run."""
+    """The replay buttons of this kernel. A page replaces the command in a run's card with the run's button."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[str, Run] = OrderedDict()

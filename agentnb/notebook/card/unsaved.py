@@ -1,4 +1,4 @@
-"""What a card says of a finished run that the page cannot write into the notebook, and the button that saves it as a page."""
+"""The note on a finished run that the page cannot write into the notebook, and the button that saves it as a page."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from agentnb.display.texts.labels import short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.runtime.host.live_run import LiveRun
 
-UNSAVED = "Not saved in the notebook, which cannot be changed from here: this output is lost when the kernel ends."
+UNSAVED = "Not saved: agentnb cannot change this notebook from here. This output is lost when the kernel ends."
 KEY = "page"
-"""The name of the action, and of the place for what came of it."""
+"""Name of the action, and of the element for its result."""
 
 
 def unsaved_html(run_id: str, *, stored: bool) -> Html:

@@ -37,7 +37,7 @@ from agentnb.runtime.threads import running_loop
 
 @dataclass
 class CardSettings:
-    """What was switched in one card and holds for the next."""
+    """Display settings that carry over to the next card."""
 
     details: bool = False
     """Whether rounds show their guidance, and cards their model."""
@@ -237,7 +237,7 @@ class CardView:
         try:
             widget.send(message)
         except Exception:  # closed on another thread; neither a click nor the watcher may fail because of it
-            logging.getLogger("agentnb").info("The card of run %s could not be told", self._run.id, exc_info=True)
+            logging.getLogger("agentnb").info("The card of run %s could not be updated", self._run.id, exc_info=True)
 
     def _todos(self) -> Any:
         """Return the list from its board, so that the person's changes show before the loop has read them."""
@@ -332,7 +332,7 @@ class CardView:
             details = card_settings().details
             return run_html(self._run, folds=folds, details=details, variable=self._variable, nested=nested)
         except Exception:
-            logging.getLogger("agentnb").exception("Run %s cannot be drawn", self._run.id)
+            logging.getLogger("agentnb").exception("Run %s could not be drawn", self._run.id)
             return tag("pre", "", run_text(self._run))
 
     def _end(self) -> None:

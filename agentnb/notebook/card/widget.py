@@ -29,7 +29,7 @@ def _widget_class() -> Any:
         key = Unicode().tag(sync=True)
         """The id of its model, by which the page finds it in the notebook."""
         remains = Unicode().tag(sync=True)
-        """What the page shows and saves if the kernel dies: nothing can be asked for then."""
+        """HTML that the page shows and saves if the kernel dies, when nothing can be requested."""
 
     return CardWidget
 

@@ -35,17 +35,17 @@ class ExtensionOption(NamedTuple):
 
 OPTIONS: dict[str, ExtensionOption] = {
     DETECTION: ExtensionOption(
-        "look on with these detectors and act on what they find: default, openhands, gemini, ... (docs/detect.md)",
+        "run these detectors and act on their findings: default, openhands, gemini, ... (docs/detect.md)",
         lambda settings: detection(settings["preset"]),
         "NAME",
         lambda presets: {"preset": presets[0] if len(presets) == 1 else presets},
     ),
     PLANS: ExtensionOption(
-        "the model may make plans: run at once, drafted for you, or reviewed (docs/chat.md)",
+        "let the model make plans: run at once, drafted for you, or reviewed (docs/chat.md)",
         plans_of,
     ),
     EXPECT: ExtensionOption(
-        'what must hold when the run has ended, such as "loops == 0" "todos_closed"; else the cell raises; repeatable',
+        'conditions for the finished run, such as "loops == 0" "todos_closed"; otherwise the cell raises; repeatable',
         lambda settings: expectations_extension(settings["texts"]),
         "TEXT",
         lambda texts: {"texts": texts},

@@ -56,7 +56,7 @@ def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
         candidates = [variable for variable in variables if not variable.startswith("_") and not hasattr(builtins, variable)]
         suggestions = suggest_similar(name, candidates)  # IPython adds functions such as open to the variables
         raise InterpolationError(
-            f"{match.group()}: there is no variable {name!r}",
+            f"{match.group()}: the variable {name!r} is not defined",
             (*(suggestions or as_advice("Define it first")), Plain("Or send the text as it is: --raw")),
         )
     value = variables[name]

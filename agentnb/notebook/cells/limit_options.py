@@ -86,8 +86,8 @@ def approve_option(magic: F) -> F:
 def allow_url_option(magic: F) -> F:
     """Add the option ``--allow-url`` to a magic."""
     description = (
-        "an address that models named by a file or log may use, besides their provider's own server and this machine, and "
-        "the variable whose key is sent there: https://models.example.org&key=MY_KEY; repeatable"
+        "an address that models from a file or log may use, besides their provider's server and this machine, with the "
+        "variable that holds its key: https://models.example.org&key=MY_KEY; repeatable"
     )
     added: F = _repeatable("--allow-url", "URL", "allow_urls", description)(magic)
     return added

@@ -34,7 +34,7 @@ from agentnb.session.session import Session
 MAX_OF_A_REASON = 200
 """Maximum characters of the reason in an error line; the card has the full text."""
 _FIRST_SENTENCE = re.compile(r".{8,}?[.?!](?=\s)")
-WAITS = "the run waits for your answer. Its card says what to type"
+WAITS = "the run is waiting for your answer. Its card shows what to type"
 _CELL_RUNS = "_agentnb_cell_runs"
 
 
@@ -146,7 +146,7 @@ class CellRuns:
         if live is not None and is_live and cell is not self.cell:
             if isinstance(view, CardView | DisplayView):
                 view.show_again()
-            problem = f"Run {live.run_id}, which this cell started, is still running, so nothing was started"
+            problem = f"Run {live.run_id} from this cell is still running, so no new run was started"
             raise SettingsError(problem, StopRun(live.run_id, lead="To stop it"))
 
     def _wait_for(self, live: LiveRun, out: str) -> Run:

@@ -64,17 +64,17 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
 
 
 def status(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """What is running, or how the last run ended"""
+    """Show what is running, or how the last run ended"""
     print("\n".join(status_lines(session)))
 
 
 def stop(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID | --all]: stop the newest run or experiment, or that one, or all, and keep their results"""
+    """[ID | --all]: stop the newest run or experiment, the given one, or all, and keep their results"""
     print(stop_command(session, rest))
 
 
 def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID]: hold the newest run before its next round, or experiment before its next run, or that one"""
+    """[ID]: pause the newest run or experiment, or the given one, before its next round or run"""
     live = find_live(session, rest)
     if isinstance(live, Control):
         live.pause()
@@ -101,7 +101,7 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
         raise SettingsError("The message is empty", "Write: %agent say TEXT")
     if live.run.kind != "agent":
         raise SettingsError(
-            f"Run {live.run_id} is a {live.run.kind}, which reads no messages",
+            f"Run {live.run_id} is a {live.run.kind} and does not read messages",
             "To change it: %agent stop",
         )
     is_now = rest == NOW.strip() or rest.startswith(NOW)
@@ -121,7 +121,7 @@ def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def permissions(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[allow RULE | withdraw NUMBER_OR_RULE]: list the rules, and what was allowed always, also saved rules; and change it"""
+    """[allow RULE | withdraw NUMBER_OR_RULE]: list or change the rules and what is always allowed, in this session or saved"""
     print(permissions_command(session, rest, shell.user_ns))
 
 
@@ -147,7 +147,7 @@ def models(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[NAME ...]: list what can be a tool; with names of functions or of built-in tools, show them as the model sees them"""
+    """[NAME ...]: list the available tools; with names of functions or built-in tools, show them as the model sees them"""
     if not rest:
         names = tool_names(shell.user_ns)
         print("\n".join(names) if names else "There are no functions in this notebook yet. Define one, then: %%agent -t NAME")
@@ -176,7 +176,7 @@ def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
     for word in _words(rest):
         key, equals, value = word.partition("=")
         if not equals:
-            raise SettingsError(f"{word!r} sets nothing", "Write KEY=VALUE, such as model=simulated:disciplined")
+            raise SettingsError(f"{word!r} is not a setting", "Write KEY=VALUE, such as model=simulated:disciplined")
         is_variable = key in MODELS and value.isidentifier() and bool(find_model(value, shell.user_ns))
         session.set_default(key, value, is_variable=is_variable)
         changed.append(key.replace("_", "-"))
@@ -189,12 +189,12 @@ def history(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def delete(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """ID ... | --older-than 30d | --failed: delete runs, after showing what it frees and asking; live and waiting ones stay"""
+    """ID ... | --older-than 30d | --failed: delete runs after confirmation; live and waiting runs stay"""
     print(delete_command(session, shell, _words(rest)))
 
 
 def undo(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[ID]: put back the files that the newest run, or that one, changed with write_file and edit_file"""
+    """[ID]: restore the files that the newest run, or the given one, changed with write_file and edit_file"""
     print(undo_command(session, rest))
 
 
@@ -211,7 +211,7 @@ def _words(line: str) -> list[str]:
     try:
         return shlex.split(line)
     except ValueError as error:
-        raise SettingsError(f"{error} in: {line}", "Close it, or leave it out") from error
+        raise SettingsError(f"{error} in: {line}", "Check the quotation marks and backslashes") from error
 
 
 COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {

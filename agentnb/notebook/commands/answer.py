@@ -62,7 +62,7 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
 
 
 def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
-    """[ID [-m MODEL]]: approve the draft of a plan, or the call, that waits for you; ID is that of the plan or of the run
+    """[ID [-m MODEL]]: approve the plan draft or call that is waiting for you; ID is the id of the plan or run
 
     Approve the draft, or the call, that the line names by its id or that of its run; else the newest one that waits.
     """
@@ -75,11 +75,11 @@ def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Ans
     candidates = [entry for entry in (*live, *suspended) if entry[1].kind in APPROVED and (not word or _is_meant(word, *entry))]
     matches = [entry for entry in candidates if entry[1].kind == DRAFT] or candidates
     if not matches:
-        problem = f"Nothing with the id {word!r} waits for your approval" if word else "Nothing waits for your approval"
+        problem = f"{word!r} is not waiting for your approval" if word else "Nothing is waiting for your approval"
         raise SettingsError(problem, "%agent status shows what is running")
     if len(matches) > 1 and matches[0] not in live:
         ids = ", ".join(question.call_id if question.kind == DRAFT else run_id for run_id, question in matches)
-        raise SettingsError(f"{len(matches)} wait for your approval: {ids}", "Say which: %agent approve ID")
+        raise SettingsError(f"{len(matches)} questions are waiting for your approval: {ids}", "Say which: %agent approve ID")
     run_id, question = matches[0]
     return answer_command(session, shell, " ".join([run_id, *options.split(), question.id, APPROVE]))
 
@@ -113,7 +113,7 @@ def _left_waiting(session: Session, part_of_id: str) -> str:
     matches += [run_id for run_id in died if answerable_later(session.store.load(run_id))]
     if len(matches) > 1:
         raise SettingsError(
-            f"{len(matches)} waiting runs match {part_of_id!r}: {', '.join(matches)}", "Name one by its whole id"
+            f"{len(matches)} waiting runs match {part_of_id!r}: {', '.join(matches)}", "Give the full id of one run"
         )
     return matches[0] if matches else ""
 
@@ -126,7 +126,7 @@ def _check_not_several(session: Session) -> None:
         asked = "; ".join(": ".join([run.id, *map(_question_line, run.waiting[:1])]) for run in runs)
         more = f"; and {len(suspended) - MAX_OF_RUNS:,} more" if len(suspended) > MAX_OF_RUNS else ""
         raise SettingsError(
-            f"{len(suspended):,} runs wait for an answer. {asked}{more}", f"Say which: %agent answer {suspended[0]} TEXT"
+            f"{len(suspended):,} runs are waiting for an answer. {asked}{more}", f"Say which: %agent answer {suspended[0]} TEXT"
         )
 
 
@@ -163,7 +163,7 @@ def _is_part(part: str, run_id: str) -> bool:
 def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str) -> tuple[WaitingOnUser, str]:
     """Return the question to answer, and the answer: the text may begin with a question's id."""
     if not waiting:
-        raise SettingsError(f"Run {run_id} waits for no answer", "%agent status shows what is running")
+        raise SettingsError(f"Run {run_id} is not waiting for an answer", "%agent status shows what is running")
     first, _, answer = text.partition(" ")
     named = next((question for question in waiting if question.id == first), None)
     if named is not None:
@@ -194,7 +194,7 @@ def _check_text(question: WaitingOnUser, text: str, command: str, *others: str) 
     if not text:
         commands = [f"{command} {answer}" for answer in typed_answers(question)] or [f"{command} TEXT", *others]
         raise SettingsError(
-            f"The line has no answer to the question: {_question_line(question)}", f"Write: {', or '.join(commands)}"
+            f"The command has no answer to the question: {_question_line(question)}", f"Write: {', or '.join(commands)}"
         )
 
 

@@ -37,7 +37,7 @@ def delete_command(session: Session, shell: Any, words: list[str]) -> str:
     """Delete the runs named by the words, with their nested runs, after confirmation; return a report."""
     chosen, kept = _choose(session, _parse(session, words))
     if not chosen:
-        return "\n".join(filter(None, ["No run is deleted", kept]))
+        return "\n".join(filter(None, ["No runs were deleted", kept]))
     runs = [run for family in chosen for run in family]
     size = file_size(sum(session.store.size(run.id) for run in runs))
     subject = f"{pluralize(len(chosen), 'run')}{_nested_words(len(runs) - len(chosen))}"
@@ -47,7 +47,9 @@ def delete_command(session: Session, shell: Any, words: list[str]) -> str:
     print("\n".join(filter(None, [*lines, kept])))
     ask = asker(shell)
     if ask is None:
-        raise SettingsError("Nothing was deleted: nobody can be asked here", "Type the command in a notebook that is open")
+        raise SettingsError(
+            "Nothing was deleted: this frontend cannot ask for confirmation", "Run the command in an open notebook"
+        )
     reply = ask(f"Delete {subject}? This frees {size} and cannot be undone. [y/N] ")
     if reply.strip().lower() not in ("y", "yes"):
         return "Nothing was deleted"
@@ -78,7 +80,7 @@ def _parse(session: Session, words: list[str]) -> Wanted:
         else:
             ids.append(session.store.find(word))
     if bool(ids) == (before is not None or is_failed):
-        raise SettingsError("Which runs?" if not ids else f"Either IDs or {OLDER_THAN} and {FAILED}", USAGE)
+        raise SettingsError("Which runs?" if not ids else f"Give either IDs or {OLDER_THAN} and {FAILED}", USAGE)
     return Wanted(tuple(ids), before, is_failed)
 
 
@@ -103,9 +105,11 @@ def _choose(session: Session, wanted: Wanted) -> tuple[list[list[RunSummary]], s
     if nested:
         run_id = min(nested)
         parent = session.store.summary(run_id).parent_id
-        raise SettingsError(f"Run {run_id} belongs to run {parent}, which started it", f"Delete that: %agent delete {parent}")
+        raise SettingsError(
+            f"Run {run_id} belongs to run {parent}, which started it", f"Delete the parent run: %agent delete {parent}"
+        )
     ids = ", ".join(clean(family[0].id) for family in kept[:MAX_SHOWN])
-    return chosen, f"Kept, because they are live or wait for you: {ids}" if kept else ""
+    return chosen, f"Kept because they are live or waiting for you: {ids}" if kept else ""
 
 
 def _fits(run: RunSummary, wanted: Wanted) -> bool:

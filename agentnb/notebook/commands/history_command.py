@@ -121,7 +121,7 @@ def _title(session: Session, summaries: list[RunSummary], wanted: list[str], mos
     sentences = [
         title,
         *(["Resume an interrupted run: %agent recover ID"] if interrupted else []),
-        *(["Answer a run that waits for you: %agent answer ID TEXT"] if waiting else []),
+        *(["Answer a run that is waiting for you: %agent answer ID TEXT"] if waiting else []),
     ]
     return ". ".join(sentences)
 

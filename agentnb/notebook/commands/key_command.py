@@ -37,10 +37,10 @@ def key_verdict(words: Sequence[str]) -> str:
             raise (
                 _shown_key_error()
                 if _may_be_a_key(option)
-                else SettingsError("%agent key has no such option", suggest_names(option, OPTIONS))
+                else SettingsError("%agent key has no option {word}", suggest_names(option, OPTIONS))
             )
     for word in more:
-        raise SettingsError(f"Write it so: --{word}") if f"--{word}" in OPTIONS else _shown_key_error()
+        raise SettingsError(f"Write --{word}") if f"--{word}" in OPTIONS else _shown_key_error()
     if not name:
         raise SettingsError("Which key?", f"Write: %agent key {next(iter(settings.KEY_VARIABLES))}")
     try:
@@ -59,7 +59,7 @@ def _may_be_a_key(word: str) -> bool:
 
 
 def _shown_key_error() -> SettingsError:
-    return SettingsError("Do not type a key in the line; %agent key NAME asks for it. Nothing was stored", SHOWN)
+    return SettingsError("Do not type the key itself; %agent key NAME asks for it. Nothing was stored", SHOWN)
 
 
 def _keep(name: str, variable: str, *, in_keyring: bool) -> str:

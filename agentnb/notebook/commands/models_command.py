@@ -29,7 +29,7 @@ def provider_models(line: str) -> list[str]:
     name, _, query = line.partition("?")
     name = name.rstrip(":")
     if name not in REMOTE:
-        raise UnknownModel(f"There is no provider {name!r} that lists its models", suggest_names(name, REMOTE))
+        raise UnknownModel(f"{name!r} is not a provider that lists its models", suggest_names(name, REMOTE))
     provider, typed = REMOTE[name], parse_qsl(query)
     options = read_options(name, [*typed, *([] if "timeout" in dict(typed) else [("timeout", SECONDS)])], provider.options)
     endpoint = endpoint_of(provider, options, by_person=True)
@@ -39,11 +39,11 @@ def provider_models(line: str) -> list[str]:
     finally:
         thread.close()
     suffix = f"?{query}" if query else ""
-    return [clean(f"{name}:{model}{suffix}") for model in names] or [f"{name}: lists no models"]
+    return [clean(f"{name}:{model}{suffix}") for model in names] or [f"{name}: no models listed"]
 
 
 def _ready(name: str, needs_key: bool) -> str:
     if needs_key:
-        return "there is a key" if settings.has_key(name) else f"no key known yet: %agent key {name}"
+        return "has a key" if settings.has_key(name) else f"no key yet: %agent key {name}"
     url = settings.base_url(name) or REMOTE[name].url
-    return f"at {url}" if url else "at ?url=http://... (or AGENTNB_COMPATIBLE_URL)"
+    return f"at {url}" if url else "needs ?url=http://... or AGENTNB_COMPATIBLE_URL"

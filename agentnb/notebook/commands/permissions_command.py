@@ -17,7 +17,7 @@ from agentnb.session.session import Session
 from agentnb.settings import agent_mode
 
 VERBS = ("allow", "withdraw")
-_MADE = {BETWEEN_CELLS: ", made while none of your cells ran"}
+_MADE = {BETWEEN_CELLS: ", granted while none of your cells ran"}
 """Words on the giver of a grant, if other than the person."""
 
 
@@ -74,10 +74,10 @@ def _withdraw(session: Session, rule: str) -> None:
     chosen = [item for item in allowed if item.rule == rule]
     if rule.isdecimal() and not chosen:
         if not 1 <= int(rule) <= len(allowed):
-            raise SettingsError(f"There is no {rule} in the list", "%agent permissions shows it")
+            raise SettingsError(f"{rule} is not in the list", "%agent permissions shows the list")
         chosen = [allowed[int(rule) - 1]]
     if not chosen:
-        raise SettingsError(f"There is no allowed rule {rule!r}", suggest_names(rule, [item.rule for item in allowed]))
+        raise SettingsError(f"{rule!r} is not an allowed rule", suggest_names(rule, [item.rule for item in allowed]))
     for item in chosen:
         item.withdraw()
 
@@ -94,5 +94,5 @@ def _lines(session: Session) -> Iterator[str]:
     for number, item in enumerate(allowed, 1):
         yield f"  {number}  {clean(item.rule)}, {item.reach}"
     if allowed:
-        yield "To take one back: %agent permissions withdraw NUMBER"
+        yield "To withdraw one: %agent permissions withdraw NUMBER"
     yield from saved_rules_lines("", SavedRules({}, saved_rules().refused), "")

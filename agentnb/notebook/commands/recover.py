@@ -177,7 +177,7 @@ def _agent(session: Session, variables: Mapping[str, Any], options: Namespace, r
 def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace, run: Run) -> Orchestration:
     """Return the workflow that resumes the run: from its log, with tools, gates and agents from the notebook."""
     if options.guidance:
-        raise SettingsError(f"Run {run.id} is a workflow, whose agents have their own guidance", "Leave out -g")
+        raise SettingsError(f"Run {run.id} is a workflow; its agents have their own guidance", "Leave out -g")
     declared = logged_workflow(run.settings)
     needed = () if declared is None else tool_names_of_files(declared)
     names = [name for name in (*needed, *(run.settings.get(PLAN_TOOLS) or ())) if name not in ACTION_NAMES]
@@ -204,7 +204,7 @@ def _tools(options: Namespace, variables: Mapping[str, Any], run: Run, names: Se
     builtin = WORDS if is_workflow(run) else run.settings.get(LOGGED) or ()
     if missing := [name for name in names if name not in tools and name not in builtin]:
         subject, pronoun = missing_subject(run, "tool", missing)
-        raise UnknownTool(f"{subject}, which this notebook does not define", _named_again(run, missing, pronoun, variables))
+        raise UnknownTool(f"{subject}, not defined in this notebook", _named_again(run, missing, pronoun, variables))
     return tools
 
 
@@ -226,7 +226,7 @@ def _gates(options: Namespace, variables: Mapping[str, Any], run: Run) -> list[A
     if missing:
         subject, pronoun = missing_subject(run, "gate", missing)
         raise SettingsError(
-            f"{subject}, which this notebook does not define",
+            f"{subject}, not defined in this notebook",
             f"Define {pronoun}, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
         )
     return gates

@@ -18,9 +18,7 @@ from agentnb.store.summaries import RunSummary
 
 NOTHING = "Nothing has run yet. Write a task in a cell that begins with %%agent"
 
-ONLY_PYTHON = (
-    "No %%agent cell has run yet. The runs that Python code started have ended; each is in the variable that your code gave it"
-)
+ONLY_PYTHON = "No %%agent cell has run yet. The runs started from Python have ended; your code holds them"
 
 
 def status_lines(session: Session) -> list[str]:
@@ -102,7 +100,7 @@ def _suspended(session: Session, told: set[str]) -> list[str]:
     """Return a line about each of the newest runs that is suspended and not told of yet."""
     newest = islice(as_known_here(session), DEFAULT_COUNT)
     answerable = [run.id for run in newest if run.can_be_answered and run.id not in told]
-    return [f"Run {run_id} waits for your answer: %agent answer {run_id} TEXT" for run_id in answerable]
+    return [f"Run {run_id} is waiting for your answer: %agent answer {run_id} TEXT" for run_id in answerable]
 
 
 def _explained(session: Session, key: str, value: str) -> str:

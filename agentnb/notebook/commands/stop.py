@@ -35,7 +35,7 @@ def stop_command(session: Session, rest: str) -> str:
     runs = [item for item in chosen if isinstance(item, LiveRun)]
     warning_counts = [len(live.run.warned) for live in runs]
     session.stop(runs, PATIENCE)
-    lines = [f"Stopping experiment {control.id}. Run it again to make its missing runs" for control in experiments]
+    lines = [f"Stopping experiment {control.id}. Run its cell again to complete the missing runs" for control in experiments]
     lines += [line for live, count in zip(runs, warning_counts, strict=True) for line in _stop_lines(live, count)]
     return "\n".join([*lines, *_still_live(session, chosen)])
 

@@ -37,10 +37,10 @@ def change_todos(board: Board, words: str) -> None:
         raise SettingsError(f"%agent todos has no command {verb!r}", suggest_names(verb, ["add", "move", *CHANGES]))
     number, _, why = details.partition(" ")
     if not number.isdecimal():
-        raise SettingsError(f"{number!r} is not the number of a todo", f"Write: %agent todos {verb} ID")
+        raise SettingsError(f"{number!r} is not a todo number", f"Write: %agent todos {verb} ID")
     if why.strip() and verb != "block":
         raise SettingsError(
-            f"%agent todos {verb} takes one todo, not also {why.strip()!r}", f"Write: %agent todos {verb} {number}"
+            f"%agent todos {verb} takes one todo, got also {why.strip()!r}", f"Write: %agent todos {verb} {number}"
         )
     if verb == "block" and not why.strip():
         raise SettingsError("A blocked todo needs a reason", f"Write: %agent todos block {number} REASON")
@@ -55,7 +55,7 @@ def _move(board: TodoBoard, details: str) -> None:
             board.move(int(number), before=int(other))
         case _:
             raise SettingsError(
-                f"{details!r} does not say which todo to move where" if details else "Which todo should be moved?",
+                f"{details!r} does not name a todo and its new place" if details else "Which todo should be moved?",
                 "Write: %agent todos move ID before ID, or to the end: %agent todos move ID",
             )
 

@@ -26,9 +26,9 @@ OPTIONS = ("--out", "--loose", "--import", "--existing")
 NAME = "runs"
 WHAT_THEY_DO = {
     "new": "stores them under new ids",
-    "skip": "keeps those that are there",
-    "replace": "replaces those that are there",
-    "merge": "adds messages that are new, to conversations of SAM",
+    "skip": "keeps existing runs",
+    "replace": "replaces existing runs",
+    "merge": "adds new messages to conversations of SAM",
 }
 
 
@@ -39,7 +39,7 @@ def show_traces(session: Session, shell: Any, options: Any, line: str) -> Browse
     """
     out = check_variable(options.out or NAME)
     if options.existing and not options.do_import:
-        raise SettingsError("--existing is for --import", f"Write: %traces {line} --import")
+        raise SettingsError("--existing needs --import", f"Write: %traces {line} --import")
     path = unquote(options.path)
     runs = _read(path, session, shell, loose=options.loose)
     shell.user_ns[out] = runs

@@ -32,4 +32,4 @@ def _newest(session: Session) -> str:
         if is_here and not changed.isdisjoint(run.id for run in family):
             return family[0].id
     problem = "No run of this notebook changed a file with write_file or edit_file"
-    raise SettingsError(problem, "For a run of another one: %agent undo ID; %agent history lists the runs")
+    raise SettingsError(problem, "For a run of another notebook: %agent undo ID; %agent history lists the runs")

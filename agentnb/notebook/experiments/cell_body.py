@@ -23,8 +23,8 @@ def experiment_of_cell(shell: Any, text: str, sets: dict[str, GuidanceSet]) -> E
         return read_experiment(lines, shell.user_ns, sets, commands=NOTEBOOK)
     value = _executed(shell, text)
     if not isinstance(value, Experiment):
-        told = "ends in no expression" if value is None else f"ends in a value of type {type(value).__name__}"
-        raise SettingsError(f"The cell {told}, not in an Experiment", EXAMPLE)
+        last = "nothing" if value is None else f"a value of type {type(value).__name__}"
+        raise SettingsError(f"The cell must end in an Experiment, got {last}", EXAMPLE)
     return value
 
 

@@ -76,7 +76,7 @@ class ExperimentMagics(Magics):
         except KeyboardInterrupt as interrupt:
             progress = live.progress
             told = f"the experiment was stopped after {progress.done:,} of {progress.total:,} runs"
-            raise in_one_line(interrupt, f"KeyboardInterrupt: {told}. Run the cell again to make the rest") from None
+            raise in_one_line(interrupt, f"KeyboardInterrupt: {told}. Run the cell again to complete the rest") from None
         finally:  # however it ended, the variable holds no results of another experiment
             self.shell.user_ns[options.out] = results or _made_so_far(experiment)
         return results

@@ -61,12 +61,12 @@ def _part(name: str, path: str, value: Any, part: str, variables: Mapping[str, A
     try:
         attribute = static_attribute(value, part)
     except NeedsCode as error:
-        problem = f"{part} is of type {error}, whose code is not run to look up a tool"
+        problem = f"{part} is of type {error}; agentnb does not run code to look up a tool"
         raise _unknown_tool(name, problem, _in_variable(path, part)) from None
     except NeedsObject:
         objects = [f"{variable}.{part}" for variable, held in _public(variables) if _is_a(held, value)]
-        hint = f"Name it with an object: {(objects or ['my_object.' + part])[0]}"
-        raise _unknown_tool(name, f"{part} is a method of a class, which needs an object", hint) from None
+        hint = f"Name it with an instance: {(objects or ['my_object.' + part])[0]}"
+        raise _unknown_tool(name, f"{part} is a method of a class and needs an instance", hint) from None
     if attribute is MISSING:
         raise _unknown_tool(name, f"{path} has no {part}", _instead(path, part, value))
     return attribute
@@ -197,7 +197,7 @@ def _held(variables: Mapping[str, Any], path: str) -> Any:
 
 def _in_variable(path: str, part: str, lead: str = "Assign it") -> Plain:
     name = part.lstrip("_") or "value"
-    return Plain(text=f"{lead} to a variable in a cell, and name that: {name} = {path}.{part}")
+    return Plain(text=f"{lead} to a variable in a cell and name the variable: {name} = {path}.{part}")
 
 
 def _instead(path: str, part: str, value: Any) -> Advised:

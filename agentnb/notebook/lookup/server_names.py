@@ -37,7 +37,7 @@ def specs_of(session: Session, item: ServerTools) -> list[ToolSpec]:
 
 def shown_later(items: Iterable[ServerTools]) -> list[str]:
     """Return a line for each of these items, whose tools are unknown until a run connects."""
-    return [f"{item.word}: the tools of this server come when the run starts" for item in items]
+    return [f"{item.word}: the tools of this server are listed when the run starts" for item in items]
 
 
 def _is_meant(live: LiveServer, item: ServerTools) -> bool:

@@ -251,7 +251,7 @@ class View {
     }
     const silent = Math.floor((now - this.story.changedAt) / 1000);
     for (const one of this.root.querySelectorAll("[data-silent]"))
-      set(one, silent >= SILENT ? `: no word for ${silent} s, it may be retrying` : "");
+      set(one, silent >= SILENT ? `: no output for ${silent} s; it may be retrying` : "");
   }
 
   hint(text, isNote = false) {

@@ -6,7 +6,7 @@
 const WIDGET_VIEW = "application/vnd.jupyter.widget-view+json";
 const PATIENCE = 3000; // milliseconds after which a click that nobody has heard is told
 const REPEATS = [50, 100, 250, 600, 2000]; // milliseconds between two attempts: together as long as PATIENCE
-const STUCK = "The kernel is not responding. Stop it with Kernel → Interrupt";
+const STUCK = "The kernel is not responding. Interrupt it with Kernel → Interrupt";
 const GONE = ["restarting", "autorestarting", "dead"]; // states of a kernel that has lost what it knew
 
 /** Do this again and again, until it returns false or the returned function is called: in its first moments a comm speaks to the

@@ -2,7 +2,7 @@
 // What the kernel says is text. card/replay_button.py joins this file and document.js to the one module that the browser gets.
 
 const OFFERS = "agentnb-replay-offer";
-const BUSY = "The kernel is busy and will replay it as soon as it responds.";
+const BUSY = "The kernel is busy and will replay the run as soon as it responds.";
 
 class Replays {
   constructor(model) {
@@ -33,7 +33,7 @@ class Replays {
     place.dataset.replayed = "";
     place.tabIndex = -1;
     place.innerHTML = '<button type="button" class="agentnb-button"></button><span role="status"></span>';
-    place.firstElementChild.title = "What the guidance and the policy matrix would have done with this run. No model is called";
+    place.firstElementChild.title = "Show what the guidance and the policy matrix would have done in this run. No model is called";
     place.firstElementChild.addEventListener("click", () => this.ask(run));
     offer.firstElementChild.hidden = true;
     offer.append(place);

@@ -41,7 +41,7 @@ def comparisons_of(source: object, plot: str) -> list[ComparisonLike]:
     if not all(is_comparison(item) for item in comparisons):
         raise SettingsError(
             f"plots.{plot} draws comparisons, not {type(source).__name__}",
-            f"Give what compare returned: plots.{plot}(compare(results, A, B))",
+            f"Pass the result of compare: plots.{plot}(compare(results, A, B))",
         )
     return cast("list[ComparisonLike]", comparisons)
 

@@ -40,7 +40,7 @@ def cost_against_success(results: ResultsLike) -> Figure:
     if not is_results(results):
         raise SettingsError(
             f"plots.cost_against_success draws results, not {type(results).__name__}",
-            "Give what the experiment returned: plots.cost_against_success(await exp.run())",
+            "Pass the results of the experiment: plots.cost_against_success(await exp.run())",
         )
     results.check_open()
     rows = {name: results.of(name) for name in results.variants}
@@ -62,11 +62,11 @@ def cost_against_success(results: ResultsLike) -> Figure:
         labels = distinct([f"{point.name} (n = {pluralize(point.runs, 'run')})" for point in shown], 44)
         lines = [_draw(axes, point, labels[index], index, len(shown)) for index, point in enumerate(shown)]
         _scale_spent(axes, shown, measure)
-        axes.set_xlabel("US dollars of a run (mean)" if measure == COST else "tokens of a run (mean)")
+        axes.set_xlabel("US dollars per run (mean)" if measure == COST else "tokens per run (mean)")
         _scale_success(axes, shown, results.primary)
-        notes = ["Lines: intervals of 95 per cent. They say nothing about differences: see plots.differences"]
+        notes = ["Lines: 95 % intervals. They say nothing about differences: see plots.differences"]
         if measure == TOKENS:
-            notes.append("Tokens, not cost: the cost is 0, or not known of all runs")
+            notes.append("Tokens instead of cost: the cost is 0, or unknown for some runs")
         if unknown := sum(row.value(measure) is None for row in results.rows):
             notes.append(f"{pluralize(unknown, 'run')} without known {measure}: the means leave them out")
         if names := [point.name for point in points if point not in shown]:

@@ -72,7 +72,7 @@ def differences(comparisons: Comparisons) -> Figure:
         heading += tasks_range(comparison.tasks for comparison in rows)
         notes = [f"{len(rows) - len(shown)} more comparisons are not drawn"] if len(rows) > len(shown) else []
         if any(comparison.p_adjusted is not None for comparison in shown):
-            notes.append("Each interval is of its comparison alone; p values are adjusted by Holm")
+            notes.append("Intervals are unadjusted; p values are Holm-adjusted")
         says = "; ".join(
             f"{name}: {comparison.missing or ', '.join(_beside(comparison))}"
             for name, comparison in zip(names, shown, strict=True)
@@ -89,7 +89,7 @@ def _unit(rows: Sequence[ComparisonLike]) -> str:
     units = {UNITS.get(comparison.primary, "") for comparison in rows}
     if len(units) > 1:
         primaries = ", ".join(dict.fromkeys(comparison.primary for comparison in rows))
-        raise SettingsError(f"{primaries} have no unit in common", "Give the comparisons of each to plots.differences alone")
+        raise SettingsError(f"{primaries} do not share a unit", "Draw the comparisons of each check separately")
     (unit,) = units
     return f" ({unit})" if unit else ""
 
@@ -114,11 +114,11 @@ def _draw(axes: Axes, y: int, comparison: ComparisonLike, drawn: dict[str, Any])
     if comparison.interval is not None:
         axes.hlines(y, *comparison.interval, color=BLUE, linewidth=2, zorder=3)
         axes.plot(comparison.interval, [y] * 2, "|", color=BLUE, markersize=8, clip_on=False, zorder=3)
-    label = "difference, with its interval of 95 per cent" if is_shown else "no difference is shown: the interval holds 0"
+    label = "difference with its 95 % interval" if is_shown else "no difference is shown: the interval contains 0"
     fill: dict[str, Any] = {"markerfacecolor": BLUE if is_shown else WHITE, "markeredgewidth": 1.6}
     (drawn[label],) = axes.plot([comparison.difference], [y], "o", color=BLUE, markersize=7, zorder=4, label=label, **fill)
     if comparison.mde is not None and not is_shown:
-        label = "minimum detectable effect (power of 80 per cent)"
+        label = "minimum detectable effect (80 % power)"
         look: dict[str, Any] = {"color": VERMILLION, "marker": "|", "linewidth": 1.2, "markersize": 6, "label": label}
         (drawn[label],) = axes.plot([-comparison.mde, comparison.mde], [y + MDE_OFFSET] * 2, "--", **look)
 

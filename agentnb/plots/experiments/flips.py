@@ -91,9 +91,9 @@ def flips(comparison: ComparisonLike) -> Figure:
         axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7.5)
         axes.tick_params(axis="x", length=0)
         axes.set_xlabel("" if names else "tasks")
-        notes = [f"{pluralize(unpaired, 'task')} left out: no known value in one of the variants"] if unpaired else []
+        notes = [f"{pluralize(unpaired, 'task')} left out: the value is unknown in one of the variants"] if unpaired else []
         if len(shares) > len(shown):
-            notes.append(f"Drawn are the {len(shown)} tasks that differ most; the counts are of all")
+            notes.append(f"The {len(shown)} tasks that differ most are drawn; the counts include all tasks")
         return finish(figure, TITLE, heading, [first, second, unchanged], notes)
 
 
@@ -102,7 +102,9 @@ def _shares(comparison: ComparisonLike) -> tuple[list[TaskShares], int]:
     a, b = (task_means(rows, comparison.primary) for rows in (comparison.rows_a, comparison.rows_b))
     paired = [TaskShares(task, a[task], b[task]) for task in a if task in b]
     if any(not 0 <= share <= 1 for task in paired for share in task[1:]):
-        raise SettingsError(f"{comparison.primary} does not pass or fail", "Draw its difference: plots.differences(comparison)")
+        raise SettingsError(
+            f"{comparison.primary} is not a pass/fail check", "Draw its difference: plots.differences(comparison)"
+        )
     return paired, len({*a, *b, *(row.task for row in (*comparison.rows_a, *comparison.rows_b))}) - len(paired)
 
 

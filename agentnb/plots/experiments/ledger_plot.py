@@ -70,12 +70,12 @@ def ledger(source: ArmSource) -> Figure:
             round_axis(axes, 1, last)
         shares.set_xlabel("")
         amounts(shares, "y", 1.0)
-        shares.set_ylabel("share of runs\nstill going")
+        shares.set_ylabel("share of runs\nstill running")
         amounts(spent, "y", 1.08 * top, prefix="$" if measure == COST else "")
         spent.set_ylabel("US dollars\nof a round" if measure == COST else "tokens\nof a round")
-        notes = ["Shaded: intervals of 95 per cent by run, of shares and of means of the runs that go on"]
+        notes = ["Shaded: 95 % intervals by run, for shares and for means of the runs still running"]
         if measure == TOKENS:
-            notes.append("Tokens, not cost: the cost is 0, or not known of all model calls")
+            notes.append("Tokens instead of cost: the cost is 0, or unknown for some model calls")
         if unknown := sum(value is None for runs in nonempty.values() for run in runs for value in getattr(run, measure)):
             notes.append(f"Not recorded: the {measure} of {pluralize(unknown, 'round')}")
         return finish(figure, TITLE, heading, lines, [*notes, *omission_note([*nonempty])], "; ".join(says))

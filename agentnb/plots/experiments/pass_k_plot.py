@@ -1,4 +1,4 @@
-"""pass^k: the share of tasks of which k runs all pass, by variant."""
+"""pass^k: the share of tasks with k passing runs out of k, by variant."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pass_k(comparisons: Comparisons) -> Figure:
             series.setdefault(name, shares)
     heading = ", ".join(dict.fromkeys(comparison.primary for comparison in rows)) or "No comparison"
     if not any(series.values()):
-        sentence = "No task has a run that passed or failed." if series else "The primary does not pass or fail."
+        sentence = "No task has a run that passed or failed." if series else "The primary is not a pass/fail check."
         return empty(TITLE, heading, sentence if rows else "There are no comparisons.")
     heading += f": {tasks_range(share.tasks for shares in series.values() for share in shares)}"
     most = max(share.k for shares in series.values() for share in shares)
@@ -56,10 +56,10 @@ def pass_k(comparisons: Comparisons) -> Figure:
         }
         is_even = len({*chain(*counts.values())}) == 1
         axes.set_xticks([*counts], [f"{k}" if is_even else f"{k}\n({_range(tasks)})" for k, tasks in counts.items()])
-        axes.set_xlabel("k: runs of a task that all pass" + ("" if is_even else " (in brackets: tasks with as many runs)"))
+        axes.set_xlabel("k: runs of a task that all pass" + ("" if is_even else " (in brackets: tasks with k runs or more)"))
         amounts(axes, "y", 1.0)
         axes.set_ylabel("share of tasks")
-        notes = ["Lines and bands: intervals of 95 per cent", *omission_note([*series])]
+        notes = ["Lines and bands: 95 % intervals", *omission_note([*series])]
         says = "; ".join(f"{name}: {', '.join(f'{share.value:.2f}' for share in shares)}" for name, shares in series.items())
         return finish(figure, TITLE, heading, drawn, notes, says)
 

@@ -47,7 +47,7 @@ def _head(run: Run) -> Iterator[str]:
             subsequent_indent="# ",
         )
     else:
-        yield "# It called no tool."
+        yield "# The run called no tools."
 
 
 def _work(run: Run) -> Iterator[CallRecord]:
@@ -75,10 +75,10 @@ def _call(record: CallRecord, numbers: Iterator[int]) -> Iterator[str]:
         yield from _comment(f"Not repeated ({why}):")
         yield f"# {code}"
     elif not all(part.isidentifier() and not keyword.iskeyword(part) for part in record.call.name.split(".")):
-        yield from _comment("The name of this tool is not one of Python's:")
+        yield from _comment("The name of this tool is not a Python identifier:")
         yield f"# {code}"
     elif not _is_python(code):
-        yield from _comment("Python cannot read this call, such as one whose arguments are nested too deep:")
+        yield from _comment("Python cannot parse this call, for example because its arguments are nested too deep:")
         yield f"# {code}"
     else:
         yield from _about_nested(record)
@@ -91,7 +91,7 @@ def _about_nested(record: CallRecord) -> list[str]:
     if not record.nested or not isinstance(arguments, dict) or arguments.keys() != {PROMPT}:
         return []
     begun, name = ", ".join(child.run_id for child in record.nested), record.call.name
-    return _comment(f"It began {begun}. If {name} is an agent or a workflow, write {name}.run_sync(...).text instead:")
+    return _comment(f"The call started {begun}. If {name} is an agent or a workflow, write {name}.run_sync(...).text instead:")
 
 
 def _is_python(code: str) -> bool:

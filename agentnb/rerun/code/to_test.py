@@ -44,7 +44,7 @@ def to_test(run: Run | str | Path, *expectations: str, path: str | Path = "", fo
     file of the run is unknown, or if the run breaks none of these.
     """
     if form not in FORMS:
-        raise SettingsError(f"There is no form {form!r} of a test", NameOne(known=tuple(FORMS), lead="Choose one of"))
+        raise SettingsError(f"{form!r} is not a form of test", NameOne(known=tuple(FORMS), lead="Choose one of"))
     if not isinstance(run, Run):
         path, run = run, _only_run(run)
     file, alone = (str(path), _is_alone(run, path)) if path else _origin_of(run)
@@ -87,7 +87,7 @@ def _origin_of(run: Run) -> tuple[str, bool]:
     file = run.origin.file if run.origin is not None else (FOLDER / f"{run.id}.jsonl").as_posix()
     if not file or not (Path(file).exists() or find(file)):
         how = 'save_trace(run, "failure.jsonl"), then to_test(run, path="failure.jsonl")'
-        raise SettingsError(f"The file of run {run.id} is unknown", f"Save it: {how}")
+        raise SettingsError(f"The file of run {run.id} is unknown", f"Save the run: {how}")
     return file, _is_alone(run, file)
 
 
@@ -97,7 +97,7 @@ def _find_broken(run: Run) -> Sequence[str]:
     broken = [outcome.expectation for outcome in outcomes_of(run, recorded) if not outcome.holds and outcome.has_value]
     if not broken:
         raise SettingsError(
-            f"The run {run.id} meets all expectations of a healthy run", 'Name your own: to_test(run, "rounds <= 8", ...)'
+            f"The run {run.id} meets all expectations of a healthy run", 'Give your own: to_test(run, "rounds <= 8", ...)'
         )
     return broken
 
@@ -107,7 +107,7 @@ def _about(run: Run, texts: Sequence[str]) -> list[str]:
     wrong = [outcome for outcome in outcomes_of(run, texts) if not outcome.holds]
     asked = shorten(one_line(mask_keys(run.prompt)), MAX_ASKED, placeholder=" …")
     lines = [*([f"# {asked}"] if asked else []), *[f"# {one_line(mask_keys(outcome.sentence))}" for outcome in wrong]]
-    return [*lines, "# It fails while the file holds this failure: save a new run there."] if wrong else lines
+    return [*lines, "# The test fails while the file holds this failure: save a new run there."] if wrong else lines
 
 
 def _quote(text: str) -> str:

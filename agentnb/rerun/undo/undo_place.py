@@ -18,7 +18,7 @@ from agentnb.tools.builtin.files.protected import folder_check, is_protected_nam
 from agentnb.tools.builtin.files.replacing import is_read_only, replace_atomically
 from agentnb.tools.tool import ToolRefused
 
-PROTECTED, SWAPPED = "it belongs to git or to agentnb", "a link or a file is in place of its folder"
+PROTECTED, SWAPPED = "it belongs to git or to agentnb", "a link or a file has replaced its folder"
 WHY = {"protected_path": PROTECTED, "link_changed": SWAPPED, "not_a_directory": SWAPPED}
 """Reasons for refused folders, by error code."""
 
@@ -45,7 +45,7 @@ class Place(NamedTuple):
             return ABSENT
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EMLINK):
-                raise NotAllowed("a link is in its place") from None
+                raise NotAllowed("a link has replaced it") from None
             raise
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
@@ -89,9 +89,9 @@ def _names_within(path: Path, work_dir: Path, store: Path) -> tuple[str, ...]:
     if os.open not in os.supports_dir_fd:  # Windows, where the file tools do not work either
         raise NotAllowed("this system cannot open files within folders")
     if not work_dir.is_absolute() or ".." in path.parts or not path.is_relative_to(work_dir) or path == work_dir:
-        raise NotAllowed("it is not in the folder that the run worked in")
+        raise NotAllowed("it is outside the working folder of the run")
     if Path(os.path.realpath(work_dir)) != work_dir:
-        raise NotAllowed("the folder that the run worked in is elsewhere now")
+        raise NotAllowed("the working folder of the run has moved")
     if leads_into(str(path), store) or any(map(is_protected_name, path.parts)):
         raise NotAllowed(PROTECTED)
     return path.relative_to(work_dir).parts

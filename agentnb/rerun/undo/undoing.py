@@ -80,9 +80,7 @@ def undo_run(store: Store, run_id: str) -> UndoReport:
     except BlockingIOError as error:
         raise StoreError(f"Run {run_id} is running", StopRun((*outer, run_id)[0], lead="Stop it first")) from error
     except OSError as error:
-        raise StoreError(
-            f"Run {run_id} cannot be undone: {error.strerror or error}", "See that its log can be written"
-        ) from error
+        raise StoreError(f"Run {run_id} cannot be undone: {error.strerror or error}", "Make its log writable") from error
 
 
 def _relatives(store: Store, run_id: str) -> tuple[list[str], list[str]]:
@@ -124,7 +122,7 @@ def _undone(store: Store, run_id: str, family: Sequence[str]) -> UndoReport:
 
 def _refuse(run_id: str) -> None:
     problem = f"The log of run {run_id} was not written by your agentnb, and neither were its copies of files"
-    raise SettingsError(problem, "Nothing is undone. Compare the files yourself, as with git diff")
+    raise SettingsError(problem, "Nothing was undone. Compare the files yourself, for example with git diff")
 
 
 def lasting_calls(run: Run, listed: Container[str] = ()) -> Iterator[ToolCall]:

@@ -76,7 +76,9 @@ def as_answer(line: Any) -> Answer:
         return Answer([line])
     if isinstance(line, Sequence):
         return Answer(line)
-    raise TypeError(f"A script holds texts, parts of a reply, lists of them, misbehaviours and functions, not {line!r}")
+    raise TypeError(
+        f"A script line must be a text, a part of a reply, a list of these, a misbehaviour or a function, got {line!r}"
+    )
 
 
 def words(text: str) -> list[str]:
@@ -112,4 +114,4 @@ def _as_part(part: Any) -> AnswerPart:
         return Text(part)
     if isinstance(part, Text | Thinking | ToolCall | Opaque):
         return part
-    raise TypeError(f"A reply is made of texts, Thinking, ToolCall and Opaque, not {part!r}")
+    raise TypeError(f"A reply must consist of texts, Thinking, ToolCall and Opaque, got {part!r}")

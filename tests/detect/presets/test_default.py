@@ -256,7 +256,7 @@ def test_results_missing_from_the_trace_give_no_finding() -> None:
         for _ in range(3):
             story.round(ToolCall("python", {"code": "look()"}), error_code=code)
         (found,) = story.found(NothingNew)
-        assert found.sentence == f"The same call of python {told} 3 times, and nothing new came in between"
+        assert found.sentence == f"The same call of python {told} 3 times with nothing new in between"
 
 
 def test_repeats_count_together_within_the_configured_replies() -> None:

@@ -48,7 +48,7 @@ def test_quality_covers_the_counted_verdicts(tmp_path: Path, subtests: pytest.Su
         exact = compare(results, "matrix", "off", primary="was_called")
         assert compare(results, "matrix", "off", quality=found).difference == pytest.approx(exact.difference)
         assert compare(results, "matrix", "off").difference != pytest.approx(exact.difference)
-    with subtests.test("of another rubric it is refused"), pytest.raises(SettingsError, match="does not decide here"):
+    with subtests.test("of another rubric it is refused"), pytest.raises(SettingsError, match="but the primary is"):
         compare(results, "matrix", "off", quality=Judge(judge.model, "Another.").quality(path, results))
     with subtests.test("another judge has no verdict in these results"):
         assert Judge(judge.model, "Another.").quality(path, results).unjudged == 16

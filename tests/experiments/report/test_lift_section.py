@@ -26,7 +26,7 @@ def test_report_of_drawn_sets_has_their_effects(drawn: Results, tmp_path: Path) 
     text = report(drawn, tmp_path)
     assert text.startswith(f"# Experiment {drawn.plan.id}: off, matrix\n")
     assert "A guidance set (off, matrix) was drawn for each round" in text and "drawn by round among off (0.5)" in text
-    assert not [told for told in ("met every task", "one variant", "in each block the variants", "CR2") if told in text]
+    assert not [told for told in ("planned for every task", "one variant", "variants in each block", "CR2") if told in text]
     effects = lift(drawn)
     assert len(effects) and effects.lift_low.notna().any() and effects.lift_low.isna().any()
     for _, row in effects.iterrows():

@@ -76,8 +76,8 @@ def test_report_tells_the_whole_experiment(written: Path, results: Results, subt
         "steady-2026-01",
         "flaky <b>2</b>",
         f"refused {HOSTILE}"[:60],
-        "the prices of genai-prices",
-        "drawn from the seed 0",
+        "by genai-prices (version below)",
+        "drawn with the seed 0",
         "The primary outcome is is_even: Unknown of the task 5, passed of even ones, and of all of one variant. ",
         "The prompt of the first task, t0: Do task 0 of ",
         f"is_even: {HOSTILE!r} 100 %, 'steady' 57.1 %. ",
@@ -166,13 +166,13 @@ def test_known_key_enters_no_file_of_a_report(tmp_path: Path) -> None:
 
 
 def test_reports_are_refused_with_advice(results: Results, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"ending \.html or \.md"):
+    with pytest.raises(SettingsError, match=r"\.html or \.md"):
         results.report(tmp_path / "paper.pdf")
     with pytest.raises(SettingsError, match="do not belong to an experiment"):
         results_of({"a": [1] * 6, "b": [0] * 6}).report(tmp_path / "paper.html")
     experiment = small(6, places=1)
     live: Any = experiment.start(show=False, watch=lambda progress: progress.done == 3 and live.stop())
-    with pytest.raises(SettingsError, match="covered"):
+    with pytest.raises(SettingsError, match="hidden"):
         live.wait().report(tmp_path / "paper.html")
     assert not [*tmp_path.iterdir()]
 

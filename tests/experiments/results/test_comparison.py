@@ -69,7 +69,7 @@ def test_too_few_or_unpaired_tasks_are_explained() -> None:
 
 def test_identical_arms_have_no_interval() -> None:
     found = comparison(TEN, TEN)
-    assert found.is_identical and found.interval is None and "did the same" in repr(found)
+    assert found.is_identical and found.interval is None and "the same replies and calls" in repr(found)
 
 
 def test_detectable_effect_is_beside_no_difference() -> None:
@@ -134,12 +134,12 @@ def test_missing_values_that_could_turn_a_result_are_noted(subtests: pytest.Subt
     half = {f"t{n}": [None if n % 2 else False] for n in range(20)}
     even = {f"t{n}": [n % 2 == 0] for n in range(20)}
     cases = {
-        "turns": (even, half, True, "10 missing values could turn it"),
-        "turns from the other side": (half, even, True, "10 missing values could turn it"),
-        "holds although many are missing": (passing, half, False, "It holds whatever the 10 missing values are"),
-        "holds": ({**passing, "t0": [None]}, failing, False, "It holds whatever the 1 missing value is"),
-        "no difference holds": ({**passing, "t0": [None]}, {**passing, "t0": [None]}, False, "It holds whatever the 2"),
-        "no difference turns": ({**half, "t1": [True]}, half, True, "19 missing values could turn it"),
+        "turns": (even, half, True, "10 missing values could change the result"),
+        "turns from the other side": (half, even, True, "10 missing values could change the result"),
+        "holds although many are missing": (passing, half, False, "10 missing values cannot change the result"),
+        "holds": ({**passing, "t0": [None]}, failing, False, "1 missing value cannot change the result"),
+        "no difference holds": ({**passing, "t0": [None]}, {**passing, "t0": [None]}, False, "2 missing values cannot"),
+        "no difference turns": ({**half, "t1": [True]}, half, True, "19 missing values could change the result"),
         "nothing is missing": (passing, failing, None, ""),
     }
     for name, (a, b, turns, told) in cases.items():
@@ -237,7 +237,7 @@ def test_second_analysis_of_costs_leaves_out_runs_cut_short() -> None:
 
 def test_only_identical_runs_are_called_identical() -> None:
     a, b = arm("a", TEN), arm("b", TEN)
-    assert Comparison("a", "b", "ok", a, b).missing.startswith("Every pair of runs said and did the same")
+    assert Comparison("a", "b", "ok", a, b).missing.startswith("Every pair of runs has the same replies and calls")
     priced = [replace(row, input_tokens=10, output_tokens=1) for row in b]
     differing = Comparison("a", "b", "ok", [replace(row, input_tokens=9, output_tokens=1) for row in a], priced)
     assert differing.is_identical and differing.missing.endswith("They differ in tokens")
@@ -273,7 +273,7 @@ def test_unknown_names_are_refused_with_similar_ones() -> None:
     for call, match in (
         (lambda: compare(results, "matrx", "off"), "matrix"),
         (lambda: compare(results, "matrix", "off", primary="called"), "was_called"),
-        (lambda: compare(results, "matrix"), "Two variants are compared"),  # type: ignore[call-overload]
+        (lambda: compare(results, "matrix"), "needs two variants"),  # type: ignore[call-overload]
     ):
         with pytest.raises(SettingsError, match=match):
             call()

@@ -104,14 +104,14 @@ def test_uncorrectable_estimate_explains_itself(subtests: pytest.Subtests) -> No
         assert [note for note in compared(rows, quality(labels)).notes if "20 and 20 labelled runs" in note]
     with subtests.test("a judge no better than chance"), pytest.raises(SettingsError, match="better than chance"):
         compared(rows, quality({}, table(5, 5, 5, 5)))
-    with subtests.test("another judge"), pytest.raises(SettingsError, match="does not decide here"):
+    with subtests.test("another judge"), pytest.raises(SettingsError, match="but the primary is"):
         compared(rows, JudgeQuality("other", "hash", labels, []))
-    with subtests.test("a check without a judge"), pytest.raises(SettingsError, match="does not decide here"):
+    with subtests.test("a check without a judge"), pytest.raises(SettingsError, match="but the primary is"):
         plain = [row(arm, f"t{n}", True) for arm in "ab" for n in range(6)]
         compare(results_from(plain, primary=JUDGE), "a", "b", quality=quality(labels))
     with subtests.test("something else"), pytest.raises(SettingsError, match="quality of a judge"):
         compare(results_from(rows, primary=JUDGE), "a", "b", quality=0.9)
-    with subtests.test("equivalence"), pytest.raises(SettingsError, match="not tested"):
+    with subtests.test("equivalence"), pytest.raises(SettingsError, match="cannot be tested"):
         compared(rows, quality(labels)).equivalence(0.1)
 
 

@@ -115,9 +115,7 @@ def test_rounds_count_with_any_drawn_set() -> None:
 def test_too_few_tasks_have_no_interval() -> None:
     table = lift(drawn_runs(5), outcome="call_worked")
     assert table["p_value"].isna().all() and table["lift_low"].isna().all() and len(table)
-    assert all(
-        note.startswith(f"{OF_EFFECT}; too few for an interval: each set needs draws in 6 tasks") for note in table["note"]
-    )
+    assert all(note.startswith(f"{OF_EFFECT}; no interval: each set needs draws in 6 tasks") for note in table["note"])
 
 
 def test_sets_are_compared_with_the_first_where_either_speaks() -> None:
@@ -165,5 +163,5 @@ def test_lift_is_unknown_without_a_run_that_lacks_it() -> None:
     assert len(table) and table["lift"].isna().all() and set(table["runs_without"]) == {0}
     assert set(table["note"]) == {NO_OTHERS}
     assert [*lift([]).columns] == [*table.columns]
-    with pytest.deprecated_call(match="The column followed is called share now"):
+    with pytest.deprecated_call(match="The column followed is now called share"):
         assert table["followed"].equals(table["share"])

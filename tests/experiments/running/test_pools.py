@@ -104,7 +104,9 @@ def test_incapable_workers_are_named_before_the_first_cell(processes: Executor) 
     finally:
         settings.forget_key("PLANT_KEY")
     assert all(one.done == 0 for one in seen)
-    assert problem_here(b"", "agentnb 0.0.1, Python 2.7", None) == f"it has {HERE}, and the kernel agentnb 0.0.1, Python 2.7"
+    assert (
+        problem_here(b"", "agentnb 0.0.1, Python 2.7", None) == f"it has {HERE}, but the kernel has agentnb 0.0.1, Python 2.7"
+    )
     assert problem_here(b"no work", HERE, None).startswith("it cannot read the experiment: UnpicklingError")
 
 
@@ -120,7 +122,7 @@ def test_experiment_of_a_broken_pool_continues_in_another(tmp_path: Path, proces
         return f"{name} ok"
 
     given = {"folder": tmp_path / "exp", "agent": {"tools": [check_line]}, **PRICED}
-    with pytest.raises(SettingsError, match=r"The pool is broken: .*Make a new one"):
+    with pytest.raises(SettingsError, match=r"The pool is broken: .*Create a new pool"):
         small(4, executor=processes, **given).run_sync(show=False)
     results = small(4, executor="kernel", **given).run_sync(show=False)
     assert results.missing == 0 and (results.attempts["status"] == "lost").sum() >= 1
@@ -202,7 +204,7 @@ def test_spending_of_a_pool_counts_in_the_budget() -> None:
 
 
 def test_object_without_submit_is_refused_as_executor() -> None:
-    with pytest.raises(Exception, match="executor='threads': it is kernel, processes, or an object with submit"):
+    with pytest.raises(Exception, match="executor='threads': choose kernel, processes, or an object with submit"):
         small(1, executor="threads").design()
 
 

@@ -85,13 +85,13 @@ def test_runs_under_way_never_exceed_the_budget(tmp_path: Path) -> None:
 def test_design_shows_the_reserve(tmp_path: Path) -> None:
     given: dict[str, Any] = {"models": [PRICE], "primary": "answered", "budget": 2.0, "places": 3, "folder": tmp_path}
     unknown = small(6, agent={"tools": [check_line]}, **given)
-    assert unknown.design().set_aside is None and "all of it set aside for the first run" in repr(unknown.design())
+    assert unknown.design().set_aside is None and "all of it reserved for the first run" in repr(unknown.design())
     asyncio.run(unknown.pilot(2, show=False))
     dearest = max(row.cost for row in unknown._pilot_rows() if row.cost is not None)
     assert unknown.design().set_aside == dearest > 0
     bounded = small(6, agent={"tools": [check_line], "budget": 0.25}, **{**given, "folder": False})
     assert bounded.design().set_aside == 0.25
-    assert "Budget: $2, up to $0.25 of it set aside for each run under way." in repr(bounded.design())
+    assert "Budget: $2, up to $0.25 of it reserved for each active run." in repr(bounded.design())
     assert small(6, budget=1.0).design().set_aside == 0.0  # personas cost nothing
     judged = small(6, budget=1.0, primary=judge_of_calls()[0])
     assert judged.design().set_aside is None  # but a judge does

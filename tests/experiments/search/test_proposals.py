@@ -66,7 +66,7 @@ def test_unusable_proposals_are_trials_that_run_nothing(monkeypatch: pytest.Monk
 def test_same_candidate_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     draw_values(monkeypatch, lambda variant, task, chance: chance.random() < 0.5)
     found = searched(small_search(propose=lambda request: {"part": "text", "line": "a"}))
-    assert [trial.why for trial in found.trials[1:]] == ["its set was tried before"] * 3
+    assert [trial.why for trial in found.trials[1:]] == ["its set was already tried"] * 3
 
 
 def test_error_of_a_proposer_is_raised_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

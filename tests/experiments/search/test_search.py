@@ -182,7 +182,7 @@ def test_candidate_that_fails_a_kept_task_is_refused(monkeypatch: pytest.MonkeyP
     draw_values(monkeypatch, lambda variant, task, chance: (variant != "start") != (task == "t5"))
     free, kept = searched(small_search()), searched(small_search(keep=["t5"]))
     assert any(trial.accepted for trial in free.trials)
-    assert [trial.why for trial in kept.trials] == ["it does worse on t5, which must not get worse"] * 4
+    assert [trial.why for trial in kept.trials] == ["it is worse on t5, listed in keep="] * 4
     assert kept.best == kept.start and kept.judgement is None and not kept.claims_gain
 
 
@@ -191,7 +191,7 @@ def test_candidate_that_is_ahead_at_a_look_only_is_refused(monkeypatch: pytest.M
     first = {f"t{place}" for place in search._read.split.looks(0)[0]}
     draw_values(monkeypatch, lambda variant, task, chance: (variant == "start") != (task in first))
     (trial,) = searched(search).trials
-    assert not trial.accepted and "not ahead on all" in trial.why
+    assert not trial.accepted and "not ahead over all" in trial.why
     assert searched(search).best == searched(search).start
 
 
@@ -202,9 +202,9 @@ def test_search_asks_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(reply: str) -> Host:
         return Host(ask=lambda question: asked.append(question) or reply)  # type: ignore[func-returns-value]
 
-    with pytest.raises(SettingsError, match=r"nobody can be asked here(.|\n)*In all at most 220 runs"):
+    with pytest.raises(SettingsError, match=r"cannot ask for confirmation(.|\n)*In total: at most 220 runs"):
         search.run_sync(show=False)
-    with use_host(answer("n")), pytest.raises(SettingsError, match="was not begun"):
+    with use_host(answer("n")), pytest.raises(SettingsError, match="was not started"):
         search.run_sync(show=False)
     with pytest.raises(SettingsError, match="belongs to another search"):
         search.run_sync(small_search(proposals=3).design(), show=False)
@@ -293,8 +293,8 @@ def test_all_that_is_wrong_is_said_before_anything_runs(monkeypatch: pytest.Monk
         ({"held_out": 1.5}, "held_out=1.5"),
         ({"keep": "t5"}, "keep='t5'"),
         ({"primary": "cost"}, "more is better"),
-        ({"count": 9}, "of which 6 judge"),
-        ({"propose": None}, "chatty.* can propose nothing"),
+        ({"count": 9}, "6 of them held out"),
+        ({"propose": None}, "chatty.* cannot propose changes"),
         ({"propose": None, "proposer": "own:nobody"}, "nobody"),
         ({"model": "simulated:nobody"}, "nobody"),
         ({"budget": -1}, "budget=-1"),

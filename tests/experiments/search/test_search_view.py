@@ -14,7 +14,7 @@ EVIL = "<img src=x>"
 START, BEST = candidate_of({}), candidate_of({"text": EVIL})
 TRIALS = (
     Trial(Proposal("text", EVIL), True, "ahead at look 3 of 3", BEST.name, 0.25),
-    Trial(Proposal("text", "", EVIL), False, f"it does worse on {EVIL}, which must not get worse", START.name),
+    Trial(Proposal("text", "", EVIL), False, f"it is worse on {EVIL}, listed in keep=", START.name),
     Trial(None, False, "the proposer named no part"),
 )
 

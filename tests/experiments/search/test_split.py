@@ -44,7 +44,7 @@ def test_looks_begin_with_any_fold_and_end_with_all_tasks() -> None:
 
 
 def test_too_few_tasks_and_unknown_ones_are_refused() -> None:
-    with pytest.raises(SettingsError, match="10 tasks or clusters, of which 6 judge"):
+    with pytest.raises(SettingsError, match="10 tasks or clusters, 6 of them held out"):
         split_tasks(tasks_of(10), (), 0.5, 3, 0)
-    with pytest.raises(SettingsError, match="which is not there"):
+    with pytest.raises(SettingsError, match="names an unknown task"):
         split_tasks(tasks_of(20), ("t99",), 0.5, 3, 0)

@@ -311,7 +311,7 @@ def test_unreadable_archive_member_names_only_the_known_cause(tmp_path: Path, su
     for _ in range(names.index("samples/1_epoch_1.json")):
         found = of_today.index(b"PK\x01\x02", found + 1)
     cases = {
-        "password": (whole, directory + 8, b"\1", "is locked by a password"),
+        "password": (whole, directory + 8, b"\1", "is protected by a password"),
         "method": (whole, directory + 10, b"\x62", "cannot be unpacked: That compression method is not supported"),
         "check sum": (whole, directory + 16, b"0000", "cannot be unpacked: Bad CRC-32"),
         "check sum of zstandard": (of_today, found + 16, b"0000", "cannot be unpacked: its checksum is wrong"),

@@ -98,7 +98,7 @@ def test_run_paused_for_approval_names_the_pending_call(tmp_path: Path) -> None:
     assert (run.status, run.stop_reason) == ("stopped", "suspended")
     assert lines(run)[1:] == ["assistant: refund {}", f"tool: ! -> {WAITING}"]
     assert (tables.runs(run)["tool_errors"][0], tables.tool_calls(run)["success"].isna()[0]) == (0, True)
-    assert "waits for approval" in run_text(run) and tables.patterns(run)["tool_errors"].max() == 0
+    assert "waiting for approval" in run_text(run) and tables.patterns(run)["tool_errors"].max() == 0
     assert any("waited for approval" in warning for warning in run.warnings) and run.settings["recorded"]["max_turns"] == 10
 
 

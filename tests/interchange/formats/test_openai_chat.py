@@ -193,5 +193,5 @@ def test_records_of_other_products_are_not_claimed(tmp_path: Path, subtests: pyt
         "a trajectory": {"messages": TALK, "trajectory_format": "x"},
         "embeddings": {"model": "m", "input": "text", "encoding_format": "float"},
     }.items():
-        with subtests.test(name), pytest.raises(TraceError, match="of no format"):
+        with subtests.test(name), pytest.raises(TraceError, match="not in a format"):
             load_trace(document(tmp_path, value))

@@ -359,6 +359,6 @@ def test_undrawable_run_is_kept_as_text(browser: Browser) -> None:
     kept = browser.shown[-1]
     assert kept["text/html"].startswith("<pre") and "&lt;b&gt;Up&lt;/b&gt;" in kept["text/html"]
     assert browser.greet()["kind"] == "ended"
-    assert "cannot be drawn" in browser.printed
+    assert "could not be drawn" in browser.printed
     browser.run("card_view.run_html = run_html")
     let_go(browser)

@@ -88,7 +88,7 @@ def test_replay_error_is_one_line(page: Page, monkeypatch: pytest.MonkeyPatch, s
     run = limited()
     ReplayButtons().add(run)
     cases: dict[str, tuple[Exception, str]] = {
-        "refused": (SettingsError("It had a policy of its own", "Give it"), "It had a policy of its own. Give it"),
+        "refused": (SettingsError("It had its own policy", "Give it"), "It had its own policy. Give it"),
         "a bug": (KeyError("round"), "Failed: KeyError: 'round'"),
     }
     for name, (error, line) in cases.items():

@@ -13,7 +13,7 @@ from agentnb.notebook.card.unsaved import unsaved_html
 def test_unsaved_output_says_how_to_get_it_back() -> None:
     for stored in (True, False):
         html = unsaved_html("20261122-101010-abcdef01234", stored=stored)
-        assert "this output is lost when the kernel ends" in html and 'data-do="page"' in html
+        assert "This output is lost when the kernel ends" in html and 'data-do="page"' in html
         assert ("%agent load def01234" in html) is stored
 
 

@@ -51,9 +51,9 @@ def suspended(kernel: Any) -> str:
 def test_answer_resumes_the_run_in_an_ordinary_cell(kernel: Any) -> None:
     run_id = suspended(kernel)
     assert f"%agent answer {run_id[-8:]} TEXT" in kernel.run("%agent status").printed
-    assert "Answer a run that waits for you: %agent answer ID TEXT" in str(kernel.run("%agent history").listing)
+    assert "Answer a run that is waiting for you: %agent answer ID TEXT" in str(kernel.run("%agent history").listing)
     for line, words in {
-        "": "The line has no answer to the question: May write run?",
+        "": "The command has no answer to the question: May write run?",
         " perhaps": "approve, deny",
     }.items():
         refused = kernel.run(f"%agent answer {run_id}{line}")
@@ -69,7 +69,7 @@ def test_answer_resumes_the_run_in_an_ordinary_cell(kernel: Any) -> None:
 
 def test_single_suspended_run_needs_no_id_unless_another_waits(kernel: Any) -> None:
     run_id = suspended(kernel)
-    for line, words in {"": "The line has no answer", " perhaps": "approve, deny", " approve it": "approve, deny"}.items():
+    for line, words in {"": "The command has no answer", " perhaps": "approve, deny", " approve it": "approve, deny"}.items():
         refused = kernel.run(f"%agent answer{line}")
         assert refused.status == "error" and words in refused.error and kernel.value("wrote") == "[]"
     kernel.run(BEGIN_ASKING)
@@ -89,7 +89,9 @@ def test_answered_run_keeps_its_variable_and_several_need_an_id(kernel: Any) -> 
     first, second = str(kernel.value("first_id")), str(kernel.value("second_id"))
     refused = kernel.run("%agent answer approve")
     assert refused.status == "error"
-    assert f"2 runs wait for an answer. {second}: Ready?; {first}: May write run? Say which: " in refused.error, refused.error
+    assert f"2 runs are waiting for an answer. {second}: Ready?; {first}: May write run? Say which: " in refused.error, (
+        refused.error
+    )
     assert refused.error.endswith(f"%agent answer {second} TEXT")
     for line in (f"%agent answer {first[-8:]} approve", f"%agent answer {second[-8:]} yes"):
         assert kernel.run(line).status == "ok"
@@ -123,7 +125,7 @@ def test_run_that_died_at_a_gate_is_resumed_by_answering(kernel: Any) -> None:
 def test_answer_may_name_the_model_and_a_short_id(kernel: Any) -> None:
     kernel.run("other = ScriptedModel(['Another model read it.'] * 20)")
     run_id = suspended(kernel)
-    assert "The line has no answer" in kernel.run(f"%agent answer …{run_id[-4:]} -m other").error
+    assert "The command has no answer" in kernel.run(f"%agent answer …{run_id[-4:]} -m other").error
     assert "no_such is not defined" in kernel.run(f"%agent answer …{run_id[-4:]} -m no_such approve").error
     cell = kernel.run(f"%agent answer …{run_id[-4:]} -m other approve")
     assert cell.status == "ok", cell.error
@@ -138,7 +140,7 @@ def test_missing_gate_is_named_and_the_run_keeps_waiting(kernel: Any) -> None:
     assert cell.status == "error"
     cell = kernel.run(f"%agent answer {run_id} q1 deny: not now")
     assert cell.status == "error"
-    assert "had the gate careful, which this notebook does not define. Define it, then: %agent answer" in cell.error
+    assert "had the gate careful, not defined in this notebook. Define it, then: %agent answer" in cell.error
     kernel.run(SETUP)
     cell = kernel.run(f"%agent answer {run_id} q1 deny: not now")
     assert cell.status == "ok", cell.error

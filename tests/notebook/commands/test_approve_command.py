@@ -73,7 +73,7 @@ def test_newest_waiting_or_named_draft_is_approved(approved: list[str], subtests
 def test_nothing_is_approved_if_none_or_several_wait(approved: list[str], subtests: pytest.Subtests) -> None:
     calls: dict[str, Any] = {"run-a": [CALL], "run-b": [CALL]}
     cases: dict[str, tuple[Any, str, list[str]]] = {
-        "another question": (session({"run-1": [OTHER]}), "", ["Nothing waits"]),
+        "another question": (session({"run-1": [OTHER]}), "", ["Nothing is waiting"]),
         "an unknown id": (session(LIVE), "plan-70", ["plan-70"]),
         "a call of the plan": (
             session({"run-1": [WaitingOnUser("approval", "May it?", {}, "q1", "plan-1")]}),

@@ -88,7 +88,7 @@ def test_old_and_failed_runs_are_deleted_with_nested_runs(clean: Kernel) -> None
         before = ids(clean)
         assert "1 run deleted" in clean.run(f"%agent delete {options}", attended=True, reply="yes").printed
         assert before - ids(clean) == {found[name] for name in gone}
-    assert clean.run("%agent delete --failed").printed == "No run is deleted\n"
+    assert clean.run("%agent delete --failed").printed == "No runs were deleted\n"
 
 
 def test_nested_runs_are_deleted_only_with_their_parent(clean: Kernel) -> None:
@@ -96,7 +96,9 @@ def test_nested_runs_are_deleted_only_with_their_parent(clean: Kernel) -> None:
     outer = clean.value("outer.id")
     (inner,) = ids(clean) - {outer}
     refused = clean.run(f"%agent delete {inner}").error
-    assert refused.endswith(f"Run {inner} belongs to run {outer}, which started it. Delete that: %agent delete {outer}")
+    assert refused.endswith(
+        f"Run {inner} belongs to run {outer}, which started it. Delete the parent run: %agent delete {outer}"
+    )
     cell = clean.run(f"%agent delete {outer}", attended=True, reply="y")
     assert cell.asked.startswith("Delete 1 run with 1 nested run? ") and ids(clean) == set()
 
@@ -113,7 +115,7 @@ def test_live_waiting_and_suspended_runs_are_never_deleted(clean: Kernel) -> Non
         named = options if options.startswith("--") else f"{options} {clean.value('fine.id')}"
         cell = clean.run(f"%agent delete {named}", attended=True, reply="y")
         assert ids(clean) == kept
-        told = cell.printed.split("Kept, because they are live or wait for you: ")[1]
+        told = cell.printed.split("Kept because they are live or waiting for you: ")[1]
         assert all(one in told for one in kept)
     clean.run("%agent stop --all")
 
@@ -123,12 +125,12 @@ def test_invalid_deletion_is_refused(clean: Kernel, subtests: pytest.Subtests) -
     run_id = clean.value("run.id")
     for words, expected in {
         "": "Which runs? Write: %agent delete ID ..., --older-than 30d, or --failed",
-        f"{run_id} --failed": "Either IDs or --older-than and --failed. Write: %agent delete ID ...",
+        f"{run_id} --failed": "Give either IDs or --older-than and --failed. Write: %agent delete ID ...",
         "--older-than 30": "--older-than 30 is not an age. Write hours, days or weeks: --older-than 30d",
         "--older-than": "--older-than nothing is not an age",
         "--fail": "has no option --fail. Did you mean --failed?",
         "nothing": "There is no run 'nothing'",
-        run_id: "Nothing was deleted: nobody can be asked here. Type the command in a notebook that is open",
+        run_id: "Nothing was deleted: this frontend cannot ask for confirmation. Run the command in an open notebook",
     }.items():
         with subtests.test(words):
             assert expected in clean.run(f"%agent delete {words}").error and run_id in ids(clean)

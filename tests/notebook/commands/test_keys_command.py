@@ -214,9 +214,9 @@ def test_key_on_the_line_is_refused_without_being_repeated(subtests: pytest.Subt
 
 def test_invalid_key_command_lists_the_valid_ones(subtests: pytest.Subtests) -> None:
     for line, expected in [
-        ("anthropic --keyrin", "%agent key has no such option. Did you mean --keyring?"),
-        ("anthropic --x", "%agent key has no such option. Available: --keyring, --forget."),
-        ("anthropic forget", "Write it so: --forget"),
+        ("anthropic --keyrin", "%agent key has no option {word}. Did you mean --keyring?"),
+        ("anthropic --x", "%agent key has no option {word}. Available: --keyring, --forget."),
+        ("anthropic forget", "Write --forget"),
         ("--forget", "Which key? Write: %agent key anthropic"),
         ("antropic", "That is not the name of a key. Did you mean anthropic?"),
     ]:
@@ -260,7 +260,7 @@ def test_frontend_without_input_says_what_to_do(tmp_path: Path) -> None:
     notebook = nbformat.v4.new_notebook(cells=cells)
     with pytest.raises(CellExecutionError) as caught:
         NotebookClient(notebook, kernel_name="python3", timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    expected = "There is no way to ask for ANTHROPIC_API_KEY here without showing it. Set that variable before Jupyter"
+    expected = "This frontend cannot ask for ANTHROPIC_API_KEY without showing it. Set that variable before Jupyter"
     assert expected in str(caught.value)
     assert notebook.cells[1].outputs[0]["traceback"][0].startswith(f"SettingsError: {expected}")
 
@@ -272,7 +272,7 @@ def test_terminal_that_would_echo_the_key_is_not_asked(tmp_path: Path) -> None:
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False, input=SECRET, timeout=120, start_new_session=True
     )
-    assert "SettingsError: There is no way to ask for" in done.stdout + done.stderr
+    assert "SettingsError: This frontend cannot ask for" in done.stdout + done.stderr
 
 
 # Runs

@@ -44,7 +44,7 @@ def test_lines_say_which_keys_exist_without_showing_them(monkeypatch: pytest.Mon
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1")
     lines = "\n".join(model_lines())
-    assert "openai:NAME             there is a key" in lines and "openai-responses:NAME   there is a key" in lines
+    assert "openai:NAME             has a key" in lines and "openai-responses:NAME   has a key" in lines
     assert "anthropic:NAME          no key" in lines and "compatible:NAME         at http://localhost:8000/v1" in lines
     assert SECRET not in lines
 
@@ -78,7 +78,7 @@ def test_server_without_models_says_so() -> None:
     empty: list[Any] = [{"object": "list", "data": []}, []]
     for body in empty:
         with listing(200, body) as url:
-            assert provider_models(f"compatible?url={url}") == ["compatible: lists no models"]
+            assert provider_models(f"compatible?url={url}") == ["compatible: no models listed"]
 
 
 def test_malformed_list_is_a_readable_error(subtests: pytest.Subtests) -> None:
@@ -112,9 +112,9 @@ def test_stopped_server_is_reported() -> None:
 
 def test_provider_that_cannot_be_queried_names_those_that_can(subtests: pytest.Subtests) -> None:
     for line, kind, expected in [
-        ("anthropc", UnknownModel, "There is no provider 'anthropc' that lists its models. Did you mean anthropic?"),
-        ("simulated", UnknownModel, "There is no provider 'simulated'"),
-        ("anthropic:claude", UnknownModel, "There is no provider 'anthropic:claude'"),
+        ("anthropc", UnknownModel, "'anthropc' is not a provider that lists its models. Did you mean anthropic?"),
+        ("simulated", UnknownModel, "'simulated' is not a provider"),
+        ("anthropic:claude", UnknownModel, "'anthropic:claude' is not a provider"),
         ("anthropic", MissingKey, "No key for anthropic: ANTHROPIC_API_KEY is not set. Enter it: os.environ"),
         ("compatible", SettingsError, "compatible: the server URL is missing"),
         ("ollama?speed=1", UnknownModel, "ollama has no option 'speed'"),
@@ -132,5 +132,5 @@ def test_cell_lists_models(kernel: Any) -> None:
     assert kernel.run(f"%agent models ollama?{query}").printed == f"ollama:loopback?{query}\n"
     assert "simulated:disciplined\n" in kernel.run("%agent models").printed
     failed = kernel.run("%agent models nobody")
-    assert "There is no provider 'nobody'" in failed.error + failed.printed
+    assert "'nobody' is not a provider" in failed.error + failed.printed
     kernel.run("server.close()")

@@ -48,7 +48,7 @@ def test_always_granted_permissions_are_listed_and_withdrawn(kernel: Any) -> Non
     assert "measure" not in kernel.run("%agent permissions withdraw measure").printed
     kernel.run("%agent permissions withdraw bash(git log *)")
     for line, words in (
-        ("withdraw bash", "There is no allowed rule 'bash'"),
+        ("withdraw bash", "'bash' is not an allowed rule"),
         ("withdraw 9", "There is no 9 in the list"),
         ("allow bsah(git *)", "Did you mean bash?"),
         ("permit bash", "has no command 'permit'"),
@@ -126,7 +126,7 @@ source = f"exec(compile({{code!r}}, 'my_module.py', 'exec'), get_ipython().user_
 model = ScriptedModel([[ToolCall("run_python", {{"code": source}})], "Done."])
 left = Agent(model, tools=["run_python"], guidance="off", todos=False).run_sync("go", RunOptions(approve="auto"))
 """
-MADE = ", made while none of your cells ran"
+MADE = ", granted while none of your cells ran"
 
 
 def left_between_cells(kernel: Any, act: str) -> None:

@@ -137,8 +137,7 @@ def test_missing_tools_are_named_with_what_to_type(kernel: Any) -> None:
     cell = kernel.run(f"%agent recover {run_id} -m model")
     assert cell.status == "error"
     assert cell.error == (
-        f"UnknownTool: Run {run_id} had the tool gone, which this notebook does not define. "
-        f"Define it, then: %agent recover {run_id}"
+        f"UnknownTool: Run {run_id} had the tool gone, not defined in this notebook. Define it, then: %agent recover {run_id}"
     )
     kernel.run("def gone(a: int) -> int:\n    return a")
     cell = kernel.run(f"%agent recover {run_id}")
@@ -226,7 +225,7 @@ def test_changed_log_is_resumed_only_with_consent(mine: Any, subtests: pytest.Su
         f"The log of run {run_id} was not written by your agentnb",
         f"{'mode':<14} Tools that write, execute or use the network ask",
         "tools ",
-        "Answer (yes: take this as yours",
+        "Answer (yes: accept this as yours",
     ):
         assert line in asked
     assert mine.value(f"__import__('agentnb').load_trace('.agentnb/runs/{run_id}.jsonl').status") == "interrupted"

@@ -58,7 +58,7 @@ def test_rerun_background_cell_starts_nothing_while_its_run_lives(kernel: Any, s
             run_id = kernel.value("begun(once)")
             again = kernel.run(text)
             assert again.error == (
-                f"SettingsError: Run {run_id}, which this cell started, is still running, so nothing was started. "
+                f"SettingsError: Run {run_id} from this cell is still running, so no new run was started. "
                 f"To stop it: %agent stop {run_id}"
             )
             assert again.displays, "its card is not lost"

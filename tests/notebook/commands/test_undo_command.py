@@ -50,17 +50,17 @@ def test_newest_run_that_changed_files_is_undone(clean: Kernel) -> None:
     first, second = clean.value("first.id"), clean.value("second.id")
     assert clean.run("%agent undo").printed.splitlines() == [
         f"Run {second}:",
-        "  Deleted, as the run created it: b.txt",
-        "  Put back: a.txt",
+        "  Deleted (created by the run): b.txt",
+        "  Restored: a.txt",
         "What bash did is not undone: 1 call",
         '  bash {"command":"echo > c.txt"}',
     ]
     assert path.read_text() == "first" and not (clean.folder / "b.txt").exists()
     assert clean.run("%agent undo").printed == f"Nothing is left to undo in run {second}\n"
-    assert "Put back: a.txt" in clean.run(f"%agent undo {first[-8:]}").printed and path.read_text() == "old"
+    assert "Restored: a.txt" in clean.run(f"%agent undo {first[-8:]}").printed and path.read_text() == "old"
     offered = clean.value("get_ipython().complete('', '%agent undo ', 12)[1]")
     assert first in offered and second in offered and clean.value("other.id") not in offered
-    assert "undo      [ID]: put back" in clean.run("%agent help").printed
+    assert "undo      [ID]: restore" in clean.run("%agent help").printed
 
 
 def test_live_and_unknown_runs_are_not_undone(clean: Kernel) -> None:
@@ -73,7 +73,7 @@ def test_live_and_unknown_runs_are_not_undone(clean: Kernel) -> None:
     assert f"Run {run_id} is running" in refused and f"%agent stop {run_id}" in refused
     assert (clean.folder / "a.txt").read_text() == "new"
     clean.run("%agent stop")
-    assert "Put back: a.txt" in clean.run("%agent undo").printed
+    assert "Restored: a.txt" in clean.run("%agent undo").printed
     assert "There is no run 'nothing'" in clean.run("%agent undo nothing").error
 
 
@@ -87,4 +87,4 @@ def test_run_of_another_notebook_is_undone_only_by_id(clean: Kernel) -> None:
     clean.run(notebook.format("b.ipynb"))
     assert "No run of this notebook changed a file" in clean.run("%agent undo").error
     assert (clean.folder / "a.txt").read_text() == "new"
-    assert "Put back: a.txt" in clean.run(f"%agent undo {run_id}").printed
+    assert "Restored: a.txt" in clean.run(f"%agent undo {run_id}").printed

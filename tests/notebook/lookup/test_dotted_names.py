@@ -207,8 +207,8 @@ def test_unusable_dotted_name_is_refused_with_what_to_type(snapshot: Snapshot, s
 
 def test_columns_and_accessors_of_frames_are_refused(subtests: pytest.Subtests) -> None:
     for name, expected in {
-        "sales.amount.mean": "If Python can read it, assign it to a variable in a cell, and name that: amount = sales.amount",
-        "sales.plot.bar": "Assign it to a variable in a cell, and name that: plot = sales.plot",
+        "sales.amount.mean": "assign it to a variable in a cell and name the variable: amount = sales.amount",
+        "sales.plot.bar": "Assign it to a variable in a cell and name the variable: plot = sales.plot",
         "sales.descrbe": "Did you mean describe?",
     }.items():
         with subtests.test(name):

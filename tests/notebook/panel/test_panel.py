@@ -193,7 +193,7 @@ def test_older_run_is_opened_from_the_list(fresh: tuple[Kernel, Page]) -> None:
         ({"prompt": "x", "tools": ["ad"]}, "There is no tool 'ad' in this notebook. Did you mean add?"),
         ({"prompt": "x", "model": "simulatd:disciplined"}, "Did you mean simulated:disciplined"),
         ({"prompt": "x", "guidance": "matricks"}, "matrix"),
-        ({"prompt": "{{ nothing_there }}"}, "there is no variable 'nothing_there'"),
+        ({"prompt": "{{ nothing_there }}"}, "the variable 'nothing_there' is not defined"),
         ({"prompt": 3, "tools": 5}, "Failed: TypeError"),
     ],
 )

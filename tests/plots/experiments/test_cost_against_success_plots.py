@@ -30,7 +30,7 @@ def test_variant_is_a_point_with_both_intervals() -> None:
     across, upright = [found.get_segments()[0] for found in figure.axes[0].collections][:2]
     assert tuple(across[:, 0]) == pytest.approx(mean_interval([0.4, *[0.2] * 7])[1:])
     assert tuple(upright[:, 1]) == pytest.approx(wilson(6, 8)[1:])
-    assert "passed: n = 16 runs of 8 tasks" in words(figure) and figure.axes[0].get_xlabel() == "US dollars of a run (mean)"
+    assert "passed: n = 16 runs of 8 tasks" in words(figure) and figure.axes[0].get_xlabel() == "US dollars per run (mean)"
 
 
 def test_tokens_are_drawn_without_a_price_with_a_note(subtests: pytest.Subtests) -> None:
@@ -39,8 +39,8 @@ def test_tokens_are_drawn_without_a_price_with_a_note(subtests: pytest.Subtests)
         with subtests.test(name):
             figure = plots.cost_against_success(results_of(rows_of("new", PASSES, cost=cost, **fields)))
             assert points(figure) == {"new (n = 8 runs)": (100.0, 0.75)}
-            assert figure.axes[0].get_xlabel() == "tokens of a run (mean)"
-            assert "Tokens, not cost: the cost is 0, or not known of all runs" in words(figure)
+            assert figure.axes[0].get_xlabel() == "tokens per run (mean)"
+            assert "Tokens instead of cost: the cost is 0, or unknown for some runs" in words(figure)
 
 
 def test_cost_known_of_some_runs_only_is_not_drawn() -> None:
@@ -84,7 +84,7 @@ def test_close_values_have_an_axis_around_them() -> None:
 def test_covered_results_and_other_values_are_refused() -> None:
     covered = results_of(rows_of("new", PASSES, rounds=3, cost=0.1), is_covered=True)
     for plot in (plots.cost_against_success, plots.survival, plots.ledger):
-        with pytest.raises(SettingsError, match="covered"):
+        with pytest.raises(SettingsError, match="hidden"):
             plot(covered)
     with pytest.raises(SettingsError, match="draws results, not list"):
         plots.cost_against_success([])  # type: ignore[arg-type]

@@ -70,7 +70,7 @@ def test_identical_runs_have_no_point_at_0() -> None:
     rows = [rows_of(name, {str(task): [1] for task in MANY}, digest="same") for name in ("new", "old")]
     figure = plots.differences(Comparison("new", "old", "passed", *rows))
     assert not lines(figure, "difference") and not figure.legends
-    assert "said and did the same" in " ".join(words(figure)) and "n = 40 tasks" in words(figure)
+    assert "same replies and calls" in " ".join(words(figure)) and "n = 40 tasks" in words(figure)
 
 
 def test_uniformly_different_tasks_have_no_interval() -> None:
@@ -91,9 +91,9 @@ def test_several_variants_show_holm_p_values_and_measure_units() -> None:
     figure = plots.differences(comparison)
     assert names(figure) == [f"{name} \N{MINUS SIGN} off" for name in ("matrix", "four", "eleven")]
     assert sum("(Holm)" in text for text in words(figure)) == 3
-    assert "Each interval is of its comparison alone; p values are adjusted by Holm" in words(figure)
+    assert "Intervals are unadjusted; p values are Holm-adjusted" in words(figure)
     assert figure.axes[0].get_xlabel() == "difference in rounds (rounds)"
-    with pytest.raises(SettingsError, match="have no unit in common"):
+    with pytest.raises(SettingsError, match="do not share a unit"):
         plots.differences([*comparison, compare(results, "matrix", "off")])
     checks = Comparison("new", "old", "answered", rows_of("new", {}), rows_of("old", {}))
     assert names(plots.differences([better(4), checks])) == [

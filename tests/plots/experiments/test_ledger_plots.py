@@ -46,7 +46,7 @@ def test_ongoing_shares_and_tokens_are_drawn_by_round_and_variant() -> None:
     assert curves(figure, 1)["new (n = 2 runs)"] == [(1, 150), (2, 100)]
     assert not any(text.get_visible() and text.get_text() for text in figure.axes[0].get_xticklabels()), "below only"
     said = words(figure)
-    assert "n = 3 runs" in said and "Tokens, not cost: the cost is 0, or not known of all model calls" in said
+    assert "n = 3 runs" in said and "Tokens instead of cost: the cost is 0, or unknown for some model calls" in said
     assert "new: 2 runs, 200 tokens a run" in repr(figure)
 
 

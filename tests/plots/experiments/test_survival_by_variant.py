@@ -36,7 +36,7 @@ def test_each_variant_has_a_curve_and_limits_are_censored() -> None:
     assert ([*curve.get_xdata()], [*curve.get_ydata()]) == ([0, 3, 6, 6], [0, 0.5, 1, 1])
     marks = [[*line.get_xdata()] for line in figure.axes[0].lines if line.get_label().startswith("cut short")]
     assert marks == [[9, 9, 9], [5]]
-    assert "n = 8 runs: 4 with a loop, 0 completed without, 4 censored" in words(figure)
+    assert "n = 8 runs: 4 with a loop, 0 completed without a loop, 4 censored" in words(figure)
 
 
 def test_loops_count_in_their_round_not_at_the_end() -> None:

@@ -52,7 +52,7 @@ def answer_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
 
 
 def _without_answer(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
-    """Return the buttons for what may be done instead of answering; no answer to an approval is a denial, which has its own."""
+    """Return the buttons that replace an answer. An approval has none: its denial has a button of its own."""
     no_answer = [(DECLINE, DECLINE_TITLE, "decline"), (CANCEL, CANCEL_TITLE, CANCEL_QUESTION)]
     buttons = [] if question.kind == "approval" else [_quiet_button(question, *choice) for choice in no_answer]
     return [*buttons, *([_later(question)] if may_wait else [])]
@@ -96,7 +96,7 @@ def _opener(key: str, label: str, look: str = "") -> Html:
 
 
 def _panel(key: str, body: Html, **about: str) -> Html:
-    """Return a fold that a button of the row opens; what it asks the kernel for is drawn then."""
+    """Return a fold that a button of the row opens; its content is requested from the kernel then."""
     return tag("details", "panel", tag("summary", ""), body, data_fold=key, **about)
 
 

@@ -1,4 +1,4 @@
-"""The draft of a plan that waits for its person: a table that is edited, and what it may take if it is approved."""
+"""A plan draft that waits for approval: an editable table, and what the plan may do once approved."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_FORMS = 40
 """Steps of a draft that have a form; all are listed whole, as all may run."""
 MAX_OF_REASONING, MAX_OF_WORDS = 4_000, 400
 WORDS = {"approved": "Approved by your words: ", "rejected": "Rejected by your words: "}
-"""What words of the person did to a draft, by its status."""
+"""Effect of the person's words on a draft, by its status."""
 
 
 def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
@@ -138,7 +138,7 @@ def _how(step: PlanStep, reach: Reach) -> Html:
 def _form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Html:
     """Return the fold with the form of a step."""
     name = f"{STEP_FORM}:{plan.id}:{place}"
-    reset = tag("button", "button quiet-button", "Reset", type="reset", title="Forget what you typed")
+    reset = tag("button", "button quiet-button", "Reset", type="reset", title="Discard what you typed")
     save = tag("div", "buttons", tag("button", "button", "Save the step", type="submit"), reset)
     about = {"data_do": STEP_FORM, "data_id": plan.id or "", "data_place": str(place)}
     body = fields_html(step_form(plan, place, specs), name, "The step, as JSON", [save], **about)
@@ -171,25 +171,25 @@ def _button(plan: PlanSpec, op: str, place: int, label: str, title: str) -> Html
 
 
 _ASKED_ABOUT: dict[Reach, str] = {
-    "shown": "You are not asked again about {}, unless a rule of yours asks or denies.",
-    "filled": "You are asked as usual about {}: what to call is known only on the way.",
-    "executor": "You are asked as usual about the calls that agents choose in {}.",
+    "shown": "You will not be asked again about {}, unless one of your rules asks or denies.",
+    "filled": "You will be asked as usual about {}: its call is known only when the plan runs.",
+    "executor": "You will be asked as usual about the calls that agents choose in {}.",
 }
 """The questions that follow an approval, by what steps may take."""
 
 
 def _reach(run: Run, plan: PlanSpec, reach: Sequence[Reach]) -> Html:
-    """Return what the plan may take if it is approved now."""
-    lines = ["Approve runs the plan as it stands here, once."]
+    """Return what the plan may do if it is approved now."""
+    lines = ["Approve runs the plan once, as shown here."]
     for kind, note in _ASKED_ABOUT.items():
         numbers = [str(step.number or position) for position, step in enumerate(plan.steps, 1) if reach[position - 1] == kind]
         if numbers:
             lines.append(note.format(f"step{'s' * (len(numbers) > 1)} {', '.join(numbers)}"))
     models = sum(kind in ("executor", "reply") for kind in reach)
     cost = (
-        f"A model works on {pluralize(models, 'step')}; what that costs is not known before."
+        f"A model works on {pluralize(models, 'step')}, at a cost not known in advance."
         if models
-        else "It calls no model."
+        else "The plan calls no model."
     )
     return tag("div", "draft-reach", *[tag("div", "", line) for line in (*lines, f"{cost} {_left(run)}")])
 
@@ -201,12 +201,12 @@ def _left(run: Run) -> str:
     if budget is None:
         return f"No budget is set; {so_far} spent so far."
     if spent is None:
-        return f"Of the budget of {dollars(budget)} an unknown part is left."
+        return f"An unknown part of the budget of {dollars(budget)} is left."
     return f"{dollars(max(0.0, budget - spent))} of the budget of {dollars(budget)} is left."
 
 
 def _told(asked: AskedQuestion) -> str:
-    """Return what became of the draft."""
+    """Return the outcome of the draft."""
     if asked.outcome == "declined":
         return "You rejected it."
     if asked.outcome != "answered":
@@ -218,4 +218,4 @@ def _told(asked: AskedQuestion) -> str:
 
 
 def _how_to_answer(form: Form) -> Html:
-    return NOTHING if form.over else tag("div", "quiet", f"To choose from: {APPROVE}, {DENY}")
+    return NOTHING if form.over else tag("div", "quiet", f"Answers: {APPROVE}, {DENY}")

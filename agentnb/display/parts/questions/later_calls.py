@@ -73,18 +73,18 @@ def allowed_in_words(grant: GrantOffer, about: JudgedCall) -> str:
     """Return what a grant allows without a question, as a sentence."""
     tool, server = visible_name(about.tool), server_of_rule(grant.rule)
     subject = visible(rule_parts(grant.rule)[1])
-    limits = f"; {_LIMITS} only as the pattern has them" if about.command else ""
+    limits = f"; {_LIMITS} only as written in the pattern" if about.command else ""
     cases: tuple[tuple[bool, str], ...] = (
-        (grant.rule == OTHER, f"the calls of {tool} that fit your pattern{limits}"),
+        (grant.rule == OTHER, f"calls of {tool} that match your pattern{limits}"),
         (bool(server), f"every tool of the MCP server {visible_name(server)}, until the server or the tool changes"),
         (not subject, f"every call of {tool}, whatever its arguments"),
-        (bool(about.command) and subject.endswith(" *"), f"{subject[:-2]} with any words after it, except {_LIMITS}"),
-        (bool(about.command), f"this command alone: {subject}"),
-        (is_of_key_file(grant.rule, about), f"{tool} with {subject} alone, which may hold keys"),
+        (bool(about.command) and subject.endswith(" *"), f"{subject[:-2]} followed by any words except {_LIMITS}"),
+        (bool(about.command), f"only this command: {subject}"),
+        (is_of_key_file(grant.rule, about), f"{tool} with {subject} only (may hold keys)"),
         (subject.endswith("/**"), f"{tool} with everything below {subject[:-2]}"),
-        (subject.endswith("/*"), f"{tool} with the files in {subject[:-1]}, not in folders below"),
+        (subject.endswith("/*"), f"{tool} with the files in {subject[:-1]}, not in its subfolders"),
     )
-    calls = next((words for holds, words in cases if holds), f"{tool} with {subject} alone")
+    calls = next((words for holds, words in cases if holds), f"{tool} with {subject} only")
     folder = visible(with_tilde(Path(about.folder)))
     runs = {
         "session": "in all runs until the kernel ends",

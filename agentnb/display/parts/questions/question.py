@@ -47,7 +47,9 @@ def question_html(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -
     is_asked = form.live and not form.over
     call = call_html(question, asked.round, live=is_asked, whole=form.whole)
     answers = answer_controls(question, may_wait=may_wait) if is_asked else [_listed(question, MAX_LISTED)]
-    return tag("div", "question", head, body, _address(question), *call, *answers, role="group", aria_label="A question to you")
+    return tag(
+        "div", "question", head, body, _address(question), *call, *answers, role="group", aria_label="A question for you"
+    )
 
 
 def question_pieces(asked: Iterable[AskedQuestion], form: Form) -> dict[str, Html]:
@@ -65,7 +67,7 @@ def _closed(asked: AskedQuestion, most: int | None) -> Html:
     body = tag("div", "question-asked", words(question_text(question), most))
     listed = _listed(question, MAX_LISTED_OF_A_CLOSED_ONE)
     parts = [head, body, _address(question), listed, _answer(asked, most)]
-    return tag("div", "question-closed", *parts, role="group", aria_label="A question to you")
+    return tag("div", "question-closed", *parts, role="group", aria_label="A question for you")
 
 
 def _answer(asked: AskedQuestion, most: int | None) -> Html:
@@ -94,4 +96,4 @@ def _address(question: WaitingOnUser) -> Html:
 
 def _listed(question: WaitingOnUser, most: int) -> Html:
     choices = listed_choices(question)
-    return tag("div", "quiet", "To choose from: ", words(choices, most)) if choices else NOTHING
+    return tag("div", "quiet", "Answers: ", words(choices, most)) if choices else NOTHING

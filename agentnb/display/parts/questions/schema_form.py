@@ -17,7 +17,7 @@ FORM = "form"
 EDIT_FORM = "edit_form"
 """The action that fills the fold with the form of a call's arguments, and the beginning of its key."""
 MAX_LABEL, MAX_HELP, MAX_OPTION = 100, 300, 120
-HIDDEN_KEY = f"If {MASK} stands for a key that agentnb hides, type the key again: the call runs with what is in this form."
+HIDDEN_KEY = f"Where {MASK} hides a key, type the key again: the call runs with the values in this form."
 
 
 def form_html(question: WaitingOnUser, others: Sequence[Html] = ()) -> Html:
@@ -71,7 +71,7 @@ def _field(field: FormField, question_id: str, whole: str) -> Html:
 
 
 def _boxes(field: FormField, key: str) -> Html:
-    """Return a box for each choice of which several may be chosen."""
+    """Return a box for each choice of a multiple-choice field."""
     boxes = []
     for position, option in enumerate(field.options):
         is_chosen = option.text in field.chosen

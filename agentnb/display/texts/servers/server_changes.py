@@ -13,7 +13,7 @@ MAX_SHOWN = 2_000
 """Maximum characters of a command or address, and of a tool's change; the others are counted."""
 MAX_TOOLS = 20
 """Maximum tools whose changes are shown; the others are named."""
-CONFIRM = "Let rules and permissions count for the server and its tools as they are now? [y/N] "
+CONFIRM = "Apply rules and permissions to the server and its tools as they are now? [y/N] "
 
 
 def describe_changes(server: str, target: str, tools: Iterable[tuple[str, ToolOrigin]]) -> str:
@@ -32,7 +32,7 @@ def _lines(target: str, named: Sequence[tuple[str, ToolOrigin]]) -> Iterator[str
     changed = [(name, origin) for name, origin in named if "tool" in origin.changed]
     for name, origin in changed[:MAX_TOOLS]:
         yield f"  {visible_name(name)}"
-        lines = cut(origin.diff, MAX_SHOWN).split("\n") if origin.diff else ["(how it was is not known)"]
+        lines = cut(origin.diff, MAX_SHOWN).split("\n") if origin.diff else ["(the earlier version is not known)"]
         yield from (f"    {diff_line(line)}" for line in lines)
     if len(changed) > MAX_TOOLS:
         names = ", ".join(visible_name(name) for name, _ in changed[MAX_TOOLS:])

@@ -11,7 +11,7 @@ from agentnb.tools.mcp.server_settings import ServerList
 
 MAX_SHOWN = 2_000
 """Maximum characters of each line; the others are counted."""
-CONFIRM = "Configure these servers, from now on until the file changes? [y/N] "
+CONFIRM = "Configure these servers until the file changes? [y/N] "
 
 
 def describe_servers(file: str, found: ServerList) -> str:
@@ -36,7 +36,7 @@ def _facts(server: MCPServer) -> Iterator[tuple[str, str]]:
         yield "in", str(server.cwd)
     yield from (("root", str(root)) for root in server.roots)
     for kind, values in (("env", server.env), ("header", server.headers)):
-        yield from ((kind, f"{name}, {_origin(value) or 'as the file has it'}") for name, value in values.items())
+        yield from ((kind, f"{name}, {_origin(value) or 'as in the file'}") for name, value in values.items())
     if elsewhere := _origin(" ".join((server.command_or_url, *server.args))):
         yield "gets", f"{elsewhere.removeprefix('with ')} in its {'address' if server.is_remote else 'command'}"
     if server.timeout is None:

@@ -14,7 +14,7 @@ from agentnb.tools.mcp.mcp_server import PREFIX
 
 
 def accept_command(session: Session, shell: Any, rest: str) -> None:
-    """NAME: take a server and its tools as they are now, after what has changed was shown and confirmed"""
+    """NAME: accept a server and its tools as they are now, after showing the changes and asking"""
     name = rest.removeprefix(PREFIX)
     if not name:
         raise SettingsError("Which server?", "Name one: %agent mcp accept NAME; %agent mcp lists them")

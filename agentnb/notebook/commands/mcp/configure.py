@@ -36,7 +36,7 @@ _ASSIGNMENTS = {ENV: re.compile(r"([^=\s]+)=(.*)", re.DOTALL), HEADER: re.compil
 
 
 def add_command(session: Session, shell: Any, rest: str) -> None:
-    """NAME COMMAND... | URL: configure a server, replacing one of its name"""
+    """NAME COMMAND... | URL: configure a server, replacing one of the same name"""
     server = _read(_words(rest))
     session.servers.configuration.add(server)
     print(clean(f"{server.name} is configured: {server.target}. Next: %%agent -t {PREFIX}{server.name}"))
@@ -45,7 +45,7 @@ def add_command(session: Session, shell: Any, rest: str) -> None:
 
 
 def load_command(session: Session, shell: Any, rest: str) -> None:
-    """FILE: configure the servers of a file, also of another program's, after it was shown and confirmed"""
+    """FILE: configure the servers of a file, yours or another program's, after showing it and asking"""
     words = _words(rest)
     if len(words) != 1:
         raise SettingsError("Which file?" if not words else "One file at a time", "Write: %agent mcp load FILE")
@@ -59,7 +59,7 @@ def load_command(session: Session, shell: Any, rest: str) -> None:
     for name in names:
         source = session.servers.configuration.source(name)
         if session.servers.configuration.known[name] != loaded.named(name):
-            lines.append(f"{name} is still the one that was {source}. To use that of the file: %agent mcp remove {name}")
+            lines.append(f"{name} keeps its settings: it was {source}. To use those of the file: %agent mcp remove {name}")
     print(clean("\n".join(lines)))
 
 
@@ -70,14 +70,14 @@ def remove_command(session: Session, shell: Any, rest: str) -> None:
         raise SettingsError("Which server?", suggest_names("", session.servers.configuration.known) or "%agent mcp lists them")
     session.servers.configuration.remove(words[0])
     source = session.servers.configuration.source(words[0])
-    print(clean(f"{words[0]} is removed" + (f". There is still the one of {source}" if source else "")))
+    print(clean(f"{words[0]} was removed" + (f". The {words[0]} of {source} remains" if source else "")))
 
 
 def _words(line: str) -> list[str]:
     try:
         return shlex.split(line)
     except ValueError as error:  # the line may contain a secret
-        raise SettingsError(f"{error} in this line", "Close it, or leave it out") from None
+        raise SettingsError(f"{error} in this line", "Check the quotation marks and backslashes") from None
 
 
 def _read(typed: list[str]) -> MCPServer:
@@ -104,7 +104,7 @@ def _read(typed: list[str]) -> MCPServer:
     name, target, *args = words
     is_remote = is_address_or_variable(target)
     if is_remote and args:
-        raise SettingsError(f"An address has no arguments, got {len(args)}", USAGE)
+        raise SettingsError(f"An address takes no arguments, got {len(args)}", USAGE)
     texts = [text for setting in ("env", "headers") for text in settings.get(setting, {}).values()]
     if problem := check_variables((*([target] if is_remote else []), *texts)):
         raise SettingsError(f"{name}: {problem}", "Write ${NAME} for a variable of the environment")
@@ -129,7 +129,7 @@ def _take_option(settings: dict[str, Any], word: str, remaining: list[str]) -> N
     elif option in _ASSIGNMENTS:
         match = _ASSIGNMENTS[option].fullmatch(value)
         if match is None and (option == HEADER or not value.isidentifier()):
-            raise SettingsError(f"{option} has a value that is not NAME=VALUE", USAGE)
+            raise SettingsError(f"{option} takes NAME=VALUE", USAGE)
         name, text = match.groups() if match is not None else (value, f"${{{value}}}")
         settings.setdefault("env" if option == ENV else "headers", {})[name] = text
     else:
@@ -142,5 +142,5 @@ def _seconds(option: str, text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not (seconds > 0 and math.isfinite(seconds)):
-        raise SettingsError(f"{option} {text!r} is not a time", "Give seconds above 0")
+        raise SettingsError(f"{option} {text!r} is not a time", "Give a number of seconds above 0")
     return seconds

@@ -19,7 +19,7 @@ from agentnb.tools.mcp.mcp_server import PREFIX
 
 CLIENT, FORGET = "--client", "--forget"
 USAGE = "Write: %agent mcp login NAME [--client=ID] [SCOPE ...], or %agent mcp login NAME --forget"
-USED = "(The address that was here counted for one login.)"
+USED = "(The address shown here was valid for one login.)"
 
 
 def login_command(session: Session, shell: Any, rest: str) -> None:

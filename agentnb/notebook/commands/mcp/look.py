@@ -21,7 +21,7 @@ from agentnb.tools.mcp.connections.server_catalogue import Catalogue, catalogue_
 from agentnb.tools.mcp.mcp_server import PREFIX, ServerTools
 
 NO_SERVERS = "There are no MCP servers yet. To add one: %agent mcp add NAME COMMAND"
-HINT = "What one has: %agent mcp NAME. To use its tools: %%agent -t mcp:NAME"
+HINT = "To see what a server offers: %agent mcp NAME. To use its tools: %%agent -t mcp:NAME"
 
 
 def list_servers(session: Session, shell: Any) -> None:
@@ -44,7 +44,7 @@ def show_server(session: Session, shell: Any, name: str, others: Iterable[str] =
 
 
 def stop_command(session: Session, shell: Any, rest: str) -> None:
-    """NAME: end the connections of a server; the next use begins another"""
+    """NAME: close the connections of a server; the next use starts it again"""
     name = rest.removeprefix(PREFIX)
     if not name:
         raise SettingsError("Which server?", "Name one: %agent mcp stop NAME; %agent mcp lists them")

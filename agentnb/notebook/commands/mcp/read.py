@@ -92,7 +92,7 @@ def _line(text: str, shell: Any) -> _Line:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise SettingsError(f"{error} in: {text}", "Close it, or leave it out") from error
+        raise SettingsError(f"{error} in: {text}", "Check the quotation marks and backslashes") from error
     out = _pop_out(words)
     expand: Callable[[str], str] = getattr(shell, "var_expand", str)
     return _Line([expand(word) for word in words], check_variable(out) if out else "")
@@ -120,7 +120,7 @@ def _show(content: Contents, shell: Any) -> None:
     if kind is not None and getattr(shell, "kernel", None) is not None:
         display({kind: b64encode(content.value).decode(), "text/plain": _describe(content)}, raw=True)
         return
-    print(f"{_describe(content)}. To have it as bytes: -o VARIABLE")
+    print(f"{_describe(content)}. To get the bytes: -o VARIABLE")
 
 
 def _print(text: str) -> None:
