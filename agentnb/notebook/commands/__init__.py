@@ -120,7 +120,7 @@ def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def permissions(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[allow RULE | withdraw NUMBER_OR_RULE]: list the rules, and what was allowed always, also saved rules; and change it"""
+    """[allow RULE | withdraw NUMBER_OR_RULE]: list the rules, and what was allowed always in this session or saved; and change it"""
     print(permissions_command(session, rest, shell.user_ns))
 
 
