@@ -69,7 +69,7 @@ def places() -> Limiter:
 class AcpModel:
     """Conversation of a run with an agent. Created for a run; `close` ends its process."""
 
-    seconds_to_end = SECONDS_TO_CANCEL + SECONDS_TO_END
+    seconds_to_end = 2 * SECONDS_TO_CANCEL + SECONDS_TO_END
     """Maximum seconds of `close`."""
 
     def __init__(

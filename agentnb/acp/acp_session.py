@@ -187,6 +187,9 @@ class Session:
             last.push_async_callback(self._terminals.close)
             if self._process is not None:  # before the connection, which waits for the agent to read
                 last.push_async_callback(self._process.end)
+            decided = [call.answering for call in self.calls.values() if call.answering is not None and call.answer.done()]
+            if decided:
+                await asyncio.wait(decided, timeout=SECONDS_TO_CANCEL)
             if self.is_in_turn:
                 await self.cancel()
 
@@ -367,6 +370,7 @@ class Session:
             call = self.calls[str(params["toolCall"]["toolCallId"])]
             if call.options is None:  # an invalid request, which will not be judged
                 return {"outcome": {"outcome": "cancelled"}}
+            call.answering = asyncio.current_task()
             is_allowed = call.is_at_door or (await asyncio.shield(call.answer) and not call.asks_anew)
             of_kind = [option for option in call.options if option.get("kind") == KINDS_OF_OPTIONS[is_allowed]]
             chosen = next((option["optionId"] for option in of_kind if "optionId" in option), None)

@@ -98,6 +98,8 @@ class ForeignCall:
         """Reported input at the time of the reply."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """The decision: True lets the agent run the call."""
+        self.answering: asyncio.Task[Any] | None = None
+        """Sends the decision to the agent."""
         self.context: asyncio.Future[ToolContext] = asyncio.get_running_loop().create_future()
         """Context of the running call."""
         self.end = asyncio.Event()

@@ -579,11 +579,9 @@ class Agent:
                 play = getattr(self, word.strip("."), None)
                 if callable(play):
                     play()
-            if text == "session":
-                self.say(self.session)
             if text.startswith("blocks"):
                 self.say(json.dumps(params["prompt"]))
-            if text in ("mode", "model"):
+            if text in ("session", "mode", "model"):
                 self.say(getattr(self, text))
             times = self.turns if "sums" in sys.argv else 1
             return {

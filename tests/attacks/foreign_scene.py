@@ -43,6 +43,8 @@ SECONDS = 20
 class Wire:
     """An agent at its end of a pair of sockets, in the place of its process."""
 
+    guard_id = 0
+
     def __init__(self, attack: Attack, placed: Callable[[Any], Any], stop: Callable[[], None]) -> None:
         self._attack, self._placed, self._stop = attack, placed, stop
         self.answers: dict[int, str] = {}
