@@ -23,7 +23,7 @@ from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.runtime.host.host import Host, use_host
 from agentnb.runtime.questions.grants import SessionGrants
-from agentnb.runtime.questions.model_code import running_cells
+from agentnb.runtime.questions.model_code import ModelCode, running_cells
 from agentnb.runtime.questions.saved_rules import SavedRules, rules_folder, saved_rules, withdraw_saved
 from agentnb.tools.tool import ToolContext
 
@@ -277,6 +277,18 @@ def test_answer_made_between_cells_is_not_saved(here: Path, monkeypatch: pytest.
     assert running_cells
     run = answer(here, LOG, ALWAYS)
     assert not saved_rules().rules and [grant.by for grant in run.grants] == ["code"]
+
+
+def test_code_that_a_model_left_behind_saves_nothing(here: Path) -> None:
+    code, names = ModelCode(None), dict[str, Any]()
+    exec(compile("def later(live, value):\n    live.answer(value)", code.filename, "exec"), names)
+    code.is_over = True
+    live = start(here, LOG)
+    wait_until(lambda: bool(live.run.waiting))
+    with pytest.raises(SettingsError, match="Saving a rule is up to the person"):
+        names["later"](live, ALWAYS)
+    names["later"](live, "deny")
+    assert codes(live.result(PATIENCE)) == [DENIED] and not saved_rules().rules
 
 
 def test_nested_run_in_another_folder_saves_for_that_folder(here: Path) -> None:
