@@ -198,7 +198,7 @@ def test_printed_planner_can_be_copied_changed_and_run(cli: Call, planner: Plann
     tools = ("-t", f"{module(TOOLS)}:tides_fetch")
     assert cli("validate", path, *tools).out == "mine.yaml: a valid task file\n", "the actions of plans are known"
     wrong = written("wrong.yaml", done.out.replace("llm/core:plan", "llm/core:plans"))
-    assert "no action llm/core:plans" in cli("validate", wrong, *tools).out
+    assert "neither an action llm/core:plans" in cli("validate", wrong, *tools).out
     model = planner("20 feet.")
     assert cli("exec", path, "How high?", *tools).out == "20 feet.\n"
     assert "In feet." in model.requests[0].messages[-1].text

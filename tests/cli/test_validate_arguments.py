@@ -32,10 +32,10 @@ FORMS = {
 def test_wrong_arguments_are_problems_with_lines_in_each_form(cli: Call, subtests: pytest.Subtests) -> None:
     takes = "It takes station, rows (optional)"
     expected = [
-        "fetch: there is no argument staton. Did you mean station?",
+        "fetch: unknown argument staton. Did you mean station?",
         f'fetch: "station" is missing. {takes}',
         f'fetch: rows: "many" is not of type "integer". {takes}',
-        "now: there is no argument zone. It takes no arguments",
+        "now: unknown argument zone. It takes no arguments",
         f'fetch: station: [5] is not of type "string". {takes}',
     ]
     for form, (head, line, reference, where) in FORMS.items():

@@ -94,6 +94,6 @@ def test_magic_for_workflows_explains_itself(kernel: Any) -> None:
         "%%workflow [-m MODEL]",
         "--rerun-from STEP",
         "--approve MODE",
-        "would be asked about is denied",
+        "never: calls that would ask",
     ):
         assert words in text, text

@@ -118,7 +118,7 @@ def test_provider_that_cannot_be_queried_names_those_that_can(subtests: pytest.S
         ("anthropic", MissingKey, "No key for anthropic: ANTHROPIC_API_KEY is not set. Enter it: os.environ"),
         ("compatible", SettingsError, "compatible: the server URL is missing"),
         ("ollama?speed=1", UnknownModel, "ollama has no option 'speed'"),
-        ("ollama?timeout=soon", UnknownModel, "timeout=soon of ollama is not a number"),
+        ("ollama?timeout=soon", UnknownModel, "timeout=soon of ollama must be a number"),
     ]:
         with subtests.test(line or "nothing"):
             with pytest.raises(kind) as caught:
