@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constr
 # Options for JupyterLab, such as: make lab LAB=--no-browser. It will not run as root unless told so.
 LAB := $(shell test "$$(id -u 2>/dev/null)" = 0 && echo --allow-root)
 
-.PHONY: help demo lab outputs pictures check test coverage nightly breaks changed-breaks world bench scores lock clean
+.PHONY: help demo lab outputs pictures looks check test coverage nightly breaks changed-breaks world bench scores lock clean
 help:
 	@grep '^#   make' Makefile; echo '    make lab    opens the executed quickstart in JupyterLab'; \
 	echo '    make check  runs the linter, the type checker and the import contracts alone'; \
@@ -26,7 +26,8 @@ help:
 	echo '                files that changed, for 90 s'; \
 	echo '    make world  tries real counterparts: MCP servers, proxies, small models; make world WORLD="--only aimock": some'; \
 	echo '    make scores TRACES=FOLDER  scores the detectors on labelled traces of your own'; \
-	echo '    make outputs, make pictures  renew what the stored notebooks and the README show'
+	echo '    make outputs, make pictures  renew what the stored notebooks and the README show'; \
+	echo '    make looks  takes 64 pictures of cards, questions and tables to look at: make looks LOOKS=FOLDER'
 
 .venv/made:
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv was found. Install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python"; exit 1; }
@@ -64,6 +65,11 @@ pictures: .venv/test
 	@$(BIN)/python tests/browser/pictures.py docs/images
 	@$(BIN)/python tests/plots/plot_pictures.py docs/images/plots
 
+# What a person sees, light and dark, in a narrow and a wide window: about three minutes. It needs Chromium; git ignores the folder.
+LOOKS := build/looks
+looks: .venv/test
+	@$(BIN)/python tests/browser/looks.py $(LOOKS)
+
 # Seconds when little has changed: all three keep what they know of unchanged files in folders that git ignores.
 check: .venv/test
 	@$(BIN)/ruff check --quiet .
@@ -84,12 +90,11 @@ test: .venv/test $(if $(shell command -v npm),.venv/mcp-servers)
 coverage: .venv/test
 	@$(BIN)/python tests/coverage_by_room.py
 
-# First all tests, with the slowest; then whether tests notice the night's broken rules; then 10,000 damaged and hostile files;
-# then more examples of every property than in each test run, and new ones, on every Python of the range that this machine has, each
-# in an environment of its own; then real counterparts, also those that take long to build; then mutants of five modules, for a
-# person to read.
+# First all tests, with more examples of every property and new ones; then whether tests notice the night's broken rules; then 10,000
+# damaged and hostile files; then the tests as another user, and on each other Python of the range that this machine has, in an
+# environment of its own; then real counterparts, also those that take long to build; then mutants of five modules, for a person to read.
 nightly: check
-	@$(BIN)/python -m pytest -q --browser $(WORKERS) --durations=40 --durations-min=2
+	@$(BIN)/python -m pytest -q --browser $(WORKERS) --hypothesis-profile nightly --durations=40 --durations-min=2
 	@$(BIN)/python tests/breaks/break_rules.py --nightly
 	@for fuzzed in $(FUZZED); do $(BIN)/python tests/fuzz/driver.py $${fuzzed%:*} --files $${fuzzed#*:} || exit 1; done
 	@AGENTNB_CONVERSATIONS=5000 $(BIN)/python -m pytest -q tests/agent/test_conversations_never_break.py

@@ -255,7 +255,7 @@ class TrustLog(Advice, frozen=True, tag="trust_log"):
 
 
 class AskInstead(Advice, frozen=True, tag="ask_instead"):
-    """Ask about calls that the approval mode denies."""
+    """Ask about calls that the mode denies."""
 
 
 class CountAsFree(Advice, frozen=True, tag="count_as_free"):
@@ -465,9 +465,9 @@ PYTHON: Commands = {
     Install: lambda one: f"pip install {'--upgrade ' if one.upgrade else ''}{quote_for_shell(one.package)}",
     TryDetector: lambda _: "detect.findings(run, [...])",
     WriteExpression: lambda one: (
-        f'Write paths such as {one.path}, len(x), comparisons, x in y, arithmetic, && || !, "texts", true, false, null'
+        f'Write paths such as {one.path}, len(x), comparisons, x in y, arithmetic, && || !, "strings", true, false, null'
     ),
-    FreeDisk: lambda _: Plain("The run is still in memory; see that the disk has room and run it again"),
+    FreeDisk: lambda _: Plain("The run is still in memory; free some disk space and run it again"),
 }
 """The commands of Python."""
 

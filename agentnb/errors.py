@@ -5,7 +5,7 @@
     │   ├── UnknownModel            no such provider or persona
     │   ├── UnknownTool             no tool with that name
     │   ├── InvalidTool             a function that cannot be offered to a model
-    │   ├── NestedTooDeep           a run would be nested too deep in other runs
+    │   ├── NestedTooDeep           a run would be nested too deeply in other runs
     │   ├── MissingKey              the provider needs a key that is not set
     │   ├── UrlNotAllowed           a file or log names ``.destinations`` of calls and keys that are not allowed
     │   ├── InterpolationError      ``{{ name }}`` in a cell cannot be resolved
@@ -123,7 +123,7 @@ class InvalidTool(SettingsError):
 
 
 class NestedTooDeep(SettingsError):
-    """A run would be nested too deep in other runs, each started by a tool of the previous. The model gets an error result."""
+    """A run would be nested too deeply in other runs, each started by a tool of the previous one. The model gets an error."""
 
 
 class MissingKey(SettingsError):

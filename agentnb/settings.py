@@ -26,7 +26,7 @@
 ``COMPACT_THRESHOLD``       messages above which to compact, from 2, with the history ``documented``; 30
 ``COMPACT_KEEP_RECENT``     messages at its end that compaction keeps unchanged, from 1; 10
 ``TOOLS_ENABLED``           let agents have their tools; yes
-``AGENT_MODE``              default approval mode of runs: read_only, ask, never or auto; none
+``AGENT_MODE``              default mode of runs: read_only, ask, never or auto; none
 ==========================  ==================================================================
 
 Addresses and keys named by files and logs must be allowed (`agentnb.models.destinations.allowed_urls`);
@@ -139,7 +139,7 @@ class Key:
         return hash((Key, self._text))
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A key cannot be pickled: look it up by its name where it is needed")
+        raise TypeError("A key cannot be pickled; look it up by name where it is needed")
 
 
 class KnownSecrets:
@@ -261,7 +261,7 @@ def tools_enabled() -> bool:
 
 
 def agent_mode() -> str:
-    """Return the default approval mode of runs, from ``AGENT_MODE``, or an empty string.
+    """Return the default mode of runs, from ``AGENT_MODE``, or an empty string.
 
     Raises `SettingsError` for an unknown word: a misspelled mode must not allow more.
     """
@@ -269,7 +269,7 @@ def agent_mode() -> str:
     if not word or word in SWITCH:
         return ""
     if word not in APPROVAL_MODES:
-        raise SettingsError(f"AGENT_MODE={word!r} is not an approval mode", suggest_names(word, APPROVAL_MODES))
+        raise SettingsError(f"AGENT_MODE={word!r} is not a mode", suggest_names(word, APPROVAL_MODES))
     return word
 
 
@@ -300,7 +300,9 @@ def key_variable(name: str) -> str:
     if _VARIABLE.fullmatch(name) and ("_" in name or not looks_like_a_key(name)):
         return name
     meant = (NameOne((name.upper(),)),) if name.upper() in key_names() else suggest_names(name, KEY_NAMES)
-    raise SettingsError("That is not the name of a key", (*meant, Plain("Or write its variable, such as OPENROUTER_API_KEY")))
+    raise SettingsError(
+        "That is not the name of a key", (*meant, Plain("Or use the name of its variable, such as OPENROUTER_API_KEY"))
+    )
 
 
 def looks_like_a_key(text: str) -> bool:
@@ -431,11 +433,11 @@ def base_url(provider: str) -> str | None:
     if problem := url_problem(whole):
         raise SettingsError(
             f"{variable} {problem}",
-            (Plain("Set it to a URL such as http://localhost:8000/v1"), SetKey("NAME", lead="A key is typed in")),
+            (Plain("Set it to a URL such as http://localhost:8000/v1"), SetKey("NAME", lead="Enter a key separately")),
         )
     url = parse_url(whole)
     if url is None or url.scheme not in ("http", "https") or not (url.hostname or may_be_host):
-        raise SettingsError(f"{variable} is not a URL", "Set it to one, such as http://localhost:8000/v1")
+        raise SettingsError(f"{variable} is not a URL", "Set it to a URL such as http://localhost:8000/v1")
     path: str = row.get("url_path", "")
     address = _address(url, row["port"], has_scheme="://" in text) if may_be_host else text
     return address.rstrip("/").removesuffix(path) + path
@@ -447,19 +449,19 @@ def url_problem(url: str) -> str:
     if parts is None:
         return ""
     if parts.username is not None or parts.password is not None:
-        return "must not hold a password"
-    return "must end with its path: nothing may follow ? or # in it" if parts.query or parts.fragment else ""
+        return "must not contain a password"
+    return "must end with its path, without ? or #" if parts.query or parts.fragment else ""
 
 
 def check_keyring() -> None:
     """Raise `SettingsError` unless keys can be stored in the system's keyring."""
     if _keyring() is None:
         raise SettingsError(
-            "The system's keyring is not available: the package keyring is not installed, or does not load",
+            "The system's keyring is not available: the package keyring is not installed or cannot be loaded",
             Install(
                 "agentnb[keyring]",
                 lead="Install it",
-                rest=". Or leave out --keyring: then this kernel keeps the key until it ends",
+                rest=". Or omit --keyring to keep the key in this kernel only",
             ),
         )
 
@@ -525,7 +527,7 @@ def _sound(variable: str, text: str, source: str) -> Key | None:
         return None
     if problem := _problem(text):
         reason = f"in {source} is not a key: {problem}"
-        error = NotAKey(f"{variable} {reason}", SetKey(variable, lead="Give another"))
+        error = NotAKey(f"{variable} {reason}", SetKey(variable, lead="Enter another key"))
         error.why = reason
         raise error
     return Key(variable, text, source)
@@ -534,11 +536,11 @@ def _sound(variable: str, text: str, source: str) -> Key | None:
 def _problem(text: str) -> str:
     """Return the reason why this text cannot be a key, or an empty string. Otherwise a later error might show the key."""
     if not text:
-        return "it is blank"
+        return "it is empty"
     if any(char.isspace() for char in text):
-        return "there is white space in it"
+        return "it contains whitespace"
     if not (text.isascii() and text.isprintable()):
-        return "it has a character that keys cannot contain"
+        return "it contains a character that is not allowed in keys"
     return "it begins with a quotation mark" if text[0] in "\"'" else ""
 
 
@@ -563,13 +565,11 @@ def _in_keyring(variable: str) -> str:
 def _put_in_keyring(variable: str, text: str) -> None:
     try:
         _keyring().set_password(SERVICE, variable, text)
-        reason = "" if _in_keyring(variable) == text else "it was not there afterwards"
+        reason = "" if _in_keyring(variable) == text else "the key could not be read back"
     except Exception as error:
         reason = type(error).__name__  # its message may repeat the key
     if reason:
-        raise SettingsError(
-            f"The system's keyring does not accept the key ({reason})", f"{variable} is kept in this kernel only"
-        )
+        raise SettingsError(f"The system's keyring rejected the key ({reason})", f"{variable} is kept in this kernel only")
 
 
 def take_from_keyring(variable: str) -> bool:
@@ -580,7 +580,9 @@ def take_from_keyring(variable: str) -> bool:
         _keyring().delete_password(SERVICE, variable)
     except Exception as error:
         reason = type(error).__name__
-        raise SettingsError(f"The system's keyring does not delete {variable} ({reason})", "Delete it there") from None
+        raise SettingsError(
+            f"The system's keyring did not delete {variable} ({reason})", "Delete it in the keyring itself"
+        ) from None
     return True
 
 

@@ -22,14 +22,13 @@ def tables() -> dict[str, str]:
     return {
         "card.md": f"""| shown | at most | all of it |
 |---|---|---|
-| a tool's result or argument | {shown.MAX_AT_ONCE:,} characters, beginning and end | the button under it in a live card; the \
-Python expression under it (`run.rounds[2].results[0].text`) in the saved form; the page |
+| a tool's result or argument | {shown.MAX_AT_ONCE:,} characters, beginning and end | the button, or the Python expression, \
+under it |
 | a table | {MAX_ROWS} rows, {MAX_COLUMNS} columns | call the function yourself |
 | prompts, text of the model; thinking | {shown.MAX_OF_A_TEXT:,}; {shown.MAX_OF_THINKING:,} characters | `run.prompt`, \
 `run.rounds[2].text`; `run.rounds[2].reply` |
 | pictures in the saved form | {size(shown.MAX_OF_PICTURES)}, the last ones | the page |
-| rounds in the saved form | {size(shown.MAX_ROUND_BYTES)} of HTML without pictures: the last ones; the others are a line each \
-| `%agent load ID`, then `save_trace(run, "run.html")` |
+| rounds in the saved form | {size(shown.MAX_ROUND_BYTES)} of HTML, the last ones | `%agent load ID`, then the page |
 | what the model saw, in the saved form | {size(shown.MAX_REQUEST_BYTES)}: the first round and the last ones; of a result \
 {shown.MAX_OF_A_SENT_RESULT} characters, of other words {shown.MAX_OF_A_SENT_TEXT:,} | the live card, the page |
 """,
@@ -45,13 +44,13 @@ settings](reference.md#settings-of-a-history) |
 """.replace("80%", "80 %"),
         "traces.md": f"""| what | bound |
 |---|---|
-| a run, a document, a log, a page: whatever is held in memory at once | {size(bounds.MAX_HELD_BYTES)}, and above \
-{size(bounds.UNCOUNTED_BYTES)} {bounds.MAX_HELD_VALUES:,} values of JSON |
+| a run, a document, a log, a page | {size(bounds.MAX_HELD_BYTES)}, and above {size(bounds.UNCOUNTED_BYTES)} \
+{bounds.MAX_HELD_VALUES:,} values of JSON |
 | a run | {bounds.MAX_RUN_EVENTS:,} events, about {bounds.MAX_RUN_EVENTS // 5:,} rounds with a call each; \
 {bounds.MAX_ROUND_CALLS:,} calls in one reply; {bounds.MAX_MESSAGES_IN_A_ROW:,} replies, or user messages, in a row |
-| JSON Lines with a run a line; documents of Inspect, tau-bench, tau2-bench and ShareGPT, which are read a run at a time \
-(`iter_traces`) | {size(bounds.MAX_STREAMED_BYTES)}, and {size(bounds.MAX_FILE_BYTES)} for a document; \
-{size(bounds.MAX_RECORD_BYTES)} a record, {bounds.MAX_RECORDS:,} records |
+| files read a run at a time (`iter_traces`): JSON Lines with a run a line; Inspect, tau-bench, tau2-bench, ShareGPT \
+| {size(bounds.MAX_STREAMED_BYTES)}; a document {size(bounds.MAX_FILE_BYTES)}, a record {size(bounds.MAX_RECORD_BYTES)}; \
+{bounds.MAX_RECORDS:,} records |
 | a zip or gzip file | {bounds.MAX_EXPANSION} times its size or {size(bounds.MIN_EXPANDED_BYTES)}, if that is more; \
 {MAX_MEMBERS:,} files; archives in archives three deep |
 | YAML | {size(MAX_YAML_BYTES)} and {MAX_YAML_TOKENS:,} tokens: write more as JSON |

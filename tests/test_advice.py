@@ -113,8 +113,8 @@ def test_hints_of_older_logs_become_advice(subtests: pytest.Subtests) -> None:
         "Begin a new one (a cell without --continue), or wait": StartAgain(lead="Begin a new one", rest=", or wait"),
         "Start again without --continue, or wait": StartAgain(lead="Start again", rest=", or wait"),
         'Be asked: --approve ask, approve="ask"': AskInstead(lead="Be asked"),
-        "Type in another: %agent key MY_KEY": SetKey("MY_KEY", lead="Type in another"),
-        "%agent models openai lists what there is": ShowModels("openai", rest=" lists what there is"),
+        "Enter another key: %agent key MY_KEY": SetKey("MY_KEY", lead="Enter another key"),
+        "%agent models openai lists the available models": ShowModels("openai", rest=" lists the available models"),
         "%agent history lists the runs": ListRuns(rest=" lists the runs"),
         "Give it one more reply": Plain("Give it one more reply"),
     }

@@ -246,7 +246,7 @@ def test_wrong_usage_is_one_line_with_exit_code_2(subtests: pytest.Subtests, cli
         ("show", "x", "-o", ""): "Argument -o: it is empty",
         ("runs", ""): "Argument FOLDER: it is empty",
         ("table", "runs", ""): "Argument PATH: it is empty",
-        ("show", "~nobody-of-this-name/x"): "There is no user ~nobody-of-this-name, so no home folder",
+        ("show", "~nobody-of-this-name/x"): "There is no user '~nobody-of-this-name' with a home folder",
     }.items():
         with subtests.test(argv=argv):
             done = cli(*argv)

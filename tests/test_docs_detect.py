@@ -15,7 +15,7 @@ TEXT = (Path(__file__).resolve().parents[1] / "docs" / "detect.md").read_text(en
 
 
 def test_presets_that_the_page_names_exist() -> None:
-    named = set(re.findall(r"`(\w+)`", TEXT.partition("## Presets")[2].partition("Two things")[0]))
+    named = set(re.findall(r"`(\w+)`", TEXT.partition("## Presets")[2].partition("\n## ")[0]))
     assert named <= {*presets.names()} and "default_without_texts" in named
 
 

@@ -72,7 +72,7 @@ def quoted(cell: str) -> set[str]:
 
 def column(heading: str, name: str) -> dict[str, str]:
     """Return the rows of one provider, by first cell."""
-    place = [cell.strip(" `") for cell in heading.split("|")[1:-1]].index(name)
+    place = [name in quoted(cell) for cell in heading.split("|")[1:-1]].index(True)
     return {row[0]: row[place] for row in rows(heading)}
 
 
@@ -156,11 +156,14 @@ def _place(part: str) -> int:
     return list(Options.__dataclass_fields__).index(part.split("=", maxsplit=1)[0]) + 1 if "=" in part else 0
 
 
+TESTED = "| provider | what the tests ran |"
+
+
 def test_servers_on_the_page_have_their_tried_features_listed() -> None:
-    tested = rows("| provider | what the tests ran |")
+    tested = rows(TESTED)
     named = " ".join(name for name, _ in tested)
     never = " ".join(name for name, told in tested if told.startswith("never called"))
-    for server, _, cell in rows("| server | how to start it | in the cell |"):
+    for server, cell in rows("| server | how to start it |"):
         assert server.removesuffix(" proxy") in named or "https://proxy.example" in cell, server
     assert "Anthropic, OpenAI (both APIs)" in never
 
@@ -171,7 +174,7 @@ def test_page_names_each_option_of_a_model() -> None:
     assert named_options(Options()) == ""
 
 
-KINDS = "| | `anthropic` | `openai` | `openai-responses` | `ollama` | `compatible` |"
+KINDS = "| | `anthropic` | `openai` | `openai-responses` | `ollama`, `compatible` |"
 
 
 def test_capabilities_on_the_page_are_those_of_the_providers(subtests: pytest.Subtests) -> None:
@@ -181,7 +184,7 @@ def test_capabilities_on_the_page_are_those_of_the_providers(subtests: pytest.Su
             variable = settings.KEY_VARIABLES.get(name)
             assert quoted(told["key"]) == ({variable} if variable else {"key="})
             assert (variable is not None) == provider.needs_key
-            assert quoted(told["URL from"]) == {settings.URL_VARIABLES[name]}
+            assert settings.URL_VARIABLES[name] in quoted(told["URL from"])
             assert ("images=yes" in told["pictures"]) != provider.sees
             assert ("parallel=no" in told["several calls in one reply"]) == ("parallel" in provider.options)
             assert ("thinking=adaptive" in told["thinking, shown"]) == ("thinking" in provider.options)
@@ -190,16 +193,20 @@ def test_capabilities_on_the_page_are_those_of_the_providers(subtests: pytest.Su
 
 def test_named_servers_have_address_key_and_tried_features() -> None:
     found = {}
-    for write, address, key, _, tried in rows("| write | address | key | particular | tried |"):
+    for write, address, key in rows("| write | address | key |"):
         (name,) = quoted(write)
-        found[name.partition(":")[0]] = (quoted(address), quoted(key), tried)
+        found[name.partition(":")[0]] = (quoted(address), quoted(key))
     chat = {
         name: row for name, row in settings.SERVERS.items() if row["wire"] == "chat" and name not in ("openai", "compatible")
     }
     assert found == {
-        name: ({row[at] for at in ("url", "url_variable") if at in row}, {row["key"]} if "key" in row else set(), row["tried"])
+        name: ({row[at] for at in ("url", "url_variable") if at in row}, {row["key"]} if "key" in row else set())
         for name, row in chat.items()
     }
+    beginnings = {"real": "called", "imitated": "never called. The same server"}
+    for name, row in chat.items():
+        names = [names for names, told in rows(TESTED) if told.startswith(beginnings[row["tried"]])]
+        assert name in re.sub("[. ]", "", " ".join(names)).lower(), name
 
 
 ERRORS = "| error | when | retried | what to do |"
@@ -314,7 +321,7 @@ def test_first_request_is_about_as_long_as_documented() -> None:
 
 
 def test_reply_without_an_end_marker_is_cut_off_everywhere() -> None:
-    assert "Without a reason for its end (`finish_reason`) or the mark `[DONE]` a reply counts as cut off" in WORDS
+    assert "a reply without its end (`finish_reason` or `[DONE]`)" in WORDS
     for name in ("openai", "ollama", "compatible"):
         reading = REMOTE[name].reading()
         reading.take({"choices": [{"index": 0, "delta": {"content": "Hello."}}]})

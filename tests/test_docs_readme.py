@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from agentnb.core.questions import AskedQuestion, JudgedCall, WaitingOnUser
 from agentnb.core.run.rounds import NOT_RUN
 from agentnb.display.texts.states import ENDED, LIMIT_WORDS, STATES
 from agentnb.notebook.commands.mcp.configure import ADD_OPTIONS
@@ -58,6 +59,11 @@ for number, cell in json.load(sys.stdin):
         [live.result(60) for live in session_of(shell).running()]
 print("ENDED", flush=True)
 os._exit(0)  # tools that are still at work are none of this test's
+"""
+
+A_RUN = """%load_ext agentnb
+from agentnb import Agent, Store
+run = Agent('simulated:disciplined').run_sync('Hello.', store=Store('.agentnb/runs'))
 """
 
 TRANSLATED = {
@@ -124,15 +130,17 @@ def test_first_hour_runs_through_the_death_of_its_kernel() -> None:
 
 
 @pytest.mark.slow("starts IPython and imports pandas")
-def test_cells_of_the_runs_page_run_in_order() -> None:
-    first = "%load_ext agentnb\nfrom agentnb import Agent, Store\n"
-    first += "run = Agent('simulated:disciplined').run_sync('Hello.', store=Store('.agentnb/runs'))"
-    printed, complained = run([(0, first), *((number + 1, cell) for number, cell in cells(ROOT / "docs" / "runs.md"))])
+@pytest.mark.parametrize(("page", "first"), [("runs.md", A_RUN), ("difference.md", "")])
+def test_cells_of_page_run_and_print_what_it_quotes(page: str, first: str) -> None:
+    printed, complained = run([(0, first), *((number + 1, cell) for number, cell in cells(ROOT / "docs" / page))])
     assert "ENDED" in printed, printed + complained
+    quoted = [code for language, code in FENCE.findall(text(ROOT / "docs" / page)) if language == "text"]
+    assert [line for line in "".join(quoted).splitlines() if line not in printed] == [], printed
 
 
 def test_runs_page_explains_every_state_and_code() -> None:
-    rows = [line for line in text(ROOT / "docs" / "runs.md").splitlines() if line.startswith("| ")]
+    pages = [text(ROOT / "docs" / name).splitlines() for name in ("runs.md", "limits.md")]
+    rows = [line for lines in pages for line in lines if line.startswith("| ")]
     for status, word in STATES.items():
         assert any(f"`{status}`" in row and word in row for row in rows), status
     for reason, word in ENDED.items():
@@ -140,6 +148,13 @@ def test_runs_page_explains_every_state_and_code() -> None:
     limits = {*LIMIT_WORDS}
     for code in limits | NOT_RUN | {"tool_error", "timeout"}:
         assert any(f"`{code}`" in row for row in rows), code
+
+
+def test_attributes_of_questions_on_their_page_exist() -> None:
+    paragraph = text(ROOT / "docs" / "questions.md").partition("A question, open")[2].partition("## ")[0]
+    names = {name for kind in (WaitingOnUser, AskedQuestion, JudgedCall) for name in dir(kind)}
+    assert set(re.findall(r"`(\w+)`", paragraph)) - names == {WaitingOnUser.__name__, AskedQuestion.__name__}
+    assert f"from `{AskedQuestion.__module__}`" in paragraph
 
 
 def test_first_readme_screen_has_purpose_picture_installation_and_cell() -> None:

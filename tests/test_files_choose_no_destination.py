@@ -437,7 +437,7 @@ def test_run_that_waits_again_names_its_allowances(place: Place, capsys: pytest.
 def test_local_server_gets_a_key_only_with_consent(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     text = f'agents: {{a: {{model: "openai:m?url={place.server.url}/v1"}}}}\nworkflow: [{{type: agent, name: a, prompt: Go}}]\n'
-    with pytest.raises(WorkflowError, match="wants a key"):
+    with pytest.raises(WorkflowError, match="requires a key"):
         Workflow.from_yaml(text).run_sync("go", show=False)
     assert [request.answered for request in place.server.requests] == [401]
     place.server.requests.clear()

@@ -139,7 +139,7 @@ def test_impossible_key_is_refused_unrepeated(monkeypatch: pytest.MonkeyPatch, s
 def test_blank_text_is_not_kept(subtests: pytest.Subtests) -> None:
     for blank in ["", "  \n"]:
         with subtests.test(repr(blank)):
-            with pytest.raises(SettingsError, match="it is blank"):
+            with pytest.raises(SettingsError, match="it is empty"):
                 settings.keep_key("anthropic", blank)
             assert not settings.has_key("anthropic")
 
@@ -194,7 +194,7 @@ def test_refusing_keyring_warns_and_the_kernel_keeps_the_key(locked: None, snaps
 
 def test_keyring_that_loses_a_key_is_reported() -> None:
     assert type(keyring.get_keyring()).__module__ == "keyring.backends.null"  # shared by all tests
-    with pytest.raises(SettingsError, match="not there afterwards"):
+    with pytest.raises(SettingsError, match="could not be read back"):
         settings.keep_key("anthropic", SECRET, in_keyring=True)
 
 

@@ -6,13 +6,16 @@ import asyncio
 import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from agentnb.acp.acp_session import Session
+from agentnb.acp.acp_session import SECONDS_TO_CANCEL, Session
 from agentnb.acp.agent_calls import ENDED, KINDS_BY_NAME, UNKNOWN_KIND, ForeignCall, Kind, within
+from agentnb.acp.agent_process import SECONDS_TO_END
 from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
 from agentnb.acp.installed import find_installed
 from agentnb.acp.known_agents import AS_ERRORS
@@ -28,13 +31,17 @@ from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.errors import ModelError, SettingsError
 from agentnb.models.model import Notice, Reply, StreamItem
+from agentnb.models.transport.limiter import Limiter
 from agentnb.policies.permissions.run_permissions import Permissions
+from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.calls.virtual_tools import VirtualTool
 from agentnb.runtime.event_log import EventLog
 from agentnb.settings import redact_values, values_of
 from agentnb.tools import tool_errors
 from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.shell.shell_group import Shell
+from agentnb.tools.defaults import MAX_AGENTS
+from agentnb.tools.mcp.wire_names import FIND_TOOLS
 from agentnb.tools.subject import WRITE_TOOL, Subject, kind_of_subject, value_of_subject
 from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
 from agentnb.tools.toolbox import Toolbox
@@ -50,11 +57,20 @@ CALLS = "tool_use"
 """Stop reason of a reply that ends because calls began: agentnb's own, not reported by agents."""
 MAX_ERROR = 300
 """Maximum characters of an error in the agent's last words."""
-SAY_MORE = "Tell it what to do instead: continue the run"
+SAY_MORE = "To tell the agent what to do instead, continue the run"
+
+
+@cache
+def places() -> Limiter:
+    """Return the limiter of all agents of this process."""
+    return Limiter(MAX_AGENTS, "external agents")
 
 
 class AcpModel:
     """Conversation of a run with an agent. Created for a run; `close` ends its process."""
+
+    seconds_to_end = SECONDS_TO_CANCEL + SECONDS_TO_END
+    """Maximum seconds of `close`."""
 
     def __init__(
         self,
@@ -79,17 +95,20 @@ class AcpModel:
         """Keeps the task alive: the event loop has only weak references."""
         self._heard = 0
         """Number of logged messages that the agent knows."""
+        self._place = AsyncExitStack()
+        """Holds the place among the agents that run."""
         self._spending = Spending(self._agent)
         tools = () if functions is None else tuple(functions)
         groups = [tool.group for tool in tools if isinstance(tool, BuiltinTool)]
         self._shell = next((group for group in groups if isinstance(group, Shell)), None)
         """Shell for its commands in terminals, or None if the person gave none."""
-        served = () if self._shell is None else Shell.tool_names
-        self.tools = ForeignToolbox(self, [tool for tool in tools if tool.spec.name not in served])
+        self._served = () if self._shell is None else Shell.tool_names
+        self.tools = ForeignToolbox(self, [tool for tool in tools if tool.spec.name not in self._served])
+        self.tools.servers = () if functions is None else functions.servers
         self.folder: WatchedFolder
-        """The working folder, set by `watch_folder`."""
+        """The working folder, set by `begin`."""
         self._run: Run
-        """The run in its log, set by `watch_folder`."""
+        """The run in its log, set by `begin`."""
         self._tell_todos = tell_todos
         self._plan: list[Any] | None = None
         self._calls: list[ForeignCall] = []
@@ -101,10 +120,10 @@ class AcpModel:
             check_cost(self._foreign)
         if self._shell is not None and not self._agent.terminals:
             problem = f"Shell does not reach {self.name}, which runs its commands itself"
-            raise SettingsError(problem, "Leave it out, or run an agent that has agentnb run its commands, such as kimi")
+            raise SettingsError(problem, "Omit it, or use an agent that lets agentnb run its commands, such as kimi")
         warning, asks = check_holds(self._foreign, permissions)
         self.start = "to_ask" if asks else "free"
-        hidden = f"{self.name} does not show the functions of the notebook to its model"
+        hidden = f"{self.name} does not offer the notebook's functions to its model"
         is_hidden = not (self._agent.offers_functions or self.tools.is_empty)
         return "; ".join(filter(None, (warning, hidden if is_hidden else "")))
 
@@ -113,12 +132,12 @@ class AcpModel:
         if (question := self._ask_to_start()) is not None:
             yield question
             return
-        if self._session is None and (notice := await self._begin()) is not None:
+        if self._session is None and (notice := await self._begin(request.tools)) is not None:
             yield notice
         session = self._session
         assert session is not None, "it has begun"
         for name in sorted({call.form.name for call in self._calls if call.is_changed}):
-            yield Notice(f"{self.name} has changed the arguments of {name} after the call was judged")
+            yield Notice(f"{self.name} changed the arguments of {name} after agentnb had checked the call")
         rejected = self._reject()
         has_begun = session.is_in_turn or self._tell(session)
         assert has_begun, "a round begins with what the person has said, or within a turn"
@@ -189,7 +208,7 @@ class AcpModel:
             yield Notice(f"{self.name} announced calls that it did not make: {', '.join(names)}")
         for call in rejected:
             if call.status in ENDED and call.options is None and not call.is_own:
-                yield Notice(f"{self.name} did not ask about {call.form.name}: it may have run although it was not allowed")
+                yield Notice(f"{self.name} did not ask about {call.form.name}: it may have run without permission")
             elif is_over:
                 yield Notice(f"{self.name} ended its turn after {call.form.name} was not allowed", SAY_MORE)
 
@@ -210,8 +229,11 @@ class AcpModel:
             call.reject()
         return [call for call in self._calls if not call.answer.result()]
 
-    async def _begin(self) -> Notice | None:
-        """Start the agent, and load the earlier conversation if possible. Returns a notice if that fails."""
+    async def _begin(self, tools: Iterable[ToolSpec]) -> Notice | None:
+        """Start the agent, and load the earlier conversation if possible. Returns a notice if that fails.
+
+        ``tools``: functions of the notebook and tools of MCP servers, offered to it except those that its terminals replace.
+        """
         agent, environment = self._agent, self._foreign.place
         if environment is not None:
             agent = await asyncio.to_thread(environment.around, agent)
@@ -220,9 +242,8 @@ class AcpModel:
         )  # agentnb runs no commands for it: they would run outside the sandbox
         keys = values_of(agent.keys)
         redact_values(keys)
-        session = self._session = Session(
-            agent, self.name, self.folder, self.tools.specs, self._shell, serves_terminals=not is_walled
-        )
+        offered = [tool for tool in tools if tool.name not in self._served]
+        session = self._session = Session(agent, self.name, self.folder, offered, self._shell, serves_terminals=not is_walled)
         earlier = str(_last_of(self._before, SESSION) or "")
         await session.start(self._work_dir, keys, self._mode, self._model, earlier)
         cost = _last_of(self._before, SESSION_COST)
@@ -241,6 +262,8 @@ class AcpModel:
         messages = self._run.messages
         new, self._heard = messages[self._heard :], len(messages)
         parts = [part for message in new if message.role == "user" for part in message.parts]
+        if not session.takes_pictures and any(isinstance(part, Image) for part in parts):
+            raise ModelError(f"{self.name} takes no pictures", "Describe them, or save them as files that it can read")
         blocks = [_block(part) for part in parts if isinstance(part, Text | Image)]
         if blocks:
             session.prompt(blocks)
@@ -265,15 +288,33 @@ class AcpModel:
         if self._session is not None and self._session.is_in_turn:
             self._cancelling = asyncio.ensure_future(self._session.cancel())
 
-    async def watch_folder(self, log: EventLog) -> None:
-        """Scan the working folder, to detect later changes not written by agentnb."""
+    async def begin(self, context: RunContext) -> None:
+        """Wait for a place, except within another agent, which would wait for this one. Then scan the working folder, to detect
+        changes not written by agentnb.
+        """
+        log, budget = context.log, context.budget
+        if not budget.has_place:
+            if places().is_full:
+                log.warn(f"Waits until one of the {MAX_AGENTS} external agents that run has ended")
+            with context.elicitation.held():
+                await self._place.enter_async_context(places().place())
+            budget.has_place = True
         self._run, store = log.run, getattr(log.store, "folder", None)
         self.folder = await asyncio.to_thread(WatchedFolder, self._work_dir, store)
 
+    async def end(self, log: EventLog) -> None:
+        """End the process of the agent with all its descendants, and log what has changed in the working folder."""
+        try:
+            await self.close()
+        finally:
+            await self.folder.log_changes(log, self.name)
+
     async def close(self) -> None:
-        """End the process of the agent with all its descendants."""
-        if self._session is not None:
-            await self._session.close()
+        """End the process of the agent with all its descendants. No-op the second time."""
+        session, self._session = self._session, None
+        async with self._place:
+            if session is not None:
+                await session.close()
 
 
 def _place_of_prompt(messages: Sequence[Message]) -> int:
@@ -326,7 +367,7 @@ class ForeignTool:
         """Allow the call and wait for its end."""
         call = self._model.call_of(context.call_id) or within.get()
         if call is None or call.tool_call is None:
-            return failure("no_result", "The agent has dropped this call.")
+            return failure("no_result", "The agent dropped this call.")
         call.own_outcome = self._refusal(call, arguments)
         if not call.answer.done():
             call.answer.set_result(call.own_outcome is None)
@@ -342,7 +383,7 @@ class ForeignTool:
         path = arguments.get(call.form.subject or "")
         if is_asked and self.spec.name == WRITE_TOOL and isinstance(path, str) and self._model.folder.is_open_notebook(path):
             advice = "Tell the person which cells to change, or write another file."
-            return failure("open_notebook", f"{path} was not written: it is the open notebook.", advice)
+            return failure("open_notebook", f"{path} was not written, because it is the open notebook.", advice)
         return None
 
 
@@ -405,12 +446,20 @@ class ForeignToolbox(Toolbox):
     """The person's functions, and a tool for each kind of an agent's calls, which the agent does not list itself."""
 
     def __init__(self, model: AcpModel, functions: Iterable[Tool] = ()) -> None:
-        super().__init__([FunctionAtDoor(model, tool) for tool in functions])
+        self._model, self._functions = model, (*functions,)
+        super().__init__([FunctionAtDoor(model, tool) for tool in self._functions])
         self._of_kinds: dict[str, Tool] = {name: ForeignTool(model, kind) for name, kind in KINDS_BY_NAME.items()}
         self._of_kinds[START] = AgentStart(model)
         for name in self._of_kinds:
             if name in self._tools:
-                raise SettingsError(f"{name} is also the name of calls of {model.name}", "Give yours another name")
+                raise SettingsError(f"{model.name} also uses the name {name} for its calls", "Rename yours")
+
+    def with_tools(self, tools: Iterable[Tool], hidden: Iterable[Tool] = ()) -> Toolbox:
+        """Return a toolbox with more tools, all of them advertised: the agent lists them once, and cannot search for more."""
+        more = [tool for tool in (*tools, *hidden) if tool.spec.name != FIND_TOOLS]
+        toolbox = ForeignToolbox(self._model, [*self._functions, *more])
+        toolbox.servers = self.servers
+        return toolbox
 
     def get(self, name: str) -> Tool | None:
         """Return a tool by name, or None."""

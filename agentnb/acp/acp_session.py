@@ -61,6 +61,11 @@ class Session:
     `next` returns the events of a turn: deltas of its text, then `ForeignCall` objects that are ready, then its end.
     """
 
+    id = ""
+    """Session id, for loading it in another process."""
+    takes_pictures = False
+    """True if prompts may hold pictures."""
+
     def __init__(
         self,
         agent: KnownAgent,
@@ -84,18 +89,18 @@ class Session:
         self._agent = agent
         self._process: AgentProcess | None = None
         self._connection: Connection | None = None
-        self.id = ""
-        """Session id, for loading it in another process."""
         self._is_loading = False
         self._turn: asyncio.Task[Any] | None = None
         self.is_in_turn = False
         """True while a turn runs, or its end has not been read."""
-        self._deltas: deque[ReplyDelta] = deque()
+        self._items: deque[ReplyDelta | list[ForeignCall]] = deque()
+        """Deltas to return, and calls that ended before later deltas or calls, in order of arrival."""
         self._news = asyncio.Event()
         self._wakes_at = 0.0
         """Event loop time of the latest timer for `next`."""
         self.calls: dict[str, ForeignCall] = {}
         """All calls of the session by id: agents also report on finished calls."""
+        self._unfinished: list[ForeignCall] = []
         self._announced: dict[str, ForeignCall] = {}
         """Calls that are in no reply yet, except calls through the door."""
         self.unknown = UnknownUpdates()
@@ -131,9 +136,12 @@ class Session:
                     },
                     clientInfo={"name": "agentnb", "title": "agentnb", "version": str(import_module("agentnb").__version__)},
                 )
-                servers = [] if self._door is None else [await self._door.open(self._agent.env.get("HOME"))]
+                home = self._agent.env.get("HOME")
+                servers = [] if self._door is None else [await self._door.open(self._process.guard_id, home)]
                 parameters = {"cwd": str(work_dir), "mcpServers": servers}
-                can_load = bool(earlier and _mapping(begun.get("agentCapabilities")).get("loadSession"))
+                abilities = _mapping(begun.get("agentCapabilities"))
+                self.takes_pictures = bool(_mapping(abilities.get("promptCapabilities")).get("image"))
+                can_load = bool(earlier and abilities.get("loadSession"))
                 opened = await self._load(earlier, parameters) if can_load else None
                 if opened is None:
                     opened = await self._request("session/new", **parameters)
@@ -200,7 +208,7 @@ class Session:
 
     def _end_turn(self, turn: asyncio.Task[Any]) -> None:
         """End the calls that the agent left open, for example when it died: no further report will come."""
-        for call in self.calls.values():
+        for call in self._open_calls():
             call.end.set()
         if not turn.cancelled():
             turn.exception()  # mark as retrieved: an abandoned turn is not an error
@@ -219,15 +227,14 @@ class Session:
         loop = asyncio.get_running_loop()
         while True:
             self._news.clear()
-            if self._deltas:
-                return self._deltas.popleft()
+            if self._items:
+                return self._items.popleft()
             if any(call.is_ready for call in self._announced.values()):
                 await self._wait_for_others()
-                if ready := [call for call in self._announced.values() if call.is_ready]:
-                    for call in ready:
-                        del self._announced[call.id]
+                has_earlier = any(isinstance(item, list) for item in self._items)
+                if not has_earlier and (ready := self._take_ready()):
                     return ready
-                continue  # it announced a call through the door
+                continue  # it announced a call through the door, or has gone on
             assert self._turn is not None, "there was a prompt"
             if self._turn.done():
                 self.is_in_turn = False
@@ -238,6 +245,19 @@ class Session:
             if until is not None and loop.time() >= until:
                 return None
             await self._news.wait()
+
+    def _take_ready(self) -> list[ForeignCall]:
+        """Return the announced calls that are ready, and drop them."""
+        ready = [call for call in self._announced.values() if call.is_ready]
+        for call in ready:
+            call.take()
+            del self._announced[call.id]
+        return ready
+
+    def _begin_round(self) -> None:
+        """Put calls before what arrives now if one of them has ended: they belong to different rounds."""
+        if any(call.end.is_set() for call in self._announced.values()):
+            self._items.append(self._take_ready())
 
     def take_unmade(self) -> list[ForeignCall]:
         """Return announced calls that the agent neither ran nor asked about, and drop them."""
@@ -287,7 +307,8 @@ class Session:
                 content = update.get("content")
                 text = content.get("text") if isinstance(content, dict) else None
                 if isinstance(text, str) and text:
-                    self._deltas.append(TextDelta(text) if kind == "agent_message_chunk" else ThinkingDelta(text))
+                    self._begin_round()
+                    self._items.append(TextDelta(text) if kind == "agent_message_chunk" else ThinkingDelta(text))
                 if (usage := own_fields(update).get("usage")) is not None:
                     self.usages.append(usage)
             case "tool_call" | "tool_call_update":
@@ -317,8 +338,15 @@ class Session:
         return call
 
     def _begin_call(self, call: ForeignCall) -> ForeignCall:
+        self._begin_round()
         self.calls[call.id] = self._announced[call.id] = call
+        self._unfinished.append(call)
         return call
+
+    def _open_calls(self) -> list[ForeignCall]:
+        """Return the calls that have not ended, in order: all calls grow with the history."""
+        self._unfinished = [call for call in self._unfinished if not call.end.is_set()]
+        return self._unfinished
 
     def _begin_own_call(self, name: str, arguments: Mapping[str, Any], *, function: str = "", kind: str = "") -> ForeignCall:
         """Make a call for the agent, which the run judges like any other."""
@@ -363,7 +391,7 @@ class Session:
     async def _serve(self, kind: str, arguments: Mapping[str, Any], work: Work) -> dict[str, Any]:
         """Perform work for the agent within the call that covers it, otherwise in a new one, so that rules and undo apply."""
         subject = str(arguments[KINDS[kind].subject or ""])
-        call = next((call for call in self.calls.values() if call.covers(kind, subject, self._work_dir)), None)
+        call = next((call for call in self._open_calls() if call.covers(kind, subject, self._work_dir)), None)
         if call is None:
             call = self._begin_own_call(kind, arguments, kind=kind)
         elif call.options is None:
@@ -386,7 +414,7 @@ class Session:
         """Nest a ready call in a running one, if any: the loop waits for the running call, and would not judge another."""
         if not call.is_ready or call.id not in self._announced:
             return
-        running = [outer for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()]
+        running = [outer for outer in self._open_calls() if outer.context.done()]
         if running:
             self._run_within(call, running[-1])
 
@@ -459,7 +487,7 @@ class Session:
     def _last_words(self) -> str:
         """Return the last line of standard error, as advice."""
         line = "" if self._process is None else self._process.last_line()
-        return f"It said: {line}" if line else ""
+        return f"Its output: {line}" if line else ""
 
     @property
     def _how_to_install(self) -> str:
@@ -489,7 +517,7 @@ def _text_of(params: Mapping[str, Any], name: str) -> str:
     """Return a text parameter. Raises `RequestError` for other values."""
     value = params.get(name)
     if not isinstance(value, str):
-        raise RequestError.invalid_params({"details": f"{name} is not a text."})
+        raise RequestError.invalid_params({"details": f"{name} is not a string."})
     return value
 
 

@@ -196,7 +196,8 @@ class ForeignCall:
 
     def take(self) -> ToolCall:
         """Return the call for a reply. Later messages do not change it."""
-        self.tool_call, self._judged = ToolCall(self.function or self.form.name, self.arguments, self.id), self._reported
+        if self.tool_call is None:
+            self.tool_call, self._judged = ToolCall(self.function or self.form.name, self.arguments, self.id), self._reported
         return self.tool_call
 
     @property
@@ -214,8 +215,8 @@ class ForeignCall:
         if self.status == "completed":
             return ToolOutcome(True, parts)
         if self.status == "failed":
-            return ToolOutcome(False, parts or (Text("The agent says that the call failed."),), error_code="tool_error")
-        return failure("no_result", "The agent ended its turn without a result of this call.")
+            return ToolOutcome(False, parts or (Text("The agent reported that the call failed."),), error_code="tool_error")
+        return failure("no_result", "The agent ended its turn without a result for this call.")
 
 
 def _are_same(first: Any, second: Any, kind: SubjectKind | None, folder: Path) -> bool:

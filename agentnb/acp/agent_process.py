@@ -47,6 +47,8 @@ class AgentProcess:
         assert guarded.stdin is not None and guarded.stdout is not None, "they are pipes"
         self._guarded, self._lifeline, self._stderr = guarded, lifeline, stderr
         self.writer, self.reader = guarded.stdin, WholeLines(guarded.stdout)
+        self.guard_id = guarded.pid
+        """Process id of the guard, above all processes of the agent."""
 
     @classmethod
     async def start(cls, command: Sequence[str], work_dir: Path, env: Mapping[str, str]) -> AgentProcess:

@@ -1,6 +1,6 @@
 """Program that an agent starts to reach the functions of the notebook: connects its standard streams to the door's socket.
 
-    python bridge.py SOCKET
+    AGENTNB_DOOR=SECRET python bridge.py SOCKET
 
 Does not import agentnb, and does not interpret the data.
 """
@@ -13,12 +13,15 @@ import sys
 import threading
 
 CHUNK = 65_536
+SECRET = "AGENTNB_DOOR"
+"""Variable with the secret that opens the door."""
 
 
 def main() -> None:
     """Copy data until either side closes."""
     door = socket.socket(socket.AF_UNIX)
     door.connect(sys.argv[1])
+    door.sendall(os.environ.get(SECRET, "").encode() + b"\n")
 
     def to_agent() -> None:
         while data := door.recv(CHUNK):

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from hmac import compare_digest
 from pathlib import Path
+from secrets import token_hex
+from struct import Struct
 from typing import Any, TypeAlias
 
-from agentnb.acp import bridge
+from agentnb.acp import bridge, guard
 from agentnb.acp.agent_process import MAX_LINE_BYTES
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
@@ -18,32 +23,43 @@ from agentnb.errors import ModelError
 from agentnb.tools.tool import ToolOutcome, failure
 
 NAME = "notebook"
+CREDENTIALS = Struct("3i")
+"""Process, user and group at the other end of a socket."""
 CallTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolOutcome]]
 
 
 class Door:
-    """Server for a run, in a folder accessible only to the person. Each connection is a client of the agent."""
+    """Server for a run, in a folder accessible only to the person. Each connection is a client of the agent.
+
+    A connection begins with a line, the secret of the door, which only the agent is told. Where the system names the process at
+    the other end (Linux), it must be one of the agent's.
+    """
 
     def __init__(self, tools: Iterable[ToolSpec], call: CallTool) -> None:
         self._tools = tuple(tools)
         self._call = call
+        self._secret = token_hex()
+        self._owner = 0
         self._folder: Path | None = None
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
-    async def open(self, folder: str | None = None) -> dict[str, Any]:
+    async def open(self, owner: int, folder: str | None = None) -> dict[str, Any]:
         """Open the door, and return its server entry for a session: a command, since agents start their servers.
 
-        ``folder``: parent of its folder, by default that for temporary files. Raises `ModelError`.
+        ``owner``: the process above all processes of the agent; ``folder``: parent of its folder, by default that for temporary
+        files. Raises `ModelError`.
         """
+        self._owner = owner
         try:
             self._folder = Path(tempfile.mkdtemp(prefix="agentnb-", dir=folder))
-            socket = self._folder / "door"
-            self._server = await asyncio.start_unix_server(self._accept, socket, limit=MAX_LINE_BYTES)
+            path = self._folder / "door"
+            self._server = await asyncio.start_unix_server(self._accept, path, limit=MAX_LINE_BYTES)
         except OSError as error:
             location = self._folder or folder or tempfile.gettempdir()
-            raise ModelError(f"No socket for functions could be made in {location}: {error.strerror or error}") from error
-        return {"name": NAME, "command": sys.executable, "args": ["-I", "-S", bridge.__file__, str(socket)], "env": []}
+            raise ModelError(f"No socket for functions could be created in {location}: {error.strerror or error}") from error
+        words, secret = ["-I", "-S", bridge.__file__, str(path)], {"name": bridge.SECRET, "value": self._secret}
+        return {"name": NAME, "command": sys.executable, "args": words, "env": [secret]}
 
     async def close(self) -> None:
         """Close the door and all connections."""
@@ -74,10 +90,20 @@ class Door:
         server: Any = Server(NAME, on_list_tools=self._list, on_call_tool=self._run)
         output: Any = _Lines(writer)
         try:
+            if not self._is_of_agent(writer) or not compare_digest(await reader.readline(), f"{self._secret}\n".encode()):
+                return
             async with stdio_server(reader, output) as (read, write):
                 await server.run(read, write, server.create_initialization_options())
         finally:
             writer.close()
+
+    def _is_of_agent(self, writer: asyncio.StreamWriter) -> bool:
+        """True if the process at the other end is one of the agent's, or if the system does not name it."""
+        if sys.platform != "linux":
+            return True
+        names = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        process, user, _ = CREDENTIALS.unpack(names)
+        return bool(user == os.getuid()) and guard.is_within(process, self._owner)
 
     async def _list(self, context: Any, params: Any) -> Any:
         from mcp.types import ListToolsResult, Tool
@@ -92,7 +118,9 @@ class Door:
         if params.name in offered:
             outcome = await self._call(params.name, params.arguments or {})
         else:
-            outcome = failure("unknown_tool", f"There is no function {params.name}.", f"There is {', '.join(offered)}.")
+            outcome = failure(
+                "unknown_tool", f"There is no function {params.name}.", f"Available functions: {', '.join(offered)}."
+            )
         return CallToolResult(content=[TextContent(type="text", text=redact(outcome.text))], is_error=not outcome.ok)
 
 

@@ -63,7 +63,7 @@ class ForeignAgent:
 
     def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Raise `SettingsError`: external agents only answer within runs of their own."""
-        raise SettingsError(f"{self.name} cannot answer a single request", "Run it: Agent(acp=...)")
+        raise SettingsError(f"{self.name} cannot answer single requests", "Run it as an agent: Agent(acp=...)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +108,18 @@ SHAPES_REQUESTS: Mapping[str, Any] = {
 """Settings without effect on external agents, with their default values."""
 
 
-def check_reach(given: Mapping[str, Any], settings: Mapping[str, Any] = SHAPES_REQUESTS) -> None:
-    """Raise `SettingsError` for a setting of an `Agent` without effect on external agents.
+def beyond_reach(given: Mapping[str, Any], settings: Mapping[str, Any] = SHAPES_REQUESTS) -> list[str]:
+    """Return the names of settings of an `Agent` without effect on external agents. ``settings``: the default values."""
+    names = [name for name, usual in settings.items() if given.get(name, usual) != usual]
+    return [*names, "on_limit"] if given.get("on_limit") == FINAL_ANSWER else names
 
-    ``settings``: the default values.
-    """
-    for name, usual in settings.items():
-        if given[name] != usual:
-            problem = f"{name} does not reach {PROVIDER}:{given['acp']}, which builds its requests itself"
-            raise SettingsError(problem, f"Leave {name} out, or run an agent of agentnb: leave acp out")
-    if given.get("on_limit") == FINAL_ANSWER:
-        problem = f"on_limit={FINAL_ANSWER!r} does not reach {PROVIDER}:{given['acp']}, which cannot be kept from calling tools"
-        raise SettingsError(problem, "Use stop or raise, or run an agent of agentnb: leave acp out")
+
+def check_reach(given: Mapping[str, Any], settings: Mapping[str, Any] = SHAPES_REQUESTS) -> None:
+    """Raise `SettingsError` for a setting of an `Agent` without effect on external agents; see `beyond_reach`."""
+    for name in beyond_reach(given, settings):
+        agent, leave_out = f"{PROVIDER}:{given['acp']}", "omit acp to run one of agentnb's own agents"
+        if name == "on_limit":
+            problem = f"on_limit={FINAL_ANSWER!r} does not reach {agent}, because agentnb cannot stop its tool calls"
+            raise SettingsError(problem, f"Use stop or raise, or {leave_out}")
+        problem = f"{name} does not reach {agent}, which builds its requests itself"
+        raise SettingsError(problem, f"Omit {name}, or {leave_out}")

@@ -26,16 +26,27 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def parent_of(pid: int) -> int:
+    """Return the parent of a process, or 0 if it has none or has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def is_within(pid: int, ancestor: int) -> bool:
+    """True if a process is this one or below it."""
+    while pid not in (0, ancestor):
+        pid = parent_of(pid)
+    return pid == ancestor
+
+
 def descendants(pid: int) -> list[int]:
     """Return the processes below a process."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir() if Path("/proc").is_dir() else ():
         if folder.name.isdigit():
-            try:
-                status = (folder / "stat").read_text()
-            except OSError:  # ended meanwhile
-                continue
-            children.setdefault(int(status.rpartition(")")[2].split()[1]), []).append(int(folder.name))
+            children.setdefault(parent_of(int(folder.name)), []).append(int(folder.name))
     processes, pending = [], [pid]
     while pending:
         below = children.get(pending.pop(), [])

@@ -13,7 +13,7 @@ import msgspec
 from agentnb.acp.known_agents import KnownAgent, known_agents
 from agentnb.errors import SettingsError
 
-HOW_TO_ADD = "Write: %agent acp add NAME COMMAND"
+HOW_TO_ADD = "Usage: %agent acp add NAME COMMAND"
 
 
 class Package(msgspec.Struct):
@@ -53,16 +53,19 @@ def _version(program: Path, agent: KnownAgent) -> str:
 
 def acp_command(rest: str) -> str:
     """Run ``%agent acp`` and return its output. Raises `SettingsError`."""
-    words = shlex.split(rest)
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise SettingsError(f"{error} in: {rest}", "Close it, or leave it out") from error
     if not words:
         return "\n".join(_line(name, agent) for name, agent in known_agents().items())
     if words[0] != "add" or len(words) < 3:
         raise SettingsError(f"%agent acp has no command {rest!r}", HOW_TO_ADD)
     _, name, *command = words
     if not name.isidentifier():
-        raise SettingsError(f"{name!r} cannot be the name of an agent", "Letters, digits and _ only")
+        raise SettingsError(f"{name!r} is not a valid agent name", "Use only letters, digits and _")
     known_agents()[name] = KnownAgent(command=tuple(command), asks=False)
-    return f"{name} is known in this kernel. Run it: %%agent --acp {name}"
+    return f"{name} is now known in this kernel. Run it: %%agent --acp {name}"
 
 
 def _line(name: str, agent: KnownAgent) -> str:

@@ -63,5 +63,5 @@ def agent_of(name: str) -> KnownAgent:
     """Return an agent by name. Raises `SettingsError` with the most similar names."""
     agent = known_agents().get(name)
     if agent is None:
-        raise SettingsError(f"No agent is known as {name!r}", suggest_names(name, known_agents()))
+        raise SettingsError(f"There is no known agent {name!r}", suggest_names(name, known_agents()))
     return agent

@@ -24,7 +24,7 @@ def check_holds(foreign: ForeignAgent, permissions: Permissions) -> tuple[str, b
     if not RUNS_HERE:
         raise SettingsError(f"{foreign.name} needs a POSIX system (Linux or macOS)", "On Windows, run the kernel in WSL")
     is_ordered = foreign.mode not in ("", foreign.known.asks_in)
-    why = f"it does not ask in its mode {foreign.mode}" if is_ordered else _doubt(foreign.known)
+    why = f"it does not ask for permission in its mode {foreign.mode}" if is_ordered else _doubt(foreign.known)
     if not why:
         return "", False
     held = [word for word in permissions.mode.held if word != AUTO]
@@ -33,25 +33,25 @@ def check_holds(foreign: ForeignAgent, permissions: Permissions) -> tuple[str, b
         raise SettingsError(f"{', '.join(held)} would have no effect on {foreign.name}: {why}", _how_to_hold(foreign))
     if not is_ordered and not permissions.mode.is_auto:
         return "", True
-    return f"{foreign.name} may write and execute without a question: {why}", False
+    return f"{foreign.name} may write and execute without asking: {why}", False
 
 
 def _doubt(agent: KnownAgent) -> str:
     """Return the reason why it is unknown whether the agent asks before it writes and executes, or "" if tested."""
     if not agent.asks:
-        return "it is not known whether it asks"
+        return "agentnb does not know whether it asks"
     program = find_installed(agent)
     if program is None or agent.tried in ("", program.version):
         return ""
-    return f"it was tested with {agent.tried} that it asks, but this is {program.version or 'an unknown version'}"
+    return f"it is known to ask in {agent.tried}, but this is {program.version or 'an unknown version'}"
 
 
 def _how_to_hold(foreign: ForeignAgent) -> str:
     agent = foreign.known
     if foreign.mode not in ("", agent.asks_in):
-        return f"Leave --mode out: it starts in {agent.asks_in}, where it asks" if agent.asks_in else "Leave --mode out"
+        return f"Omit --mode: it starts in {agent.asks_in}, where it asks" if agent.asks_in else "Omit --mode"
     if not agent.asks:
-        return "Run another agent, or leave these out: you are asked about its start"
+        return "Run another agent, or omit these options: agentnb asks you before it starts"
     tried = f"=={agent.tried}" if agent.install.startswith("pip ") else f"@{agent.tried}"
     return f"Install that version: {agent.install.removesuffix('@latest')}{tried}"
 
@@ -59,5 +59,5 @@ def _how_to_hold(foreign: ForeignAgent) -> str:
 def check_cost(foreign: ForeignAgent) -> None:
     """Raise `SettingsError` if the agent does not report its cost, so that no budget can end its run."""
     if foreign.known.cost == "none":
-        problem = f"{foreign.name} does not say what it costs, so a budget cannot be enforced"
+        problem = f"{foreign.name} does not report its cost, so a budget cannot be enforced"
         raise SettingsError(problem, "Limit it with max_seconds or max_tool_calls, or ignore the cost: unpriced=True")

@@ -141,7 +141,7 @@ class Terminal:
         """Outcome like that of the tool ``bash``."""
         text = self._output.of_result.text
         if not self._work.done():
-            return success("\n".join(filter(None, (text.removesuffix("\n"), "[The command still runs.]"))))
+            return success("\n".join(filter(None, (text.removesuffix("\n"), "[The command is still running.]"))))
         if self._refused is not None:
             return self._refused.outcome
         return command_outcome(ProcessResult(self._exit_code, text, ""), self._note, math.inf)

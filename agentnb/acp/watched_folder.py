@@ -58,7 +58,7 @@ class WatchedFolder:
         """Record the current state of a file written by agentnb."""
         relative = self._relative(path)
         if (state := _state_of(Path(self._folder, relative))) is not None:
-            self._files[relative] = state
+            self._files[relative] = state._replace(digest=self._digest(relative))  # opencode then writes it again itself
 
     async def log_changes(self, log: EventLog, agent: str) -> None:
         """Warn about changes since the last scan, and list them for an undo."""
@@ -70,11 +70,11 @@ class WatchedFolder:
         if changed:
             names = ", ".join(map(encodable, changed[:MAX_NAMED]))
             more = f" and {len(changed) - MAX_NAMED:,} more" if len(changed) > MAX_NAMED else ""
-            log.warn(f"Changed while {agent} ran, but not written by agentnb, so not undone: {names}{more}")
+            log.warn(f"Changed while {agent} ran, but not by agentnb, so not undone: {names}{more}")
         if is_notebook_edited:
             log.warn_once(
-                f"The open notebook has other cells on disk than before {agent} ran",
-                "Reload it from disk, or save yours over it",
+                f"The cells of the open notebook changed on disk while {agent} ran",
+                "Reload it from disk, or overwrite it with your version",
             )
         if not self._is_whole:
             log.warn_once(f"The folder is large: changes beyond its first {MAX_WATCHED_ENTRIES:,} names are not detected")

@@ -32,7 +32,7 @@ class Agent(AgentSettings):
     or a `History`. ``gates``: functions of a call and the run that decide whether it may run, after the policy's own
     (`agentnb.policies.gates`). ``permissions``: rules about tool calls, each ``allow``, ``ask`` or ``deny``, such as
     ``{"write_file(data/**)": "allow", "bash": "ask"}``, or a list of the flags that are permitted
-    (`agentnb.policies.permissions.permission_rules`). ``approve``: an approval mode, or a function that decides about calls
+    (`agentnb.policies.permissions.permission_rules`). ``approve``: a mode, or a function that decides about calls
     that need approval, for runs without their own. ``instructions``: True to follow the ``CLAUDE.md``, ``AGENT.md`` or
     ``AGENTS.md`` of its repository. ``output``: the type of its answers: a dataclass, TypedDict, pydantic model, msgspec
     Struct, another type, a JSON Schema, or an `Output`. An answer that does not fit is sent back with its problems, twice by

@@ -98,7 +98,7 @@ class AgentSettings:
         derive_settings(self)
 
     def __reduce__(self) -> NoReturn:
-        problem = f"Agent {self.name} cannot be pickled: its tools and its model would not work in another process"
+        problem = f"Agent {self.name} cannot be pickled, because its tools and model would not work in another process"
         raise SettingsError(problem, "Send portable(agent), and recreate it there: from_portable(data)")
 
     def __copy__(self) -> Self:

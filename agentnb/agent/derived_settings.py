@@ -85,7 +85,7 @@ def _of_policy(policy: PolicySet) -> Mapping[str, Any]:
     """Return the limits set by a policy. Raises `SettingsError` if it sets anything else."""
     policy_limits: Any = getattr(policy, "agent_settings", {})  # a policy class may be the person's own
     if not isinstance(policy_limits, Mapping) or any(name not in LIMIT_SETTINGS for name in policy_limits):
-        problem = f"agent_settings={policy_limits!r} of the policy {policy.name} must be limits by name"
+        problem = f"agent_settings={policy_limits!r} of the policy {policy.name} must map limits to values"
         raise SettingsError(problem, NameOne(known=LIMIT_SETTINGS, lead="It sets"))
     return policy_limits
 
@@ -162,7 +162,7 @@ def _set_foreign(agent: AgentSettings) -> None:
 def _with_draws(bundle: PolicyBundle, guidance: RandomGuidance, policy: str) -> PolicyBundle:
     """Return the bundle with draws of guidance sets. Raises `SettingsError` if the policy draws as well."""
     if bundle.draw is not None:
-        raise SettingsError(f"The policy {policy} draws guidance sets itself", "Leave out RandomGuidance, or its draw")
+        raise SettingsError(f"The policy {policy} draws guidance sets itself", "Omit RandomGuidance, or the policy's draw")
     return bundle._replace(draw=guidance)
 
 
@@ -191,14 +191,14 @@ def _set(agent: AgentSettings, name: str, value: Any) -> None:
 def _check_kinds(agent: AgentSettings) -> None:
     """Raise `SettingsError` for a value of the wrong type."""
     if isinstance(agent.tools, str) or not isinstance(agent.tools, Iterable):
-        raise SettingsError(f"tools={agent.tools!r} is not a list", "Write tools=[my_function]")
+        raise SettingsError(f"tools={agent.tools!r} is not a list", "Use tools=[my_function]")
     if agent.system is not None and not isinstance(agent.system, str):
-        raise SettingsError(f"system={agent.system!r} is not a text")
+        raise SettingsError(f"system={agent.system!r} is not a string")
     if agent.work_dir is not None and not isinstance(agent.work_dir, str | Path):
-        raise SettingsError(f"work_dir={agent.work_dir!r} is not a folder", "Give a path, or None for the current folder")
+        raise SettingsError(f"work_dir={agent.work_dir!r} is not a folder", "Use a path, or None for the current folder")
     check_approve(agent.approve)
     if not isinstance(agent.todos, bool) and not is_board(agent.todos):
-        raise SettingsError(f"todos={agent.todos!r} is not a todo board", "Write todos=True, or todos=TodoBoard([...])")
+        raise SettingsError(f"todos={agent.todos!r} is not a todo board", "Use todos=True, or todos=TodoBoard([...])")
 
 
 def _check_gates(agent: AgentSettings) -> tuple[Gate, ...]:
@@ -234,9 +234,9 @@ def _in_order(agent: AgentSettings, toolbox: Toolbox) -> Toolbox:
 def _check_names(agent: AgentSettings) -> None:
     """Raise `InvalidTool` if a tool has the name of one of agentnb's own tools."""
     if agent.keeps_todos and agent.toolbox.get(TODO_TOOL) is not None:
-        raise InvalidTool(f"{TODO_TOOL} is the tool of agentnb's own list", "Give yours another name, or Agent(todos=False)")
+        raise InvalidTool(f"{TODO_TOOL} is the tool of agentnb's own todo list", "Rename yours, or use Agent(todos=False)")
     if agent.sends.result_characters is not None and agent.toolbox.get(READ_TOOL) is not None:
         raise InvalidTool(
-            f"{READ_TOOL} is the tool with which a model reads long results",
-            'Give yours another name, or Agent(history="full")',
+            f"{READ_TOOL} is the tool for reading long results",
+            'Rename yours, or use Agent(history="full")',
         )

@@ -65,7 +65,7 @@ class Extension:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
-            raise SettingsError(f"name={self.name!r} is not the name of an extension", 'Write Extension(name="plans")')
+            raise SettingsError(f"name={self.name!r} is not a valid extension name", 'For example: Extension(name="plans")')
         self._check_parts()
         object.__setattr__(self, "settings", plain_data(dict(self.settings)))
         tools = [tool for value in self.tools for tool in (*tools_of(value), *servers_among([value]))]
@@ -82,15 +82,15 @@ class Extension:
                 problem = f"The extension {self.name} cannot set {name!r} of its agent"
                 raise SettingsError(problem, suggest_names(str(name), AGENT_SETTINGS))
         if not isinstance(self.prompt, str) or not isinstance(self.settings, Mapping):
-            raise SettingsError(f"The extension {self.name} has a prompt that is not a text, or settings that are not a dict")
+            raise SettingsError(f"The extension {self.name} has a prompt that is not a string, or settings that are not a dict")
         tools: Any = self.tools
         if isinstance(tools, str) or not isinstance(tools, Iterable):
-            raise SettingsError(f"tools={tools!r} of the extension {self.name} is not a list", "Write tools=[f]")
+            raise SettingsError(f"tools={tools!r} of the extension {self.name} is not a list", "Use tools=[f]")
         for part in _PARTS:
             items: Any = getattr(self, part)
             if isinstance(items, str) or not isinstance(items, Iterable) or not all(map(callable, items)):
                 raise SettingsError(
-                    f"{part}={items!r} of the extension {self.name} is not a list of functions", f"Write {part}=(f,)"
+                    f"{part}={items!r} of the extension {self.name} is not a list of functions", f"Use {part}=(f,)"
                 )
             object.__setattr__(self, part, tuple(items))
 
@@ -124,7 +124,7 @@ def check_kinds_and_names(extensions: Any) -> tuple[Extension, ...]:
                 f"extensions={extension!r} is not an extension", 'Write extensions=[Extension(name="plans", ...)]'
             )
         if extension.name in names:
-            raise SettingsError(f"There are two extensions {extension.name!r}", "Give one of them another name")
+            raise SettingsError(f"Two extensions are named {extension.name!r}", "Rename one of them")
         names.add(extension.name)
     return items
 
@@ -182,6 +182,6 @@ def check_extensions(run: Run, extensions: Iterable[Extension]) -> None:
     for name, logged in logged_extensions(run).items():
         if name not in names and not logged.get("inert"):
             raise SettingsError(
-                f"Run {run.id} had the extension {name}, which its log does not hold",
-                (Plain("Give it: recover(run, agent=Agent(..., extensions=[...]))"), *suggest_names(name, names)),
+                f"The log of run {run.id} does not contain its extension {name}",
+                (Plain("Pass it: recover(run, agent=Agent(..., extensions=[...]))"), *suggest_names(name, names)),
             )

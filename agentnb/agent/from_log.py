@@ -51,7 +51,7 @@ def agent_of(
     guidance cannot be recreated from the log.
     """
     if run.kind != "agent":
-        raise SettingsError(f"Run {run.id} is a {run.kind}, not an agent's run", "Give its maker: recover(run, agent=...)")
+        raise SettingsError(f"Run {run.id} is a {run.kind}, not an agent's run", "Pass what made it: recover(run, agent=...)")
     all_tools, all_gates = with_builtins(run, tools), tuple(gates)
     _check_tools(run, all_tools)
     check_gates(run, all_gates)
@@ -59,11 +59,11 @@ def agent_of(
     if model is None:
         provider, _, foreign = run.model.partition(":")
         if provider == PROVIDER:
-            advice = f"Give it again, with the mode that it had: recover(run, agent=Agent(acp={foreign!r}))"
-            raise SettingsError(f"Run {run.id} was with {run.model}, an external agent", advice)
+            advice = f"Pass it again in its former mode: recover(run, agent=Agent(acp={foreign!r}))"
+            raise SettingsError(f"Run {run.id} used {run.model}, an external agent", advice)
         if not can_be_made(run.model):
-            problem = f"Run {run.id} was with {run.model}, which was an object in Python"
-            raise SettingsError(problem, SetModel(again=True, lead="Give it again"))
+            problem = f"Run {run.id} used {run.model}, a Python object"
+            raise SettingsError(problem, SetModel(again=True, lead="Pass it again"))
         model = logged_model(run)
     logged = run.settings
     settings: dict[str, Any] = {
@@ -156,7 +156,7 @@ def _check_tools(run: Run, given: Iterable[Tool | ServerTools]) -> None:
         had, them = missing_subject(run, "tool", missing)
         raise UnknownTool(
             f"{had}, which you did not pass",
-            GiveTools(tuple(missing), resumes=True, lead=f"Define {them}, then name {them}"),
+            GiveTools(tuple(missing), resumes=True, lead=f"Define and name {them}"),
         )
 
 
@@ -165,7 +165,7 @@ def logged_policy(run: Run) -> PolicySet:
     logged = run.settings.get("policy", NO_POLICY_YET)
     name = logged.get("name") if isinstance(logged, dict) else logged
     if not isinstance(name, str) or name not in NAMED or OWN_POLICY in logged:
-        raise SettingsError(f"Run {run.id} had a policy of its own, {name}", "Give it: recover(run, agent=Agent(...))")
+        raise SettingsError(f"Run {run.id} had its own policy, {name}", "Pass it: recover(run, agent=Agent(...))")
     return policy_as_logged(logged)
 
 

@@ -240,7 +240,7 @@ class Loop:
         except ModelError as error:
             self.close_open("error")
             problem, advice = change_texts((error.what, error.advice), encodable)
-            self._log.warn(f"There is no final answer: {problem}", advice)
+            self._log.warn(f"No final answer: {problem}", advice)
 
     def _draw_guidance(self, draw: Draw) -> None:
         """Log the guidance set drawn for the next round, which policies and guides read."""

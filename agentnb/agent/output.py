@@ -16,7 +16,7 @@ from agentnb.guidance.prompts import prompt
 from agentnb.policies.answer_shape import AnswerShape
 from agentnb.policies.bundle import PolicyBundle
 
-EXAMPLE = "Give a dataclass, TypedDict, pydantic model, msgspec Struct or a JSON Schema: Agent(output=Weather)"
+EXAMPLE = "Use a dataclass, TypedDict, pydantic model, msgspec Struct or JSON Schema: Agent(output=Weather)"
 MAX_RETRIES = 100
 
 
@@ -39,7 +39,7 @@ class Output:
 
     def __post_init__(self) -> None:
         if not isinstance(self.retries, int) or isinstance(self.retries, bool) or not 0 <= self.retries <= MAX_RETRIES:
-            raise SettingsError(f"retries={self.retries!r} of the output is not a whole number from 0 to {MAX_RETRIES}")
+            raise SettingsError(f"retries={self.retries!r} of the output must be a whole number from 0 to {MAX_RETRIES}")
         schema, by_pydantic = (self.type, False) if isinstance(self.type, dict) else schema_of(self.type, EXAMPLE)
         object.__setattr__(self, "by_pydantic", by_pydantic)
         schema = check_schema(schema, "output", EXAMPLE)

@@ -30,7 +30,7 @@ def schema_of(kind: Any, example: str) -> tuple[dict[str, Any], bool]:
                 return _schema_by_pydantic(kind), True
         except (*_NO_SCHEMA, ImportError):
             pass
-        problem = f"No JSON Schema can be made of output={cut(repr(kind))}: {cut(str(error).splitlines()[0])}"
+        problem = f"No JSON Schema can be derived from output={cut(repr(kind))}: {cut(str(error).splitlines()[0])}"
         raise SettingsError(problem, example) from error
 
 

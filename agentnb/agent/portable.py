@@ -79,13 +79,13 @@ def to_bytes(value: Any, name: str) -> bytes:
     except Exception as error:  # anything a user's object raises
         raise SettingsError(
             f"{name} cannot be sent to another process: {type(error).__name__}: {error}",
-            "Open files, connections and locks inside of the tool that needs them",
+            "Open files, connections and locks inside the tool that needs them",
         ) from error
     data = buffer.getvalue()
     if any(text.encode() in data for text in secrets()):
         raise SettingsError(
-            f"{name} holds a key, in a tool or in a variable that a tool uses",
-            "Read the key inside of the tool: os.environ[NAME]",
+            f"{name} contains a key, in a tool or in a variable that a tool uses",
+            "Read the key inside the tool: os.environ[NAME]",
         )
     return data
 
@@ -97,7 +97,7 @@ def from_portable(data: bytes) -> Agent:
     """
     agent = pickle.loads(data)
     if not isinstance(agent, Agent):
-        raise SettingsError("These bytes are not an agent", "Make them with portable(agent)")
+        raise SettingsError("These bytes are not an agent", "Create them with portable(agent)")
     return agent
 
 
@@ -106,7 +106,7 @@ def _cloudpickle() -> Any:
         import cloudpickle
     except ImportError as error:
         raise SettingsError(
-            "To send an agent to another process needs the package cloudpickle", Install("agentnb[scale]", lead="Install it")
+            "Sending an agent to another process requires the package cloudpickle", Install("agentnb[scale]", lead="Install it")
         ) from error
     return cloudpickle
 
@@ -117,7 +117,7 @@ def _check_model(agent: AgentSettings) -> None:
     if not (isinstance(model, str) or own or getattr(type(model), "portable", False) is True):
         raise SettingsError(
             f"The model {agent.model_name} is an object of yours, which may hold a key or a connection",
-            "Give the agent its name, provider:model, or say that it holds none: portable = True in its class",
+            "Use a model name, provider:model, or declare that the object holds neither: portable = True in its class",
         )
 
 
@@ -135,7 +135,7 @@ def _recipe_of(value: Any) -> Any:
         )
     if isinstance(value, MCPServer) and secrets_of_server(value):
         raise SettingsError(
-            f"The MCP server {value.name} holds values of env, headers or defaults, which do not leave this process",
+            f"The MCP server {value.name} has values in env, headers or defaults, which must not leave this process",
             'Read them from the environment there: env={"TOKEN": "${TOKEN}"}',
         )
     if isinstance(value, Run):

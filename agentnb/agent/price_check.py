@@ -28,11 +28,11 @@ def check_has_price(model: Model, agent: AgentSettings, budget: Budget, whose: s
         return
     in_file = ", with limits: {unpriced: true} of the agent in the file, or" if whose and not is_of_person else ""
     raise SettingsError(
-        f"{f'{whose}: what' if whose else 'What'} {model.name} costs is not known, so a budget cannot be enforced"
-        + (": only a file or log states its price" if is_stated else ""),
+        f"{f'{whose}: the' if whose else 'The'} price of {model.name} is unknown, so a budget cannot be enforced"
+        + (": only a file or log states it" if is_stated else ""),
         (
-            Plain("State its price: provider:NAME?price=3/15 (US dollars for a million tokens in and out, 0 for nothing)"),
-            CountAsFree(lead=f"Or let its calls count as nothing{in_file}"),
+            Plain("State its price: provider:NAME?price=3/15 (US dollars per million tokens in and out, 0 for free)"),
+            CountAsFree(lead=f"Or count its calls as free{in_file}"),
         ),
     )
 

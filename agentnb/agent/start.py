@@ -244,19 +244,20 @@ class AgentRun(PendingRun):
 
 
 class _ForeignLoop(Loop):
-    """The loop of an external agent: logs files that changed without being written by agentnb."""
+    """The loop of an external agent, whose processes end with its work."""
 
-    def __init__(self, foreign: AcpModel, *parts: Any) -> None:
-        super().__init__(foreign, *parts)
+    def __init__(self, foreign: AcpModel, lifecycle: Lifecycle, *parts: Any) -> None:
+        super().__init__(foreign, lifecycle, *parts)
         self._foreign = foreign
+        lifecycle.patience += foreign.seconds_to_end
 
     async def work(self) -> Stop:
-        """Run the loop, and compare the working directory before and after."""
-        await self._foreign.watch_folder(self._log)
+        """Run the loop, and compare the working directory before and after all processes of the agent."""
+        await self._foreign.begin(self._lifecycle.context)
         try:
             return await super().work()
         finally:
-            await self._foreign.folder.log_changes(self._log, self._foreign.name)
+            await self._foreign.end(self._log)
 
 
 async def _close_after(life: Life, foreign: AcpModel) -> Run:
@@ -374,7 +375,7 @@ def _check_context(own: ConversationContext, options: RunOptions) -> None:
     context_type = own.canonical(options.context_type)
     for name, requested, current in (("context_type", context_type, own.name), ("entity", options.entity, own.entity)):
         if requested and requested != current:
-            hint = "Leave it out, or apply that context: ContextType.named(NAME).apply(agent, entity=ID)"
+            hint = "Omit it, or apply that context: ContextType.named(NAME).apply(agent, entity=ID)"
             raise SettingsError(f"{name}={requested!r}, but the agent works in the context {own.name}", hint)
 
 
@@ -404,7 +405,7 @@ def board_of(agent: AgentSettings, before: Run | None) -> Board | None:
     try:
         return TodoBoard(before.conversation_todos)
     except SettingsError as error:  # from a board with other rules
-        hint = "Give the run a list of its own: Agent(todos=TodoBoard([...]))"
+        hint = "Give the run its own list: Agent(todos=TodoBoard([...]))"
         raise SettingsError(f"The todo list of run {before.id} cannot be continued: {error.what}", hint) from error
 
 
@@ -430,7 +431,7 @@ def as_prompt(prompt: str | Message, *, may_be_blank: bool = False) -> Message:
     if not isinstance(message, Message):
         raise SettingsError(f"The prompt must be a string, got {type(prompt).__name__}")
     if message.role != "user":
-        raise SettingsError(f"A prompt is a message of the user, not of the {message.role}")
+        raise SettingsError(f"A prompt must have the role user, not {message.role}")
     if not (message.text.strip() or may_be_blank):
         raise SettingsError("The prompt is blank", "Write what the agent should do")
     if message is not prompt:

@@ -59,13 +59,15 @@ class ContextSpec:
             object.__setattr__(self, name, tuple([Rule.read(text, "ask") for text in self.tools.get(key, ())]))
         for word in (self.name, *self.aliases):
             if not isinstance(word, str) or not _NAME.fullmatch(word):
-                raise SettingsError(f"{word!r} is not the name of a context", "Use letters, digits, _ - and . only")
+                raise SettingsError(f"{word!r} is not a valid context name", "Use only letters, digits, _, - and .")
         if not isinstance(self.intent, str):
-            raise self._wrong(f"intent={self.intent!r} is not a text")
+            raise self._wrong(f"intent={self.intent!r} is not a string")
         if self.profile not in PROFILES:
-            raise self._wrong(f"there is no profile {self.profile!r}", suggest_names(str(self.profile), PROFILES))
+            raise self._wrong(f"unknown profile {self.profile!r}", suggest_names(str(self.profile), PROFILES))
         if self.load is not None and not callable(self.load):
-            raise self._wrong(f"load={self.load!r} is not a function", "It takes the id of an entity and returns text about it")
+            raise self._wrong(
+                f"load={self.load!r} is not a function", "load= takes the id of an entity and returns text about it"
+            )
 
     @property
     def data(self) -> dict[str, Any]:
@@ -89,9 +91,11 @@ class ContextSpec:
             text: Any = self.load(entity)
         except Exception as error:
             problem = f"the text about {entity} cannot be loaded: {type(error).__name__}: {error}"
-            raise self._wrong(problem, "Mend the function load= of the context, or leave the entity out") from error
+            raise self._wrong(problem, "Fix the function load= of the context, or omit the entity") from error
         if text is not None and not isinstance(text, str):
-            raise self._wrong(f"load({entity!r}) returned {type(text).__name__}, not a text", "Return str, or None for nothing")
+            raise self._wrong(
+                f"load({entity!r}) returned {type(text).__name__}, not a string", "Return a string, or None for no text"
+            )
         return _BLANK_LINES.sub("", encodable(text or "")).rstrip()
 
     def _wrong(self, problem: str, hint: Any = "") -> SettingsError:
@@ -100,10 +104,10 @@ class ContextSpec:
     def _texts(self, key: str, value: Any) -> tuple[str, ...]:
         items = (value,) if isinstance(value, str) else value
         if not isinstance(items, Iterable) or isinstance(items, Mapping):
-            raise self._wrong(f"{key}={value!r} is not a list of texts")
+            raise self._wrong(f"{key}={value!r} is not a list of strings")
         texts = tuple(items)
         if not all(isinstance(text, str) and text.strip() for text in texts):
-            raise self._wrong(f"{key}={value!r} is not a list of texts")
+            raise self._wrong(f"{key}={value!r} is not a list of strings")
         return texts
 
     def _check_tools(self) -> Mapping[str, tuple[str, ...]]:
@@ -112,12 +116,12 @@ class ContextSpec:
         tools: dict[str, tuple[str, ...]] = {}
         for key, value in self.tools.items():
             if key not in TOOLS:
-                raise self._wrong(f"tools has no {key!r}", suggest_names(str(key), TOOLS))
+                raise self._wrong(f"tools has no key {key!r}", suggest_names(str(key), TOOLS))
             tools[key] = self._texts(f"tools: {key}", value)
             for text in tools[key]:
                 rule = Rule.read(text, "ask")
                 if key == FIRST and rule.pattern:
-                    raise self._wrong(f"{text!r} has brackets", "Name tools, or a pattern of names")
+                    raise self._wrong(f"{text!r} contains brackets", "Use tool names or patterns of names")
         return MappingProxyType(tools)
 
     def _check_plan_rules(self) -> tuple[Mapping[str, Any], ...]:
@@ -126,17 +130,15 @@ class ContextSpec:
             raise self._wrong(f"plan_rules={self.plan_rules!r} is not a list", 'Write plan_rules=[{"tools": ["f"]}]')
         for rule in self.plan_rules:
             if not isinstance(rule, Mapping) or not ({"tools", "hint"} & rule.keys()):
-                raise self._wrong(f"{rule!r} is not a rule about plans", 'Write {"tools": ["f"], "required": True}')
+                raise self._wrong(f"{rule!r} is not a plan rule", 'Write {"tools": ["f"], "required": True}')
             if unknown := [key for key in rule if key not in PLAN_RULE]:
-                raise self._wrong(f"a rule about plans has no {unknown[0]!r}", suggest_names(str(unknown[0]), PLAN_RULE))
+                raise self._wrong(f"a plan rule has no key {unknown[0]!r}", suggest_names(str(unknown[0]), PLAN_RULE))
             if not isinstance(rule.get("hint", ""), str):
-                raise self._wrong(f"hint={rule['hint']!r} of a rule about plans is not a text")
+                raise self._wrong(f"hint={rule['hint']!r} of a plan rule is not a string")
             most, is_required = rule.get("most"), rule.get("required", False)
             if not isinstance(is_required, bool) or not (most is None or (type(most) is int and most > 0)):
-                raise self._wrong(
-                    f"{dict(rule)!r} is not a rule about plans", "required is true or false, most a number above 0"
-                )
-            named = {"tools": self._texts("tools of a rule about plans", rule["tools"])} if "tools" in rule else {}
+                raise self._wrong(f"{dict(rule)!r} is not a plan rule", "required must be true or false, most a number above 0")
+            named = {"tools": self._texts("tools of a plan rule", rule["tools"])} if "tools" in rule else {}
             rules.append(MappingProxyType({**rule, **named}))
         return tuple(rules)
 
@@ -147,7 +149,7 @@ class ContextSpec:
             if name not in LIMIT_SETTINGS:
                 raise self._wrong(f"there is no limit {name!r}", suggest_names(str(name), LIMIT_SETTINGS))
             if name == "on_limit" and value not in ON_LIMIT:
-                raise self._wrong(f"on_limit={value!r} is not known", suggest_names(str(value), ON_LIMIT))
+                raise self._wrong(f"on_limit={value!r} is unknown", suggest_names(str(value), ON_LIMIT))
             if name != "on_limit":
                 LIMITS[name].check(value)
         return MappingProxyType(dict(self.limits))

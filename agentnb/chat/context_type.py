@@ -20,16 +20,16 @@ from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, read_mapping, read_yaml
 
 KEYS = ("name", "aliases", "intent", "behaviours", "profile", "tools", "plan_rules", "limits", "load")
-EXAMPLE = "Write keys such as intent: and behaviours:, one in a line"
+EXAMPLE = "Write keys such as intent: and behaviours:, one per line"
 
 
 def _settings(fields: Fields, name: str, functions: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
     fields.refuse_unknown(KEYS)
     own = fields.text("name")
     if not own and not name:
-        fields.add("", "it has no name", "Write name: WORD")
+        fields.add("", "the name is missing", "Add name: WORD")
     if own and name and own != name:
-        fields.add("name", f"name is {own}, but {name} above", "Leave one of them out")
+        fields.add("name", f"name is {own}, but {name} above", "Remove one of them")
     tools = fields.fields("tools")
     if tools is not None:
         tools.refuse_unknown(TOOLS)
@@ -60,8 +60,8 @@ def _function(fields: Fields, functions: Mapping[str, Any]) -> Any:
         return None
     function = functions.get(name)
     if not callable(function):
-        names = [key for key, value in functions.items() if callable(value) and not key.startswith("_")]
-        fields.add("load", f"there is no function {name}", lambda: suggest_names(name, names))
+        names = [key for key, value in functions.items() if callable(value) and not (isinstance(value, type) or key[0] == "_")]
+        fields.add("load", f"unknown function {name}", lambda: suggest_names(name, names))
         return None
     return function
 
@@ -72,7 +72,7 @@ class ContextType(ContextSpec):
 
     ``name``: a word; ``aliases``: other words for it. ``intent`` and ``behaviours`` go into the system prompt. ``profile``:
     kind of model, ``speed``, ``balanced`` or ``quality``. ``tools``: ``first``, tools listed first and named in the prompt, and
-    ``confirm``, calls confirmed by the person each time, in every approval mode except ``never`` and ``read_only``, which deny
+    ``confirm``, calls confirmed by the person each time, in every mode except ``never`` and ``read_only``, which deny
     them: names, shell patterns of names, rules in brackets, or ``effect:read``. ``plan_rules``: required contents of plans, in
     order. ``limits``: limits of a turn, named as for an agent, such as ``max_seconds`` (None: no limit). ``load``: a function
     that returns text about the entity with this id, for the system prompt, at the start of each turn. Raises `SettingsError`
@@ -125,7 +125,7 @@ class ContextType(ContextSpec):
     ) -> Extension:
         """Return the context's additions to an agent, as for `apply`."""
         if not isinstance(entity, str):
-            raise SettingsError(f"entity={entity!r} is not a text", "Write the id of an entity: entity=str(ID)")
+            raise SettingsError(f"entity={entity!r} is not a string", "Use the id of an entity: entity=str(ID)")
         for profile in models or {}:
             if profile not in PROFILES:
                 raise SettingsError(f"models has no profile {profile!r}", suggest_names(str(profile), PROFILES))

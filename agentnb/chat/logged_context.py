@@ -23,7 +23,7 @@ def contexts_of_log(run: Run) -> KnownContexts:
         own = [ContextType(**data) for data in logged or ()]
     except (TypeError, SettingsError) as error:
         problem = f"The contexts in the log of run {run.id} cannot be read: {error}"
-        raise SettingsError(problem, "Give the agent: recover(run, agent=...)") from error
+        raise SettingsError(problem, "Pass the agent: recover(run, agent=...)") from error
     return builtin_contexts().with_others(own)
 
 
@@ -36,7 +36,7 @@ def context_again(run: Run) -> tuple[Extension, ...]:
     first = run.contexts[0] if run.contexts else ""
     context = contexts.get(first)
     if context is None:
-        raise SettingsError(f"Run {run.id} had the context {first!r}, which its log does not hold", "Start it again")
+        raise SettingsError(f"The log of run {run.id} does not contain its context {first!r}", "Start it again")
     applied = (str(logged.get("applied", first)), str(logged.get("applied_entity", "")))
     own = contexts.without(builtin_contexts())
     return (TurnContext(context, run.first_entity, contexts, {}, own, applied).extension,)

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
+from dataclasses import replace
 from typing import Any
 
 from agentnb.advice import in_words, sentences
@@ -21,11 +22,14 @@ from agentnb.core.questions import WaitingOnUser, answer_form, choice_in_words
 from agentnb.detect.run import Run
 from agentnb.display.texts.judged_call import call_text, question_text
 from agentnb.display.texts.labels import clean, first_line
-from agentnb.display.texts.question_labels import listed_choices
+from agentnb.display.texts.question_labels import listed_choices, saved_rules_lines
 from agentnb.display.texts.states import chip, why
 from agentnb.models.registry import check_model
+from agentnb.runtime.host.host import host_here, use_host
 from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.questions.grants import SessionGrants
+from agentnb.runtime.questions.saved_rules import rules_folder
 from agentnb.runtime.workers.foreground import Foreground, RunInterrupted
 from agentnb.session.choice import choose_model_of_workflow
 from agentnb.workflow.workflow import Workflow
@@ -76,7 +80,7 @@ def await_run(
     try:
         with second_interrupt_kills(), foreground.own_interrupts(), redirect_stdout(progress.prints()):
             run_options: dict[str, Any] = {"foreground": foreground, "can_ask": asks, "suspend": True, "show": False, **options}
-            live = start(RunOptions(watch=questions or progress, **run_options))
+            live = _start(start, RunOptions(watch=questions or progress, **run_options))
 
             def conclude() -> int:
                 sys.stdout = output
@@ -92,6 +96,17 @@ def await_run(
             questions.close()
         progress.close()
     return outcome_of(live.run, again)
+
+
+def _start(start: Callable[[RunOptions], LiveRun], options: RunOptions) -> LiveRun:
+    """Start a run, and tell the user which saved rules hold in it."""
+    grants = SessionGrants(("run", "project"))
+    with use_host(replace(host_here(), grants=grants)):
+        live = start(options)
+    for folder, found in grants.new_saved_rules():
+        for line in saved_rules_lines(folder, found, f"To withdraw one, delete its file in {rules_folder()}"):
+            complain(line)
+    return live
 
 
 def outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:

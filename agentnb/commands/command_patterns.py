@@ -12,7 +12,7 @@ from functools import lru_cache
 from agentnb.commands.globs import star_glob
 from agentnb.commands.program_call import ASSIGNMENT, Feature, Invocation, Option, features_of, find_started, invocation_of
 from agentnb.commands.programs import names_of_forms
-from agentnb.commands.shell_command import PLAIN, Part, ShellCommand
+from agentnb.commands.shell_command import PLAIN, Part, ShellCommand, key_files_in
 from agentnb.commands.shell_script import Word
 
 EVERYTHING = "*"
@@ -235,7 +235,7 @@ def _shown_form(words: Sequence[Word]) -> str:
     if started or any(feature.name != "operand" for feature in features_of(call)):
         return ""
     is_group = form is not None and form.name in names_of_forms()
-    if form is None or form.stops or form.operands in EXACT or (is_group and not call.operands):
+    if form is None or form.stops or form.operands in EXACT or (is_group and not call.operands) or key_files_in(words):
         shown, star = [word.raw for word in words], ""
     else:  # a form outside the table, such as ``git stash pop``, is named by its first operand
         named = [call.operands[0].raw] if is_group else []

@@ -11,6 +11,7 @@ from agentnb.commands.program_call import Invocation, find_started, invocation_o
 from agentnb.commands.programs import program_forms
 from agentnb.commands.reader import read_script
 from agentnb.commands.shell_script import Script, SimpleCommand, Word
+from agentnb.key_files import is_key_file
 
 MAX_DEPTH = 6
 """Maximum nesting of started commands."""
@@ -22,6 +23,8 @@ OF_BASH = "bash(1)"
 """Source of the builtins."""
 INDEXED = re.compile(r"\[[^\]]*[$`]")
 """Index that the shell may compute, even within single quotes."""
+BETWEEN_PATHS = re.compile(r"[=:,@\s'\"]+")
+"""Characters between paths in a word, as in ``--env-file=.env``."""
 NOT_TAKEN_APART = "it starts other programs in a way that cannot be parsed"
 COMPUTED_PROGRAM = "its program is computed"
 TWO_FOR_DASH = "sh may read it as two commands"
@@ -82,6 +85,19 @@ class ShellCommand:
     def texts(self) -> set[str]:
         """Texts that patterns of rules about all commands match."""
         return {self.text.strip(), *(text for part in self.parts for text in part.texts)}
+
+    @property
+    def key_files(self) -> tuple[str, ...]:
+        """Files that it names, and that may hold keys by their names."""
+        return key_files_in(
+            word for part in self.parts for word in (*part.words[1:], *[target for _, target in part.redirections]) if word
+        )
+
+
+def key_files_in(words: Iterable[Word]) -> tuple[str, ...]:
+    """Return the files that words name, and that may hold keys by their names."""
+    paths = [path for word in words for path in BETWEEN_PATHS.split(word.raw if word.value is None else word.value)]
+    return tuple(dict.fromkeys(path for path in paths if is_key_file(path.rpartition("/")[2])))
 
 
 @lru_cache(maxsize=1024)

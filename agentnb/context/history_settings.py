@@ -39,7 +39,7 @@ class History:
     def __post_init__(self) -> None:
         share: object = self.share
         if share is not None and (isinstance(share, bool) or not (isinstance(share, int | float) and 0 < share <= 1)):
-            raise SettingsError(f"share={share!r} of a History is not a share", "Give a number above 0, up to 1, such as 0.8")
+            raise SettingsError(f"share={share!r} of a History is not valid", "Use a number above 0 and up to 1, such as 0.8")
         least = {"window": 100, "compact_above": 2, "max_messages": 2, "result_characters": 1_000}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -47,12 +47,12 @@ class History:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least.get(field.name, 1):
                 raise SettingsError(
-                    f"{field.name}={value!r} of a History is not a whole number from {least.get(field.name, 1)}"
+                    f"{field.name}={value!r} of a History must be a whole number from {least.get(field.name, 1)}"
                 )
         if self.compact_above is not None and self.keep_recent >= self.compact_above:
             raise SettingsError(
                 f"keep_recent={self.keep_recent} leaves nothing to compact above {self.compact_above} messages",
-                f"Keep fewer: keep_recent={max(1, self.compact_above // 3)}",
+                f"Lower it: keep_recent={max(1, self.compact_above // 3)}",
             )
 
     @property
@@ -91,7 +91,7 @@ def find_history(history: str | History) -> History:
         return history
     if isinstance(history, str) and history in NAMED:
         return NAMED[history]()
-    raise SettingsError(f"There is no history {history!r}", f"Give one of {', '.join(NAMED)}, or a History(...) with settings")
+    raise SettingsError(f"There is no history {history!r}", f"Use one of {', '.join(NAMED)}, or a History(...) with settings")
 
 
 def as_logged(history: History) -> dict[str, Any]:

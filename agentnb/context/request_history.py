@@ -86,7 +86,7 @@ def sent_request(run: Run, index: int) -> SentRequest:
     for position, seen in sent_requests(run):
         if position == index:
             return seen
-    raise SettingsError(f"Run {run.id} has no round {index}", f"Its rounds are numbered from 0; it has {len(run.rounds)}")
+    raise SettingsError(f"Run {run.id} has no round {index}", f"Rounds are numbered from 0; the run has {len(run.rounds)}")
 
 
 def _next(past: _Past, folded: Run, run: Run) -> tuple[int, SentRequest]:

@@ -31,8 +31,8 @@ def truncate_results(message: Message, most: int, *, can_read_on: bool = True) -
 def _truncated_result(result: ToolResult, most: int, can_read_on: bool) -> ToolResult:
     text = result.text
     head, tail = min(HEAD, most // 2), min(TAIL, most // 8)
-    note = f"{len(text):,} characters, too long to be shown whole: characters 0 to {head:,} and the last {tail:,}."
+    note = f"{len(text):,} characters, too long to show in full: characters 0 to {head:,} and the last {tail:,}."
     if can_read_on:
-        note += f' Read on with {READ_TOOL}(handle="{result.call_id}", offset={head})'
+        note += f' Read more with {READ_TOOL}(handle="{result.call_id}", offset={head})'
     shown = Text(f"{text[:head]}\n\n[{note}]\n\n{text[-tail:]}")
     return replace(result, parts=(shown, *[part for part in result.parts if isinstance(part, Image)]))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 
-LOST = "The result of this call was lost. Do not assume that it took effect, nor that it did not."
+LOST = "The result of this call was lost. It may or may not have taken effect: check before you rely on it."
 
 
 def answers(calls: Sequence[ToolCall], message: Message | None) -> Message:

@@ -42,7 +42,7 @@ MAX_COMPARED = 1_000_000
 """Maximum number of values to compare or write as JSON: data combined by steps may contain the same list many times."""
 CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 KNOWN = WriteExpression("plan.steps[-1].name")
-ONE_KIND = 'Compare values of one kind: "5" in quotes is a text, 5 a number'
+ONE_KIND = 'Compare values of the same type: "5" is a string, 5 is a number'
 
 STRING = r""""(?:[^"\\\n]|\\["'\\nt])*"|'(?:[^'\\\n]|\\["'\\nt])*'"""
 """Pattern of a string literal in an expression."""
@@ -75,14 +75,14 @@ _BARE = r"(?<!\{\{ )(?<!\{\{)\$([^\W\d]\w*)(?:\.[^\W\d]\w*|\[-?[0-9]+\])*"
 OF_TASKS = Spelling(
     re.compile(rf"\$\{{|{_BARE}"),
     re.compile(rf"""((?:{STRING}|[^"'}}])*)\}}"""),
-    'Close it with }, and its texts with their quotes; a text with ${ in it: ${"${"}',
+    'Close it with }, and each string in it with its quote; to write ${ itself: ${"${"}',
     lambda value: str(value) if type(value) in (int, float) else msgspec.json.encode(value).decode(),
     re.compile(rf"{_BARE}(?:\(.*\))?"),  # so that calls in other languages are refused
 )
 OF_WORKFLOWS = Spelling(
     re.compile(r"\{\{"),
     re.compile(rf"""((?:{STRING}|[^"'}}]|\}}(?!\}}))*)\}}\}}"""),
-    'Close it with }}, and its texts with their quotes; two braces as they are: {{ "{{" }}',
+    'Close it with }}, and each string in it with its quote; to write {{ itself: {{ "{{" }}',
     lambda value: json.dumps(value, ensure_ascii=False, allow_nan=False),
 )
 
@@ -113,7 +113,7 @@ def evaluate(expression: str, names: Mapping[str, Any] | ValueOf, is_true: Calla
     except ExpressionError:
         raise
     except ZeroDivisionError:
-        _refuse(expression, "it divides by zero", "Ask first: n != 0 && total / n > 1")
+        _refuse(expression, "it divides by zero", "Check first: n != 0 && total / n > 1")
     except _OtherKind as error:
         _refuse(expression, str(error), ONE_KIND)
     except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError) as error:
@@ -156,7 +156,9 @@ def fill_in(value: Any, spelling: Spelling, value_of: Callable[[str], Any], know
                 texts.append(as_text(part.expression, value_of(part.expression), spelling))
             remaining -= len(texts[-1])
             if remaining < 0:
-                raise ExpressionError(f"The texts have more than {MAX_TEXT:,} characters with their values", "Insert less")
+                raise ExpressionError(
+                    f"The text has more than {MAX_TEXT:,} characters after substitution", "Insert shorter values"
+                )
         return "".join(texts)
 
     return _with_texts(value, fill)
@@ -224,7 +226,7 @@ def paths_in(expression: str) -> tuple[str, ...]:
 
 def _check_depth(value: Any) -> None:
     if is_too_deep(value):
-        raise ExpressionError(f"The value is nested deeper than {MAX_DEPTH} levels", "Write it flatter")
+        raise ExpressionError(f"The value is nested deeper than {MAX_DEPTH} levels", "Reduce the nesting")
 
 
 def pieces(text: str, spelling: Spelling) -> list[str | Piece]:
@@ -238,7 +240,7 @@ def pieces(text: str, spelling: Spelling) -> list[str | Piece]:
             parts.append(text[start : begin.start()])
         match = begin if begin.lastindex else spelling.ends.match(text, begin.end())
         if match is None:
-            raise ExpressionError(f"{_shorten(text[begin.start() :], 60)} does not end", spelling.hint)
+            raise ExpressionError(f"{_shorten(text[begin.start() :], 60)} is not closed", spelling.hint)
         parts.append(Piece(match[0], begin.start(), match[1]) if begin.lastindex else Piece(match[1], begin.end()))
         start = match.end()
     return [*parts, text[start:]] if start < len(text) else parts
@@ -259,9 +261,9 @@ def as_text(expression: str, value: Any, spelling: Spelling) -> str:
 def _parse(expression: str) -> ast.AST:
     """Parse the expression into a Python syntax tree, allowing only the supported syntax."""
     if not isinstance(expression, str):
-        raise ExpressionError(f"{_shorten(expression)} is not an expression", "Write a text, such as len(results) > 0")
+        raise ExpressionError(f"{_shorten(expression)} is not an expression", "Write a string, such as len(results) > 0")
     if len(expression) > MAX_LENGTH:
-        raise ExpressionError(f"An expression has at most {MAX_LENGTH:,} characters, this one {len(expression):,}", "Divide it")
+        raise ExpressionError(f"The expression has {len(expression):,} characters, more than {MAX_LENGTH:,}", "Split it")
     return _tree(expression)
 
 
@@ -285,7 +287,7 @@ def _tree(expression: str) -> ast.AST:
         level = [child for node in level for child in ast.iter_child_nodes(node)]
         depth += 1
         if depth > MAX_LEVELS:
-            _refuse(expression, f"it is nested deeper than {MAX_LEVELS} levels", "Divide it")
+            _refuse(expression, f"it is nested deeper than {MAX_LEVELS} levels", "Split it")
     for node in ast.walk(tree):
         _check_node(expression, node)
     return tree
@@ -305,7 +307,7 @@ def _tokens(expression: str, names: list[tuple[str, int]]) -> Iterator[str]:
     while position < len(expression):
         token = _TOKEN.match(expression, position)
         if token is None:
-            _refuse(expression, f"{_shorten(expression[position:], 20)} has no meaning there", KNOWN)
+            _refuse(expression, f"{_shorten(expression[position:], 20)} is not valid there", KNOWN)
         name, position = token["name"] or token["field"], token.end()
         has_dashes = has_dashes or token[0].startswith("$")
         if name is None or (token["name"] and iskeyword(name)):
@@ -359,16 +361,20 @@ class _Evaluator(SimpleEval):  # type: ignore[misc]  # the library has no types
     def _call(self, node: ast.Call) -> int:
         value = self._eval(node.args[0])
         if value is not None and not isinstance(value, str | list | tuple | dict):
-            _refuse(self._text, f"{_path(node.args[0])} is {kind_of(value)}, and has no length")
+            _refuse(self._text, f"{_path(node.args[0])} is {kind_of(value)} and has no length")
         return 0 if value is None else len(value)
 
 
 def _plain(expression: str, item: Any) -> Any:
     """Return a value in an expression. Raises `ExpressionError` unless it is plain data."""
     if item is not None and not isinstance(item, _PLAIN):
-        _refuse(expression, f"a value in it is a {type(item).__name__}", "Give plain data: texts, numbers, lists and dicts")
+        _refuse(
+            expression,
+            f"it contains a value of type {type(item).__name__}",
+            "Use plain data: strings, numbers, lists and dicts",
+        )
     if isinstance(item, float) and not math.isfinite(item):
-        _refuse(expression, "a number in it is not finite")
+        _refuse(expression, "it contains a number that is not finite")
     return item
 
 
@@ -477,9 +483,9 @@ def _ordering(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool
 def _contains(item: Any, holder: Any) -> bool:
     """True if a list contains the item, an object the field, or a text the substring."""
     if isinstance(holder, str | dict) and not isinstance(item, str):
-        raise TypeError(f"{kind_of(item)} is in no {'text' if isinstance(holder, str) else 'object'}")
+        raise TypeError(f"{kind_of(holder)} cannot contain {kind_of(item)}")
     if not isinstance(holder, str | list | tuple | dict):
-        raise TypeError(f"{kind_of(holder)} holds nothing")
+        raise TypeError(f"{kind_of(holder)} cannot contain other values")
     if not isinstance(holder, str):
         for value in (item, holder):
             check_size(value)
@@ -490,7 +496,7 @@ def _contains(item: Any, holder: Any) -> bool:
     others = [item_ for item_ in holder if item_ is not None]
     alike = [item_ for item_ in others if _mismatch(item, item_) is None]
     if others and not alike:
-        raise _OtherKind(f"it looks for {kind_of(item)} in a list that holds none{_like_it(item)}")
+        raise _OtherKind(f"it looks for {kind_of(item)} in a list that contains none{_like_it(item)}")
     return item in alike
 
 

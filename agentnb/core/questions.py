@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -65,8 +66,16 @@ class AnswerForm:
     """True if answers other than the choices are allowed."""
 
 
-GrantReach: TypeAlias = Literal["run", "session"]
-"""Reach of a grant: its run and the nested runs, or all runs of the session."""
+GrantReach: TypeAlias = Literal["run", "session", "project"]
+"""Reach of a grant: its run and the nested runs, all runs of the session, or all runs in a working folder, saved."""
+REACHES: tuple[GrantReach, ...] = ("run", "session", "project")
+_RULE = re.compile(r"([^(]+)(?:\((.+)\))?", re.DOTALL)
+
+
+def rule_parts(rule: str) -> tuple[str, str]:
+    """Split a rule such as ``bash(git status *)`` into its tool and its pattern, which is empty without brackets."""
+    match = _RULE.fullmatch(rule)
+    return (rule, "") if match is None else (match[1], match[2] or "")
 
 
 class GrantOffer(msgspec.Struct, frozen=True):
@@ -124,6 +133,8 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """Digest of that file before the change."""
     grants: tuple[GrantOffer, ...] = ()
     """The grants available to the answer, the narrowest reach first."""
+    folder: str = ""
+    """The resolved working folder of its run, if rules may be saved for it."""
     cannot_undo: bool = False
     """True if the change of the file cannot be undone because its old or new content contains a known key."""
     origin: ToolOrigin | None = None
@@ -135,7 +146,7 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
             return False
         if _identities(self) != _identities(other):  # the tool has changed
             return False
-        shown = {"effects": None, "grants": (), "diff": "", "cannot_undo": False, "origin": None}
+        shown = {"effects": None, "grants": (), "diff": "", "folder": "", "cannot_undo": False, "origin": None}
         return replace(self, **shown) == replace(other, **shown)
 
 
@@ -269,9 +280,9 @@ def new_question(
     ``url``: an http or https address for the person to open; the schema is then `DONE`.
     """
     if not isinstance(message, str) or not message.strip():
-        raise SettingsError(f"{message!r} is not a question", 'Write: context.ask("...")')
+        raise SettingsError(f"{message!r} is not a question", 'For example: context.ask("...")')
     if kind not in KINDS:
-        raise SettingsError(f"{kind!r} is not a kind of question", suggest_names(str(kind), KINDS))
+        raise SettingsError(f"{kind!r} is not a question kind", suggest_names(str(kind), KINDS))
     plain = check_answer_schema(DONE if url else schema)
     opened = web_address(url).url if url else ""
     return WaitingOnUser(kind, encodable(message), plain, "", call_id, about, encodable(asked_by), opened, caller=caller)
@@ -283,7 +294,7 @@ def check_answer_schema(schema: Any) -> dict[str, Any]:
     """
     if schema is None or schema == TEXT:
         return TEXT
-    example = 'Write a dict, such as {"enum": ["yes", "no"]}'
+    example = 'Pass a dict, such as {"enum": ["yes", "no"]}'
     if not isinstance(schema, dict):
         raise SettingsError(f"schema={schema!r} is not a JSON Schema", example)
     return json_schema.check_schema(schema, "The schema of the answer", example)

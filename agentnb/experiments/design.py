@@ -9,7 +9,7 @@ from functools import partial
 from agentnb.display.texts.labels import pluralize
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.planning.experiment_checks import Check
-from agentnb.experiments.planning.experiment_tasks import ExperimentTask, places_by_cluster
+from agentnb.experiments.planning.experiment_tasks import ExperimentTask, list_names, places_by_cluster
 from agentnb.experiments.planning.looks import Look
 from agentnb.experiments.statistics.alpha_spending import compare_widths
 from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of_numbers, plan_minimum_effect_of_passes
@@ -19,7 +19,7 @@ PASS_RATES = (0.05, 0.25, 0.5)
 """Pass rates that bound the minimum effect; p and 1 - p give the same effect."""
 RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
 BY_ROUND = "by_round"
-AROUND = "Sandboxes of external agents"
+AROUND, NOT_COPIED = "Sandboxes of external agents", "Left out of copied task folders"
 DRAWS = "their random draws differ between variants"
 
 
@@ -58,6 +58,8 @@ class Design:
     """Planned looks; the minimum effect is that of the last look."""
     sandboxes: Mapping[str, str] = field(default_factory=dict)
     """Sandbox of each external agent, by variant."""
+    left_out: tuple[str, ...] = ()
+    """Files and folders of the tasks that the copies for the runs lack."""
 
     def __repr__(self) -> str:
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
@@ -66,6 +68,7 @@ class Design:
         unseeded = [f"Without a seed: {', '.join(self.unseeded)}; {DRAWS}"] if self.unseeded else []
         budget = [] if self.budget is None else [f"Budget: ${self.budget:.4g}, {describe_reserve(self)}."]
         walls = [f"{AROUND}: {list_sandboxes(self.sandboxes)}."] if self.sandboxes else []
+        walls += [f"{NOT_COPIED}: {list_names(self.left_out)}."] if self.left_out else []
         hint = [RUN_A_PILOT] if None in (self.cost, self.seconds) else []
         looks = [f"Looks: {describe_looks(self)}; {describe_price(self.price)}."] if self.looks else []
         lines = [describe_shape(self), f"Cost: {cost}. Time: {seconds}.", *budget, effect, *looks, *walls, *hint, *unseeded]

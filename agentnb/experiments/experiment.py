@@ -32,7 +32,7 @@ from agentnb.experiments.planning.plan_problems import (
     plan_problems,
     settings_problems,
 )
-from agentnb.experiments.planning.run_folders import folder_problems, sandboxes
+from agentnb.experiments.planning.run_folders import folder_problems, left_out_of, sandboxes
 from agentnb.experiments.planning.schedule import Schedule, Seeds
 from agentnb.experiments.planning.variants import Variant, model_names_of, name_of, read_models, unseeded_models
 from agentnb.experiments.report.setup import Setup
@@ -190,7 +190,8 @@ class Experiment:
             looks=tuple([look for look, _ in self._steps if look is not None]),
         )
         set_aside = find_maximum(self._bounds(()), read.variants, self._models)
-        return replace(design, budget=self.budget, set_aside=set_aside, sandboxes=self._sandboxes)
+        left_out = left_out_of(task.row for task in read.tasks)
+        return replace(design, budget=self.budget, set_aside=set_aside, sandboxes=self._sandboxes, left_out=left_out)
 
     async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
         """Run ``n`` random tasks under all variants, two repeats each, and estimate variance, cost and time.

@@ -69,16 +69,18 @@ class RandomGuidance:
 
     def __post_init__(self) -> None:
         if self.assign not in ASSIGN:
-            raise SettingsError(f"assign={self.assign!r}: it is {' or '.join(ASSIGN)}")
+            raise SettingsError(f"assign={self.assign!r} must be {' or '.join(ASSIGN)}")
         if self.seed is not None and type(self.seed) is not int:
-            raise SettingsError(f"seed={self.seed!r} is not a whole number", "Leave it out: each run draws by its own id")
+            raise SettingsError(f"seed={self.seed!r} is not a whole number", "Without a seed, each run draws by its own id")
         if not isinstance(self.sets, Mapping) or len(self.sets) < 2:
-            hint = 'Give the propensity of each: RandomGuidance({"matrix": 0.5, "off": 0.5})'
-            raise SettingsError(f"sets={self.sets!r} are not two or more guidance sets with their propensities", hint)
+            hint = 'State the propensity of each set: RandomGuidance({"matrix": 0.5, "off": 0.5})'
+            raise SettingsError(f"sets={self.sets!r} must be two or more guidance sets with their propensities", hint)
         weights = {find_set(guidance_set): propensity for guidance_set, propensity in self.sets.items()}
         names = [guidance_set.name for guidance_set in weights]
         if len({*names}) < len(self.sets):
-            raise SettingsError(f"Two of the guidance sets have the same name: {', '.join(names)}", "Give each another name")
+            raise SettingsError(
+                f"Two of the guidance sets have the same name: {', '.join(names)}", "Give each set a unique name"
+            )
         _check_propensities({guidance_set.name: propensity for guidance_set, propensity in weights.items()})
         object.__setattr__(self, "sets", weights)
 
@@ -151,7 +153,7 @@ def _check_propensities(propensities: Mapping[str, Any]) -> None:
     for name, value in propensities.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not isfinite(value) or not 0 < value <= 1:
-            raise SettingsError(f"The propensity of {name} is {value!r}", "Give a probability above 0, such as 0.5")
+            raise SettingsError(f"The propensity of {name} is invalid: {value!r}", "Use a probability above 0, such as 0.5")
     total = fsum(propensities.values())
     if abs(total - 1) > SUM_TOLERANCE:
         listed = " + ".join(f"{value:g}" for value in propensities.values())

@@ -38,7 +38,7 @@ _OTHER_NAMES = {
 def part_name(heading: object) -> str:
     """Return the part for a heading: ``Final warning`` is ``final_warning``. Raises `SettingsError` for an unknown part."""
     if not isinstance(heading, str):
-        raise SettingsError(f"{heading!r} is not the name of a part", f"Parts are {', '.join(PARTS)}")
+        raise SettingsError(f"{heading!r} is not the name of a part", f"The parts are {', '.join(PARTS)}")
     name = "_".join(heading.strip().strip("`:*").lower().replace("-", " ").split())
     name = _OTHER_NAMES.get(name, name)
     if name not in PARTS:
@@ -52,18 +52,18 @@ def read_parts(body: str) -> dict[str, str]:
     lines = body.split("\n")
     for line in lines:
         if (glued := _GLUED.fullmatch(line.strip())) and glued[1].lower() in PARTS:
-            raise SettingsError(f"{line.strip()!r} is not a heading in Markdown", f"Write a space: # {glued[1]}")
+            raise SettingsError(f"{line.strip()!r} is not a heading in Markdown", f"Add a space: # {glued[1]}")
     headings = _headings(body)
     if not headings:
         text = body.strip()
         if not text:
-            raise SettingsError("The guidance set is blank", f"Write a heading for each part: # {CELLS[0]}, and its text below")
+            raise SettingsError("The guidance set is empty", f"Write a heading for each part: # {CELLS[0]}, and its text below")
         return dict.fromkeys(CELLS, text)
     before = "\n".join(lines[: headings[0][0]]).strip()
     if before:
         raise SettingsError(
-            f"The text before the first heading is outside of all parts: {before.splitlines()[0][:60]!r}",
-            f"Put a heading above it, such as # {CELLS[0]}, or leave out all headings",
+            f"The text before the first heading belongs to no part: {before.splitlines()[0][:60]!r}",
+            f"Put a heading above it, such as # {CELLS[0]}, or remove all headings",
         )
     parts: dict[str, str] = {}
     for index, (_, start, title) in enumerate(headings):

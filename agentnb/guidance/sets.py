@@ -41,11 +41,11 @@ class GuidanceSet:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or len(self.name.split()) != 1 or not self.name.isprintable():
-            raise SettingsError(f"{self.name!r} cannot be the name of a guidance set", "Give it one word")
+            raise SettingsError(f"{self.name!r} is not a valid name for a guidance set", "Use a single word")
         if not isinstance(self.parts, Mapping):
             raise SettingsError(f"parts={self.parts!r} is not a dict", f'Write {{"{PARTS[0]}": "..."}}')
         if self.parts and self.name in BUILT_IN:
-            raise SettingsError(f"{self.name} is a built-in guidance set", "Give yours another name")
+            raise SettingsError(f"{self.name} is a built-in guidance set", "Choose another name for yours")
         own: dict[str, str] = {}
         for name, text in self.parts.items():
             if part_name(name) in own:
@@ -109,7 +109,7 @@ class GuidanceSet:
 
 def _check_text(name: str, text: object) -> str:
     if not isinstance(text, str):
-        raise SettingsError(f"The part {name} must be a text, got {text!r}")
+        raise SettingsError(f"The part {name} must be a string, got {text!r}")
     check_variables(text)
     return encodable(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
 
@@ -132,7 +132,7 @@ def find_set(guidance: str | GuidanceSet, known: Mapping[str, GuidanceSet] | Non
     if isinstance(guidance, GuidanceSet):
         return guidance
     if not isinstance(guidance, str):
-        raise SettingsError(f"guidance={guidance!r} is not a guidance set", f'Give a name such as "{MATRIX}", or a GuidanceSet')
+        raise SettingsError(f"guidance={guidance!r} is not a guidance set", f'Use a name such as "{MATRIX}", or a GuidanceSet')
     known_set = (known or {}).get(guidance)
     if known_set is not None:
         return known_set

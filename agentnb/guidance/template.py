@@ -90,10 +90,10 @@ def check_variables(template: str) -> None:
     """Raise `SettingsError` for an unknown variable, or a variable in the wrong syntax."""
     for name in _FIELD.findall(template):
         if name not in VARIABLES:
-            raise SettingsError(f"{{{{ {name} }}}} is not a variable of guidance", suggest_names(name, VARIABLES, most=2))
+            raise SettingsError(f"{{{{ {name} }}}} is not a guidance variable", suggest_names(name, VARIABLES, most=2))
     for written, name in _NEARLY.findall(template):
         if name in VARIABLES and not _FIELD.fullmatch(written):
-            raise SettingsError(f"{written} is not a valid variable", f"Write {{{{ {name} }}}}, exactly so")
+            raise SettingsError(f"{written} is not a valid variable", f"Write exactly {{{{ {name} }}}}")
 
 
 @lru_cache(maxsize=256)

@@ -110,24 +110,22 @@ class Options:
         if self.key is not None and not VARIABLE.fullmatch(self.key):
             # The value may be a key: do not repeat it.
             raise SettingsError(
-                "key= takes the name of a variable, not a key", SetKey("MY_KEY", lead="Write key=MY_KEY, and set it")
+                "key= takes the name of a variable, not a key", SetKey("MY_KEY", lead="Write key=MY_KEY and set the variable")
             )
         if self.effort is not None and self.effort not in EFFORTS:
-            raise SettingsError(
-                f"effort={mask_text(self.effort)} is unknown", NameOne(known=tuple(EFFORTS), lead="It is one of")
-            )
+            raise SettingsError(f"effort={mask_text(self.effort)} is unknown", NameOne(known=tuple(EFFORTS), lead="Use one of"))
         for name, words in WORDS.items():
             value = getattr(self, name)
             if value is not None and value not in words:
-                raise SettingsError(f"{name}={mask_text(value)} is unknown", f"It is one of {', '.join(words)}")
+                raise SettingsError(f"{name}={mask_text(value)} is unknown", f"Use one of {', '.join(words)}")
         if self.thinking is not None and self.thinking not in ("off", "adaptive") and not NUMBER.fullmatch(self.thinking):
-            raise SettingsError(f"thinking={mask_text(self.thinking)} is unknown", "It is off, adaptive, or a number of tokens")
+            raise SettingsError(f"thinking={mask_text(self.thinking)} is unknown", "Use off, adaptive or a number of tokens")
         if "" in self.stop:
-            raise SettingsError("stop= is blank", "Give the text at which a reply should end")
+            raise SettingsError("stop= is empty", "Name the text that ends a reply")
         for name, least in LEAST.items():
             value = getattr(self, name)
             if value is not None and not least <= value < math.inf:
-                raise SettingsError(f"{name}={value} cannot be", f"Give a number of {least} or more")
+                raise SettingsError(f"{name}={value} is out of range", f"Use a finite number of at least {least}")
 
     @property
     def longest_stall(self) -> float:
@@ -151,7 +149,7 @@ def read_options(name: str, given: Iterable[tuple[str, str]], known: frozenset[s
     for key, text in given:
         if key not in known:
             # The value may be a secret: do not repeat it.
-            raise UnknownModel(f"{name} has no option {mask_text(key)!r}", f"It has {', '.join(sorted(known))}")
+            raise UnknownModel(f"{name} has no option {mask_text(key)!r}", f"Its options are {', '.join(sorted(known))}")
         values[key] = (*values.get("stop", ()), text) if key == "stop" else _read(name, key, text)
     return Options(**values)
 
@@ -187,10 +185,10 @@ def _read(name: str, key: str, text: str) -> Any:
     try:
         value = read(text)
     except (ValueError, KeyError):
-        raise UnknownModel(f"{key}={mask_text(text)} of {name} is not {wanted}") from None  # the cause repeats the text
+        raise UnknownModel(f"{key}={mask_text(text)} of {name} must be {wanted}") from None  # the cause repeats the text
     if key == "price":
         if mask_text(text) != text:
-            raise SettingsError("price= is not a price", "Write dollars for a million tokens: input/output as in 3/15")
+            raise SettingsError("price= is not a price", "Write US dollars per million tokens as input/output, such as 3/15")
         return Price.parse(text)
     return value
 
@@ -204,11 +202,12 @@ def check_url(url: str) -> None:
         raise SettingsError("url= is not a URL", "Write url=http://localhost:8000/v1") from None  # the cause repeats the text
     problem = url_problem(url)
     if "password" in problem:
-        advice = SetKey("MY_KEY", lead="Put it in a variable, url=...&key=MY_KEY, and set it")
-        raise SettingsError(f"The URL of a model {problem}", advice)
+        advice = SetKey("MY_KEY", lead="Write url=...&key=MY_KEY and set the variable")
+        raise SettingsError(f"A model's URL {problem}", advice)
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not url.isprintable() or " " in url:
         raise SettingsError(
-            f"url={mask_text(url)} is not the URL of a server", "It begins with http://, as in url=http://localhost:8000/v1"
+            f"url={mask_text(url)} is not a server URL",
+            "A server URL begins with http:// or https://, such as url=http://localhost:8000/v1",
         )
     if problem:
-        raise SettingsError(f"The URL of a model {problem}", "Write url=http://localhost:8000/v1")
+        raise SettingsError(f"A model's URL {problem}", "Write url=http://localhost:8000/v1")

@@ -56,7 +56,7 @@ class Price(msgspec.Struct, frozen=True):
         if len(numbers) not in (2, 4) or len(numbers) < len(parts):
             raise SettingsError(
                 f"price={text} is not a price",
-                "Write dollars for a million tokens: input/output as in 3/15, with reading and writing a cache as in "
+                "Write US dollars per million tokens: input/output as 3/15, with cache reads and writes as "
                 "3/15/0.3/3.75, or 0 for free",
             )
         return cls(*numbers)
@@ -167,7 +167,7 @@ class _Model:
         return self._model.context_window
 
     def price(self, at: datetime, tokens: int, long_cache: bool) -> Price | None:
-        """Return the price at this time of a call with so many input tokens."""
+        """Return the price at this time of a call with this number of input tokens."""
         table = self._model.get_prices(at)
         key = (id(table), long_cache)  # a safe key: the model keeps its price tables alive
         if key not in self._steps:

@@ -145,16 +145,18 @@ class RecordedModel:
         return matches[min(index, len(matches) - 1)]
 
 
-HINT = "Record it again with the model itself, or undo what changed"
+HINT = "Record it again with the real model, or undo the change"
 
 
 def _missing_reply(recordings: Iterable[Recording], request: Request, name: str) -> ReplayDiverged:
     wanted = pieces(request)
     nearest = max(recordings, key=lambda one: _alike(pieces(one.request), wanted), default=None)
     if nearest is None:
-        return ReplayDiverged(f"{name} has no recorded requests", "Give a run with rounds")
+        return ReplayDiverged(f"{name} has no recorded requests", "Use a run that has rounds")
     first_difference = difference(nearest.request, request)
-    return ReplayDiverged(f"{name} has no reply to this request. Nearest is {_place(nearest)}: {first_difference}", HINT)
+    return ReplayDiverged(
+        f"{name} has no recorded reply to this request. The closest request is {_place(nearest)}: {first_difference}", HINT
+    )
 
 
 def _place(one: Recording) -> str:
@@ -172,7 +174,7 @@ def difference(recorded: Request, now: Request) -> str:
     before, after = pieces(recorded), pieces(now)
     for old, new in zip(before, after, strict=False):
         if old != new:
-            label = old.what if old.what == new.what else f"{old.what} was recorded, now comes {new.what}"
+            label = old.what if old.what == new.what else f"{old.what} was recorded, but the request has {new.what}"
             return f"{label} differs:\n{_diff(old.text, new.text)}" if old.what == new.what else label
     extra = (before if len(before) > len(after) else after)[min(len(before), len(after)) :]
     return f"{extra[0].what} is {'missing' if len(before) > len(after) else 'new'}" if extra else ""

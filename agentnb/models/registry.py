@@ -47,15 +47,15 @@ def _make_simulated(persona: str, given: Given) -> Model:
 
 def _refuse_scripted(name: str, given: Given) -> Model:
     raise UnknownModel(
-        f"scripted:{name} cannot be made from its name",
-        SetModel(again=True, lead="Make the object in Python and give that"),
+        f"scripted:{name} cannot be created from its name",
+        SetModel(again=True, lead="Create the model in Python and pass the object"),
     )
 
 
 def _make_recorded(name: str, given: Given) -> Model:
     path = Path(name).expanduser()
     if not has_magic(name) and not path.exists():
-        raise SettingsError(f"recorded:{name}: there is no file or folder {path}", "Name a run log, or a folder of them")
+        raise SettingsError(f"recorded:{name}: there is no file or folder {path}", "Name a run log or a folder of run logs")
     return RecordedModel(name)
 
 
@@ -69,7 +69,7 @@ OTHERS: dict[str, Callable[[str, Given], Model]] = {
 }
 """Constructors of models that are not language models, from the rest of the name and the options."""
 PLAIN_URL = re.compile(r"https?://[\w.:/-]{1,200}")
-OPTIONS_FORM = "They follow ?, separated by &: provider:NAME?effort=high&max_tokens=8000"
+OPTIONS_FORM = "Options follow a ? and are separated by &: provider:NAME?effort=high&max_tokens=8000"
 PROVIDERS = ("simulated", "scripted", *REMOTE, "recorded")
 """All prefixes that a name may have."""
 
@@ -88,7 +88,7 @@ def endpoint_of(provider: Provider, options: Options, *, by_person: bool = False
     if url is None and provider.own_url is None:
         name, variable = provider.name, settings.URL_VARIABLES[provider.name]
         raise SettingsError(
-            f"{name}: needs the URL of its server", f"Write {name}:NAME?url=http://localhost:8000/v1, or set {variable}"
+            f"{name}: the server URL is missing", f"Write {name}:NAME?url=http://localhost:8000/v1, or set {variable}"
         )
     key_name = options.key or settings.KEY_VARIABLES.get(provider.name, "")
     if by_person:
@@ -155,7 +155,7 @@ def check_model(model: object) -> None:
         else:
             OTHERS[provider](name, query_options)
     elif not is_model(model):
-        hint = f"{why_no_model(model)} Or give a name such as {DEFAULT}"
+        hint = f"{why_no_model(model)} Or use a name such as {DEFAULT}"
         raise UnknownModel(f"{model!r} is not a model", hint)
 
 
@@ -190,13 +190,13 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
     if not isinstance(model, str):
         if output_schema is not None:
             raise SettingsError(
-                "output_schema goes with the name of a model, not with an object",
-                "Write provider:NAME, or Agent(output=SCHEMA)",
+                "output_schema needs a model name, not a model object",
+                "Use provider:NAME, or Agent(output=SCHEMA)",
             )
         return model
     if output_schema is not None and not isinstance(output_schema, dict):
         raise SettingsError(
-            "output_schema is a JSON Schema, a dict", "Of a pydantic model: output_schema=Model.model_json_schema()"
+            "output_schema must be a JSON Schema as a dict", "For a pydantic model: output_schema=Model.model_json_schema()"
         )
     provider, name, query_options = _split_name(model)
     if provider in REMOTE:
@@ -204,9 +204,7 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
         endpoint = endpoint_of(REMOTE[provider], options, by_person=_is_by_person(model))
         return RemoteModel(REMOTE[provider], name, options, endpoint)
     if output_schema is not None:
-        raise SettingsError(
-            f"{provider}: models do not support output_schema", "Hold the answers of any model to it: Agent(output=SCHEMA)"
-        )
+        raise SettingsError(f"{provider}: models do not support output_schema", "Agent(output=SCHEMA) works with every model")
     _check_recorded(model)
     return OTHERS[provider](name, query_options)
 
@@ -243,7 +241,7 @@ def _options(provider: str, name: str, given: Given) -> Options:
         settings.expect_key(options.key)
     budget = int(options.thinking) if options.thinking is not None and options.thinking.isdecimal() else 0
     if budget and not REMOTE[provider].thinks_by_budget:
-        raise SettingsError(f"{provider}: its models take no token count for thinking", "Write effort=high, or low")
+        raise SettingsError(f"{provider}: models do not accept a token budget for thinking", "Use effort=high or effort=low")
     most = settings.max_tokens()
     if options.max_tokens is None and most is not None:
         # The thinking budget is added, as without the variable: the API refuses a limit below it.
@@ -268,18 +266,18 @@ def _split_name(model: str) -> tuple[str, str, Given]:
     provider, colon, name = called.partition(":")
     if mask_shapes(called) != called:
         raise UnknownModel(
-            "That looks like an API key, not a model name", SetKey("NAME", lead="Delete it from the cell, and type it in")
+            "That looks like an API key, not a model name", SetKey("NAME", lead="Delete it from the cell and enter it with")
         )
     if refused := settings.REFUSED_SERVERS.get(provider):
-        raise UnknownModel(f"{provider}: cannot be used: {refused['refused']}", refused["instead"])
+        raise UnknownModel(f"{provider} cannot be used: {refused['refused']}", refused["instead"])
     if provider not in PROVIDERS:
         raise UnknownModel(f"There is no model {called!r}", _how_to_name(called, provider))
     if not colon or not name:
-        raise UnknownModel(f"{called!r} names no model", f"Write {provider}:NAME{_url_of(query)}")
+        raise UnknownModel(f"{called!r} is not a complete model name", f"Write {provider}:NAME{_url_of(query)}")
     if not name.isprintable():
-        raise UnknownModel(f"{called!r} names no model", "A name is one line without control characters")
+        raise UnknownModel(f"{called!r} is not a valid model name", "A model name is a single line without control characters")
     if "&" in name or "=" in name or "?" in query:
-        raise UnknownModel(f"The options of {provider}:{re.split('[&=]', name)[0]} cannot be read", OPTIONS_FORM)
+        raise UnknownModel(f"Invalid options of {provider}:{re.split('[&=]', name)[0]}", OPTIONS_FORM)
     return provider, name, parse_qsl(query, keep_blank_values=True)
 
 
@@ -296,11 +294,11 @@ def _how_to_name(called: str, provider: str) -> Advised:
     if slash and head in settings.SERVER_ALIASES:
         return f"Write {settings.SERVER_ALIASES[head]}:{name}"
     if called[:1] in "\"'":
-        return "Write it without quotation marks, or give the variable that holds it"
+        return "Remove the quotation marks, or name the variable that holds the model"
     begun = [(start, name) for name, row in settings.SERVERS.items() for start in row.get("families", ())]
     _, family = max((match for match in begun if called.lower().startswith(match[0])), default=("", ""))  # the longest match
     if family and (":" not in called or not REMOTE[family].needs_key):  # whose names may have a tag
-        return f"Name its provider: {family}:{called}"
+        return f"Add the provider: {family}:{called}"
     if ":" in called and (like := suggest_similar(called, [DEFAULT, *(f"{prefix}:" for prefix in PROVIDERS), *names()[1:]])):
         return like
     example = f"Write provider:NAME, such as anthropic:{called.rpartition(':')[2]}"
@@ -311,7 +309,7 @@ def why_no_model(value: object, name: str = "") -> str:
     """Return what an object lacks to be a model, in sentences. ``name``: the variable that holds it."""
     if inspect.isclass(value) and callable(getattr(value, "stream", None)):
         construction = f"{name or value.__name__}()"
-        return f"It is the class of a model. Make the model: {f'my_model = {construction}' if name else construction}."
+        return f"It is a class, not an instance. Create one: {f'my_model = {construction}' if name else construction}."
     lacks = [
         *([] if isinstance(getattr(value, "name", None), str) else ['the attribute name = "own:NAME"']),
         *([] if callable(getattr(value, "stream", None)) else ["the method async def stream(self, request)"]),

@@ -69,11 +69,11 @@ class ScriptedModel:
             problem = (
                 f"The script of {self.name} has {_reply_count(len(self._replies))}, and earlier runs used {before} of them"
             )
-            hint = "Make the model again, or let its script begin again: ScriptedModel(..., repeat=True)"
+            hint = "Create the model again, or repeat its script: ScriptedModel(..., repeat=True)"
             return ScriptEnded(problem, hint)
         return ScriptEnded(
-            f"The script of {self.name} has {_reply_count(len(self._replies))} and was asked for number {count}",
-            "Give it one more reply, or fewer tool calls: each reply with calls is followed by another request",
+            f"The script of {self.name} has {_reply_count(len(self._replies))} but reply {count} was requested",
+            "Add a reply, or use fewer tool calls: each reply with calls leads to another request",
         )
 
 
@@ -92,7 +92,7 @@ def _as_reply(line: Line, request: Request) -> Reply:
         return _reply([line])
     if isinstance(line, Sequence):
         return _reply(line)
-    raise TypeError(f"A script holds texts, ToolCalls, lists of them, exceptions and functions, not {line!r}")
+    raise TypeError(f"A script contains strings, ToolCalls, lists of these, exceptions and functions, not {line!r}")
 
 
 def _reply(items: Sequence[str | AnyPart]) -> Reply:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentnb.acp.foreign_agent import check_reach
+from agentnb.acp.foreign_agent import beyond_reach, check_reach
 from agentnb.advice import AnyAdvice, Plain
 from agentnb.agent.agent import Agent
 from agentnb.agent.derived_settings import NO_LIMIT
@@ -50,7 +50,7 @@ def make_agent(
     ``before``: the run to continue, whose model is used unless another was chosen. Raises `SettingsError` for invalid options.
     """
     if chosen.acp:
-        return _foreign_agent(chosen, session, variables), ""
+        return _foreign_agent(chosen, session, variables)
     if chosen.mode:
         raise SettingsError("--mode needs an external agent", "Name the agent: --acp NAME --mode MODE")
     defaults, context = session.defaults, chosen.context.context
@@ -74,13 +74,17 @@ def make_agent(
     return agent, in_notebook(note)
 
 
-def _foreign_agent(chosen: AgentOptions, session: Session, variables: Mapping[str, Any]) -> Agent:
-    """Return an external agent. Only chosen options shape its requests: the session's defaults cannot reach it."""
+def _foreign_agent(chosen: AgentOptions, session: Session, variables: Mapping[str, Any]) -> tuple[Agent, str]:
+    """Return an external agent, and a note about limits among the session's defaults that cannot reach it.
+
+    Only chosen options that cannot reach it are refused.
+    """
     refused = {"workflow_mode": chosen.workflow_mode, "extensions": chosen.extensions, "context": chosen.context.context}
     settings = {name: value for name, value in session.agent_settings().items() if name in (*LIMIT_SETTINGS, "unpriced")}
+    dropped = [name for name in beyond_reach(settings) if settings.pop(name) is not None and name not in chosen.settings]
     defaults: dict[str, Any] = {"policy": chosen.policy or None, "guidance": chosen.guidance or "matrix"}
     check_reach({"acp": chosen.acp, **{name: value or None for name, value in refused.items()}}, dict.fromkeys(refused))
-    return Agent(
+    agent = Agent(
         chosen.model,
         **defaults,
         acp=chosen.acp,
@@ -90,6 +94,8 @@ def _foreign_agent(chosen: AgentOptions, session: Session, variables: Mapping[st
         output=chosen.output or None,
         **settings | _without_limits(chosen.settings),
     )
+    names = ", ".join(dropped).replace("_", "-")
+    return agent, f"These defaults do not reach {agent.model_name}: {names}" if names else ""
 
 
 def _policy(chosen: AgentOptions, usual: str) -> Any:

@@ -335,7 +335,10 @@ class AgentMagics(Magics):
         """
         options = parse_options(AgentMagics.context_cell, line)
         out = check_variable(options.out) if options.out else ""
-        context = ContextType.read(cell, unquote(options.name), self.shell.user_ns)
+        hidden = self.shell.user_ns_hidden  # names of IPython, such as exit
+        functions = {name: value for name, value in self.shell.user_ns.items() if hidden.get(name) is not value}
+        # With a line for the magic's own, so that problems have the lines that the cell shows.
+        context = ContextType.read(f"\n{cell}", unquote(options.name), functions)
         self.session.contexts.write(context)
         if out:
             self.shell.user_ns[out] = context

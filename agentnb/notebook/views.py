@@ -128,6 +128,11 @@ class DisplayView:
     def show(self, live: LiveRun) -> None:
         """Do nothing: the view appears with the first event."""
 
+    def show_again(self) -> None:
+        """Show a live run in the current cell, as running the cell again has cleared its output."""
+        self._keep = Cell().keep
+        self._draw()
+
 
 class TerminalView:
     """Writes lines to a terminal as events arrive."""

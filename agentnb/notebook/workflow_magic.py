@@ -103,7 +103,7 @@ class WorkflowMagics(Magics):
         TRUST_LOG,
         action=BooleanOptionalAction,
         default=None,
-        help="with --rerun-from: whether to apply the approval mode of a log that this agentnb did not write",
+        help="with --rerun-from: whether to apply the mode of a log that this agentnb did not write",
     )
     @argument("--strict", action="store_true", help="treat warnings as errors")
     @argument(

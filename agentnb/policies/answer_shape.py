@@ -55,7 +55,7 @@ class AnswerShape:
         return Stop(
             INVALID_OUTPUT,
             "failed",
-            problem=f"The answer does not match the output: {'; '.join(problems)}",
+            problem=f"The answer does not match the required output: {'; '.join(problems)}",
             hint=TryAgain(
                 lead="The answer is in run.text; try again",
                 rest=", allow more retries: Output(T, retries=5), or try another model",

@@ -54,7 +54,7 @@ def stuck(run: Run) -> Stop | None:
         "error",
         "failed",
         problem="The model says that it is stuck",
-        hint=TryAgain(lead="Read its last words in run.text, and try again"),
+        hint=TryAgain(lead="Read its last message in run.text, then try again"),
     )
 
 

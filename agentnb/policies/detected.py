@@ -55,8 +55,8 @@ def nudge(run: Run) -> Guidance | None:
     """Guide: report a finding of the previous round to the model."""
     for step, finding in last_findings(run):
         if step >= NUDGE:
-            last = "This was said before: the run will be stopped if it goes on like this. " if step > NUDGE else ""
-            text = f"{finding.sentence}. {last}Do something that brings something new, or say what keeps you from it."
+            last = "You were told this before: the run will be stopped if this continues. " if step > NUDGE else ""
+            text = f"{finding.sentence}. {last}Do something new, or say what prevents you."
             return Guidance(SET, CELL, text, level=min(step, STOP), trigger=finding.rule, asks=("called", "answered_anew"))
     return None
 

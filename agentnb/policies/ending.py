@@ -86,8 +86,8 @@ def no_room(run: Run) -> Stop | None:
     return Stop(
         "reply_cut",
         "failed",
-        problem="The context window of the model is full: the reply was cut off",
-        hint=StartAgain(lead="Start again", rest=", or give it less to read; the part that came is in run.text"),
+        problem="The model's context window is full: the reply was cut off",
+        hint=StartAgain(lead="Start again", rest=", or reduce the input; the partial reply is in run.text"),
     )
 
 
@@ -107,7 +107,7 @@ def reply_cut(run: Run) -> Continue | Stop | None:
         "reply_cut",
         "failed",
         problem="max tokens reached: the reply was cut off",
-        hint="Raise the limit, provider:NAME?max_tokens=N, or ask for less at once; the part that came is in run.text",
+        hint="Raise the limit, provider:NAME?max_tokens=N, or ask for less at once; the partial reply is in run.text",
     )
 
 
@@ -208,7 +208,7 @@ def _oddities(run: Run) -> Iterator[str]:
         return
     name = claimed_call(text, named)
     if name is not None:
-        yield f"The answer contains a call of {name} as text, which was not run"
+        yield f"The answer contains a call to {name} as text; the call was not run"
     name = announced_call(text, named)
     if name is not None:
-        yield f"The answer announces a call of {name}, which was not made"
+        yield f"The answer announces a call to {name} that was not made"

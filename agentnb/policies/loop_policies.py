@@ -24,7 +24,7 @@ class SaidTooOften:
         last = run.last_round
         if last.said_before is None or run.judged.repeated < self.most:
             return None
-        sentence = f"The answer of round {last.index + 1} is nearly that of round {last.said_before + 1}"
+        sentence = f"The answer of round {last.index + 1} nearly repeats that of round {last.said_before + 1}"
         return Stop(
             "loop_detected",
             "stopped",
@@ -46,7 +46,7 @@ class OnlyBlockedCalls:
             return None
         last = run.last_round
         names = ", ".join(dict.fromkeys(call.name for call in last.calls))
-        sentence = f"{count} rounds asked only for calls that were blocked as duplicates ({names})"
+        sentence = f"{count} rounds requested only calls that were blocked as duplicates ({names})"
         loop = LoopFinding("only_blocked_calls", run.judged.blocked_since, last.index, sentence)
         return Stop("loop_detected", "stopped", round_status=LOOP_BROKEN, loop=loop)
 
@@ -70,7 +70,7 @@ class PlanningLoop:
             return Stop("blocked", "stopped")
         verdict = next_intervention(run, "planning_only", self.cap, self.most)
         if isinstance(verdict, Stop) and not has_open(run.todos):
-            sentence = f"{count} rounds of planning, and no work between them"
+            sentence = f"{count} rounds of planning without work in between"
             loop = LoopFinding("planning_only", run.judged.planning_since, run.last_round.index, sentence)
             return Stop("loop_detected", "stopped", round_status=LOOP_BROKEN, loop=loop)
         return verdict

@@ -189,7 +189,7 @@ def find_policy(policy: str | PolicySet) -> PolicySet:
     if not isinstance(policy, str | type) and callable(getattr(policy, "rules", None)) and hasattr(policy, "name"):
         return policy
     if not isinstance(policy, str):
-        hint = f"Give the name of one ({', '.join(NAMED)}), or a Matrix(...) with settings"
+        hint = f"Use a policy name ({', '.join(NAMED)}) or a policy object such as Matrix(...)"
         raise SettingsError(f"policy={policy!r} is not a policy", hint)
     if policy not in NAMED:
         raise SettingsError(f"There is no policy {policy!r}", suggest_names(policy, NAMED))

@@ -80,18 +80,26 @@ class Limit(NamedTuple):
 
 DOLLARS = "US dollars"
 _ROWS = (
-    Limit("max_rounds", "", "N", "model calls it may take (default: 50)", "rounds", settings.MAX_ITERATIONS, is_required=True),
-    Limit(MAX_TOOL_CALLS, "", "N", "tool calls it may make", "calls"),
-    Limit(MAX_TOOL_CALLS_PER_TURN, "", "N", "tool calls it may make since you last spoke", "calls"),
-    Limit("max_seconds", "seconds", "SECONDS", "how long it may take, without the time in which it waits for you", "time"),
-    Limit("max_tokens", "", "N", "tokens it may use, sent and received", "tokens"),
-    Limit("budget", DOLLARS, "USD", "what it may cost, such as 0.5; it also covers runs that its tools start", "budget"),
+    Limit(
+        "max_rounds",
+        "",
+        "N",
+        "maximum number of model calls (default: 50)",
+        "rounds",
+        settings.MAX_ITERATIONS,
+        is_required=True,
+    ),
+    Limit(MAX_TOOL_CALLS, "", "N", "maximum number of tool calls", "calls"),
+    Limit(MAX_TOOL_CALLS_PER_TURN, "", "N", "maximum number of tool calls since your last message", "calls"),
+    Limit("max_seconds", "seconds", "SECONDS", "maximum duration, not counting the time spent waiting for you", "time"),
+    Limit("max_tokens", "", "N", "maximum number of tokens, sent and received", "tokens"),
+    Limit("budget", DOLLARS, "USD", "maximum cost, such as 0.5, including runs started by tools", "budget"),
 )
 LIMITS = {limit.name: limit for limit in _ROWS}
 """All limits of a run by name."""
 LIMIT_SETTINGS = (*LIMITS, "on_limit")
 """Agent settings about limits."""
-SESSION_BUDGET = Limit("session_budget", DOLLARS, "USD", "what all runs of the session may cost", "session")
+SESSION_BUDGET = Limit("session_budget", DOLLARS, "USD", "maximum cost of all runs in the session", "session")
 """Limit of the whole session."""
 OF_FILE = "limits_of_file"
 """Setting of a run that names the limits set only by a file."""
@@ -117,7 +125,7 @@ class Limits:
         for name, limit in LIMITS.items():
             limit.check(getattr(self, name))
         if self.on_limit not in ON_LIMIT:
-            raise SettingsError(f"on_limit={self.on_limit!r} is not known", NameOne(known=tuple(ON_LIMIT), lead="It is one of"))
+            raise SettingsError(f"on_limit={self.on_limit!r} is unknown", NameOne(known=tuple(ON_LIMIT), lead="Use one of"))
 
     def policies(self) -> Iterator[Policy]:
         """Yield the policies that end a run at its limits. Time and money are counted by the run's clock and budget."""

@@ -181,20 +181,22 @@ def check_verdict(verdict: Any, source: Any) -> None:
             check_guidance(guidance, source)
     else:
         wrong = f"Stop(status={verdict.status!r})" if isinstance(verdict, Stop) else repr(verdict)
-        hint = f"Return Continue(REASON), Stop(REASON) or None; a run ends as {', '.join(sorted(ENDS))}"
+        hint = f"Return Continue(REASON), Stop(REASON) or None; the status of a Stop is {', '.join(sorted(ENDS))}"
         raise SettingsError(f"{source!r} returned {wrong}, which is not a verdict", hint)
     if not isinstance(reason, str) or not isinstance(verdict.round_status, str) or verdict.round_status == "running":
         details = f"the reason {reason!r} and the round status {verdict.round_status!r}"
-        raise SettingsError(f"{source!r} returned a verdict with {details}", 'Both are words; no round ends as "running"')
+        raise SettingsError(
+            f"{source!r} returned a verdict with {details}", 'Both must be strings, and the round status must not be "running"'
+        )
 
 
 def check_guidance(guidance: Any, source: Any) -> None:
     """Raise `SettingsError` for guidance that cannot be logged; ``source``: the function that returned it."""
     if not isinstance(guidance, Guidance):
-        raise SettingsError(f"{source!r} returned the guidance {guidance!r}", "Write Guidance(SET, CELL, TEXT)")
+        raise SettingsError(f"{source!r} returned {guidance!r} as guidance", "Return Guidance(SET, CELL, TEXT)")
     texts = (guidance.set, guidance.cell, guidance.text, guidance.trigger, guidance.version)
     if not all(isinstance(text, str) and text == encodable(text) for text in texts):
-        raise SettingsError(f"{source!r} returned guidance with texts that cannot be logged", "Use valid Unicode texts")
+        raise SettingsError(f"{source!r} returned guidance with text that cannot be logged", "Use valid Unicode text")
     if type(guidance.level) is not int or not 1 <= guidance.level <= MAX_LEVEL:
         raise SettingsError(f"{source!r} returned guidance of level {guidance.level!r}", f"Levels are 1 to {MAX_LEVEL}")
 

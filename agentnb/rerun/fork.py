@@ -83,7 +83,7 @@ async def fork(
     ``recorded`` returns recorded results for matching calls; any other call runs a tool of ``fallback``, or else is refused. Or
     pass the exact tools to run. With a ``fallback``, the run's built-in tools are added automatically. Runs of other products
     can be forked with an explicit ``model``. If the log does not give consent (`Run.gives_consent`), recorded answers are
-    dropped, so that gates ask again, and the approval mode is at least ``ask`` if functions may run, unless the options have a
+    dropped, so that gates ask again, and the mode is at least ``ask`` if functions may run, unless the options have a
     mode or ``trust_log``. Keywords are options of the run, as for `Agent.run`. `run.forked_from` identifies the origin, and
     ``diff(run, fork)`` compares the two.
 
@@ -308,5 +308,5 @@ def _model(run: Run, model: str | Model | None) -> str | Model:
         return model
     if not can_be_made(run.model):
         problem = f"Run {run.id} used {run.model}, a model that cannot be created from its name"
-        raise SettingsError(problem, f"Give a model: fork(run, at_round, model={run.model!r}), or an object")
+        raise SettingsError(problem, 'Give a model: fork(run, at_round, model="provider:name"), or an object')
     return logged_model(run)

@@ -93,6 +93,8 @@ class Budget:
         """True if its run continues after its parent run has ended."""
         self.closed = False
         """The run has ended; nobody awaits its nested runs."""
+        self.has_place: bool = getattr(within, "has_place", False)
+        """True if its run, or one around it, has a place among the external agents that run."""
         self.on_paid_inside: Callable[[], None] = ignore
         """Called, from any thread, when a nested run has used tokens or dollars."""
         self._own = _NOTHING if usage is NOTHING_USED and not spent else NestedUsage(spent, usage)
@@ -195,7 +197,7 @@ class Budget:
             raise
         except Exception as error:
             problem = encodable(f"The budget {self._within!r} failed ({type(error).__name__}: {error})")
-            raise SettingsError(problem, f"Mend its methods: {', '.join(SPENDING)}") from error
+            raise SettingsError(problem, f"Fix its methods: {', '.join(SPENDING)}") from error
 
     def is_over(self) -> bool:
         """Return whether its run has ended, or a parent run whose tool awaits it."""

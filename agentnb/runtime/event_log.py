@@ -37,8 +37,10 @@ AnEvent = TypeVar("AnEvent", bound=Event)
 now = datetime.now
 """Bound once, since every round and step calls it."""
 ROOM = FreeDisk()
-ROOM_FOR_COPY = "Copies are kept so that changes can be undone. See that the folder of the run log can be written and has room"
-LEFT_ALONE = "The run is still in memory: keep it with save_trace(run, PATH), and see what else writes to its folder"
+ROOM_FOR_COPY = (
+    "agentnb keeps copies so that changes can be undone. Check that the folder of the run log is writable and has free space"
+)
+LEFT_ALONE = "The run is still in memory: save it with save_trace(run, PATH), and check what else writes to its folder"
 """Advice for a log that cannot be written: the first after a failed write, the second if another file took its place."""
 
 
@@ -118,7 +120,7 @@ class EventLog:
         try:
             self._keep_before(file)
         except OSError as error:
-            problem = f"{file.path.name} was not changed: agentnb could not keep a copy of it: {error.strerror or error}"
+            problem = f"{file.path.name} was not changed: agentnb could not back it up: {error.strerror or error}"
             raise StoreError(problem, ROOM_FOR_COPY) from error
 
     def totals(self) -> Totals | None:

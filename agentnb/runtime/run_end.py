@@ -49,14 +49,14 @@ def log_stop(log: EventLog, verdict: Stop, component: str = "") -> None:
 
 
 def _log_unknown_facts(log: EventLog) -> None:
-    """Warn of guidance that names unknown facts, such as misspelled ones: nobody can judge whether it was followed."""
+    """Warn of guidance that names unknown facts, such as misspelled ones: whether it was followed cannot be judged."""
     unknown: dict[str, Guidance] = {}
     for record in log.run.rounds:
         for guidance in record.guidance:
             if guidance.asks or guidance.forbids:
                 unknown |= dict.fromkeys(unknown_facts(guidance), guidance)
     for name, guidance in unknown.items():
-        problem = f"Guidance {guidance.set}/{guidance.cell} asks for {name!r}: nobody can judge whether it was followed"
+        problem = f"Guidance {guidance.set}/{guidance.cell} asks for {name!r}, which is not a known fact"
         log.warn_once(encodable(problem), suggest_names(name, SENTENCES))
 
 

@@ -78,7 +78,7 @@ class LoopThread:
                 self._loop.run_forever()
                 break
             except BaseException:  # a task raised SystemExit or KeyboardInterrupt: the other runs continue
-                logging.getLogger("agentnb").exception("A task ended the event loop; it was started again")
+                logging.getLogger("agentnb").exception("A task ended the event loop, which was restarted")
         self._loop.set_exception_handler(_forget)
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
@@ -174,7 +174,7 @@ def in_worker(job: Callable[[], None]) -> None:
 
 
 class Work(Protocol):
-    """Work of a worker thread: a plain function, which may still run when nothing awaits it any more."""
+    """Work of a worker thread: a plain function, which may still run when nothing awaits it."""
 
     is_running: bool
 
@@ -235,7 +235,7 @@ class _Alarm:
         self.is_set = False
 
     def ring(self) -> None:
-        """Schedule the next ring, unless nothing is awaited any more."""
+        """Schedule the next ring while anything is awaited."""
         self.is_set = self.awaited > 0
         if self.is_set:
             self.loop.call_later(TICK, self.ring)
@@ -257,7 +257,7 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 @contextmanager
 def without_running_loop() -> Iterator[None]:
-    """Let code on this thread run event loops of its own, as in any other thread: the running one waits for it anyway."""
+    """Let code on this thread run its own event loops, as in any other thread: the running one waits for it anyway."""
     loop = asyncio._get_running_loop()
     if loop is None:
         yield

@@ -17,7 +17,7 @@ from agentnb.workflow.form.workflow_spec import WorkflowStep
 from agentnb.workflow.workflow import Workflow
 
 NOTE = (
-    Plain(f"Using {DEFAULT}, a scripted stand-in, not a language model, because no model is named and no key is set"),
+    Plain(f"Using {DEFAULT}, which is scripted and not a language model, because no model is named and no key is set"),
     SetKey("ANTHROPIC_API_KEY", lead="For a language model, enter a key"),
     SetModel("anthropic:NAME", lead="Then name the model"),
 )
@@ -42,8 +42,8 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, t
             raise UnknownModel(f"{error.what} (named by AGENTNB_MODEL)", error.advice) from error
         return named, ()
     if before is not None:
-        problem = f"The conversation so far was with {before.model}, which was an object in Python"
-        raise SettingsError(problem, SetModel(again=True, lead="Give it again"))
+        problem = f"The conversation so far used {before.model}, a Python object"
+        raise SettingsError(problem, SetModel(again=True, lead="Pass it again"))
     keys = settings.providers_with_key()
     if keys:
         raise SettingsError(
@@ -52,7 +52,7 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, t
                 SetModel(f"{keys[0]}:NAME", lead="Name one"),
                 SetDefaultModel(f"{keys[0]}:NAME", lead="Or once for all runs"),
                 ShowModels(keys[0], rest=" lists them"),
-                Plain(f"{DEFAULT} needs none"),
+                Plain(f"{DEFAULT} needs no key"),
             ),
         )
     return DEFAULT, NOTE

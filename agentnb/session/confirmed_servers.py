@@ -26,8 +26,8 @@ FILE = "confirmed-servers.txt"
 MAX_BYTES = 1_000_000
 NAME_ONE = "Name a file of MCP servers, such as mcp.json"
 WITHOUT_PERSON = (
-    "Name the file once where you can be asked, in an open notebook or at a terminal. "
-    "Or set MCP_SERVERS, the variable of the environment, to these servers"
+    "Name the file once in an open notebook or a terminal, where you can confirm it. "
+    "Or set the environment variable MCP_SERVERS to these servers"
 )
 _confirmed_here: set[str] = set()
 """Lines of files confirmed in this process: the person's folder may not be writable."""
@@ -59,7 +59,7 @@ def read_server_file(path: Path, *, shown: str) -> ServerList:
         with open_regular(path, MAX_BYTES) as file:
             text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise SettingsError(f"{shown} is not a text in UTF-8", NAME_ONE) from None
+        raise SettingsError(f"{shown} is not UTF-8 text", NAME_ONE) from None
     except FileNotFoundError:
         raise SettingsError(f"There is no file {shown}", NAME_ONE) from None
     except OSError as error:
@@ -73,11 +73,11 @@ def _confirm(name: str, found: ServerList, ask: Callable[[str], str] | None) -> 
     """Ask the person. Raises `SettingsError` unless they say yes."""
     if ask is None:
         names = ", ".join(server.name for server in found.servers)
-        problem = f"{name} names MCP servers that you have not confirmed ({names}), and nobody can be asked here"
+        problem = f"{name} names MCP servers that you have not confirmed ({names}), and nobody can confirm them here"
         raise SettingsError(problem, WITHOUT_PERSON)
     reply = ask(f"{redact(describe_servers(name, found))}\n{CONFIRM}")
     if reply.strip().lower() not in ("y", "yes"):
-        raise SettingsError("Nothing was configured", f"To be asked again, name {name} again")
+        raise SettingsError("Nothing was configured", f"To be asked again, name {name} once more")
 
 
 def _line(path: Path, servers: Sequence[MCPServer]) -> str:

@@ -21,19 +21,19 @@ from agentnb.tools.builtin.shell.sandbox import SANDBOXES
 from agentnb.tools.builtin.shell.shell_group import Shell
 
 APPROVE_HELP = (
-    "what needs your permission where no rule says it; without a mode, calls of tools that declare to write, execute or reach "
-    "a network. auto: what only these defaults would ask about runs; ask: each call of a tool that does more than read; never: "
-    "you are not asked, and what would be asked about is denied; read_only: only tools that just read may run"
+    "which calls need your permission if no rule matches; without a mode: calls of tools that declare that they write, execute "
+    "or use the network. auto: these calls run without asking; ask: every call of a tool that does more than read; never: "
+    "calls that would ask are denied; read_only: only tools that just read may run"
 )
 """Help text for ``--approve``."""
 RULE_HELP = (
     "a rule about tool calls: NAME=allow, NAME=ask or NAME=deny, for a tool, a flag such as network, or a pattern such as "
-    "'bash(git status *)=allow'; of several the first that fits decides, but a denial always holds; repeatable"
+    "'bash(git status *)=allow'; the first matching rule decides, but a denial always wins; repeatable"
 )
 """Help text for ``--rule``."""
 GROUP_HELP = {
-    "sandbox": "the sandbox for commands of bash, as Shell(sandbox=); none by default",
-    "repo": "the repository of the GitHub tools, owner/name, as GitHub(repo=); by default that of origin",
+    "sandbox": "the sandbox for bash commands, as Shell(sandbox=); none by default",
+    "repo": "the repository of the GitHub tools, owner/name, as GitHub(repo=); the remote origin by default",
 }
 """Reference texts for the defaults of built-in tools."""
 Reader = Callable[[str], Any]
@@ -55,7 +55,7 @@ def _one_of(known: Iterable[str], text: str) -> str:
 on_limit: Callable[[str], str] = partial(_one_of, ON_LIMIT)
 """Parses the behavior at a limit."""
 approval_mode: Callable[[str], str] = partial(_one_of, MODES)
-"""Parses an approval mode."""
+"""Parses a mode."""
 
 
 def typed_rules(texts: Iterable[str]) -> RuleList | None:
@@ -84,7 +84,7 @@ OF_CELLS: dict[str, Reader] = {
     APPROVE: approval_mode,
     SANDBOX: partial(_one_of, SANDBOXES),
 }
-"""Keys other than settings of an agent: `Host` holds the approval mode, including for runs started by Python code."""
+"""Keys other than settings of an agent: `Host` holds the mode, including for runs started by Python code."""
 MODELS = ("model", *PROFILES)
 """Keys for models: the usual one, and those by the profile of a context."""
 OF_WHOLE_WORKFLOWS = ("budget", "max_seconds")
@@ -120,12 +120,12 @@ def check_default(key: str, text: str) -> str:
     if may_be_empty(key) and text.lower() in ("", "none"):
         return ""
     if key in CHOICES:
-        value = _read(key, text, (OTHERS | OF_CELLS)[key], f"Write, for example, {key}={CHOICES[key][-1]}")
+        value = _read(key, text, (OTHERS | OF_CELLS)[key], f"For example: {key}={CHOICES[key][-1]}")
         return {True: "yes", False: "no"}.get(value, str(value))
     if key == REPO:
         GitHub(repo=text)  # raises for an invalid name
     if key in LIMIT_KEYS:
-        _read(key, text, LIMIT_KEYS[key].read, f"Write a number, or {key}= for no limit" if may_be_empty(key) else "")
+        _read(key, text, LIMIT_KEYS[key].read, f"Use a number, or {key}= for no limit" if may_be_empty(key) else "")
     return text
 
 

@@ -54,7 +54,7 @@ async def recover(
     created from its name. Or ``agent``: the agent to resume it with, including its gates, regardless of the log, or the
     `Orchestration` for a run of another kind. ``store``: the store of its log, by default `.agentnb/runs`; ``work_dir``: the
     working directory of its tools, by default the current folder. ``approve`` and ``answer`` decide and answer on your behalf,
-    as for `Agent.run`, and a word as ``approve`` replaces its approval mode; ``answers``: to the open questions of its gates,
+    as for `Agent.run`, and a word as ``approve`` replaces its mode; ``answers``: to the open questions of its gates,
     steps and nested runs, by their ids in ``run.waiting``; ``suspend``: suspend it again when a question needs an answer.
     ``trust_log``: True to accept approvals, answers and settings of a log that your agentnb did not write (`RunOptions`).
     ``allow_urls``: addresses for models named by its log, such as ``https://models.example.org&key=MY_KEY``, besides the
@@ -132,16 +132,16 @@ def workflow_again(
     check_gates(run, all_gates)
     workflow = Workflow.of_run(run, agents=agents, tools=tools)
     if scripted := run.settings.get("replies"):
-        problem = f"Run {run.id} ran on scripted replies for {', '.join(scripted)}"
+        problem = f"Run {run.id} used scripted replies for {', '.join(scripted)}"
         example = "Workflow.of_run(run, tools=...).orchestration(replies={...})"
-        raise SettingsError(problem, f"Give them again: recover(run, agent={example})")
+        raise SettingsError(problem, f"Pass them again: recover(run, agent={example})")
     logged = run.settings.get("model")
     if model is None and isinstance(logged, str):
         if can_be_made(logged):
             model = logged_model(run, logged)
         elif needs_model(workflow):
-            problem = f"Run {run.id} was with {logged}, which was an object in Python"
-            raise SettingsError(problem, "Give it again: -m VARIABLE, recover(run, model=...)")
+            problem = f"Run {run.id} used {logged}, a Python object"
+            raise SettingsError(problem, "Pass it again: -m VARIABLE, recover(run, model=...)")
     of_file = run.settings.get(OF_FILE) or ()  # set again by the file's text
     of_agents = {**(run.settings.get("agent_settings") or {}), **({"guidance": guidance} if guidance else {})}
     if not is_trusted(run):
@@ -158,13 +158,13 @@ def workflow_again(
 
 def _check_agent(agent: object) -> None:
     if agent is not None and not isinstance(agent, Agent | Orchestration):
-        raise SettingsError(f"agent must be an Agent, not {agent!r}", "Write agent=Agent(...), or leave it out")
+        raise SettingsError(f"agent must be an Agent, not {agent!r}", "Use agent=Agent(...), or omit it")
 
 
 def place_of(run: Run | str | Path, store: Store | None = None) -> tuple[Store, str]:
     """Return the store of a run's log, and its id or a part of it; ``run`` as for `recover`."""
     if not isinstance(run, Run | str | Path):
-        raise SettingsError(f"recover() needs a run, got {type(run).__name__}", "Give a run, its id, or the path of its log")
+        raise SettingsError(f"recover() needs a run, got {type(run).__name__}", "Pass a run, its id, or the path of its log")
     if isinstance(run, Run):
         return store or default_store()[0], run.id
     path = Path(run).expanduser()

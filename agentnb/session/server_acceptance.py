@@ -24,11 +24,15 @@ def accept_as_now(servers: Servers, live: LiveServer, ask: Callable[[str], str] 
     name, tools = live.server.name, compare_tools(live, servers.ask(live, tools_of))
     changes = describe_changes(name, live.server.target, [(tool.spec.name, tool.origin) for tool in tools])
     if changes and ask is None:
-        raise SettingsError(f"{redact(changes)}\nNobody can be asked here", "Accept it in a notebook or a terminal")
+        raise SettingsError(f"{redact(changes)}\nNobody can confirm this here", "Accept it in a notebook or a terminal")
     if changes and ask is not None:
         reply = ask(f"{redact(changes)}\n{CONFIRM}")
         if reply.strip().lower() not in ("y", "yes"):
             raise SettingsError("Nothing was accepted", "Its tools ask before each call")
     is_kept = accept(live.server, tools)
-    report = f"{name} is accepted as it is now: rules count for it" if changes else f"{name} is as it was first seen"
+    report = (
+        f"{name} is accepted in its current form: rules apply to it"
+        if changes
+        else f"{name} has not changed since it was first seen"
+    )
     return report if is_kept else f"{report}. Your own folder is not writable, so this applies to this process only"

@@ -17,7 +17,9 @@ from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.connections.server_catalogue import tools_of
 
 LOGGING_IN = "Logging in to an MCP server"
-PROMPT = "Press Enter when the browser says that your answer has arrived, or paste the address at which it ended: "
+PROMPT = (
+    "Press Enter when the browser says that agentnb has received your answer, or paste the final address from the browser: "
+)
 SECRET_PROMPT = "The secret of this client (Enter if it has none): "
 
 
@@ -39,7 +41,7 @@ def log_in(
     check_person(LOGGING_IN, is_lasting=True)
     name = live.server.name
     if ask is None:
-        advice = LogInToServer(name=name, scope=scope, lead="In a notebook that is open, or at a terminal")
+        advice = LogInToServer(name=name, scope=scope, lead="Log in from an open notebook or a terminal")
         raise SettingsError("Nobody can log in here", advice)
     login, outcome = servers.begin_login(live, scope, (client, ask(SECRET_PROMPT).strip()) if client else None)
     try:
@@ -50,16 +52,16 @@ def log_in(
         while not (login.is_answered or outcome.done()):
             typed = ask(PROMPT).strip()
             if typed and not login.take(typed):
-                tell("Not an address from this login, which begins with http://127.0.0.1")
+                tell("This is not the final address of this login, which begins with http://127.0.0.1")
             elif not (typed or login.is_answered or outcome.done()):
-                tell("Nothing has arrived from the browser yet")
+                tell("The browser has not sent an answer yet")
         _wait(outcome)
         is_stored = outcome.result()
     finally:
         login.give_up()
     servers.stop(name)
     tools = servers.ask(live, tools_of)
-    text = "" if is_stored else ". The login cannot be stored here, and is valid in this process only"
+    text = "" if is_stored else ". The login cannot be stored here and is valid only in this process"
     return f"You are logged in to {name}, which has {pluralize(len(tools), 'tool')}{text}"
 
 
@@ -72,7 +74,7 @@ def forget(servers: Servers, live: LiveServer) -> str:
     """Delete the login at a server, and return a report. Raises `SettingsError` on failure."""
     check_person(LOGGING_IN, is_lasting=True)
     name, was_there = live.server.name, servers.forget_login(live)
-    return f"The login at {name} is forgotten" if was_there else f"There is no login at {name}"
+    return f"The login at {name} was deleted" if was_there else f"There is no login at {name}"
 
 
 def _wait(*futures: Future[Any]) -> None:

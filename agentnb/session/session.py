@@ -218,7 +218,7 @@ class Session:
 
     def withdraw_stored(self, run_id: str, grant_id: str) -> None:
         """Withdraw a grant of a stored run in its log, so that a resumed run does not have it."""
-        check_person("Taking back a grant")
+        check_person("Withdrawing a grant")
         writer, run = self.store.reopen(run_id)
         try:
             log, last = EventLog(run_id, parent_id=run.parent_id, run=run), run.events[-1]
@@ -242,7 +242,7 @@ class Session:
                     return summary.id
         if not self.store.ids():
             problem = f"There is no run in {self.store.shown_folder}"
-            raise SettingsError(problem, "Logs are kept in the folder of their notebook: is this the right one?")
+            raise SettingsError(problem, "Logs are stored in the folder of their notebook. Check that this is the right folder")
         raise SettingsError(f"No run in {self.store.shown_folder} was interrupted", "%agent history lists the runs")
 
     def _register(self, live: LiveRun) -> LiveRun:
@@ -294,10 +294,14 @@ class Session:
             begun = [live for live in self._live if live.run.started_at is not None]
             board = begun[-1].board if begun else None
         if board is None and not self.has_run:
-            hint = "For a run started from Python, see run.todos" if self.has_hosted else "Start one: %%agent -t NAME"
+            hint = (
+                "For a run started from Python, see run.todos" if self.has_hosted else "Start one with tools: %%agent -t NAME"
+            )
             raise SettingsError("There is no todo list: no %%agent cell has run yet", hint)
         if board is None:
-            raise SettingsError("There is no todo list: the newest run of a cell has no tools", "Name some: %%agent -t NAME")
+            raise SettingsError(
+                "There is no todo list: the newest run of a cell has no tools", "Give it tools: %%agent -t NAME"
+            )
         return board
 
     def _board_of(self, run: Run | None) -> Board | None:
@@ -309,7 +313,7 @@ class Session:
     def write_set(self, name: str, body: str) -> GuidanceSet:
         """Store a guidance set under its name, replacing an earlier one. Raises `SettingsError` if it is invalid."""
         if name in BUILT_IN:
-            raise SettingsError(f"{name} is a built-in guidance set", "Give yours another name")
+            raise SettingsError(f"{name} is a built-in guidance set", "Choose another name for yours")
         self.sets[name] = GuidanceSet.from_markdown(name, body)
         return self.sets[name]
 

@@ -62,7 +62,7 @@ class SessionContexts:
             return ContextChoice(context, entity)
         if near := self.known.near(name):
             raise SettingsError(f"There is no context {name!r}", (*near, SEE))
-        note = f"{typed!r} is not a context: it is stored as run.context_type, without further effect. {SEE.text}"
+        note = f"{typed!r} is not a context: it is only stored as run.context_type. {SEE.text}"
         return ContextChoice(word=typed, note=note)
 
     def _of(self, before: Run) -> ContextChoice:
@@ -72,5 +72,5 @@ class SessionContexts:
         context = contexts_of_log(before).with_others(self.own.values()).get(before.context_type)
         if isinstance(context, ContextType):
             return ContextChoice(context, before.entity)
-        note = f"The conversation was in the context {before.context_type!r}, which is not here: it continues without one"
+        note = f"The conversation's context {before.context_type!r} is not available here; it continues without a context"
         return ContextChoice(word=before.context_type, note=note)

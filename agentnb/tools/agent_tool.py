@@ -32,8 +32,8 @@ class AgentSettings(TypedDict, total=False):
 
 AGENT_SETTINGS = tuple(AgentSettings.__annotations__)
 REFUSED_SETTINGS = {
-    "effects": "Leave it out: the call itself has no effects, and each call of its run is judged by its own",
-    "blocking": "Leave it out: its run asks the person by itself, and other calls wait for the call anyway",
+    "effects": "Leave it out: the call itself has no effects, and each call of its run is judged separately",
+    "blocking": "Leave it out: its run asks the person itself, and other calls wait for it anyway",
     **dict.fromkeys((*SUBJECTS, "content"), "Leave it out: rules apply to the calls of its run"),
 }
 """Settings of function tools that make no sense for these tools, with the reason."""
@@ -43,7 +43,7 @@ SCHEMA: dict[str, Any] = {
     "properties": {
         PROMPT: {
             "type": "string",
-            "description": "the task, with all that is needed for it: nothing else of this conversation is seen",
+            "description": "the complete task: the agent sees nothing else of this conversation",
         }
     },
     "required": [PROMPT],
@@ -170,7 +170,7 @@ def first_sentence(text: str) -> str:
 def neutral_description(kind: str, name: str = "") -> str:
     """Return the description of a tool without one. ``name``: empty for the default of its kind."""
     subject = f"The {kind} {name}" if name else f"This {kind}"
-    return f"{subject} works on the prompt by itself and returns its result."
+    return f"{subject} works on the prompt independently and returns its result."
 
 
 def _answer(run: RunFacts) -> ToolOutcome:
@@ -185,18 +185,18 @@ def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
         if key in REFUSED_SETTINGS:
             raise InvalidTool(f"{key} does not apply to {name}: each of its calls starts a run", REFUSED_SETTINGS[key])
         if key not in AGENT_SETTINGS:
-            takes = f"tool(agent) takes {', '.join(AGENT_SETTINGS)}"
+            takes = f"tool(agent) accepts {', '.join(AGENT_SETTINGS)}"
             raise InvalidTool(f"tool({name}) has no setting {key}", (*suggest_similar(key, AGENT_SETTINGS), Plain(takes)))
     description = settings.get("description")
     if not (description is None or isinstance(description, str)):
-        raise InvalidTool(f"description={description!r} of {name} is not a text")
+        raise InvalidTool(f"description={description!r} of {name} is not a string")
 
 
 def _name_of(offer: ToolOffer) -> str:
     """Return the tool name. Raises `InvalidTool` if no character of the offered name is allowed in tool names."""
     name = _wire_name(offer.name)
     if not name:
-        raise InvalidTool(f"{offer.name!r} cannot become the name of a tool", 'Give it one: tool(researcher, name="...")')
+        raise InvalidTool(f"{offer.name!r} is not a valid tool name", 'Choose another: tool(researcher, name="...")')
     return name
 
 

@@ -8,7 +8,7 @@ from agentnb.errors import Declined
 from agentnb.tools.function import tool
 from agentnb.tools.tool import ToolContext
 
-GO_ON = "Go on with what you think best and say what you assumed."
+GO_ON = "Continue with your best judgement and state your assumptions."
 
 
 @tool(effects=(), blocking=True)

@@ -16,6 +16,8 @@ MAX_COMMAND_SECONDS = 300
 """Maximum seconds that a model may request for a command."""
 MAX_TERMINAL_BYTES = 1_000_000
 """Maximum output bytes kept of a terminal of an ACP agent."""
+MAX_AGENTS = 4
+"""Maximum ACP agents that run at once; an agent that runs within another is not counted."""
 MAX_WATCHED_ENTRIES = 20_000
 """Maximum files and folders compared before and after a run of an ACP agent."""
 MAX_WATCHED_BYTES = 20_000_000

@@ -51,7 +51,7 @@ class FunctionTool:
 
     A plain function runs on the person's own thread (in a notebook: the kernel's main thread, so that plots, ``input()`` and
     interrupts work), one at a time; with ``parallel_safe``, in a thread in parallel to others. A coroutine function runs on the
-    event loop. Functions of the notebook are trusted: they run without asking, unless a gate or the approval mode asks.
+    event loop. Functions of the notebook are trusted: they run without asking, unless a gate or the mode asks.
     """
 
     def __init__(self, function: Callable[..., Any], *, flag: Flag | None = None, **settings: Unpack[FunctionSettings]) -> None:
@@ -120,7 +120,7 @@ class FunctionTool:
 def _check_settings(settings: Iterable[str]) -> None:
     """Raise `InvalidTool` for an unknown setting."""
     if unknown := [name for name in settings if name not in SETTINGS]:
-        takes = f'@tool takes {", ".join(SETTINGS)}, such as @tool(effects=["read"])'
+        takes = f'@tool accepts {", ".join(SETTINGS)}, for example @tool(effects=["read"])'
         raise InvalidTool(f"@tool has no setting {unknown[0]}", (*suggest_similar(unknown[0], SETTINGS), Plain(takes)))
 
 
@@ -130,7 +130,9 @@ def _check_effects(name: str, effects: Iterable[Effect] | None) -> frozenset[Eff
         return None
     chosen = frozenset(effects)
     if unknown := chosen - set(EFFECTS):
-        raise InvalidTool(f"{name} has an unknown effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
+        raise InvalidTool(
+            f"{name} has an unknown effect: {', '.join(sorted(unknown))}", f"The effects are {', '.join(EFFECTS)}"
+        )
     return chosen
 
 
@@ -184,7 +186,9 @@ def tool(function: Any = None, /, **settings: Any) -> Any:
         try:
             setattr(function, MARK, marked)
         except AttributeError as error:
-            raise InvalidTool(f"{function!r} cannot be marked", "Mark the function in its class, or wrap it in one") from error
+            raise InvalidTool(
+                f"@tool cannot mark {function!r}", "Mark the function in its class, or wrap it in a function"
+            ) from error
         return function
 
     return mark if function is None else mark(function)
@@ -212,5 +216,5 @@ def as_tool(value: Any, name: str = "") -> Any:
     if callable(value) and not inspect.isclass(value):
         return FunctionTool(value)
     kind = f"the class {value.__name__}" if inspect.isclass(value) else _with_article(type(value).__name__)
-    subject = f"`{name}` is {kind}" if name else f"{kind[0].upper()}{kind[1:]} was given"
+    subject = f"`{name}` is {kind}" if name else f"{kind[0].upper()}{kind[1:]} was passed"
     raise InvalidTool(f"{subject}, not a tool", "Pass a function, an agent or a workflow")

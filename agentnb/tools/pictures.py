@@ -189,7 +189,7 @@ def _too_large(data: bytes) -> str:
 
 
 def _why(error: Exception) -> str:
-    return f"its picture could not be made: {type(error).__name__}: {error}"
+    return f"it could not be rendered: {type(error).__name__}: {error}"
 
 
 def media_type(data: bytes) -> str | None:

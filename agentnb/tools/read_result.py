@@ -21,11 +21,11 @@ FindResult: TypeAlias = Callable[[str], "ToolResult | None"]
 
 SPEC = ToolSpec(
     READ_TOOL,
-    "Read on in the result of an earlier tool call that was too long to be shown whole.",
+    "Read more of an earlier tool result that was too long to show in full.",
     {
         "type": "object",
         "properties": {
-            "handle": {"type": "string", "description": "the handle that stands in the shortened result"},
+            "handle": {"type": "string", "description": "the handle given in the shortened result"},
             "offset": {"type": "integer", "description": "the first character to read, counted from 0", "default": 0},
             "length": {"type": "integer", "description": "how many characters to read", "default": READ_CHARACTERS},
         },
@@ -65,7 +65,9 @@ class ResultReader:
         try:
             asked = msgspec.convert(arguments, _Piece, strict=False)  # models also send "12" and 12.0
         except msgspec.ValidationError:
-            return failure("invalid_arguments", f"{READ_TOOL} takes handle (a text), offset and length (whole numbers from 0).")
+            return failure(
+                "invalid_arguments", f"{READ_TOOL} takes handle (a string), offset and length (whole numbers from 0)."
+            )
         result = self._find(asked.handle)
         if result is None:
             return failure("unknown_handle", f"There is no result {asked.handle!r}. Use the handle in the shortened result.")

@@ -83,7 +83,7 @@ def read_signature(function: Callable[..., Any], name: str) -> Signature:
     """Read the signature of a function. Raises `InvalidTool` if a model could not call it."""
     called = _code_of(function)
     if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
-        raise InvalidTool(f"{name} yields its values one by one", "Let it return a list")
+        raise InvalidTool(f"{name} yields its values one by one", "Return a list instead")
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
@@ -91,7 +91,7 @@ def read_signature(function: Callable[..., Any], name: str) -> Signature:
     is_library = is_of_library(called)
     docstring = _read_docstring(function, is_short=is_library)
     hints = read_hints(called, name, is_library=is_library)
-    gaps = [] if docstring.description else ["no docstring: the model knows the tool by its name alone"]
+    gaps = [] if docstring.description else ["no docstring: the model sees only the tool's name"]
     fields: list[tuple[str, Any, Any]] = []
     defaults: dict[str, Any] = {}
     context_name = None
@@ -134,7 +134,9 @@ def _offered_type(parameter: inspect.Parameter, hint: Any, name: str, gaps: list
     hint of the person's own function that is not a type.
     """
     if hint is Any or hint is UNREADABLE:
-        gaps.append(f"{parameter.name} has no type hint{' that can be read' if hint is UNREADABLE else ''}: any value passes")
+        gaps.append(
+            f"{parameter.name} has no type hint{' that can be read' if hint is UNREADABLE else ''}: any value is accepted"
+        )
         return Any
     part = json_part(hint, any_for_object=is_library)
     if part is INEXPRESSIBLE:
@@ -143,7 +145,7 @@ def _offered_type(parameter: inspect.Parameter, hint: Any, name: str, gaps: list
                 f"{name} expects {parameter.name}: {_type_text(hint)}, which a model cannot write as JSON",
                 _wrapping_advice(name, parameter.name)
                 if is_library
-                else "Let it take a name or plain data and look the rest up itself",
+                else "Accept a name or plain data, and look up the rest in the function",
             )
         gaps.append(f"{parameter.name} is not offered to the model, which cannot write {_type_text(hint)} as JSON")
     elif part is not hint and (members := excluded_members(hint, any_for_object=is_library)):
@@ -154,7 +156,7 @@ def _offered_type(parameter: inspect.Parameter, hint: Any, name: str, gaps: list
 def _wrapping_advice(name: str, parameter: str) -> str:
     """Return advice to wrap a function that cannot be a tool itself."""
     example = f"def my_{name}({parameter}: str): return {name}(...)"
-    return f"Wrap it in a function of your own that takes a name or plain data and looks the rest up: {example}"
+    return f"Wrap it in your own function that takes a name or plain data and looks up the rest: {example}"
 
 
 def _struct_and_schema(name: str, fields: list[tuple[str, Any, Any]]) -> tuple[type[msgspec.Struct], dict[str, Any]]:
@@ -262,8 +264,8 @@ def refused_arguments(name: str, arguments: Any, schema: dict[str, Any], otherwi
     listed = "\n".join(f"- {problem}" for problem in reasons)
     return failure(
         "invalid_arguments",
-        f"The arguments do not fit {name}, which was not run:\n{listed}",
-        "Correct these and call it again.",
+        f"{name} was not run, because its arguments are invalid:\n{listed}",
+        "Correct them and call it again.",
     )
 
 
@@ -299,7 +301,7 @@ def not_an_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
     end = start + MAX_SHOWN
     shown = f"{'… ' if start else ''}{came[start:end]}{' …' if len(came) > end else ''}"
     names = ", ".join(schema.get("properties", {}))
-    return [problem, f"what came: {shown}", f"send one JSON object with {names}" if names else "send {}, it has no arguments"]
+    return [problem, f"received: {shown}", f"send one JSON object with {names}" if names else "send {}, it has no arguments"]
 
 
 def _text_problem(text: str) -> tuple[str, int]:
@@ -311,9 +313,9 @@ def _text_problem(text: str) -> tuple[str, int]:
     except ValueError as error:
         return f"they are not JSON: {error}", 0
     except RecursionError:
-        return "they are nested too deep", 0
-    return "they must be an object, not a text", 0
+        return "they are nested too deeply", 0
+    return "they must be an object, not a string", 0
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"there is no {name} in it")
+    raise ValueError(f"{name} is not valid JSON")

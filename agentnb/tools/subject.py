@@ -54,7 +54,7 @@ def named_subject(spec: ToolSpec, settings: Mapping[str, Any]) -> Subject | None
             raise InvalidTool(f"{spec.name} has no parameter {parameter!r}", suggest_names(str(parameter), properties))
     if len(named) > 1 or (content and "path" not in named):
         problem = f"{spec.name} names {', '.join([*named, *(['content'] if content else [])])}"
-        raise InvalidTool(problem, "Name one parameter: a command, a path or a url; a path may have content beside it")
+        raise InvalidTool(problem, "Name one parameter: a command, a path or a url; content may accompany a path")
     return next((Subject(kind, named[kind], content) for kind in KINDS if kind in named), None)
 
 

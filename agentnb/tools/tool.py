@@ -227,7 +227,7 @@ class ToolContext(msgspec.Struct, frozen=True):
 
     def _person(self) -> Asker:
         if self.asker is None:
-            raise NobodyToAsk("There is nobody to ask", "Decide yourself and say what you assumed")
+            raise NobodyToAsk("There is nobody to ask", "Decide yourself and state your assumptions")
         return self.asker
 
 
@@ -278,13 +278,13 @@ def check_tool(name: str, timeout: float | None, role: ToolRole | None) -> None:
     """Raise `InvalidTool` for a name that no provider accepts, a time limit not above 0, or an unknown role."""
     if not WIRE_NAME.fullmatch(name):
         raise InvalidTool(
-            f"{name!r} cannot be the name of a tool",
-            'Letters, digits, _ and - only, at most 64: give it one with @tool(name="...")',
+            f"{name!r} is not a valid tool name",
+            'Use at most 64 letters, digits, _ and -: @tool(name="...")',
         )
     if role is not None and role not in ROLES:
-        raise InvalidTool(f"role={role!r} of {name} is unknown", f"Roles are {', '.join(ROLES)}")
+        raise InvalidTool(f"role={role!r} of {name} is unknown", f"The roles are {', '.join(ROLES)}")
     if timeout is not None and not timeout > 0:
-        raise InvalidTool(f"timeout={timeout} of {name} is not a time", "Give seconds above 0, or None for no limit")
+        raise InvalidTool(f"timeout={timeout} of {name} is not valid", "Use a number of seconds above 0, or None for no limit")
 
 
 def asker_name(tool: Tool) -> str:

@@ -39,7 +39,7 @@ LIBRARIES = tuple({path + os.sep for path in sysconfig.get_paths().values() if "
 def from_exception(tool: str, error: BaseException) -> ToolOutcome:
     """Return the result for an exception in a tool."""
     words = encodable("".join(traceback.format_exception_only(error)).strip())
-    advice = f"{tool} did not finish. Change the arguments if they are the cause, use another tool, or say what is wrong."
+    advice = f"{tool} did not finish. Change the arguments if they are the cause, use another tool, or report the problem."
     return failure("tool_error", words, advice)
 
 
@@ -47,8 +47,8 @@ def too_deep(tool: str) -> ToolOutcome:
     """Return the result for arguments nested deeper than allowed."""
     return failure(
         "invalid_arguments",
-        f"The arguments of {tool}, which was not run, are nested deeper than {MAX_DEPTH} levels. Call it again with flatter "
-        "arguments: write what is deep as JSON text in one string, or pass it in several calls.",
+        f"{tool} was not run: its arguments are nested deeper than {MAX_DEPTH} levels. Call it again with flatter "
+        "arguments: encode the deep part as a JSON string, or split it over several calls.",
     )
 
 
@@ -61,14 +61,15 @@ def timed_out(tool: str, seconds: float) -> ToolOutcome:
     """Return the result for a tool that exceeded its time limit."""
     return failure(
         "timeout",
-        f"{tool} did not finish within {seconds:g} seconds and was given up. Ask for less at once, or use another tool.",
+        f"{tool} did not finish within {seconds:g} seconds; agentnb gave up. Ask for less at once, or use another tool.",
     )
 
 
 def cancelled() -> ToolOutcome:
     """Return the result for a call still running when the run was stopped."""
     return failure(
-        "cancelled", "The run was stopped before this call had ended. Do not assume that it took effect, nor that it did not."
+        "cancelled",
+        "The run was stopped before this call ended. It may or may not have taken effect: check before you rely on it.",
     )
 
 
@@ -76,8 +77,8 @@ def out_of_time(of: Literal["run", "step"] = "run") -> ToolOutcome:
     """Return the result for a call still running at the time limit of its run or step."""
     return failure(
         TIME_LIMIT,
-        f"The time limit of the {of} was reached before this call had ended. Do not assume that it took effect, nor that it "
-        "did not.",
+        f"The time limit of the {of} was reached before this call ended. It may or may not have taken effect: "
+        "check before you rely on it.",
     )
 
 
@@ -91,20 +92,20 @@ def unstoppable_message(tools: Iterable[str]) -> str:
     names = ", ".join(dict.fromkeys(tools))
     return (
         f"{names} could not be stopped at once: Python cannot interrupt calls such as time.sleep or a query. "
-        "It may still finish that call, and then ends."
+        "It may finish that call before it ends."
     )
 
 
 def limit_reached() -> ToolOutcome:
     """Return the result for a call in the final answer, which may not call tools."""
-    return failure(LIMIT_REACHED, "Not run: a limit of the run was reached, and the last reply may call no tools.")
+    return failure(LIMIT_REACHED, "Not run: a limit of the run was reached, and the last reply cannot call tools.")
 
 
 def interrupted(tool: str, asked: Iterable[AskedQuestion] = ()) -> ToolOutcome:
     """Return the result for a call still running when the process died. ``asked``: its questions to the person."""
     notice = (
-        f"The process died while {tool} was running, and it was not run again. It may have taken effect, wholly, in part or "
-        "not at all: look at what there is before you call it again."
+        f"The process died while {tool} was running, and it was not run again. It may have taken effect fully, partly or "
+        "not at all: check before you call it again."
     )
     return failure("interrupted", "\n".join([notice, *filter(None, map(_recorded_answer, asked))]))
 
@@ -113,12 +114,12 @@ def _recorded_answer(asked: AskedQuestion) -> str:
     """Return the person's answer as a sentence, so that the model need not ask again, or "" without an answer."""
     question = asked.question.message
     if asked.outcome == "cancelled":
-        return f"The person had closed this without deciding: {question}"
+        return f"The person closed this without deciding: {question}"
     if asked.outcome == "declined":
-        return f"The person had declined to answer: {question}"
+        return f"The person declined to answer: {question}"
     if asked.outcome != "answered":
         return ""
-    return f"The person had answered {choice_in_words(asked.answer)!r} to: {question}"
+    return f"The person answered {choice_in_words(asked.answer)!r} to: {question}"
 
 
 def inner_failed(tool: str, error: ToolFailed) -> ToolOutcome:
@@ -163,17 +164,17 @@ def _leave_out_ours(told: traceback.TracebackException, seen: set[int]) -> None:
 
 
 def too_many_levels(name: str, most: int) -> ToolOutcome:
-    """Return the error for a tool call nested too deep in other tool calls."""
+    """Return the error for a tool call nested too deeply in other tool calls."""
     return failure(
         "too_many_levels",
-        f"{name} was not run: tools have called tools {most} levels deep. Call it directly, or do the work without it.",
+        f"{name} was not run: tool calls are nested {most} levels deep. Call it directly, or do the work without it.",
     )
 
 
 def run_not_begun(tool: str, error: SettingsError) -> ToolOutcome:
     """Return the result for an agent or workflow tool whose run could not start."""
-    advice = f"Do the work without {tool}, or say what is wrong."
-    return failure(RUN_FAILED, encodable(f"The run of {tool} did not begin: {error}"), advice)
+    advice = f"Do the work without {tool}, or report the problem."
+    return failure(RUN_FAILED, encodable(f"The run of {tool} did not start: {error}"), advice)
 
 
 def run_not_completed(tool: str, run: RunFacts) -> ToolOutcome:
@@ -188,9 +189,9 @@ def run_not_completed(tool: str, run: RunFacts) -> ToolOutcome:
 
 
 def too_many_nested_runs(tool: str, error: NestedTooDeep) -> ToolOutcome:
-    """Return the result for a tool whose run would be nested too deep."""
+    """Return the result for a tool whose run would be nested too deeply."""
     return failure(
         TOO_MANY_RUNS,
-        encodable(f"{tool} could not begin a run. {error.what}."),
+        encodable(f"{tool} could not start a run. {error.what}."),
         "Do the work here, with other tools, or answer with what you have.",
     )

@@ -40,12 +40,12 @@ class Toolbox:
             self.servers = resolve_servers(servers)
 
     def register(self, tool: Tool) -> None:
-        """Add a tool. Raises `InvalidTool` for a duplicate name or a schema that is nested too deep."""
+        """Add a tool. Raises `InvalidTool` for a duplicate name or a schema that is nested too deeply."""
         name = tool.spec.name
         self.check_free(tool)
         if is_too_deep(tool.spec.input_schema):
             problem = f"The schema of tool {name} is nested deeper than {MAX_DEPTH} levels"
-            raise InvalidTool(problem, "Let it take a text, such as JSON, where its arguments are that deep")
+            raise InvalidTool(problem, "Let it take deeply nested arguments as a string, such as JSON")
         self._tools[name] = tool
         self.specs = (*self.specs, tool.spec)
 
@@ -171,7 +171,7 @@ class Toolbox:
 def how_to_rename(*tools: Tool) -> str:
     """Return advice for tools with the same name."""
     if any(isinstance(tool, AgentTool) for tool in tools):
-        return 'Give one of them another name with tool(researcher, name="...")'
+        return 'Rename one of them with tool(researcher, name="...")'
     if any(not isinstance(getattr(tool, "function", None), FunctionType) for tool in tools):  # such as a bound method
-        return "Wrap one of them in a function of another name"
-    return 'Give one of them another name with @tool(name="...")'
+        return "Wrap one of them in a function with another name"
+    return 'Rename one of them with @tool(name="...")'

@@ -49,7 +49,7 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
         problems = Problems()
         read = read_any_plan(given, problems)
         problems.check()
-        assert read is not None, "what is none has a problem"
+        assert read is not None, "an invalid plan has a problem"
         return cls.of(read.plan)
 
     @classmethod

@@ -33,8 +33,8 @@ def check_agents_again(run: Run, agents: Mapping[str, Agent]) -> tuple[str, ...]
             continue
         for step in walk_all(declared.steps):
             if isinstance(step, AgentStep) and step.agent not in declared.agents and step.agent not in agents:
-                problem = f"Run {run.id} worked with the agent {step.agent}, which was an object in Python"
-                advice = GiveAgent(step.agent, resumes=True, lead="Give it again")
+                problem = f"Run {run.id} used the agent {step.agent}, a Python object"
+                advice = GiveAgent(step.agent, resumes=True, lead="Pass it again")
                 raise SettingsError(problem, (*suggest_names(step.agent, agents), advice))
     return tuple(agents)
 
@@ -59,18 +59,18 @@ def earlier_events(declared: WorkflowDefinition, first: str | None, of: Run | No
     if first is None:
         return ()
     if isinstance(declared, TaskFile):
-        raise SettingsError("rerun_from has no meaning for a task file", "Pass its variables: inputs={...}")
+        raise SettingsError("rerun_from does not apply to task files", "Pass its variables: inputs={...}")
     ids = [step.id for step in declared.steps]
     if first not in ids:
         raise SettingsError(f"There is no step {first!r} in the top-level list", suggest_names(first, ids))
     if of is None:
-        raise SettingsError(f"rerun_from={first!r} needs the run with the earlier outputs", "Give it: of=run")
+        raise SettingsError(f"rerun_from={first!r} needs the run with the earlier outputs", "Pass it: of=run")
     if of.kind == "agent":
-        raise SettingsError(f"Run {of.id} is of an agent and has no steps", "Give a run of this workflow: of=run")
+        raise SettingsError(f"Run {of.id} is an agent's run and has no steps", "Pass a run of this workflow: of=run")
     before = declared.steps[: ids.index(first)]
     missing = [step.id for step in before if step.kind not in ("goto", "condition") and step.id not in of.steps]
     if missing and first not in of.step_records:  # the run may have skipped some on its way to ``first``
-        raise SettingsError(f"Run {of.id} has no output of {missing[0]}", f"Begin there: rerun_from={missing[0]!r}")
+        raise SettingsError(f"Run {of.id} has no output for {missing[0]}", f"Start there: rerun_from={missing[0]!r}")
     roots = {step.id for parent in before for step in with_branches(parent)}
     return tuple([event for event in of.events if isinstance(event, KEPT) and event.step.partition("/")[0] in roots])
 
@@ -82,6 +82,6 @@ def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:
         return None, ()
     earlier = tuple([event for event in run.events if isinstance(event, KEPT)][: rerun["events"]])
     if len(earlier) < rerun["events"]:
-        hint = f"Begin it again: wf.run(rerun_from={rerun['step']!r}, of=run)"
-        raise SettingsError(f"The process of run {run.id} died before it had the outputs of run {rerun['of']}", hint)
+        hint = f"Start it again: wf.run(rerun_from={rerun['step']!r}, of=run)"
+        raise SettingsError(f"The process of run {run.id} died before it had taken over the outputs of run {rerun['of']}", hint)
     return rerun["step"], earlier

@@ -146,7 +146,7 @@ class Workflow:
         """
         logged = run.settings.get("workflow")
         if not isinstance(logged, dict) or not isinstance(logged.get("text"), str):
-            raise SettingsError(f"Run {run.id} did not run a workflow from YAML", ListRuns(rest=" lists runs"))
+            raise SettingsError(f"Run {run.id} is not a run of a YAML workflow", ListRuns(rest=" lists runs"))
         text, source, tools = logged["text"], str(logged.get("source") or ""), with_builtins(run, tools)
         files = logged_files(run.settings)
         names, inputs = check_agents_again(run, agents or {}), run.settings.get("inputs") or ()
@@ -335,7 +335,7 @@ class Workflow:
         for name in replies or ():
             if not self.takes_replies(name, agents):
                 known_names = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
-                raise SettingsError(f"replies: there is no agent and no step {name}", suggest_names(name, sorted(known_names)))
+                raise SettingsError(f"replies: there is no agent or step {name}", suggest_names(name, sorted(known_names)))
 
     def takes_replies(self, name: str, agents: Iterable[str] = ()) -> bool:
         """True if replies with this name may be for an agent or a step: its own, one of ``agents``, or one of another file."""
@@ -361,7 +361,7 @@ class Workflow:
         """Return the prompt of a run; for a task file, its input ``query``."""
         query = None if self.tasks is None or inputs is None else inputs.get("query")
         if prompt and query is not None:
-            raise SettingsError("The prompt of a task file is its input query, and both are given", "Leave one of them out")
+            raise SettingsError("The prompt of a task file is its input query, but both were given", "Remove one of them")
         return query if isinstance(query, str) else prompt
 
     def _inputs(self, inputs: Mapping[str, Any] | None) -> dict[str, Any]:

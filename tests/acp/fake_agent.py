@@ -99,6 +99,10 @@ class Agent:
         self.say("Hello ")
         self.say("there.")
 
+    def environment(self) -> None:
+        """Say the names of its variables."""
+        self.say(" ".join(sorted(os.environ)))
+
     def words(self) -> None:
         """Say many words, each by itself."""
         for _ in range(5_000):
@@ -124,6 +128,20 @@ class Agent:
         self.end(call_id, "out")
         self.say("Ran.")
 
+    def burst(self) -> None:
+        """Run three commands without asking, with words after each, and send everything at once."""
+        lines: list[str] = []
+        self.send = lambda **message: lines.append(json.dumps({"jsonrpc": "2.0", **message}) + "\n")  # type: ignore[method-assign]
+        for _ in range(3):
+            self.unasked()
+        del self.send
+        print("".join(lines), end="", flush=True)
+
+    def blind(self) -> None:
+        """Ask about a command by its id, without ever telling it."""
+        self.update("tool_call", toolCallId="blind", title="Run something", kind="execute", status="pending")
+        self.say(self.ask("blind"))
+
     def through(self) -> None:
         """Ask about a file, the named one or a.txt, and have it written."""
         path = self.argument or "a.txt"
@@ -136,6 +154,11 @@ class Agent:
             self.end(call_id, "rejected", "failed")
             self.say("Was rejected.")
 
+    def again(self) -> None:
+        """Have the named file written, and write the same text itself, as opencode does."""
+        self.through()
+        Path(self.argument).write_text("alpha\n")
+
     def alone(self) -> None:
         """Write, replace, touch and delete files without telling the client."""
         Path("new.txt").write_text("new")
@@ -144,6 +167,14 @@ class Agent:
         os.utime("touched.txt", (1, 1))
         Path("gone.txt").unlink()
         self.say("Done.")
+
+    def parting(self) -> None:
+        """Wait for a cancellation, and write files only then, the last one a moment later."""
+        self.muse()
+        Path("old.txt").write_text("other")
+        self.say("Written.")
+        time.sleep(0.1)
+        Path("new.txt").write_text("new")
 
     def edit(self) -> None:
         """Write the named file without telling the client."""
@@ -440,6 +471,21 @@ class Agent:
         _, result = asyncio.run(called(server, path=self.argument, old="older", new="newer"))
         self.say(result)
 
+    def added(self) -> None:
+        """Call the tool of an MCP server, which adds two numbers, through the server that it was given."""
+        (server,) = self.servers
+        found, result = asyncio.run(called(server, a=1, b=2))
+        self.say(f"{found}: {result}")
+
+    def keyless(self) -> None:
+        """Call the function without the variables of its server, and report whether it was served."""
+        (server,) = self.servers
+        try:
+            asyncio.run(called({**server, "env": []}))
+            self.say("served")
+        except BaseException:
+            self.say("refused")
+
     def masked(self) -> None:
         """Call the function too, and report how many keys were masked in its result."""
         (server,) = self.servers
@@ -495,7 +541,10 @@ class Agent:
             self.client = params["clientCapabilities"]
             return {
                 "protocolVersion": 1,
-                "agentCapabilities": {"loadSession": "forgetful" not in sys.argv},
+                "agentCapabilities": {
+                    "loadSession": "forgetful" not in sys.argv,
+                    "promptCapabilities": {"image": "sees" in sys.argv},
+                },
                 "agentInfo": {"name": "fake", "version": "1"},
             }
         if method == "session/new":
@@ -528,6 +577,8 @@ class Agent:
                     play()
             if text == "session":
                 self.say(self.session)
+            if text.startswith("blocks"):
+                self.say(json.dumps(params["prompt"]))
             if text == "mode":
                 self.say(self.mode)
             times = self.turns if "sums" in sys.argv else 1
@@ -559,7 +610,8 @@ async def called(server: dict[str, Any], **arguments: Any) -> tuple[str, str]:
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
-    parameters = StdioServerParameters(command=server["command"], args=server["args"])
+    env = {variable["name"]: variable["value"] for variable in server["env"]}
+    parameters = StdioServerParameters(command=server["command"], args=server["args"], env=env)
     async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
         (tool,) = (await session.list_tools()).tools

@@ -10,6 +10,8 @@ import pytest
 
 from agentnb import Agent, GuidanceSet
 from agentnb.errors import SettingsError
+from agentnb.notebook.agent_options import AgentOptions, make_agent
+from agentnb.session.session import Session
 
 REFUSED: dict[str, Any] = {
     "model": "simulated:chatty",
@@ -34,6 +36,19 @@ def test_a_final_answer_without_tools_is_refused(fake: Callable[..., Agent]) -> 
     with pytest.raises(SettingsError, match=r"^on_limit='final_answer' does not reach acp:fake"):
         fake(on_limit="final_answer")
     assert {fake(on_limit=word).limits.on_limit for word in ("stop", "raise")} == {"stop", "raise"}
+
+
+def test_only_options_of_the_cell_are_refused() -> None:
+    session = Session()
+    for key, value in (("on-limit", "final_answer"), ("max-tokens", "500"), ("max-seconds", "9")):
+        session.set_default(key, value)
+    agent, note = make_agent(AgentOptions(acp="fake"), session, {})
+    assert (agent.limits.on_limit, agent.limits.max_tokens, agent.limits.max_seconds) == ("stop", None, 9)
+    assert note.endswith(": max-tokens, on-limit")
+    agent, note = make_agent(AgentOptions(acp="fake", settings={"on_limit": "raise"}), session, {})
+    assert (agent.limits.on_limit, note.endswith(": max-tokens")) == ("raise", True)
+    with pytest.raises(SettingsError, match=r"^on_limit='final_answer' does not reach acp:fake"):
+        make_agent(AgentOptions(acp="fake", settings={"on_limit": "final_answer"}), session, {})
 
 
 def test_a_copy_is_checked_as_the_first_was(fake: Callable[..., Agent]) -> None:

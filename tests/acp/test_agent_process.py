@@ -17,6 +17,7 @@ from property_settings import size
 from waiting import wait_until
 
 from agentnb import Agent, Store
+from agentnb.acp.agent_process import PASSED
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.terminals import Terminals
 from agentnb.core.log.events import TextDelta
@@ -136,7 +137,7 @@ def test_a_command_that_still_runs_ends_with_the_run(fake: Callable[..., Agent],
     run = fake().run_sync(f"leave export LANG={word}; echo out; exec tail -f /dev/null", approve="auto")
     (record,) = run.rounds[0].records
     assert record.result is not None
-    assert (run.status, record.result.text) == ("completed", "out\n[The command still runs.]")
+    assert (run.status, record.result.text) == ("completed", "out\n[The command is still running.]")
     assert not wait_until_gone(word)
 
 
@@ -159,6 +160,16 @@ def test_agent_ends_although_closing_its_terminals_fails(
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(fake().run("hello"))
     assert not wait_until_gone(word)
+
+
+def test_only_named_variables_reach_the_agent(
+    fake: Callable[..., Agent], table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WANTED", "UNNAMED", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "kept-to-itself")
+    table["fake"] = replace(table["fake"], keys=("WANTED",), env={"OF_ITS_ROW": "1"})
+    names = {*fake().run_sync("environment").text.split()}
+    assert {"WANTED", "OF_ITS_ROW"} <= names <= {"WANTED", "OF_ITS_ROW", *PASSED, "LC_CTYPE", "PWD", "SHLVL", "_"}
 
 
 def test_missing_program_error_has_installation_instructions(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import socket
+import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp_runs import bench
 from msgspec.structs import replace
 
 from agentnb import Agent, tool
+from agentnb.acp import door
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.core.log.events import QuestionAsked, Warned
 from agentnb.errors import ModelError, SettingsError
+from agentnb.tools.mcp.mcp_server import ServerTools
 
 Make = Callable[..., Agent]
+ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+BEGIN = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ABOUT}).encode() + b"\n"
 
 
 def total(numbers: list[int]) -> int:
@@ -56,6 +65,16 @@ def test_a_function_is_called_through_the_door_of_the_run(fake: Make, function: 
     assert [(record.call.name, record.call.arguments) for record in records] == [("total", {"numbers": [1, 2, 3]})]
 
 
+@pytest.mark.parametrize(("verdict", "text"), [("allow", "3"), ("deny", "The person did not allow it.")])
+def test_tools_of_servers_are_called_through_the_same_door(fake: Make, verdict: str, text: str) -> None:
+    run = fake(tools=[ServerTools("bench", "add", bench())]).run_sync(
+        "added", permissions={"mcp_bench_add": verdict}, approve="auto"
+    )
+    assert run.text == f"mcp_bench_add: {text}"
+    (record,) = [record for current in run.rounds for record in current.records]
+    assert (record.call.name, record.call.arguments) == ("mcp_bench_add", {"a": 1, "b": 2})
+
+
 def test_a_key_in_a_result_does_not_reach_the_agent(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key := "sk-" + 30 * "k")
 
@@ -88,14 +107,14 @@ def test_run_warns_if_the_agent_hides_functions(fake: Make, table: dict[str, Kno
     table["fake"] = replace(table["fake"], offers_functions=False)
     run = fake(tools=tools).run_sync("hello")
     warnings = [event.message for event in run.events if isinstance(event, Warned)]
-    assert ["does not show the functions" in warning for warning in warnings] == [True] * len(tools)
+    assert ["does not offer the notebook's functions" in warning for warning in warnings] == [True] * len(tools)
 
 
 def test_failed_door_leaves_nothing_behind(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / (100 * "x")  # no socket has so long a path
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    with pytest.raises(ModelError, match=r"No socket for functions could be made in .*path too long"):
+    with pytest.raises(ModelError, match=r"No socket for functions could be created in .*path too long"):
         fake(tools=[total]).run_sync("hello")
     assert not [*folder.iterdir()]
 
@@ -105,6 +124,33 @@ def test_a_command_in_the_name_of_a_function_is_judged(fake: Make) -> None:
     assert run.text == "no"
 
 
+def test_bridge_without_the_secret_is_not_served(fake: Make) -> None:
+    run = fake(tools=[total]).run_sync("keyless", approve="auto")
+    assert (run.text, [record for current in run.rounds for record in current.records]) == ("refused", [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux names the process at the other end")
+def test_process_of_another_program_is_not_served(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "token_hex", lambda: "known")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    answers: list[bytes] = []
+
+    @tool(name="total")
+    def called_elsewhere(numbers: list[int]) -> int:
+        """Knock at the door from the kernel, which is no process of the agent."""
+        (path,) = tmp_path.glob("agentnb-*/door")
+        with socket.socket(socket.AF_UNIX) as other:
+            other.settimeout(10)
+            other.connect(str(path))
+            with suppress(OSError):  # it may be closed before it is written to
+                other.sendall(b"known\n" + BEGIN)
+                answers.append(other.recv(100))
+        return sum(numbers)
+
+    run = fake(tools=[called_elsewhere]).run_sync("function", approve="auto")
+    assert (run.text, b"".join(answers)) == ("total: 6", b"")
+
+
 def test_function_named_like_a_call_kind_is_refused(fake: Make) -> None:
-    with pytest.raises(SettingsError, match="bash is also the name of calls of acp:fake"):
+    with pytest.raises(SettingsError, match="acp:fake also uses the name bash for its calls"):
         fake(tools=[bash]).run_sync("hello")

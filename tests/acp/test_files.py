@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, Store
+from agentnb.acp.agent_calls import ForeignCall
 from agentnb.core.run.rounds import CallRecord
 from agentnb.detect.run import Run
 from agentnb.rerun.undo.undoing import undo_run
@@ -66,6 +67,19 @@ def test_a_file_is_read_within_the_call_about_it(
     assert record.result is not None
     assert (record.result.text == text) is (text is not None)
     assert run.text == code
+
+
+def test_only_open_calls_are_looked_through(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    covers = ForeignCall.covers
+
+    def noting(call: ForeignCall, kind: str, subject: str, folder: Path) -> bool:
+        looked_at.append(call.id)
+        return covers(call, kind, subject, folder)
+
+    monkeypatch.setattr(ForeignCall, "covers", noting)
+    fake().run_sync("unasked unasked through a.txt", approve="auto")
+    assert {*looked_at} == {"call-3"}
 
 
 def test_probing_a_missing_file_is_not_a_call(fake: Make) -> None:

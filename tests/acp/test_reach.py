@@ -42,7 +42,9 @@ def test_unsupported_system_is_named(fake: Callable[..., Agent], monkeypatch: py
 
 def test_person_is_warned_about_unasked_effects(fake: Callable[..., Agent]) -> None:
     run = fake(mode="auto").run_sync("hello", approve="auto")
-    assert ["does not ask in its mode auto" in event.message for event in run.events if isinstance(event, Warned)] == [True]
+    assert [
+        "does not ask for permission in its mode auto" in event.message for event in run.events if isinstance(event, Warned)
+    ] == [True]
     assert not [event for event in fake().run_sync("hello").events if isinstance(event, Warned)]
 
 
@@ -83,7 +85,7 @@ def test_message_during_the_question_follows_the_prompt(fake: Callable[..., Agen
 def test_an_unknown_agent_starts_unasked_on_the_word_auto(fake: Callable[..., Agent]) -> None:
     run = fake().run_sync("hello", approve="auto")
     assert (run.text, len(run.rounds)) == ("Hello there.", 1)
-    assert ["without a question" in event.message for event in run.events if isinstance(event, Warned)] == [True]
+    assert ["without asking" in event.message for event in run.events if isinstance(event, Warned)] == [True]
 
 
 @pytest.mark.usefixtures("unsure")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -26,8 +27,12 @@ from agentnb.core.log.events import (
     Warned,
 )
 from agentnb.core.log.well_formed import check_events
+from agentnb.core.messages import Image, Message, Text, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.errors import ModelError, SettingsError
+from agentnb.notebook.card.actions import ACTIONS
+from agentnb.notebook.commands import COMMANDS
+from agentnb.runtime.host.live_run import LiveRun
 
 Make = Callable[..., Agent]
 
@@ -72,6 +77,26 @@ def test_unreadable_question_is_answered(fake: Make, monkeypatch: pytest.MonkeyP
     assert fake().start("garbled", approve="auto").result(20).text == "yes yes"
     monkeypatch.setattr(ForeignCall, "ask", None)  # a fault of agentnb
     assert fake().start("garbled", approve="auto").result(20).text == "cancelled cancelled"
+
+
+def test_prompt_has_its_texts_and_pictures(fake: Make, table: dict[str, KnownAgent]) -> None:
+    prompt = Message("user", (Text("blocks"), Image("image/png", b"png")))
+    with pytest.raises(ModelError, match="acp:fake takes no pictures"):
+        fake().run_sync(prompt)
+    table["fake"] = replace(table["fake"], command=(*table["fake"].command, "sees"))
+    picture = {"type": "image", "mimeType": "image/png", "data": "cG5n"}
+    assert json.loads(fake().run_sync(prompt).text) == [{"type": "text", "text": "blocks"}, picture]
+
+
+def test_rule_with_a_pattern_allows_no_unknown_arguments(fake: Make) -> None:
+    asked: list[object] = []
+
+    def approve(call: ToolCall, run: object) -> bool:
+        asked.append(call.arguments)
+        return False
+
+    fake().run_sync("blind", permissions={"bash(*)": "allow"}, approve=approve)
+    assert asked == [{"title": "Run something"}]
 
 
 def test_call_is_asked_about_before_its_effect(fake: Make, tmp_path: Path) -> None:
@@ -157,6 +182,12 @@ def test_content_resent_as_it_grows_is_logged_once(fake: Make) -> None:
     assert len(run.events) == len(fake().run_sync("open", approve="auto").events)
 
 
+def test_rounds_follow_the_order_of_a_burst(fake: Make) -> None:
+    run = fake().run_sync("burst", approve="auto")
+    assert [(current.text, len(current.records)) for current in run.rounds] == [("", 1), ("Ran.", 1), ("Ran.", 1), ("Ran.", 0)]
+    check_events(run.events, "the log")
+
+
 def test_rounds_are_marked_as_inferred(fake: Make) -> None:
     run = fake().run_sync("unasked", approve="auto")
     assert [current.metadata["rounds"] for current in run.rounds] == ["inferred", "inferred"]
@@ -206,7 +237,7 @@ def test_limits_of_calls_time_and_money_end_the_turn(fake: Make, table: dict[str
 
 
 def test_budget_is_refused_if_the_cost_is_unknown(fake: Make) -> None:
-    with pytest.raises(SettingsError, match="acp:fake does not say what it costs, so a budget cannot be enforced"):
+    with pytest.raises(SettingsError, match="acp:fake does not report its cost, so a budget cannot be enforced"):
         fake(budget=1.0).run_sync("hello")
 
 
@@ -230,10 +261,10 @@ def test_call_left_open_by_the_agent_ends_with_its_turn(fake: Make, prompt: str,
 @pytest.mark.parametrize(
     ("prompt", "verdict", "warning"),
     [
-        ("unasked", "deny", "acp:fake did not ask about bash: it may have run although it was not allowed"),
+        ("unasked", "deny", "acp:fake did not ask about bash: it may have run without permission"),
         ("late", "deny", "acp:fake ended its turn after bash was not allowed"),
         ("idle unasked", "allow", "acp:fake announced calls that it did not make: bash"),
-        ("change", "allow", "acp:fake has changed the arguments of bash after the call was judged"),
+        ("change", "allow", "acp:fake changed the arguments of bash after agentnb had checked the call"),
     ],
 )
 def test_call_that_escapes_or_ends_its_turn_warns(fake: Make, prompt: str, verdict: str, warning: str) -> None:
@@ -317,11 +348,24 @@ def test_a_pause_holds_the_next_turn(fake: Make) -> None:
     assert items == ["there.", "pause", "say", "resume", "default"]
 
 
-@pytest.mark.parametrize("prompt", ["sleep", "muse", "write"])
-def test_message_sent_now_ends_the_turn_and_prompts_next(fake: Make, prompt: str) -> None:
+def _by_code(live: LiveRun) -> None:
+    live.say("mode", now=True)
+
+
+def _by_card(live: LiveRun) -> None:
+    ACTIONS["say"](live, {"do": "say", "text": "mode", "now": True})
+
+
+def _by_command(live: LiveRun) -> None:
+    session: Any = SimpleNamespace(current=lambda: live)
+    COMMANDS["say"](session, cast("Any", None), "--now mode")
+
+
+@pytest.mark.parametrize(("prompt", "say"), [("sleep", _by_code), ("muse", _by_card), ("write", _by_command)])
+def test_message_sent_now_ends_the_turn_and_prompts_next(fake: Make, prompt: str, say: Callable[[LiveRun], None]) -> None:
     def watch(item: object) -> None:
         if item in (TextDelta("Sleeping"), ThinkingDelta("Hm")) or isinstance(item, QuestionAsked):
-            live.say("mode", now=True)
+            say(live)
 
     live = fake().start(prompt, watch=watch)
     run = live.result(20)

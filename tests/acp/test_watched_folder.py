@@ -12,7 +12,7 @@ import pytest
 
 from agentnb import Agent, Store
 from agentnb.acp import watched_folder
-from agentnb.core.log.events import TextDelta, Warned
+from agentnb.core.log.events import TextDelta, ThinkingDelta, Warned
 from agentnb.detect.run import Run
 from agentnb.display.lists.undo_text import undo_text
 from agentnb.rerun.undo.undoing import undo_run
@@ -20,7 +20,7 @@ from agentnb.tools.builtin.notebook import executed_cells
 from agentnb.tools.builtin.notebook.kernel import Kernel
 
 Make = Callable[..., Agent]
-CHANGED = "Changed while acp:fake ran, but not written by agentnb, so not undone: gone.txt, new.txt, old.txt"
+CHANGED = "Changed while acp:fake ran, but not by agentnb, so not undone: gone.txt, new.txt, old.txt"
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +45,13 @@ def test_own_change_of_the_agent_is_named_and_kept(fake: Make, tmp_path: Path) -
     assert (tmp_path / "old.txt").read_text() == "other"
 
 
+def test_change_between_a_stop_and_the_end_is_named(fake: Make, tmp_path: Path) -> None:
+    live = fake().start("parting", watch=lambda item: live.stop() if item == ThinkingDelta("Hm") else None)
+    run = live.result(10)
+    assert (tmp_path / "new.txt").exists()
+    assert (run.status, _warnings(run)) == ("cancelled", [CHANGED.replace("gone.txt, ", "")])
+
+
 def test_change_is_named_after_a_stop(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     look = watched_folder.WatchedFolder._look
 
@@ -58,7 +65,7 @@ def test_change_is_named_after_a_stop(fake: Make, monkeypatch: pytest.MonkeyPatc
     assert (run.status, _warnings(run)) == ("cancelled", [CHANGED])
 
 
-@pytest.mark.parametrize("play", ["through", "replaced"])
+@pytest.mark.parametrize("play", ["through", "again", "replaced"])
 def test_agentnb_writes_are_undone_and_not_named(fake: Make, tmp_path: Path, play: str) -> None:
     store = Store(tmp_path / "runs")
     run = fake(tools=["edit_file"]).run_sync(f"{play} old.txt", approve="auto", store=store)
@@ -121,7 +128,7 @@ def test_a_write_to_the_open_notebook_is_refused(fake: Make, notebook: Path, pro
 
 def test_an_edit_of_the_open_notebook_by_itself_is_named(fake: Make, notebook: Path) -> None:
     run = fake().run_sync("edit open.ipynb")
-    assert ["The open notebook has other cells" in warning for warning in _warnings(run)] == [True]
+    assert ["The cells of the open notebook changed" in warning for warning in _warnings(run)] == [True]
 
 
 def test_saving_outputs_of_the_open_notebook_is_not_an_edit(fake: Make, notebook: Path) -> None:

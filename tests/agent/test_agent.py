@@ -55,13 +55,13 @@ def test_max_rounds_accepts_both_ends_of_the_range(rounds: int) -> None:
 def test_invalid_agent_settings_are_refused_at_once(subtests: pytest.Subtests) -> None:
     for settings, error, words in [
         ({"model": "simulatd:disciplined"}, UnknownModel, "simulated:disciplined"),
-        ({"model": "simulated:"}, UnknownModel, "names no model"),
+        ({"model": "simulated:"}, UnknownModel, "is not a complete model name"),
         ({"model": 3}, UnknownModel, "3 is not a model"),
         ({"model": ScriptedModel}, UnknownModel, "not a model"),
         ({"tools": "add"}, SettingsError, "not a list"),
         ({"tools": add}, SettingsError, "not a list"),
         ({"tools": ["fils"]}, UnknownTool, "files"),
-        ({"tools": [3]}, InvalidTool, "An int was given, not a tool. Pass a function"),
+        ({"tools": [3]}, InvalidTool, "An int was passed, not a tool. Pass a function"),
         ({"tools": [yields]}, InvalidTool, "yields"),
         ({"tools": [add, add]}, InvalidTool, 'tool "add" already registered'),
         ({"system": 3}, SettingsError, "system"),
@@ -322,11 +322,11 @@ def test_run_with_handle_can_ask_with_any_options(tmp_path: Path) -> None:
 
 def test_keywords_of_earlier_versions_are_refused_with_their_replacement() -> None:
     agent = bare(ScriptedModel(["Done."]))
-    with pytest.raises(SettingsError, match=r"Write agent.start\(prompt, RunOptions\(can_ask=...\)\)"):
+    with pytest.raises(SettingsError, match=r"Use agent.start\(prompt, RunOptions\(can_ask=...\)\)"):
         agent.start("go", can_ask=False)
     with pytest.raises(SettingsError, match=r"RunOptions\(budget=...\)"):
         agent.start("go", purse=None)
-    with pytest.raises(SettingsError, match="thread is an option of the run now"):
+    with pytest.raises(SettingsError, match="thread is now an option of the run"):
         agent.resume(Run(), thread=None)
     with pytest.raises(TypeError, match="no keyword 'stor'"):
         agent.start("go", stor=None)

@@ -196,7 +196,7 @@ def test_call_written_as_text_is_reported_as_not_run(policy: Matrix) -> None:
     assert reasons(run) == ["prompt", "claimed_call", "tool_results"]
     assert round_statuses(run) == ["narration_without_tool_call", "success", "natural_completion"]
     text = model.requests[1].messages[-1].text
-    assert "a call of add" in text and "Call add through the tool interface" in text and "{{" not in text
+    assert "a call to add" in text and "Call add through the tool interface" in text and "{{" not in text
     assert not run.warnings
 
 
@@ -211,7 +211,7 @@ def test_second_call_written_as_text_is_answer_with_warning(policy: Matrix, snap
 @pytest.mark.req("R0.81")
 def test_warning_names_both_problems_of_an_answer() -> None:
     run, _ = ran(CLAIM, reply(Text(CLAIM), stop_reason="never_heard_of"))
-    assert "never_heard_of" in run.warnings[0] and "a call of add" in run.warnings[0]
+    assert "never_heard_of" in run.warnings[0] and "a call to add" in run.warnings[0]
 
 
 @pytest.mark.req("R0.81")
@@ -320,7 +320,7 @@ def test_invalid_json_arguments_report_the_position_and_allow_a_retry() -> None:
     assert (codes(run), run.text) == (["invalid_arguments", None], "It is 3.")
     text = results(run)[0].text
     assert "not JSON: Expecting ',' delimiter at character 16" in text
-    assert f"what came: {broken}" in text
+    assert f"received: {broken}" in text
     assert run.rounds[0].calls[0].arguments == broken
 
 

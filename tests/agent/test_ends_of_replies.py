@@ -40,7 +40,7 @@ def test_cut_reply_is_continued_and_joined_in_the_text(subtests: pytest.Subtests
             assert reasons(run) == ["prompt", "reply_cut"]
             assert not run.warnings
             assert [message.role for message in model.requests[1].messages] == ["user", "assistant", "user"]
-            assert "Go on exactly where it ended" in model.requests[1].messages[-1].text
+            assert "Continue exactly where it ended" in model.requests[1].messages[-1].text
             assert [message.text for message in run.messages if message.role == "assistant"] == ["The answer is for", "ty-two."]
             assert Run.from_events(run.events) == run
 

@@ -120,7 +120,7 @@ def test_invalid_extension_is_refused(subtests: pytest.Subtests) -> None:
         "twice": (
             lambda: bare("simulated:chatty", extensions=[with_parts(), with_parts(tools=())]),
             SettingsError,
-            "two extensions",
+            "Two extensions",
         ),
         "a name taken": (
             lambda: bare("simulated:chatty", [propose], extensions=[with_parts()]),
@@ -133,7 +133,7 @@ def test_invalid_extension_is_refused(subtests: pytest.Subtests) -> None:
             SettingsError,
             "max_seconds=0",
         ),
-        "no name": (lambda: Extension(name=" "), SettingsError, "is not the name of an extension"),
+        "no name": (lambda: Extension(name=" "), SettingsError, "is not a valid extension name"),
         "settings": (lambda: Extension(name="plans", settings={"of": object()}), SettingsError, "JSON"),
     }
     for name, (make, error, words) in cases.items():
@@ -154,9 +154,9 @@ def test_run_is_recovered_only_with_its_extension(tmp_path: Path) -> None:
     cut, store = interrupted(tmp_path), Store(tmp_path / "cut")
     model = ScriptedModel(["Done."])
     for agent in (None, bare(model), bare(model, extensions=[with_parts(name="notes")])):
-        with pytest.raises(SettingsError, match=r"had the extension plans.*extensions=\[\.\.\.\]"):
+        with pytest.raises(SettingsError, match=r"does not contain its extension plans.*extensions=\[\.\.\.\]"):
             asyncio.run(recover(cut.id, agent=agent, model=None if agent else model, store=store))
-    with pytest.raises(SettingsError, match="had the extension plans"):
+    with pytest.raises(SettingsError, match="does not contain its extension plans"):
         agent_of(cut, model=model)
     again = agent_of(cut, model=model, extensions=[with_parts()])
     assert isinstance(again, Agent)

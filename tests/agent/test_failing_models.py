@@ -98,14 +98,14 @@ def test_invalid_stream_item_is_named_with_the_expected_types(subtests: pytest.S
         "text": (Own("hello"), "own:model yielded 'hello', of type str"),
         "a part": (Own(Text("hello")), "own:model yielded Text(text='hello', provider_metadata=None), of type Text"),
         "nothing": (Own(), "own:model ended its stream without a reply"),
-        "a reply of text": (Own(Reply("hello")), "The Reply of own:model has no Message"),  # type: ignore[arg-type]
-        "no stream": (Returns(), "The stream of own:returns is not an async generator, but returns a coroutine"),
+        "a reply of text": (Own(Reply("hello")), "The reply of own:model has no Message"),  # type: ignore[arg-type]
+        "no stream": (Returns(), "stream() of own:returns must be an async generator; it returned a coroutine"),
     }
     for name, (model, what) in wrong.items():
         with subtests.test(name):
             with pytest.raises(ModelError) as caught:
                 Agent(model).run_sync("go")
-            assert str(caught.value).startswith(what) and 'last Reply(Message("assistant"' in caught.value.hint
+            assert str(caught.value).startswith(what) and 'finally Reply(Message("assistant"' in caught.value.hint
 
 
 @pytest.mark.req("R0.12")
@@ -219,7 +219,9 @@ def test_invalid_model_is_refused_with_how_to_write_it(kind: str) -> None:
         async def stream(self, request: object) -> object:
             yield Reply("hello")  # type: ignore[arg-type]
 
-    with pytest.raises(ModelError, match=r"with yield\. Yield TextDelta|has no Message\. Yield TextDelta"):
+    with pytest.raises(
+        ModelError, match=r"with yield\. Optionally yield TextDelta|has no Message\. Optionally yield TextDelta"
+    ):
         Agent(Wrong() if kind == "a coroutine" else Words()).run_sync("go")  # type: ignore[arg-type]
 
 

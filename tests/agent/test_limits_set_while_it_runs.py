@@ -65,5 +65,5 @@ def test_missing_final_answer_is_reported_when_a_tool_blocks_it(on_limit: str) -
         loop.close()
     assert (run.status, run.stop_reason, limits_reached(run)) == ("limited", "max_seconds", [("max_seconds", 5)])
     assert (codes(run), len(model.requests)) == (["time_limit"], 1)
-    words = ["There is no final answer: a tool could not be stopped"] if on_limit == "final_answer" else []
+    words = ["No final answer: a tool could not be stopped"] if on_limit == "final_answer" else []
     assert list(run.warnings) == words

@@ -96,7 +96,7 @@ def test_user_todos_added_before_the_first_list_are_kept() -> None:
     run = Agent(ScriptedModel([first, write("Mine")]), tools=[work], todos=board, max_rounds=2).run_sync("go")
     result, later = (round.results[0] for round in run.rounds)
     changes = [event.todos for event in run.events if isinstance(event, TodosChanged) and event.by == "model"]
-    assert not result.is_error and 'Kept, as the user has added them: 4 "Load", 3 "Plot".' in result.text
+    assert not result.is_error and 'Kept because the user added them: 4 "Load", 3 "Plot".' in result.text
     assert "1. [not-started] Mine\n2. [not-started] Second\n4. [not-started] Load\n3. [not-started] Plot" in result.text
     assert changes[0][3].dependencies == (4,)
     assert not later.is_error and [todo.title for todo in board] == ["Mine"]

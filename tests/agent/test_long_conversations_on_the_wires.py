@@ -226,7 +226,7 @@ def test_missing_final_answer_loses_nothing(provider: str, line: Any) -> None:
         run = bare(model, [work], max_rounds=3, on_limit="final_answer").run_sync("Make all.")
         goes_well(run)
         assert (run.status, run.stop_reason, len(run.rounds)) == ("limited", "max_rounds", 4)
-        (warning,) = [warning for warning in run.warned if "There is no final answer" in warning.message]
+        (warning,) = [warning for warning in run.warned if "No final answer" in warning.message]
         assert str(warning) != warning.message or line != Status(400)
         assert [result.text for round in run.rounds for result in round.results] == ["made 1", "made 2", "made 3"]
         bare(model, [work]).run_sync("Go on.", continue_from=run)

@@ -158,7 +158,7 @@ def test_answer_becomes_an_instance_of_the_type(subtests: pytest.Subtests) -> No
 
 def test_invalid_answer_is_sent_back_with_its_problems(subtests: pytest.Subtests) -> None:
     for output, text, says, good in (
-        (SCHEMA, "Twelve.", "not JSON alone", FITS),
+        (SCHEMA, "Twelve.", "not pure JSON", FITS),
         (SCHEMA, '{"birds": "12"}', 'birds: "12" is not of type "integer"', FITS),
         (Trip, '{"on": "today", "kind": "tug", "stops": []}', 'on: "today" is not a date such as 2026-07-28', None),
         (Trip, '{"on": "2026-01-04", "kind": "raft", "stops": []}', '"raft" is not one of "ferry", "tug"', None),
@@ -192,10 +192,10 @@ def test_never_valid_answer_fails_with_the_last_problems(subtests: pytest.Subtes
 
 def test_repeated_invalid_answer_fails_and_is_not_a_loop() -> None:
     run = ran(*["I would rather tell you about the weather in Vigo."] * 2, policy=Matrix(repeats=1))
-    assert (run.status, run.stop_reason) == ("failed", "invalid_output") and "not JSON alone" in str(run.error)
+    assert (run.status, run.stop_reason) == ("failed", "invalid_output") and "not pure JSON" in str(run.error)
     assert [loop.rule for loop in run.loops] == ["already_said"]
     run = ran(*["I would rather tell you about the weather in Vigo."] * 4, output=Output(SCHEMA, retries=9))
-    assert run.status == "failed" and "not JSON alone" in str(run.error)
+    assert run.status == "failed" and "not pure JSON" in str(run.error)
 
 
 def test_calls_between_invalid_answers_do_not_renew_retries() -> None:

@@ -131,7 +131,7 @@ def test_method_is_pickled_with_its_object_by_value() -> None:
 def test_method_of_an_object_with_a_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     frame = pd.DataFrame({"note": [KEY]})
-    with pytest.raises(SettingsError, match="holds a key"):
+    with pytest.raises(SettingsError, match="contains a key"):
         portable(Agent(ScriptedModel([]), tools=[frame.describe]))
 
 
@@ -171,8 +171,11 @@ def test_agent_that_holds_a_key_is_refused(
     notebook["KEY"] = KEY
     of_anthropic = "anthropic:claude"
     cases: dict[str, tuple[Agent, str]] = {
-        "in a variable that a tool uses": (Agent(of_anthropic, tools=[notebook["keyed"]]), "holds a key.*Read the key inside"),
-        "in the system prompt": (Agent(of_anthropic, system=f"Use {KEY}."), "holds a key"),
+        "in a variable that a tool uses": (
+            Agent(of_anthropic, tools=[notebook["keyed"]]),
+            "contains a key.*Read the key inside",
+        ),
+        "in the system prompt": (Agent(of_anthropic, system=f"Use {KEY}."), "contains a key"),
         "perhaps in a model's client": (Agent(Holding()), "is an object of yours.*portable = True"),
         "perhaps in the client of an inner agent": (
             Agent(of_anthropic, gates=[partial(let_pass, Agent(Holding()))]),
@@ -204,7 +207,7 @@ def test_missing_package_is_named_with_how_to_install_it(monkeypatch: pytest.Mon
 def test_plain_pickle_of_an_agent_is_refused() -> None:
     agent = Agent("simulated:chatty", name="clerk")
     for pickler in (pickle, cloudpickle):
-        with pytest.raises(SettingsError, match=r"Agent clerk cannot be pickled: .*portable\(agent\)"):
+        with pytest.raises(SettingsError, match=r"Agent clerk cannot be pickled, because .*portable\(agent\)"):
             pickler.dumps({"agent": agent})
     assert copy.deepcopy([agent]) == [agent] and copy.copy(agent) is agent
 

@@ -65,7 +65,7 @@ CALLS: dict[str, tuple[Any, str, dict[str, Any], list[str], list[str]]] = {
     "search there": (READS, "search_files", {"pattern": "s", "path": "data"}, ["No line matches", "Left out"], ["of data"]),
     "search one": (READS, "search_files", {"pattern": "s", "path": "data/a.txt"}, ["No line matches", "Left out"], ["of data"]),
     "search for names": (READS, "search_files", {"glob": "*.txt"}, ["notes/c.txt", "Left out by the rules"], ["data/a.txt\n"]),
-    "diff": (READS, "git_diff", {}, ["of notes", "Left out by the rules about read_file: data/a.txt"], ["of data"]),
+    "diff": (READS, "git_diff", {}, ["of notes", "Left out by the rules for read_file: data/a.txt"], ["of data"]),
     "diff of one": (READS, "git_diff", {"path": "data/a.txt"}, ["No unstaged changes to show", "Left out"], ["of data"]),
     "edit what may not be read": (READS, "edit_file", {"path": "data/a.txt", "old": "s", "new": "t"}, ["denies"], []),
     "own function": (READS, "peek", {"file": "data/a.txt"}, ["denies"], ["secret"]),

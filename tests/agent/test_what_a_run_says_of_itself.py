@@ -45,7 +45,7 @@ def test_tags_keyword_replaces_tags_of_the_options(subtests: pytest.Subtests) ->
 
 def test_invalid_tags_are_refused(subtests: pytest.Subtests) -> None:
     for tags in ("night", ("night", ""), (3,), (" ",)):
-        with subtests.test(tags=tags), pytest.raises(SettingsError, match="must be strings"):
+        with subtests.test(tags=tags), pytest.raises(SettingsError, match="must be a sequence of strings"):
             RunOptions(tags=tags)  # type: ignore[arg-type]
 
 

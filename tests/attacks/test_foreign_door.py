@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import stat
+import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -55,10 +58,10 @@ async def _close(*writers: asyncio.StreamWriter) -> None:
             await writer.wait_closed()
 
 
-async def _answer(socket: Path) -> str:
+async def _answer(socket: Path, secret: bytes) -> str:
     """Call the function as a client does that behaves, and return the text of the answer."""
     reader, writer = await asyncio.open_unix_connection(socket)
-    writer.write(BEGIN + CALL)
+    writer.write(secret + BEGIN + CALL)
     while (message := json.loads(await reader.readline())).get("id") != 2:
         pass
     await _close(writer)
@@ -77,20 +80,21 @@ def test_attacks_on_socket_leave_other_connections_served(
 
     async def play() -> None:
         opened = Door([SPEC], call)
-        socket = Path((await opened.open())["args"][-1])
+        entry = await opened.open(os.getpid())
+        socket, secret = Path(entry["args"][-1]), entry["env"][0]["value"].encode() + b"\n"
         assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
         for name, data in ATTACKS.items():
             with subtests.test(name):
                 _, writer = await asyncio.open_unix_connection(socket)
-                writer.write(data)
+                writer.write(secret + data)
                 await writer.drain()
                 if "gone" in name:
                     await _close(writer)
-                assert await _answer(socket) == "1"
+                assert await _answer(socket, secret) == "1"
                 await _close(writer)
         with subtests.test("many connections"):
             idle = [await asyncio.open_unix_connection(socket) for _ in range(100)]
-            assert await asyncio.gather(*[_answer(socket) for _ in range(20)]) == ["1"] * 20
+            assert await asyncio.gather(*[_answer(socket, secret) for _ in range(20)]) == ["1"] * 20
             await _close(*[writer for _, writer in idle])
         await opened.close()
         assert not socket.parent.exists()
@@ -98,3 +102,45 @@ def test_attacks_on_socket_leave_other_connections_served(
     asyncio.run(asyncio.wait_for(play(), SECONDS))
     assert {name for name, _ in called} == {"total"}
     assert all(arguments == {"numbers": [1]} for _, arguments in called)
+
+
+STRANGERS: Mapping[str, bytes] = {
+    "no secret": b"",
+    "an empty secret": b"\n",
+    "another secret": b"0" * 64 + b"\n",
+    "half of the secret": b"HALF\n",
+    "a secret without an end": b"x" * 300_000,
+}
+
+
+def test_strangers_at_the_socket_call_nothing(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "MAX_LINE_BYTES", 100_000)
+    called: list[str] = []
+
+    async def call(name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
+        called.append(name)
+        return success("1")
+
+    async def knock(owner: int, secret: bytes | None = None) -> bytes:
+        """Call the function, by default with the right secret, and return everything that comes back."""
+        opened = Door([SPEC], call)
+        entry = await opened.open(owner)
+        right = entry["env"][0]["value"].encode()
+        given = right + b"\n" if secret is None else secret.replace(b"HALF", right[:32])
+        reader, writer = await asyncio.open_unix_connection(entry["args"][-1])
+        writer.write(given + BEGIN + CALL)
+        answer = b""
+        with suppress(OSError):  # closed with something unread
+            answer = await asyncio.wait_for(reader.read(), SECONDS)
+        await _close(writer)
+        await opened.close()
+        return answer
+
+    for name, secret in STRANGERS.items():
+        with subtests.test(name):
+            assert asyncio.run(knock(os.getpid(), secret)) == b""
+    with subtests.test("another program"), subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as agent:
+        if sys.platform == "linux":
+            assert asyncio.run(knock(agent.pid)) == b""
+        agent.kill()
+    assert called == []

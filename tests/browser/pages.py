@@ -374,6 +374,18 @@ class Lab:
             Path(folder).mkdir(parents=True, exist_ok=True)
             (part or self.page).screenshot(path=Path(folder) / f"{name}.png")
 
+    def shots(self, name: str, part: Any = None, top: Any = None) -> None:
+        """Take it in both themes, in a narrow and a wide window; ``top`` is scrolled to the top of the notebook."""
+        for theme in ("Light", "Dark"):
+            self.theme(theme)
+            for width in (700, 1400):
+                self.width(width)
+                if top is not None:
+                    self.page.wait_for_timeout(500)  # parts find their places
+                    top.evaluate("part => part.scrollIntoView()")
+                self.shot(f"{name}-{theme.lower()}-{width}", part)
+        self.theme("Light")
+
 
 class Classic(Lab):
     """The classic Notebook 7: the same parts at another address."""

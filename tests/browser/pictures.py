@@ -134,7 +134,7 @@ REDRAFT = "Gentoo are the heaviest, with 5,076 g in the mean. The sexes differ b
 def model(*replies, pause=0.02):
     return Told(replies, pause)
 '''
-CELL = """%%agent -m model(REPLIES) -t load_penguins compare plot ask_person
+CELL = """%%agent -m penguin_model -t load_penguins compare plot ask_person
 Which species of penguin is the heaviest, and how clear is the difference?"""
 WORKFLOW = """%%workflow -m penguin_model --prompt "Which species of penguin is the heaviest?"
 agents:
@@ -169,11 +169,17 @@ def main(folder: Path) -> None:
     """Make the pictures in this folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with _lab() as lab:
-        _picture(lab, folder / "card-running.png", "running", "Light", _until_it_streams)
-        _picture(lab, folder / "card-waiting.png", "waiting", "Dark", _until_it_asks)
-        _picture(lab, folder / "card-done.png", "done", "Light", _until_it_is_done)
+        _picture(lab, folder / "card-running.png", "running", "Light", until_it_streams)
+        _picture(lab, folder / "card-waiting.png", "waiting", "Dark", until_it_asks)
+        _picture(lab, folder / "card-done.png", "done", "Light", until_it_is_done)
         _picture(lab, folder / "workflow-running.png", "workflow", "Light", _until_it_writes_again)
     (folder / STORED.name).write_text(made_from() + "\n", encoding="utf-8")
+
+
+def write_story(folder: Path) -> None:
+    """Write the modules that the cells import."""
+    for name, text in (("penguin_tools", TOOLS), ("penguin_story", STORY), ("story", (HERE / "story.py").read_text())):
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
 
 
 @contextmanager
@@ -182,8 +188,7 @@ def _lab() -> Iterator[Lab]:
 
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as specs:
         with serving("jupyterlab", Path(home), Path(specs)) as (url, folder):
-            for name, text in (("penguin_tools", TOOLS), ("penguin_story", STORY), ("story", (HERE / "story.py").read_text())):
-                (folder / f"{name}.py").write_text(text, encoding="utf-8")
+            write_story(folder)
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
                 page = browser.new_page(viewport={"width": WIDTH, "height": 2_000}, device_scale_factor=1.6)
@@ -197,7 +202,7 @@ def _lab() -> Iterator[Lab]:
 
 def _picture(lab: Lab, path: Path, name: str, theme: str, wait: Callable[[Any], None]) -> None:
     setup = f"{SETUP}\npenguin_model = model({REPLIES[name]})"
-    cell = WORKFLOW if name == "workflow" else CELL.replace("model(REPLIES)", "penguin_model")
+    cell = WORKFLOW if name == "workflow" else CELL
     lab.open(lab.write(f"{name}.ipynb", [setup, cell, "pass"]))
     lab.theme(theme)
     lab.command_done("application:toggle-left-area")
@@ -217,15 +222,15 @@ def _picture(lab: Lab, path: Path, name: str, theme: str, wait: Callable[[Any], 
         lab.wait_idle()
 
 
-def _until_it_streams(cell: Any) -> None:
+def until_it_streams(cell: Any) -> None:
     cell.get_by_text("so before I answer I will").wait_for()
 
 
-def _until_it_asks(cell: Any) -> None:
+def until_it_asks(cell: Any) -> None:
     cell.get_by_role("button", name="Leave them out").wait_for()
 
 
-def _until_it_is_done(cell: Any) -> None:
+def until_it_is_done(cell: Any) -> None:
     cell.locator(".agentnb-answer table").wait_for()
 
 

@@ -61,20 +61,11 @@ def went_on(lab: Any, index: int, result: str, told: str) -> None:
     nothing_is_left(lab)
 
 
-def shots(lab: Any, name: str, question: Any) -> None:
-    for theme in ("Light", "Dark"):
-        lab.theme(theme)
-        for width in (700, 1400):
-            lab.width(width)
-            lab.shot(f"{name}-{theme.lower()}-{width}", question)
-    lab.theme("Light")
-
-
 def test_call_is_shown_whole_and_approved(lab: Any) -> None:
     index, question = asked(lab, "approve", BASH)
     question.locator("pre", has_text="git status -s··src").wait_for()
     question.locator("pre", has_text="timeout: 5").wait_for()
-    shots(lab, "approval-command", question)
+    lab.shots("approval-command", question)
     question.get_by_role("button", name="Approve", exact=True).click()
     went_on(lab, index, "ran git status -s", "You approved")
 
@@ -84,9 +75,11 @@ def test_approval_of_later_calls_shows_the_sentence_of_each_choice(lab: Any) -> 
     question.get_by_role("button", name="Also allow later calls").click()
     calls, reach = question.get_by_label("Later calls to allow"), question.get_by_label("How long")
     question.get_by_text("Allowed in this run: git status followed by any words").wait_for()
-    shots(lab, "approval-always", question)
+    lab.shots("approval-always", question)
     reach.select_option("session")
     question.get_by_text("Allowed in all runs until the kernel ends: git status followed by any words").wait_for()
+    reach.select_option("project")
+    question.get_by_text("saved until you withdraw it: git status followed by any words").wait_for()
     calls.select_option("bash")
     question.get_by_text("Allowed in this run: every call of bash, whatever its arguments.").wait_for()
     wait_until(lambda: reach.input_value() == "run")  # the other one is not offered for these calls
@@ -105,7 +98,7 @@ def test_typed_pattern_is_granted_and_a_refused_one_shows_why(lab: Any) -> None:
     question.get_by_role("button", name="Approve and allow").click()
     question.locator(".agentnb-pattern .agentnb-field-error", has_text="Please enter bash(git status *) or bash").wait_for()
     wait_until(lambda: pattern.input_value() == "rm(*)" and pattern.get_attribute("aria-invalid") is not None)
-    shots(lab, "approval-pattern-refused", question)
+    lab.shots("approval-pattern-refused", question)
     pattern.fill("bash(git *)")
     question.get_by_label("How long").select_option("session")
     question.get_by_role("button", name="Approve and allow").click()
@@ -119,7 +112,7 @@ def test_long_call_opens_at_its_top_with_answers_visible(lab: Any) -> None:
     for width in (700, 1400):
         lab.width(width)
         wait_until(lambda: title.evaluate(IN_SIGHT) and row.evaluate(IN_SIGHT))
-    shots(lab, "approval-long", card(lab, index))
+    lab.shots("approval-long", card(lab, index))
     question.get_by_role("button", name="Approve").first.click()
     went_on(lab, index, "wrote src/long.py", "You approved")
 
@@ -128,15 +121,15 @@ def test_arguments_are_edited_in_a_form_with_errors_at_fields(lab: Any) -> None:
     index, question = asked(lab, "edit", WRITE)
     question.locator(".agentnb-line-added", has_text='+    return "<script>" + text.strip()').wait_for()
     question.locator(".agentnb-line-removed", has_text='-    return "<b>" + text').wait_for()
-    shots(lab, "approval-diff", question)
+    lab.shots("approval-diff", question)
     question.get_by_role("button", name="Edit").click()
     path, lines = question.get_by_label(re.compile("^path")), question.get_by_label(re.compile("^lines"))
     path.fill("src/other.py")
     lines.fill("[1, ")
     question.get_by_role("button", name="Approve with these arguments").click()
-    question.locator(".agentnb-form-field", has_text="lines").get_by_text("This is not JSON").wait_for()
+    question.locator(".agentnb-form-field", has_text="lines").get_by_text("Enter valid JSON").wait_for()
     wait_until(lambda: path.input_value() == "src/other.py" and lines.get_attribute("aria-invalid") is not None)
-    shots(lab, "approval-edit-refused", question)
+    lab.shots("approval-edit-refused", question)
     lines.fill('["x"]')
     question.get_by_role("button", name="Approve with these arguments").click()
     question.locator(".agentnb-form-field", has_text="lines").get_by_text('"x" is not of type "integer"').wait_for()
@@ -151,7 +144,7 @@ def test_call_is_rejected_with_a_reason(lab: Any) -> None:
     question.get_by_role("button", name="Reject…").click()
     reason = question.get_by_label("Reason, for the model (may be empty)")
     wait_until(lambda: reason.evaluate("field => field === document.activeElement"))
-    shots(lab, "approval-reject", question)
+    lab.shots("approval-reject", question)
     reason.fill("The <i>other</i> folder")
     question.get_by_role("button", name="Reject", exact=True).click()
     went_on(lab, index, "The <i>other</i> folder", "You rejected: The <i>other</i> folder")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_approval_in_lab import IN_SIGHT
 from waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -32,15 +33,6 @@ def shared(lab: Any, *cells: str) -> int:
     return len(cells)
 
 
-def shots(lab: Any, name: str) -> None:
-    for theme in ("Light", "Dark"):
-        lab.theme(theme)
-        for width in (700, 1400):
-            lab.width(width)
-            lab.shot(f"{name}-{theme.lower()}-{width}")
-    lab.theme("Light")
-
-
 def card_says(lab: Any, index: int, text: str) -> None:
     lab.cell(index).locator(".agentnb-card [data-slot=chip]", has_text=text).wait_for()
 
@@ -52,16 +44,21 @@ def kept_says(lab: Any, index: int, text: str) -> None:
 def test_awaited_run_has_a_live_card_and_one_line_result(lab: Any) -> None:
     index = shared(
         lab,
-        "agent = Agent(Slow([ToolCall('ask_person', {'question': 'Which?', 'options': ['red', 'blue']}), 'Red it is.']), "
+        "asks = ToolCall('ask_person', {'question': 'Which?', 'options': ['red', 'blue']})\n"
+        "agent = Agent(Slow([['One more word. ' * 400, asks], 'Red it is.']), "
         "[ask_person], guidance='off', todos=False)\nawait agent.run('Ask me for a colour.')",
     )
     lab.start(index)
     card_says(lab, index, "Waiting for you")
-    shots(lab, "awaited-asks")
-    lab.cell(index).get_by_role("button", name="red").click()
+    lab.shots("awaited-asks")
+    red = lab.cell(index).get_by_role("button", name="red")
+    for width in (700, 1400):
+        lab.width(width)
+        wait_until(lambda: red.evaluate(IN_SIGHT))
+    red.click()
     kept_says(lab, index, "Done")
     lab.wait_done(index)
-    shots(lab, "awaited-done")
+    lab.shots("awaited-done")
     lab.cell(index).locator(".agentnb-quiet", has_text="Done").filter(has_text="shown above").wait_for()
     wait_until(lambda: lab.cell(index).locator(".agentnb-answer").count() == 1)
 
@@ -75,14 +72,14 @@ def test_nested_run_is_shown_at_its_call_live_and_saved(lab: Any) -> None:
     lab.start(index)
     nested = lab.cell(index).locator(".agentnb-nested")
     nested.get_by_text("Running wait").wait_for()
-    shots(lab, "nested-live")
+    lab.shots("nested-live")
     nested.locator("summary").first.click()
     nested.get_by_text("load_penguins").wait_for()
-    shots(lab, "nested-live-open")
+    lab.shots("nested-live-open")
     lab.allow("inner")
     kept_says(lab, index, "Done")
     lab.wait_done(index)
-    shots(lab, "nested-done")
+    lab.shots("nested-done")
     lab.cell(index).locator(".agentnb-nested").get_by_text("Adelie").wait_for()
 
 
@@ -100,14 +97,14 @@ def test_eight_concurrent_runs_are_one_expandable_line(lab: Any) -> None:
     wait_until(lambda: lab.cell(index).locator(".agentnb-card").count() == 0)
     lab.allow("eight-0")
     line.get_by_text("4 done, 4 running").wait_for()
-    shots(lab, "eight-live")
+    lab.shots("eight-live")
     lab.allow("eight-1")
     line.get_by_text("7 done, 1 failed").wait_for()
     lab.wait_done(index)
-    shots(lab, "eight-done")
+    lab.shots("eight-done")
     line.locator("summary").click()
     line.get_by_text("Look at part 7.").wait_for()
-    shots(lab, "eight-done-open")
+    lab.shots("eight-done-open")
 
 
 def test_one_of_many_runs_gets_a_card_to_ask(lab: Any) -> None:
@@ -121,7 +118,7 @@ def test_one_of_many_runs_gets_a_card_to_ask(lab: Any) -> None:
     lab.start(index)
     card_says(lab, index, "Waiting for you")
     lab.cell(index).locator(".agentnb-run").get_by_text("5 done, 1 waiting").wait_for()
-    shots(lab, "one-asks")
+    lab.shots("one-asks")
     lab.cell(index).get_by_role("button", name="red").click()
     lab.cell(index).get_by_text("6 done").wait_for()
     lab.wait_done(index)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -450,4 +452,19 @@ def test_opened_thinking_stays_open_when_it_is_complete(lab: Any) -> None:
     wait_until(lambda: lab.page.evaluate("() => document.activeElement.parentElement.dataset.fold") == "thinking:0")
     card(lab, index).get_by_role("button", name="Stop").click()
     ended(lab, index, "Stopped by you")
+    nothing_is_left(lab)
+
+
+def test_message_ends_the_turn_of_an_external_agent(lab: Any) -> None:
+    agent = Path(__file__).parents[1] / "acp" / "fake_agent.py"
+    added = f"%agent acp add waiting {shlex.join((sys.executable, str(agent)))}"
+    index = shared(lab, added, "%%agent --acp waiting --approve auto\nsleep")
+    lab.start(index)
+    shown = card(lab, index)
+    shown.get_by_text("Sleeping").wait_for()
+    shown.get_by_label("Say something to the agent").fill("mode")
+    shown.get_by_role("button", name="Now", exact=True).click()
+    ended(lab, index, "Ended, unchecked")
+    lab.wait_done(index)
+    assert lab.value("run.text") == "'auto'"
     nothing_is_left(lab)

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from test_approval_in_lab import shots
 from test_card_in_lab import card, chip, nothing_is_left, shared
 from waiting import wait_until
 
@@ -53,23 +52,23 @@ def drafted(lab: Any, setup: str = SETUP, go: str = GO) -> tuple[int, Any]:
 def test_draft_is_edited_in_its_table_and_runs_as_approved(lab: Any) -> None:
     index, draft = drafted(lab)
     chip(lab, index, "Plan awaits your approval")
-    shots(lab, "draft", draft)
+    lab.shots("draft", draft)
     draft.get_by_role("button", name="Move step 2 up").click()
     draft.locator("tbody tr", has_text="Cork").first.get_by_text(re.compile("^1$")).wait_for()
     draft.get_by_role("button", name="Move step 2 down").click()
     refused = draft.locator("tbody tr").nth(1).get_by_role("alert").first
     refused.get_by_text("Invalid edit: step 3 depends on step 2, which must stay before it. The plan is unchanged").wait_for()
-    shots(lab, "draft-move-refused", draft)
+    lab.shots("draft-move-refused", draft)
     draft.get_by_role("button", name="Move step 3 up").click()
     draft.locator("tbody tr").nth(2).get_by_text("Invalid edit").wait_for()
     wait_until(lambda: draft.get_by_text("Invalid edit").count() == 1)
     draft.get_by_text("Edit step 1").click()
     form = draft.locator("form[data-place='0']")
-    shots(lab, "draft-form", draft)
+    lab.shots("draft-form", draft)
     form.get_by_label("What it does").fill("")
     form.get_by_role("button", name="Save the step").click()
     form.locator(".agentnb-field-error", has_text="shorter").wait_for()
-    shots(lab, "draft-refused", draft)
+    lab.shots("draft-refused", draft)
     form.get_by_label("What it does").fill("Fetch the table of Galway")
     form.get_by_label("station").fill("galway")
     draft.get_by_role("button", name="Approve").click()
@@ -79,12 +78,12 @@ def test_draft_is_edited_in_its_table_and_runs_as_approved(lab: Any) -> None:
     draft.get_by_role("button", name="Add a step").click()
     draft.get_by_role("button", name="Remove step 4").click()
     draft.get_by_text("you changed it").wait_for()
-    shots(lab, "draft-edited", draft)
+    lab.shots("draft-edited", draft)
     draft.get_by_role("button", name="Approve").click()
     lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Done").wait_for()
     lab.cell(index).get_by_text("Transcript, 3 rounds").click()
     lab.cell(index).get_by_text("You approved it.").wait_for()
-    shots(lab, "draft-approved", lab.cell(index).locator(".agentnb-run").first)
+    lab.shots("draft-approved", lab.cell(index).locator(".agentnb-run").first)
     nothing_is_left(lab)
 
 
@@ -100,7 +99,7 @@ model = Slow([REVIEW, PLAN, VERDICT, "Compared.", "High."])
     index = shared(lab, setup, "%%agent --plans --approve auto -m model -t tides_fetch wait\nCompare the tides.")
     lab.start(index)
     chip(lab, index, "Executing plan, step 2 of 3")
-    shots(lab, "plan-review", card(lab, index))
+    lab.shots("plan-review", card(lab, index))
     lab.allow("plan-seen")
     lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Done").wait_for()
     nothing_is_left(lab)
@@ -131,5 +130,5 @@ model = Running([DRAFT, PLAN, "Shall it run?", "run it", "Compared.", "High."])
     lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Done").wait_for()
     lab.cell(index).get_by_text("Transcript, 4 rounds").click()
     lab.cell(index).get_by_text("Approved by your words: “Yes, go ahead”").first.wait_for()
-    shots(lab, "draft-in-words", lab.cell(index).locator(".agentnb-run").first)
+    lab.shots("draft-in-words", lab.cell(index).locator(".agentnb-run").first)
     nothing_is_left(lab)

@@ -31,15 +31,6 @@ primary: rounds < 5
 places: 40"""
 
 
-def shots(lab: Any, name: str) -> None:
-    for theme in ("Light", "Dark"):
-        lab.theme(theme)
-        for width in (700, 1400):
-            lab.width(width)
-            lab.shot(f"{name}-{theme.lower()}-{width}")
-    lab.theme("Light")
-
-
 def test_table_fills_in_without_a_card_and_reads_as_words(lab: Any) -> None:
     shutil.copy(STORY, lab.folder)
     lab.share([SETUP, EXPERIMENT, "compare(results, 'with', 'without')"])
@@ -52,10 +43,10 @@ def test_table_fills_in_without_a_card_and_reads_as_words(lab: Any) -> None:
     lab.allow("first")
     wait_until(lambda: 0 < int(head.inner_text().split(" of 40")[0].split()[-1]) < 40)
     wait_until(lambda: table.locator("progress").get_attribute("max") == "40")
-    shots(lab, "experiment-running")
+    lab.shots("experiment-running")
     table.get_by_role("button", name="Pause").click()
     table.get_by_text(re.compile(r"Pausing: \d+ runs? finish")).wait_for()
-    shots(lab, "experiment-pausing")
+    lab.shots("experiment-pausing")
     table.get_by_role("button", name="Resume").click()
     table.get_by_text("hidden until the end").wait_for()
     lab.allow("rest")
@@ -68,7 +59,7 @@ def test_table_fills_in_without_a_card_and_reads_as_words(lab: Any) -> None:
     comparison = lab.cell(2).locator(".agentnb-exp")
     comparison.get_by_text("Minimum detectable effect").first.wait_for()
     wait_until(lambda: bool(comparison.locator("a").first.get_attribute("href")))
-    shots(lab, "experiment-compared")
+    lab.shots("experiment-compared")
     for theme in ("Light", "Dark"):
         lab.theme(theme)
         for place in (1, 2):
@@ -112,6 +103,29 @@ def test_box_of_a_restarted_kernel_says_so(lab: Any) -> None:
     wait_until(lambda: box.get_by_role("button").count() == 0 and "widget-view" not in json.dumps(lab.outputs(1)))
     lab.shot("experiment-lost")
     lab.page.evaluate("() => window.restarted")
+
+
+HOLDS = """import ctypes, time
+
+def hold(note: str) -> str:
+    '''Hold the kernel, also against messages, once the box is shown.'''
+    time.sleep(3) if note == "0" else ctypes.PyDLL(None).sleep(8)
+    return note
+
+rows = [{"id": f"t{n}", "prompt": f"- Note {n} with `hold('{n}')`"} for n in range(3)]"""
+
+
+def test_press_that_a_stuck_kernel_cannot_hear_is_said(lab: Any) -> None:
+    experiment = EXPERIMENT.replace("tools: [wait]", "tools: [hold]").replace("places: 40", "places: 1")
+    lab.share([f"%load_ext agentnb\n{HOLDS}", experiment])
+    lab.run_above(1)
+    box = lab.cell(1).locator(".agentnb-exp").first
+    lab.start(1)
+    box.get_by_text("1 of 6 runs").wait_for()
+    box.get_by_role("button", name="Stop").click()
+    box.get_by_text("The kernel is not responding. Stop it with Kernel → Interrupt").wait_for()
+    box.get_by_text("runs are missing").wait_for()
+    wait_until(lambda: box.get_by_text("not responding").count() == 0)
 
 
 def ground_level(figure: Any) -> int:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from test_approval_in_lab import AGAIN, shots
+from test_approval_in_lab import AGAIN
 from test_card_in_lab import card, chip, ended, nothing_is_left, shared
 from waiting import wait_until
 
@@ -65,11 +65,11 @@ def test_form_is_filled_and_errors_are_at_their_fields(lab: Any) -> None:
     index, question = asked(lab)
     question.get_by_text("book asks you").wait_for()
     question.get_by_text("Where the <b>confirmation</b> goes").wait_for()
-    shots(lab, "form-empty", question)
+    lab.shots("form-empty", question)
     send = question.get_by_role("button", name="Answer")
     send.click()
-    error(question, "Your name", "A value is needed")
-    error(question, "room", "A value is needed")
+    error(question, "Your name", "A value is required")
+    error(question, "room", "A value is required")
     field(question, "Your name").fill("A")
     field(question, "mail").fill("ada")
     field(question, "day").fill("28.7.2026")
@@ -85,7 +85,7 @@ def test_form_is_filled_and_errors_are_at_their_fields(lab: Any) -> None:
     error(question, "guests", "9 is greater than the maximum of 8")
     error(question, "meals", "has more than 1 item")
     error(question, "code", "does not match")
-    shots(lab, "form-refused", question)
+    lab.shots("form-refused", question)
     question.get_by_role("checkbox", name="dinner").uncheck()
     note = question.get_by_role("checkbox", name="Empty text instead of no value")
     note.check()
@@ -151,7 +151,7 @@ model = Slow([ToolCall("connect", {{}}), "Connected."])
     host = url.split("/")[2]
     question.locator(".agentnb-question-host", has_text=host).wait_for()
     question.locator(".agentnb-question-url").get_by_text(url, exact=True).wait_for()
-    shots(lab, "address", question)
+    lab.shots("address", question)
     pages = len(lab.page.context.pages)
     assert reached == []
     wait_until(lambda: question.locator("a").count() == 1)

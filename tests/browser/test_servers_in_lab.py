@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from mcp_runs import PROGRAM
 from protected_servers import ProtectedServer
-from test_approval_in_lab import shots, went_on
+from test_approval_in_lab import went_on
 from test_card_in_lab import card, chip, ended, opened, shared
 from waiting import wait_until
 
@@ -27,16 +27,16 @@ def test_server_tool_asks_for_approval_and_shows_its_form(lab: Any) -> None:
     chip(lab, index, "Waiting for you")
     question = card(lab, index).locator(".agentnb-question")
     question.get_by_text("ICE <b>5</b>").wait_for()
-    shots(lab, "server-tool", question)
+    lab.shots("server-tool", question)
     question.get_by_role("button", name="Also allow later calls").click()
     question.get_by_label("Later calls to allow").select_option("mcp:bench")
     question.get_by_role("button", name="Approve and allow").click()
     question.get_by_text("Which seats in ICE <b>5</b>?").wait_for()
-    shots(lab, "server-form", question)
+    lab.shots("server-form", question)
     question.get_by_label(re.compile("^seats")).fill("2")
     question.get_by_role("button", name="Answer").click()
     went_on(lab, index, "2 at the window", "You approved, and all later calls to the MCP server bench")
-    shots(lab, "server-run", lab.cell(index))
+    lab.shots("server-run", lab.cell(index))
     assert lab.value("run.questions[0].answer['reach']") == "'run'"
 
 
@@ -64,30 +64,30 @@ def test_login_is_a_link_and_a_masked_field_or_question(lab: Any) -> None:
             assert not [secret for secret in [*docs.authorization.given, "state="] if secret in str(lab.outputs(index))]
 
         link, field = asked()
-        shots(lab, "login-asked", lab.cell(index))
+        lab.shots("login-asked", lab.cell(index))
         with lab.page.context.expect_page() as visited:
             link.click()
-        visited.value.get_by_text("Your answer has arrived").wait_for()
+        visited.value.get_by_text("agentnb has received your answer").wait_for()
         wait_until(lambda: visited.value.evaluate("window.opener") is None)
         visited.value.close()
         went_on_after(link, field)
-        shots(lab, "login-done", lab.cell(index))
+        lab.shots("login-done", lab.cell(index))
         link, field = asked()
         field.fill(httpx2.get(link.get_attribute("href")).headers["location"])
-        shots(lab, "login-pasted", lab.cell(index))
+        lab.shots("login-pasted", lab.cell(index))
         went_on_after(link, field)
         docs.authorization.forget_all()
         last = lab.write_last("%%agent -m model -t mcp:docs --approve auto\nGo.")
         lab.start(last)  # the answered field has returned the focus to its cell
         chip(lab, index + 1, "Waiting for you")
         question = card(lab, index + 1).locator(".agentnb-question")
-        shots(lab, "login-in-a-run", question)
+        lab.shots("login-in-a-run", question)
         with lab.page.context.expect_page() as visited:
             question.get_by_role("link").click()
-        visited.value.get_by_text("Your answer has arrived").wait_for()
+        visited.value.get_by_text("agentnb has received your answer").wait_for()
         visited.value.close()
         ended(lab, index + 1, "Done")
         lab.wait_done(index + 1)
         assert lab.value("run.rounds[0].results[0].text") == "'echo hi'"
-        shots(lab, "login-in-a-run-done", lab.cell(index + 1))
+        lab.shots("login-in-a-run-done", lab.cell(index + 1))
     assert lab.complaints() == []

@@ -52,4 +52,4 @@ def test_servers_of_the_file_are_those_of_the_person(cli: Call) -> None:
     missing = cli("exec", path, ASK)
     assert missing.code == 2 and "no-such-server" in missing.err and "--mcp FILE" in missing.err
     refused = cli("exec", path, ASK, "--mcp", path)
-    assert refused.code == 2 and "no-such-server), and nobody can be asked here" in refused.err
+    assert refused.code == 2 and "no-such-server), and nobody can confirm them here" in refused.err

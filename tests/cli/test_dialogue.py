@@ -191,7 +191,7 @@ def test_question_names_the_asker_and_the_accepted_answers(snapshot: Snapshot) -
 
 def asked(arguments: dict[str, Any], schema: dict[str, Any], *lines: str) -> tuple[Any, list[str]]:
     """Return the answer to the question about a shell call, and the text before each line."""
-    grants = (GrantOffer("bash"), GrantOffer("bash(git status *)"), GrantOffer("bash(git status *)", "session"))
+    grants = (GrantOffer("bash"), GrantOffer("bash(git status *)"), GrantOffer("bash(git status *)", "project"))
     about = judged_call(ToolCall("bash", arguments), "ask", command=str(arguments["command"]), diff="-a\n+b\n", grants=grants)
     talk = dialogue(WaitingOnUser("approval", "May bash run?", approval_schema((), schema, grants), "q1", "step", about))
     written = [next(talk), *[talk.send(line) for line in lines[:-1]]]
@@ -209,12 +209,13 @@ SHELL = {
 
 def test_approval_lists_grants_and_shows_command_and_change(snapshot: Snapshot) -> None:
     answer, (words,) = asked({"command": "git status  -s"}, SHELL, "4")
-    assert answer == {"always": "bash(git status *)", "reach": "session"} and words == snapshot
+    assert answer == {"always": "bash(git status *)", "reach": "project"} and words == snapshot
     typed = "always in run: bash(git *)"
     assert asked({"command": "ls"}, SHELL, typed)[0] == typed
     assert asked({"command": "ls"}, SHELL, "deny: not now")[0] == "deny: not now"
-    answer, written = asked({"command": "ls"}, SHELL, "always in run: rm(*)", "5")
+    answer, written = asked({"command": "ls"}, SHELL, "always in run: rm(*)", "always in project: bash(*)", "5")
     assert answer == "deny" and "Please choose" in written[1]
+    assert written[2].startswith("bash(*) would allow every call. Write what they have in common, such as bash(git status *)")
 
 
 def test_edit_asks_for_each_argument_and_keeps_unchanged_ones() -> None:
@@ -231,14 +232,14 @@ def test_edit_asks_for_each_argument_and_keeps_unchanged_ones() -> None:
 
 def test_server_tool_lists_its_reaches_by_number(snapshot: Snapshot) -> None:
     origin = ToolOrigin("fs", "fs-server /", "read", "1", "2", "Read a file.", ("server",), "fs-server /srv")
-    grants = (GrantOffer("mcp_fs_read"), GrantOffer("mcp:fs"), GrantOffer("mcp:fs", "session"))
+    grants = (GrantOffer("mcp_fs_read"), GrantOffer("mcp:fs"), GrantOffer("mcp:fs", "project"))
     call = judged_call(ToolCall("mcp_fs_read", {"path": "a"}), "ask", origin=origin, grants=grants)
     question = WaitingOnUser("approval", "May mcp_fs_read run?", approval_schema(("always",), None, grants), "q1", "c", call)
     for typed, answer in {
         "2": {"always": "mcp_fs_read", "reach": "run"},
         "3": {"always": "mcp:fs", "reach": "run"},
-        "4": {"always": "mcp:fs", "reach": "session"},
-        "always in session: mcp:fs": "always in session: mcp:fs",
+        "4": {"always": "mcp:fs", "reach": "project"},
+        "always in project: mcp:fs": "always in project: mcp:fs",
     }.items():
         talk = dialogue(question)
         written = next(talk)

@@ -301,7 +301,7 @@ def test_invalid_command_exits_with_2_before_anything_runs(cli: Call, subtests: 
         (): "exec --help",
         ("none.yaml",): "There is no file none.yaml",
         (".",): "There is no file .",
-        ("latin.yaml",): "latin.yaml is not a text in UTF-8",
+        ("latin.yaml",): "latin.yaml is not UTF-8 text",
         (plan, "Go."): "A plan has no prompt",
         (two, *tool_options, "--approve", "perhaps"): "must be one of auto, ask, never, read_only, got 'perhaps'",
         (two, *tool_options, "--budget", "-1"): "must be a positive amount in US dollars",
@@ -359,7 +359,7 @@ def test_missing_required_key_is_reported_before_anything_runs(cli: Call, subtes
 
 def test_problems_and_warnings_of_the_file_have_lines(cli: Call) -> None:
     done = cli("exec", written("two.yaml", TWO))
-    assert done.code == 2 and lines_of(done, "two.yaml") == [2, 3] and "Give it as a tool: --tools MODULE:look" in done.err
+    assert done.code == 2 and lines_of(done, "two.yaml") == [2, 3] and "Pass it as a tool: --tools MODULE:look" in done.err
     text = "agents: {a: {replies: ['{\"ok\": true}']}}\nworkflow:\n  - {type: agent, name: a}\n"
     path = written("w.yaml", text + "  - {type: condition, condition: '{{ $steps.a.output.ok }}', true: {goto: end}}\n")
     done = cli("exec", path)

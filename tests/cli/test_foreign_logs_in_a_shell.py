@@ -121,6 +121,6 @@ def test_terminal_asks_about_a_changed_log(cli: Call, tools: tuple[str, ...], su
             change(run_id)
             with Terminal("recover", run_id, *tools) as terminal:
                 asked = terminal.type(typed)
-                assert "approval mode  auto" in asked and "workflow" in asked
+                assert f"{'mode':<14} auto" in asked and "workflow" in asked
                 assert terminal.ended()[0] == code
             assert done() == effect

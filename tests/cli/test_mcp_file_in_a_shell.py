@@ -94,7 +94,7 @@ def test_changed_server_is_accepted_at_a_terminal(cli: Call, monkeypatch: pytest
     configured = [{"name": "clock", "command": str(TIME), "args": ["--local-timezone", "Asia/Tokyo"]}]
     monkeypatch.setenv("MCP_SERVERS", json.dumps(configured))
     assert cli("exec", path, "-t", "mcp:clock", *rule).code == 4
-    assert "Nobody can be asked here" in cli("accept", "clock").err
+    assert "Nobody can confirm this here" in cli("accept", "clock").err
     with Terminal("accept", "clock") as terminal:
         assert "Asia/Tokyo" in terminal.type("y")
         assert terminal.ended()[0] == 0, terminal.shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 from shell_calls import Call, last_run, module, written
@@ -78,6 +79,30 @@ def test_gates_steps_and_tools_are_answered_at_the_terminal() -> None:
     outputs = {name: run.steps[name]["output"] for name in ("sure", "when", "who", "form")}
     assert outputs == {"sure": True, "when": "later", "who": "Märta", "form": {"n": 3}}
     assert {event.by for event in run.events if isinstance(event, QuestionAnswered)} == {"person"}
+
+
+RUNS_A_COMMAND = """
+from agentnb import tool
+
+@tool(effects=["execute"], command="command")
+def shell(command: str) -> str:
+    '''Run a command.'''
+    return "ran"
+"""
+
+
+@pytest.mark.slow("two programs of their own")
+def test_rule_saved_at_the_terminal_holds_in_the_next_program() -> None:
+    call = "workflow:\n  - {id: log, type: tool, name: shell, args: {command: git log -5}}\n"
+    command = ("exec", str(written("log.yaml", call)), "--tools", f"{module(RUNS_A_COMMAND)}:shell")
+    with Terminal(*command) as terminal:
+        asked = terminal.type("always in project: shell(*)")
+        assert "\n  3 always: git log *, in this project, saved\n" in asked and "until this command ends" not in asked
+        assert "shell(*) would allow every call" in terminal.type("3")
+        assert terminal.ended() == (0, "ran\n")
+    with Terminal(*command) as terminal:
+        assert terminal.ended() == (0, "ran\n")
+    assert f"agentnb: 1 saved rule in force in {Path.cwd()}: such calls run without a question." in terminal.shown
 
 
 @pytest.mark.slow("a program of its own that is left")

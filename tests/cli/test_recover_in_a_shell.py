@@ -71,7 +71,7 @@ def test_exit_codes_and_messages_match_exec(cli: Call, subtests: pytest.Subtests
 
     Workflow.from_yaml(THREE, tools=[work]).run_sync(store=Store(RUNS), show=False)
     done = cli("recover", cut_off(3))
-    assert done.code == 2 and "There is no tool work. Give it as a tool: --tools MODULE:work" in done.err
+    assert done.code == 2 and "There is no tool work. Pass it as a tool: --tools MODULE:work" in done.err
     assert cli("recover", "nowhere").code == 1
 
 

@@ -25,7 +25,7 @@ def test_prompt_is_the_query_input_and_both_are_refused(cli: Call) -> None:
     assert cli("exec", path, *tools, "-i", '{"query": "Why?", "station": "cork"}').out == "cork: Why?\n"
     assert last_run().prompt == "Why?"
     both = cli("exec", path, *tools, "When?", "-i", '{"query": "Why?"}')
-    assert both.code == 2 and "both are given" in both.err
+    assert both.code == 2 and "both were given" in both.err
 
 
 def test_undeclared_inputs_of_a_task_file_may_be_passed(cli: Call) -> None:

@@ -56,7 +56,7 @@ def test_actions_of_a_task_file_are_checked_with_tools(cli: Call) -> None:
     assert done.code == 2 and lines_of(done, "t.yaml") == [2, 3] and "Did you mean tides_fetch" in done.out
     written("t.yaml", text.replace("when: nothing", "when: 1 < 2"))
     done = cli("validate", top, "--tools", tools)
-    assert done.code == 2 and lines_of(done, "top.yaml") == [2] and "there is no action tides:fech" in done.out
+    assert done.code == 2 and lines_of(done, "top.yaml") == [2] and "there is neither an action tides:fech" in done.out
     for name in (path, top):
         assert "not checked: tides_fech, tides_fetch. Give --tools" in cli("validate", name).out
     written("t.yaml", "stage: {one: {action: tides:fetch}}\n")
@@ -79,7 +79,7 @@ def test_hints_are_usable_in_a_shell(cli: Call) -> None:
     assert "Declare it under agents:" in done.out and "Python" not in done.out
     tasks = "stage: {main: {one: {action: tides:fetch}}}\n"
     done = cli("exec", written("w.yaml", tasks))
-    assert done.code == 2 and "Give it as a tool: --tools MODULE:tides_fetch" in done.err
+    assert done.code == 2 and "Pass it as a tool: --tools MODULE:tides_fetch" in done.err
 
 
 def test_full_disk_message_in_a_shell_mentions_no_cell() -> None:

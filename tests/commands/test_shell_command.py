@@ -88,3 +88,21 @@ def test_plain_commands_match_the_full_reader(program: str, rest: str) -> None:
 @given(st.text(max_size=40))
 def test_any_text_is_parsed_without_an_error(text: str) -> None:
     assert shell_command(text).text == text
+
+
+@pytest.mark.parametrize(
+    ("line", "files"),
+    [
+        ("cat .env", (".env",)),
+        ("grep -r KEY conf/.env | head", ("conf/.env",)),
+        ("docker run --env-file=prod.env image", ("prod.env",)),
+        ("sh -c 'cat .env'", (".env",)),
+        ("cat < secrets.toml", ("secrets.toml",)),
+        ("ssh -i ~/.ssh/id_rsa host", ("~/.ssh/id_rsa",)),
+        ("cp .env.example notes.txt", ()),
+        (".env", ()),
+        ("ls", ()),
+    ],
+)
+def test_command_knows_the_key_files_that_it_names(line: str, files: tuple[str, ...]) -> None:
+    assert shell_command(line).key_files == files

@@ -307,7 +307,7 @@ def test_single_round_is_rebuilt_without_later_events(monkeypatch: pytest.Monkey
 
 def test_unknown_round_is_refused_with_the_number_of_rounds() -> None:
     run = Agent(ScriptedModel(["Done."])).run_sync("go")
-    with pytest.raises(SettingsError, match=f"Run {run.id} has no round 1.*it has 1"):
+    with pytest.raises(SettingsError, match=f"Run {run.id} has no round 1.*the run has 1"):
         sent_request(run, 1)
 
 

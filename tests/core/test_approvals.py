@@ -8,8 +8,17 @@ from typing import Any
 
 import pytest
 
-from agentnb.core.questions import AnswerForm, GrantOffer, answer_form, answer_in_words, check_answer
-from agentnb.core.run.approvals import Decision, approval_schema, decision, edit_schema
+from agentnb.core.questions import (
+    REACHES,
+    AnswerForm,
+    GrantOffer,
+    JudgedCall,
+    WaitingOnUser,
+    answer_form,
+    answer_in_words,
+    check_answer,
+)
+from agentnb.core.run.approvals import Decision, approval_schema, check_answer_to, decision, edit_schema, given_grant
 from agentnb.errors import SettingsError
 
 SCHEMA = approval_schema(("always",))
@@ -113,3 +122,34 @@ def test_schema_of_arguments_keeps_its_definitions(subtests: pytest.Subtests) ->
         {"anyOf": [3, {"required": ["edit"]}, {"required": ["edit"], "properties": {"edit": True}}]},
     ):
         assert edit_schema(odd) == {"type": "object"}
+
+
+@pytest.mark.parametrize("answer", ["always in {reach}: {rule}", {"always": "{rule}", "reach": "{reach}"}])
+@pytest.mark.parametrize(
+    ("rule", "reach", "may"),
+    [
+        ("bash(*)", "run", False),
+        ("bash( ** )", "session", False),
+        ("bash", "session", False),
+        ("bash", "project", False),
+        ("bash(/**)", "project", False),
+        ("bash(git log)", "project", True),
+        ("bash(git *)", "session", True),
+        ("bash(git *)", "run", True),
+        ("bash", "run", True),
+        ("bash(say [key])", "project", False),
+        ("bash(say [key])", "run", True),
+        ("bash(git\u202e *)", "project", False),
+    ],
+)
+def test_pattern_that_fits_every_call_is_refused(answer: Any, rule: str, reach: Any, may: bool) -> None:
+    grants = (*[GrantOffer("bash(ls *)", each) for each in REACHES], GrantOffer("bash"))
+    question = WaitingOnUser(
+        "approval", "May it?", approval_schema((), None, grants), "q1", "c1", JudgedCall("bash", "{}", "ask", grants=grants)
+    )
+    filled = {"always": rule, "reach": reach} if isinstance(answer, dict) else answer.format(rule=rule, reach=reach)
+    if may:
+        assert check_answer_to(question, filled) == filled and given_grant(question, filled) == GrantOffer(rule, reach)
+        return
+    with pytest.raises(SettingsError, match=r"would allow every call|is not saved"):
+        check_answer_to(question, filled)

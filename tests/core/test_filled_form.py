@@ -112,8 +112,8 @@ def test_each_problem_has_its_field(subtests: pytest.Subtests) -> None:
         ({"1": "200", "0": "A"}, {"0": '"A" is shorter than 2 characters', "1": "200 is greater than the maximum of 150"}),
         ({"1": "NaN"}, {"1": "Enter a whole number"}),
         ({"1": "9" * 5_000}, {"1": "Enter a whole number"}),
-        ({"3": "[1"}, {"3": "This is not JSON"}),
-        ({"3": "[" * 500 + "]" * 500}, {"3": "This is not JSON"}),
+        ({"3": "[1"}, {"3": "Enter valid JSON"}),
+        ({"3": "[" * 500 + "]" * 500}, {"3": "Enter valid JSON"}),
         ({"3": '["a", 1]'}, {"3": 'tags.1: 1 is not of type "string"'}),
         ({"4.1": "1010"}, {"4.0": NEEDED}),
         ({"5": '"green"'}, {"5": "Choose one of these"}),
@@ -139,7 +139,7 @@ def test_typed_texts_are_values_and_empty_fields_are_left_out(subtests: pytest.S
             assert filled_form(PERSON, initial, texts) == (value, {})
     free = {"type": "object", "properties": {"a": {"type": "string"}}}
     assert filled_form(free, {"a": "", "b": 1}, {"other": '{"c": 2}'}) == ({"a": "", "c": 2}, {}), "a text that was empty stays"
-    assert filled_form(free, {"a": "x", "b": 1}, {"other": '{"a": 2}'}).problems == {"other": "a has a field of its own"}
+    assert filled_form(free, {"a": "x", "b": 1}, {"other": '{"a": 2}'}).problems == {"other": "a has its own field above"}
     assert filled_form(free, {"a": "x", "b": 1}, {"other": "[]"}).problems == {"other": "Enter a JSON object"}
 
 

@@ -69,7 +69,7 @@ def test_endless_check_is_abandoned(subtests: pytest.Subtests, monkeypatch: pyte
     monkeypatch.setattr(json_schema, "MAX_STEPS_OF_VALUE", 2_000)
     for name, (schema, value) in ENDLESS.items():
         with subtests.test(name):
-            assert [*schema_problems(schema, value)] == ["its schema takes too many steps to check this"]
+            assert [*schema_problems(schema, value)] == ["its schema is too complex to check this value"]
             assert whole_numbers(schema, value) is value
             assert secret_fields(schema) == []
 
@@ -78,7 +78,7 @@ def test_problems_of_many_alternatives_become_one() -> None:
     schema = {"items": {"anyOf": [{"type": "string", "minLength": length} for length in range(100)]}}
     assert [*schema_problems(schema, ["a" * 99] * 1_000)] == []
     (problem,) = schema_problems(schema, [*range(1_000)])
-    assert "too many steps" in problem
+    assert "would take too long" in problem
 
 
 def test_recursive_and_deep_schemas_are_checked(subtests: pytest.Subtests) -> None:

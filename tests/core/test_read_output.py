@@ -42,21 +42,21 @@ def test_answer_is_json_alone_or_in_one_code_block(subtests: pytest.Subtests) ->
 
 def test_other_text_has_problems(subtests: pytest.Subtests) -> None:
     for text, says in {
-        "": "holds no text",
-        "Twelve.": "not JSON alone, and begins with words",
-        '{"birds": 12,': "not JSON alone: Input data was truncated",
-        f"There are {FITS} birds": "not JSON alone",
-        f"{FITS} as I said": "not JSON alone",
-        f"{FITS}\n{FITS}": "not JSON alone",
+        "": "contains no text",
+        "Twelve.": "not pure JSON; it begins with other text",
+        '{"birds": 12,': "not pure JSON: Input data was truncated",
+        f"There are {FITS} birds": "not pure JSON",
+        f"{FITS} as I said": "not pure JSON",
+        f"{FITS}\n{FITS}": "not pure JSON",
         f"```\n{FITS}\n```\n```\n{FITS}\n```": "several code blocks",
-        f"```\n{FITS}": "does not end",
-        "I use ``` here": "does not end",
+        f"```\n{FITS}": "is not closed",
+        "I use ``` here": "is not closed",
         "[" * 500 + "]" * 500: "",
         '{"birds": "12"}': 'birds: "12" is not of type "integer"',
         '{"birds": -1}': "birds: -1 is less than the minimum of 0",
         '{"on": "2026-01-04"}': '"birds" is missing',
         '{"birds": 1, "on": "yesterday"}': 'on: "yesterday" is not a date such as 2026-07-28',
-        '{"birds": NaN}': "not JSON alone",
+        '{"birds": NaN}': "not pure JSON",
         "[]": '[] is not of type "object"',
     }.items():
         with subtests.test(text[:40]):
@@ -98,13 +98,13 @@ def test_endless_and_external_schemas_are_problems() -> None:
     assert read_output("1", {"$ref": "#"}).problems == ()  # it requires nothing, and the validator accepts that
     assert "cannot be used" in read_output("1", {"type": 5}).problems[0]
     elsewhere = {"$ref": "https://example.org/schema.json"}
-    assert "not in it" in read_output("1", elsewhere).problems[0]
+    assert "does not define" in read_output("1", elsewhere).problems[0]
     for schema, missing in (
         (elsewhere, "https://example.org/schema.json"),
         ({"items": {"$ref": "#/$defs/a"}, "$defs": {"b": {}}}, "#/$defs/a"),
         ({"$ref": "#anchor"}, "#anchor"),
     ):
-        with pytest.raises(SettingsError, match=f"It refers to {re.escape(missing)}, which is not in it"):
+        with pytest.raises(SettingsError, match=f"It refers to {re.escape(missing)}, which it does not define"):
             check_schema(schema, "It", "")
     sound = {"items": {"$ref": "#/$defs/b"}, "enum": [{"$ref": "#/x"}], "$defs": {"b": {"$ref": "#"}}}
     assert check_schema(sound, "It", "") == sound

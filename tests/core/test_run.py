@@ -261,7 +261,7 @@ def test_unknown_cost_of_a_round_makes_the_total_unknown() -> None:
 def test_event_out_of_order_is_refused_and_changes_nothing(wrong: int) -> None:
     events = two_rounds().events
     run = Run.from_events(events[:4])
-    with pytest.raises(TraceError, match=f"Event {4 + wrong} of run r-1 came where 4 was due"):
+    with pytest.raises(TraceError, match=f"Event {4 + wrong} of run r-1 is out of order: 4 was expected"):
         run.apply(events[4 + wrong])
     assert run == Run.from_events(events[:4])
 

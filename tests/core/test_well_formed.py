@@ -85,31 +85,31 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
         "after the reply",
     ),
     "a part of a reply after it": ([*begun(0), REPLIED, (e.ReplyStreamed, {"parts": ()})], "after the reply of its round"),
-    "a result without a call": ([*begun(0), *answered(CALL)[1:]], "about the call 'c1', which was never made"),
-    "a start without a call": ([*begun(0), STARTED], "tool_started is about the call 'c1', which was never made"),
+    "a result without a call": ([*begun(0), *answered(CALL)[1:]], "refers to the call 'c1', which was never made"),
+    "a start without a call": ([*begun(0), STARTED], "tool_started refers to the call 'c1', which was never made"),
     "two results for one call": ([*begun(0), REPLIED, *answered(CALL), *answered(CALL)[1:]], "already has a result"),
     "a start after the result": ([*begun(0), REPLIED, *answered(CALL), STARTED], "already has a result"),
     "two starts": ([*begun(0), REPLIED, STARTED, STARTED], "begins twice"),
     "a block after the start": (
         [*begun(0), REPLIED, STARTED, (e.CallBlocked, {"call": CALL, "result": RESULT, "rule": "x"})],
-        "blocked although it has begun",
+        "blocked after it began",
     ),
     "the result of another call in a block": (
         [*begun(0), REPLIED, (e.CallBlocked, {"call": CALL, "result": replace(RESULT, call_id="c9"), "rule": "x"})],
-        "is of another call, 'c9'",
+        "belongs to another call, 'c9'",
     ),
     "a call without a result": ([*begun(0), REPLIED, finished()], "the call 'c1' has no result at the end of its round"),
-    "a call id again": ([*ROUND, *begun(1), REPLIED], "the call 'c1' was made before"),
-    "a reply of the user": ([*begun(0), said_by_model(role="user")], "message of the user"),
+    "a call id again": ([*ROUND, *begun(1), REPLIED], "the call id 'c1' is used twice"),
+    "a reply of the user": ([*begun(0), said_by_model(role="user")], "has the role user"),
     "a reply with a result": (
         [*begun(0), said_by_model(RESULT)],
-        "the result of a tool",
+        "contains a tool result",
     ),
-    "a second beginning": ([(e.RunStarted, {"schema": 5, "prompt": Message("user"), "model": "m"})], "and has only one"),
-    "a gap": ([warned(seq=3)], "Event 3 of run r-1 came where 1 was due"),
-    "another run": ([warned(run_id="r-2")], "is of another run, 'r-2'"),
-    "another parent": ([warned(parent_id="r-0")], "is of another run"),
-    "a round too early": (begun(1), "round 1 begins where round 0 was due"),
+    "a second beginning": ([(e.RunStarted, {"schema": 5, "prompt": Message("user"), "model": "m"})], "and contain no other"),
+    "a gap": ([warned(seq=3)], "Event 3 of run r-1 is out of order: 1 was expected"),
+    "another run": ([warned(run_id="r-2")], "belongs to another run, 'r-2'"),
+    "another parent": ([warned(parent_id="r-0")], "belongs to another run"),
+    "a round too early": (begun(1), "round 1 begins, but round 0 was expected"),
     "a round before the last has ended": ([*begun(0), *begun(1)], "round 1 begins before round 0 has ended"),
     "the end of a round that is not open": ([*begun(0), finished(1)], "round 1 ends while round 0 is open"),
     "the end of no round": ([finished()], "no round is open"),
@@ -132,17 +132,17 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
     "a summary turned round": ([*begun(0), summed_up(1, 0)], "1 to 0"),
     "a loop turned round": (
         [(e.LoopDetected, {"rule": "x", "first": 2, "last": 1, "sentence": ""})],
-        "names the rounds 2 to 1",
+        "names rounds in the wrong order: 2 to 1",
     ),
     "a time that no calendar shows": (
         [warned(at=datetime(9999, 1, 1, tzinfo=UTC))],
-        "cannot be shown",
+        "is out of range",
     ),
     "words of the model as the person's": (
         [(e.CommandReceived, {"command": "say", "message": Message("assistant")})],
-        "a message of the assistant, not of the user",
+        "has the role assistant, not user",
     ),
-    "a newer schema": ([(e.RunRecovered, {"schema": e.SCHEMA + 1})], "there is no schema"),
+    "a newer schema": ([(e.RunRecovered, {"schema": e.SCHEMA + 1})], "unknown schema"),
     "deep arguments": (
         [*begun(0), said_by_model(called("look", "c1", x=deep()))],
         "the arguments of look is nested too deep",
@@ -207,7 +207,7 @@ def test_field_out_of_bounds_is_refused_with_line_and_path(subtests: pytest.Subt
             lines = [encode(event) for event in events_of(*facts)]
             assert len(decode_log(b"".join(lines[:-1]), "run.jsonl")) == len(lines) - 1
             for rest in (b"", lines[-1]):  # the last line too: it is complete
-                with pytest.raises(TraceError, match=rf"^run\.jsonl, line {len(lines)}: .*{re.escape(expected)}.*are sound"):
+                with pytest.raises(TraceError, match=rf"^run\.jsonl, line {len(lines)}: .*{re.escape(expected)}.*are intact"):
                     decode_log(b"".join([*lines, rest]), "run.jsonl")
 
 
@@ -219,7 +219,7 @@ def test_run_needs_an_id_a_schema_and_valid_rounds() -> None:
 
 
 FIRST: dict[str, tuple[dict[str, Any], str]] = {
-    "a prompt of the model": ({"prompt": Message("assistant")}, "not of the user"),
+    "a prompt of the model": ({"prompt": Message("assistant")}, "not user"),
     "a prompt that says nothing": ({"prompt": Message("user", (Text(" "),))}, "the prompt is blank"),
     "a policy that is a name": ({"settings": {"policy": "matrix"}}, "settings.policy is not an object"),
     "guidance that is a list": ({"settings": {"guidance": []}}, "settings.guidance is not an object"),
@@ -233,7 +233,7 @@ def test_invalid_first_event_is_refused(subtests: pytest.Subtests) -> None:
     for name, (fields, said) in FIRST.items():
         with subtests.test(name), pytest.raises(TraceError, match=f"line 1: .*{said}"):
             check_events([replace(first, **fields)], "run.jsonl")  # type: ignore[list-item]
-    with pytest.raises(TraceError, match="a log begins with run_started"):
+    with pytest.raises(TraceError, match="a log must begin with run_started"):
         check_events([e.Warned(seq=0, at=START, run_id="r-1", message="x")], "run.jsonl")
 
 

@@ -142,12 +142,12 @@ def test_log_cut_at_any_byte_keeps_its_whole_events() -> None:
 
 
 def test_log_cut_in_its_first_line_loses_nothing() -> None:
-    with pytest.raises(TraceError, match=r"holds no whole event.*cut off before it began"):
+    with pytest.raises(TraceError, match=r"contains no complete event.*interrupted before it began"):
         decode_lines(lines_of(WHOLE[0][:-20]), "run.jsonl")
 
 
 def test_empty_log_has_no_event() -> None:
-    with pytest.raises(TraceError, match=r"run\.jsonl holds no whole event"):
+    with pytest.raises(TraceError, match=r"run\.jsonl contains no complete event"):
         decode_lines(lines_of(b""), "run.jsonl")
 
 
@@ -159,7 +159,7 @@ def test_junk_between_events_is_an_error_with_its_line(subtests: pytest.Subtests
         for before in [1, 3, len(WHOLE) - 1]:
             with subtests.test(junk=junk, before=before):
                 data = b"".join([*WHOLE[:before], junk, *WHOLE[before:]])
-                with pytest.raises(TraceError, match=rf"^run\.jsonl, line {before + 1}: Not an event of agentnb"):
+                with pytest.raises(TraceError, match=rf"^run\.jsonl, line {before + 1}: Not an agentnb event"):
                     decode_lines(lines_of(data), "run.jsonl")
 
 
@@ -205,7 +205,7 @@ def test_logs_of_one_agent_share_tools_and_system_prompt() -> None:
     assert first.guidance is not second.guidance  # a plain dict, which callers may change
     assert decode_log(log.replace(b"Be short.", b"Be brief."), "c")[0] == replace(start, system="Be brief.")
     for sound, damaged in ((b'"look"', b"7"), (b'"Be short."', b"[]"), (b'"Go on."', b"null"), (b"Be", b"\xff\xfe")):
-        with pytest.raises(TraceError, match="line 1: Not an event of agentnb"):
+        with pytest.raises(TraceError, match="line 1: Not an agentnb event"):
             decode_log(log.replace(sound, damaged, 1), "c")
 
 
@@ -220,12 +220,12 @@ def test_truncated_event_inside_a_log_is_an_error(subtests: pytest.Subtests) -> 
 def test_other_file_is_not_a_run_log(subtests: pytest.Subtests) -> None:
     for first in [b"hello\n", b"a,b\n1,2\n", b"\x89PNG\r\n\x1a\n", b"{}\n", b'{"kind":"run_started"}\n']:
         with subtests.test(first=first):
-            with pytest.raises(TraceError, match=r"run\.jsonl is not a run log of agentnb"):
+            with pytest.raises(TraceError, match=r"run\.jsonl is not an agentnb run log"):
                 decode_lines(lines_of(first), "run.jsonl")
 
 
 def test_invalid_first_line_is_an_error_with_its_number() -> None:
-    with pytest.raises(TraceError, match=r"run\.jsonl, line 1: Not an event of agentnb"):
+    with pytest.raises(TraceError, match=r"run\.jsonl, line 1: Not an agentnb event"):
         decode_lines(lines_of(b'{"kind":"run_started","schema":1}\n'), "run.jsonl")
 
 
@@ -242,7 +242,7 @@ def test_log_of_a_newer_schema_is_refused_with_a_hint(rest: str) -> None:
         decode_lines(lines_of(newer + b'{"kind":"unheard_of"}\n'), "run.jsonl")
     assert str(caught.value) == (
         f"run.jsonl was written by a newer agentnb (schema {e.SCHEMA + 1}, this version reads up to {e.SCHEMA}). "
-        "Upgrade with: pip install --upgrade agentnb"
+        "Upgrade it: pip install --upgrade agentnb"
     )
 
 
@@ -259,7 +259,7 @@ def test_unknown_field_of_the_same_schema_is_ignored() -> None:
 
 NEWER = (
     f"run.jsonl was written by a newer agentnb (schema {e.SCHEMA + 1}, this version reads up to {e.SCHEMA}). "
-    "Upgrade with: pip install --upgrade agentnb"
+    "Upgrade it: pip install --upgrade agentnb"
 )
 GONE_ON = encode(e.RunRecovered(seq=3, at=a_run()[0].at, run_id="r-1", schema=e.SCHEMA + 1))
 UNKNOWN = b'{"kind":"weather_turned","seq":4,"sky":"clear"}\n'

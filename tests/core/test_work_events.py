@@ -172,5 +172,5 @@ def test_malformed_known_event_is_not_an_unknown_kind(subtests: pytest.Subtests)
         "an invalid time": line(at="soon"),
     }
     for name, written in cases.items():
-        with subtests.test(name), pytest.raises(TraceError, match="Not an event of agentnb"):
+        with subtests.test(name), pytest.raises(TraceError, match="Not an agentnb event"):
             decode(written)

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from agentnb.core.questions import AskedQuestion, GrantOffer, JudgedCall, ToolOrigin, WaitingOnUser
+from agentnb.core.questions import REACHES, AskedQuestion, GrantOffer, JudgedCall, ToolOrigin, WaitingOnUser
 from agentnb.core.run.approvals import approval_schema
 
-OFFERS = (GrantOffer("bash(git status *)"), GrantOffer("bash(git status *)", "session"), GrantOffer("bash"))
+OFFERS = (*[GrantOffer("bash(git status *)", reach) for reach in REACHES], GrantOffer("bash"))
 BASH = {
     "type": "object",
     "properties": {"command": {"type": "string"}, "timeout": {"type": "integer", "minimum": 1}},
@@ -70,7 +70,16 @@ def approval(
     """An open question about a call."""
     text = msgspec.json.encode(arguments).decode()
     about = JudgedCall(
-        tool, text, "ask", effects, command=command, diff=diff, grants=grants, cannot_undo=cannot_undo, origin=origin
+        tool,
+        text,
+        "ask",
+        effects,
+        command=command,
+        diff=diff,
+        grants=grants,
+        cannot_undo=cannot_undo,
+        origin=origin,
+        folder="/w/tides",
     )
     question = WaitingOnUser("approval", f"May {tool} run?", approval_schema(approvals, schema, grants), "q1", "c1", about)
     return AskedQuestion(question=question, round=3)

@@ -13,7 +13,7 @@ from some_approvals import BASH, CASES, CODE, DIFF, OF_SERVER, OFFERS, approval
 from some_questions import run_of
 
 from agentnb.core.log import events as e
-from agentnb.core.questions import AskedQuestion, GrantOffer, check_answer
+from agentnb.core.questions import REACHES, AskedQuestion, GrantOffer, check_answer
 from agentnb.display.card.text import run_text
 from agentnb.display.form import Form
 from agentnb.display.parts.questions.call_view import call_part_html
@@ -36,6 +36,25 @@ def test_command_is_a_block_and_other_arguments_follow() -> None:
     assert blocks == ["git status··-s", "bash timeout: 5"] and words_in(html).startswith("Run a command May bash run?")
     alone = question_html(approval({"command": "ls"}, command="ls"), Form(live=True))
     assert len(re.findall("<pre", alone)) == 1, "a command that is the only argument is shown once"
+
+
+def test_title_names_the_file_that_may_hold_keys(subtests: pytest.Subtests) -> None:
+    cases = {
+        "Read .env": approval({"path": ".env"}, tool="read_file", effects="read"),
+        "Call look": approval({"path": ".env"}, tool="look", effects="read"),
+        "Run a command that names conf/.env, which may hold keys": approval({"command": "x"}, command="cat conf/.env a.txt"),
+        "Run a command": approval({"command": "x"}, command="cat notes.txt"),
+    }
+    for title, case in cases.items():
+        with subtests.test(title):
+            html = words_in(question_html(case, Form(live=True)))
+            assert html.startswith(f"{title} May ")
+            assert ("which may hold keys:\n" in call_text(case.question)) == ("which may hold keys" in title)
+    grants = (GrantOffer("bash(cat .env)"),)
+    command = approval({"command": "cat .env"}, command="cat .env", grants=grants)
+    assert "always: cat .env, in this run" in listed_choices(command.question), "the command, not that file with anything"
+    assert "this command alone: cat .env" in question_html(command, Form(live=True))
+    assert "Another pattern…" in question_html(command, Form(live=True))
 
 
 def test_diff_is_coloured_by_line_and_keeps_its_signs() -> None:
@@ -117,7 +136,7 @@ def test_answers_are_one_row_and_later_calls_are_allowed_below(subtests: pytest.
 
 def test_each_choice_of_later_calls_has_its_sentence(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     offers = {
-        "path": ("write", (GrantOffer("write(src/**)"), GrantOffer("write(src/**)", "session"), GrantOffer("write"))),
+        "path": ("write", (*[GrantOffer("write(src/**)", reach) for reach in REACHES], GrantOffer("write"))),
         "folder": ("write", (GrantOffer("write(~/*)"),)),
         "file": ("read_file", (GrantOffer("read_file(/w/notes.md)"),)),
         "address": ("web_fetch", (GrantOffer("web_fetch(https://a.example/**)"),)),
@@ -168,6 +187,7 @@ def test_answered_question_says_what_was_allowed(subtests: pytest.Subtests) -> N
         ({"always": "bash", "reach": "run"}, "You approved, and all later calls of bash in this run"),
         ("always", "You approved, and all later git status * in this run"),
         ("always in session", "You approved, and all later git status * until the kernel ends"),
+        ("always in project: bash(git *)", "You approved, and all later git * in this project, saved"),
         ({"edit": {"command": "ls"}}, 'You approved with other arguments: command="ls"'),
         ({"deny": "not now"}, "You rejected: not now"),
         ("deny: not now", "You rejected: not now"),
@@ -229,4 +249,4 @@ def test_diff_of_a_hostile_file_cannot_pretend_other_lines() -> None:
 
 def test_text_of_a_waiting_run_has_lines_to_type(snapshot: Snapshot) -> None:
     run = run_of((e.QuestionAsked, {"question": CASES["command"].question}))
-    assert run_text(run).splitlines()[-5:] == snapshot
+    assert run_text(run).splitlines()[-6:] == snapshot

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import pytest
 from hostile import visible_text
 from run_builder import Fact, RunBuilder, called
+from some_approvals import CASES
 
 from agentnb import Run
 from agentnb.core.log import events as e
@@ -33,6 +34,10 @@ REJECTED: list[Fact] = [
     (w.PlanProposed, {"plan_id": "p", "plan": {"steps": [{}]}}),
     (w.PlanRejected, {"plan_id": "p", "words": "Not \x1bon Monday"}),
 ]
+REJECTED_CALL: list[Fact] = [
+    (e.QuestionAsked, {"question": CASES["command"].question}),
+    (e.QuestionAnswered, {"question_id": "q1", "answer": {"deny": "the other file"}}),
+]
 REFUSED: Fact = (
     e.ErrorRaised,
     {"error": e.RunError("AuthenticationError", "the server refused the key (401)"), "where": "model"},
@@ -42,7 +47,7 @@ REFUSED: Fact = (
 def ended(code: str = "", facts: list[Fact] = [], assessment: Assessment | None = None, **end: Any) -> Run:  # noqa: B006
     """Return a run that edits a file, has these events, and answers."""
     text = "the text is not in conf.yaml\nRead it" if code else "changed"
-    story = RunBuilder().round(called("edit_file"), text=text, error_code=code or None).extend(*facts).round(ANSWER)
+    story = RunBuilder().round(called("edit_file", "c1"), text=text, error_code=code or None).extend(*facts).round(ANSWER)
     if assessment is not None:
         story.add(w.OutcomeGiven, assessment=assessment)
     return story.add(e.RunFinished, **{"status": "completed", "stop_reason": "natural", **end}).run
@@ -63,6 +68,12 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
         "warn",
         "Done, 1 call skipped",
         "First skipped call: edit_file in round 1 (the text is not in conf.yaml).",
+    ),
+    "a call that the person refused in words": (
+        ended(DENIED, facts=REJECTED_CALL),
+        "warn",
+        "Done, 1 call skipped",
+        "First skipped call: edit_file in round 1 (You rejected: the other file).",
     ),
     "a call that the kernel broke off": (ended(INTERRUPTED), "neutral", "Done, not checked", ""),
     "a trace without the result of a call": (ended(LOST), "neutral", "Done, not checked", ""),

@@ -40,8 +40,9 @@ ENDINGS = [
     ("max_seconds", 90, "90 s", f"{GO_ON} --max-seconds 180"),
     ("max_seconds", 1_800, "30 minutes", f"{GO_ON} --max-seconds 3600"),
     ("max_tokens", 20_000, "20,000 tokens", f"{GO_ON} --max-tokens 40000"),
-    ("budget", 0.5, "$0.50", f"{GO_ON} --budget 1"),
-    ("budget", 0.0025, "$0.0025", f"{GO_ON} --budget 0.005"),
+    ("budget", 9.0, "$9.00", f"{GO_ON} --budget 18"),
+    ("budget", 8.98, "$8.98", f"{GO_ON} --budget 20"),
+    ("budget", 0.0025, "$0.0025", f"{GO_ON} --budget 20"),
     ("session_budget", 5, "$5.00 in this session", "Continue: %agent defaults session-budget=10, then %%agent --continue"),
     ("own_limit\x1b", 3, "own_limit\ufffd = 3", GO_ON),
 ]

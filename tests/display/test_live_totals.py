@@ -22,6 +22,7 @@ from agentnb.core.log.events import (
     RetryScheduled,
     RoundFinished,
     RoundStarted,
+    RunFinished,
     TextDelta,
     ToolFinished,
     ToolStarted,
@@ -105,6 +106,21 @@ def test_retry_shows_the_time_of_the_next_attempt() -> None:
     assert f'data-until="{until:.0f}"' in frame["slots"]["chip"]
     card.take(TextDelta("Now"))  # the next attempt starts
     assert "Retrying" not in card.whole()["say"]
+
+
+@pytest.mark.parametrize(("model", "is_counted"), [("acp:opencode", True), ("openai:gpt", False)])
+def test_only_an_external_agent_has_the_button_now(model: str, is_counted: bool) -> None:
+    card, deaf = LiveCard(), LiveCard(controls=False)
+    story = RunBuilder(model=model).extend(*begun(0))
+    for event in story.events:
+        card.take(event)
+        deaf.take(event)
+    assert ('type="submit" value="now"' in card.whole()["slots"]["now"]) is is_counted
+    card.asked("say", "Hurry")
+    assert ("its next prompt" in card.whole()["slots"]["asked"]) is is_counted
+    assert not deaf.whole()["slots"]["now"]
+    card.take(story.add(RunFinished, status="completed", stop_reason="natural").events[-1])
+    assert not card.whole()["slots"]["now"]
 
 
 @pytest.mark.parametrize(("model", "is_counted"), [("acp:opencode", True), ("openai:gpt", False)])

@@ -25,7 +25,7 @@ from agentnb.display.defaults import MAX_TODOS
 from agentnb.display.parts.head import MARKS, chip_html, meta_html, tone
 from agentnb.display.parts.run_totals import Totals
 from agentnb.display.texts.notebook_commands import in_notebook
-from agentnb.display.texts.states import chip, ending, next_step, why
+from agentnb.display.texts.states import chip, end_words, ending, next_step, why
 from agentnb.display.texts.todo_labels import shown_todos
 
 
@@ -232,3 +232,19 @@ def test_long_list_shows_todos_around_the_first_open_one() -> None:
 
 def test_only_a_run_with_a_log_offers_loading() -> None:
     assert "%agent load" in compact_html(ended(RunBuilder().round("Done."))) and "%agent load" not in compact_html(Run())
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("max_rounds", "at the limit of rounds"),
+        ("max_tool_calls_per_turn", "at the limit of tool calls per turn"),
+        ("session_budget", "at the limit of session budget"),
+        ("todo_intervention_exhausted", "todos ignored"),
+        ("nested_run_failed", "nested run failed"),
+        ("cancelled", "cancelled"),
+        ("max tokens reached: the reply of read_file was cut off", "max tokens reached: the reply of read_file was cut off"),
+    ],
+)
+def test_stop_reason_is_said_in_words(reason: str, told: str) -> None:
+    assert end_words(reason) == told

@@ -10,7 +10,7 @@ from binomial_bounds import at_most
 from drawn_rounds import Persona, draw_rounds, rows_of
 from property_settings import AT_NIGHT, size
 
-DRAWS = size(40, nightly=2_000)
+DRAWS = size(20, nightly=2_000)
 HALVES, UNEVEN = {"off": 0.5, "matrix": 0.5}, {"off": 0.7, "brief": 0.1, "matrix": 0.2}
 DESIGNS = {"halves": (HALVES, 20), "uneven": (UNEVEN, 40), "few tasks": (HALVES, 8)}
 TRIED = [*DESIGNS] if AT_NIGHT else ["uneven", "few tasks"]

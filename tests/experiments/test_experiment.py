@@ -127,7 +127,7 @@ def test_failed_limited_and_broken_cells_are_rows_with_reasons() -> None:
     results = small(5, variants, **settings).run_sync(show=False)
     reasons = results.table().groupby("variant").reason.first()
     assert len(results.rows) == 20
-    assert "5 runs reached a limit: max_rounds 5 (limited 5, broken 0, failing 0, healthy 0)" in results.notes
+    assert "5 runs reached a limit: 5 x max_rounds (limited 5, broken 0, failing 0, healthy 0)" in results.notes
     assert reasons["limited"] == "max_rounds"
     assert "no luck" in reasons["broken"] and "the server is down" in reasons["failing"]
     assert results.table().groupby("variant").answered.sum().drop("healthy").eq(0).all()
@@ -340,7 +340,7 @@ def test_experiment_continues_after_a_full_disk_has_space(tmp_path: Path) -> Non
     experiment = small(4, folder=tmp_path / "exp", places=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("agentnb.store.run_file.os.write", write_log)
-        with pytest.raises(StoreError, match=rf"space left on device: {tmp_path}/exp/[\w-]+\.jsonl. .* the disk has room"):
+        with pytest.raises(StoreError, match=rf"space left on device: {tmp_path}/exp/[\w-]+\.jsonl. .* free some disk space"):
             experiment.run_sync(show=False)
         assert len(experiment.results().rows) == 2
         full[0] = False

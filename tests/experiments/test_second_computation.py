@@ -14,7 +14,7 @@ from property_settings import size
 from pytest import approx
 from scipy import stats
 
-EXPERIMENTS = size(40, nightly=1_000)
+EXPERIMENTS = size(20, nightly=1_000)
 
 
 def draw_any(rng: Random, *, is_recorded: bool) -> list[Drawn]:

@@ -18,7 +18,7 @@ ALIKE = {
     "asks": GuidanceSet("asks", ASKS),
     "pleads": GuidanceSet("pleads", {**ASKS, "todos_tools": "Please call the tool now."}),
 }
-EXPERIMENTS, TASKS = size(60, nightly=1_000), size(12, nightly=30)
+EXPERIMENTS, TASKS = size(30, nightly=1_000), size(12, nightly=30)
 SEEDS = range(1_000, 1_000 + EXPERIMENTS)
 """Seeds fixed in advance."""
 
@@ -35,7 +35,7 @@ def alarms(one: Comparison) -> bool:
     return one.p_value is not None and one.p_value < 0.05
 
 
-@pytest.mark.slow("sixty experiments of three arms, whose runs are really made")
+@pytest.mark.slow("thirty experiments of three arms, whose runs are really made")
 def test_intervals_cover_a_known_difference_and_equal_sets_seldom_differ() -> None:
     found = [small(TASKS, {**ALIKE, "off": "off"}, seed=seed, seeds="independent").run_sync(show=False) for seed in SEEDS]
     covered = sum(covers(compare(results, "asks", "off")) for results in found)

@@ -62,7 +62,7 @@ def test_body_without_headings_applies_to_the_cells() -> None:
 
 @pytest.mark.parametrize("body", ["", " \n\t\n"])
 def test_blank_body_is_refused(body: str) -> None:
-    with pytest.raises(SettingsError, match="blank"):
+    with pytest.raises(SettingsError, match="empty"):
         read_parts(body)
 
 
@@ -84,6 +84,6 @@ def test_text_above_the_first_heading_is_refused() -> None:
 
 
 def test_heading_without_its_space_is_refused() -> None:
-    with pytest.raises(SettingsError, match="Write a space: # warning"):
+    with pytest.raises(SettingsError, match="Add a space: # warning"):
         read_parts("# todos_text\nAct.\n#warning\nNow.")
     assert read_parts("# text\nUse #hashtags freely.\n#tag")["text"] == "Use #hashtags freely.\n#tag"

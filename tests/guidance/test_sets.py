@@ -79,7 +79,7 @@ def test_off_survives_as_markdown_under_another_name() -> None:
 def test_name_is_one_word(subtests: pytest.Subtests) -> None:
     for name in ["", "  ", "two words", None, 3]:
         with subtests.test(name=name):
-            with pytest.raises(SettingsError, match="name of a guidance set"):
+            with pytest.raises(SettingsError, match="name for a guidance set"):
                 GuidanceSet(name, {})
 
 
@@ -105,7 +105,7 @@ def test_unknown_variable_is_refused_with_similar_names(snapshot: Snapshot) -> N
 def test_part_text_must_be_a_string(subtests: pytest.Subtests) -> None:
     for text in [None, 3, ["Words."], b"Words."]:
         with subtests.test(text=text):
-            with pytest.raises(SettingsError, match="The part text must be a text"):
+            with pytest.raises(SettingsError, match="The part text must be a string"):
                 own_set(text=text)
 
 

@@ -115,5 +115,5 @@ def test_title_with_braces_is_sent_unchanged() -> None:
 def test_malformed_variable_is_refused_with_the_correct_form(subtests: pytest.Subtests) -> None:
     for written in ["{{ next_todo }", "{{next_todo}}", "{{  next_todo }}", "{{ next_todo"]:
         with subtests.test(written=written):
-            with pytest.raises(SettingsError, match=r"Write \{\{ next_todo \}\}, exactly so"):
+            with pytest.raises(SettingsError, match=r"Write exactly \{\{ next_todo \}\}"):
                 own_set(text=f"Do {written} now.")

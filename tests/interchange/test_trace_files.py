@@ -140,7 +140,7 @@ def test_log_with_a_missing_line_is_refused(tmp_path: Path) -> None:
     run = do()
     path = tmp_path / "run.jsonl"
     path.write_bytes(b"".join(encode(event) for event in run.events if event.seq != 2))
-    with pytest.raises(TraceError, match=r"Event 3 of run .* came where 2 was due"):
+    with pytest.raises(TraceError, match=r"Event 3 of run .* is out of order: 2 was expected"):
         load_trace(path)
 
 

@@ -551,7 +551,7 @@ def test_error_in_a_stream_keeps_its_message_in_any_form(answer_with: Callable[.
 
 
 def test_a_stream_without_its_end_is_cut_off(answer_with: Callable[..., Reply]) -> None:
-    with pytest.raises(ProviderTrouble, match="ended before the reply did"):
+    with pytest.raises(ProviderTrouble, match="ended before the reply was complete"):
         answer_with(EVENTS[0])
     with pytest.raises(ProviderTrouble, match="peer closed connection"):
         answer_with(EVENTS[0][:40], breaks=True)
@@ -580,5 +580,5 @@ def test_stream_without_events_is_read_as_json(answer_with: Callable[..., Reply]
     assert answer_with(json.dumps(whole, indent=1).encode()).message.text == "So"
     with pytest.raises(ProviderTrouble, match="slots are busy"):
         answer_with(b'error: {"code": 503, "message": "all slots are busy"}\n\n')
-    with pytest.raises(ProviderTrouble, match="ended before the reply did"):
+    with pytest.raises(ProviderTrouble, match="ended before the reply was complete"):
         answer_with(b": alive\n\n: alive\n\n")

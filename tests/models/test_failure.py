@@ -164,7 +164,7 @@ def test_libraries_have_enough_errors_for_these_tests() -> None:
     assert {kind.__name__ for _, kind in other_kinds()} >= {"APIError", "APIConnectionError", "APITimeoutError"}
 
 
-TOLD = {"Timeout": "nothing came for too long", "ConnectError": "could not be reached"}
+TOLD = {"Timeout": "the server sent nothing for too long", "ConnectError": "the server could not be reached"}
 
 
 @pytest.mark.req("R2.40")
@@ -177,7 +177,7 @@ def test_every_error_of_the_connection_may_pass(subtests: pytest.Subtests) -> No
             ):
                 found = of(error)
                 assert isinstance(found.error, ProviderTrouble) and found.transient and found.status is None
-                words = next((words for end, words in TOLD.items() if kind.__name__.endswith(end)), "the connection broke")
+                words = next((words for end, words in TOLD.items() if kind.__name__.endswith(end)), "the connection was lost")
                 assert str(found.error).startswith(f"openai: {words} ({kind.__name__}")
 
 
@@ -199,7 +199,7 @@ def test_other_connection_failures_are_transient(subtests: pytest.Subtests) -> N
     for error in cases:
         with subtests.test(error=error):
             found = of(error)
-            told = "no secure connection" if isinstance(error, ssl.SSLError) else "the connection broke"
+            told = "no secure connection" if isinstance(error, ssl.SSLError) else "the connection was lost"
             assert isinstance(found.error, ProviderTrouble) and found.transient and told in found.error.what
 
 
@@ -385,7 +385,7 @@ def test_overlong_conversation_is_recognized_on_each_server_and_not_resent(
         with subtests.test(server, status=status, message=message):
             found = said(status, message=message)
             assert isinstance(found.error, ContextOverflow) and not found.transient
-            assert "longer than m-1 can take" in found.error.what and "--continue" in in_notebook(found.error.advice)
+            assert "exceeds the context window of m-1" in found.error.what and "--continue" in in_notebook(found.error.advice)
             assert has_words_of("overflow", server, message)
     assert {row["server"] for row in words_of_servers()["overflow"]} == {server for server, *_ in OVERFLOW_WORDS}
 
@@ -394,7 +394,9 @@ def test_daily_quota_is_recognized_on_each_server_and_not_awaited(subtests: pyte
     for server, status, message in QUOTA_WORDS:
         with subtests.test(server, message=message):
             found = said(status, message=message)
-            assert isinstance(found.error, RateLimited) and not found.transient and "a day or longer" in found.error.what
+            assert (
+                isinstance(found.error, RateLimited) and not found.transient and "a daily or longer quota" in found.error.what
+            )
             assert has_words_of("quota", server, message)
     assert {row["server"] for row in words_of_servers()["quota"]} == {server for server, *_ in QUOTA_WORDS}
 
@@ -444,12 +446,12 @@ def test_message_is_one_line_with_provider_problem_and_command(subtests: pytest.
 
 
 def test_refused_key_error_has_the_command_to_replace_it() -> None:
-    assert in_notebook(said(401).error.advice) == "Type in another: %agent key anthropic"
-    assert in_notebook(said(401, key_name="MY_KEY").error.advice) == "Type in another: %agent key MY_KEY"
+    assert in_notebook(said(401).error.advice) == "Enter another key: %agent key anthropic"
+    assert in_notebook(said(401, key_name="MY_KEY").error.advice) == "Enter another key: %agent key MY_KEY"
     assert in_notebook(said(403, provider="compatible", key_name="MY_KEY").error.advice).endswith("%agent key MY_KEY")
     without = said(401, provider="compatible", key_name="").error
     typed = in_notebook(without.advice)
-    assert "wants a key" in without.what and "key=MY_KEY" in typed and "%agent key MY_KEY" in typed
+    assert "requires a key" in without.what and "key=MY_KEY" in typed and "%agent key MY_KEY" in typed
 
 
 def test_unknown_model_error_has_the_command_to_list_models(snapshot: Snapshot) -> None:
@@ -458,7 +460,7 @@ def test_unknown_model_error_has_the_command_to_list_models(snapshot: Snapshot) 
 
 def test_status_is_reported_once() -> None:
     assert said(None, "429").error.what == "anthropic: too many requests (429): No."
-    assert said(500, message="").error.what == "anthropic: fails (500)"
+    assert said(500, message="").error.what == "anthropic: the request failed (500)"
 
 
 @pytest.mark.parametrize("where", ["message", "name"])
@@ -494,7 +496,7 @@ def test_missing_local_server_is_reported_and_not_awaited(subtests: pytest.Subte
             refused = caused_by(httpx2.ConnectError("All connection attempts failed"), openai.APIConnectionError(request=ASKED))
             found = of(refused, "ollama", url)
             assert (found.error.what, found.transient) == (f"ollama: nothing answers at {url}", False)
-            assert found.error.hint == "Start the server there, or name another with url=URL"
+            assert found.error.hint == "Start the server, or name another one with url=URL"
             assert of(caused_by(httpx2.ReadError("reset"), openai.APIConnectionError(request=ASKED)), "ollama", url).transient
 
 
@@ -585,11 +587,11 @@ def test_provider_advice_is_given_in_our_words(subtests: pytest.Subtests) -> Non
     cases = [
         ("Encrypted content is not supported with this model.", "thinking=off"),
         ("Function tools with reasoning_effort are not supported, use /v1/responses", "-m openai-responses:m"),
-        ('No endpoints found that support tool use. Try disabling "add".', "This model takes no tools"),
+        ('No endpoints found that support tool use. Try disabling "add".', "This model does not support tools"),
         ('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set', "Start vLLM with"),
         ("tools param requires --jinja flag", "--jinja"),
-        ("registry.ollama.ai/library/gemma does not support tools", "This model takes no tools"),
-        ("'tools' is not supported: the chat template declares no tool-call format", "This model takes no tools"),
+        ("registry.ollama.ai/library/gemma does not support tools", "This model does not support tools"),
+        ("'tools' is not supported: the chat template declares no tool-call format", "This model does not support tools"),
         ("No endpoints found that support image input", "images=no"),
         ("image input is not supported - hint: if this is unexpected, you may need to provide the mmproj", "images=no"),
         ("messages[1]: unknown variant `image_url`, expected `text`", "images=no"),
@@ -614,9 +616,9 @@ def test_server_without_the_responses_api_is_recommended_for_chat() -> None:
 def test_not_found_at_a_custom_url_may_be_the_url() -> None:
     error = failure(Refusal("compatible", "m", 404, "", "Not Found", url="http://10.0.0.1:8000")).error
     assert "there is no m at http://10.0.0.1:8000" in error.what
-    assert "the URL is right" in in_notebook(
+    assert "Check the URL" in in_notebook(error.advice) and "%agent models compatible?url=http://10.0.0.1:8000" in in_notebook(
         error.advice
-    ) and "%agent models compatible?url=http://10.0.0.1:8000" in in_notebook(error.advice)
+    )
     assert "%agent models openai" in in_notebook(failure(Refusal("openai", "m", 404, "", "Not Found")).error.advice)
 
 
@@ -636,7 +638,7 @@ def test_tls_failure_is_explained_and_rarely_transient(subtests: pytest.Subtests
         ("“localhost” certificate is not trusted", "is not trusted", False),
         ("[SSL: WRONG_VERSION_NUMBER] wrong version number", "plain HTTP: write http://", False),
         ("[SSL] record layer failure", "plain HTTP: write http://", False),
-        ("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred in violation of protocol", "is it http://", True),
+        ("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred in violation of protocol", "begins with http://", True),
     ]
     for words, told, transient in cases:
         with subtests.test(words):

@@ -44,7 +44,9 @@ def test_reply_stopping_within_its_text_is_abandoned_after_streaming_it(subtests
                 *items, error = ask(server, wire, NEVER, **limits(pings))
             heard = "".join(item.text for item in items)
             assert heard and WORDS.startswith(heard) and heard != WORDS
-            assert isinstance(error, ProviderTrouble) and error.what.startswith((f"{wire}: nothing ", f"{wire}: no part "))
+            assert isinstance(error, ProviderTrouble) and error.what.startswith(
+                (f"{wire}: the server sent nothing ", f"{wire}: no part ")
+            )
             assert ("stall=SECONDS" if pings else "timeout=SECONDS") in error.hint and "--continue" in in_notebook(error.advice)
 
 
@@ -68,7 +70,7 @@ def test_keepalives_alone_are_no_reply_with_or_without_streaming(subtests: pytes
             with LoopbackServer([Stall(600, 0, WORDS, "comments"), "Here."]) as server:
                 items = ask(server, wire, timeout=60, stall=LIMIT, stream=stream)
             retry = items[0]
-            told_of = f"no part of the reply came for {LIMIT:g} s, although the connection is open"
+            told_of = f"no part of the reply arrived for {LIMIT:g} s, although the connection is open"
             assert isinstance(retry, Retry) and retry.reason.endswith(told_of)
             assert items[-1].message.text == "Here."
 

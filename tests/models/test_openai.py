@@ -119,8 +119,8 @@ def test_pictures_of_results_follow_in_a_message_of_the_user() -> None:
     assert made[0]["content"] == [{"type": "text", "text": "See"}, picture]
     assert [item["content"] for item in made[2:4]] == ["plot", "(shown below)"]
     assert made[4]["content"] == [
-        *({"type": "text", "text": "What add returned for call_1:"}, picture),
-        *({"type": "text", "text": "What add returned for call_2:"}, picture),
+        *({"type": "text", "text": "Pictures returned by add for call_1:"}, picture),
+        *({"type": "text", "text": "Pictures returned by add for call_2:"}, picture),
         {"type": "text", "text": "Well?"},
     ]
     blind = messages(user("See", PNG), *both, images=False)

@@ -117,40 +117,40 @@ def test_whatever_the_options_the_name_gives_the_same_again(given: dict[str, Any
 
 
 REFUSALS = [
-    ("speed=1", "anthropic:m-1 has no option 'speed'. It has cache, effort, images"),
+    ("speed=1", "anthropic:m-1 has no option 'speed'. Its options are cache, effort, images"),
     ("temperature=1", "anthropic:m-1 has no option 'temperature'."),
-    ("max_token=1", "It has cache, effort, images, key, max_tokens,"),
-    ("max_tokens=many", "max_tokens=many of anthropic:m-1 is not a number"),
-    ("max_tokens=1.5", "max_tokens=1.5 of anthropic:m-1 is not a number"),
-    ("max_tokens=0", "max_tokens=0 cannot be. Give a number of 1 or more"),
-    ("max_tokens=-5", "max_tokens=-5 cannot be"),
-    ("timeout=0", "timeout=0.0 cannot be"),
-    ("timeout=nan", "timeout=nan cannot be"),
-    ("timeout=inf", "timeout=inf cannot be"),
-    ("timeout=soon", "is not a number"),
-    ("stream=perhaps", "stream=perhaps of anthropic:m-1 is not yes or no"),
-    ("stream=", "stream= of anthropic:m-1 is not yes or no"),
-    ("effort=huge", f"effort=huge is unknown. It is one of {', '.join(EFFORTS)}"),
-    ("cache=2h", "cache=2h is unknown. It is one of 5m, 1h, no"),
-    ("thinking=on", "thinking=on is unknown. It is off, adaptive, or a number of tokens"),
+    ("max_token=1", "Its options are cache, effort, images, key, max_tokens,"),
+    ("max_tokens=many", "max_tokens=many of anthropic:m-1 must be a number"),
+    ("max_tokens=1.5", "max_tokens=1.5 of anthropic:m-1 must be a number"),
+    ("max_tokens=0", "max_tokens=0 is out of range. Use a finite number of at least 1"),
+    ("max_tokens=-5", "max_tokens=-5 is out of range"),
+    ("timeout=0", "timeout=0.0 is out of range"),
+    ("timeout=nan", "timeout=nan is out of range"),
+    ("timeout=inf", "timeout=inf is out of range"),
+    ("timeout=soon", "must be a number"),
+    ("stream=perhaps", "stream=perhaps of anthropic:m-1 must be yes or no"),
+    ("stream=", "stream= of anthropic:m-1 must be yes or no"),
+    ("effort=huge", f"effort=huge is unknown. Use one of {', '.join(EFFORTS)}"),
+    ("cache=2h", "cache=2h is unknown. Use one of 5m, 1h, no"),
+    ("thinking=on", "thinking=on is unknown. Use off, adaptive or a number of tokens"),
     ("thinking=0", "thinking=0 is unknown"),
     ("thinking=٣", "is unknown"),
-    ("stop=", "stop= is blank"),
+    ("stop=", "stop= is empty"),
     ("price=cheap", "price=cheap is not a price"),
-    ("url=localhost:8000", "url=localhost:8000 is not the URL of a server. It begins with http://"),
-    ("url=ftp://localhost", "is not the URL of a server"),
-    ("url=http://", "is not the URL of a server"),
-    ("url=http://localhost:0", "is not the URL of a server"),
-    ("url=http://local%20host", "is not the URL of a server"),
-    ("url=http://localhost%0a/", "is not the URL of a server"),
+    ("url=localhost:8000", "url=localhost:8000 is not a server URL. A server URL begins with http://"),
+    ("url=ftp://localhost", "is not a server URL"),
+    ("url=http://", "is not a server URL"),
+    ("url=http://localhost:0", "is not a server URL"),
+    ("url=http://local%20host", "is not a server URL"),
+    ("url=http://localhost%0a/", "is not a server URL"),
     ("url=http://localhost:port", "url= is not a URL"),
     ("url=http://localhost:99999", "url= is not a URL"),
     ("url=http://[::1", "url= is not a URL"),
-    ("url=http://localhost/v1%3Fapi-key=1", "nothing may follow ? or #"),
-    ("url=http://localhost/v1%23a", "nothing may follow ? or #"),
+    ("url=http://localhost/v1%3Fapi-key=1", "without ? or #"),
+    ("url=http://localhost/v1%23a", "without ? or #"),
     (
         "key=my_key",
-        'key= takes the name of a variable, not a key. Write key=MY_KEY, and set it: os.environ["MY_KEY"] = ...',
+        'key= takes the name of a variable, not a key. Write key=MY_KEY and set the variable: os.environ["MY_KEY"] = ...',
     ),
 ]
 
@@ -186,8 +186,8 @@ def test_no_error_repeats_a_possible_key(subtests: pytest.Subtests) -> None:
 
 def test_url_with_a_password_is_refused_with_an_alternative() -> None:
     told = refusal("url=https://me:secret@example.org/v1")
-    assert "must not hold a password" in told and 'os.environ["MY_KEY"]' in told and "secret" not in told
-    assert "must not hold a password" in refusal("url=https://me@example.org/v1")
+    assert "must not contain a password" in told and 'os.environ["MY_KEY"]' in told and "secret" not in told
+    assert "must not contain a password" in refusal("url=https://me@example.org/v1")
 
 
 def test_a_long_wrong_value_is_not_repeated() -> None:
@@ -210,10 +210,10 @@ def test_environment_url_with_a_secret_is_refused_without_repeating_it(subtests:
         ("ollama", "OLLAMA_HOST"),
     ]
     others = [
-        ("https://me:never@example.org/v1", "must not hold a password"),
-        ("https://never@example.org/v1", "must not hold a password"),
-        ("https://example.org/v1?key=never", "nothing may follow ? or #"),
-        ("https://example.org/v1#never", "nothing may follow ? or #"),
+        ("https://me:never@example.org/v1", "must not contain a password"),
+        ("https://never@example.org/v1", "must not contain a password"),
+        ("https://example.org/v1?key=never", "without ? or #"),
+        ("https://example.org/v1#never", "without ? or #"),
         ("https://me:never@example.org:port/v1", "is not a URL"),
     ]
     for (provider, variable), (url, told) in product(cases, others):

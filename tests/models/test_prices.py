@@ -233,7 +233,7 @@ def test_invalid_price_is_refused_with_its_syntax(subtests: pytest.Subtests) -> 
             with pytest.raises(SettingsError) as caught:
                 Price.parse(text)
             assert caught.value.what == f"price={text} is not a price"
-            assert "input/output as in 3/15" in caught.value.hint and "0 for free" in caught.value.hint
+            assert "input/output as 3/15" in caught.value.hint and "0 for free" in caught.value.hint
 
 
 numbers = st.decimals(0, 999_999_999, places=4)

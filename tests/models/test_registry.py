@@ -46,22 +46,25 @@ def test_invalid_model_error_has_a_command(subtests: pytest.Subtests) -> None:
     cases = [
         ("simulatd:disciplined", "There is no model 'simulatd:disciplined'. Did you mean simulated:disciplined"),
         ("anthropik:claude", "Did you mean anthropic:"),
-        ("gpt-5", "There is no model 'gpt-5'. Name its provider: openai:gpt-5"),
-        ("GPT-5-mini", "There is no model 'GPT-5-mini'. Name its provider: openai:GPT-5-mini"),
-        ("o3", "There is no model 'o3'. Name its provider: openai:o3"),
-        ("claude-sonnet-5", "There is no model 'claude-sonnet-5'. Name its provider: anthropic:claude-sonnet-5"),
-        ("gpt-oss:20b", "There is no model 'gpt-oss:20b'. Name its provider: ollama:gpt-oss:20b"),
-        ("llama3.2", "There is no model 'llama3.2'. Name its provider: ollama:llama3.2"),
-        ("gpt-5?effort=high", "There is no model 'gpt-5'. Name its provider: openai:gpt-5"),
+        ("gpt-5", "There is no model 'gpt-5'. Add the provider: openai:gpt-5"),
+        ("GPT-5-mini", "There is no model 'GPT-5-mini'. Add the provider: openai:GPT-5-mini"),
+        ("o3", "There is no model 'o3'. Add the provider: openai:o3"),
+        ("claude-sonnet-5", "There is no model 'claude-sonnet-5'. Add the provider: anthropic:claude-sonnet-5"),
+        ("gpt-oss:20b", "There is no model 'gpt-oss:20b'. Add the provider: ollama:gpt-oss:20b"),
+        ("llama3.2", "There is no model 'llama3.2'. Add the provider: ollama:llama3.2"),
+        ("gpt-5?effort=high", "There is no model 'gpt-5'. Add the provider: openai:gpt-5"),
         ("gpt", "There is no model 'gpt'."),
         ("", "There is no model ''."),
-        ("simulated", "'simulated' names no model. Write simulated:NAME"),
-        ("anthropic:", "'anthropic:' names no model. Write anthropic:NAME"),
-        ("simulated:discplined", "simulated: has no persona 'discplined'. Did you mean disciplined?"),
-        ("simulated:disciplined?speed=1", "simulated:disciplined has no option 'speed'. It has seed, heed, delay"),
-        ("simulated:disciplined?delay=x", "delay='x' of simulated:disciplined is not a number"),
-        ("simulated:disciplined?delay=99", "is not between 0 and 10 seconds"),
-        ("scripted:x", "scripted:x cannot be made from its name. Make the object in Python"),
+        ("simulated", "'simulated' is not a complete model name. Write simulated:NAME"),
+        ("anthropic:", "'anthropic:' is not a complete model name. Write anthropic:NAME"),
+        ("simulated:discplined", "simulated has no persona 'discplined'. Did you mean disciplined?"),
+        (
+            "simulated:disciplined?speed=1",
+            "simulated:disciplined has no option 'speed'. Its options and their defaults are simulated:disciplined?seed=0",
+        ),
+        ("simulated:disciplined?delay=x", "delay='x' of simulated:disciplined must be a number"),
+        ("simulated:disciplined?delay=99", "must be between 0 and 10 seconds"),
+        ("scripted:x", "scripted:x cannot be created from its name. Create the model in Python"),
     ]
     for name, said in cases:
         with subtests.test(name):
@@ -255,13 +258,13 @@ def test_value_neither_name_nor_model_is_refused(subtests: pytest.Subtests) -> N
         (["simulated:disciplined"], both),
         (b"simulated:disciplined", both),
         (Nameless(), 'It lacks the attribute name = "own:NAME"; help(agentnb.models) has an example.'),
-        (ScriptedModel, "It is the class of a model. Make the model: ScriptedModel()."),
+        (ScriptedModel, "It is a class, not an instance. Create one: ScriptedModel()."),
     ]
     for value, lacks in cases:
         with subtests.test(value=value):
             with pytest.raises(UnknownModel) as caught:
                 check_model(value)
-            assert str(caught.value).endswith(f"is not a model. {lacks} Or give a name such as simulated:disciplined")
+            assert str(caught.value).endswith(f"is not a model. {lacks} Or use a name such as simulated:disciplined")
 
 
 def test_object_with_name_and_stream_is_a_model() -> None:
@@ -323,13 +326,13 @@ def test_url_may_include_the_api_path() -> None:
 
 def test_malformed_name_error_explains_the_syntax(subtests: pytest.Subtests) -> None:
     cases = [
-        ("claude-something", "Name its provider: anthropic:claude-something"),
+        ("claude-something", "Add the provider: anthropic:claude-something"),
         ("http://localhost:8000/v1", "compatible:NAME?url=http://localhost:8000/v1"),
-        ('"anthropic:x', "without quotation marks"),
+        ('"anthropic:x', "Remove the quotation marks"),
         ("anthropc:x", "Did you mean anthropic:"),
-        ("anthropic:x&effort=low", "They follow ?, separated by &"),
-        ("anthropic:x?effort=low?max_tokens=3", "They follow ?, separated by &"),
-        ("ollama:a\nb", "is one line"),
+        ("anthropic:x&effort=low", "Options follow a ? and are separated by &"),
+        ("anthropic:x?effort=low?max_tokens=3", "Options follow a ? and are separated by &"),
+        ("ollama:a\nb", "is a single line"),
         ("compatible?url=http://localhost:1/v1", "compatible:NAME?url=http://localhost:1/v1"),
     ]
     for name, hint in cases:

@@ -232,7 +232,7 @@ def test_reply_ending_normally_before_its_end_marker_is_cut_off(subtests: pytest
         with subtests.test(wire):
             with LoopbackServer([EndEarly(1, "One two three"), EndEarly(1, "One two three")]) as server:
                 items = ask(server, wire, NEVER)
-            assert isinstance(items[-1], ProviderTrouble) and "ended before the reply did" in items[-1].what
+            assert isinstance(items[-1], ProviderTrouble) and "ended before the reply was complete" in items[-1].what
 
 
 def test_a_page_with_status_200_is_no_reply(subtests: pytest.Subtests) -> None:
@@ -267,7 +267,7 @@ def test_refused_key_error_does_not_contain_the_key(subtests: pytest.Subtests) -
             monkeypatch.setenv("MY_KEY", "sk-wrong-0123456789")
             with LoopbackServer(["Here."], key="sk-right-0123456789") as server:
                 items = ask(server, wire, key="MY_KEY")
-            assert isinstance(items[0], KeyRefused) and in_notebook(items[0].advice) == "Type in another: %agent key MY_KEY"
+            assert isinstance(items[0], KeyRefused) and in_notebook(items[0].advice) == "Enter another key: %agent key MY_KEY"
             assert "0123456789" not in str(items[0]) and len(server.requests) == 1
             monkeypatch.setenv("MY_KEY", "sk-right-0123456789")
             with LoopbackServer(["Here."], key="sk-right-0123456789") as server:
@@ -281,7 +281,7 @@ def test_missing_local_server_is_reported_at_once(subtests: pytest.Subtests) -> 
                 name, url = server.model(wire), server.url if wire == "anthropic" else f"{server.url}/v1"
             (error,) = ask_name(name)
             assert isinstance(error, ProviderTrouble)
-            assert str(error) == f"{wire}: nothing answers at {url}. Start the server there, or name another with url=URL"
+            assert str(error) == f"{wire}: nothing answers at {url}. Start the server, or name another one with url=URL"
 
 
 def ask_name(name: str) -> list[Any]:
@@ -398,9 +398,9 @@ def test_error_keeps_its_message_in_any_form(subtests: pytest.Subtests) -> None:
         with subtests.test(wire=wire, stream=stream, body=body):
             with serving(400, body, JSON if body[:1] == b"{" else HTML) as (url, _):
                 error = ask_at(url, wire, stream)
-            assert error.what == f"{wire}: refuses the request (400): Boom."
+            assert error.what == f"{wire}: the request was refused (400): Boom."
             with serving(418, b"", HTML) as (url, _):
-                assert ask_at(url, wire, stream).what == f"{wire}: refuses the request (418)"
+                assert ask_at(url, wire, stream).what == f"{wire}: the request was refused (418)"
 
 
 WHOLE: dict[str, Any] = {

@@ -358,7 +358,7 @@ def test_new_calls_during_an_overlong_provider_wait_fail_unsent(
 
     for one in run_at_once(clock, main()):
         assert one.after == 0 and one.retries == []
-        assert "openai: too many requests; it asked to wait, the next call may go at" in str(one.error)
+        assert "openai: too many requests; the next call is allowed at" in str(one.error)
         assert "(in 1,740 s)" in str(one.error) and "%%agent --continue" in error_in_notebook(one.error)
 
 

@@ -117,7 +117,7 @@ def test_exhausted_script_is_an_error(snapshot: Snapshot) -> None:
 def test_exhausted_script_fails_a_later_run() -> None:
     run = do(["One.", CALL])
     assert run.status == "failed" and run.error is not None
-    assert run.error.type == "ScriptEnded" and "has 1 reply and was asked for number 2" in run.error.message
+    assert run.error.type == "ScriptEnded" and "has 1 reply but reply 2 was requested" in run.error.message
 
 
 def test_exception_in_a_script_is_raised_at_its_place() -> None:

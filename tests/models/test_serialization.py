@@ -106,13 +106,13 @@ def test_schema_always_has_object_type_and_properties() -> None:
 def test_non_text_value_is_refused() -> None:
     assert words(ODD) == ODD
     for value in (None, 1, ["a"], {"a": 1}, b"a"):
-        with pytest.raises(TypeError, match="a text was expected"):
+        with pytest.raises(TypeError, match="expected a string"):
             words(value)
 
 
 def test_picture_is_sent_as_a_url_or_described() -> None:
     assert data_url(PNG) == URL
-    assert words_for(PNG) == "[image/png, 15 bytes: left out, this model is sent no pictures]"
+    assert words_for(PNG) == "[image/png, 15 bytes, left out: this model does not accept pictures]"
     assert in_words([Text("a"), PNG, Text(""), Thinking("x"), Text("b")]) == f"a\n{words_for(PNG)}\nb"
     assert in_words([Text("a"), PNG, TIFF], sees=True) == f"a\n{replacement_text(TIFF, sees=True)}"
 
@@ -125,8 +125,8 @@ def test_pictures_of_four_kinds_are_sent(subtests: pytest.Subtests) -> None:
 
 
 def test_unsupported_picture_is_described_with_the_reason() -> None:
-    assert replacement_text(TIFF, sees=True) == "[image/tiff, 3 bytes: left out, models take no pictures of this kind]"
-    assert replacement_text(NO_DATA, sees=True) == "[image/png, 0 bytes: left out, there is nothing in it]"
+    assert replacement_text(TIFF, sees=True) == "[image/tiff, 3 bytes, left out: models do not accept this type of picture]"
+    assert replacement_text(NO_DATA, sees=True) == "[image/png, 0 bytes, left out: it is empty]"
 
 
 def test_invalid_count_is_unknown(subtests: pytest.Subtests) -> None:

@@ -267,7 +267,7 @@ def test_no_tools_are_sent_to_templates_without_tools() -> None:
 
 def test_model_without_tools_is_reported() -> None:
     with LoopbackServer([Status(400, "registry.ollama.ai/library/gemma3:4b does not support tools")], like="ollama") as server:
-        with pytest.raises(RequestRefused, match=r"takes no tools"):
+        with pytest.raises(RequestRefused, match=r"does not support tools"):
             run_at(server)
 
 

@@ -50,4 +50,4 @@ def test_unattended_notebook_tells_the_model_that_nobody_answers(tmp_path: Path,
     sources = ["%load_ext agentnb", ASKS, f"%%agent -m model -t ask_person{options}\nGo.", wait]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     NotebookClient(notebook, kernel_name="python3", timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    assert "There is nobody to ask" in notebook.cells[-1].outputs[0].text
+    assert "No person is attached" in notebook.cells[-1].outputs[0].text

@@ -7,9 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from agentnb.core.questions import GrantOffer, JudgedCall, WaitingOnUser
+from agentnb.core.questions import JudgedCall, WaitingOnUser
 from agentnb.core.run.approvals import approval_schema
-from agentnb.errors import SettingsError
 from agentnb.notebook.card.actions import ACTIONS
 from agentnb.runtime.questions.question_forms import FieldsRefused
 
@@ -55,18 +54,6 @@ def test_form_gives_the_answer_or_an_error_at_each_field() -> None:
     with pytest.raises(FieldsRefused) as refused:
         ACTIONS["form"](live, {"key": "q1", "fields": [["0", "x"]]})
     assert refused.value.problems == {"0": "Enter a whole number"} and answers == [({"n": 7}, "q1")]
-
-
-def test_typed_pattern_for_every_call_needs_an_offer(subtests: pytest.Subtests) -> None:
-    grants = (GrantOffer("bash(ls *)", "session"), GrantOffer("bash"))
-    about = JudgedCall("bash", "{}", "ask", command="ls a", grants=grants)
-    live, answers = live_with(WaitingOnUser("approval", "May it?", approval_schema(grants, FORM), "q1", "c1", about))
-    for rule, reach in (("bash(*)", "run"), ("bash( ** )", "session"), ("bash", "session")):
-        with subtests.test(f"{rule}, {reach}"), pytest.raises(SettingsError, match="would allow every call"):
-            ACTIONS["always"](live, {"rule": rule, "reach": reach, "key": "q1"})
-    for rule in ("bash", "bash(git *)"):
-        ACTIONS["always"](live, {"rule": rule, "reach": "run", "key": "q1"})
-    assert [answer["always"] for answer, _ in answers] == ["bash", "bash(git *)"]
 
 
 def test_edit_form_changes_arguments_and_is_drawn_on_opening() -> None:

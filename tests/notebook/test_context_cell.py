@@ -128,4 +128,12 @@ def test_contexts_are_listed_and_shown_as_cells(kernel: Any) -> None:
 
 def test_context_error_names_its_line(kernel: Any) -> None:
     bad = kernel.run("%%context odd\nintent: x\nbehaviors: [y]\nload: station_tex\n")
-    assert bad.status == "error" and "line 2" in bad.error and "behaviours" in bad.error and "station_text" in bad.error
+    assert bad.status == "error" and "line 3" in bad.error and "behaviours" in bad.error and "station_text" in bad.error
+
+
+def test_problem_has_the_line_of_its_cell(kernel: Any) -> None:
+    wrong = kernel.run(STATION.replace("load: station_text", "load: stations_text"))
+    assert "line 8: context: there is no function stations_text. Did you mean station_text?" in wrong.error
+    far = kernel.run(STATION.replace("load: station_text", "load: weather"))
+    assert "Available: " in far.error and "station_text" in far.error
+    assert not {"exit", "quit", "get_ipython", "open"} & {*far.error.replace(".", "").replace(",", "").split()}

@@ -184,7 +184,7 @@ def test_final_answer_at_a_limit_is_the_result(clean: Any, snapshot: Snapshot) -
 def test_budget_without_a_known_price_is_refused_unless_allowed(clean: Any) -> None:
     cell = clean.run("%%agent -m unpriced --budget 1 -o never\nGo.")
     assert cell.status == "error" and "\n" not in cell.error
-    assert "What mine:unpriced costs is not known" in cell.error and "--unpriced" in cell.error
+    assert "The price of mine:unpriced is unknown" in cell.error and "--unpriced" in cell.error
     assert clean.value("'never' in globals()") == "False"
     assert clean.run("%%agent -m unpriced --budget 1 --unpriced\nGo.").status == "ok"
     clean.run("%agent defaults budget=1 unpriced=yes")
@@ -202,7 +202,7 @@ def test_cells_and_background_runs_share_the_session_budget(clean: Any) -> None:
     clean.run("import time\nwhile run.should_continue: time.sleep(0.01)")
     assert "$0 left" in clean.run("%agent defaults").printed
     cell = clean.run("%%agent -m model -o never\nThree.")
-    assert cell.status == "error" and "Nothing is left of the session budget" in cell.error
+    assert cell.status == "error" and "The session budget is used up" in cell.error
     assert "%agent defaults session-budget=" in cell.error and "\n" not in cell.error
     assert clean.value("'never' in globals()") == "False"
 

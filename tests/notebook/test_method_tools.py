@@ -39,7 +39,7 @@ def test_cell_calls_methods_and_library_functions_unasked(kernel: Any) -> None:
 
 def test_tools_command_shows_why_library_parameters_are_missing(kernel: Any) -> None:
     printed = kernel.run("%agent tools sales.describe pd.read_csv").printed
-    assert "Missing: include has no type hint: any value passes" in printed
+    assert "Missing: include has no type hint: any value is accepted" in printed
     assert "Missing: converters is not offered to the model" in printed
 
 
@@ -79,7 +79,7 @@ def test_workflow_files_and_texts_reject_dotted_names(kernel: Any, subtests: pyt
         ),
         "task file": (
             "%%workflow -t sales.describe\nstage:\n  main:\n    look:\n      action: sales.describe",
-            "there is no action sales.describe, and no tool sales_describe. Did you mean describe?",
+            "there is neither an action sales.describe nor a tool sales_describe. Did you mean describe?",
         ),
         "experiment": (
             "%%experiment\ntasks: [{id: a, prompt: Go}]\nvariants: [off, matrix]\nagent: {tools: [sales.describe]}",

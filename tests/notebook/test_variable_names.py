@@ -32,7 +32,7 @@ def test_incomplete_model_error_says_what_it_lacks(subtests: pytest.Subtests) ->
         name = "own:echo"
 
     for value, expected in [
-        (Named, "It is the class of a model. Make the model: my_model = mine(). Model names have"),
+        (Named, "It is a class, not an instance. Create one: my_model = mine(). Model names have"),
         (Echo(), 'It lacks the attribute name = "own:NAME"; help(agentnb.models) has an example. Model names have'),
     ]:
         with subtests.test(expected):

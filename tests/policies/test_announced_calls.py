@@ -102,7 +102,7 @@ def test_announced_call_is_reported_as_not_made(policy: str) -> None:
     run = run_of(SAID, ToolCall("look", {}), "Three gulls.", policy=policy)
     assert [round.reason for round in run.rounds] == ["prompt", "announced_call", "tool_results"]
     assert (run.status, run.text, run.rounds[0].status) == ("completed", "Three gulls.", "narration_without_tool_call")
-    assert "announces a call of look" in run.messages[2].text and not run.warnings
+    assert "announces a call to look" in run.messages[2].text and not run.warnings
 
 
 @pytest.mark.req("R0.81")

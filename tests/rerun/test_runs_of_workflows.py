@@ -106,7 +106,7 @@ def test_methods_that_continue_a_run_name_the_alternative(run: Run, tmp_path: Pa
         asyncio.run(recover(run, store=Store(tmp_path / "runs")))
     of_agent = load_trace(tmp_path / "runs" / f"{run.step_records['a'].nested}.jsonl")
     workflow = Workflow.from_yaml(TEXT, agents=AGENTS, tools=[work])
-    with pytest.raises(SettingsError, match="is of an agent and has no steps"):
+    with pytest.raises(SettingsError, match="is an agent's run and has no steps"):
         workflow.run_sync(rerun_from="b", of=of_agent, show=False)
     waits = Workflow.from_yaml("workflow: [{type: human, ask: 'Which?'}]\n")
     live = waits.start()

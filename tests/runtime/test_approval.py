@@ -166,7 +166,7 @@ def test_limit_reached_during_a_question_applies() -> None:
 def test_question_without_a_person_is_a_denial_with_its_reason() -> None:
     written = Written()
     run = agent(written, write()).run_sync("go")
-    assert codes(run) == [DENIED] and "there is nobody to ask" in results(run)[0].text and written.paths == []
+    assert codes(run) == [DENIED] and "o person is attached" in results(run)[0].text and written.paths == []
     assert not of_kind(run, e.QuestionAsked)
 
 
@@ -203,7 +203,10 @@ def test_impossible_call_asks_nobody(subtests: pytest.Subtests) -> None:
     with subtests.test("the call of a tool"):
         made_agent = Agent(ScriptedModel([[ToolCall("outer")], "Done."]), tools=tools, todos=False, gates=[asks])
         run = made_agent.run_sync("go", approve=lambda call, _: call.name == "outer")
-        assert "The arguments do not fit count" in results(run)[0].text and len(of_kind(run, e.QuestionAsked)) == 1
+        assert (
+            "count was not run, because its arguments are invalid" in results(run)[0].text
+            and len(of_kind(run, e.QuestionAsked)) == 1
+        )
     with subtests.test("1.0 for an integer, and other arguments of the person"):
         for edit, expected in ((None, "1"), ({"number": 2}, "2")):
             made_agent = Agent(
@@ -246,9 +249,9 @@ def test_a_function_decides_in_the_persons_place(subtests: pytest.Subtests) -> N
         "by the run": (lambda call, run: run.rounds[0].calls == (call,), ["a"], "wrote a"),
         "async": (later, ["a"], "wrote a"),
         "nothing to say": (lambda call, run: None, [], "did not allow it."),
-        "what it cannot say": (lambda call, run: 3, [], "could not be obtained"),
-        "an error": (lambda call, run: call.nothing, [], "could not be obtained"),
-        "an exit": (lambda call, run: exit(), [], "could not be obtained"),
+        "what it cannot say": (lambda call, run: 3, [], "decides for them failed"),
+        "an error": (lambda call, run: call.nothing, [], "decides for them failed"),
+        "an exit": (lambda call, run: exit(), [], "decides for them failed"),
     }
     for name, (approve, paths, told) in cases.items():
         with subtests.test(name):
@@ -258,8 +261,8 @@ def test_a_function_decides_in_the_persons_place(subtests: pytest.Subtests) -> N
             assert written.paths == paths and told in results(run)[0].text
             (answer,) = of_kind(run, e.QuestionAnswered)
             assert answer.by == "program" and not run.waiting
-            assert bool(run.warnings) == (told == "could not be obtained")
-            assert told != "could not be obtained" or "did not allow" not in results(run)[0].text
+            assert bool(run.warnings) == (told == "decides for them failed")
+            assert told != "decides for them failed" or "did not allow" not in results(run)[0].text
 
 
 def test_person_decides_where_the_function_does_not() -> None:

@@ -124,7 +124,7 @@ class Priceless(Summarising):
 @pytest.mark.req("KX.2")
 def test_budget_with_unknown_price_is_refused_unless_allowed() -> None:
     model = Priceless(["Done."])
-    with pytest.raises(SettingsError, match=r"not known.*budget cannot be enforced") as caught:
+    with pytest.raises(SettingsError, match=r"unknown, so a budget cannot be enforced") as caught:
         bare(model, budget=1.0).run_sync("go")
     assert "price=" in caught.value.hint and "unpriced" in caught.value.hint
     assert model.requests == []
@@ -145,7 +145,7 @@ def test_exhausted_outer_budget_ends_a_run_by_its_name() -> None:
     budget = Budget(1.0, name="session_budget")
     run = bare(ScriptedModel(calls(9, 0.3)), [work]).start("go", RunOptions(budget=budget, can_ask=True)).result(20)
     assert ended(run) == ("limited", "session_budget") and budget.spent == pytest.approx(1.2)
-    with pytest.raises(SettingsError, match="Nothing is left of the session budget"):
+    with pytest.raises(SettingsError, match="The session budget is used up"):
         bare(ScriptedModel(["Done."]), [work]).start("go", RunOptions(budget=budget, can_ask=True))
 
 
@@ -201,7 +201,7 @@ def test_reply_spending_the_last_budget_starts_no_nested_run() -> None:
     made = nested("awaited", bare(ScriptedModel(["Done."])), runs)
     model = ScriptedModel([priced(ToolCall(made.__name__), cost=2.5), "Done."])
     outer = bare(model, [made], budget=2.0).run_sync("go")
-    assert runs == [] and "Nothing is left" in outer.rounds[0].results[0].text
+    assert runs == [] and "is used up" in outer.rounds[0].results[0].text
     assert ended(outer) == ("limited", "budget")
 
 

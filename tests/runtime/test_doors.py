@@ -137,7 +137,7 @@ def test_starts_of_other_runnables_refuse_agent_options(subtests: pytest.Subtest
         for what in (steps(), pair()):
             with (
                 subtests.test(f"{name} {type(what).__name__}"),
-                pytest.raises(SettingsError, match=f"{name} has no meaning for"),
+                pytest.raises(SettingsError, match=f"{name} does not apply to"),
             ):
                 what.start("Go", options)
 
@@ -197,7 +197,7 @@ def test_keywords_are_options_and_others_are_refused_by_name(subtests: pytest.Su
     assert {*AgentRunKeywords.__annotations__, *ResumeKeywords.__annotations__} < options
     assert {*RunKeywords.__annotations__} < {*AgentRunKeywords.__annotations__}
     for name, door in DOORS.items():
-        with subtests.test(name), pytest.raises(SettingsError, match="thread is an option of the run now"):
+        with subtests.test(name), pytest.raises(SettingsError, match="thread is now an option of the run"):
             door(thread=None, store=None)
         with subtests.test(f"{name} unknown"), pytest.raises(TypeError, match="has no keyword 'colour'"):
             door(colour="red", store=None)

@@ -125,7 +125,7 @@ def test_model_is_informed_of_a_declined_question(asks: Any) -> None:
     live.decline()
     run = live.result(LONG)
     assert (run.status, codes(run)) == ("completed", ["declined"])
-    assert "declined to answer" in results(run)[0].text and "Go on without it" in results(run)[0].text
+    assert "declined to answer" in results(run)[0].text and "Continue without it" in results(run)[0].text
     assert answers(run) == [(None, True, False)]
 
 
@@ -155,7 +155,7 @@ def test_invalid_answer_is_refused_and_the_question_stays_open() -> None:
 def test_a_second_answer_to_the_same_question_is_refused() -> None:
     live = begin(ask)
     live.answer("red")
-    with pytest.raises(SettingsError, match="waits for an answer to no question"):
+    with pytest.raises(SettingsError, match="is not waiting for an answer"):
         live.answer("blue")
     assert results(live.result(LONG))[0].text == "They said red"
 
@@ -164,7 +164,7 @@ def test_answering_without_a_question_is_an_error() -> None:
     live = Agent(ScriptedModel(["Hello."])).start("go")
     live.result(LONG)
     for answer in (lambda: live.answer("x"), lambda: live.answer_in_words("x"), live.decline):
-        with pytest.raises(SettingsError, match="waits for an answer to no question"):
+        with pytest.raises(SettingsError, match="is not waiting for an answer"):
             answer()
 
 
@@ -182,7 +182,7 @@ def test_without_a_name_the_oldest_open_question_is_answered() -> None:
 def test_a_question_can_be_answered_by_its_name() -> None:
     live = begin(ask_both, waiting=2)
     live.answer("second", live.run.waiting[1].id)
-    with pytest.raises(SettingsError, match=r"no question q9\. Open: q1"):
+    with pytest.raises(SettingsError, match=r"has no open question q9\. Open: q1"):
         live.answer("x", "q9")
     live.answer("first")
     assert results(live.result(LONG))[0].text == "first and second"
@@ -209,7 +209,7 @@ def test_all_question_kinds_wait_for_an_answer(subtests: pytest.Subtests) -> Non
     [
         (("",), "'' is not a question"),
         (("Well?", {"type": "odd"}), "is not a JSON Schema"),
-        (("Well?", None, "poll"), "is not a kind of question"),
+        (("Well?", None, "poll"), "is not a question kind"),
     ],
 )
 def test_invalid_question_is_a_tool_error(arguments: Any, said: str) -> None:
@@ -277,7 +277,7 @@ def test_without_a_person_the_model_gets_an_error_and_advice(start: str, asks: A
         "start": lambda: agent.start("go", RunOptions(can_ask=False)).result(LONG),
     }[start]()
     assert (run.status, codes(run)) == ("completed", ["nobody_to_ask"])
-    assert "nobody to ask" in results(run)[0].text and "say what you assumed" in results(run)[0].text
+    assert "o person is attached" in results(run)[0].text and "state your assumptions" in results(run)[0].text
     assert "QuestionAsked" not in kinds(run)
 
 

@@ -183,7 +183,7 @@ def test_impossible_tool_change_is_a_warning(servers: Servers) -> None:
     run = played([calls(("grow", {"name": "c.d"})), calls(("where", {}))], [bench("stays"), own], servers)
     assert [result.is_error for result in results(run)] == [False, False]
     (warned,) = run.warned
-    assert "'c.d'" in warned.message and "stay as they were" in warned.message
+    assert "'c.d'" in warned.message and "keeps the earlier ones" in warned.message
 
 
 # Without a server

@@ -106,7 +106,7 @@ def test_failure_is_raised_in_the_tool_and_reported_unless_caught(subtests: pyte
 
     for name, code, told in [
         ("fails", "tool_error", "no such row"),
-        ("add", "invalid_arguments", "do not fit add"),
+        ("add", "invalid_arguments", "add was not run"),
         ("nothing", "unknown_tool", "nothing"),
     ]:
         with subtests.test(name):
@@ -355,7 +355,7 @@ def test_plain_functions_call_other_tools(subtests: pytest.Subtests) -> None:
         return (await context.start_run(inner, "Add.")).text
 
     tools = (add, doubled, twice, hurried, nested, asks_agent)
-    cases = {"twice": ({"n": 3}, "12"), "nested": ({}, "Four."), "hurried": ({}, "Write: await context.call(...)")}
+    cases = {"twice": ({"n": 3}, "12"), "nested": ({}, "Four."), "hurried": ({}, "Use await context.call(...)")}
     for name, (arguments, text) in cases.items():
         for way in ("run", "run_sync"):
             with subtests.test(f"{name} {way}"):

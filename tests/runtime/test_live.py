@@ -133,7 +133,7 @@ def test_command_to_an_ended_run_is_refused_clearly(command: str) -> None:
 @pytest.mark.parametrize("words", ["", " \n"])
 def test_empty_message_is_refused(gate: Gate, words: str) -> None:
     live = begin(gate, "Done.")
-    with pytest.raises(SettingsError, match="nothing to say"):
+    with pytest.raises(SettingsError, match="message is empty"):
         live.say(words)
 
 

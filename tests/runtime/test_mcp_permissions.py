@@ -20,7 +20,7 @@ from run_checks import codes
 
 from agentnb import Agent, Run, Store, ToolCall, recover, reproduce, settings
 from agentnb.core.log.work_events import ServerChanged
-from agentnb.core.questions import WaitingOnUser
+from agentnb.core.questions import REACHES, WaitingOnUser
 from agentnb.core.run.rounds import DENIED
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
@@ -93,7 +93,7 @@ def test_declared_read_only_tool_is_asked_about(servers: Servers, snapshot: Snap
     origin, offered = question.about.origin, [(grant.rule, grant.reach) for grant in question.about.grants]
     assert (origin.server, origin.tool, origin.description, origin.changed) == ("bench", "add", "Add two numbers.", ())
     assert origin.server_identity == bench().identity
-    assert offered == [("mcp_bench_add", "run"), ("mcp:bench", "run"), ("mcp:bench", "session")]
+    assert offered == [("mcp_bench_add", "run"), *[("mcp:bench", reach) for reach in REACHES]]
     modes = {"read_only": [DENIED], "never": [DENIED], "auto": [None], "ask": [None]}
     for mode, expected in modes.items():
         run, asked = play([[ADD]], servers, approve=mode)
@@ -132,6 +132,7 @@ def test_each_answer_has_its_stated_scope(servers: Servers, subtests: pytest.Sub
         ("always in session: mcp:bench", every, []),
         ({"always": "mcp:bench", "reach": "session"}, every, []),
         ({"always": "mcp_bench_add", "reach": "session"}, tool, ["bench_stats"]),
+        ("always in project", every, []),
     ]
     for answer, expected, expected_later in cases:
         with subtests.test(str(answer)):
@@ -276,7 +277,7 @@ def test_accepted_tool_counts_for_rules_at_once(servers: Servers) -> None:
 def test_code_of_a_model_accepts_nothing(servers: Servers) -> None:
     play([[ADD]], servers, approve="auto")
     assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
-    with ModelCode(None).running(), pytest.raises(SettingsError, match="up to the person"):
+    with ModelCode(None).running(), pytest.raises(SettingsError, match="reserved for the person"):
         accept_now(servers, OTHER)
     assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
 

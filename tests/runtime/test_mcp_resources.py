@@ -29,7 +29,7 @@ def test_model_lists_and_reads_resources_and_prompts(servers: Servers, subtests:
     greeting = "memo://greeting (text/plain): A greeting."
     cases = [
         ("list_resources", {"filter": "Greet MEMO"}, greeting),
-        ("list_resources", {"filter": "nothing"}, "(none of the 5 resources has these words)"),
+        ("list_resources", {"filter": "nothing"}, "(none of the 5 resources contains these words)"),
         ("read_resource", {"uri": "memo://greeting"}, "Hello from a resource"),
         ("read_resource", {"uri": "memo://of/Ada"}, "About Ada"),
         ("read_resource", {"uri": "memo://square"}, "(picture)"),
@@ -122,6 +122,6 @@ def test_code_of_a_model_neither_asks_nor_stops_a_server(servers: Servers, tmp_p
     live = servers.live(ServerTools("bench", server=bench()), tmp_path)
     acts: list[Callable[[], object]] = [lambda: servers.ask(live, catalogue_of), lambda: servers.stop("bench")]
     for act in acts:
-        with ModelCode(None).running(), pytest.raises(SettingsError, match="up to the person"):
+        with ModelCode(None).running(), pytest.raises(SettingsError, match="reserved for the person"):
             act()
     assert live.state == "configured"

@@ -185,7 +185,7 @@ def test_code_cannot_use_privileges_of_the_person(tmp_path: Path, subtests: pyte
                 names = {"do": lambda do=do: do(open_one, session), "way": function, "SettingsError": SettingsError}
                 with use_host(Host(begun=live.append)):
                     run = agent(SOURCE, names=names).run_sync("go")
-                assert "is up to the person" in results(run)[0].text
+                assert "is reserved for the person" in results(run)[0].text
                 assert_closed(run)
     assert open_one.run.waiting and not [*session.grants.in_force()] and session.defaults["approve"] == ""
     open_one.answer("approve")
@@ -231,9 +231,9 @@ def test_functions_of_code_belong_to_it_until_its_run_ends() -> None:
     act = coded(source, kept=kept, session=session)
     replies = [[ToolCall("act")], [ToolCall("call_later")], "Done."]
     Agent(ScriptedModel(replies), tools=[act, call_later], todos=False).run_sync("go")
-    assert len(errors) == 1 and "is up to the person" in errors[0]
+    assert len(errors) == 1 and "is reserved for the person" in errors[0]
     for act in (kept["later"], lambda: contextvars.Context().run(kept["later"])):
-        with pytest.raises(SettingsError, match="is up to the person"):  # code never sets defaults for later runs
+        with pytest.raises(SettingsError, match="is reserved for the person"):  # code never sets defaults for later runs
             act()
     session.allow_always("write", ["write"])
     assert [grant["tool"] for grant in session.grants.in_force()] == ["write"]
@@ -312,7 +312,7 @@ def test_inner_call_question_can_be_answered_but_not_deferred(tmp_path: Path) ->
     served.get(timeout=PATIENCE)()
     run = live.result(PATIENCE)
     answering.join(PATIENCE)
-    assert results(run)[0].text == "wrote x" and "waits for no approval" in errors[0]
+    assert results(run)[0].text == "wrote x" and "is not waiting for approval" in errors[0]
 
 
 def _answer(live: LiveRun, told: list[str]) -> None:
@@ -401,4 +401,4 @@ def test_code_cannot_answer_a_run_it_resumes(tmp_path: Path) -> None:
 
     source = "from concurrent.futures import ThreadPoolExecutor\nfound = ThreadPoolExecutor(1).submit(resume).result()"
     run = agent(source, names={"resume": resume}).run_sync("go")
-    assert "is up to the person" in results(run)[0].text and store.load(waiting.id).is_suspended
+    assert "is reserved for the person" in results(run)[0].text and store.load(waiting.id).is_suspended

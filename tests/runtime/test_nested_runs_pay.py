@@ -80,7 +80,7 @@ def test_nested_run_without_remaining_budget_is_refused_with_an_error(name: str)
     inner: list[Run] = []
     run = outer_agent([ToolCall(name, {"count": 3})], inner, [], budget=2 * COST).run_sync("go")
     assert [one.spent for one in inner] == [COST] * 2
-    assert "Nothing is left of the budget of $0.5" in run.rounds[0].results[0].text
+    assert "The budget is used up" in run.rounds[0].results[0].text
 
 
 def test_tool_of_a_cell_spends_from_the_session_budget(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_invalid_parts_are_refused_with_the_syntax() -> None:
 
     with pytest.raises(SettingsError, match=r"stalls cannot make a detector.*@detector"):
         agent(detect=[stalls])
-    with pytest.raises(SettingsError, match=r"Write tools=\[f\]"):
+    with pytest.raises(SettingsError, match=r"Use tools=\[f\]"):
         Extension(name="mine", tools=write)  # type: ignore[arg-type]
 
 

@@ -255,7 +255,7 @@ def test_two_open_steps_with_one_id_are_refused() -> None:
             await asyncio.Event().wait()
 
     run = Orchestration(make=Twice).start("Go.").result(30)
-    assert run.error is not None and "Step one was begun already" in run.error.message
+    assert run.error is not None and "Step one has already been started" in run.error.message
 
 
 def test_step_id_used_again_is_refused(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_step_id_used_again_is_refused(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = Orchestration(make=Again).start("Go.", RunOptions(store=store)).result(30)
     assert (run.status, done) == ("failed", ["first"])
-    assert run.error is not None and "Step item was begun already" in run.error.message
+    assert run.error is not None and "Step item has already been started" in run.error.message
 
 
 # Killed and recovered
@@ -371,7 +371,7 @@ def test_a_step_whose_id_no_log_can_hold_is_refused(step: Any, tmp_path: Path) -
             await self.do(step, work)
 
     run = asyncio.run(Orchestration(make=Odd).run("Go.", RunOptions(store=Store(tmp_path))))
-    assert run.status == "failed" and run.error is not None and "is not the id of a step" in run.error.message
+    assert run.status == "failed" and run.error is not None and "is not a valid step id" in run.error.message
     assert Store(tmp_path).load(run.id).status == "failed"
 
 

@@ -125,7 +125,7 @@ def test_answers_to_unrepeated_tools_are_kept_for_the_model(tmp_path: Path) -> N
     run = resumed(store, run, asking("ab", repeatable=False), None, gates=gates)
     assert codes(run) == ["interrupted"] and person.asked == ["May it?", "a", "b"]
     answers = results(run)[0].text.splitlines()[-2:]
-    assert answers == ["The person had answered '2' to: a", "The person had declined to answer: b"]
+    assert answers == ["The person answered '2' to: a", "The person declined to answer: b"]
     assert "May it?" not in results(run)[0].text
 
 

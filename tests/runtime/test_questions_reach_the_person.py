@@ -69,7 +69,7 @@ def test_awaited_run_is_answered_by_its_function(subtests: pytest.Subtests) -> N
                 assert answers(run) == [(None if code else "blue", "program")]
                 has_failed = name in ("what does not fit", "an error")
                 assert bool(run.warnings) == has_failed
-                assert not code or ("could not be obtained" if has_failed else "gave no answer") in results(run)[0].text
+                assert not code or ("for the person failed" if has_failed else "gave no answer") in results(run)[0].text
 
 
 def test_plain_tool_waiting_on_the_main_thread_is_answered() -> None:

@@ -84,8 +84,8 @@ def test_each_retried_attempt_is_an_event_with_its_reason(wire: str, tmp_path: P
         (1, 429, False),
         (2, None, True),
     ]
-    assert told[0].reason.startswith(f"{wire}: fails (503") and told[0].reason.endswith("Busy.")
-    assert "too many requests (429" in told[1].reason and "the connection broke" in told[2].reason
+    assert told[0].reason.startswith(f"{wire}: the request failed (503") and told[0].reason.endswith("Busy.")
+    assert "too many requests (429" in told[1].reason and "the connection was lost" in told[2].reason
     assert all(0 < event.seconds < 1 for event in told)
     assert [[one.attempt for one in round_.retries] for round_ in run.rounds] == [[1], [1, 2]]
     assert run.rounds[0].retries == (Retry(1, told[0].seconds, told[0].reason, 503, ""),)
@@ -220,7 +220,7 @@ def test_run_waiting_for_others_reports_attempt_0_and_counts_one(wire: str, no_w
 def test_run_during_a_long_provider_wait_fails_at_once(wire: str) -> None:
     with LoopbackServer([Status(429, retry_after=900)] * 9) as server:
         agent = agent_of(server, wire)
-        for words in ("asks to wait 900 s", "the next call may go at", "the next call may go at"):
+        for words in ("asks to wait 900 s", "the next call is allowed at", "the next call is allowed at"):
             with pytest.raises(RateLimited, match=words) as caught:
                 agent.run_sync("go")
             assert caught.value.run is not None and not scheduled(caught.value.run)

@@ -1,4 +1,4 @@
-"""Approval modes: questions and denials, also in nested and resumed runs."""
+"""Modes: questions and denials, also in nested and resumed runs."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_agentnb_tools_are_not_asked_about_and_auto_asks_nothing() -> None:
 def test_mode_ask_without_a_person_denies_like_any_gate(tmp_path: Path) -> None:
     desk, store = Desk(), Store(tmp_path)
     run = desk.agent([WRITE]).run_sync("go", approve="ask")
-    assert codes(run) == [DENIED] and "there is nobody to ask" in results(run)[0].text
+    assert codes(run) == [DENIED] and "o person is attached" in results(run)[0].text
     run = asyncio.run(desk.agent([WRITE]).run("go", RunOptions(suspend=True), store=store, approve="ask"))
     assert run.is_suspended and len(run.waiting) == 1 and desk.done == []
 
@@ -122,7 +122,10 @@ def test_mode_never_denies_gate_questions_and_keeps_other_questions() -> None:
     live = desk.agent([WRITE, LOOK, question], gates=[careful]).start("go", approve="never")
     run = answered(live, "the first")
     assert desk.done == ["write a"] and codes(run) == [None, DENIED, None]
-    assert "this run asks for none (approve=never)" in results(run)[1].text and "did not allow" not in results(run)[1].text
+    assert (
+        "this run does not ask for permission (approve=never)" in results(run)[1].text
+        and "did not allow" not in results(run)[1].text
+    )
     assert [one.question.kind for one in run.questions] == ["elicitation"]
     decided: list[str] = []
     options = RunOptions(approve=lambda call, run: decided.append(call.name) or True, approval_mode="never", can_ask=False)
@@ -266,7 +269,7 @@ def test_invalid_mode_is_refused_before_anything_runs() -> None:
     for begin in (partial(agent.run_sync, "go", approve="asks"), partial(agent.start, "go", approve="asks")):
         with pytest.raises(SettingsError, match=r"asks.*auto, ask, never, read_only"):
             begin()
-    with pytest.raises(SettingsError, match="neither an approval mode nor a function"):
+    with pytest.raises(SettingsError, match="neither a mode nor a function"):
         RunOptions(approve=wrong)
     assert desk.done == []
 

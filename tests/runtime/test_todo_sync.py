@@ -75,7 +75,7 @@ def test_unreadable_board_keeps_the_last_list_with_one_warning() -> None:
         check.look()
     assert log.run.todos == (Todo(1, "Look"),)
     (warning,) = log.run.warnings
-    assert "OSError: no net" in warning and "as last known" in warning
+    assert "OSError: no net" in warning and "last known list" in warning
 
 
 @pytest.mark.req("R0.45")

@@ -1,4 +1,4 @@
-"""Threads started by tools: runs in them have the approval mode of the tool's run."""
+"""Threads started by tools: runs in them have the mode of the tool's run."""
 
 from __future__ import annotations
 

@@ -150,8 +150,8 @@ def test_summaries_count_for_max_tokens_too() -> None:
 def test_model_object_reporting_no_cost_warns_once_under_a_budget() -> None:
     replies = [Reply(Message("assistant", (do(number),)), Usage(10, 10)) for number in range(3)]
     run = bare(Summarising([*replies, "Done."]), [work], budget=1.0).run_sync("go")
-    assert len(run.warnings) == 1 and "does not report what its calls cost" in run.warnings[0]
-    assert run.warned[0].advice and "Name a price" not in run.warned[0].message
+    assert len(run.warnings) == 1 and "does not report the cost of its calls" in run.warnings[0]
+    assert run.warned[0].advice and "State a price" not in run.warned[0].message
 
 
 def test_fully_counted_usage_is_not_estimated() -> None:

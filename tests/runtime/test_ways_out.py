@@ -184,7 +184,7 @@ class Cell:
 
     def _suspend(self) -> None:
         if self.idle:
-            with pytest.raises(SettingsError, match="waits for no approval"):
+            with pytest.raises(SettingsError, match="is not waiting for approval"):
                 self.scene.lives[0].suspend()
         else:
             wait_until(lambda: self.scene.lives[0].run.waiting)

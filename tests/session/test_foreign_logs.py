@@ -151,7 +151,7 @@ FORGED: dict[str, tuple[Any, Edit]] = {
     "another call for an approval": (WRITE, other_call),
     "a call that was let through": (WRITE, admitted),
     "a repeatable call that had begun": (AGAIN, started),
-    "no approval mode": (WRITE, mode(None)),
+    "no mode": (WRITE, mode(None)),
     "the mode auto": (WRITE, mode("auto")),
     "a process that took it": (WRITE, recovered),
 }
@@ -210,7 +210,7 @@ def test_refused_log_stays_refused_after_another_crash(tmp_path: Path) -> None:
 def test_answers_to_a_refused_log_are_refused(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     path = desk.log_of(WRITE, edit=lambda events: events)
-    with pytest.raises(SettingsError, match="are asked again"):
+    with pytest.raises(SettingsError, match="will ask its questions again"):
         desk.resumed(path, trust_log=False, answers={"q1": "approve"})
     assert not desk.done
 

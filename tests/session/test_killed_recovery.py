@@ -89,7 +89,7 @@ def test_reported_events_survive_every_kill(whole: Run, outcomes: list[Outcome])
         assert outcome.told == list(range(reported)), outcome.fault
         if written == 0:
             assert moment in ("before", "in") and not outcome.told
-            with pytest.raises(TraceError, match=r"holds no whole event.*nothing is lost"):
+            with pytest.raises(TraceError, match=r"contains no complete event.*nothing is lost"):
                 load_file(outcome.path)
             continue
         run = load_file(outcome.path)
@@ -206,7 +206,7 @@ def test_full_disk_during_recovery_loses_no_reported_event(whole: Run, server: F
         logs.append((path, Fault("full", seq, 0.5 * (number % 2))))
     for (path, fault), (_, ended_by, said) in zip(logs, recoveries(server, logs), strict=True):
         assert ended_by == 0 and said.startswith("StoreError: The run log could not be written"), fault
-        assert "see that the disk has room" in said
+        assert "free some disk space" in said
         died = load_trace(path)
         assert path.read_bytes().endswith(b"}\n") and len(died.events) == fault.seq and died.status == "interrupted"
         run = recovered_run(path)

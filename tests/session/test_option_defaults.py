@@ -66,7 +66,7 @@ def test_invalid_default_is_refused_and_changes_nothing(subtests: pytest.Subtest
         ("max-rounds", "1001", "max-rounds must be a whole number from 1 to 1,000, got '1001'"),
         ("max-rounds", "", "max-rounds must be a whole number"),
         ("max-tool-calls", "0", "max-tool-calls must be a whole number above 0, got '0'"),
-        ("max-tokens", "1.5", "must be a whole number above 0, got '1.5'. Write a number, or max-tokens= for no limit"),
+        ("max-tokens", "1.5", "must be a whole number above 0, got '1.5'. Use a number, or max-tokens= for no limit"),
         ("max-seconds", "inf", "max-seconds must be a positive number of seconds, got 'inf'"),
         ("budget", "-1", "budget must be a positive amount in US dollars, got '-1'"),
         ("budget", "5 EUR", "must be a positive amount in US dollars, got '5 EUR'"),
@@ -74,7 +74,7 @@ def test_invalid_default_is_refused_and_changes_nothing(subtests: pytest.Subtest
         ("on-limit", "explode", "on-limit must be one of stop, final_answer, raise, got 'explode'"),
         ("on-stop", "explode", "on-stop must be one of raise, continue, got 'explode'"),
         ("history", "short", "history must be one of auto, documented, full, got 'short'"),
-        ("instructions", "maybe", "instructions must be yes or no, got 'maybe'. Write, for example, instructions=no"),
+        ("instructions", "maybe", "instructions must be yes or no, got 'maybe'. For example: instructions=no"),
         ("unpriced", "", "unpriced must be yes or no, got ''"),
         ("session_budgt", "5", "There is no default 'session-budgt'. Did you mean session-budget"),
     ]

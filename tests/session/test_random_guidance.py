@@ -72,11 +72,11 @@ def test_propensities_must_sum_to_1(subtests: pytest.Subtests) -> None:
     cases = {
         "The propensities add up to 0.9, not to 1: 0.5 \\+ 0.4": {"matrix": 0.5, "off": 0.4},
         "The propensities add up to 1.00000001, not to 1": {"matrix": 0.5, "off": 0.50000001},
-        "The propensity of off is 0": {"matrix": 1.0, "off": 0},
-        "The propensity of matrix is -0.5": {"matrix": -0.5, "off": 1.5},
-        "The propensity of off is nan": {"matrix": 0.5, "off": float("nan")},
-        "The propensity of off is True": {"matrix": 0.5, "off": True},
-        "not two or more guidance sets": {"matrix": 1.0},
+        "The propensity of off is invalid: 0": {"matrix": 1.0, "off": 0},
+        "The propensity of matrix is invalid: -0.5": {"matrix": -0.5, "off": 1.5},
+        "The propensity of off is invalid: nan": {"matrix": 0.5, "off": float("nan")},
+        "The propensity of off is invalid: True": {"matrix": 0.5, "off": True},
+        "must be two or more guidance sets": {"matrix": 1.0},
         "There is no guidance set 'of'": {"matrix": 0.5, "of": 0.5},
     }
     for message, sets in cases.items():

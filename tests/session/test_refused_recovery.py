@@ -78,7 +78,7 @@ def test_log_continued_by_a_newer_version_is_refused(died: Path, rest: bytes) ->
 def test_invalid_run_is_refused(subtests: pytest.Subtests) -> None:
     for given in [None, 7, [], {}]:
         with subtests.test(given=given):
-            with pytest.raises(SettingsError, match=r"needs a run, got \w+. Give a run, its id, or the path of its log"):
+            with pytest.raises(SettingsError, match=r"needs a run, got \w+. Pass a run, its id, or the path of its log"):
                 again(given)
 
 
@@ -89,9 +89,9 @@ def test_invalid_agent_is_refused(died: Path) -> None:
 def test_log_without_a_whole_event_or_other_file_is_refused(died: Path) -> None:
     first = died.read_bytes().splitlines()[0]
     for data, message in (
-        (first[: len(first) // 2], "holds no whole event. The run was cut off before it began: nothing is lost"),
-        (b"", "holds no whole event"),
-        (b"Dear diary\n", "is not a run log of agentnb"),
+        (first[: len(first) // 2], "contains no complete event. The run was interrupted before it began; nothing is lost"),
+        (b"", "contains no complete event"),
+        (b"Dear diary\n", "is not an agentnb run log"),
         (b"".join(died.read_bytes().splitlines(keepends=True)[1:]), "its first line is not a run_started event"),
     ):
         path = died.with_name(f"{len(data)}.jsonl")
@@ -102,7 +102,7 @@ def test_log_without_a_whole_event_or_other_file_is_refused(died: Path) -> None:
 def test_log_with_a_gap_is_refused_and_unlocked(died: Path) -> None:
     lines = died.read_bytes().splitlines(keepends=True)
     died.write_bytes(b"".join(lines[:3] + lines[4:]))
-    assert_refused(died, TraceError, "Event 4 of run .* came where 3 was due")
+    assert_refused(died, TraceError, "Event 4 of run .* is out of order: 3 was expected")
 
 
 def test_missing_log_is_not_taken_for_an_id_prefix(died: Path) -> None:
@@ -126,7 +126,7 @@ def test_run_is_found_by_path_id_prefix_or_run(tmp_path: Path, monkeypatch: pyte
 
 def test_missing_tools_and_models_are_named(died: Path) -> None:
     assert_refused(died, UnknownTool, r"had the tool work, which you did not pass.*recover\(run, tools=\[work\]\)", tools=[])
-    assert_refused(died, SettingsError, r"was with scripted:script.*an object in Python.*recover\(run, model=", model=None)
+    assert_refused(died, SettingsError, r"used scripted:script.*a Python object.*recover\(run, model=", model=None)
     assert_refused(died, SettingsError, "nobody:knows|no provider|not known", model="nobody:knows")
     assert again(died).status == "completed"
 

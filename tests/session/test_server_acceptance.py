@@ -57,7 +57,7 @@ def test_changes_are_shown_and_count_only_when_confirmed(servers: Servers, snaps
             with pytest.raises(SettingsError) as refused:
                 accept_as_now(servers, live, ask)  # type: ignore[arg-type]
             assert changed(servers, server) == expected, str(refused.value)
-        with ModelCode(None).running(), pytest.raises(SettingsError, match="up to the person"):
+        with ModelCode(None).running(), pytest.raises(SettingsError, match="reserved for the person"):
             accept_as_now(servers, live, person("y"))  # type: ignore[arg-type]
         messages.append(accept_as_now(servers, live, person("y")))  # type: ignore[arg-type]
         assert not changed(servers, server)

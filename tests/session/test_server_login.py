@@ -220,8 +220,8 @@ def test_answer_with_another_state_is_not_accepted(docs: ProtectedServer, server
     told: list[str] = []
     logged_in(servers, docs, told, visit)
     assert pages[0] == 400
-    assert "Nothing has arrived" in told[1]
-    assert all("Not an address from this login" in one for one in told[2:])
+    assert "The browser has not sent an answer" in told[1]
+    assert all("not the final address of this login" in one for one in told[2:])
     assert called(servers, docs) == ["echo hi"]
 
 
@@ -230,7 +230,7 @@ def test_foreign_token_host_is_named(docs: ProtectedServer, servers: Servers) ->
     about = httpx2.get(f"{docs.origin}/.well-known/oauth-authorization-server").json()
     docs.instead = {"/.well-known/oauth-authorization-server": JSONResponse({**about, "token_endpoint": other})}
     logged_in(servers, docs, told)
-    assert f"localhost:{docs.port} gets your answer" in told[0]
+    assert f"localhost:{docs.port} receives your answer" in told[0]
 
 
 def test_redirect_address_can_be_pasted(docs: ProtectedServer, servers: Servers) -> None:
@@ -306,7 +306,7 @@ def test_unstorable_login_lasts_for_the_process(
 ) -> None:
     (tmp_path / "file").write_text("")
     use_own_folder(monkeypatch, tmp_path / "file")
-    assert logged_in(servers, docs).endswith("in this process only")
+    assert logged_in(servers, docs).endswith("only in this process")
     assert called(servers, docs) == ["echo hi"]
 
 
@@ -320,7 +320,7 @@ def test_forgotten_login_is_deleted_everywhere(
     for backend in (LockedKeyring(), memory):
         keyring.set_keyring(backend)
         logged_in(servers, docs)
-        assert forget(servers, live) == "The login at docs is forgotten"
+        assert forget(servers, live) == "The login at docs was deleted"
         assert (login_files(person), memory.held) == ([], {})
         with pytest.raises(ServerFailed, match="%agent mcp login docs"):
             called(servers, docs)
@@ -420,5 +420,5 @@ def test_login_needs_a_user_and_a_server_that_supports_it(
                 log_in(servers, live, print, ask)
             assert str(raised.value) == snapshot(case)
     for act in (lambda: log_in(servers, live, print, str), lambda: forget(servers, live)):
-        with ModelCode(None).running(), pytest.raises(SettingsError, match="up to the person"):
+        with ModelCode(None).running(), pytest.raises(SettingsError, match="reserved for the person"):
             act()

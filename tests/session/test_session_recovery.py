@@ -96,7 +96,7 @@ def test_exhausted_session_budget_refuses_recovery(session: Session) -> None:
     before = session.store.path(run_id).read_bytes()
     session.set_default("session-budget", "1")
     session.budget.settle(1.0)
-    with pytest.raises(SettingsError, match="Nothing is left of the session budget"):
+    with pytest.raises(SettingsError, match="The session budget is used up"):
         session.recover(run_id, partial(again, replies=[]))
     assert session.store.path(run_id).read_bytes() == before
     session.set_default("session-budget", "2")

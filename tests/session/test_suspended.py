@@ -252,7 +252,7 @@ def test_user_postpones_the_question_and_answers_days_later(tmp_path: Path) -> N
     desk = Desk(tmp_path)
     live = attended(desk, write("a"), look("b"), write("c"))
     live.suspend()
-    with pytest.raises(SettingsError, match="no question"):  # too late for an answer
+    with pytest.raises(SettingsError, match="not waiting for an answer"):  # too late for an answer
         live.answer("approve")
     run = live.result(LONG)
     assert run.is_suspended and desk.done == ["look b"]  # calls that need no answer have ended
@@ -282,7 +282,7 @@ def test_unsuspendable_run_says_so_and_continues(tmp_path: Path, subtests: pytes
 
         live = Agent(ScriptedModel([ToolCall("asks"), "Done."]), tools=[asks]).start("go", RunOptions(store=Store(tmp_path)))
         wait_until(lambda: live.run.waiting)
-        with pytest.raises(SettingsError, match="waits for no approval"):
+        with pytest.raises(SettingsError, match="is not waiting for approval"):
             live.suspend()
         live.answer("yes")
         assert live.result(LONG).status == "completed"

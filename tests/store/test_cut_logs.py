@@ -51,7 +51,7 @@ def test_log_cut_at_random_bytes_holds_every_whole_event(whole: Run, tmp_path: P
         # An event is whole with all its JSON; only the line end may be missing.
         count = sum(cut >= end - 1 for end in ends)
         if not count:
-            with pytest.raises(TraceError, match="holds no whole event"):
+            with pytest.raises(TraceError, match="contains no complete event"):
                 load_trace(path)
             continue
         run = load_trace(path)

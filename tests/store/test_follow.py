@@ -92,6 +92,6 @@ def test_later_malformed_line_is_an_error_with_its_number(run: Run, tmp_path: Pa
     followed = load_trace(path, follow=True)
     with path.open("ab") as file:
         file.write(encode(run.events[1]) + b'{"kind":"warned","seq":2}\n')
-    with pytest.raises(TraceError, match=r"r\.jsonl, line 3: Not an event of agentnb.*are sound"):
+    with pytest.raises(TraceError, match=r"r\.jsonl, line 3: Not an agentnb event.*are intact"):
         followed.update()
     writer.close()

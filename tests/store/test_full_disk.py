@@ -56,7 +56,7 @@ needs_limits = pytest.mark.skipif(os.name == "nt", reason="Windows has no limit 
 def test_run_stops_with_an_error_and_advice(outcomes: list[Outcome]) -> None:
     for outcome in outcomes:
         assert "could not be written" in outcome.said and "File too large" in outcome.said, outcome.fault
-        assert "see that the disk has room and run it again" in outcome.said and outcome.signal == 0
+        assert "free some disk space and run it again" in outcome.said and outcome.signal == 0
 
 
 @needs_limits

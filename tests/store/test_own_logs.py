@@ -70,7 +70,7 @@ def test_log_is_own_whole_torn_and_cut_after_any_line(tmp_path: Path, subtests: 
 EDITS: dict[str, Callable[[Lines], Lines]] = {
     "a byte of a line": lambda lines: [lines[0].replace(b"Look.", b"Rook."), *lines[1:]],
     "another model": lambda lines: [lines[0].replace(b'"model":"', b'"model":"evil:', 1), *lines[1:]],
-    "an approval mode": lambda lines: [lines[0].replace(b'"settings":{', b'"settings":{"approve":"auto",', 1), *lines[1:]],
+    "a mode": lambda lines: [lines[0].replace(b'"settings":{', b'"settings":{"approve":"auto",', 1), *lines[1:]],
     "a line left out": lambda lines: [*lines[:2], *lines[3:]],
     "two lines swapped": lambda lines: [lines[0], lines[2], lines[1], *lines[3:]],
     "a line without a mark at the end": lambda lines: [*lines, encode(warned(len(lines)))],
@@ -123,7 +123,7 @@ def test_refused_run_gives_consent_once_its_resumption_is_logged(tmp_path: Path)
     _, run = run_in(tmp_path)
     theirs = Run.from_events(run.events[:-1])
     nothing_left = RunOptions(trust_log=False, budget=Budget(1.0, name="session_budget", spent=1.0))
-    with pytest.raises(SettingsError, match="Nothing is left"):
+    with pytest.raises(SettingsError, match="is used up"):
         agent("Seen.").resume(theirs, options=nothing_left).result(10)
     assert not theirs.gives_consent
     agent("Seen.").resume(theirs, options=RunOptions(trust_log=False)).result(10)

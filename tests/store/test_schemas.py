@@ -138,7 +138,7 @@ def newer(tmp_path: Path) -> Path:
 def test_log_of_a_later_version_is_refused_with_advice(newer: Path) -> None:
     said = (
         f"{newer} was written by a newer agentnb (schema {e.SCHEMA + 1}, this version reads up to {e.SCHEMA}). "
-        "Upgrade with: pip install --upgrade agentnb"
+        "Upgrade it: pip install --upgrade agentnb"
     )
     before = newer.read_bytes()
     for load in (lambda: load_trace(newer), lambda: load_traces(newer), lambda: Store(newer.parent).load("r-2")):

@@ -263,7 +263,7 @@ def test_foreign_files_are_left_out_of_the_list(tmp_path: Path) -> None:
 
 def test_foreign_file_opened_by_id_is_an_error_naming_it(tmp_path: Path) -> None:
     (tmp_path / "zz.jsonl").write_bytes(b"hello\n")
-    with pytest.raises(TraceError, match=r"zz\.jsonl is not a run log of agentnb"):
+    with pytest.raises(TraceError, match=r"zz\.jsonl is not an agentnb run log"):
         Store(tmp_path).load("zz")
 
 

@@ -43,7 +43,7 @@ def test_agent_name_becomes_a_valid_tool_name(subtests: pytest.Subtests) -> None
     }.items():
         with subtests.test(given):
             assert as_tool(helper(name=given)).spec.name == name
-    with pytest.raises(InvalidTool, match=r'Give it one: tool\(researcher, name="\.\.\."\)'):
+    with pytest.raises(InvalidTool, match=r'Choose another: tool\(researcher, name="\.\.\."\)'):
         as_tool(helper(name="研究者"))
     assert tool(helper(name="研究者"), name="researcher").spec.name == "researcher"
 
@@ -112,7 +112,7 @@ def test_invalid_settings_are_refused(subtests: pytest.Subtests, snapshot: Snaps
 
 
 def test_two_tools_with_one_name_are_refused_with_a_hint() -> None:
-    with pytest.raises(InvalidTool, match=r'"agent" already registered. Give one .* with tool\(researcher, name="\.\.\."\)'):
+    with pytest.raises(InvalidTool, match=r'"agent" already registered. Rename one .* with tool\(researcher, name="\.\.\."\)'):
         Agent("simulated:chatty", tools=[helper(name="agent"), helper("Hi.", name="agent")])
     with pytest.raises(InvalidTool, match=r"tool\(researcher"):
         Toolbox([helper(name="noted"), noted])

@@ -55,7 +55,7 @@ def test_declined_question_is_not_a_failure() -> None:
     run = live.result(PATIENCE)
     (result,) = run.rounds[0].results
     assert not result.is_error
-    assert "declined to answer" in result.text and "say what you assumed" in result.text
+    assert "declined to answer" in result.text and "state your assumptions" in result.text
 
 
 def test_model_is_told_when_nobody_answers() -> None:

@@ -224,7 +224,7 @@ def sent(arguments: Any) -> str:
 @pytest.mark.req("R2.10")
 def test_invalid_json_is_reported_with_position_text_and_example(snapshot: Snapshot) -> None:
     assert sent('{"a": 1, "b": 2 and so on}').splitlines() == snapshot
-    assert "there is no NaN in it" in sent('{"a": NaN, "b": 2}')
+    assert "NaN is not valid JSON" in sent('{"a": NaN, "b": 2}')
     assert "Expecting value at character 0" in sent("")
 
 
@@ -254,15 +254,15 @@ def test_arguments_that_are_not_an_object_are_reported(subtests: pytest.Subtests
         (0.5, "a number"),
         (None, "null"),
         (True, "true"),
-        ('{"a": 1, "b": 2}', "a text"),
-        ('"a"', "a text"),
+        ('{"a": 1, "b": 2}', "a string"),
+        ('"a"', "a string"),
     ]
     for arguments, kind in cases:
         with subtests.test(arguments=arguments):
             text = sent(arguments)
             assert f"- they must be an object, not {kind}\n" in text
             assert (
-                f"- what came: {arguments if isinstance(arguments, str) else json.dumps(arguments, separators=(',', ':'))}\n"
+                f"- received: {arguments if isinstance(arguments, str) else json.dumps(arguments, separators=(',', ':'))}\n"
                 in text
             )
 
@@ -388,8 +388,8 @@ def test_invalid_settings_are_refused_when_marking(subtests: pytest.Subtests) ->
         ({"timeout": 0}, "timeout=0"),
         ({"timeout": -1}, "timeout=-1"),
         ({"timeout": float("nan")}, "timeout=nan"),
-        ({"name": "two words"}, "'two words' cannot be the name"),
-        ({"read_only": True}, r'@tool has no setting read_only. @tool takes name, effects, .*@tool\(effects=\["read"\]\)'),
+        ({"name": "two words"}, "'two words' is not a valid tool name"),
+        ({"read_only": True}, r'@tool has no setting read_only. @tool accepts name, effects, .*@tool\(effects=\["read"\]\)'),
         ({"effect": ["read"]}, "Did you mean effects"),
     ]
     for settings, words in cases:

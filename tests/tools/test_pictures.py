@@ -175,14 +175,14 @@ def test_undrawable_figure_is_described_with_the_reason() -> None:
     figure = drawn()
     figure.axes[0].set_title("$\\nonsense{$")
     text = words(figure)
-    assert text.startswith("a figure of 400 x 300 pixels (its picture could not be made: ValueError: ")
+    assert text.startswith("a figure of 400 x 300 pixels (it could not be rendered: ValueError: ")
 
 
 def test_oversized_figure_is_described_with_the_reason() -> None:
     figure = drawn()
     figure.text(1e6, 0.5, "very far outside")
     with mpl.rc_context({"savefig.bbox": "tight"}):
-        assert "its picture could not be made" in words(figure)
+        assert "it could not be rendered" in words(figure)
 
 
 # Pictures of PIL
@@ -223,7 +223,7 @@ def test_transparency_is_kept_and_oversized_transparent_pictures_are_left_out(sn
 def test_unreadable_picture_is_described_with_the_reason() -> None:
     data = saved(noise(400, 300), "PNG")
     image = PIL.Image.open(BytesIO(data[:1000]))
-    assert words(image).startswith("a picture of 400 x 300 pixels (its picture could not be made: OSError: ")
+    assert words(image).startswith("a picture of 400 x 300 pixels (it could not be rendered: OSError: ")
 
 
 # Files

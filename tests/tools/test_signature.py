@@ -122,7 +122,7 @@ def test_parameters_without_a_hint_accept_anything_with_a_gap() -> None:
         """Do it."""
 
     assert schema_of(f)["properties"] == {"x": {}, "y": {"default": 3}}
-    assert "x has no type hint: any value passes" in FunctionTool(f).signature.gaps
+    assert "x has no type hint: any value is accepted" in FunctionTool(f).signature.gaps
 
 
 @pytest.mark.req("R2.3")
@@ -376,7 +376,7 @@ def test_untyped_parameter_has_the_type_of_the_docstring() -> None:
 def test_data_frame_is_refused_with_an_alternative() -> None:
     import pandas as pd
 
-    with pytest.raises(InvalidTool, match=r"f expects x: DataFrame.*take a name"):
+    with pytest.raises(InvalidTool, match=r"f expects x: DataFrame.*Accept a name"):
         FunctionTool(takes(pd.DataFrame))
 
 
@@ -398,7 +398,7 @@ def test_generator_is_refused(subtests: pytest.Subtests) -> None:
     cases = {"plain": yields, "async": yields_async, "partial": functools.partial(yields), "object": Yields()}
     for name, function in cases.items():
         with subtests.test(name):
-            with pytest.raises(InvalidTool, match=r"yields its values.*return a list"):
+            with pytest.raises(InvalidTool, match=r"yields its values.*Return a list"):
                 FunctionTool(function, name="numbers")
 
 
@@ -413,7 +413,7 @@ def test_lambda_is_refused_with_a_naming_hint() -> None:
 def test_name_no_provider_accepts_is_refused(subtests: pytest.Subtests) -> None:
     for name in ["two words", "a.b", "é", "x" * 65]:
         with subtests.test(name):
-            with pytest.raises(InvalidTool, match="cannot be the name of a tool"):
+            with pytest.raises(InvalidTool, match="is not a valid tool name"):
                 FunctionTool(load, name=name)
 
 

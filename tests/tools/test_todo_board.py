@@ -66,14 +66,14 @@ def test_todos_and_dicts_are_accepted_by_a_board(subtests: pytest.Subtests) -> N
 def test_invalid_entries_are_refused(subtests: pytest.Subtests) -> None:
     cases = [
         ("Load the data", "they are not a list"),
-        ([3], "todos[0]: is not a title, a dict or a Todo, but of type int"),
+        ([3], "todos[0]: must be a title, a dict or a Todo, not int"),
         ([{"id": 1}], "todos[0] (id 1): title is missing"),
-        (["a", {"title": "b", "state": "completed"}], 'todos[1]: there is no field "state". Did you mean status'),
-        ([Todo(1, "a"), Todo(1, "b")], "todos[1] (id 1): the id 1 is taken"),
+        (["a", {"title": "b", "state": "completed"}], 'todos[1]: unknown field "state". Did you mean status'),
+        ([Todo(1, "a"), Todo(1, "b")], "todos[1] (id 1): the id 1 is used"),
         ([Todo(1, "a", "done")], "status must be one of"),  # type: ignore[arg-type]
         ([Todo(1, "a", "blocked")], "needs blockedReason"),
         ([Todo(1, "a", dependencies=(2,))], "do not exist: 2"),
-        ([Todo(1, "a", dependencies=(2,)), Todo(2, "b", dependencies=(1,))], "in a circle"),
+        ([Todo(1, "a", dependencies=(2,)), Todo(2, "b", dependencies=(1,))], "are circular"),
         ([Todo(1, "a", progress=2.0)], "from 0 to 1"),
     ]
     for todos, said in cases:
@@ -140,18 +140,18 @@ IMPOSSIBLE = [
     (lambda mine: mine.move(9), "There is no todo 9 on the board. Available: 1, 2, 3."),
     (lambda mine: mine.move(1, before=9), "There is no todo 9 on the board. Available: 1, 2, 3."),
     (lambda mine: mine.move(9, before=9), "There is no todo 9 on the board. Available: 1, 2, 3."),
-    (lambda mine: mine.move(1, before="2"), "'2' is not the number of a todo"),
+    (lambda mine: mine.move(1, before="2"), "'2' is not a todo number"),
     (lambda mine: mine.complete(9), "There is no todo 9 on the board. Available: 1, 2, 3."),
     (lambda mine: mine.remove(22), "There is no todo 22 on the board. Did you mean 2?"),
     (lambda mine: mine.edit(9, title="x"), "There is no todo 9 on the board."),
     (lambda mine: mine.edit(9), "There is no todo 9 on the board."),
     (lambda mine: mine.block(1, " "), 'Todo 1 cannot be blocked without a reason. board.block(1, "'),
     (lambda mine: mine.edit(1, status="blocked"), "Todo 1 was not changed: a blocked todo needs blockedReason"),
-    (lambda mine: mine.edit(1, prio="high"), 'Todo 1 was not changed: there is no field "prio". Did you mean priority'),
+    (lambda mine: mine.edit(1, prio="high"), 'Todo 1 was not changed: unknown field "prio". Did you mean priority'),
     (lambda mine: mine.edit(1, status="done"), "Todo 1 was not changed: status must be one of"),
-    (lambda mine: mine.edit(1, title=None), "Todo 1 was not changed: title must be a text"),
-    (lambda mine: mine.edit(1, dependencies=[1]), "Todo 1 was not changed: dependencies go in a circle"),
-    (lambda mine: mine.add(""), "Nothing was added: title must be a text"),
+    (lambda mine: mine.edit(1, title=None), "Todo 1 was not changed: title must be a string"),
+    (lambda mine: mine.edit(1, dependencies=[1]), "Todo 1 was not changed: dependencies are circular"),
+    (lambda mine: mine.add(""), "Nothing was added: title must be a string"),
     (lambda mine: mine.add("x", id=7), "Nothing was added: the board assigns the ids"),
     (lambda mine: mine.add("x", dependencies=[7]), "dependencies name todos that do not exist: 7"),
     (lambda mine: TodoBoard().start(1), "There is no todo 1 on the board. It is empty: board.add("),
@@ -347,7 +347,7 @@ def test_todo_is_named_by_an_integer(subtests: pytest.Subtests) -> None:
     for number in ["1", True, None]:
         with subtests.test(number=number):
             board = TodoBoard(["Look"])
-            with pytest.raises(SettingsError, match="is not the number of a todo"):
+            with pytest.raises(SettingsError, match="is not a todo number"):
                 board.complete(number)
             assert board.read()[0].status == "not-started"
 
@@ -363,7 +363,7 @@ def test_change_without_todos_changes_nothing(subtests: pytest.Subtests) -> None
     for changed in [None, ["x"], [{"id": 1}]]:
         with subtests.test(changed=changed):
             board = TodoBoard(["Look"])
-            with pytest.raises(SettingsError, match="The board cannot hold"):
+            with pytest.raises(SettingsError, match="The board does not accept"):
                 board.change(lambda todos, changed=changed: changed)
             assert [todo.title for todo in board] == ["Look"]
 

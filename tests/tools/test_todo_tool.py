@@ -139,7 +139,7 @@ def test_partial_update_succeeds_and_reports_failures() -> None:
     assert outcome.ok
     assert outcome.text.startswith("Updated: 1 applied, 1 failed, 1 redundant.\n- applied: todoUpdates[0] (id 2): ")
     assert "\n- failed: todoUpdates[2] (id 9): there is no todo 9. Available: 1, 2, 3.\n" in outcome.text
-    assert "\n- redundant: todoUpdates[1] (id 2): is completed already\n" in outcome.text
+    assert "\n- redundant: todoUpdates[1] (id 2): is already completed\n" in outcome.text
     assert shows(outcome.text, board.read())
 
 
@@ -162,7 +162,7 @@ def test_update_without_a_list_is_refused(snapshot: Snapshot) -> None:
 @pytest.mark.req("R0.57")
 def test_dropped_completed_todos_are_refused_with_the_current_list() -> None:
     sent = {"operation": "write", "todoList": [{"id": 2, "title": "New", "status": "not-started"}]}
-    assert '- id 1 "Load the data" is completed, here it is missing' in refused(three(), sent, "todo_error")
+    assert '- id 1 "Load the data" is completed, but here it is missing' in refused(three(), sent, "todo_error")
 
 
 @pytest.mark.req("R0.57")

@@ -26,7 +26,7 @@ workflow:
   - {id: par, type: parallel, steps: [{type: agent, name: known}, {id: late, type: agent, name: other}]}
 """
 NESTED = "workflow: [{id: first, type: tool, name: work}, {id: sub, type: workflow, file: inner.yaml}]\n"
-WHAT = "what free:of-price costs is not known, so a budget cannot be enforced"
+WHAT = "the price of free:of-price is unknown, so a budget cannot be enforced"
 
 
 class Unpriced(ScriptedModel):
@@ -103,7 +103,7 @@ def test_file_cannot_loosen_the_budget_of_the_caller(tmp_path: Path, subtests: p
             workflow.orchestration(budget=budget, **settings).start("Go", options).stop()
         except SettingsError as error:
             assert "unpriced=True" in error.hint
-            assert "costs is not known, so a budget cannot be enforced" in error.what
+            assert "is unknown, so a budget cannot be enforced" in error.what
             return False
         return True
 
@@ -142,7 +142,7 @@ def test_foreign_log_cannot_loosen_a_budget(tmp_path: Path, subtests: pytest.Sub
             if counts:
                 assert fork_sync(before, 1, model=Unpriced(), options=options).status == "completed"
                 continue
-            with pytest.raises(SettingsError, match="costs is not known"):
+            with pytest.raises(SettingsError, match="is unknown, so a budget"):
                 fork_sync(before, 1, model=Unpriced(), options=options)
             assert fork_sync(before, 1, model=Unpriced(), options=RunOptions(show=False)).status == "completed"
 
@@ -157,5 +157,5 @@ def test_foreign_workflow_log_reports_nothing_as_unpriced(tmp_path: Path) -> Non
     for before, counts in ((own, True), (load_trace(foreign), False)):
         check = workflow_again(before, model=Unpriced()).check
         assert check is not None
-        with nullcontext() if counts else pytest.raises(SettingsError, match="costs is not known"):
+        with nullcontext() if counts else pytest.raises(SettingsError, match="is unknown, so a budget"):
             check(Budget(1.0))

@@ -51,5 +51,5 @@ def test_tool_that_ignores_cancellation_does_not_hold_a_failed_run(
         Workflow.from_yaml(PARALLEL, tools=[deaf, fails]).run_sync()
     run = raised.value.run
     assert run is not None and run.status == "failed" and not released.is_set()
-    assert ["deaf did not end" in warning.message for warning in run.warned] == [True]
+    assert ["deaf did not stop" in warning.message for warning in run.warned] == [True]
     assert all(call.record.result is not None for call in run.step_calls), "every call has its result"

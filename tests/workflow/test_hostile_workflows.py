@@ -222,7 +222,7 @@ def test_nested_workflow_files_are_checked_before_anything_runs(tmp_path: Path, 
         ("bad.yaml", "unknown type"),
         ("deep.yaml", "deep.yaml:2: .*bad.yaml:2: workflow step.* unknown type"),
         ("good.yaml, inputs: {m: 2}", "no input m"),
-        ("round.yaml", "runs itself, without end"),
+        ("round.yaml", "runs itself endlessly"),
         ("good.yaml", ""),
     ]:
         with subtests.test(file):

@@ -39,8 +39,8 @@ def test_hints_of_an_agent_error_refer_to_its_step(subtests: pytest.Subtests) ->
         RateLimited("Too many", TryAgain(lead="Wait a while, then try again")): "Wait a while, then try again",
         BrokenReply("No", TryAgain(lead="Try again", rest=", or try another model")): "Try again, or try another model",
         BrokenReply(
-            "Too long", StartAgain(lead="Start again", rest=", or give it less to read")
-        ): "Start again, or give it less to read",
+            "Too long", StartAgain(lead="Start again", rest=", or reduce the input")
+        ): "Start again, or reduce the input",
     }
     for error, hint in errors.items():
         with subtests.test(hint), pytest.raises(WorkflowError) as raised:

@@ -110,7 +110,7 @@ def test_tool_without_a_person_gets_an_error(tmp_path: Path) -> None:
         message = (
             run.steps["a"]["output"] if number == 0 else store.load(run.step_records["a"].nested).rounds[0].results[0].text
         )
-        assert message.startswith("unknown: There is nobody to ask")
+        assert message.startswith("unknown: No person is attached")
 
 
 def test_run_of_a_tool_cannot_wait_for_approval(tmp_path: Path) -> None:

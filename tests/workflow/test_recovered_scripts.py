@@ -76,6 +76,6 @@ def test_run_with_scripted_replies_needs_them_to_recover(tmp_path: Path) -> None
     text = TEXT.replace("  - {id: sub, type: workflow, file: inner.yaml}\n", "")
     run = by_itself(Workflow.from_yaml(text).run(store=store, show=False, replies={"judge": ["good", "better"]}))
     here = Store(store.kept[4])
-    with pytest.raises(SettingsError, match=r"ran on scripted replies for judge.*orchestration\(replies="):
+    with pytest.raises(SettingsError, match=r"used scripted replies for judge.*orchestration\(replies="):
         by_itself(recover(run.id, store=here))
     assert by_itself(recover(run.id, store=here, agent=Workflow.of_run(run).orchestration(replies={"judge": ["good"] * 2})))

@@ -135,7 +135,7 @@ def test_human_step_resumes_with_the_answer_in_another_process(tmp_path: Path) -
 
 
 def test_human_step_without_person_and_store_fails() -> None:
-    with pytest.raises(WorkflowError, match="step both/h: There is nobody to ask"):
+    with pytest.raises(WorkflowError, match="step both/h: No person is attached"):
         by_itself(Workflow.from_yaml(ASKS, tools=[Work().work]).run(show=False))
 
 
@@ -427,7 +427,7 @@ def test_python_agent_of_a_nested_file_is_required_again(tmp_path: Path) -> None
     outer = tmp_path / "outer.yaml"
     whole = by_itself(Workflow.from_yaml(outer, agents={"helper": helper}).run(store=store, show=False))
     here = Store(store.kept[0])
-    with pytest.raises(SettingsError, match="worked with the agent helper, which was an object in Python"):
+    with pytest.raises(SettingsError, match="used the agent helper, a Python object"):
         by_itself(recover(whole.id, store=here))
 
 
@@ -494,7 +494,7 @@ workflow:
         here, work = Store(folder), Work()
         if number < whole.settings["rerun"]["events"]:
             before = here.path(whole.id).read_bytes()
-            with pytest.raises(SettingsError, match="died before it had the outputs"):
+            with pytest.raises(SettingsError, match="died before it had taken over the outputs"):
                 by_itself(recover(whole.id, tools=[work.work], store=here))
             assert here.path(whole.id).read_bytes() == before
             continue
@@ -511,7 +511,7 @@ def test_recovery_needs_the_python_agent_of_the_run(tmp_path: Path) -> None:
 
     whole = by_itself(Workflow.from_yaml(text, agents=judge()).run(store=store, show=False))
     here = Store(store.kept[4])
-    with pytest.raises(SettingsError, match="with the agent judge, which was an object in Python") as caught:
+    with pytest.raises(SettingsError, match="used the agent judge, a Python object") as caught:
         by_itself(recover(whole.id, store=here))
     assert "agents:" not in str(caught.value) and 'recover(run, agents={"judge": ...})' in str(caught.value)
     assert by_itself(recover(whole.id, agents=judge(), store=here)).status == "completed"

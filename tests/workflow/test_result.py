@@ -83,7 +83,7 @@ def test_card_shows_the_result_once_as_the_answer() -> None:
 def test_step_without_output_has_no_result_and_warns(subtests: pytest.Subtests) -> None:
     for output, expected in {
         "mended": "output: the step mended has no output. The result is the output of the last step",
-        '"{{ $steps.mended.output }}"': "{{ $steps.mended.output }}: $steps has no output of mended",
+        '"{{ $steps.mended.output }}"': "{{ $steps.mended.output }}: $steps has no output for mended",
     }.items():
         with subtests.test(output):
             run = named(output)
@@ -108,11 +108,11 @@ def test_names_in_a_result_are_checked_before_anything_runs(subtests: pytest.Sub
         "left": "workflow: output: left is in the parallel block both",
         '"{{ $steps.drafts.output }}"': "workflow: output: {{ $steps.drafts.output }}: there is no step drafts",
         '"{{ $steps.draft }}"': "$steps.draft is a step, not a value",
-        '"{{ $item }}"': "there is no $item here",
-        '"{{ $steps.draft.output"': "does not end",
-        "{a: draft}": "output must be a text or a list of texts, not a mapping",
-        "[]": "workflow: output names nothing",
-        '" "': "workflow: output names nothing",
+        '"{{ $item }}"': "$item is not available here",
+        '"{{ $steps.draft.output"': "is not closed",
+        "{a: draft}": "output must be a string or a list of strings, not a mapping",
+        "[]": "workflow: output is empty",
+        '" "': "workflow: output is empty",
     }.items():
         with subtests.test(output):
             ((line, message),) = problems(output)
@@ -128,7 +128,7 @@ def test_result_and_loop_limit_are_accepted_at_either_level_once() -> None:
     ):
         spec = Workflow.from_yaml(text + "\n").spec
         assert (spec.output, spec.max_loop_iterations) == (("a",), 7)
-    with pytest.raises(WorkflowProblems, match="output is given for the file already"):
+    with pytest.raises(WorkflowProblems, match="output is already set for the whole file"):
         Workflow.from_yaml(f"output: a\nworkflow: {{{steps}, output: b}}\n")
 
 

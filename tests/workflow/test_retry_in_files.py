@@ -40,7 +40,7 @@ def test_invalid_retries_and_timeouts_are_refused_with_an_example(subtests: pyte
     for keys, expected in {
         "retry: 3": 'retry must be a mapping, not "3". Write retry: {max_retries: 2}',
         "timeout: 5m": 'timeout must be a number above 0, not "5m". Write seconds, such as timeout: 300',
-        "retry: {max_retries: 1, max_attempts: 1}": "max_retries and max_attempts are the same: tries after the first",
+        "retry: {max_retries: 1, max_attempts: 1}": "max_retries and max_attempts mean the same: the attempts after the first",
         "retry: {max_retry: 1}": 'unknown key "max_retry". Did you mean max_retries?',
     }.items():
         with subtests.test(keys), pytest.raises(WorkflowProblems) as raised:

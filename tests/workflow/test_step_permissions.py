@@ -1,4 +1,4 @@
-"""Permission of tool steps: the approval mode of the run, alone and with the rules of a task file."""
+"""Permission of tool steps: the mode of the run, alone and with the rules of a task file."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_mode_decides_whether_a_tool_step_needs_approval(subtests: pytest.Subtes
 
 
 def test_read_only_denial_suggests_effects_and_no_useless_rerun() -> None:
-    for declared, hint in {False: 'say so: @tool(effects=["read"]). To be asked', True: "To be asked"}.items():
+    for declared, hint in {False: 'declare that: @tool(effects=["read"]). To be asked', True: "To be asked"}.items():
         tools = Tools()
         if declared:
             tools.tools[1] = tool(effects=["write"])(tools.tools[1])
@@ -104,7 +104,7 @@ def test_stricter_of_task_file_and_mode_wins(subtests: pytest.Subtests) -> None:
         ("ask", "ask", ["approve", "approve"], both, ""),
         ("ask", "ask", ["approve", "deny"], ["write a"], "The person did not allow it"),
         ("ask", "auto", ["approve", "approve"], both, ""),
-        ("ask", "never", [], [], "this run asks for none (approve=never)"),
+        ("ask", "never", [], [], "this run does not ask for permission (approve=never)"),
         ("ask", "read_only", [], [], "this run only allows tools that read"),
         ("deny", "ask", [], [], "rules of the task file do not allow it"),
         ("{mode: deny, allow: [write]}", "never", [], both, ""),

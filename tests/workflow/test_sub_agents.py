@@ -40,7 +40,7 @@ def test_rules_name_sub_agents(tmp_path: Path) -> None:
     Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, permissions=rules, store=store, show=False)
     [lead] = [run for run in map(store.load, store.ids()) if run.agent == "lead"]
     assert [result.is_error for round_ in lead.rounds for result in round_.results] == [True, False]
-    with pytest.raises(SettingsError, match="'fnder' names no tool"):
+    with pytest.raises(SettingsError, match="'fnder' does not match any tool"):
         Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, permissions={"fnder": "deny"}, show=False)
 
 
@@ -62,9 +62,9 @@ def test_instruction_of_a_sub_agent_holds_templates() -> None:
 def test_invalid_sub_agents_are_problems(subtests: pytest.Subtests) -> None:
     cases = {
         "nobody of this name": ("sub_agents: pilot", "sub_agents: pilto", 'sub_agents: agent "pilto" not found', 5),
-        "itself": ("sub_agents: pilot", "sub_agents: finder", "it gives tasks to itself (finder -> finder)", 5),
-        "a circle": ("{instruction: Steer", "{sub_agents: [lead], instruction: Steer", "it gives tasks to itself (", 6),
-        "a mapping": ("sub_agents: pilot", "sub_agents: {pilot: 1}", "sub_agents must be a text", 5),
+        "itself": ("sub_agents: pilot", "sub_agents: finder", "it delegates to itself (finder -> finder)", 5),
+        "a circle": ("{instruction: Steer", "{sub_agents: [lead], instruction: Steer", "it delegates to itself (", 6),
+        "a mapping": ("sub_agents: pilot", "sub_agents: {pilot: 1}", "sub_agents must be a string", 5),
     }
     for name, (old, new, words, line) in cases.items():
         with subtests.test(name), pytest.raises(WorkflowProblems) as caught:
@@ -77,7 +77,7 @@ def test_invalid_sub_agents_are_problems(subtests: pytest.Subtests) -> None:
 def test_circle_of_python_agents_is_refused() -> None:
     agents = {name: AgentSpec(name=name, model="simulated:disciplined", sub_agents=("b", "a")) for name in "ab"}
     spec = WorkflowSpec(steps=(AgentStep(id="a", path="a", agent="a"),), agents=agents)
-    with pytest.raises(SettingsError, match="it gives tasks to itself"):
+    with pytest.raises(SettingsError, match="it delegates to itself"):
         Workflow(spec).run_sync("Go.", show=False)
 
 

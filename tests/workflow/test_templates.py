@@ -151,7 +151,7 @@ def test_mutating_a_rendered_value_does_not_change_step_outputs() -> None:
 @pytest.mark.req("R4.15")
 def test_errors_quote_the_template_and_suggest_names(subtests: pytest.Subtests) -> None:
     cases = {
-        "$steps.zzz.output": ["$steps has no output of zzz", "first-draft", "said"],
+        "$steps.zzz.output": ["$steps has no output for zzz", "first-draft", "said"],
         "$steps.frst-draft.output": ["Did you mean first-draft"],
         "$steps.first-draft.output.okay": ["$steps.first-draft.output has no okay", "ok"],
         "$steps.first-draft.output.grade.scor": ["$steps.first-draft.output.grade has no scor", "score"],
@@ -164,24 +164,24 @@ def test_errors_quote_the_template_and_suggest_names(subtests: pytest.Subtests) 
         "$steps.par.outputs.three.output": ["no three", "one", "inner"],
         "$steps.par.outputs[2].output": ["2 outputs", "[2]"],
         "$steps": ["$steps.ID.output"],
-        "$prompt.x": ["$prompt is the text 'Fog'", "no x"],
+        "$prompt.x": ["$prompt is the string 'Fog'", "no x"],
         "$inputs.langue": ["no langue", "lang"],
         "$item.n.x": ["a list", "no x"],
-        "$steps.search.output.text.a": ["the text", "no a"],
+        "$steps.search.output.text.a": ["the string", "no a"],
         "steps.said.output": ["there is no steps", "$steps"],
         "$step.said.output": ["there is no $step", "$steps"],
         "name": ["there is no name", "$prompt", "$inputs"],
         "__0__ + $index": ["there is no __0__"],
-        "$steps.said.output > 3": ["it compares a text with a number"],
+        "$steps.said.output > 3": ["it compares a string with a number"],
         "len($index)": ["$index is a number"],
         "open($prompt)": ["open($prompt) cannot be called"],
-        "$steps.par.0.output": ["has no meaning", "$steps.ID.output"],
+        "$steps.par.0.output": ["is not valid", "$steps.ID.output"],
         "$steps[": ["incomplete"],
         "$item.n[0": ["incomplete"],
         "1 +": ["incomplete", "$steps.ID.output"],
         "": ["blank"],
         "$index / 0": ["divides by zero"],
-        "$item.n[$steps.gone.output]": ["no output of gone"],
+        "$item.n[$steps.gone.output]": ["no output for gone"],
         "$prompt $prompt": ["incomplete"],
         "$prompt.format": ["no format"],
         "$prompt.__class__": ["no __class__"],
@@ -199,13 +199,13 @@ def test_errors_quote_the_template_and_suggest_names(subtests: pytest.Subtests) 
 
 def test_unterminated_template_is_reported() -> None:
     for text in ("Say {{ $prompt }", "Say {{ 'it }}", "{{"):
-        with pytest.raises(ExpressionError, match="does not end"):
+        with pytest.raises(ExpressionError, match="is not closed"):
             render(text, SCOPE)
 
 
 def test_paths_within_brackets_are_bounded() -> None:
     assert render("{{ " + "$item[" * 8 + "$index" + "]" * 8 + " }}", scope_of(item=[0])) == 0
-    for levels, says in ((45, "nested deeper than 40 levels"), (5_000, "at most 2,000 characters")):
+    for levels, says in ((45, "nested deeper than 40 levels"), (5_000, "more than 2,000")):
         with pytest.raises(ExpressionError, match=says):
             render("{{ " + "$item[" * levels + "$index" + "]" * levels + " }}", SCOPE)
 

@@ -142,15 +142,15 @@ STEPS: dict[str, tuple[str, int, list[str]]] = {
         2,
         ["true must be a step", "{goto: writer}"],
     ),
-    "a condition without a template": ("  - {type: condition, condition: $steps.a.output}", 0, ["holds no template"]),
+    "a condition without a template": ("  - {type: condition, condition: $steps.a.output}", 0, ["contains no template"]),
     "a condition that continues with what is neither true nor false": (
         "  - {type: condition, condition: 'true', on_error: {continue: 'no'}}",
         0,
         ["on_error: a condition can continue only with true or false"],
     ),
     "a blank condition": ("  - {type: condition, condition: ' '}", 0, ["condition is blank"]),
-    "an invalid id": ("  - {id: 1st, type: agent, name: writer}", 0, ['"1st" cannot be an id']),
-    "the id of the end": ("  - {id: end, type: agent, name: writer}", 0, ['"end" cannot be an id']),
+    "an invalid id": ("  - {id: 1st, type: agent, name: writer}", 0, ['"1st" is not a valid id']),
+    "the id of the end": ("  - {id: end, type: agent, name: writer}", 0, ['"end" is not a valid id']),
     "an id of a child": (
         "  - {id: a, type: agent, name: writer}\n  - {type: parallel, steps: [{id: a, type: agent, name: writer}]}",
         1,
@@ -203,17 +203,17 @@ STEPS: dict[str, tuple[str, int, list[str]]] = {
     "a step behind the end": (
         "  - {type: agent, name: writer, end: true}\n  - {id: b, type: agent, name: writer}",
         1,
-        ["nothing reaches the step b"],
+        ["no path leads to the step b"],
     ),
     "a step behind branches that both leave": (
         "  - {type: condition, condition: 'true', true: {goto: end}, false: {goto: 0}}\n  - {id: b, type: agent, name: writer}",
         1,
-        ["nothing reaches the step b"],
+        ["no path leads to the step b"],
     ),
     "a step behind a goto in a branch": (
         "  - type: condition\n    condition: 'true'\n    true: [{goto: end}, {id: b, type: agent, name: writer}]",
         2,
-        ["nothing reaches the step b"],
+        ["no path leads to the step b"],
     ),
 }
 
@@ -290,7 +290,7 @@ def test_unresolved_templates_are_problems(subtests: pytest.Subtests) -> None:
         "$steps.par.outputs[4].output": ["4 outputs"],
         "$steps.par.outputs.inner.twu.output": ["no twu", "two"],
         "$item": ["Only the step of a map"],
-        "$prompt.x": ["$prompt is a text"],
+        "$prompt.x": ["$prompt is a string"],
         "$steps.qa.output +": ["incomplete"],
         "qa.output": ["there is no qa"],
     }
@@ -353,7 +353,7 @@ def test_paths_undeclared_by_a_structured_output_are_warnings(subtests: pytest.S
     for path, words in {
         "$steps.qa.output.okay": ["judge declares no okay", "ok"],
         "$steps.qa.output.notes[0].were": ["declares no were", "where"],
-        "$steps.fix.output.title": ["title is read", "fix", "writer a structured_output"],
+        "$steps.fix.output.title": ["title is read", "fix", "structured_output of the agent writer"],
     }.items():
         with subtests.test(path):
             (warning,) = found_in(AGENTS + BLOCKS.replace("PROMPT", f"{{{{ {path} }}}}"))
@@ -397,7 +397,7 @@ def test_task_file_template_syntax_is_a_warning_at_its_line(subtests: pytest.Sub
             text = f"{AGENTS}  - type: agent\n    name: writer\n    prompt: |\n      First\n      {prompt}\n"
             warnings = read_workflow(text).warnings
             assert [(warning.line, warning.code) for warning in warnings] == [(FIRST + 4, "W_OTHER_FORM")] * warned
-            assert all("${station}" in warning.message and "reads {{ $... }}" in warning.hint for warning in warnings)
+            assert all("${station}" in warning.message and "use {{ $... }}" in warning.hint for warning in warnings)
             assert len(found_in(text, strict=True)) == warned
 
 
@@ -416,7 +416,7 @@ def test_condition_may_wait_for_later_steps_without_a_circle(subtests: pytest.Su
         "each other": ([wait("c", "d", agent("x")), wait("d", "x", agent("y"))], "wait for each other"),
         "each other, by branches": ([wait("c", "y", agent("x")), wait("d", "x", agent("y"))], "wait for each other"),
         "itself": ([agent("a"), wait("c", "c", agent("x"))], "itself"),
-        "behind a goto": ([wait("c", "b", "{goto: a}"), "{goto: b}", agent("a"), agent("b")], "leads elsewhere"),
+        "behind a goto": ([wait("c", "b", "{goto: a}"), "{goto: b}", agent("a"), agent("b")], "jumps elsewhere"),
     }
     for name, (steps, words) in texts.items():
         with subtests.test(name):
@@ -456,7 +456,7 @@ FILES = {
     "workflow:\n  max_loop_iterations: 0\n  steps: [{goto: end}]": (2, "from 1"),
     "workflow:\n  overrides: {loops: 2}\n  steps: [{goto: end}]": (2, "max_loop_iterations"),
     "workflow:\n  limits: {max_rounds: 3}\n  steps: [{goto: end}]": (2, "max_rounds"),
-    "limits: {budget: 1}\nworkflow:\n  limits: {budget: 2}\n  steps: [{goto: end}]": (3, "given for the file already"),
+    "limits: {budget: 1}\nworkflow:\n  limits: {budget: 2}\n  steps: [{goto: end}]": (3, "already set for the whole file"),
     "workflow: writer": (1, "must be a list"),
     "workflow:\n  steps:": (2, "no steps configured"),
     "agents: {}": (1, "no steps configured"),
@@ -487,7 +487,7 @@ def test_slow_files_are_refused_with_a_message(subtests: pytest.Subtests) -> Non
     reads = f"{{type: agent, name: writer, prompt: '{'{{ $prompt }}' * 1_000}'}}"
     for name, text, message in (
         ("steps by aliases", "  - &s {type: agent, name: writer}\n" + "  - *s\n" * 20_000, "20,000 steps"),
-        ("conditions that wait", waits, "conditions wait for more than 20,000 later steps together"),
+        ("conditions that wait", waits, "conditions wait for more than 20,000 later steps in total"),
         ("templates by aliases", f"  - &s {reads}\n" + "  - *s\n" * 100, "The templates read more than 100,000 values"),
     ):
         with subtests.test(name):
@@ -535,7 +535,7 @@ def test_step_id_used_twice_is_refused_with_both_lines(subtests: pytest.Subtests
         with subtests.test(name):
             before, line = (FIRST + one for one in lines)
             result = [(problem.line, problem.message) for problem in found_in(AGENTS + steps) if "already" in problem.message]
-            assert [(at, f'the step in line {before} has the id "x" already' in message) for at, message in result] == [
+            assert [(at, f'the step in line {before} already has the id "x"' in message) for at, message in result] == [
                 (line, True)
             ]
     with subtests.test("the same step in a branch goes back to it"):
@@ -568,4 +568,4 @@ def test_problems_of_python_steps_precede_the_run_without_lines(snapshot: Snapsh
 def test_unknown_agent_error_suggests_both_ways_to_add_it() -> None:
     with pytest.raises(WorkflowProblems) as caught:
         Workflow.from_yaml("workflow:\n  - {type: agent, name: judge}\n")
-    assert 'Declare it (agents:), or give it: agents={"judge": Agent(...)}' in str(caught.value)
+    assert 'Declare it under agents:, or pass it: agents={"judge": Agent(...)}' in str(caught.value)

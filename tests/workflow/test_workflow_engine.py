@@ -278,7 +278,7 @@ def test_timeout_fails_the_attempt_without_counting_questions() -> None:
         with_tools("  - {id: s, type: tool, name: slow, timeout: 5, retry: {max_attempts: 1, on: [timeout]}}", slow), "", {}
     )
     assert (run.status, run.step_records["s"].attempts, waits(run)) == ("failed", 2, {"s": [1]})
-    assert run.error is not None and "did not end within 5 s" in run.error.message
+    assert run.error is not None and "did not finish within 5 s" in run.error.message
 
     async def late(question: Any) -> Any:
         await asyncio.sleep(20)
@@ -539,7 +539,7 @@ def test_rerun_from_a_step_uses_the_earlier_outputs() -> None:
         "p/l",
         "p/r",
     ]
-    with pytest.raises(SettingsError, match="no output of p"):
+    with pytest.raises(SettingsError, match="no output for p"):
         played(workflow, "Go", {}, rerun_from="z", of=played(workflow, "Go", {"x": ["X"], "p/l": [{"error": "provider"}]}))
     with pytest.raises(SettingsError, match="no step 'y'"):
         played(workflow, "Go", {}, rerun_from="y", of=first)
@@ -579,7 +579,7 @@ def test_scripted_replies_belong_to_a_step_or_its_agent() -> None:
 @pytest.mark.req("R4.32")
 def test_failure_raises_with_its_run_in_scripts_too(snapshot: Snapshot) -> None:
     workflow = steps("  - {id: x, type: agent, name: a}")
-    with pytest.raises(WorkflowError, match="step x: A scripted failure: provider") as caught:
+    with pytest.raises(WorkflowError, match="step x: Scripted failure: provider") as caught:
         workflow.run_sync("Go", replies={"x": [{"error": "provider"}]}, show=False)
     assert isinstance(caught.value.run, Run) and caught.value.run.step_context == {"steps": {}, "order": []}
     with pytest.raises(SettingsError, match="The agent a has no model"):

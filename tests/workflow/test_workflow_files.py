@@ -103,7 +103,7 @@ def test_unknown_tools_are_problems_when_tools_are_given(tmp_path: Path) -> None
 
 def test_unreadable_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"workflow: \xe9")
-    for name, expected in {"latin.yaml": "is not a text in UTF-8", "none.yaml": "There is no file"}.items():
+    for name, expected in {"latin.yaml": "is not UTF-8 text", "none.yaml": "There is no file"}.items():
         with pytest.raises(SettingsError, match=expected):
             Workflow.from_yaml(tmp_path / name)
 
@@ -182,8 +182,8 @@ def test_files_are_bounded_in_depth_number_and_size(
     for name, count, times, message in (
         ("one deeper", 20, 1, "20.yaml is nested deeper than 20 files"),
         ("a long chain", 400, 1, "20.yaml is nested deeper than 20 files"),
-        ("each runs the next twice", 18, 2, "it runs more than 1,000 files, nested ones included"),
-        ("many in one file", 1, 1_001, "it runs more than 1,000 files"),
+        ("each runs the next twice", 18, 2, "the workflow runs more than 1,000 files, nested ones included"),
+        ("many in one file", 1, 1_001, "the workflow runs more than 1,000 files"),
     ):
         with subtests.test(name):
             assert message in problems(files_that_run_the_next(tmp_path, count, times))[0][1]
@@ -216,7 +216,7 @@ def test_non_workflow_files_are_not_awaited_or_quoted(tmp_path: Path, subtests: 
             (tmp_path / name).write_text(text)
             top.write_text(RUNS.format(name))
             ((_, message),) = problems(top)
-            assert "is not a workflow: it has no workflow:, agents: or stage:" in message and "SESAME" not in message
+            assert "is not a workflow: it has none of workflow:, agents: and stage:" in message and "SESAME" not in message
     os.mkfifo(tmp_path / "pipe")
     for name, said in {"pipe": "There is no file", "/dev/zero": "There is no file", "/proc/kmsg": ""}.items():
         with subtests.test(name):

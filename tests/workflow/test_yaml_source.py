@@ -93,8 +93,8 @@ def test_every_node_has_its_line() -> None:
 
 def test_lossy_and_unreadable_yaml_is_a_problem_with_its_line(subtests: pytest.Subtests) -> None:
     cases = {
-        "a: 1\nb: 2\na: 3": (3, "written twice, first in line 1"),
-        'true: 1\n"true": 2': (2, "written twice"),
+        "a: 1\nb: 2\na: 3": (3, "appears twice, first in line 1"),
+        'true: 1\n"true": 2': (2, "appears twice"),
         "a: !!python/object/apply:os.system [ls]": (1, "tag"),
         "a: 1\nb: !mine x": (2, "tag"),
         "a: 1\n---\nb: 2": (2, "second document"),
@@ -102,7 +102,7 @@ def test_lossy_and_unreadable_yaml_is_a_problem_with_its_line(subtests: pytest.S
         "a: 1\nb: {{ $steps.a.output }}": (2, "quotation marks"),
         "a: 1\nb: *c": (2, "*c refers to no earlier anchor"),
         "a: 1\nb:\n  <<: [{c: 1}, 2]": (3, '<< merges mappings, not "2"'),
-        "a: &a {b: 1}\nc: {<<: *a, d: 1, d: 2}": (2, "written twice"),
+        "a: &a {b: 1}\nc: {<<: *a, d: 1, d: 2}": (2, "appears twice"),
         "a: &a [*a]": (1, "*a refers to a value that contains it"),
         "a: 1\nb: 99999999999999999999": (2, "too large"),
         "a: .inf": (1, "not finite"),

@@ -20,7 +20,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import RequestRefused
 
 START_SECONDS = 180
-NO_TOOLS = "This model takes no tools"
+NO_TOOLS = "This model does not support tools"
 """The begin of the advice about such a model."""
 CUT = ("reply_cut", "max_rounds", "empty_answer")
 """Reasons for which runs of a model that is very small end."""

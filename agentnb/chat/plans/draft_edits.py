@@ -30,7 +30,7 @@ def check_edit(plan: PlanSpec, steps: Any, specs: Iterable[ToolSpec], rules: Seq
         data["reasoning"] = plan.reasoning
     checked = check_chat_plan(data, specs, rules)
     if checked.plan is None:
-        raise _invalid("; ".join(checked.problems) or "there are no steps")
+        raise _invalid("; ".join(checked.problems) or "the plan has no steps")
     return structs.replace(checked.plan, id=plan.id)
 
 
@@ -94,7 +94,7 @@ def step_form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Question
         WHAT: ({"type": "string", "minLength": 1}, step.description or ""),
         TOOLS: ({"type": "array", "items": {"enum": names}, "uniqueItems": True}, list(step.tools)),
         ARGUMENTS: (_arguments(step, specs), step.args),
-        EXECUTOR: ({"type": "boolean", "description": "It chooses calls and arguments itself"}, step.executor_required),
+        EXECUTOR: ({"type": "boolean", "description": "The agent chooses calls and arguments itself"}, step.executor_required),
         AFTER: ({"type": "array", "items": {"enum": before}, "uniqueItems": True}, list(step.depends_on)),
     }
     left_out = {name for name, offered in ((TOOLS, names), (AFTER, before)) if not offered}

@@ -25,7 +25,7 @@ EXTENSION = "plans"
 CARRIED = "drafts"
 UNREADABLE = (AgentnbError, KeyError, TypeError, AttributeError)
 """Exceptions of drafts in a modified log or one of another version; the conversation continues without these drafts."""
-ELSEWHERE = "Another run continues the one that made it."
+ELSEWHERE = "Another run has continued the run that made it."
 _STATUSES = {"open": "proposed", "approved": "approved", "declined": "rejected"}
 """Plan status by status of a carried draft."""
 _CARRIED_AS = {"edited": "open", **{status: word for word, status in _STATUSES.items()}}

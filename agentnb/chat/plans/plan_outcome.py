@@ -24,7 +24,7 @@ MAX_INSIGHT, MAX_ERROR = 1_000, 500
 """Maximum characters of a result and of an error."""
 PENDING, EXECUTED, FAILED = "pending_review", "executed", "failed"
 """Statuses of results, besides the verdicts of reviews."""
-_NOT_RUN = {"rejected": "Not run: the reviewer rejected it.", "needs_changes": "Not run: the reviewer asks for changes."}
+_NOT_RUN = {"rejected": "Not run: the reviewer rejected the plan.", "needs_changes": "Not run: the reviewer asks for changes."}
 REVIEW_FAILED = "Not run: the review failed."
 
 

@@ -88,8 +88,8 @@ class PlanTool:
                 return failure("planner_failed", f"The planner failed: {error.what}", "Try again, or do it without a plan.")
             if checked.plan is None:
                 wrong = "\n".join(f"- {problem}" for problem in checked.problems)
-                problem = f"No plan was run: after {ATTEMPTS} attempts it is still wrong:\n{wrong}"
-                return failure(checked.code, problem, "Mend this.")
+                problem = f"No plan was run: after {ATTEMPTS} attempts, it is still invalid:\n{wrong}"
+                return failure(checked.code, problem, "Fix these problems.")
             plan_id = f"plan-{uuid4().hex[:8]}"
             plan = {**checked.plan.chat_data, "id": plan_id, **_about(asked, run)}
             inside.record(PlanProposed, plan_id=plan_id, plan=plan, call_id=call_id)
@@ -137,7 +137,7 @@ class PlanTool:
         drafts = drafts_of(run)
         draft = drafts.get(asked.plan_id)
         if draft is None:
-            hint = f"There is {', '.join(drafts)}." if drafts else "There is none in this conversation."
+            hint = f"Drafts: {', '.join(drafts)}." if drafts else "This conversation has no drafts."
             return failure(UNKNOWN_PLAN, f"There is no draft {asked.plan_id}. {hint}", "Make a plan first.")
         if not is_approved(run, draft.id, call_id):  # by a dead process
             if draft.is_open and draft.id not in run.plans:  # so that the person is asked about it
@@ -154,10 +154,10 @@ def _refusal(draft: PlanRecord) -> ToolOutcome | None:
         why = f" They said: {reason}" if (reason := reason_of(draft)) else ""
         return failure(DECLINED_PLAN, f"The draft {draft.id} was declined and stays closed.{why}", "Make another plan, or ask.")
     if draft.status == "approved":
-        return failure(ALREADY_EXECUTED, f"The draft {draft.id} has run: a draft runs once.", "Make a new plan.")
+        return failure(ALREADY_EXECUTED, f"The draft {draft.id} has already run: a draft runs only once.", "Make a new plan.")
     if clear_word(draft.words) != "yes":
-        problem = f"The draft {draft.id} is not approved: only a clear yes of the person approves it, and you have none."
-        return failure(NOT_APPROVED, problem, "Say what it would do, and end your turn: the person is asked then.")
+        problem = f"The draft {draft.id} is not approved: only a clear yes from the person approves it."
+        return failure(NOT_APPROVED, problem, "Say what it would do, and end your turn: then the person is asked.")
     return None
 
 

@@ -32,7 +32,7 @@ MAX_PROBLEMS = 10
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 SPEC = ToolSpec(
     NAME,
-    "Make a plan for work with several steps: run it now, leave it as a draft for the person, or have it reviewed first.",
+    "Make a plan for multi-step work: run it now, leave it as a draft for the person, or have it reviewed first.",
     {
         "type": "object",
         "properties": {
@@ -45,13 +45,13 @@ SPEC = ToolSpec(
             },
             "auto_execute": {
                 "type": "boolean",
-                "description": f"Former way: false means {DRAFT}. Ignored where execution_mode is given.",
+                "description": f"Deprecated: false means {DRAFT}. Ignored if execution_mode is given.",
             },
-            "requested_outputs": {**_TEXTS, "description": "What the person asked to get."},
-            "priority_entities": {**_TEXTS, "description": "Ids of what the plan has to look at first."},
+            "requested_outputs": {**_TEXTS, "description": "The outputs that the person asked for."},
+            "priority_entities": {**_TEXTS, "description": "Ids of the entities that the plan must look at first."},
             "plan_id": {
                 "type": "string",
-                "description": "Run this draft as it stands, without planning again. Only after the person has approved it.",
+                "description": "Run this draft unchanged, without planning again. Only after the person has approved it.",
             },
         },
         "required": ["objective"],
@@ -103,7 +103,7 @@ def read_request(arguments: Mapping[str, Any], message: str) -> PlanRequest | To
     """
     mode = arguments.get("execution_mode")
     if mode is not None and mode not in MODES:
-        problem = f"{NAME}: there is no execution_mode {mode!r}. It is one of {', '.join(MODES)}."
+        problem = f"{NAME}: unknown execution_mode {mode!r}. It is one of {', '.join(MODES)}."
         return failure(UNKNOWN_MODE, problem, "Call it again with one of these." if suggest_names(str(mode), MODES) else "")
     return PlanRequest(
         str(arguments.get("objective") or "").strip() or message.strip(),
@@ -146,7 +146,7 @@ def read_plan(reply: Message, tools: Sequence[ToolSpec], rules: Sequence[Mapping
     except BrokenReply as error:
         return CheckedPlan(None, INVALID, (error.what,))
     if read is None or not read.plan.steps:
-        return CheckedPlan(None, INVALID, ("the reply holds no plan with steps",))
+        return CheckedPlan(None, INVALID, ("the reply contains no plan with steps",))
     checked = check_chat_plan(read.plan.chat_data, tools, rules)
     return checked._replace(problems=checked.problems[:MAX_PROBLEMS])
 

@@ -41,9 +41,9 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
         if choice is not None:
             check_model(choice)
     if review_failed not in FAILED_REVIEWS:
-        raise SettingsError(f"review_failed={review_failed!r} is not known", suggest_names(review_failed, FAILED_REVIEWS))
+        raise SettingsError(f"review_failed={review_failed!r} is unknown", suggest_names(review_failed, FAILED_REVIEWS))
     if type(max_tool_calls) is not int or max_tool_calls < 1 or not (max_seconds is None or max_seconds > 0):
-        raise SettingsError("max_tool_calls and max_seconds of Plans are above 0", "max_seconds=None sets no limit")
+        raise SettingsError("max_tool_calls and max_seconds of Plans must be above 0", "max_seconds=None means no limit")
     execution = PlanExecution(model, max_tool_calls, max_seconds)
     settings = {"max_tool_calls": max_tool_calls, "max_seconds": max_seconds, "review_failed": review_failed}
     models = zip(MODELS, (model, reviewer), strict=True)
@@ -74,6 +74,6 @@ def plans_of(settings: Mapping[str, Any]) -> Extension:
     """Return the extension with these logged settings. Raises `SettingsError` if it had its own models."""
     named = ", ".join(f"{name}={settings[name]}" for name in MODELS if name in settings)
     if named:
-        problem = f"The plans of the run had models of their own, which its log only names: {named}"
-        raise SettingsError(problem, "Give them: recover(run, agent=Agent(..., extensions=[Plans(...)]))")
+        problem = f"The plans of the run used their own models, of which the log has only the names: {named}"
+        raise SettingsError(problem, "Pass them: recover(run, agent=Agent(..., extensions=[Plans(...)]))")
     return Plans(**{name: value for name, value in settings.items() if name != CARRIED})

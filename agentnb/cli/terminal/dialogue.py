@@ -8,12 +8,11 @@ from typing import Any
 from agentnb.advice import in_words
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.form_dialogue import Dialogue, divided_fields, form_dialogue
-from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, choice_in_words, expected_form
-from agentnb.core.run.approvals import ALWAYS, DENY, EDIT
+from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, choice_in_words, expected_form, rule_parts
+from agentnb.core.run.approvals import ALWAYS, DENY, EDIT, check_grant
 from agentnb.display.texts.judged_call import accept_advice, call_text, question_text
 from agentnb.display.texts.question_labels import (
     ASKS,
-    REACHES,
     TYPED_NO_ANSWER,
     address_lines,
     approving_choices,
@@ -33,7 +32,6 @@ PAGE_CHARACTERS, PAGE_LINES = 2_000, 40
 MAX_DIGITS = 10
 """Maximum digits of the number of a choice: Python refuses numbers of thousands of digits."""
 EDIT_BY_FIELD = "Type each argument, or all arguments as a JSON object. An empty line keeps the value in brackets."
-SHELL_REACHES = {**REACHES, "session": "until this command ends"}
 
 
 def dialogue(question: WaitingOnUser) -> Dialogue:
@@ -82,7 +80,9 @@ def _answer(words: str, question: WaitingOnUser, remaining: str) -> Dialogue:
         if form is not None and text.casefold() == EDIT:
             return {EDIT: (yield from _ask_arguments(form))}
         try:
-            return read_typed(schema, text, choices)
+            value = read_typed(schema, text, choices)
+            check_grant(question, value)
+            return value
         except SettingsError as error:
             words = f"{error}\n"
 
@@ -109,10 +109,11 @@ def _page(text: str) -> tuple[str, str]:
 def _list_choices(question: WaitingOnUser) -> str:
     lines = [f"  {number} {words}" for number, (_, words) in enumerate(_choices(question), 1)]
     if _is_approval(question):
-        grants = question.about.grants if question.about is not None else ()
-        tool = question.about.tool if question.about is not None else ""
-        pattern = next((offer for offer in grants if not is_fixed(offer, tool)), None)
-        pattern_lines = [f"{ALWAYS} in {pattern.reach}: {visible_name(tool)}(PATTERN)"] if pattern is not None else []
+        about = question.about
+        patterns = [] if about is None else [grant for grant in about.grants if not is_fixed(grant, about)]
+        pattern_lines = [
+            f"{ALWAYS} in {grant.reach}: {visible_name(rule_parts(grant.rule)[0])}(PATTERN)" for grant in patterns[:1]
+        ]
         lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *pattern_lines])}, or edit to change the arguments")
     return "".join(f"{line}\n" for line in lines)
 
@@ -125,8 +126,7 @@ def _choices(question: WaitingOnUser) -> list[tuple[Any, str]]:
     origin = question.about
     once = [(choice, choice) for choice in approving_choices(question)]
     grants = [
-        ({ALWAYS: grant.rule, "reach": grant.reach}, f"{ALWAYS}: {grant_in_words(grant, origin, SHELL_REACHES)}")
-        for grant in origin.grants
+        ({ALWAYS: grant.rule, "reach": grant.reach}, f"{ALWAYS}: {grant_in_words(grant, origin)}") for grant in origin.grants
     ]
     return [*once, *grants, (DENY, DENY)]
 

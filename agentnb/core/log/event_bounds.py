@@ -19,8 +19,8 @@ MAX_LOG_BYTES = 190_000_000
 SHARE = 10
 """An event may take at most 1/SHARE of the log's remaining bytes."""
 MIN_TEXT = 50
-CUT = "[{:,} {} were left out here: the log of the run has no room for them]"
-IMAGE = "[an image was left out here: the log of the run has no room for its {:,} characters]"
+CUT = "[{:,} {} omitted here: the run log has no room for them]"
+IMAGE = "[an image omitted here: the run log has no room for its {:,} characters]"
 _ENDS = RoundFinished | RunEnd | RunRecovered
 
 
@@ -40,7 +40,7 @@ def check_event(event: AnyEvent, length: int, size: int) -> None:
     if length > most:
         raise EventTooLarge(most)
     if size > MAX_LOG_BYTES and not isinstance(event, _ENDS):
-        raise OSError(errno.EFBIG, f"it has {size / 1e6:,.0f} MB, the maximum that is read")
+        raise OSError(errno.EFBIG, f"it has {size / 1e6:,.0f} MB, the maximum size that can be read")
 
 
 def max_event_bytes(size: int) -> int:
@@ -60,7 +60,7 @@ def cut_event(event: AnyEvent, most: int) -> AnyEvent:
             with suppress(TraceError):
                 return decode(line)
         longest //= 4
-    raise OSError(errno.EFBIG, "an event is too large, and has no text that can be cut")
+    raise OSError(errno.EFBIG, "an event is too large and contains no text to cut")
 
 
 def _cut(value: Any, longest: int) -> Any:

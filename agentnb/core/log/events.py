@@ -387,7 +387,7 @@ class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=Fal
 class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=False):
     """Another process resumes the run, whose process had died or which was suspended.
 
-    From here on: ``schema``, the version that writes; ``approve``, the approval mode; ``permissions``, the rules; ``guidance``,
+    From here on: ``schema``, the version that writes; ``approve``, the mode; ``permissions``, the rules; ``guidance``,
     the guidance set, if changed.
     """
 

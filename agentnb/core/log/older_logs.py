@@ -34,7 +34,7 @@ FILLED, TODOS_OPEN = "Filled in what the trace lacks.", " still open:\n"
 NO_PROMPT = "(The trace has no prompt.)"
 """Up to schema 6: text of a placeholder for a missing prompt."""
 AUTO, RULES = "auto", "rules"
-"""Up to schema 8: the word for no approval mode; and the current word (`core.run.approvals`)."""
+"""Up to schema 8: the word for no mode; and the current word (`core.run.approvals`)."""
 STATUSES_SINCE = 5
 """First schema whose events carry these statuses themselves."""
 MODES_SINCE = 9

@@ -101,19 +101,19 @@ class _Reading:
     def take(self, event: e.AnyEvent) -> None:
         """Check the event against all earlier events. Raises `Wrong`."""
         if event.seq != self.seq:
-            raise Wrong(f"Event {event.seq} of run {event.run_id} came where {self.seq} was due")
+            raise Wrong(f"Event {event.seq} of run {event.run_id} is out of order: {self.seq} was expected")
         if self.over:
             raise Wrong(f"{_kind(event)} comes after the end of the run")
         kind = type(event)
         if self.seq == 0:
             self.run_id, self.parent_id = event.run_id, event.parent_id
         elif event.run_id != self.run_id or event.parent_id != self.parent_id:
-            raise Wrong(f"{_kind(event)} is of another run, {event.run_id!r}")
+            raise Wrong(f"{_kind(event)} belongs to another run, {event.run_id!r}")
         if (kind is e.RunStarted) != (self.seq == 0):
-            raise Wrong("a log begins with run_started, and has only one")
+            raise Wrong("a log must begin with run_started and contain no other")
         at = event.at
         if at is not None and at.year not in YEARS:
-            raise Wrong(f"the time {at.isoformat()} cannot be shown")
+            raise Wrong(f"the time {at.isoformat()} is out of range")
         self.take_sound((event,))
 
     def take_sound(self, events: Iterable[e.AnyEvent]) -> None:
@@ -147,8 +147,8 @@ class _Reading:
         """Check that the open round has a call with this id and without a result."""
         if not self.is_open or call_id not in self.unanswered:
             self.in_round(event)
-            problem = "has its result already" if call_id in self.calls else "was never made"
-            raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which {problem}")
+            problem = "already has a result" if call_id in self.calls else "was never made"
+            raise Wrong(f"{_kind(event)} refers to the call {call_id!r}, which {problem}")
 
     def calls_of(self, event: AnyCallEvent) -> tuple[CheckCall, CheckCall]:
         """Return the checks for calls of the step, else of the open round: that a call is open, and that it ends."""
@@ -158,12 +158,12 @@ class _Reading:
         """Check that the step is open and that the call has no result. Registers a new call."""
         step = event.step
         if step not in self.steps:
-            raise Wrong(f"{_kind(event)} is about a call of the step {step!r}, which is not open")
+            raise Wrong(f"{_kind(event)} refers to a call of the step {step!r}, which is not open")
         if call_id not in self.step_calls:
             self.step_calls[call_id] = step
             self.calling[step] += 1
         elif self.step_calls[call_id] != step:
-            raise Wrong(f"the call {call_id!r} is of the step {self.step_calls[call_id]!r}, not of {step!r}")
+            raise Wrong(f"the call {call_id!r} belongs to the step {self.step_calls[call_id]!r}, not to {step!r}")
 
     def check_compacted(self, compacted: Compacted) -> None:
         """Check that a summary replaces existing messages."""
@@ -182,7 +182,7 @@ class _Reading:
     def run_started(self, event: e.RunStarted) -> None:
         """Check the initial state of a run."""
         if event.prompt.role != "user":
-            raise Wrong(f"the prompt is a message of the {event.prompt.role}, not of the user")
+            raise Wrong(f"the prompt has the role {event.prompt.role}, not user")
         # A workflow may run without a prompt; in a context, agentnb answers a blank prompt with a question.
         nonblank = any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in event.prompt.parts)
         if event.run_kind == "agent" and not nonblank and not event.context_type:
@@ -205,9 +205,9 @@ class _Reading:
         if self.is_open:
             raise Wrong(f"round {event.index} begins before round {self.rounds - 1} has ended")
         if event.index != self.rounds:
-            raise Wrong(f"round {event.index} begins where round {self.rounds} was due")
+            raise Wrong(f"round {event.index} begins, but round {self.rounds} was expected")
         if event.before == "running":
-            raise Wrong("the round before it cannot be running")
+            raise Wrong("the previous round cannot be running")
         self.rounds += 1
         self.is_open, self.replied = True, False
         self.messages += self.pending + bool(event.continuation)
@@ -238,16 +238,16 @@ class _Reading:
             self.before_reply(event)
         message = event.message
         if message.role != "assistant":
-            raise Wrong(f"the reply is a message of the {message.role}, not of the assistant")
+            raise Wrong(f"the reply has the role {message.role}, not assistant")
         check_message(message)
         if event.metadata:
             check_depth("metadata", event.metadata)
         for part in message.parts:
             if type(part) is ToolResult:
-                raise Wrong("the reply holds the result of a tool")
+                raise Wrong("the reply contains a tool result")
             if type(part) is ToolCall:
                 if part.id in self.calls:
-                    raise Wrong(f"the call {part.id!r} was made before")
+                    raise Wrong(f"the call id {part.id!r} is used twice")
                 self.calls.add(part.id)
                 self.unanswered[part.id] = None
         self.replied, self.has_calls = True, bool(self.unanswered)
@@ -281,7 +281,7 @@ class _Reading:
         """Check that the result is the only one of an open call."""
         if event.parent_call:
             if event.result.call_id not in self.inner:
-                raise Wrong(f"the result of the inner call {event.result.call_id!r} has no call")
+                raise Wrong(f"the result {event.result.call_id!r} has no matching inner call")
             self.inner.discard(event.result.call_id)
             return
         _, ends = self.calls_of(event)
@@ -296,9 +296,9 @@ class _Reading:
         is_open, ends = self.calls_of(event)
         is_open(event, event.call.id)
         if event.call.id in self.begun:
-            raise Wrong(f"the call {event.call.id!r} is blocked although it has begun")
+            raise Wrong(f"the call {event.call.id!r} is blocked after it began")
         if event.result.call_id != event.call.id:
-            raise Wrong(f"the result of the blocked call {event.call.id!r} is of another call, {event.result.call_id!r}")
+            raise Wrong(f"the result of the blocked call {event.call.id!r} belongs to another call, {event.result.call_id!r}")
         ends(event, event.call.id)
 
     def call_ends(self, event: AnyCallEvent, call_id: str) -> None:
@@ -309,7 +309,7 @@ class _Reading:
     def step_call_ends(self, event: AnyCallEvent, call_id: str) -> None:
         """Check that the step made the call, without a result so far."""
         if self.step_calls.pop(call_id, None) != event.step:
-            raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which is not open in its step {event.step!r}")
+            raise Wrong(f"{_kind(event)} refers to the call {call_id!r}, which is not open in its step {event.step!r}")
         self.calling[event.step] -= 1
         self.begun.discard(call_id)
 
@@ -353,7 +353,7 @@ class _Reading:
     def rounds_named(self, event: e.Found) -> None:
         """Check that the rounds are in order."""
         if event.first > event.last:
-            raise Wrong(f"{_kind(event)} names the rounds {event.first} to {event.last}")
+            raise Wrong(f"{_kind(event)} names rounds in the wrong order: {event.first} to {event.last}")
         check_depth("evidence", getattr(event, "evidence", None))
 
     @checks
@@ -361,7 +361,7 @@ class _Reading:
         """Count the person's messages."""
         if event.message is not None:
             if event.message.role != "user":
-                raise Wrong(f"the sent message is a message of the {event.message.role}, not of the user")
+                raise Wrong(f"the sent message has the role {event.message.role}, not user")
             check_message(event.message)
         self.pending += event.command == "say"
 
@@ -374,7 +374,7 @@ class _Reading:
     def run_recovered(self, event: e.RunRecovered) -> None:
         """Check the version. Closes questions of a process that died; its calls may begin again."""
         if event.schema > e.SCHEMA:
-            raise Wrong(f"there is no schema {event.schema}")
+            raise Wrong(f"unknown schema {event.schema}")
         if not self.suspended or event.consent == "refused":
             self.questions.clear()
         self.suspended = False
@@ -395,7 +395,7 @@ class _Reading:
         """Check that the message is from the assistant, without calls."""
         check_message(event.message)
         if event.message.role != "assistant" or event.message.calls:
-            raise Wrong("a reply without a model is text of the assistant")
+            raise Wrong("a reply without a model must be an assistant message without calls")
 
     @checks
     def plain_data(self, event: w.ResultGiven | w.PlanEvent | w.StepEvent | w.OtherEvent) -> None:

@@ -23,17 +23,17 @@ class _Sound:
 
 
 def check_depth(name: str, value: Any) -> None:
-    """Raise `Wrong` if this data is nested too deep."""
+    """Raise `Wrong` if this data is nested too deeply."""
     if value and is_too_deep(value, MAX_DEPTH):
         raise _too_deep(name)
 
 
 def _too_deep(name: str) -> Wrong:
-    return Wrong(f"{name} is nested too deep to be read")
+    return Wrong(f"{name} is nested too deeply")
 
 
 def check_tools(tools: tuple[ToolSpec, ...]) -> None:
-    """Raise `Wrong` if a schema is nested too deep.
+    """Raise `Wrong` if a schema is nested too deeply.
 
     The runs of a folder often share their tools: comparing with the last valid ones takes a fifth of the time.
     """
@@ -53,11 +53,11 @@ def check_extensions(extensions: Any) -> None:
             raise Wrong("settings.extensions is not a list of objects with names")
         for name, kind in fields.items():
             if not isinstance(extension.get(name, kind()), kind):
-                raise Wrong(f"{name} of an extension cannot be {extension[name]!r}")
+                raise Wrong(f"an extension has an invalid {name}: {extension[name]!r}")
 
 
 def check_message(message: Message) -> None:
-    """Raise `Wrong` if arguments or metadata are nested too deep."""
+    """Raise `Wrong` if arguments or metadata are nested too deeply."""
     for part in message.parts:
         if type(part) is ToolCall and is_too_deep(part.arguments, MAX_DEPTH):
             raise _too_deep(f"the arguments of {part.name}")

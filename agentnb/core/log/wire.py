@@ -87,7 +87,7 @@ def _with_shared(start: _Start) -> RunStarted:
 
 MARK = "_mark"
 """Field at the end of a line with the writer's mark (`agentnb.store.own_logs`). Not part of the event."""
-DAMAGED = "The log was changed or is damaged; the lines before it are sound"
+DAMAGED = "The log was edited or is damaged; the lines before this one are intact"
 _anything = msgspec.json.Decoder()
 _KNOWN = frozenset(kind.__struct_config__.tag for kind in KINDS)
 _SPECIAL = frozenset({OtherEvent, RunRecovered, _Start})
@@ -122,10 +122,10 @@ _head = msgspec.json.Decoder(_Head)
 
 
 class TooDeep(TraceError):
-    """A log is nested too deep to be read. Its line was not cut off, so it must not be removed."""
+    """A log is nested too deeply to be read. Its line was not cut off, so it must not be removed."""
 
     def __init__(self, source: str = "The line") -> None:
-        super().__init__(f"{source} is nested too deep to be read", "Move the file elsewhere; other runs are not affected")
+        super().__init__(f"{source} is nested too deeply to be read", "Move the file elsewhere; other runs are not affected")
 
 
 def kind_of(event: AnyEvent) -> str:
@@ -156,13 +156,13 @@ def _decode_line(line: bytes) -> AnyEvent:
     try:
         event = _decoder.decode(line)
         if type(event) is OtherEvent:  # such an event is logged under its original name
-            raise TraceError("Not an event of agentnb: 'other' is not a kind of event")
+            raise TraceError("Not an agentnb event: 'other' is not an event kind")
         return event
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         unknown = _of_unknown_kind(line)
         if unknown is not None:
             return unknown
-        raise TraceError(f"Not an event of agentnb: {error}") from error
+        raise TraceError(f"Not an agentnb event: {error}") from error
     except RecursionError as error:
         raise TooDeep from error
 
@@ -248,7 +248,7 @@ def decode_lines(
             schema = _check_schema(event.schema, source)  # another version may have continued this log
         events.append(keep(upgrade_event(event, schema) if schema < SCHEMA else event, line))
     if not events:
-        raise TraceError(f"{source} holds no whole event", "The run was cut off before it began: nothing is lost")
+        raise TraceError(f"{source} contains no complete event", "The run was interrupted before it began; nothing is lost")
     return events
 
 
@@ -267,8 +267,8 @@ def _check_head(line: bytes, source: str) -> int:
         if not line.endswith(b"\n") and line.startswith(b'{"kind":"run_started"'):
             return SCHEMA
         raise TraceError(
-            f"{source} is not a run log of agentnb: its first line is not a run_started event",
-            "Run logs are JSON Lines files, such as those in .agentnb/runs",
+            f"{source} is not an agentnb run log: its first line is not a run_started event",
+            "Run logs are JSON Lines files, like those in .agentnb/runs",
         ) from error
     except RecursionError as error:
         raise TooDeep(f"{source}, line 1") from error
@@ -282,6 +282,6 @@ def _check_schema(schema: int, source: str) -> int:
     if schema > SCHEMA:
         raise TraceError(
             f"{source} was written by a newer agentnb (schema {schema}, this version reads up to {SCHEMA})",
-            Install("agentnb", upgrade=True, lead="Upgrade with"),
+            Install("agentnb", upgrade=True, lead="Upgrade it"),
         )
     return schema

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
+from agentnb.core.key_shapes import mask_keys
 from agentnb.core.log.events import QuestionAnswered
 from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.questions import GrantOffer, GrantReach, JudgedCall, WaitingOnUser, check_answer
-from agentnb.core.redaction import redact
+from agentnb.core.questions import REACHES, GrantOffer, GrantReach, JudgedCall, WaitingOnUser, check_answer, rule_parts
+from agentnb.core.redaction import MASK, redact
 from agentnb.core.run.facts import RunFacts
 from agentnb.errors import SettingsError
 from agentnb.settings import APPROVAL_MODES
 
 ApprovalWord: TypeAlias = Literal["auto", "ask", "never", "read_only"]
-"""The approval mode of a run, as typed: which calls need the person's permission.
+"""The mode of a run, as typed: which calls need the person's permission.
 
 ``auto``: run calls that only the defaults would ask about. ``ask``: ask before each call of a tool that does more than read.
 ``never``: do not ask; deny any call that would be asked about. ``read_only``: deny calls of tools that do more than read,
@@ -32,7 +33,7 @@ ASKED_BY_RULES = "ask"
 _REASON = re.compile(rf"\s*(?:{DENY}|no)\s*[:,]\s*(.*\S)\s*", re.IGNORECASE | re.DOTALL)
 _REASON_PATTERN = r"^\s*([Dd][Ee][Nn][Yy]|[Nn][Oo])\s*[:,]\s*\S"
 """The same pattern for JSON Schema, which has no flags."""
-_ALWAYS = re.compile(rf"\s*{ALWAYS}(?:\s+in\s+(run|session))?(?:\s*[:,]\s*(.*\S))?\s*", re.IGNORECASE | re.DOTALL)
+_ALWAYS = re.compile(rf"\s*{ALWAYS}(?:\s+in\s+({'|'.join(REACHES)}))?(?:\s*[:,]\s*(.*\S))?\s*", re.IGNORECASE | re.DOTALL)
 
 
 CONTINUED = "continued"
@@ -97,7 +98,14 @@ def check_answers(run: RunFacts, given: Mapping[str, Any]) -> dict[str, Any]:
         if question_id not in waiting:
             open_ids = ", ".join(waiting) or "none"
             raise SettingsError(f"Run {run.id} has no open question {question_id!r}", f"Open: {open_ids}")
-    return {question_id: check_answer(waiting[question_id].schema, value) for question_id, value in given.items()}
+    return {question_id: check_answer_to(waiting[question_id], value) for question_id, value in given.items()}
+
+
+def check_answer_to(question: WaitingOnUser, value: Any) -> Any:
+    """Return an answer as `check_answer` does. Also raises `SettingsError` if it allows more than the question may."""
+    value = check_answer(question.schema, value)
+    check_grant(question, value)
+    return value
 
 
 class Decision(NamedTuple):
@@ -187,9 +195,9 @@ def _grant_schemas(grants: Sequence[GrantOffer]) -> list[dict[str, Any]]:
     """Return the schemas of answers that give one of these grants, typed or as an object."""
     if not grants:
         return []
-    parts = [offer.rule.partition("(") for offer in grants]
-    tools = dict.fromkeys(re.escape(tool) for tool, _, _ in parts)
-    rule = f"({'|'.join(tools)})" + (r"(\(.+\))?" if any(bracket for _, bracket, _ in parts) else "")
+    parts = [rule_parts(offer.rule) for offer in grants]
+    tools = dict.fromkeys(re.escape(tool) for tool, _ in parts)
+    rule = f"({'|'.join(tools)})" + (r"(\(.+\))?" if any(pattern for _, pattern in parts) else "")
     reaches = list(dict.fromkeys(offer.reach for offer in grants))
     pattern = rf"^\s*[Aa]lways(\s+in\s+({'|'.join(reaches)}))?(\s*[:,]\s*{rule})?\s*$"
     examples = list(dict.fromkeys(offer.rule for offer in grants))
@@ -215,9 +223,36 @@ def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
     match = _ALWAYS.fullmatch(answer) if isinstance(answer, str) else None
     if match is None:
         return None
-    reach: GrantReach = "session" if match[1] == "session" else "run"
+    reach = cast("GrantReach", match[1] or "run")
     default_rule = next((offer.rule for offer in judged.grants if offer.reach == reach), judged.tool)
     return GrantOffer(match[2] or default_rule, reach)
+
+
+def check_grant(question: WaitingOnUser, answer: object) -> None:
+    """Raise `SettingsError` if an answer allows what no question may: a typed pattern that fits every call, or a saved rule
+    that does not show what it allows, or shows a key.
+    """
+    grant, about = given_grant(question, answer), question.about
+    if grant is None or about is None or not about.grants or grant in about.grants:
+        return
+    same_reach = [offer.rule for offer in about.grants if offer.reach == grant.reach != "project"]
+    is_of_server = any(allows_all(rule) and rule != about.tool for rule in same_reach)  # one tool of an offered server
+    if allows_all(grant.rule) and not is_of_server:
+        example = next((offer.rule for offer in about.grants if rule_parts(offer.rule)[1]), "")
+        hint = f"Write what they have in common, such as {example}" if example else f"Offered: {ALWAYS} in run"
+        raise SettingsError(f"{grant.rule} would allow every call", hint)
+    if grant.reach == "project" and not may_be_saved(grant.rule):
+        raise SettingsError("A rule with a key or with invisible characters is not saved", f"Answer: {ALWAYS} in run")
+
+
+def allows_all(rule: str) -> bool:
+    """True if a rule allows every call of its tool."""
+    return not rule_parts(rule)[1].strip("*/. ")
+
+
+def may_be_saved(rule: str) -> bool:
+    """True if a rule shows what it allows, and no key."""
+    return rule.isprintable() and MASK not in rule and mask_keys(rule) == rule
 
 
 GRANTS_SINCE = 6

@@ -156,7 +156,7 @@ class RunFacts:
     # Initial state
 
     opening: e.RunStarted = _read("_opening", "The first event.")
-    id: str = _read("_opening.run_id", "The run's name, which begins with date and time, so that names sort by age.")
+    id: str = _read("_opening.run_id", "The run's id. It begins with the date and time, so that ids sort by age.")
     parent_id: str | None = _read("_opening.parent_id", "Id of the parent run, if this is a nested run.")
     kind: str = _read("_opening.run_kind", "Kind of run: agent, workflow, plan, judge, or an extension's own.")
     tags: tuple[str, ...] = _read("_opening.tags", "Free-form labels for finding the run.")
@@ -176,10 +176,10 @@ class RunFacts:
         return MappingProxyType(self._guidance.texts)
 
     guidance_in_force: GuidanceTexts = _read(
-        "_guidance", "The guidance set in force: from the start, or drawn or changed since."
+        "_guidance", "The current guidance set: the initial one, or one drawn or set since."
     )
     given_guidance: GuidanceTexts = _read(
-        "_given_guidance", "The guidance set of the start or the last recovery, before any draw."
+        "_given_guidance", "The guidance set at the start or at the last recovery, before any draw."
     )
     invocation: Invocation | None = _read(
         "_opening.invocation", "Options of the cell or command that started the run, or None for Python."
@@ -213,11 +213,11 @@ class RunFacts:
     messages: View[Message] = _read("_views.messages", "The stored conversation, without ephemeral text.")
     pending: View[Message] = _read("_views.pending", "Messages from the person not yet sent to the model.")
     rounds: View[WorkflowRound] = _read("_views.rounds", "All rounds, including failed ones.")
-    todos: tuple[Todo, ...] = _read("_todos", "The latest todo list, in its order.")
+    todos: tuple[Todo, ...] = _read("_todos", "The latest todo list, in order.")
     carried_todos: tuple[Todo, ...] = _read("_carried_todos", "The conversation's todo list, if this run only passes it on.")
     has_unseen_todos: bool = _read(
         "_todos_unseen",
-        "True if the list was changed from outside, or set before the run, and not sent to the model yet.",
+        "True if the list was changed from outside or set before the run, and the model has not seen it yet.",
     )
     calls: CallWindow = _read("_calls", "The latest tool calls, for detecting repeats; read-only.")
 
@@ -250,7 +250,7 @@ class RunFacts:
         return self._agent_states.position
 
     stop_reason: str | None = _read(
-        "_stop_reason", "Reason for the end: natural, max_rounds, cancelled, error and so on; None while it runs."
+        "_stop_reason", "Why the run ended: natural, max_rounds, cancelled, error and so on; None while it runs."
     )
     error: e.RunError | None = _read("_error", "The error, if the run failed.")
     failed_at: str = _read("_failed_at", "The part whose error ended the run: model, store, reply or agentnb; else empty.")
@@ -407,7 +407,7 @@ class RunFacts:
     # Usage
 
     counters: Counters = _read("_counters", "Counts of calls and spending; read-only.")
-    failed_calls: int = _read("_counters.failed_calls", "Number of calls of the model and of steps that failed.")
+    failed_calls: int = _read("_counters.failed_calls", "Number of failed model calls and failed steps.")
     blocked_calls: int = _read("_counters.blocked_calls", "Number of calls refused by a gate, a limit or the person.")
     calls_made: int = _read("_counters.calls", "Number of tool calls admitted so far.")
     calls_this_turn: int = _read("_counters.calls_this_turn", "Number of tool calls admitted since the person last spoke.")

@@ -456,7 +456,7 @@ def apply(run: RunFacts, event: e.AnyEvent) -> None:
 
 def out_of_order(run: RunFacts, event: e.AnyEvent) -> TraceError:
     """Return the error for an event out of sequence."""
-    return TraceError(f"Event {event.seq} of run {event.run_id} came where {len(run._events)} was due")
+    return TraceError(f"Event {event.seq} of run {event.run_id} is out of order: {len(run._events)} was expected")
 
 
 def fold_events(events: Iterable[e.AnyEvent]) -> RunFacts:

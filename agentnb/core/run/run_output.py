@@ -31,12 +31,12 @@ def read_output(text: str, schema: dict[str, Any]) -> Output:
     """Parse a text as an answer for this schema: only JSON, or words around a single code block with JSON."""
     text = text.replace("\r\n", "\n").strip()
     if not text:
-        return Output(problems=("it holds no text",))
+        return Output(problems=("it contains no text",))
     try:
         value = msgspec.json.decode(_json_of(text))
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        detail = f": {encodable(str(error))}" if text[0] in _BEGINNINGS or "```" in text else ", and begins with words"
-        return Output(problems=(f"it is not JSON alone{detail}",))
+        detail = f": {encodable(str(error))}" if text[0] in _BEGINNINGS or "```" in text else "; it begins with other text"
+        return Output(problems=(f"it is not pure JSON{detail}",))
     if is_too_deep(value):
         return Output(problems=(f"it is nested deeper than {MAX_DEPTH} levels",))
     return Output(value, tuple(map(encodable, islice(schema_problems(schema, value, formats=True), MAX_PROBLEMS))))
@@ -56,7 +56,7 @@ def _json_of(text: str) -> str:
         elif is_open:
             blocks[-1].append(line)
     if len(blocks) != 1 or is_open:
-        raise ValueError("it holds several code blocks" if not is_open and blocks else "its code block does not end")
+        raise ValueError("it contains several code blocks" if not is_open and blocks else "its code block is not closed")
     return "\n".join(blocks[0])
 
 

@@ -29,7 +29,7 @@ CLARIFY_BLANK = "clarify_blank"
 """Operation of the canned answer to a blank message, made without a model, and the stop reason of its run."""
 OVERFLOW = "overflow"
 """Reason of a compaction after a call was refused as too long."""
-TOO_LONG = "The conversation was longer than the model can take; it was compacted, and sent again"
+TOO_LONG = "The conversation exceeded the model's context window; it was compacted and sent again"
 INTERRUPTED = "interrupted"
 """Problem of a summary whose process died."""
 

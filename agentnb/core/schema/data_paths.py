@@ -56,13 +56,15 @@ def item(value: Any, path: Reference, at: int) -> Any:
             raise PathError(f"{parent} has no {part}", suggest_names(part, [name for name in value if isinstance(name, str)]))
         return dict.__getitem__(value, part)
     if not isinstance(value, list | tuple | str) or (isinstance(part, str) and not _is_place(part)):
-        raise PathError(f"{parent} is {describe_value(value)}, and has no {part}")
+        raise PathError(f"{parent} is {describe_value(value)} and has no {part}")
     if type(part) is not int and not isinstance(part, str):
-        raise PathError(f"{parent} is {kind_of(value)}: [{part!r}] is not an index", "Count from 0, from the end with -1")
+        raise PathError(
+            f"{parent} is {kind_of(value)}: [{part!r}] is not an index", "Indexes count from 0; -1 is the last item"
+        )
     index = int(part)
     if not -len(value) <= index < len(value):
         problem = f"{parent} has {len(value)} items: [{index}] is out of range"
-        raise PathError(problem, f"Ask first: len({parent}) > 0 && ...")
+        raise PathError(problem, f"Check first: len({parent}) > 0 && ...")
     return value[index]
 
 
@@ -80,7 +82,7 @@ def kind_of(value: Any) -> str:
     """Return the kind of a plain value in words."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    kinds = ((str, "a text"), (int | float, "a number"), (Mapping, "an object"), (list | tuple, "a list"))
+    kinds = ((str, "a string"), (int | float, "a number"), (Mapping, "an object"), (list | tuple, "a list"))
     return next((words for kind, words in kinds if isinstance(value, kind)), f"a {type(value).__name__}")
 
 
@@ -88,5 +90,5 @@ def describe_value(value: Any, most: int = 60) -> str:
     """Return a short description of a plain value for an error."""
     if isinstance(value, str):
         line = " ".join(value.split())
-        return f"the text {line[:most]!r}" + ("..." if len(line) > most else "")
+        return f"the string {line[:most]!r}" + ("..." if len(line) > most else "")
     return f"the number {value}" if kind_of(value) == "a number" else kind_of(value)

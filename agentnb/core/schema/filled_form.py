@@ -12,7 +12,7 @@ from agentnb.core.schema.form_fields import EMPTY, WHOLE, FormField, form_fields
 from agentnb.core.schema.json_schema import UnusableSchema, cut, json_of, schema_errors, schema_problems
 from agentnb.core.schema.nesting import is_too_deep
 
-NEEDED = "A value is needed"
+NEEDED = "A value is required"
 MAX_DIGITS = 400
 _LEFT_OUT = object()
 
@@ -109,7 +109,7 @@ def _parse_typed(field: FormField, text: str, problems: dict[str, str]) -> Any:
     if field.kind == "choices":
         return _parse_choices(value, field, problems)
     if field.kind == "json":
-        return _accept_if(value, value is not _LEFT_OUT, "This is not JSON", field, problems)
+        return _accept_if(value, value is not _LEFT_OUT, "Enter valid JSON", field, problems)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     words = "Enter a whole number" if field.kind == "integer" else "Enter a number"
     return _accept_if(value, is_number and len(text) <= MAX_DIGITS, words, field, problems)
@@ -121,7 +121,7 @@ def _parse_choices(value: Any, field: FormField, problems: dict[str, str]) -> An
     is_right = isinstance(value, list) and all(json_of(choice) in options for choice in value)
     if value == [] and not (field.is_required or field.has_value):
         return _LEFT_OUT
-    return _accept_if(value, is_right, "Choose from these", field, problems)
+    return _accept_if(value, is_right, "Choose from the list", field, problems)
 
 
 def _empty(field: FormField, text: str, problems: dict[str, str]) -> Any:
@@ -173,7 +173,7 @@ def _add_others(
     if not isinstance(others, dict):
         problems[field.key] = "Enter a JSON object"
     elif duplicates := own_names & others.keys():
-        problems[field.key] = f"{min(duplicates)} has a field of its own"
+        problems[field.key] = f"{min(duplicates)} has its own field above"
     else:
         value |= others
 

@@ -174,7 +174,7 @@ def check_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
         _checker(plain)
     except ValueError as error:
         if missing := _missing_reference(error):
-            raise SettingsError(f"{what} refers to {missing}, which is not in it", "Put it below $defs") from error
+            raise SettingsError(f"{what} refers to {missing}, which it does not define", "Define it under $defs") from error
         words = cut(getattr(error, "message", str(error)))
         raise SettingsError(f"{what} is not a JSON Schema: {words}", example) from error
     return plain
@@ -187,7 +187,7 @@ def schema_errors(schema: dict[str, Any], value: Any, *, formats: bool = False) 
     """
     errors = _errors(schema, value, formats=formats)
     if errors is None:
-        return [SchemaError((), "it does not fit, and it would take too many steps to say where", "")]
+        return [SchemaError((), "it does not match the schema; finding the mismatch would take too long", "")]
     return [_schema_error(_nearest(error)) for error in errors]
 
 
@@ -209,7 +209,7 @@ def _errors(schema: Any, value: Any, *, formats: bool = False) -> list[Validatio
     try:
         checker = _checker(schema, formats=formats)
         if not checker.is_quick and takes_too_long(schema, value, MAX_STEPS_OF_VALUE):
-            raise UnusableSchema("its schema takes too many steps to check this")
+            raise UnusableSchema("its schema is too complex to check this value")
         if checker.validator.is_valid(value):
             return []
         is_slow = checker.is_quick and takes_too_long(schema, value, MAX_STEPS_OF_VALUE)  # checked above for the others
@@ -248,7 +248,7 @@ def usable_schema(schema: dict[str, Any]) -> ReadSchema:
                     left_out[".".join(map(str, path))] = None
         except ValueError as error:
             raise _unusable(error) from error
-    raise UnusableSchema("its schema has too many keywords that cannot be read")
+    raise UnusableSchema("its schema has too many unreadable keywords")
 
 
 def _translate_ignored(part: Any) -> None:
@@ -333,7 +333,7 @@ def _unusable(error: Exception) -> UnusableSchema:
     if isinstance(error, UnusableSchema):
         return error
     if missing := _missing_reference(error):
-        return UnusableSchema(f"its schema refers to {missing}, which is not in it")
+        return UnusableSchema(f"its schema refers to {missing}, which it does not define")
     words = cut(f"{type(error).__name__}: {getattr(error, 'message', error)}")
     return UnusableSchema(f"its schema cannot be used ({words})")
 
@@ -443,7 +443,7 @@ def plain_data(value: Any, what: str = "That") -> Any:
         return encodable(value)
     if is_too_deep(value):
         detail = f"it is nested deeper than {MAX_DEPTH} levels"
-        raise SettingsError(f"{what} cannot be written as JSON ({detail})", "Write the deep part as JSON text in one string")
+        raise SettingsError(f"{what} cannot be written as JSON ({detail})", "Encode the deep part as a JSON string")
     try:
         try:
             encoded = msgspec.json.encode(value)
@@ -452,7 +452,7 @@ def plain_data(value: Any, what: str = "That") -> Any:
         return msgspec.json.decode(encoded)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         words = encodable(cut(f"{type(error).__name__}: {error}"))
-        raise SettingsError(f"{what} cannot be written as JSON ({words})", "Give texts, numbers, lists and dicts") from error
+        raise SettingsError(f"{what} cannot be written as JSON ({words})", "Use strings, numbers, lists and dicts") from error
 
 
 def cut(text: str) -> str:

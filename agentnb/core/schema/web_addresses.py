@@ -50,12 +50,12 @@ def web_address(url: str) -> WebAddress:
 
 def _read(url: str) -> WebAddress:
     if not isinstance(url, str) or len(url) > MAX_URL_CHARACTERS:
-        raise ValueError("it is too long, or not a text")
+        raise ValueError("it is too long or not a string")
     if not _WEB.fullmatch(url):
         raise ValueError("it is not an http or https address, or has invalid characters")
     parts = urlsplit(url)
     if "@" in parts.netloc:
-        raise ValueError("it has a user name before its host")
+        raise ValueError("it contains a user name")
     written, port = parts.hostname or "", parts.port
     is_ip = written.count(":") > 1
     plain = written if is_ip else _in_ascii(written)
@@ -69,7 +69,7 @@ def _in_ascii(host: str) -> str:
     plain = host.encode("idna").decode().lower() if not host.isascii() else host
     labels = plain.removesuffix(".").split(".")
     if not all(map(_LABEL.fullmatch, labels)):
-        raise ValueError("its host is not a name")
+        raise ValueError("its host name is invalid")
     return plain
 
 

@@ -241,6 +241,7 @@ class LiveCard:
             "trouble": join_html(*trouble_links(totals.wrong, run.id)),
             "notes": notes_html(run, () if run.rounds else self._also.during(0)),
             "asked": self._asked_html(),
+            "now": self._now_html(),
         }
         changed = {name: html for name, html in now.items() if self._slots.get(name) != html}
         self._slots |= changed
@@ -257,11 +258,17 @@ class LiveCard:
         hint = tag("span", "hint", f"Pausing …{when}") if last == "pause" and not is_paused else NOTHING
         to_resume = last == "pause" or (is_paused and not last)
         do, label = ("resume", "Resume") if to_resume else ("pause", "Pause")
-        return join_html(hint, _button(do, label), _button("stop", "Stop", main=True))
+        return join_html(hint, _button(do, label), _button("stop", "Stop"))
+
+    def _now_html(self) -> Html:
+        """Return the second button of the message field, for an external agent, which works in turns."""
+        if not (self._controls and is_going_on(self.run) and is_external(self.run)):
+            return NOTHING
+        return tag("button", "button", "Now", type="submit", value="now", title="End its turn, so that it reads this at once")
 
     def _asked_html(self) -> Html:
         """Return the person's messages that the model has not read yet."""
-        later = tag("span", "quiet", " (read in the next round)")
+        later = tag("span", "quiet", f" ({'its next prompt' if is_external(self.run) else 'read in the next round'})")
         user_messages = [words(text, MAX_ASKED) for name, text in self._asked if name == "say"]
         lines = [tag("div", "said", tag("b", "", "You: "), text, later) for text in user_messages]
         return tag("div", "round", tag("div", "number"), tag("div", "pieces", *lines)) if lines else NOTHING
@@ -348,8 +355,8 @@ class LiveCard:
         return frame
 
 
-def _button(do: str, label: str, *, main: bool = False) -> Html:
-    return tag("button", "button primary" if main else "button", label, type="button", data_do=do, data_key=do)
+def _button(do: str, label: str) -> Html:
+    return tag("button", "button", label, type="button", data_do=do, data_key=do)
 
 
 def _milliseconds_now() -> int:

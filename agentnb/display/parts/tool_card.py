@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.core.display_data import Table
 from agentnb.core.log.events import Progress
+from agentnb.core.run.agent_state import PLAN_TOOL
 from agentnb.core.run.rounds import CallRecord
 from agentnb.core.todos import TODO_TOOL
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
@@ -213,7 +214,7 @@ def _result_line(record: CallRecord) -> Html:
         return NOTHING
     if record.display is not None:
         return words(table_size(record.display))
-    if is_pictured(record):
+    if is_pictured(record) or (record.call.name == PLAN_TOOL and record.success):  # lines below tell of the plan
         return NOTHING
     text = record.result.text[: 4 * MAX_OF_A_RESULT].strip()
     text = text.partition("\n")[0] if record.result.is_error else text

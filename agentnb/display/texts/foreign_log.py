@@ -61,7 +61,7 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     if run.model:
         yield "model", run.model
     mode = str(settings.get(MODE, RULES))
-    yield "approval mode", mode_text(mode)
+    yield "mode", mode_text(mode)
     for layer in Permissions.logged(settings, loosens=True).layers:
         for rule in layer.rules:
             yield "rule", f"{rule.verdict}: {rule.text}"
@@ -108,6 +108,6 @@ def _answers_and_grants(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _is_always(asked: AskedQuestion) -> bool:
-    """True if the answer allows all calls of a tool, for an approval mode or a custom gate."""
+    """True if the answer allows all calls of a tool, for a mode or a custom gate."""
     is_of_gate = asked.answer == ALWAYS and asked.question.kind == "approval"
     return is_of_gate or given_grant(asked.question, asked.answer) is not None

@@ -11,8 +11,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from agentnb.advice import AcceptServer
+from agentnb.commands.shell_command import shell_command
 from agentnb.core.questions import JudgedCall, ToolOrigin, WaitingOnUser
 from agentnb.display.texts.visible_text import visible, visible_name
+from agentnb.tools.subject import READ_TOOL
 
 MAX_WITH_CALL = 600
 """Characters of the longest question that shows a whole call by itself: a longer one may be cut where it is shown."""
@@ -45,7 +47,9 @@ def call_title(about: JudgedCall) -> str:
     """Return what a call does, as the title of the question about it."""
     by = f" with {visible_name(about.tool)}"
     if about.command:
-        return "Run a command" + ("" if about.tool in ("bash", "shell") else by)
+        return f"Run a command{'' if about.tool in ('bash', 'shell') else by}{_named_keys(about)}"
+    if about.tool == READ_TOOL and isinstance(path := _argument(about, "path"), str):
+        return f"Read {visible(path)}"
     if _code(about):
         return "Run Python in your kernel" if about.tool == "run_python" else f"Run code{by}"
     does = "Create" if about.diff.startswith(NO_FILE) else "Change"
@@ -62,7 +66,7 @@ def call_parts(question: WaitingOnUser) -> list[CallPart]:
     if origin is None:
         return []
     tool = visible_name(origin.tool)
-    command = CallPart("command", f"{tool} runs this command", visible(origin.command))
+    command = CallPart("command", f"{tool} runs this command{_named_keys(origin)}", visible(origin.command))
     code = CallPart("code", f"{tool} runs this code", "\n".join(map(code_line, _code(origin).split("\n"))))
     diff = CallPart("diff", "The change", "\n".join(map(diff_line, origin.diff.rstrip("\n").split("\n"))))
     is_in_question = origin.arguments in question.message and len(question.message) <= MAX_WITH_CALL
@@ -126,6 +130,17 @@ def _decoded(about: JudgedCall) -> Any:
         return about.arguments
 
 
+def _argument(about: JudgedCall, name: str) -> Any:
+    arguments = _decoded(about)
+    return arguments.get(name) if isinstance(arguments, dict) else None
+
+
+def _named_keys(about: JudgedCall) -> str:
+    """Return the files with keys that a command names, as words after it."""
+    names = shell_command(about.command).key_files if about.command else ()
+    return f" that names {', '.join(map(visible, names))}, which may hold keys" if names else ""
+
+
 def _changed_file(about: JudgedCall) -> str:
     """Return the path of the file that a call changes; empty if its change is unknown."""
     return next((line.removeprefix(NAMES_FILE) for line in about.diff.split("\n") if line.startswith(NAMES_FILE)), "")
@@ -133,8 +148,7 @@ def _changed_file(about: JudgedCall) -> str:
 
 def _code(about: JudgedCall) -> str:
     """Return the code that a call runs; empty if it runs none."""
-    arguments = _decoded(about) if "execute" in (about.effects or "") and not about.command else None
-    code = arguments.get("code") if isinstance(arguments, dict) else None
+    code = _argument(about, "code") if "execute" in (about.effects or "") and not about.command else None
     return code if isinstance(code, str) else ""
 
 

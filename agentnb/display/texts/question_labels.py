@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from agentnb.advice import AnswerRun
@@ -18,6 +19,7 @@ from agentnb.core.questions import (
     WaitingOnUser,
     answer_form,
     choice_in_words,
+    rule_parts,
 )
 from agentnb.core.run.approvals import ALWAYS, APPROVE, ASK, AUTO, DENY, NEVER, READ_ONLY, RULES, decision, given_grant
 from agentnb.core.schema.form_fields import FormField
@@ -26,12 +28,14 @@ from agentnb.core.schema.web_addresses import WebAddress, web_address
 from agentnb.detect.run import Run
 from agentnb.display.texts.call_labels import argument_words
 from agentnb.display.texts.judged_call import call_text, question_text
-from agentnb.display.texts.labels import clean, cut, first_line
+from agentnb.display.texts.labels import clean, cut, first_line, pluralize
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
 from agentnb.errors import SettingsError
 from agentnb.key_files import is_key_file
+from agentnb.policies.permissions.path_rules import with_tilde
 from agentnb.policies.permissions.run_permissions import Permissions
+from agentnb.runtime.questions.saved_rules import SavedRule, SavedRules, rules_folder
 from agentnb.tools.mcp.mcp_server import PREFIX
 
 ASKS = {
@@ -66,7 +70,11 @@ MAX_PATTERN = 300
 LATER = "Later"
 LATER_TITLE = in_notebook((AnswerRun(lead="Suspend the run until you answer, even after a restart"),))
 """Label and title of the button that suspends a run."""
-REACHES: dict[GrantReach, str] = {"run": "in this run", "session": "until the kernel ends"}
+REACHES: dict[GrantReach, str] = {
+    "run": "in this run",
+    "session": "until the kernel ends",
+    "project": "in this project, saved",
+}
 """Scope of each grant, in words."""
 DECLINE, DECLINE_TITLE = "Decline", "Say no to the question"
 CANCEL, CANCEL_TITLE = "Cancel", "Close the question without deciding"
@@ -90,7 +98,7 @@ MODES = {
     NEVER: "you are not asked; calls that would ask are denied",
     READ_ONLY: "only read-only tools may run",
 }
-"""Meaning of each approval mode."""
+"""Meaning of each mode."""
 
 
 def titled(question: WaitingOnUser, titles: Mapping[str, str]) -> str:
@@ -199,19 +207,35 @@ def later_calls(rule: str, about: JudgedCall) -> tuple[str, str, str]:
         return "calls to the MCP server ", visible_name(server), ""
     if rule == about.tool:
         return "calls of ", visible_name(rule), ""
-    is_command = bool(about.command) and rule.startswith(f"{about.tool}(")
-    calls = visible(rule[len(about.tool) + 1 : -1] if is_command else rule)
-    return "", calls, " (only this file, which may hold keys)" if is_of_key_file(rule) else ""
+    tool, pattern = rule_parts(rule)
+    calls = visible(pattern if about.command and tool == about.tool else rule)
+    return "", calls, " (only this file, which may hold keys)" if is_of_key_file(rule, about) else ""
 
 
-def grant_in_words(grant: GrantOffer, about: JudgedCall, reaches: Mapping[GrantReach, str] = REACHES) -> str:
+def grant_in_words(grant: GrantOffer, about: JudgedCall) -> str:
     """Return the calls that a grant allows, and how far it reaches."""
-    return f"{''.join(later_calls(grant.rule, about))}, {reaches.get(grant.reach, grant.reach)}"
+    return f"{''.join(later_calls(grant.rule, about))}, {REACHES.get(grant.reach, grant.reach)}"
 
 
-def is_of_key_file(rule: str) -> bool:
+def saved_reach(saved: SavedRule) -> str:
+    """Return when a rule was saved, and for which folder."""
+    return f"saved on {saved.saved_at:%Y-%m-%d} for runs in {visible(with_tilde(Path(saved.folder)))}"
+
+
+def saved_rules_lines(folder: str, found: SavedRules, see: str) -> Iterator[str]:
+    """Yield how many saved rules a working folder has, and the files that allow nothing. ``see``: where they are listed."""
+    if found.rules:
+        count = pluralize(len(found.rules), "saved rule")
+        yield f"{count} in force in {visible(with_tilde(Path(folder)))}: such calls run without a question. {see}"
+    if found.refused:
+        names = ", ".join(map(visible, found.refused))
+        where = visible(with_tilde(rules_folder()))
+        yield f"Not counted, as damaged, open to others, or about a path that leads elsewhere now: {names} in {where}"
+
+
+def is_of_key_file(rule: str, about: JudgedCall) -> bool:
     """Return whether the calls of a rule are those about one file that may hold keys by its name."""
-    path = rule.partition("(")[2].removesuffix(")")
+    path = "" if about.command else rule_parts(rule)[1]
     return bool(path) and "*" not in path and is_key_file(path.rpartition("/")[2])
 
 
@@ -235,9 +259,9 @@ def server_of_rule(rule: str) -> str:
     return rule.removeprefix(PREFIX) if rule.startswith(PREFIX) and "/" not in rule else ""
 
 
-def is_fixed(grant: GrantOffer, tool: str) -> bool:
+def is_fixed(grant: GrantOffer, about: JudgedCall) -> bool:
     """Return whether a grant has no pattern that the person may change."""
-    return grant.rule == tool or bool(server_of_rule(grant.rule)) or is_of_key_file(grant.rule)
+    return grant.rule == about.tool or bool(server_of_rule(grant.rule)) or is_of_key_file(grant.rule, about)
 
 
 def listed_choices(question: WaitingOnUser) -> str:
@@ -280,7 +304,7 @@ def _choices(question: WaitingOnUser) -> str:
 
 
 def mode_text(words: str) -> str:
-    """Return an approval mode of one or more words with its meaning; without a mode, the default questions."""
+    """Return a mode of one or more words with its meaning; without a mode, the default questions."""
     means = "; ".join(MODES.get(word, "") for word in words.split("+"))
     return "Tools that write, execute or use the network ask." if words == RULES else f"{words}: {means}"
 

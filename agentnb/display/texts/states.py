@@ -31,13 +31,14 @@ from agentnb.core.plans.plan_history import EXECUTION, PLANNING
 from agentnb.core.plans.plan_steps import CALL
 from agentnb.core.redaction import change_texts
 from agentnb.core.run.agent_state import PlanPosition
-from agentnb.core.run.rounds import INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
+from agentnb.core.run.rounds import DENIED, INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
 from agentnb.core.todos import Todo, has_open, open_todos
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.labels import clean, dollars, first_line, pluralize, short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
+from agentnb.display.texts.question_labels import answer_told
 from agentnb.policies.run_limits import LIMITS, SESSION_BUDGET
 from agentnb.runtime.runs.gate_names import names_of_gates
 from agentnb.workflow.files.logged_workflow import step_to_rerun
@@ -164,6 +165,12 @@ def state_words(state: RunState) -> str:
         more = ENDED.get(state.stop_reason) or clean(first_line(state.stop_reason, 60))
         return f"{word}: {more}" if more else word
     return OF_OTHERS.get(state.status, word) if state.foreign else word
+
+
+def end_words(reason: str) -> str:
+    """Return a stop reason or a status in words, such as ``at the limit of rounds``; other words unchanged."""
+    plain = reason if " " in reason else reason.replace("_", " ")
+    return f"at the limit of {plain.removeprefix('max ')}" if reason in LIMIT_WORDS else ENDED.get(reason, plain)
 
 
 def completion(state: RunState) -> tuple[Tone, str]:
@@ -415,8 +422,15 @@ def _failures(run: Run, kind: str = "failed") -> Iterator[str]:
     in_steps = ((f"step {first_line(call.step, 60)}", call.record) for call in run.step_calls)
     for position, record in chain(in_rounds, in_steps):
         if record.result is not None and state(record) == kind:
-            error = first_line(record.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED).rstrip(".:")
+            reason = _rejection(run, record) or record.result.text.lstrip().partition("\n")[0]
+            error = first_line(reason, MAX_EXPLAINED).rstrip(".:")
             yield f"{first_line(record.call.name, 60)} in {position} ({error})"
+
+
+def _rejection(run: Run, record: CallRecord) -> str:
+    """Return the person's rejection of a call in words; its result has the words for the model."""
+    asked = [asked for asked in run.questions if asked.question.kind == "approval" and asked.question.call_id == record.call.id]
+    return answer_told(asked[-1]) if asked and record.result is not None and record.result.error_code == DENIED else ""
 
 
 def _why_not_good(run: Run) -> str:
@@ -452,7 +466,8 @@ def next_step(run: Run) -> AnyAdvice | None:
 
 def _next_step(run: Run) -> AnyAdvice | None:
     if run.status == "limited" and run.limit is not None:
-        return _with_more(run, run.limit.limit, run.limit.value * 2)
+        spent = run.spent if run.limit.limit == "budget" else 0.0  # one call may cost much more than a small budget
+        return _with_more(run, run.limit.limit, 2 * run.limit.value if spent <= run.limit.value else float(f"{2 * spent:.1g}"))
     if run.status in ("cancelled", "stopped"):
         step = continuation(run)
         return replace(step, todo=_blocked_id(run)) if run.stop_reason == "blocked" and isinstance(step, ContinueRun) else step

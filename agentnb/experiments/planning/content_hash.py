@@ -83,8 +83,9 @@ def source_of(value: Any, seen: tuple[int, ...] = ()) -> str:
 def content_of_agent(agent: Agent) -> str:
     """Return a hash of an agent's behaviour, without the source of its tools."""
     tools = [(tool.spec.name, tool.spec.description, tool.spec.input_schema) for tool in agent.toolbox]
-    servers = content_of_servers(agent.toolbox.servers)
-    return content_hash(agent.settings, agent.guidance_texts.texts, agent.model_name, agent.system, tools, *servers)
+    rules = [agent.rule_list.as_logged] if agent.rule_list else []
+    others = (*content_of_servers(agent.toolbox.servers), *rules)
+    return content_hash(agent.settings, agent.guidance_texts.texts, agent.model_name, agent.system, tools, *others)
 
 
 def content_of_workflow(workflow: Workflow) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from agentnb.acp.foreign_agent import ForeignAgent
 from agentnb.acp.installed import find_installed
 from agentnb.agent.agent import Agent
+from agentnb.core.messages import encodable
 from agentnb.errors import SettingsError
 from agentnb.key_files import is_key_file
 from agentnb.tools.builtin.shell.sandbox import check_sandbox
@@ -22,6 +23,8 @@ WORK_DIR = "work_dir"
 OWN = ".agentnb"
 """Folder of agentnb's settings and logs, which grows while an experiment runs."""
 GIT = ".git"
+ENVIRONMENT = "pyvenv.cfg"
+"""File that marks a folder as a Python environment, such as ``.venv``."""
 HOME = "home"
 """Variant setting: the folder with the initial settings of an external agent."""
 INSIDE, OUTSIDE = "bubblewrap", "no sandbox"
@@ -41,11 +44,16 @@ def names_folder(row: Mapping[str, Any]) -> bool:
 
 
 def files_left_out(folder: str, names: Iterable[str]) -> list[str]:
-    """Return the names to leave out of a copy: logs, key files, and special files."""
+    """Return the names to leave out of a copy: logs, key files, special files, and Python environments.
+
+    An environment names its own path in its scripts, so that a copy would use the original; tools rebuild it.
+    """
     return [name for name in names if name == OWN or not _is_copied(Path(folder, name))]
 
 
 def _is_copied(path: Path) -> bool:
+    if Path(path, ENVIRONMENT).is_file():
+        return False
     # Git stores branches and tags as files.
     holds_keys = is_key_file(path.name) and not path.is_dir() and GIT not in path.parts
     return not holds_keys and (path.is_file() or path.is_dir() or path.is_symlink())
@@ -75,14 +83,32 @@ def folder_content(folder: str | Path) -> str:
 
 def _hash_of(folder: str | Path) -> str:
     hashed, root = hashlib.sha256(), os.path.realpath(folder)
+    for path, names, _ in _walk(folder):
+        for file in (Path(path, name) for name in names):
+            content = _target_of(file, root) if file.is_symlink() else file.read_bytes()
+            hashed.update(f"{file.relative_to(folder)} {len(content)}\n".encode("utf-8", "surrogateescape") + content)
+    return hashed.hexdigest()
+
+
+def _walk(folder: str | Path) -> Iterator[tuple[str, list[str], set[str]]]:
+    """Yield each folder that is copied, with the names of its files and links, and the names that are left out."""
     for path, folders, names in os.walk(folder):
         left_out = set(files_left_out(path, (*folders, *names)))
         folders[:] = sorted(name for name in folders if name not in left_out)
         links = [name for name in folders if Path(path, name).is_symlink()]
-        for file in (Path(path, name) for name in sorted((*links, *names)) if name not in left_out):
-            content = _target_of(file, root) if file.is_symlink() else file.read_bytes()
-            hashed.update(f"{file.relative_to(folder)} {len(content)}\n".encode("utf-8", "surrogateescape") + content)
-    return hashed.hexdigest()
+        yield path, sorted(name for name in (*links, *names) if name not in left_out), left_out
+
+
+def left_out_of(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the paths, within the folders of the tasks, of what their copies lack; except agentnb's own folder."""
+    folders = dict.fromkeys(str(row[WORK_DIR]) for row in rows if names_folder(row))
+    found = [
+        os.path.relpath(Path(path, name), folder)
+        for folder in folders
+        for path, _, left_out in _walk(folder)
+        for name in left_out - {OWN}
+    ]
+    return tuple(sorted({encodable(path) for path in found}))
 
 
 def _target_of(link: Path, root: str) -> bytes:

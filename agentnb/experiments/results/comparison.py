@@ -391,6 +391,9 @@ class Comparison:
 class Comparisons(list[Comparison]):
     """Comparisons of the same results; a notebook shows each."""
 
+    def __repr__(self) -> str:
+        return "\n\n".join(map(repr, self))
+
 
 Limits: TypeAlias = tuple[float, float] | None
 

@@ -18,7 +18,7 @@ def notes_of_rows(rows: Sequence[Row], variants: Sequence[str] = ()) -> Iterator
         yield f"nobody answered the questions of {pluralize(len(unanswered), 'run')}{_by_variant(unanswered, variants)}"
     limited = [row for row in rows if row.status == "limited"]
     if limited:
-        limits = ", ".join(f"{name} {count}" for name, count in Counter(row.stop_reason for row in limited).most_common())
+        limits = ", ".join(f"{count} x {name}" for name, count in Counter(row.stop_reason for row in limited).most_common())
         yield f"{pluralize(len(limited), 'run')} reached a limit: {limits}{_by_variant(limited, variants)}"
 
 

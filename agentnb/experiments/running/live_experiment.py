@@ -9,6 +9,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import Any
 
+from agentnb.display.texts.states import end_words
 from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.running.control import Control, Progress, ProgressWatcher
 from agentnb.runtime.host.host import host_here
@@ -100,7 +101,7 @@ def progress_line(progress: Progress) -> str:
     if progress.running:
         parts.append(f"{progress.running} running")
     if progress.failed:
-        reasons = ", ".join(f"{reason} {count}" for reason, count in progress.reasons)
+        reasons = ", ".join(f"{count} x {end_words(reason)}" for reason, count in progress.reasons)
         parts.append(f"{progress.failed} did not complete ({reasons})")
     if progress.rate is not None and progress.done < progress.total:
         parts.append(f"{rate_told(progress.rate)} a second, {duration_told(progress.seconds_left or 0)} left")

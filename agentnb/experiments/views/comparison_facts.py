@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from agentnb.display.texts.labels import first_line, pluralize
+from agentnb.display.texts.states import end_words
 from agentnb.experiments.design import describe_price
 from agentnb.experiments.results.comparison import PASSES, Comparison, describe_equal, find_sign, format_difference, log_of
 from agentnb.experiments.results.rows import STATES
@@ -188,7 +189,9 @@ def flips_of(comparison: Comparison, most: int) -> list[Flip]:
     """Return the first pairs of runs with different values."""
     shown = comparison.flips.head(most)
     lost = {
-        row.run_id: row.stop_reason or row.status for row in (*comparison.rows_a, *comparison.rows_b) if not row.is_completed
+        row.run_id: end_words(row.stop_reason or row.status)
+        for row in (*comparison.rows_a, *comparison.rows_b)
+        if not row.is_completed
     }
     several = len({row.model for row in comparison.rows_a}) > 1
     flips = []

@@ -43,6 +43,7 @@ MAX_OF_A_NAME = 120
 MAX_CAUTIONS = 3
 """Maximum number of cautions beside the verdict; the others are folded."""
 WARNING = "Why this could mislead:"
+SIDE_BY_SIDE = "side by side, c = compare(...)"
 
 
 def comparison_html(comparison: Comparison) -> Html:
@@ -109,7 +110,7 @@ def _flips(comparison: Comparison) -> Html:
     columns += [
         (comparison.a, lambda flip: _link_value(flip.a, flip.log_a, flip.run_a)),
         (comparison.b, lambda flip: _link_value(flip.b, flip.log_b, flip.run_b)),
-        ("side by side", lambda flip: tag("code", "exp-code", flip.command)),
+        (SIDE_BY_SIDE, lambda flip: tag("code", "exp-code", flip.command)),
     ]
     headings, rows = [name for name, _ in columns], [[cell(flip) for _, cell in columns] for flip in flips]
     more = tag("div", "exp-hint", f"{count - len(flips):,} more in c.flips") if count > len(flips) else NOTHING
@@ -130,6 +131,6 @@ def _flip_lines(comparison: Comparison) -> list[str]:
     flips = flips_of(comparison, MAX_FLIPS_IN_TEXT)
     with_model = several_models(flips)
     rows = [[f"{flip.task} ({flip.model})" if with_model else flip.task, flip.a, flip.b, flip.command] for flip in flips]
-    headings = ["task", comparison.a, comparison.b, "side by side"]
+    headings = ["task", comparison.a, comparison.b, SIDE_BY_SIDE]
     more = [f"  {count - len(flips):,} more in c.flips"] if count > len(flips) else []
     return [f"{pluralize(count, 'pair')} of runs with different values:", *table_text(headings, rows), *more]

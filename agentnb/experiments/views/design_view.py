@@ -10,6 +10,7 @@ from agentnb.display.texts.labels import first_line, pluralize
 from agentnb.experiments.design import (
     AROUND,
     DRAWS,
+    NOT_COPIED,
     RUN_A_PILOT,
     Design,
     describe_effect,
@@ -21,6 +22,7 @@ from agentnb.experiments.design import (
     list_sandboxes,
 )
 from agentnb.experiments.pilot import Pilot
+from agentnb.experiments.planning.experiment_tasks import list_names
 from agentnb.experiments.views.layout import facts_html, facts_text, hint_html, sentence_html, text_of, view_html
 from agentnb.experiments.views.numbers import UNKNOWN, format_time, money
 
@@ -71,6 +73,8 @@ def _design_facts(design: Design) -> Iterator[tuple[str, str, str]]:
         yield "Looks", describe_looks(design), describe_price(design.price)
     if design.sandboxes:
         yield AROUND, list_sandboxes(design.sandboxes), ""
+    if design.left_out:
+        yield NOT_COPIED, list_names(design.left_out), f"{len(design.left_out):,} in all"
     yield "Cost", money(design.cost), "" if design.cost is None else "for all runs"
     if design.budget is not None:
         yield "Budget", money(design.budget), describe_reserve(design)

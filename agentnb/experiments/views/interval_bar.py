@@ -68,7 +68,7 @@ def _row(estimate: Estimate, reach: float) -> Html:
 
 
 def _columns(label: str, bar: Html, numbers: str) -> Html:
-    return tag("div", "exp-drawn", tag("span", "exp-label", label), bar, tag("span", "exp-limits", numbers))
+    return tag("div", "exp-drawn", tag("span", "exp-label", label), tag("span", "exp-limits", numbers), bar)
 
 
 def _at(position: float, style: str) -> str:

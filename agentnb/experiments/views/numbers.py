@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import floor, log10
 
 from agentnb.display.texts.labels import dollars
 from agentnb.experiments.results.comparison import describe_equal, format_difference
@@ -15,11 +16,13 @@ UNKNOWN = "unknown"
 
 
 def format_limits(interval: tuple[float, float] | None) -> str:
-    """Format the limits of an interval; empty without one."""
+    """Format the limits of an interval, with as many decimals as its wider one has; empty without one."""
     if interval is None:
         return ""
-    low, high = interval
-    return f"{format_difference(low)} to {format_difference(high)}"
+    widest = max(map(abs, interval))
+    decimals = max(0, 2 - floor(log10(widest))) if widest else 0
+    low, high = (format_difference(round(limit, decimals) or limit) for limit in interval)
+    return f"{low} to {high}"
 
 
 def format_p(value: float) -> str:

@@ -9,6 +9,7 @@ from agentnb.display.css import inline_css, wrap_output
 from agentnb.display.markup import NOTHING, Html, join_html, tag, words
 from agentnb.display.parts.head import marked_html
 from agentnb.display.texts.labels import clean, first_line, pluralize
+from agentnb.display.texts.states import end_words
 from agentnb.experiments.running.control import Progress
 from agentnb.experiments.running.live_experiment import LiveExperiment, progress_line
 from agentnb.experiments.views.numbers import format_time, money
@@ -27,7 +28,7 @@ CONTROLS = {"running": ("pause", "stop"), "paused": ("resume", "stop")}
 COVERED = "Values by variant are hidden until the end."
 HINTS = {
     "running": f"{COVERED} Kernel > Interrupt stops a waiting cell; run it again to continue.",
-    "paused": "%agent resume continues it.",
+    "paused": "Resume continues it, or %agent resume if its cell does not wait.",
     "stopping": "Active runs are cancelled. Run the experiment again to complete the missing runs.",
     "stopped": "Run the experiment again to complete them.",
     "budget": "Raise the budget and run the experiment again to complete them.",
@@ -123,6 +124,6 @@ def _cost(progress: Progress) -> Iterator[str]:
 
 
 def _reasons(progress: Progress) -> str:
-    listed = [f"{first_line(reason, MAX_OF_A_REASON)} {count}" for reason, count in progress.reasons[:MAX_REASONS]]
+    listed = [f"{count} x {first_line(end_words(reason), MAX_OF_A_REASON)}" for reason, count in progress.reasons[:MAX_REASONS]]
     more = len(progress.reasons) - MAX_REASONS
     return ", ".join([*listed, *([f"{more} other reasons"] if more > 0 else [])])

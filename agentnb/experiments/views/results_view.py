@@ -5,6 +5,7 @@ from __future__ import annotations
 from agentnb.detect.intervals import Share
 from agentnb.display.markup import Html
 from agentnb.display.texts.labels import first_line, pluralize
+from agentnb.display.texts.states import end_words
 from agentnb.experiments.results.experiment_results import Results
 from agentnb.experiments.views.layout import (
     hint_html,
@@ -88,7 +89,7 @@ def _mean(share: Share) -> str:
 
 
 def _reasons(results: Results) -> list[tuple[str, int]]:
-    return [*results.failures.items()][:MAX_REASONS]
+    return [(end_words(reason), count) for reason, count in results.failures.items()][:MAX_REASONS]
 
 
 def _hint(results: Results) -> str:

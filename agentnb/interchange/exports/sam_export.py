@@ -114,6 +114,8 @@ class _Messages:
         for event in self._run.events:
             self._at = event.at or self._at
             yield from self._of(event)
+        if (streamed := self._run.streamed_reply) is not None:  # its process died before the whole reply was logged
+            yield from self._message(streamed[0])
 
     def _of(self, event: e.AnyEvent) -> Iterator[dict[str, Any]]:
         if isinstance(event, e.RunStarted):

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: requests, responses, pairs of these, lists of messages, and batches."""
+"""Anthropic's Messages API: requests, responses, lists of messages, and batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentnb.models.providers.anthropic import read_usage
 
 NAME = "anthropic_messages"
 TITLE = "messages of Anthropic's API"
-RECORDS_END = "the `stop_reason` of the last response"
+RECORDS_END = "the last `stop_reason`"
 _ROLES = frozenset({"user", "assistant", "system"})
 _INSIDE = frozenset({"server_tool_use", "mcp_tool_use"})
 _CALLS = _INSIDE | {"tool_use"}

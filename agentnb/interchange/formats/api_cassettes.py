@@ -1,4 +1,4 @@
-"""Recorded exchanges with APIs of models: cassettes of VCR (YAML or JSON, of Python and Ruby) and HTTP archives (HAR)."""
+"""Recorded exchanges with APIs: cassettes of VCR (Python, Ruby) and HTTP archives (HAR)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trajectories in ATIF, Harbor's Agent Trajectory Interchange Format, versions 1.0 to 1.7.
+"""Trajectories in ATIF, Harbor's interchange format, versions 1.0 to 1.7.
 
 An agent step holds its message, its calls and their results. Trajectories of sub-agents within the file are nested runs. Steps
 copied from an earlier trajectory are the run's history.

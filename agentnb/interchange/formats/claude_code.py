@@ -24,7 +24,7 @@ from agentnb.interchange.trace_file import TraceFile
 
 NAME = "claude_code"
 TITLE = "session of Claude Code"
-RECORDS_END = "the `stop_reason` of the last reply, an interruption, an error of the API"
+RECORDS_END = "the last `stop_reason`, an interruption, an error"
 _KINDS = frozenset(
     {"user", "assistant", "system", "progress", "summary", "file-history-snapshot", "queue-operation", "attachment"}
 )

@@ -1,4 +1,4 @@
-"""Sessions of Claude Code on the web: one document with a session's lines as ``loglines``."""
+"""Sessions of Claude Code on the web: a document with ``loglines``."""
 
 from __future__ import annotations
 

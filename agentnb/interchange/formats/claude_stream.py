@@ -1,4 +1,4 @@
-"""Output of ``claude -p --output-format stream-json`` and the Agent SDK: an opening line, messages, and a result.
+"""Output of ``claude -p --output-format stream-json`` and of the Agent SDK.
 
 With ``--output-format json`` the output is the result alone, or with ``--verbose`` a list ending with it. The prompt is missing
 unless user messages are replayed. A sub-agent's messages name the call that started it.

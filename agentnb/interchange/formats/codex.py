@@ -1,4 +1,4 @@
-"""Sessions of the Codex CLI: JSON Lines of ``{timestamp, type, payload}``, and the flat lines of its first versions.
+"""Sessions of the Codex CLI, also of its first versions: JSON Lines.
 
 Lines do not mark the end of a reply, so everything from the model up to a result or a message is one reply. A fork begins with
 copied lines of its source session, with the time of the fork or their own.

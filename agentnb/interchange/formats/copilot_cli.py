@@ -1,4 +1,4 @@
-"""Sessions of the GitHub Copilot CLI: JSON Lines of events ``{type, data, id, timestamp, parentId}``."""
+"""Sessions of the GitHub Copilot CLI: JSON Lines of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of docker-agent (cagent): a JSON document, or the SQLite database of all sessions.
+"""Sessions of docker-agent (cagent): JSON, or its SQLite database.
 
 Messages are nested twice, ``messages[].message.message``; a sub-session is a nested run.
 """

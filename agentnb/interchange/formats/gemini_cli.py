@@ -1,4 +1,4 @@
-"""Sessions of the Gemini CLI: a document with ``sessionId``, ``projectHash`` and ``messages``, or the same as JSON Lines.
+"""Sessions of the Gemini CLI: a JSON document, or JSON Lines.
 
 In JSON Lines, a changed message is repeated, ``$set`` updates the session's metadata, and ``$rewindTo`` removes messages.
 """

@@ -1,4 +1,4 @@
-"""Inspect logs: JSON, large ones a sample at a time, and ``.eval`` archives. Each sample and epoch is a run.
+"""Inspect logs: JSON and ``.eval`` archives. Each sample and epoch is a run.
 
 In an archive, a sample is one file, or a folder with its messages, events and attachments in chunks.
 """
@@ -20,7 +20,7 @@ from agentnb.store.bounds import MAX_HELD_BYTES, HeldData
 
 NAME = "inspect"
 TITLE = "log of Inspect"
-RECORDS_END = "`scores`, `completed_at`, `error` or `limit` of the sample, the log's `status`"
+RECORDS_END = "`scores`, `completed_at`, `error`, `limit`, `status`"
 _HEADERS = ("header.json", "_journal/start.json")
 """Header files of an archive; an unfinished evaluation has only the second."""
 _SAMPLE = re.compile(r"(samples/.+?)(?:\.json|/(sample|metadata|skeleton|(?:messages|events|calls|attachments)/\w+)\.json)")

@@ -1,4 +1,4 @@
-"""Sessions of the Kimi CLI: a session's ``context.jsonl``, with chat messages, checkpoints and token counts."""
+"""Sessions of the Kimi CLI: a session's ``context.jsonl``."""
 
 from __future__ import annotations
 

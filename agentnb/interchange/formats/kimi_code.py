@@ -1,4 +1,4 @@
-"""Sessions of Kimi Code: the ``wire.jsonl`` of each of its agents, with records such as ``context.append_loop_event``.
+"""Sessions of Kimi Code: the ``wire.jsonl`` of each of its agents.
 
 User input is recorded twice, as a prompt and as a context message. A step of the loop is a reply.
 """
@@ -18,7 +18,7 @@ from agentnb.interchange.trace_file import TraceFile
 
 NAME = "kimi_code"
 TITLE = "session of Kimi Code"
-RECORDS_END = "the `finishReason` of the last step"
+RECORDS_END = "the last `finishReason`"
 _CONVERSATION = frozenset({"turn.prompt", "turn.steer", "context.append_message", "context.append_loop_event"})
 _SNIFFED_RECORDS = 30
 _COUNTS = ("inputOther", "output", "inputCacheRead", "inputCacheCreation")

@@ -1,4 +1,4 @@
-"""Sessions of the Kimi CLI: a session's ``wire.jsonl``, the agent's messages to its interface, with times and usage.
+"""Sessions of the Kimi CLI: a session's ``wire.jsonl``, with times and usage.
 
 A step is a reply. Events of sub-agents are nested in those of the agent that started them.
 """

@@ -1,4 +1,4 @@
-"""Threads of LangGraph: a thread, its state, or its state history, as returned by its server and `get_state_history`.
+"""LangGraph: a thread, its state, or its state history.
 
 The newest state has the whole conversation, and is the run; older states supply the times of messages. Subgraph states in a
 task are nested runs.
@@ -22,7 +22,7 @@ from agentnb.interchange.trace_file import TraceFile
 
 NAME = "langgraph"
 TITLE = "thread of LangGraph"
-RECORDS_END = "an empty `next`, the thread's `status`, an error, the finish reason of the last reply"
+RECORDS_END = "an empty `next`, the `status`, an error, the last finish reason"
 SNIFFED_MESSAGES = 20
 """Number of first messages by which a state is recognized."""
 _RECORDED = ("thread_id", "status", "metadata", "next", "interrupts", "config", "checkpoint")

@@ -1,4 +1,4 @@
-"""LangSmith traces: posts and patches of its clients, and exported runs, flat or nested."""
+"""LangSmith: posts and patches of its clients, and exported runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of the MAD and MASFT data sets: traces of agent teams, with human annotations of failure modes.
+"""MAD and MASFT data sets: traces of agent teams, with annotated failure modes.
 
 A MAD record has the trace as text, either JSON or a log, and annotations as a Python literal; a MASFT record has the trajectory
 and a note. Codes of failure modes differ between annotation rounds, so they are kept by name.

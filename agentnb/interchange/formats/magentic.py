@@ -1,4 +1,4 @@
-"""Conversations of Magentic-One, alone or with Who&When's attribution of the decisive mistake to an agent and step.
+"""Conversations of Magentic-One, also with Who&When's attribution of the mistake.
 
 Roles name the speaker and the kind of message: ``Orchestrator (thought)`` is thinking, ``Orchestrator (-> WebSurfer)`` speaks
 to another agent, ``Orchestrator (termination condition)`` gives the reason for the end. There are no tool calls, and no times.

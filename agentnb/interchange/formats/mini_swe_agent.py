@@ -1,4 +1,4 @@
-"""Trajectories of mini-swe-agent: chat messages in which a bash block is a call, or, since 2.0, with tool calls.
+"""Trajectories of mini-swe-agent, with bash blocks or, since 2.0, tool calls.
 
 Before 2.0 an answer without exactly one block was rejected, so its blocks are not calls. Blocks are recognized by the two words
 that mini-swe-agent has used for them, never by the regular expression in the file.

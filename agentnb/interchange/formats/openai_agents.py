@@ -1,4 +1,4 @@
-"""Run states of OpenAI's Agents SDK, from Python and JavaScript: suspended runs, with their agents' items."""
+"""Run states of OpenAI's Agents SDK, from Python and JavaScript."""
 
 from __future__ import annotations
 

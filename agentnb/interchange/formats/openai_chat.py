@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions API: messages, requests, responses, pairs of these, and fine-tuning records."""
+"""OpenAI's Chat Completions API: messages, requests, responses, and fine-tuning records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agentnb.models.providers.serialization import object_of
 
 NAME = "openai_chat"
 TITLE = "OpenAI chat messages"
-RECORDS_END = "the `finish_reason` of the last response"
+RECORDS_END = "the last `finish_reason`"
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _SAYS = frozenset({"content", "tool_calls", "function_call", "refusal", "audio"})
 _OF_OTHERS = frozenset({"trajectory_format", "trajectory", "info", "simulations", "samples"})

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: requests, responses, pairs of these, and lists of items, as in the Agents SDK and Codex."""
+"""OpenAI's Responses API: requests, responses, and lists of items."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentnb.models.providers.openai_responses import NAME as OWN
 
 NAME = "openai_responses"
 TITLE = "items of OpenAI's Responses API"
-RECORDS_END = "the `status` of the last response"
+RECORDS_END = "the last `status`"
 _INSIDE = frozenset(
     {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call", "hosted_tool_call"}
 )

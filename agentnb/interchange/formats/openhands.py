@@ -1,4 +1,4 @@
-"""Trajectories of OpenHands: an ``output.jsonl`` with a run per line, or the list of events that its web page exports."""
+"""Trajectories of OpenHands: an ``output.jsonl``, or the events that its web page exports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.interchange.trace_file import TraceFile
 
 NAME = "openhands"
 TITLE = "trajectory of OpenHands"
-RECORDS_END = "the agent's state, `finish`, an error, the `finish_reason` of the last response"
+RECORDS_END = "the state, `finish`, an error, the last `finish_reason`"
 _RECORDED = (
     "error",
     "success",

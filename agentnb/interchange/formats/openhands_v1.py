@@ -1,4 +1,4 @@
-"""Conversations of OpenHands since version 1 (its agent SDK): events with a ``kind``, in a list, JSON Lines, or a file each.
+"""Conversations of OpenHands since version 1: events in a list, JSON Lines, or a file each.
 
 OpenHands keeps a folder ``events`` with a file per event; the first file represents them all. The archive downloaded from its
 web page has the same files, and an ``output.jsonl`` of its benchmarks has a conversation per line.
@@ -24,7 +24,7 @@ from agentnb.store.regular_files import open_regular
 
 NAME = "openhands_v1"
 TITLE = "conversation of OpenHands 1"
-RECORDS_END = "the conversation's state, a message or `finish` of the agent, an error"
+RECORDS_END = "the state, a message, `finish`, an error"
 SNIFFED_EVENTS = 20
 """Number of first events by which a conversation is recognized."""
 _EVENT_FILE = re.compile(r"event[-_](\d+)[-_][^/]+\.json")

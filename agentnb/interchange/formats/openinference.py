@@ -1,4 +1,4 @@
-"""Spans of OpenInference: AGENT, LLM and TOOL, as written by Phoenix and OpenTelemetry exporters."""
+"""Spans of OpenInference, as written by Phoenix and OpenTelemetry exporters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agentnb.interchange.trace_file import TraceFile
 
 NAME = "openinference"
 TITLE = "spans of OpenInference"
-RECORDS_END = "the end and the status of the agent's span; without one, the last finish reason"
+RECORDS_END = "the agent's span, else the last finish reason"
 _KINDS: dict[str, Kind] = {"AGENT": "agent", "LLM": "model", "TOOL": "tool"}
 _WORDS = frozenset({*_KINDS, "CHAIN", "RETRIEVER", "RERANKER", "EMBEDDING", "GUARDRAIL", "EVALUATOR", "PROMPT"})
 """Kinds of spans. Phoenix exports them as ``span_kind`` beside the attributes."""

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry's conventions for generative AI, in current and earlier versions.
+"""Spans of OpenTelemetry's GenAI conventions, also earlier ones.
 
 Messages are in attributes (``gen_ai.input.messages``, a list or its JSON), in events and log records, or, with earlier
 conventions and OpenLLMetry, in numbered attributes (``gen_ai.prompt.0.role``).
@@ -30,7 +30,7 @@ from agentnb.interchange.trace_file import TraceFile
 
 NAME = "otel_genai"
 TITLE = "spans of OpenTelemetry's GenAI conventions"
-RECORDS_END = "the end and the status of the agent's span; without one, the last finish reason"
+RECORDS_END = "the agent's span, else the last finish reason"
 _OPERATIONS: dict[str, Kind] = {
     "invoke_agent": "agent",
     "invoke_workflow": "agent",

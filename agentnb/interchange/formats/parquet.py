@@ -1,4 +1,4 @@
-"""Parquet files of run logs, as agentnb saves them: a row per event."""
+"""Parquet files that agentnb saves: a row per event."""
 
 from __future__ import annotations
 

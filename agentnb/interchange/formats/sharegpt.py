@@ -1,4 +1,4 @@
-"""Data set conversations in the ShareGPT format: ``conversations`` of ``{from, value}``, one per record.
+"""Data sets in the ShareGPT format: ``conversations`` of ``{from, value}``.
 
 A call is a ``function_call`` message with a JSON value, or JSON in ``<tool_call>`` tags within a reply's text.
 """

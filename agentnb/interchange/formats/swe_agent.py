@@ -1,4 +1,4 @@
-"""Trajectories of SWE-agent: a ``history`` of chat messages, and a ``trajectory`` of steps with times and retried actions.
+"""Trajectories of SWE-agent: ``history`` and ``trajectory``.
 
 Newer ones have tool calls with ids. In older ones an action is a shell command: it becomes a call of ``bash``, whose result is
 the next message. Steps missing from the history, such as a rejected and repeated action, and the last result are read from the

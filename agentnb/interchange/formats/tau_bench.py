@@ -1,4 +1,4 @@
-"""Results of tau-bench: a list of records with a task, a trial, a reward and chat messages. The user is simulated."""
+"""Results of tau-bench: a list of records, each a run."""
 
 from __future__ import annotations
 

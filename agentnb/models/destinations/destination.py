@@ -71,7 +71,7 @@ def destination_of(url: str, variable: str = "") -> Destination:
     if match is None or not 0 < port < 65_536:
         raise SettingsError(
             "A file or log names a model whose address is ambiguous",
-            "Write it in plain letters, without a user: http://HOST:PORT/v1",
+            "Write it in ASCII and without a user name: http://HOST:PORT/v1",
         )
     return Destination(match["scheme"].lower(), match["host"].lower(), port, variable)
 
@@ -81,7 +81,7 @@ def read_destination(text: str) -> Destination:
     url, _, variable = text.strip().partition("&key=")
     if not _SERVER.fullmatch(url) or ("&key=" in text and not _VARIABLE.fullmatch(variable)):
         raise SettingsError(
-            "This is not a URL to allow", "Write URL or URL&key=NAME, such as https://models.example.org&key=MY_KEY"
+            "The URL to allow is invalid", "Write URL or URL&key=NAME, such as https://models.example.org&key=MY_KEY"
         )
     return destination_of(url, variable)
 

@@ -69,7 +69,7 @@ BEGUN_BY = {
     "signature_delta": {"type": "thinking", "thinking": ""},
 }
 """Blocks that these deltas start if no event did."""
-IN_AN_ERROR = "errors are sent without pictures"
+IN_AN_ERROR = "error results cannot contain pictures"
 _OWN_KEYS = frozenset({"type", "id", "name", "input"})
 
 

@@ -197,7 +197,7 @@ def _pictures(results: Sequence[ToolResult]) -> list[AnyPart]:
     parts: list[AnyPart] = []
     for result in results:
         if images := _sent_pictures(result):
-            parts += [Text(f"What {result.name} returned for {safe_id(result.call_id)}:"), *images]
+            parts += [Text(f"Pictures returned by {result.name} for {safe_id(result.call_id)}:"), *images]
     return parts
 
 

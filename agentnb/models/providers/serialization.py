@@ -31,9 +31,9 @@ SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Media types that all APIs accept. With a picture of another type, every further request of the conversation would fail."""
-NOT_SENT = "this model is sent no pictures"
-OF_NO_KIND = "models take no pictures of this kind"
-EMPTY = "there is nothing in it"
+NOT_SENT = "this model does not accept pictures"
+OF_NO_KIND = "models do not accept this type of picture"
+EMPTY = "it is empty"
 MAX_TOKENS = 10**12
 """Larger token counts are ignored as server errors."""
 DIGITS = re.compile("[0-9]{1,13}")
@@ -69,7 +69,7 @@ def parameters(tool: ToolSpec) -> dict[str, Any]:
 def words(value: Any) -> str:
     """Return the value, which must be text at this point of a stream; TypeError otherwise."""
     if not isinstance(value, str):
-        raise TypeError(f"a text was expected, not {type(value).__name__}")
+        raise TypeError(f"expected a string, got {type(value).__name__}")
     return value
 
 
@@ -80,7 +80,7 @@ def arguments_of(call: ToolCall) -> dict[str, Any]:
 
 
 def read_arguments(text: str) -> Any:
-    """Parse arguments from JSON text. Invalid JSON, or JSON nested too deep, is returned as text, to be refused."""
+    """Parse arguments from JSON text. Invalid JSON, or JSON nested too deeply, is returned as text and refused later."""
     if not text.strip():
         return {}
     try:
@@ -222,7 +222,7 @@ def data_url(image: Image) -> str:
 
 def words_for(image: Image, why: str = NOT_SENT) -> str:
     """Return the replacement text for a picture."""
-    return f"[{image.media_type}, {len(image.data):,} bytes: left out, {why}]"
+    return f"[{image.media_type}, {len(image.data):,} bytes, left out: {why}]"
 
 
 def replacement_text(image: Image, sees: bool) -> str | None:

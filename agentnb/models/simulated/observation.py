@@ -72,7 +72,7 @@ class Observation:
 
     @cached_property
     def plan_result(self) -> dict[str, Any] | None:
-        """Result of a plan that the person approved, if the last message has it: JSON on a line of its own."""
+        """Result of a plan that the person approved, if the last message has it: JSON on a separate line."""
         last = self.messages[-1] if self.messages else None
         for line in last.text.splitlines() if last is not None and last.role == "user" else ():
             with suppress(msgspec.DecodeError, RecursionError):

@@ -99,7 +99,7 @@ class Character:
 def options_of(persona: str) -> dict[str, float]:
     """Return a persona's numeric options with their defaults. Raises `UnknownModel` for an unknown persona."""
     if persona not in PERSONAS:
-        raise UnknownModel(f"simulated: has no persona {persona!r}", suggest_names(persona, PERSONAS))
+        raise UnknownModel(f"simulated has no persona {persona!r}", suggest_names(persona, PERSONAS))
     own: dict[str, float] = {}
     if persona == "mixed":
         own = {fault.option: fault.mixed for fault in FAULTS}
@@ -129,7 +129,7 @@ def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float | Pr
         except ValueError as error:
             kind = "whole number" if whole else "number"
             raise UnknownModel(
-                f"{name}={value!r} of simulated:{persona} is not a {kind}", _example(persona, defaults)
+                f"{name}={value!r} of simulated:{persona} must be a {kind}", _example(persona, defaults)
             ) from error
     return options
 
@@ -145,7 +145,8 @@ def complete_options(persona: str, given: Mapping[str, float]) -> dict[str, floa
     if together > 1 + 1e-9:
         names = ", ".join(fault.option for fault in FAULTS)
         raise UnknownModel(
-            f"The faults of simulated:{persona} add up to {together:g}", f"One draw decides: {names}, together at most 1"
+            f"The faults of simulated:{persona} add up to {together:g}",
+            f"All faults share one draw: {names} may add up to at most 1",
         )
     return options
 
@@ -163,12 +164,12 @@ def _check_value(persona: str, name: str, value: object) -> None:
         most, unit = (10, " seconds") if name == "delay" else (1, "")
         fits, wanted = number and 0 <= value <= most, f"between 0 and {most}{unit}"  # type: ignore[operator]  # a number by then
     if not fits:
-        raise UnknownModel(f"{name}={value} of simulated:{persona} is not {wanted}")
+        raise UnknownModel(f"{name}={value} of simulated:{persona} must be {wanted}")
 
 
 def _example(persona: str, known: Mapping[str, float]) -> str:
     usual = "&".join(f"{name}={value:g}" for name, value in known.items())
-    return f"It has {', '.join(known)}, {PRICE}; the usual are simulated:{persona}?{usual}&{PRICE}={FREE}"
+    return f"Its options and their defaults are simulated:{persona}?{usual}&{PRICE}={FREE}"
 
 
 def check_verdict(persona: str, verdict: str) -> str:

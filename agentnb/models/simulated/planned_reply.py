@@ -83,7 +83,7 @@ class _Planning:
     def _uncalled(self) -> list[str]:
         calls = [call for step in self.steps for call in step.calls]
         names = dict.fromkeys(call.name for call in calls if self._complete(call) is None)
-        return [f"Not called, for want of arguments: {', '.join(names)}."] if names else []
+        return [f"Not called because arguments are missing: {', '.join(names)}."] if names else []
 
     def _complete(self, call: ToolCall) -> ToolCall | None:
         """Return the call with the person's values for missing arguments, or None if they were asked and gave none."""
@@ -130,7 +130,7 @@ def _quotable(result: Mapping[str, Any]) -> ToolResult:
     value = result["error"] if failed else result["result"]
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     if _LIKE_A_PLAN.search(text):
-        text = f"({len(text):,} characters that read like a plan)"
+        text = f"({len(text):,} characters that look like a plan)"
     name = f"`{result['name']}`" if _LIKE_A_PLAN.search(f"{result['name']}:") else result["name"]
     return ToolResult("", name, (Text(text),), is_error=failed)
 

@@ -22,8 +22,8 @@ COMPLETE = "[WORKFLOW_COMPLETE]"
 READ = ToolCall(TODO_TOOL, {"operation": "read"})
 FAILURE_LOOP = "failure loop"
 """Words of a reminder after which it stops, rather than call the failing tool once more."""
-NO_CALL = "it holds no call in backticks of a tool that I was given"
-LEFT_OUT = "Left out, because I cannot read it as a call of a tool that I was given, with literal arguments:"
+NO_CALL = "it contains no call in backticks of one of my tools"
+LEFT_OUT = "Left out, because it is not a call of one of my tools with literal arguments:"
 
 Kind: TypeAlias = Literal["list", "step", "close", "review", "answer", "introduction", "talk", "again", "planning"]
 Marks: TypeAlias = Literal["none", "last", "all"]
@@ -136,7 +136,7 @@ def _review(observation: Observation) -> Move:
     marks = _close_finished(observation, finished, [*more, *begun])
     work = [call for entry in able[:1] for call in calls_of(entry.as_item(), observation.tools)]
     if work or (marks and not observation.has_asked(marks[-1])):
-        text = f"Todo {able[0].id}: {short_title(able[0].words)}" if able else "I close what is still open on the list."
+        text = f"Todo {able[0].id}: {short_title(able[0].words)}" if able else "I close the todos that are still open."
         return Move("review", text, (*marks, *work))
     return Move("answer", _after_review(observation, open_entries))
 
@@ -183,10 +183,10 @@ def introduction(tools: Iterable[ToolSpec]) -> str:
     """Return the answer to a prompt without a list."""
     names = ", ".join(f"`{tool.name}`" for tool in tools) or "none"
     return (
-        "I am agentnb's simulated model: no language model, and nothing leaves this machine. "
-        "I follow a list: write one item a step, with the call in backticks and literal arguments, such as "
+        "I am agentnb's simulated model, not a language model, and nothing leaves this machine. "
+        "I follow a list: write one item per step, with the call in backticks and literal arguments, for example "
         '- Load the table with `load("data.csv")`. '
-        f"Tools I was given: {names}. "
+        f"My tools: {names}. "
         "To use a language model, set the key of its provider and name the model: anthropic:NAME. "
         "A server on your own machine needs no key: ollama:NAME."
     )
@@ -200,13 +200,13 @@ def plan_report(result: Mapping[str, Any]) -> str:
 
 
 def listless(items: int) -> str:
-    """Return the answer to a list of so many items without calls."""
-    which = "1 item, and it holds no call" if items == 1 else f"{items} items, and none of them holds a call"
-    return f"The list has {which} in backticks of a tool that I was given."
+    """Return the answer to a list whose items contain no calls."""
+    which = "1 item, which contains no call" if items == 1 else f"{items} items, none of which contains a call"
+    return f"The list has {which} in backticks of one of my tools."
 
 
 def report(steps: int, failed: int, results: Sequence[ToolResult], left_out: Sequence[str]) -> str:
-    """Return the answer after so many steps: the tools' results, and the items left out."""
+    """Return the final answer: the number of steps, the tools' results, and the items left out."""
     which = f" ({failed} failed)" if failed else ""
     lines = [f"Done: {_count_text(steps, 'step')}{which}, {_count_text(len(results), 'tool call')}."]
     lines += [f"{result.name}{' failed' if result.is_error else ''}:{_as_markdown(_short(result))}" for result in results]

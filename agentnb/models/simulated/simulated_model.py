@@ -124,7 +124,7 @@ class SimulatedModel:
 
 def _review(verdict: str) -> str:
     """Return the review of a plan with this verdict."""
-    return f'{{"verdict": "{verdict}", "notes": "A scripted stand-in says so, whatever the plan is."}}'
+    return f'{{"verdict": "{verdict}", "notes": "The simulated model gives every plan the same verdict."}}'
 
 
 def _decide(who: Character, observation: Observation) -> tuple[Move, dict[str, Any]]:

@@ -54,39 +54,43 @@ TRANSIENT = frozenset({"rate limit", "timeout", "trouble"})
 TRY_AGAIN = TryAgain(lead="Try again")
 TRY_LATER = TryAgain(lead="Try again in a while")
 MEANINGS: dict[str, tuple[type[ModelError], str, Advised]] = {
-    "no credit": (RateLimited, "the account has no credit left", SetKey("{key}", lead="Add some, or use another key")),
-    "wrong key": (KeyRefused, "refuses the key", SetKey("{key}", lead="Type in another")),
-    "no key": (KeyRefused, "wants a key", SetKey("MY_KEY", lead="Add key=MY_KEY behind its name and ?, and type it in")),
+    "no credit": (RateLimited, "the account has no credit left", SetKey("{key}", lead="Add credit, or use another key")),
+    "wrong key": (KeyRefused, "the key was refused", SetKey("{key}", lead="Enter another key")),
+    "no key": (
+        KeyRefused,
+        "the server requires a key",
+        SetKey("MY_KEY", lead="Add ?key=MY_KEY to the model name and enter the key"),
+    ),
     "forbidden": (
         KeyRefused,
-        "this key may not use {model}",
-        (ShowModels("{who}", lead="See"), SetKey("{key}", lead="Or type in another")),
+        "this key has no access to {model}",
+        (ShowModels("{who}", lead="See"), SetKey("{key}", lead="Or enter another key")),
     ),
-    "not found": (RequestRefused, "there is no {model}", ShowModels("{who}", rest=" lists what there is")),
+    "not found": (RequestRefused, "there is no {model}", ShowModels("{who}", rest=" lists the available models")),
     "overflow": (
         ContextOverflow,
-        "the conversation is longer than {model} can take",
-        StartAgain(lead="Begin a new one", rest=", or let tools return less"),
+        "the conversation exceeds the context window of {model}",
+        StartAgain(lead="Start a new one", rest=", or let tools return less"),
     ),
     "quota": (
         RateLimited,
-        "a quota for a day or longer is used up",
+        "a daily or longer quota is used up",
         (
-            SetKey("{key}", lead="Wait until it is renewed, or use another key"),
-            ShowModels("{who}", lead="Or another model:"),
+            SetKey("{key}", lead="Wait until the quota resets, or use another key"),
+            ShowModels("{who}", lead="Or use another model"),
         ),
     ),
     "rate limit": (RateLimited, "too many requests", TryAgain(lead="Wait a while, then try again")),
-    "timeout": (ProviderTimedOut, "fails", TRY_LATER),
-    "trouble": (ProviderTrouble, "fails", TRY_LATER),
+    "timeout": (ProviderTimedOut, "the request failed", TRY_LATER),
+    "trouble": (ProviderTrouble, "the request failed", TRY_LATER),
     "redirect": (
         RequestRefused,
-        "the server redirects the request, and agentnb does not follow with key and conversation",
-        "See that the URL is right: url=...",
+        "the server redirects the request, and agentnb does not send the key and the conversation elsewhere",
+        "Check the URL: url=...",
     ),
     "refused": (
         RequestRefused,
-        "refuses the request",
+        "the request was refused",
         (Plain("Check the request and the options"), ShowRequest(rest=" shows the request")),
     ),
 }
@@ -96,7 +100,7 @@ MEANINGS: dict[str, tuple[type[ModelError], str, Advised]] = {
 BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
     (
         re.compile(r"encrypted content is not supported", re.IGNORECASE),
-        "This model does not think: add thinking=off behind its name and ?",
+        "This model does not support thinking: add ?thinking=off to its name",
     ),
     (
         re.compile(r"(unknown|invalid|unsupported)[\w ]{0,20} (endpoint|url|route|path)\b.{0,20}/responses", re.IGNORECASE),
@@ -111,7 +115,7 @@ BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
             r"|tools?['\"`]? (is|are) not supported|no (tool|function) support|no endpoints found that support tool",
             re.IGNORECASE,
         ),
-        "This model takes no tools: use one that can call tools, or give none",
+        "This model does not support tools: use another model, or run without tools",
     ),
     (
         re.compile(
@@ -119,7 +123,7 @@ BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
             r"|no endpoints found that support image|(unsupported|unknown variant)\W{0,3}(input_)?image|not a multimodal model",
             re.IGNORECASE,
         ),
-        "This model takes no pictures: add images=no behind its name and ?",
+        "This model does not accept pictures: add ?images=no to its name",
     ),
 )
 """More specific advice for refusals, by the provider's message."""
@@ -202,24 +206,24 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
     if TLS.search(words):
         return _insecure(provider, words)
     if kind == "ConnectError" and is_local(url):
-        problem, hint = f"{provider}: nothing answers at {url}", "Start the server there, or name another with url=URL"
+        problem, hint = f"{provider}: nothing answers at {url}", "Start the server, or name another one with url=URL"
         return Failure(ProviderTrouble(problem, hint), transient=False)
     if kind == "ConnectError":
         problem, hint = (
-            f"{provider}: could not be reached ({words})",
-            "Look at the network, or at url= if it names another server",
+            f"{provider}: the server could not be reached ({words})",
+            "Check the network, and url= if you set it",
         )
     elif kind.endswith("Timeout"):
-        problem = f"{provider}: nothing came for too long ({words})"
+        problem = f"{provider}: the server sent nothing for too long ({words})"
         return Failure(ProviderTimedOut(problem, wait_longer("timeout")), transient=True)
     else:
-        return Failure(ProviderTrouble(f"{provider}: the connection broke ({words})", TRY_AGAIN), transient=True)
+        return Failure(ProviderTrouble(f"{provider}: the connection was lost ({words})", TRY_AGAIN), transient=True)
     return Failure(ProviderTrouble(problem, hint), transient=True)
 
 
 def wait_longer(option: str) -> tuple[AnyAdvice, ...]:
     """Return the advice for a model that takes too long: to try again, or to raise the option with the limit."""
-    return (TRY_AGAIN, Plain(f"To wait longer add {option}=SECONDS behind the model's name and ?"))
+    return (TRY_AGAIN, Plain(f"To wait longer, add ?{option}=SECONDS to the model name"))
 
 
 def _insecure(provider: str, words: str) -> Failure:
@@ -227,11 +231,11 @@ def _insecure(provider: str, words: str) -> Failure:
     problem, transient, hint = f"{provider}: no secure connection ({words})", False, as_advice("")
     if CERTIFICATE.search(words):
         problem = f"{provider}: the server's certificate is not trusted ({words})"
-        hint = as_advice("If you trust it, name its file in the variable SSL_CERT_FILE, before the kernel starts")
+        hint = as_advice("If you trust it, set SSL_CERT_FILE to its path before the kernel starts")
     elif PLAIN_HTTP.search(words):
-        hint = as_advice("The server seems to speak plain HTTP: write http:// instead of https:// in its URL")
+        hint = as_advice("The server seems to use plain HTTP: write http:// instead of https:// in its URL")
     else:
-        hint = (Plain("Look at the URL, is it http:// instead of https://?"), TryAgain(lead="Or try again"))
+        hint = (Plain("Check whether the URL begins with http:// instead of https://"), TryAgain(lead="Or try again"))
         transient = True
     return Failure(ProviderTrouble(problem, hint), transient)
 
@@ -276,15 +280,15 @@ def _error(refusal: Refusal, status: int | None, meaning: str, wait: float | Non
         message = ""  # the page sent with a redirect has nothing useful
         if target := _place(refusal.headers.get("location", ""), refusal.url):
             problem, hint = (
-                "the server redirects to {place}, and agentnb does not follow with key and conversation",
-                "If that is right, name it: url={place}",
+                "the server redirects to {place}, and agentnb does not send the key and the conversation there",
+                "If that address is right, use it: url={place}",
             )
             words["place"] = target
     if meaning == "not found" and refusal.url is not None:
         problem = "there is no {model} at {url}"
-        hint = ShowModels("{who}", "{url}", lead="See that the URL is right, and the name")
+        hint = ShowModels("{who}", "{url}", lead="Check the URL and the model name")
     if meaning == "rate limit" and wait:
-        hint = TryAgain(lead=f"It asks to wait {wait:,.0f} s. Then try again")
+        hint = TryAgain(lead=f"The provider asks to wait {wait:,.0f} s. Then try again")
     hint = next((better for pattern, better in BETTER_ADVICE if status in WORDED and pattern.search(refusal.message)), hint)
     advice = change_texts(as_advice(hint), lambda text: text.format(**words))
     return kind(f"{refusal.provider}: {problem.format(**words)}{code}" + (f": {message}" if message else ""), advice)

@@ -22,7 +22,7 @@ ENDED: Any = object()
 
 
 class IdleTimeout(Exception):
-    """No part of the reply came for so many seconds, whatever else the server sent."""
+    """No part of the reply arrived for this number of seconds. Other data from the server does not count."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"no part of the reply for {seconds:g} s")
@@ -32,7 +32,7 @@ class IdleTimeout(Exception):
 async def until_idle(
     chunks: AsyncGenerator[Any], seconds: float, ended: Callable[[], bool] = lambda: False
 ) -> AsyncGenerator[Any]:
-    """Yield the chunks; raise `IdleTimeout` after so many seconds of waiting without a part of the reply.
+    """Yield the chunks; raise `IdleTimeout` after ``seconds`` without a part of the reply.
 
     Once it has ``ended``, the wait is short: some servers leave the stream open.
     The time that the consumer spends on a chunk does not count. Comments in the stream, which the libraries skip, yield no

@@ -90,6 +90,12 @@ class Limiter:
         return self._allowed
 
     @property
+    def is_full(self) -> bool:
+        """True if a call would have to wait for another to end."""
+        with self._lock:
+            return bool(self._waiting) or self._count_used() >= self._allowed
+
+    @property
     def closed_for(self) -> float:
         """Seconds until the limiter opens; 0 if it is open."""
         return max(0.0, self._closed_until - monotonic())
@@ -148,7 +154,7 @@ class Limiter:
                 raise NoPlace(0.0, held)
 
     async def _enter(self, number: int, seconds: float) -> _Place | None:
-        """Return a place, or None if none becomes free within so many seconds."""
+        """Return a place, or None if none becomes free within ``seconds``."""
         loop = asyncio.get_running_loop()
         mine = _Place(number, loop, loop.create_future())
         with self._lock:

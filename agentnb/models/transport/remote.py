@@ -172,10 +172,8 @@ class RemoteModel:
             return None
         traits.learn(self._server, trait, value)
         at = f" at {self._endpoint.url}" if self._endpoint.url else ""
-        problem = (
-            f"{self._provider.name}: the server{at} refused a form of the request, which was sent again with {option}={word}"
-        )
-        advice = f"To begin with it, write {option}={word} behind the model's name and ?"
+        problem = f"{self._provider.name}: the server{at} refused this form of the request; it was resent with {option}={word}"
+        advice = f"To send it this way from the start, add ?{option}={word} to the model name"
         return Notice(problem, advice if option in self._provider.options else "")
 
     def body(self, request: Request) -> bytes:
@@ -335,8 +333,8 @@ def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: 
     if isinstance(error, IdleTimeout):
         result = _idle_timeout(error, provider)
     elif any(isinstance(cause, TooMuch) for cause in _causes(error)):
-        problem = f"{provider.name}: the server sent more than {MAX_PIECE / 1e6:.0f} MB without an end"
-        result = Failure(BrokenReply(problem, "Try another model; or is it another kind of server?"), transient=False)
+        problem = f"{provider.name}: the server sent more than {MAX_PIECE / 1e6:.0f} MB in one piece"
+        result = Failure(BrokenReply(problem, "Try another model, or check that url= names a model server"), transient=False)
     else:
         result = _failure_of(error, provider, endpoint, model)
     return replace(result, error=type(result.error)(*redact((result.error.what, result.error.advice))))
@@ -360,18 +358,18 @@ def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model:
             )
         )
     if isinstance(error, CutOff):
-        return broken_connection(provider.name, ConnectionError("the stream ended before the reply did"))
+        return broken_connection(provider.name, ConnectionError("the stream ended before the reply was complete"))
     if (cause := _connection_cause(error)) is not None:
         return broken_connection(provider.name, cause, endpoint.url)
     if isinstance(error, httpx2.InvalidURL):
-        return Failure(RequestRefused(f"{provider.name}: {readable(str(error))}", "Name another URL: url="), transient=False)
+        return Failure(RequestRefused(f"{provider.name}: {readable(str(error))}", "Use another URL: url="), transient=False)
     if (broken := _broken_reply(error, provider, endpoint)) is not None:
         return broken
     raise error
 
 
 def _idle_timeout(error: IdleTimeout, provider: Provider) -> Failure:
-    problem = f"{provider.name}: no part of the reply came for {error.seconds:g} s, although the connection is open"
+    problem = f"{provider.name}: no part of the reply arrived for {error.seconds:g} s, although the connection is open"
     return Failure(ProviderTimedOut(problem, wait_longer("stall")), transient=True)
 
 
@@ -381,16 +379,16 @@ def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> F
         location = f" at {endpoint.url}" if endpoint.url else ""
         problem = f"{provider.name}: the server{location} sent {readable(error.sent)} instead of a {error.wanted}"
         return Failure(
-            BrokenReply(problem, "Is the URL right? It often ends in /v1: url=http://localhost:8000/v1"), transient=False
+            BrokenReply(problem, "Check the URL. It often ends in /v1: url=http://localhost:8000/v1"), transient=False
         )
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         sent = error.doc.strip() if isinstance(error, json.JSONDecodeError) else ""
         words = "" if sent.startswith(("{", "[")) else readable(sent)  # some servers send an error message as plain text
         problem = f"{provider.name}: the response is not complete JSON" + (f": {words}" if words else "")
-        return Failure(BrokenReply(problem, "Try again; or is it another kind of server?"), transient=True)
+        return Failure(BrokenReply(problem, "Try again, or check that url= names a model server"), transient=True)
     if isinstance(error, MALFORMED) or _is_called(error, "APIError"):
         problem = f"{provider.name}: the response is not a reply ({readable(f'{type(error).__name__}: {error}')})"
-        return Failure(BrokenReply(problem, "Try again; or is it another kind of server?"), transient=True)
+        return Failure(BrokenReply(problem, "Try again, or check that url= names a model server"), transient=True)
     return None
 
 

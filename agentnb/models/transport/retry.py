@@ -126,9 +126,7 @@ def _held_up(limiter: CallLimiter, seconds: float, waited: float) -> RateLimited
     """Return the error of a call that the limiter delayed for too long and that was never sent."""
     if not seconds:
         problem = f"{limiter.name}: too many requests; after {waited:,.0f} s this call was still waiting"
-        return RateLimited(problem, TryAgain(lead="Start fewer at once, or wait a while, then try again"))
+        return RateLimited(problem, TryAgain(lead="Start fewer runs at once, or wait a while and try again"))
     opens = datetime.now().astimezone() + timedelta(seconds=math.ceil(seconds))
-    problem = (
-        f"{limiter.name}: too many requests; it asked to wait, the next call may go at {opens:%H:%M:%S} (in {seconds:,.0f} s)"
-    )
+    problem = f"{limiter.name}: too many requests; the next call is allowed at {opens:%H:%M:%S} (in {seconds:,.0f} s)"
     return RateLimited(problem, TryAgain(lead="Then try again", rest=", or use another key"))

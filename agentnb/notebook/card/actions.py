@@ -96,14 +96,8 @@ def _form(live: LiveRun, message: Message) -> None:
 
 
 def _always(live: LiveRun, message: Message) -> None:
-    """Approve and allow later calls. A typed pattern that fits every call is refused where the question does not offer it."""
-    rule, reach, question = str(message["rule"]).strip(), str(message["reach"]), _open_question(live, str(message["key"]))
-    if question is not None and question.about is not None:
-        tool, _, subject = rule.partition("(")
-        offered = {(grant.rule, grant.reach) for grant in question.about.grants}
-        if tool.strip() == question.about.tool and not subject.strip("*) ") and (rule, reach) not in offered:
-            raise SettingsError(f"{rule} would allow every call", f"Write a narrower pattern, such as {tool}(git log *)")
-    live.answer({ALWAYS: rule, "reach": reach}, str(message["key"]))
+    """Approve and allow later calls."""
+    live.answer({ALWAYS: str(message["rule"]).strip(), "reach": str(message["reach"])}, str(message["key"]))
 
 
 def _reject(live: LiveRun, message: Message) -> None:
@@ -158,7 +152,7 @@ AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
     "pause": lambda live, message: live.pause(),
     "resume": lambda live, message: live.resume(),
     "suspend": lambda live, message: live.suspend(),
-    "say": lambda live, message: live.say(str(message["text"])),
+    "say": lambda live, message: live.say(str(message["text"]), now=bool(message.get("now"))),
     "choose": _choose,
     ALWAYS: _always,
     "reject": _reject,
@@ -171,7 +165,7 @@ AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
 NOTES = {
     "pause": "Pausing before the next round",
     "suspend": "Suspending once the running calls end",
-    "say": "Sent. The model reads it in the next round",
+    "say": "Sent. The model reads it in the next round, an external agent as its next prompt",
 }
 """Notes to the person on actions whose effect is not visible at once."""
 DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {

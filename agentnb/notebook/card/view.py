@@ -165,10 +165,22 @@ class CardView:
                 return
             self._widget = make_widget(live.run_id if self._stored else "")
             self._widget.on_msg(self._hear)
-            hint = HINT.format(live.run_id) if self._stored else ""
-            text = "\n".join(filter(None, [run_text(self._run), hint]))
-            self._place.show(self._widget, {"text/html": running_html(self._run, hint=hint), "text/plain": text})
+            self._show_widget(live)
         self._on_loop(self._begin)
+
+    def _show_widget(self, live: LiveRun) -> None:
+        hint = HINT.format(live.run_id) if self._stored else ""
+        text = "\n".join(filter(None, [run_text(self._run), hint]))
+        self._place.show(self._widget, {"text/html": running_html(self._run, hint=hint), "text/plain": text})
+
+    def show_again(self) -> None:
+        """Show a live run in the current cell, as running the cell again has cleared its output."""
+        with self._lock:
+            if self._instead is not None:
+                self._instead.show_again()
+            elif self._widget is not None and self._live is not None and not self._is_over:
+                self._place = Cell()
+                self._show_widget(self._live)
 
     @property
     def _run(self) -> Run:

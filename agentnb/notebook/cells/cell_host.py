@@ -13,6 +13,7 @@ from agentnb.core.log.stores import Watcher
 from agentnb.detect.run import Run
 from agentnb.display.card.many_runs import ManyRuns, many_runs_html
 from agentnb.display.card.nested import NestedRuns
+from agentnb.display.texts.question_labels import saved_rules_lines
 from agentnb.experiments.running.control import Control, Progress
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
@@ -156,12 +157,20 @@ class CellHost:
 
     def _take(self, live: LiveRun) -> None:
         self._session.take(live)
+        tell_saved_rules(self._session)
         with self._lock:
             cell_run = self._begun.pop(live.run_id, None)
             if cell_run is not None:
                 cell_run.live = live
         if cell_run is not None and cell_run.is_due:
             self.decide()
+
+
+def tell_saved_rules(session: Session) -> None:
+    """Print, once for each working folder in which runs begin, how many saved rules allow calls there."""
+    for folder, found in session.grants.new_saved_rules():
+        for line in saved_rules_lines(folder, found, "%agent permissions lists them"):
+            print(line)
 
 
 class CellRun:

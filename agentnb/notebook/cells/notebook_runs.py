@@ -18,12 +18,13 @@ from agentnb.display.texts.labels import clean, first_line
 from agentnb.display.texts.notebook_commands import is_variable
 from agentnb.display.texts.states import continue_command, continue_hint
 from agentnb.errors import AgentnbError, RunFailed, RunLimited, SettingsError
+from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.cells.begun_cell import begun_cell
-from agentnb.notebook.cells.cell_host import CellHost
+from agentnb.notebook.cells.cell_host import CellHost, tell_saved_rules
 from agentnb.notebook.frontend import can_ask, view_for
 from agentnb.notebook.magic_errors import in_one_line
-from agentnb.notebook.views import TerminalView
+from agentnb.notebook.views import DisplayView, TerminalView
 from agentnb.rerun.expect import check_logged
 from agentnb.runtime.host.live_run import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
@@ -76,8 +77,8 @@ class CellRuns:
         self.open_widgets = OpenWidgets()
         self._run_of: dict[str, str] = {}
         """Run ids by the variable that their cell assigned."""
-        self._in_background: dict[tuple[str, str], tuple[LiveRun, CellHost]] = {}
-        """The last background run of each cell and variable, with the execution that started it."""
+        self._in_background: dict[tuple[str, str], tuple[LiveRun, CellHost, CardView | DisplayView | TerminalView]] = {}
+        """The last background run of each cell and variable, with the execution that started it, and its view."""
 
     @property
     def cell(self) -> CellHost:
@@ -106,9 +107,10 @@ class CellRuns:
         live = start(replace(options, watch=view, can_ask=can_ask(self._shell, blocks=blocks), suspend=True))
         self._shell.user_ns[out] = live.run
         self._run_of[out] = live.run_id
+        tell_saved_rules(self.session)
         view.show(live)
         if not blocks:
-            self._in_background[begun_cell(self._shell).source, out] = (live, self.cell)
+            self._in_background[begun_cell(self._shell).source, out] = (live, self.cell, view)
             if isinstance(view, TerminalView):  # a card shows that it runs, and then that it is done
                 print(f"Run {live.run_id} started in the background. See %agent status")
             return None
@@ -136,10 +138,14 @@ class CellRuns:
         return invocation.out if is_free and not hasattr(builtins, invocation.out) else USUAL_OUT
 
     def _check_not_live(self, out: str) -> None:
-        """Raise `SettingsError` if an earlier execution of this cell started a background run that is still live."""
-        live, cell = self._in_background.get((begun_cell(self._shell).source, out), (None, None))
+        """Raise `SettingsError` if an earlier execution of this cell started a background run that is still live, and show
+        its card again.
+        """
+        live, cell, view = self._in_background.get((begun_cell(self._shell).source, out), (None, None, None))
         is_live = live is not None and not live.done and live.run.should_continue  # its end comes before its log is closed
         if live is not None and is_live and cell is not self.cell:
+            if isinstance(view, CardView | DisplayView):
+                view.show_again()
             problem = f"Run {live.run_id} from this cell is still running, so no new run was started"
             raise SettingsError(problem, StopRun(live.run_id, lead="To stop it"))
 

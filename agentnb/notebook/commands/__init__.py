@@ -9,6 +9,7 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb import settings
+from agentnb.acp.foreign_agent import is_external
 from agentnb.acp.installed import acp_command
 from agentnb.advice import NameOne, Plain
 from agentnb.core.questions import ASK_PERSON
@@ -108,7 +109,7 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
     if not text:
         raise SettingsError("The message is empty", "Write: %agent say --now TEXT")
     live.say(text, now=is_now)
-    print(f"Run {live.run_id} reads it in its next round")
+    print(f"Run {live.run_id} reads it {'as its next prompt' if is_external(live.run) else 'in its next round'}")
 
 
 def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
@@ -120,7 +121,7 @@ def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def permissions(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[allow RULE | withdraw NUMBER_OR_RULE]: list or change the rules and what is always allowed in this session"""
+    """[allow RULE | withdraw NUMBER_OR_RULE]: list or change the rules and what is always allowed, in this session or saved"""
     print(permissions_command(session, rest, shell.user_ns))
 
 

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from agentnb.core.run.approvals import RULES
 from agentnb.display.texts.labels import SHORT_ID, clean
-from agentnb.display.texts.question_labels import REACHES, mode_text, rule_lines
+from agentnb.display.texts.question_labels import REACHES, mode_text, rule_lines, saved_reach, saved_rules_lines
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.notebook.variable_names import tool_names
 from agentnb.runtime.questions.model_code import BETWEEN_CELLS
+from agentnb.runtime.questions.saved_rules import SavedRules, saved_rules, withdraw_saved
 from agentnb.session.session import Session
 from agentnb.settings import agent_mode
 
@@ -48,7 +49,7 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
 
 
 def always_allowed(session: Session) -> list[AlwaysAllowed]:
-    """Return the grants: of the session, of its live runs, then of runs that may be resumed."""
+    """Return the grants: of the session, saved ones, of live runs, then of runs that may be resumed."""
     allowed = [
         AlwaysAllowed(
             grant["rule"] or grant["tool"],
@@ -57,6 +58,8 @@ def always_allowed(session: Session) -> list[AlwaysAllowed]:
         )
         for grant in session.grants.in_force()
     ]
+    for grant_id, saved in saved_rules().rules.items():
+        allowed.append(AlwaysAllowed(saved.rule, saved_reach(saved), partial(withdraw_saved, grant_id)))
     live = [(live_run.run_id, grant, live_run.withdraw) for live_run in session.running() for grant in live_run.grants]
     live += [(run_id, grant, partial(session.withdraw_stored, run_id)) for run_id, grant in session.stored_grants()]
     for run_id, grant, withdraw in live:
@@ -92,3 +95,4 @@ def _lines(session: Session) -> Iterator[str]:
         yield f"  {number}  {clean(item.rule)}, {item.reach}"
     if allowed:
         yield "To withdraw one: %agent permissions withdraw NUMBER"
+    yield from saved_rules_lines("", SavedRules({}, saved_rules().refused), "")

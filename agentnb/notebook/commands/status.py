@@ -6,9 +6,12 @@ from collections.abc import Collection
 from datetime import datetime
 from itertools import islice
 
+from agentnb.core.redaction import redact
 from agentnb.display.card.text import run_text
 from agentnb.display.texts.labels import clean, pluralize
+from agentnb.errors import SettingsError
 from agentnb.notebook.commands.history_command import DEFAULT_COUNT, as_known_here, families_known_here
+from agentnb.notebook.commands.todos_command import todo_text
 from agentnb.session.option_defaults import SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
 from agentnb.store.summaries import RunSummary
@@ -29,12 +32,24 @@ def status_lines(session: Session) -> list[str]:
 
         lines = [progress_text(experiment.progress) for experiment in experiments]
     lines += [f"{run.id}  {run_text(run)}" for run in runs]
+    lines += _changed_todos(session)
     lines = lines or _left_behind(session) or [_none_yet(session)]
     lines += _suspended(session, {run.id for run in runs})
     lines += _costs(session)
     if session.budget.limit is not None:
         lines.append(f"Budget of the session: {_spent(session)}")
     return lines
+
+
+def _changed_todos(session: Session) -> list[str]:
+    """Return the list of `%agent todos` if the person has changed it, and the run does not have it yet."""
+    try:
+        board, running = session.board(), session.running()
+        run = next((live.run for live in running if live.board is board), None if running else session.last_run())
+    except SettingsError:  # no run with a list
+        return []
+    is_changed = run is not None and redact(tuple(board.read())) != run.conversation_todos
+    return [f"Its todos, as you changed them: {todo_text(board)}"] if is_changed else []
 
 
 def _costs(session: Session) -> list[str]:

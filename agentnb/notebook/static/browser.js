@@ -2,8 +2,6 @@
 // kernel. All HTML comes from the kernel, where it is made harmless. Nothing is decided here.
 // There is no build step: browser/widget.py joins this file and others to the one module that the browser gets.
 
-const GREETINGS = [50, 100, 250, 600, 2000]; // milliseconds between two
-const PATIENCE = 3000; // milliseconds after which a wish that nobody has heard is told
 const BUSY = "The kernel is busy and will do this as soon as it responds.";
 
 /** The outputs of the notebook that hold the saved form. */
@@ -25,6 +23,7 @@ class Story {
     this.waiting = new Map();
     this.count = 0;
     this.page = crypto.randomUUID?.() ?? String(Math.random());
+    this.greeted = () => {};
     model.on("msg:custom", (message) => this.hear(message));
     this.forget = this.outputs.onGone(() => this.end());
     this.observer = new MutationObserver(() => this.look());
@@ -50,19 +49,19 @@ class Story {
     view.close();
   }
 
-  /** Ask for all there is to show until it comes: in its first moments a comm speaks to the shell that the cell keeps busy. */
-  greet(place = 0) {
-    clearTimeout(this.greeting);
-    this.say({ do: "hello", page: this.page });
-    const wait = GREETINGS[Math.min(place, GREETINGS.length - 1)];
-    this.greeting = setTimeout(() => this.greet(place + 1), wait);
+  /** Ask for all there is to show until it comes. */
+  greet() {
+    this.greeted();
+    this.greeted = repeated(() => this.say({ do: "hello", page: this.page }));
   }
 
   say(message) {
     try {
       this.model.send(message);
+      return true;
     } catch {
       this.end(); // the kernel was restarted, or has died
+      return false;
     }
   }
 
@@ -90,7 +89,7 @@ class Story {
   }
 
   open(message) {
-    clearTimeout(this.greeting);
+    this.greeted();
     const before = this.opened;
     this.opened = message;
     if (before?.html === message.html) return; // answers a greeting that was sent twice: the reader stays in place
@@ -107,7 +106,7 @@ class Story {
 
   /** The kernel has gone, or the browser was closed: the saved form is shown again. */
   end() {
-    clearTimeout(this.greeting);
+    this.greeted();
     this.observer.disconnect();
     this.forget();
     for (const timer of this.waiting.values()) clearTimeout(timer);

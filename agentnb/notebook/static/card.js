@@ -55,6 +55,7 @@ class View {
     this.root.addEventListener("load", () => this.follow(), true); // pictures
     // A round that was out of sight has its own height only when it comes into sight, and nothing else tells of that.
     this.list.addEventListener("contentvisibilityautostatechange", () => this.follow(), true);
+    new ResizeObserver(() => this.follow()).observe(this.list); // another width, as beside the file list, breaks lines elsewhere
     this.root.addEventListener("agentnb-reveal", (event) => this.revealed(event.target));
   }
 
@@ -374,7 +375,7 @@ class View {
     if (!message) return form.elements.text.focus(); // nothing was typed
     this.refused(form, "");
     form.ariaBusy = "true";
-    this.story.ask({ ...message, key: form.dataset.id }, this, form);
+    this.story.ask({ ...message, key: form.dataset.id, now: event.submitter?.value === "now" }, this, form);
   }
 
   /** What the browser itself refuses, as letters in a field for numbers, is said at the field too. */

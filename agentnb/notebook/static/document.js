@@ -4,7 +4,21 @@
 // before it is used, and where there is none (VS Code, Colab), nothing is found and nothing happens.
 
 const WIDGET_VIEW = "application/vnd.jupyter.widget-view+json";
+const PATIENCE = 3000; // milliseconds after which a click that nobody has heard is told
+const REPEATS = [50, 100, 250, 600, 2000]; // milliseconds between two attempts: together as long as PATIENCE
+const STUCK = "The kernel is not responding. Interrupt it with Kernel → Interrupt";
 const GONE = ["restarting", "autorestarting", "dead"]; // states of a kernel that has lost what it knew
+
+/** Do this again and again, until it returns false or the returned function is called: in its first moments a comm speaks to the
+ *  shell that the cell keeps busy. */
+function repeated(act) {
+  let timer;
+  const again = (attempt) => {
+    if (act(attempt) !== false) timer = setTimeout(again, REPEATS[Math.min(attempt, REPEATS.length - 1)], attempt + 1);
+  };
+  again(0);
+  return () => clearTimeout(timer);
+}
 
 /** The notebook, as far as it shows the widget with this id. */
 class NotebookOutputs {

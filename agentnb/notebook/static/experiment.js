@@ -2,7 +2,6 @@
 // There is no build step: experiments/progress_box.py joins this file and document.js to the one module that the browser gets.
 
 const PARTS = ["progress", "controls", "note"];
-const REPEATS = [50, 100, 250, 600, 2000]; // milliseconds between two attempts: at first a comm speaks to the shell that the cell keeps busy
 
 /** What all views of one experiment on this page have in common. */
 class Box {
@@ -11,7 +10,7 @@ class Box {
     this.outputs = new NotebookOutputs(model, model.get("key"));
     this.restored = this.outputs.hold; // a page that was loaded again: no update of its outputs will ever reach it
     this.views = new Set();
-    this.waiting = new Map(); // the timers of messages that nobody has heard
+    this.waiting = new Map(); // how to repeat the messages no longer that nobody has heard
     model.on("change:frame", () => this.changed());
     model.on("msg:custom", ({ heard }) => this.heard(heard));
     this.forget = this.outputs.onGone(() => this.lost());
@@ -26,21 +25,25 @@ class Box {
     if (over && this.restored) this.outputs.keep(saved);
   }
 
-  /** Send a message until it is heard. Each of them may be heard twice. */
-  say(action, attempt = 0) {
-    clearTimeout(this.waiting.get(action));
-    try {
-      this.model.send({ do: action });
-    } catch {
-      return; // the kernel was restarted, or has died
-    }
-    const wait = REPEATS[Math.min(attempt, REPEATS.length - 1)];
-    this.waiting.set(action, setTimeout(() => this.say(action, attempt + 1), wait));
+  /** Send a message until it is heard. Each of them may be heard twice. Say how to interrupt if a press is not heard. */
+  say(action) {
+    this.waiting.get(action)?.();
+    const send = (attempt) => {
+      if (attempt === REPEATS.length && action !== "hello") this.views.forEach((view) => view.note(STUCK));
+      try {
+        this.model.send({ do: action });
+        return true;
+      } catch {
+        return false; // the kernel was restarted, or has died
+      }
+    };
+    this.waiting.set(action, repeated(send));
   }
 
   heard(action) {
-    clearTimeout(this.waiting.get(action));
+    this.waiting.get(action)?.();
     this.waiting.delete(action);
+    this.views.forEach((view) => view.draw());
   }
 
   /** The person pressed a button. A later press replaces what was not heard yet: a repeated Pause must not undo a Resume. */
@@ -66,7 +69,7 @@ class Box {
   }
 
   end() {
-    this.waiting.forEach((timer) => clearTimeout(timer));
+    this.waiting.forEach((stop) => stop());
     this.waiting.clear();
     this.forget();
   }
@@ -91,6 +94,12 @@ class View {
     box.views.add(this);
     this.draw();
     box.say("hello");
+  }
+
+  /** Say what the kernel cannot say itself, until it is drawn anew. */
+  note(text) {
+    this.shown.note = null;
+    this.root.querySelector("[data-part=note]").textContent = text;
   }
 
   /** Change what is other than before: a button made anew loses the click that is on its way, and the focus. */

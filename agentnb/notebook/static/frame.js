@@ -18,7 +18,7 @@ const SKELETON = `
   <div data-slot="findings" class="agentnb-list agentnb-findings-live" tabindex="0" role="group" aria-label="Findings"></div>
   <div data-slot="trouble" class="agentnb-foot agentnb-trouble"></div>
   <div data-slot="notes"></div>
-  <form class="agentnb-say agentnb-say-live" data-do="say"><input class="agentnb-field" name="text" aria-label="Say something to the agent" placeholder="Say something to the agent while it works" autocomplete="off"><button type="submit" class="agentnb-button">Say</button></form>
+  <form class="agentnb-say agentnb-say-live" data-do="say"><input class="agentnb-field" name="text" aria-label="Say something to the agent" placeholder="Say something to the agent while it works" autocomplete="off"><button type="submit" class="agentnb-button">Say</button><span data-slot="now"></span></form>
   <div class="agentnb-unseen" role="status" aria-live="polite"></div>`;
 
 const STREAM = `

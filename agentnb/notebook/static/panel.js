@@ -3,7 +3,6 @@
 
 const LOOK = 1000; // milliseconds between two questions for what can be chosen now
 const KEEP = 300; // milliseconds after the last key, until what is typed is kept
-const PATIENCE = 3000; // milliseconds after which a wish that nobody has heard is told
 
 class Part {
   constructor(model, el, label) {

@@ -2,7 +2,6 @@
 // What the kernel says is text. card/replay_button.py joins this file and document.js to the one module that the browser gets.
 
 const OFFERS = "agentnb-replay-offer";
-const PATIENCE = 3000; // milliseconds after which a click that nobody has heard is told
 const BUSY = "The kernel is busy and will replay the run as soon as it responds.";
 
 class Replays {

@@ -1,8 +1,6 @@
 // What the live cards of one run on this page have in common: they show what the kernel sends, and send back what the person does.
 // There is no build step: card/widget.py joins this file and others to the one module that the browser gets.
 
-const PATIENCE = 3000; // milliseconds after which a click that nobody has heard is told
-const GREETINGS = [50, 100, 250, 600, 2000]; // milliseconds between two
 const PAGE = crypto.randomUUID?.() ?? String(Math.random());
 
 /** What all views of one run show: the pieces as they were last sent, and which folds the reader has moved. */
@@ -18,6 +16,7 @@ class Story {
     this.clock = 0;
     this.changedAt = Infinity; // on the clock of the kernel
     this.count = 0;
+    this.greeted = () => {};
     this.reset();
     model.on("msg:custom", (message) => this.hear(message));
     model.on("comm_live_update", () => this.isShown && this.hello()); // is anybody there?
@@ -33,12 +32,10 @@ class Story {
     return this.say({ do: "hello", page: PAGE, restored: this.restored });
   }
 
-  /** Ask for all there is to show until it comes: in its first moments a comm speaks to the shell that the cell keeps busy. */
-  greet(place = 0) {
-    clearTimeout(this.greeting);
-    this.hello();
-    const wait = GREETINGS[Math.min(place, GREETINGS.length - 1)];
-    this.greeting = setTimeout(() => this.greet(place + 1), wait);
+  /** Ask for all there is to show until it comes. */
+  greet() {
+    this.greeted();
+    this.greeted = repeated(() => this.hello());
   }
 
   open(view) {
@@ -54,7 +51,7 @@ class Story {
 
   /** This page shows the run no more. */
   gone() {
-    clearTimeout(this.greeting);
+    this.greeted();
     this.say({ do: "gone", page: PAGE });
   }
 
@@ -85,7 +82,8 @@ class Story {
     this.dead = true;
     this.going = false;
     this.forget();
-    for (const timer of [this.greeting, ...[...this.waiting.values()].map((one) => one.timer)]) clearTimeout(timer);
+    this.greeted();
+    for (const { timer } of this.waiting.values()) clearTimeout(timer);
     if (this.ended !== undefined) return;
     const kept = remains(this, Date.now() + this.clock);
     this.views.forEach((view) => view.end(kept["text/html"], "Interrupted: the kernel died"));
@@ -102,7 +100,7 @@ class Story {
   unheard(id) {
     const { view, button } = this.waiting.get(id); // it stays there: it may be heard later
     view.free(button);
-    view.hint("The kernel is not responding. Interrupt it with Kernel → Interrupt");
+    view.hint(STUCK);
   }
 
   heard({ id, error, note, fields }) {
@@ -114,7 +112,7 @@ class Story {
   }
 
   hear(message) {
-    if (message.whole || message.kind === "ended") clearTimeout(this.greeting);
+    if (message.whole || message.kind === "ended") this.greeted();
     if (message.kind === "frame") this.frame(message);
     else if (message.kind === "fill") {
       this.fills.set(message.key, message.html);

@@ -38,10 +38,10 @@ class DuplicateGuard:
         for name, least in (("consecutive", 2), ("window", 2), ("frequency", 1)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LONGEST:
-                raise SettingsError(f"{name}={value!r} of a DuplicateGuard is not a whole number from {least} to {LONGEST}")
+                raise SettingsError(f"{name}={value!r} of a DuplicateGuard must be a whole number from {least} to {LONGEST}")
         for name in ("same_result", "block_immediate_success_repeat"):
             if not isinstance(getattr(self, name), bool):
-                raise SettingsError(f"{name}={getattr(self, name)!r} of a DuplicateGuard is neither True nor False")
+                raise SettingsError(f"{name}={getattr(self, name)!r} of a DuplicateGuard must be True or False")
         object.__setattr__(self, "exempt", frozenset(_names(self.exempt)))
 
     def __call__(self, call: ToolCall, run: Run) -> Block | None:
@@ -97,7 +97,7 @@ class DuplicateGuard:
         alike = [call for call in recent if call.key == key]
         if len(alike) < self.frequency or (count := self._count_repeats(alike, calls)) < self.frequency:
             return None
-        return "frequency", f"the same call is {count} of the last {len(recent)}"
+        return "frequency", f"{count} of the last {len(recent)} calls are this call"
 
     def _check_alternation(
         self, key: tuple[str, bytes], recent: Sequence[Executed], calls: CallWindow
@@ -109,7 +109,7 @@ class DuplicateGuard:
             return None
         if self._count_repeats(turns[::2], calls) + self._count_repeats(turns[1::2], calls) < len(turns):
             return None
-        return "alternation", "the same two calls have been made in turn again and again"
+        return "alternation", "the same two calls keep alternating"
 
     def _count_repeats(self, alike: Sequence[Executed], calls: CallWindow) -> int:
         """Return the number of these executions that count."""
@@ -161,5 +161,5 @@ class BatchGuard:
         keys = sorted(call_key(record.call) for record in current.records)
         if len(keys) < 2 or keys != sorted(call_key(record.call) for record in last.records):
             return None
-        why = f"all calls of this reply are those of the {self.batches - 1} replies before it"
+        why = f"this reply repeats all calls of the {self.batches - 1} replies before it"
         return blocked_as_duplicate(call, "batch", why, run.calls.outputs.get(call_key(call)))

@@ -125,7 +125,7 @@ def judge(gates: Iterable[Gate], call: ToolCall, run: Run) -> Ask | Block | None
         if isinstance(verdict, Deny):
             return denied(call, verdict.rule, verdict.reason)
         if not isinstance(verdict, Allow | Ask) or isinstance(getattr(verdict, "approvals", None), str):
-            hint = "A gate returns Allow(), Ask(QUESTION), Deny(REASON) or None; the approvals of an Ask are a tuple"
+            hint = "A gate returns Allow(), Ask(QUESTION), Deny(REASON) or None; approvals= of an Ask is a tuple"
             raise SettingsError(f"The gate {unbind_call(gate)!r} returned {verdict!r}, which is not a verdict", hint)
         if first is None or (isinstance(first, Allow) and isinstance(verdict, FirmAsk)):
             first = verdict
@@ -134,7 +134,7 @@ def judge(gates: Iterable[Gate], call: ToolCall, run: Run) -> Ask | Block | None
 
 def denied(call: ToolCall, rule: str, reason: str) -> Block:
     """Return the block of a call denied by a gate or the person."""
-    words = "Do not try the same in another way. Go on without it, or say what you need."
+    words = "Do not try to do the same another way. Continue without it, or say what you need."
     text = f"{DENIED}: {call.name} was not run: {reason}\n{words}"
     return Block(rule, ToolResult(call.id, call.name, (Text(encodable(text)),), is_error=True, error_code=DENIED), reason)
 
@@ -142,11 +142,11 @@ def denied(call: ToolCall, rule: str, reason: str) -> Block:
 def blocked_as_duplicate(call: ToolCall, rule: str, why: str, last: ToolResult | None) -> Block:
     """Return a block with the marker and the earlier result of the same call."""
     if last is None:
-        advice = "Wait for the result of the first one."
+        advice = "Wait for the result of the first call."
     elif last.is_error:
-        advice = "Change the arguments, or use another tool. It has only failed so far, the last time with:"
+        advice = "Change the arguments, or use another tool. Every attempt so far has failed, most recently with:"
     else:
-        advice = "Use its result, or do something else. The result of that call was:"
+        advice = "Use its earlier result, or do something else. The result was:"
     text = f"{DUPLICATE}: {call.name} was not run again, because {why}. {advice}"
     before = last.parts if last is not None else ()
     # No pictures: the model has seen them, and their text describes them.
@@ -158,4 +158,4 @@ def _truncate(part: Text) -> Text:
     """Truncate a long result: the model has it further up, and repeats must not fill the request."""
     if len(part.text) <= MAX_REPEATED:
         return part
-    return Text(f"{part.text[:MAX_REPEATED]} … ({len(part.text) - MAX_REPEATED:,} more characters, as in that result)")
+    return Text(f"{part.text[:MAX_REPEATED]} … ({len(part.text) - MAX_REPEATED:,} more characters, as in the earlier result)")

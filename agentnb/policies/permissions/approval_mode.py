@@ -1,4 +1,4 @@
-"""Approval modes: which calls need the person's permission where no rule decides."""
+"""Modes: which calls need the person's permission where no rule decides."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class ApprovalMode:
         parts = words.split("+") if isinstance(words, str) else [words]
         for word in parts:
             if word not in MODES:
-                advice = Plain(f"Modes are {', '.join(MODES)}")
-                raise SettingsError(f"There is no approval mode {word!r}", (*suggest_names(str(word), MODES), advice))
+                advice = Plain(f"The modes are {', '.join(MODES)}")
+                raise SettingsError(f"There is no mode {word!r}", (*suggest_names(str(word), MODES), advice))
         implied = {ASK} if READ_ONLY in parts else set()  # it denies whatever ASK would ask about
         implied |= {AUTO} if set(parts) != {AUTO} else set()
         return cls(tuple([word for word in MODES if word in parts and word not in implied]))
@@ -100,7 +100,7 @@ NO_MODE = ApprovalMode()
 def advice_on_denial(tool: Tool) -> tuple[AnyAdvice, ...]:
     """Return the advice about a tool denied by ``read_only``: declare its effects, or ask instead."""
     ask = AskInstead(lead="To be asked about it instead")
-    declare = Plain('If it only reads, say so: @tool(effects=["read"])')
+    declare = Plain('If it only reads, declare that: @tool(effects=["read"])')
     return (declare, ask) if declared_effects(tool) is None else (ask,)
 
 

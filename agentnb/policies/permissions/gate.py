@@ -152,7 +152,7 @@ def _why(judged: Judgement, tool: Tool) -> str:
         return f"Calls that the rule {_rule_text(judged)} might deny are asked about."
     if judged.unsettled:
         others = _truncate(", ".join(judged.unsettled))
-        return f"While the rule {_rule_text(judged)} denies commands, programs that may start others are asked about: {others}."
+        return f"The rule {_rule_text(judged)} denies commands, so programs that may start others need your approval: {others}."
     origin = origin_of(tool)
     asks = (
         f"The context asks about {_rule_text(judged)} each time."
@@ -172,7 +172,7 @@ def _changes(origin: ToolOrigin) -> Iterator[str]:
     if "tool" in origin.changed:
         yield "The server's description of this tool has changed since it was first seen."
     if origin.changed:
-        yield "Rules that allow it apply to the earlier version, so they do not count."
+        yield "Rules that allow it apply to the earlier version only."
 
 
 def _truncate(target: str) -> str:
@@ -190,7 +190,7 @@ def _about(judged: Judgement, tool: Tool) -> str:
     if origin is not None:
         return f"It is a tool of the MCP server {origin.server} ({_truncate(origin.target)})."
     if effects is None:
-        return "It does not declare what it does."
+        return "It does not declare its effects."
     if effects == {"write"} and kind_of_subject(tool) == "path":
         return "It changes a file."
     return f"It may {' and '.join(words for effect, words in EFFECTS_IN_WORDS.items() if effect in effects)}."

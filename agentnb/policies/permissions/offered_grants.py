@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from agentnb.commands.command_patterns import offer_pattern
 from agentnb.commands.shell_command import shell_command
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import GrantOffer, GrantReach
+from agentnb.core.run.approvals import allows_all, may_be_saved
 from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.path_rules import (
     canonical_address,
@@ -22,24 +24,27 @@ from agentnb.tools.mcp.mcp_server import PREFIX
 from agentnb.tools.subject import kind_of_subject, nature_of, origin_of, subject_of, value_of_subject
 from agentnb.tools.tool import Tool
 
-REACHES: tuple[GrantReach, ...] = ("run", "session")
-
 
 def grants_about(
-    call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool, settles: bool = False
+    call: ToolCall, tool: Tool, work_dir: Path, *, reaches: Sequence[GrantReach], settles: bool = False
 ) -> tuple[GrantOffer, ...]:
-    """Return the grants offered with a question about this call, the narrowest first. ``has_session``: True if a session can
-    remember them.
+    """Return the grants offered with a question about this call, the narrowest first. ``reaches``: those that can be
+    remembered.
 
     A tool without a subject is offered as a whole; a tool of an MCP server only for the run, and for longer all tools of the
     server. For commands and locations without a narrow pattern, the session is not offered: it would allow too much for too
-    long. For files that may hold keys, and files that are only read, only the file itself is offered: ordinary reads do not
-    ask. ``settles``: True if the question is about parts of a command not known to be harmless.
+    long. For files that may hold keys, and files that are only read, only the file itself is offered, as ordinary reads do not
+    ask; for a command that names a file of keys, only that command. Rules that name a whole tool or such files are not saved:
+    another tool may have the same name later.
+    ``settles``: True if the question is about parts of a command not known to be harmless.
     """
-    is_sensitive = nature_of(tool, call.arguments, work_dir) == "sensitive"
+    command = value_of_subject(tool, call.arguments) if kind_of_subject(tool) == "command" else None
+    names_keys = command is not None and bool(shell_command(command).key_files)
+    is_sensitive = names_keys or nature_of(tool, call.arguments, work_dir) == "sensitive"
     is_one_file = is_sensitive or (kind_of_subject(tool) == "path" and set(declared_effects(tool) or ()) == {"read"})
     rule = _rule(call, tool, work_dir, is_one_file=is_one_file, settles=settles)
-    grants = [GrantOffer(rule, reach) for reach in REACHES if rule and (has_session or reach == "run")]
+    is_lasting = may_be_saved(rule) and not is_sensitive and (rule.startswith(PREFIX) or not allows_all(rule))
+    grants = [GrantOffer(rule, reach) for reach in reaches if rule and (is_lasting or reach != "project")]
     if rule == call.name:
         return () if is_sensitive else tuple(grants)
     if is_one_file or settles:

@@ -43,15 +43,20 @@ def path_glob(pattern: str, work_dir: Path, *, with_inside: bool = False) -> str
     ``*`` matches any text within a name, ``**`` any folders; ``folder/**`` includes the folder itself, and ``folder/`` is the
     same. ``with_inside``: a pattern without stars, which may name a folder, also matches everything below it.
     """
+    root, names = path_beginning(pattern, work_dir)
+    means_inside = pattern.endswith("/") or (with_inside and not names)
+    return re.escape(str(root).rstrip("/")) + names_glob([*names, *(["**"] if means_inside else [])])
+
+
+def path_beginning(pattern: str, work_dir: Path) -> tuple[Path, tuple[str, ...]]:
+    """Return the beginning of a path pattern, resolved, and the names from the first with a star on."""
     try:
         path = work_dir / Path(pattern).expanduser()
     except RuntimeError:  # home of an unknown user
         path = work_dir / pattern
     stars = next((at for at, name in enumerate(path.parts) if "*" in name), len(path.parts))
     beginning = Path(*path.parts[:stars])
-    root = resolved_path(str(beginning), work_dir) or beginning
-    means_inside = pattern.endswith("/") or (with_inside and stars == len(path.parts))
-    return re.escape(str(root).rstrip("/")) + names_glob([*path.parts[stars:], *(["**"] if means_inside else [])])
+    return resolved_path(str(beginning), work_dir) or beginning, path.parts[stars:]
 
 
 def folders_of(command: ShellCommand, work_dir: Path) -> tuple[str, ...]:
@@ -136,8 +141,11 @@ def offered_folder(path: Path, work_dir: Path) -> str:
 
 def offered_file(path: Path) -> str:
     """Return the pattern for a file offered with "always", or "" for a name with pattern characters."""
-    if any(sign in str(path) for sign in "*()"):
-        return ""
+    return "" if any(sign in str(path) for sign in "*()") else with_tilde(path)
+
+
+def with_tilde(path: Path) -> str:
+    """Return a path as text, with ``~`` for the person's home."""
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) and path != home else str(path)
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from agentnb.advice import Plain
 from agentnb.commands.command_patterns import why_refused
+from agentnb.core.questions import rule_parts
 from agentnb.errors import SettingsError, suggest_names
 from agentnb.policies.permissions.path_rules import address_glob
 from agentnb.tools.mcp.mcp_server import PREFIX
@@ -21,14 +22,12 @@ RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
 VERDICTS: tuple[RuleVerdict, ...] = get_args(RuleVerdict)
 RESTRICTED = "restricted"
 """Word that permits only reading files."""
-EXAMPLE = (
-    'Write a dict, such as {"bash": "ask", "write_file(data/**)": "allow"}, or the flags that are permitted, ["file_read"]'
-)
+EXAMPLE = 'Write a dict, such as {"bash": "ask", "write_file(data/**)": "allow"}, or a list of permitted flags, ["file_read"]'
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 EFFECT = "effect:"
 """Prefix of words for tools by effect: ``effect:read`` for tools that only read, ``effect:write`` for those that write, etc."""
 _OF_SERVER = rf"{PREFIX}[\w.-]+(?:/[^*()]+)?|[\w.-]+/[^\s*()]+|mcp_[^\s()]+"
-_RULE = re.compile(rf"({_OF_SERVER}|{EFFECT}\w+|[\w*?\[\]-]+)(?:\((.+)\))?", re.DOTALL)
+_TOOLS = re.compile(rf"{_OF_SERVER}|{EFFECT}\w+|[\w*?\[\]-]+")
 NAMES_ALONE: tuple[Flag, ...] = ("bash",)
 """Flags that are also tool names: as a rule, such a word means the tool."""
 
@@ -51,10 +50,9 @@ class Rule:
         """Parse a rule such as ``bash(git status*)``. Raises `SettingsError` for an invalid one."""
         if verdict not in VERDICTS:
             raise SettingsError(f"{verdict!r} is not a verdict for {text!r}", suggest_names(str(verdict), VERDICTS))
-        match = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
-        if match is None:
+        tools, pattern = rule_parts(text.strip()) if isinstance(text, str) else ("", "")
+        if _TOOLS.fullmatch(tools) is None:
             raise SettingsError(f"Invalid permission rule: {text!r}", EXAMPLE)
-        tools, pattern = match[1], match[2] or ""
         effect = tools.removeprefix(EFFECT)
         if tools != effect and effect not in EFFECTS:
             raise SettingsError(f"{text!r}: there is no effect {effect!r}", suggest_names(effect, EFFECTS))
@@ -122,11 +120,11 @@ class Rule:
             raise SettingsError(f"The rule {self.text!r} has brackets, but {name} has no command, path or address", declare)
         instead = why_refused(self.pattern) if subject.kind == "command" and self.verdict != "allow" else ""
         if instead:
-            problem = f"The rule {self.text!r} has options of a program that agentnb does not know"
+            problem = f"The rule {self.text!r} contains options of a program unknown to agentnb"
             raise SettingsError(problem, Plain(f"Write the program alone: {name}({instead})"))
         if subject.kind == "url" and address_glob(self.pattern) is None:
             problem = f"The rule {self.text!r} has no valid address"
-            raise SettingsError(problem, Plain(f"Write the whole beginning: {name}(https://docs.python.org/**)"))
+            raise SettingsError(problem, Plain(f"Write the full prefix: {name}(https://docs.python.org/**)"))
 
 
 @dataclass(frozen=True, slots=True)

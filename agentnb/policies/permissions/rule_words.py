@@ -73,7 +73,7 @@ def known_rules(rules: RuleList, values: Iterable[Any], servers: Iterable[str] =
     for rule in unchecked:
         if not _is_known(rule, names, every):
             words = [*names, *[PREFIX + name for name in every]]
-            problem = f"The rule {rule.text!r} names no tool, flag or MCP server of this run"
+            problem = f"The rule {rule.text!r} does not match any tool, flag or MCP server of this run"
             meant = next((PREFIX + name for name in every if may_mean_any(name, rule.tools)), "")
             raise SettingsError(problem, Plain(f"Write {meant}/TOOL") if meant else suggest_names(rule.tools, words))
     return rules.as_checked
@@ -91,7 +91,7 @@ def check_confirms(rules: Iterable[Rule], values: Iterable[Any]) -> None:
         if is_known or rule.is_pattern or ":" in rule.tools or scope.servers:  # tools of servers may have any name
             continue
         if similar := suggest_similar(rule.tools, scope.names):
-            raise SettingsError(f"The context confirms {rule.text!r}, which names no tool of this agent", similar)
+            raise SettingsError(f"The context confirms {rule.text!r}, but this agent has no such tool", similar)
 
 
 def _is_known(rule: Rule, names: Iterable[str], servers: Iterable[str]) -> bool:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from agentnb.core.log.stores import MAX_KEPT_FILE_BYTES
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.questions import WaitingOnUser, new_question
+from agentnb.core.questions import GrantReach, WaitingOnUser, new_question, rule_parts
 from agentnb.core.redaction import holds_key, redact
 from agentnb.core.run.approvals import (
     ALWAYS,
@@ -39,6 +39,7 @@ from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.offered_grants import grants_about
 from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, Program, QuestionSuspended, Unanswered
 from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
+from agentnb.runtime.questions.grants import ReachingGrants
 from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.builtin.files.confined import ConfinedPath, confine, open_file, open_folder, read_beginning
 from agentnb.tools.builtin.files.nature import may_hold_keys
@@ -149,32 +150,34 @@ def _with_line_endings(lines: Iterable[str]) -> Iterable[str]:
 
 OWN_RULE = "approval"
 """Rule of a question whose gate names no rule."""
-KEEPS_CHANGING = "The file changes each time before there is an answer."
+KEEPS_CHANGING = "The file keeps changing before the question is answered."
 CHANGED_SINCE = "The file has changed since you were asked."
-KEY_FILE = "The change is not shown, as the name of the file suggests that it holds keys."
+KEY_FILE = "The change is not shown because the file name suggests that it holds keys."
 NOT_ALLOWED = "The person did not allow it."
-NOBODY = "It needs the person's permission, and there is nobody to ask: no person is attached to this run."
-NEVER_ASKED = f"It needs the person's permission, and this run asks for none (approve={NEVER})."
-NOT_OBTAINED = "It needs the person's permission, which could not be obtained: the function that decides for them failed."
+NOBODY = "It needs the person's permission, but no person is attached to this run."
+NEVER_ASKED = f"It needs the person's permission, but this run does not ask for permission (approve={NEVER})."
+NOT_OBTAINED = "It needs the person's permission, but the function that decides for them failed."
 
 
 def approval_question(
-    ask: Ask, call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool = False, keeps_files: bool = False
+    ask: Ask, call: ToolCall, tool: Tool, work_dir: Path, *, reaching: ReachingGrants | None = None, keeps_files: bool = False
 ) -> WaitingOnUser:
-    """Return a gate's question about a call. ``has_session``: whether a session can remember a grant; ``keeps_files``: whether
-    files are backed up before calls change them.
+    """Return a gate's question about a call. ``reaching``: remembers grants; ``keeps_files``: whether files are
+    backed up before calls change them.
     """
     effects = ", ".join(sorted(declared_effects(tool) or ()))
     is_of_rules = isinstance(ask, AskByRules)
     may_remember = isinstance(ask, AskByRules) and not ask.is_unclear
     settles = isinstance(ask, AskUnsettled)
-    grants = grants_about(call, tool, work_dir, has_session=has_session, settles=settles) if may_remember else ()
+    reaches: tuple[GrantReach, ...] = ("run",) if reaching is None else reaching.reaches
+    grants = grants_about(call, tool, work_dir, reaches=reaches, settles=settles) if may_remember else ()
     command = (value_of_subject(tool, call.arguments) or "") if kind_of_subject(tool) == "command" else ""
     change = file_change(tool, call.arguments, work_dir)
     shown = {"command": encodable(command), "diff": encodable(change.diff), "before": change.before, "grants": grants}
     rule = OWN_RULE if ask.rule == ASKED_BY_RULES and not is_of_rules else ask.rule or OWN_RULE
     cannot_undo = keeps_files and holds_known_key(tool, call.arguments, work_dir)
-    judged = judged_call(call, rule, effects, cannot_undo=cannot_undo, origin=origin_of(tool), **shown)
+    folder = reaching.folder if reaching is not None and "project" in [grant.reach for grant in grants] else ""
+    judged = judged_call(call, rule, effects, folder=folder, cannot_undo=cannot_undo, origin=origin_of(tool), **shown)
     approvals = (*ask.approvals, *((ALWAYS,) if grants else ()))
     schema = approval_schema(approvals, tool.spec.input_schema, judged.grants)
     message = f"{ask.question}\n{KEY_FILE}" if change.may_hold_keys else ask.question
@@ -207,8 +210,8 @@ def refresh_question(
 def _with_rule(reason: str, question: WaitingOnUser) -> str:
     """Return why a call is denied without a question, with the narrow rule that would allow it if there is one."""
     judged = question.about
-    rule = next((grant.rule for grant in judged.grants if grant.rule != judged.tool), "") if judged else ""
-    return f"{reason} A rule that allows it: {rule}" if "(" in rule else reason
+    rule = next((grant.rule for grant in judged.grants if rule_parts(grant.rule)[1]), "") if judged else ""
+    return f"{reason} A rule that allows it: {rule}" if rule else reason
 
 
 def answer_program(answer: AnswerQuestion) -> Program:
@@ -290,5 +293,5 @@ class Approval:
             if value in (APPROVE, DENY):  # words that a person answers with
                 return value
             return {DENY: value} if isinstance(value, str) else {EDIT: value}
-        hint = "Return True, False, a reason, other arguments as a dict, or None to leave it to the person"
-        raise SettingsError(f"approve returned {value!r}", hint)
+        hint = "Return True, False, a reason, changed arguments as a dict, or None to ask the person"
+        raise SettingsError(f"approve= returned {value!r}", hint)

@@ -53,7 +53,7 @@ def _number(name: str, value: float) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise SettingsError(f"{name}={value!r} of the progress is not a number", "Write context.progress(3, 10)")
+        raise SettingsError(f"progress: {name}={value!r} is not a number", "For example: context.progress(3, 10)")
     return number
 
 

@@ -154,7 +154,7 @@ class ContextServices:
     def call_sync(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool like `call`, and block the calling thread until the call has ended."""
         if running_loop() is self._running_loop:
-            raise SettingsError("call_sync would hold up the event loop that runs the call", "Write: await context.call(...)")
+            raise SettingsError("call_sync would block the event loop that runs the call", "Use await context.call(...)")
         holds_main_thread = threading.current_thread() is threading.main_thread()
 
         async def called() -> ToolOutcome:
@@ -170,7 +170,7 @@ class ContextServices:
     async def run_code(self, call_id: str, code: Code, schedule: Schedule) -> ToolOutcome:
         """Run code of a model on the main thread, where decisions reserved for the person are refused."""
         if main_thread_is_held.get():
-            raise ToolFailed("The code of another call runs, and waits for this one", "Call it by itself, not from code")
+            raise ToolFailed("The code of another call is waiting for this one", "Call it directly, not from code")
         call = current_call.get()
         assert call is not None, "a call runs"
         follow_threads()
@@ -206,7 +206,7 @@ class ContextServices:
     async def ask_model(self, request: Request, operation: str, model: Model | None = None, **about: str) -> Reply:
         """Return a model's reply to a side request, by default of the run's model."""
         if self._models is None:
-            raise SettingsError("The tools of this run cannot ask a model", "Give the tool one of its own")
+            raise SettingsError("The tools of this run have no model to ask", "Give the tool its own model")
         return await self._on_loop(self._models.ask(request, operation, model, **about))
 
     def record(self, kind: Any, **fields: Any) -> None:
@@ -222,13 +222,13 @@ class ContextServices:
         """Run a nested run to its end."""
         if not inspect.iscoroutinefunction(getattr(runnable, "run", None)):
             problem = f"{runnable!r} is not an Agent, a Workflow or an Orchestration"
-            raise SettingsError(problem, "Write: await context.start_run(Agent(...), PROMPT)")
+            raise SettingsError(problem, "Use await context.start_run(Agent(...), PROMPT)")
         return await self._on_loop(runnable.run(prompt, RunOptions(parent=self._log)))
 
     async def start_step(self, path: str, runnable: Any, output: Callable[[Run], Any], **about: Any) -> Any:
         """Run a nested run to its end as a step, or resume the one that a dead process had started."""
         if self._steps is None:
-            raise SettingsError("This run has no steps", "Write: await context.start_run(...)")
+            raise SettingsError("This run has no steps", "Use await context.start_run(...)")
         return await self._steps.run(path, runnable, output, **about)
 
     async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
@@ -255,8 +255,8 @@ class RunningCode:
     def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run. Raises `ToolFailed` if it fails, is blocked, or cannot be called from this code."""
         if not self.code.is_running:
-            raise ToolFailed(f"{name} can no longer be called: the code that had it has ended", "Call it in new code")
+            raise ToolFailed(f"{name} can no longer be called: the code that received it has ended", "Call it from new code")
         if self._services.holds_loop:
             problem = f"{name} cannot be called from code in this run, whose event loop waits for the code"
-            raise ToolFailed(problem, "Call it by itself")
+            raise ToolFailed(problem, "Call it directly")
         return self._services.call_sync(self._call_id, name, arguments)

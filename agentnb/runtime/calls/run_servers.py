@@ -93,7 +93,7 @@ class RunServers:
             await self._offer(versions)
         except (SettingsError, ServerFailed) as error:
             self._seen.update(versions)
-            self._log.warn_once(f"The tools of MCP servers have changed, and stay as they were in this run: {error.what}")
+            self._log.warn_once(f"The tools of MCP servers have changed, but this run keeps the earlier ones: {error.what}")
 
     async def _offer(self, versions: Mapping[LiveServer, int]) -> Sequence[MCPTool]:
         """Offer the tools that the run names, and return all tools of its servers. ``versions``: versions of the tools
@@ -121,7 +121,9 @@ class RunServers:
             if rule.is_pattern or is_about or not may_be_of(item.name, word):
                 continue
             if suggest_similar(word.removeprefix(prefix), [name.removeprefix(prefix) for name in names]):
-                raise SettingsError(f"The rule {rule.text!r} names no tool of its MCP server", suggest_names(word, names))
+                raise SettingsError(
+                    f"The rule {rule.text!r} does not match any tool of its MCP server", suggest_names(word, names)
+                )
 
     def _tools(self) -> dict[LiveServer, list[MCPTool]]:
         """Return the tools by server. Listed tools come first, since they may have any name."""
@@ -145,10 +147,10 @@ def _warnings(live: LiveServer, found: ListedTools, items: Sequence[ServerTools]
     for tool in usable:
         if tool.spec.name != wire_name(server, tool.tool_name):
             renamed = f"The tool {visible(tool.tool_name)!r} of the MCP server {server} is called {tool.spec.name}"
-            yield f"{renamed}, since another tool would have the same name. Rules that allow it use this name"
+            yield f"{renamed}, to avoid a name clash. Rules that allow it use this name"
     if unchecked := [f"{tool.spec.name} ({', '.join(tool.unchecked[:MAX_PLACES])})" for tool in usable if tool.unchecked]:
         places = visible("; ".join(unchecked[:MAX_PLACES]))
-        yield f"Some arguments are checked by the MCP server {server} alone, as agentnb cannot read their schemas: {places}"
+        yield f"agentnb cannot read the schemas of some arguments, so only the MCP server {server} checks them: {places}"
     if is_empty and not found.left_out:
         yield f"The MCP server {server} lists no tools"
 

@@ -126,7 +126,7 @@ class RunTools:
         if own is None:
             return True
         if not isinstance(own, StandIn):
-            raise InvalidTool(f"{described} and a tool of yours would both be called {tool.spec.name}", how_to_rename(own))
+            raise InvalidTool(f"{described} and one of your tools would both be called {tool.spec.name}", how_to_rename(own))
         own.put_behind(tool)
         return False
 

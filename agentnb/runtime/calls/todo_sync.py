@@ -86,7 +86,7 @@ class TodoSync:
         if not self._failed:  # once, not in every round
             self._failed = True
             words = encodable(f"{type(error).__name__}: {error}")
-            message = f"The todo list could not be read ({words}). The run continues with the list as last known"
+            message = f"The todo list could not be read ({words}). The run continues with the last known list"
             self._log.warn(message)
 
 
@@ -95,7 +95,7 @@ def settled_todos(found: Any) -> Todos:
     plain = []
     for todo in found:
         if not isinstance(todo, Todo):
-            raise TypeError("it holds something that is not a Todo")
+            raise TypeError("it contains something that is not a Todo")
         fields = {name: encodable(value) if isinstance(value, str) else value for name, value in _fields(todo).items()}
         plain.append(fields | {"status": normal_status(str(todo.status))})
     if not plain:

@@ -140,7 +140,7 @@ class ToolCalls:
         self._open[call.made.id] = call
 
     def close(self, step: str, outcome: ToolOutcome) -> None:
-        """Log the result of a step's open call that nothing awaits any more. No-op if it has ended."""
+        """Log the result of a step's open call that nothing awaits. No-op if it has ended."""
         opened = self._log.run.open_step_call(step)
         if opened is not None:
             self.answer_inner((opened.record,), lambda name: outcome)
@@ -247,7 +247,7 @@ class ToolCalls:
         """Return a gate's question about a call, if any; log that the call waits, unless the question was asked before."""
         requested, question = call.made, None
         if verdict is not None and call.tool is not None:
-            surroundings = {"has_session": self._grants.has_session, "keeps_files": self._log.keeps_files}
+            surroundings: dict[str, Any] = {"reaching": self._grants, "keeps_files": self._log.keeps_files}
             question = approval_question(verdict, requested, call.tool, self._work_dir, **surroundings)
         book = self._elicitation.book
         if question is None or book.find_expected(question) is None:

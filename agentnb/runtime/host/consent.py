@@ -16,7 +16,7 @@ from agentnb.policies.permissions.permission_rules import NO_RULES, RuleList
 from agentnb.policies.permissions.run_permissions import Permissions
 from agentnb.runtime.host.run_options import RunOptions
 
-LOST_ADVICE = TrustLog(True, lead="Set it again, or trust the whole log")
+LOST_ADVICE = TrustLog(True, lead="Set the permissions again, or trust the whole log")
 _begun_here: set[str] = set()
 """Ids of runs that began in this process with permissions that loosen."""
 
@@ -29,8 +29,11 @@ def takes_log(run: Run, options: RunOptions) -> bool:
     if run.gives_consent:
         return True
     if options.trust_log is None:
-        why = f"The log of run {run.id} was not written by your agentnb, or was changed since: look at it before you resume it"
-        accept, refuse = TrustLog(True, lead="To take its answers as yours"), TrustLog(False, lead="To be asked again")
+        why = f"The log of run {run.id} was not written by your agentnb, or was edited since: review it before you resume it"
+        accept, refuse = (
+            TrustLog(True, lead="To accept its answers as yours"),
+            TrustLog(False, lead="To be asked again instead"),
+        )
         raise SettingsError(why, (accept, refuse))
     return options.trust_log
 
@@ -66,8 +69,8 @@ def warning_of_lost(run: Run, options: RunOptions) -> Iterator[tuple[str, Advise
     if not logged.loosen or loosens(run, options) or options.approval_mode is not None or options.permissions:
         return
     allowed = [rule.text for layer in logged.layers[:1] for rule in layer.rules if rule.verdict == "allow"]
-    lost = ", ".join([*(["the approval mode auto"] if logged.mode.is_auto else []), *allowed])
-    yield f"The options of this run allowed {lost}. That holds only in the process that set it", LOST_ADVICE
+    lost = ", ".join([*(["the mode auto"] if logged.mode.is_auto else []), *allowed])
+    yield f"The options of this run allowed {lost}. This applies only in the process that set it", LOST_ADVICE
 
 
 def with_permissions_of(of: Run, options: RunOptions, *, counts: bool, whole: bool = False) -> RunOptions:
@@ -90,7 +93,7 @@ def least_mode(found: Permissions) -> str:
 
 
 def with_mode_to_continue(options: RunOptions) -> RunOptions:
-    """Return the options of a run that continues a conversation, with the approval mode it needs."""
+    """Return the options of a run that continues a conversation, with the mode it needs."""
     before = options.continue_from
     if before is None or options.approval_mode is not None or before.gives_consent or options.trust_log:
         return options

@@ -13,8 +13,8 @@ from agentnb.advice import Advised, AnswerRun
 from agentnb.core.forks import after_fork
 from agentnb.core.inbox import INTERRUPTED, Inbox
 from agentnb.core.log.work_events import GrantGiven
-from agentnb.core.questions import Answer, Answerer, NoAnswer, WaitingOnUser, answer_in_words, answer_of, check_answer
-from agentnb.core.run.approvals import waiting_for_approval
+from agentnb.core.questions import Answer, Answerer, NoAnswer, WaitingOnUser, answer_in_words, answer_of
+from agentnb.core.run.approvals import check_answer_to, given_grant, waiting_for_approval
 from agentnb.detect.agent_runs import how_to_continue, works_in_steps
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
@@ -93,14 +93,16 @@ class LiveRun:
         waiting = waiting_for_approval(self.run)
         unanswered = [question.id for question in waiting if question.id not in self._answered]
         if not unanswered:
-            raise SettingsError(f"Run {self.run_id} waits for no approval", "You can hold it: live.pause()")
+            raise SettingsError(f"Run {self.run_id} is not waiting for approval", "To hold it: live.pause()")
         if not self._is_kept:
-            raise SettingsError(f"Run {self.run_id} is in memory only", "To suspend runs, keep them: RunOptions(store=Store())")
+            raise SettingsError(
+                f"Run {self.run_id} is in memory only", "To suspend runs, store them: RunOptions(store=Store())"
+            )
         self._answered.update(unanswered)
         self._put("suspend", "nobody_here" if nobody_here else "asked")
 
     def leave(self) -> None:
-        """Tell a run in steps that nobody is here to answer any more: it is suspended where it has to wait for an answer."""
+        """Note that nobody can answer here any longer: a run in steps is suspended where it waits for an answer."""
         self._put("suspend", "nobody_here")
 
     def say(self, text: str, *, now: bool = False) -> None:
@@ -110,7 +112,7 @@ class LiveRun:
         message is blank, and for a workflow, which reads no messages.
         """
         if not text.strip():
-            raise SettingsError("There is nothing to say", "Give it a text: live.say(TEXT)")
+            raise SettingsError("The message is empty", "For example: live.say(TEXT)")
         check_person("Speaking to a run")
         if works_in_steps(self.run):
             raise SettingsError(f"Run {self.run_id} is a {self.run.kind}, which reads no messages", "To change it, stop it")
@@ -125,12 +127,16 @@ class LiveRun:
         schema.
         """
         question = self._question(question_id)
-        self._put_answer(answer_of(question.id, check_answer(question.schema, value)))
+        value = check_answer_to(question, value)
+        grant = given_grant(question, value)
+        if grant is not None and grant.reach == "project":
+            check_person("Saving a rule", is_lasting=True)
+        self._put_answer(answer_of(question.id, value))
 
     def answer_in_words(self, text: str, question_id: str | None = None) -> None:
         """Like `answer`, but with typed text: a text, one of the choices, yes or no, or JSON, as the question requires."""
         question = self._question(question_id)
-        self._put_answer(Answer(question.id, answer_in_words(question.schema, text)))
+        self.answer(answer_in_words(question.schema, text), question.id)
 
     def decline(self, question_id: str | None = None, *, nobody_here: bool = False) -> None:
         """Decline a question; the tool that asked gets `Declined`. ``nobody_here``: nobody can answer it here."""
@@ -146,10 +152,10 @@ class LiveRun:
 
         Raises `SettingsError` if there is no such grant, or if it was given for the session or in the parent run.
         """
-        check_person("Taking back a grant")
+        check_person("Withdrawing a grant")
         own = [grant.grant_id for grant in self.grants]
         if grant_id not in own:
-            raise SettingsError(f"Run {self.run_id} has given no grant {grant_id!r}", f"Its grants: {', '.join(own) or 'none'}")
+            raise SettingsError(f"Run {self.run_id} has no grant {grant_id!r}", f"Its grants: {', '.join(own) or 'none'}")
         self._withdrawn.add(grant_id)
         self._put("withdraw", grant_id)
 
@@ -199,11 +205,11 @@ class LiveRun:
         waiting = [question for question in self.run.waiting if question.id not in self._answered] if not self.done else []
         match = next((question for question in waiting if question_id in (None, question.id)), None)
         if match is None:
-            wanted = "no question" if question_id is None else f"no question {question_id}"
+            problem = "is not waiting for an answer" if question_id is None else f"has no open question {question_id}"
             hint: Advised = f"Open: {', '.join(question.id for question in waiting)}" if waiting else ""
             if self.run.is_suspended:
                 hint = AnswerRun(self.run_id, lead="It is suspended", rest=" resumes it")
-            raise SettingsError(f"Run {self.run_id} waits for an answer to {wanted}", hint)
+            raise SettingsError(f"Run {self.run_id} {problem}", hint)
         return match
 
     def _put_answer(self, answer: Answer) -> None:
@@ -213,7 +219,7 @@ class LiveRun:
 
 
 def wait_for_ends(lives: Iterable[LiveRun], seconds: float) -> None:
-    """Wait for the ends of these runs, at most so many seconds together."""
+    """Wait until these runs have ended, at most ``seconds`` in total."""
     wait([live._future for live in lives], seconds)
 
 
@@ -224,9 +230,7 @@ def _leave_to_parent() -> None:
     for live in list(_live_runs):
         if not live.done:
             ended: Future[Run] = Future()
-            ended.set_exception(
-                SettingsError(f"Run {live.run_id} runs in the process from which this one was forked", "Wait for it there")
-            )
+            ended.set_exception(SettingsError(f"Run {live.run_id} runs in the parent process of this one", "Wait for it there"))
             live._future = ended
 
 

@@ -102,7 +102,7 @@ class RunOptions:
     budget: Spending | None = None
     """The budget that the run spends from, besides its agent's own."""
     thread: LoopThread | None = None
-    """The event loop that the run uses; by default one of its own."""
+    """The event loop that the run uses; its own by default."""
     foreground: Foreground | None = None
     """Runs plain tools on the thread that waits for the run; by default each runs in its own thread."""
 
@@ -112,13 +112,13 @@ class RunOptions:
             check_person("Naming a model or an address")
             object.__setattr__(self, "allow_urls", allow_urls(self.allow_urls))
         if self.store is not None and not callable(getattr(self.store, "open", None)):
-            raise SettingsError(f"store={self.store!r} is not a store", 'Make one: Store("runs")')
+            raise SettingsError(f"store={self.store!r} is not a store", 'Create one: Store("runs")')
         if self.continue_from is not None and not isinstance(self.continue_from, Run):
-            raise SettingsError(f"continue_from={self.continue_from!r} is not a run", "Load it first: load_trace(PATH)")
+            raise SettingsError(f"continue_from={self.continue_from!r} is not a run", "Load one: load_trace(PATH)")
         if self.work_dir is not None and not isinstance(self.work_dir, str | Path):
-            raise SettingsError(f"work_dir={self.work_dir!r} is not a folder", "Give a path, or None for the current folder")
+            raise SettingsError(f"work_dir={self.work_dir!r} is not a folder", "Use a path, or None for the current folder")
         if self.budget is not None and not all(callable(getattr(self.budget, name, None)) for name in SPENDING):
-            raise SettingsError(f"budget={self.budget!r} is not a budget", f"A budget has the methods {', '.join(SPENDING)}")
+            raise SettingsError(f"budget={self.budget!r} is not a budget", f"A budget needs the methods {', '.join(SPENDING)}")
         if self.approve is not None:
             check_approve(self.approve)
         if isinstance(self.approve, str):
@@ -130,7 +130,7 @@ class RunOptions:
             object.__setattr__(self, "permissions", RuleList.of(self.permissions))
         tags: Any = self.tags
         if tags != () and (isinstance(tags, str) or not all(isinstance(tag, str) and tag.strip() for tag in tags)):
-            raise SettingsError(f"tags={tags!r} must be strings", 'Write tags=("night", "v2")')
+            raise SettingsError(f"tags={tags!r} must be a sequence of strings", 'For example: tags=("night", "v2")')
 
 
 def answerable(options: RunOptions) -> RunOptions:
@@ -216,4 +216,4 @@ def _refuse(name: str, door: str) -> None:
     option = {"purse": "budget"}.get(name, name)
     if option not in {field.name for field in fields(RunOptions)}:
         raise TypeError(f"{door}) has no keyword {name!r}")
-    raise SettingsError(f"{name} is an option of the run now", f"Write {door}, RunOptions({option}=...))")
+    raise SettingsError(f"{name} is now an option of the run", f"Use {door}, RunOptions({option}=...))")

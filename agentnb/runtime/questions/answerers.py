@@ -26,16 +26,16 @@ Program: TypeAlias = Callable[[WaitingOnUser], Awaitable[Any]]
 """A function that answers in the person's place: returns a value, or None to leave the question to the person; raises
 `Declined` or `QuestionCancelled`.
 """
-GO_ON = "Go on without it and say what you assumed"
+GO_ON = "Continue without it and state your assumptions"
 
 
 def check_approve(given: Any) -> None:
-    """Raise `SettingsError` if ``approve=`` is neither an approval mode, nor a function, nor None."""
+    """Raise `SettingsError` if ``approve=`` is neither a mode, nor a function, nor None."""
     if isinstance(given, str):
         ApprovalMode.of(given)
     elif given is not None and not callable(given):
-        hint = 'Write approve="ask", or give a function of the call and the run'
-        raise SettingsError(f"approve={given!r} is neither an approval mode nor a function", hint)
+        hint = 'Use approve="ask", or a function of the call and the run'
+        raise SettingsError(f"approve={given!r} is neither a mode nor a function", hint)
 
 
 class QuestionSuspended(Exception):
@@ -49,7 +49,7 @@ class Unanswered(Declined):
 def value_of(answer: Answer) -> Any:
     """Return the value of an answer. Raises `Declined` or `QuestionCancelled` for an answer without one."""
     if answer.failed:
-        raise Unanswered("The answer could not be obtained", GO_ON)
+        raise Unanswered("The function that answers for the person failed", GO_ON)
     if answer.cancelled:
         who = "The person" if answer.by == "person" else "The function that answers for the person"
         raise QuestionCancelled(f"{who} closed the question without deciding", GO_ON)

@@ -7,6 +7,7 @@ import concurrent.futures
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Token
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
@@ -14,8 +15,8 @@ from msgspec.structs import replace
 from agentnb.core.forks import after_fork
 from agentnb.core.log.events import Warned
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.questions import ASK_PERSON, Answer, QuestionKind, WaitingOnUser, answer_of, check_answer, new_question
-from agentnb.core.run.approvals import judged_call
+from agentnb.core.questions import ASK_PERSON, Answer, QuestionKind, WaitingOnUser, answer_of, new_question
+from agentnb.core.run.approvals import check_answer_to, judged_call
 from agentnb.errors import Declined, NobodyToAsk, QuestionCancelled, SettingsError, StoreError
 from agentnb.policies.permissions.gate import Confirms, confirms_nothing
 from agentnb.policies.permissions.run_permissions import Permissions
@@ -33,8 +34,8 @@ from agentnb.tools.tool import Inside, Tool, asker_name
 
 T = TypeVar("T")
 NOBODY = (
-    "There is nobody to ask: no person is attached to this run",
-    "Decide yourself and say what you assumed, or end and say what you need to know",
+    "No person is attached to this run",
+    "Decide yourself and state your assumptions, or end and say what you need to know",
 )
 GRACE = 1.0
 """Seconds for a stop to reach a nested run whose question was withdrawn."""
@@ -55,11 +56,13 @@ class Elicitation:
         confirms: Confirms = confirms_nothing,
         parent: CallElicitor | None = None,
         grants: SessionGrants | None = None,
+        work_dir: Path | None = None,
     ) -> None:
         """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, paused while a
         question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may run;
         ``permissions``: the run's permissions; ``confirms``: as for `PermissionGate`; ``parent``: the call of another run that
-        awaits this run, whose person is asked if this run has none; ``grants``: the session's grants.
+        awaits this run, whose person is asked if this run has none; ``grants``: the session's grants; ``work_dir``: the
+        folder whose saved rules hold too.
         """
         self.suspends = False
         """True if the run is suspended where a question must wait."""
@@ -78,8 +81,8 @@ class Elicitation:
         prefix = "" if parent is None else parent.names or f"{log.id[-8:]}-"
         ids = QuestionIds(prefix, log.run.events, None if parent is None else parent.elicitation.book.ids)
         around = None if parent is None else parent.elicitation.grants
-        self.grants: ReachingGrants = ReachingGrants(log, around, grants)
-        self.book: QuestionBook = QuestionBook(log, ids, grants)
+        self.grants: ReachingGrants = ReachingGrants(log, around, grants, work_dir)
+        self.book: QuestionBook = QuestionBook(log, ids, self.grants)
         self._programs: dict[asyncio.Task[None], None] = {}
         """Tasks that answer in the person's place; the event loop holds tasks only weakly."""
         self._clock = clock or Clock()
@@ -219,7 +222,7 @@ class Elicitation:
                 with self._around_held():  # a forwarded question pauses them itself
                     value = await program(question)
             if value is not None:
-                answer = answer_of(question.id, check_answer(question.schema, value), by="program")
+                answer = answer_of(question.id, check_answer_to(question, value), by="program")
             elif self._can_ask:
                 return
             elif self._parent is not None:
@@ -239,7 +242,9 @@ class Elicitation:
                 raise
             words = encodable(f"{type(error).__name__}: {error}")
             with suppress(StoreError):  # kept: `wait_for` raises it
-                self.book.emit(Warned, message=f"The function that answers for you failed, which counts as no answer ({words})")
+                self.book.emit(
+                    Warned, message=f"The function that answers for you failed, so the question counts as unanswered ({words})"
+                )
             answer = answer._replace(failed=True)
         self.take(answer)
 
@@ -344,7 +349,7 @@ class CallElicitor(CallClock):
     def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
         """Ask and block this thread until the answer, an interrupt or the end of the call."""
         if running_loop() is self._loop:
-            raise SettingsError("ask_sync would hold up the event loop that brings the answer", "Write: await context.ask(...)")
+            raise SettingsError("ask_sync would block the event loop that delivers the answer", "Use await context.ask(...)")
         return wait_until_over(self._submit(self._ask(message, schema, kind, url)), lambda: self._over)
 
     def check_person(self) -> None:

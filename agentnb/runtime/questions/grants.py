@@ -1,14 +1,19 @@
-"""Grants from outside a run, of its session or its parent runs: copied into its log, where gates read them."""
+"""Grants from outside a run, of its session or its parent runs, or saved: copied into its log, where gates read them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
+from agentnb.core.log.events import Warned
 from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn
+from agentnb.core.questions import REACHES, GrantReach
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.questions.model_code import check_person, giver
+from agentnb.runtime.questions.model_code import BETWEEN_CELLS, check_person, giver
+from agentnb.runtime.questions.saved_rules import SavedRules, may_save, save, saved_rules
 
 
 class SessionGrant(NamedTuple):
@@ -22,12 +27,32 @@ class SessionGrant(NamedTuple):
     arguments: str = ""
 
 
+SAVED_FIELDS = [name for name in SessionGrant._fields if name != "arguments"]
+
+
 class SessionGrants:
     """Grants that hold in all runs of a session. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, reaches: Sequence[GrantReach] = REACHES) -> None:
+        """``reaches``: those that questions offer."""
+        self.reaches = reaches
         self._given: dict[str, SessionGrant] = {}
         """Grants, by id."""
+        self._begun_in: dict[str, bool] = {}
+        """Folders in which runs began, and whether their saved rules were shown."""
+
+    def begin_in(self, work_dir: Path) -> str:
+        """Note that a run begins in a working folder, and return it resolved."""
+        folder = os.path.realpath(work_dir)
+        self._begun_in.setdefault(folder, False)
+        return folder
+
+    def new_saved_rules(self) -> Iterator[tuple[str, SavedRules]]:
+        """Yield each folder in which runs have begun since the last call, with its saved rules, if it has any."""
+        for folder in [folder for folder, is_shown in self._begun_in.items() if not is_shown]:
+            self._begun_in[folder] = True
+            if any(found := saved_rules(folder)):
+                yield folder, found
 
     def give(self, tool: str, by: str = "person", *, rule: str = "") -> str:
         """Allow the calls of a tool that match a rule, else all, also in live runs, and return the id of the grant.
@@ -56,17 +81,35 @@ class SessionGrants:
 class ReachingGrants:
     """Grants from outside that hold in one run."""
 
-    def __init__(self, log: EventLog, around: ReachingGrants | None, session: SessionGrants | None) -> None:
-        """``around``: grants that reach the parent run."""
+    def __init__(
+        self, log: EventLog, around: ReachingGrants | None, session: SessionGrants | None, work_dir: Path | None = None
+    ) -> None:
+        """``around``: grants that reach the parent run; ``work_dir``: the folder whose saved rules hold in a session's run."""
         self._log = log
         self._around = around
         self._session = session
+        self.folder = "" if session is None or work_dir is None else session.begin_in(work_dir)
+        """The working folder, resolved; empty without a session."""
         self._taken_back: tuple[str, ...] = ()
 
     @property
-    def has_session(self) -> bool:
-        """True if a session can remember a grant."""
-        return self._session is not None
+    def reaches(self) -> tuple[GrantReach, ...]:
+        """The reaches of grants that can be remembered."""
+        known = ("run",) if self._session is None else self._session.reaches
+        return tuple(reach for reach in known if reach != "project" or (self.folder and may_save(self.folder)))
+
+    def take(self, grant: SessionGrant, *, is_saved: bool) -> str:
+        """Store a grant given by an answer beyond the run, and return its id. If it cannot be saved, the session keeps it."""
+        assert self._session is not None, "a run without a session offers neither"
+        problem = "none of your cells ran" if is_saved and grant.by == BETWEEN_CELLS else ""
+        try:
+            if is_saved and not problem:
+                return save(self.folder, **{name: getattr(grant, name) for name in SAVED_FIELDS})
+        except OSError as error:
+            problem = error.strerror or str(error)
+        if problem:
+            self._log.emit(Warned, message=f"{grant.rule} was not saved: {problem}. It holds until this process ends.")
+        return self._session.take(grant)
 
     def update(self) -> bool:
         """Log outside grants given or withdrawn since the last call.
@@ -95,6 +138,8 @@ class ReachingGrants:
     def _from_outside(self) -> Iterable[dict[str, str]]:
         if self._session is not None:
             yield from self._session.in_force()
+            for grant_id, saved in saved_rules(self.folder).rules.items() if self.folder else ():
+                yield {"grant_id": grant_id, "reach": "session", **{name: getattr(saved, name) for name in SAVED_FIELDS}}
         if self._around is not None:
             yield from self._around._for_nested_runs(is_direct=True)
 

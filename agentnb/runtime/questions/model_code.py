@@ -145,5 +145,5 @@ def check_person(act: str, *, is_lasting: bool = False) -> None:
     is_left = is_lasting and (_current.get() is not None or _is_left_behind() or _is_in_hook())
     if is_left or model_code() is not None:
         raise SettingsError(
-            f"{act} is up to the person: code that a model runs cannot do it", "Say in the reply what is needed"
+            f"{act} is reserved for the person: code run by a model cannot do it", "Say in your reply what you need"
         )

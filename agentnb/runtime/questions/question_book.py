@@ -7,14 +7,22 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from agentnb.core.log.events import AnyEvent, Event, QuestionAnswered, QuestionAsked, RoundStarted, ToolAdmitted, ToolStarted
+from agentnb.core.log.events import (
+    AnyEvent,
+    Event,
+    QuestionAnswered,
+    QuestionAsked,
+    RoundStarted,
+    ToolAdmitted,
+    ToolStarted,
+)
 from agentnb.core.log.work_events import GrantGiven, StepStarted
 from agentnb.core.questions import Answer, AskedQuestion, WaitingOnUser, answer_of
 from agentnb.core.run.approvals import given_grant, judged_call
 from agentnb.core.run.facts import RunFacts
 from agentnb.errors import StoreError
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.questions.grants import SessionGrant, SessionGrants
+from agentnb.runtime.questions.grants import ReachingGrants, SessionGrant
 from agentnb.runtime.questions.model_code import giver
 from agentnb.runtime.questions.question_ids import QuestionIds
 
@@ -29,10 +37,10 @@ class QuestionBook:
     the original order. New calls and steps match nothing.
     """
 
-    def __init__(self, log: EventLog, ids: QuestionIds, session: SessionGrants | None = None) -> None:
-        """``session``: receives grants for the whole session."""
+    def __init__(self, log: EventLog, ids: QuestionIds, grants: ReachingGrants | None = None) -> None:
+        """``grants``: receives grants beyond the run."""
         self._log = log
-        self._session = session
+        self._grants = grants
         self.ids = ids
         self.handed_in: dict[str, Answer] = {}
         """Answers to questions of an earlier process that no call or step has taken yet, by question id."""
@@ -73,8 +81,12 @@ class QuestionBook:
             origin = question.about.origin
             identities = (origin.server_identity, origin.tool_identity) if origin is not None else ("", "")
             grant = SessionGrant(tool, rule, answer.granted_by or by, *identities)
-            session = self._session if allowance.reach == "session" else None
-            grant_id, reach = (question_id, "run") if session is None else (session.take(grant), "session")
+            grant_id, reach = question_id, "run"
+            if self._grants is not None and allowance.reach != "run" and allowance.reach in self._grants.reaches:
+                is_saved = allowance.reach == "project"
+                if is_saved and question.about.folder != self._grants.folder:
+                    return  # of a nested run in another folder, which saves it
+                grant_id, reach = self._grants.take(grant, is_saved=is_saved), "session"
             self.emit(GrantGiven, grant_id=grant_id, reach=reach, question_id=question_id, **grant._asdict())
 
     def withdraw(self, question_id: str) -> None:

@@ -93,7 +93,7 @@ class Compactor:
         started = perf_counter()
         summary, usage, problem = await self._summary(replaced, before.text if before is not None else "")
         if problem:
-            self._log.warn_once(f"{count} messages were left out without a summary of them: {problem}")
+            self._log.warn_once(f"{count} messages were left out without a summary: {problem}")
         self._log.emit(
             e.ContextCompacted,
             why=why,

@@ -124,14 +124,14 @@ class UsageCheck:
         has_budget, run = self._budget.has_limit(), self._log.run
         if is_estimated and (self._counts_tokens or (has_budget and cost)):
             self._log.warn_once(
-                f"{run.model} does not report all the tokens it uses. agentnb estimates what is missing, so limits on tokens "
+                f"{run.model} does not report all the tokens it uses. agentnb estimates the rest, so limits on tokens "
                 "and money may be off by a fifth",
-                "Leave room for that in what you set",
+                "Allow for that in your limits",
             )
         if has_budget and cost is None and not run.settings.get("unpriced"):
             self._log.warn_once(
-                f"{run.model} does not report what its calls cost, so the budget does not count all of them",
-                "Name a price (provider:NAME?price=3/15), let a model object report Usage(cost=...), or set max_tokens or "
+                f"{run.model} does not report the cost of its calls, so the budget does not count all of them",
+                "State a price (provider:NAME?price=3/15), let a model object report Usage(cost=...), or set max_tokens or "
                 "max_rounds too",
             )
 
@@ -142,7 +142,9 @@ def _is_count(value: Any) -> bool:
 
 STREAMED: frozenset[object] = frozenset({TextDelta, ThinkingDelta, Unshown})
 """Types that a stream yields before its reply."""
-HOW_TO_YIELD = 'Yield TextDelta("...") for text as it comes, if you like, and last Reply(Message("assistant", (Text("..."),)))'
+HOW_TO_YIELD = (
+    'Optionally yield TextDelta("...") for text as it arrives, and finally Reply(Message("assistant", (Text("..."),)))'
+)
 MAX_SHOWN = 80
 """Maximum characters shown of an invalid item in a stream."""
 
@@ -225,8 +227,8 @@ class ModelCalls:
             return stream  # type: ignore[no-any-return]  # just looked
         if inspect.iscoroutine(stream):
             stream.close()  # it will not be awaited
-        problem = f"The stream of {self.model.name} is not an async generator, but returns {_kind_of(stream)}"
-        raise ModelError(problem, f"Write async def stream(self, request), with yield. {HOW_TO_YIELD}")
+        problem = f"stream() of {self.model.name} must be an async generator; it returned {_kind_of(stream)}"
+        raise ModelError(problem, f"Define async def stream(self, request) with yield. {HOW_TO_YIELD}")
 
     def _log_reply(self, request: Request, reply: Reply, seconds: float) -> Message:
         """Log the reply with complete usage and without markers, and return its message as logged."""
@@ -262,7 +264,7 @@ class ModelCalls:
     def _model_error(self, error: BaseException) -> ModelError:
         words = encodable(f"{type(error).__name__}: {error}")
         is_own = bool(traceback_of_own_code(error))
-        hint = "The card has the traceback of your model; in Python, run.error.traceback" if is_own else ""
+        hint = "Its traceback is run.error.traceback" if is_own else ""
         return ModelError(f"{self.model.name} failed: {words}", hint, run=self._log.run)
 
     def _cut_off(self, request: Request, stream_buffer: StreamBuffer | None) -> Reply:
@@ -272,7 +274,7 @@ class ModelCalls:
         assert heard is not None, "it was too long"
         usage = used_until_cut(self.model, request, heard)
         message = Message("assistant", (Text(text),) if text else ())
-        self._log.warn(f"{self.model.name} streamed far beyond the rest of a limit: its reply was cut off")
+        self._log.warn(f"{self.model.name} far exceeded a limit while streaming: its reply was cut off")
         return Reply(message, about(request, heard) if usage == UNKNOWN else usage, OVER_LIMIT)
 
     def _note_retry(self, retry: Retry, heard: str = "") -> None:
@@ -283,12 +285,14 @@ class ModelCalls:
     def _normalize(self, reply: Reply) -> Reply:
         message: object = reply.message
         if not isinstance(message, Message):
-            raise ModelError(f"The Reply of {self.model.name} has no Message", HOW_TO_YIELD)
+            raise ModelError(f"The reply of {self.model.name} has no Message", HOW_TO_YIELD)
         try:
             return normalize_reply(reply, self._log.run)
         except (RecursionError, TypeError, ValueError) as error:
             problem = encodable(f"{type(error).__name__}: {error}")
-            raise ModelError(f"{self.model.name} gave a reply that cannot be logged ({problem})", run=self._log.run) from error
+            raise ModelError(
+                f"{self.model.name} returned a reply that cannot be logged ({problem})", run=self._log.run
+            ) from error
 
     def _keep_broken_off(
         self, request: Request, stream_buffer: StreamBuffer | None, reply: Reply | None, seconds: float
@@ -335,7 +339,7 @@ class ModelCalls:
         try:
             limit.count(_length(item))
         except OverLimit:
-            problem = f"{self.model.name} went far beyond the rest of a limit, and was cut off"
+            problem = f"{self.model.name} far exceeded a limit and was cut off"
             raise ModelError(problem, run=self._log.run) from None
 
 
@@ -344,10 +348,10 @@ def _length(item: ReplyDelta | Unshown) -> int:
 
 
 async def _close(stream: AsyncIterator[StreamItem] | None, error: BaseException) -> None:
-    """Close the stream after a failure, unless nothing can be awaited any more."""
+    """Close the stream after a failure, unless awaiting is no longer possible."""
     if not isinstance(error, GeneratorExit) and hasattr(stream, "aclose"):
         await stream.aclose()  # type: ignore[union-attr]  # just looked
 
 
 def _kind_of(stream: object) -> str:
-    return "a coroutine: it has no yield" if inspect.iscoroutine(stream) else f"a {type(stream).__name__}"
+    return "a coroutine, because it has no yield" if inspect.iscoroutine(stream) else f"a {type(stream).__name__}"

@@ -65,7 +65,7 @@ class ReplyLimit:
     def _look(self) -> None:
         most = MAX_REPLY * CHARACTERS_A_TOKEN
         if self._count >= most:
-            problem = f"{self._model.name}: the reply has no end: it was cut off after {self._count:,} characters"
+            problem = f"{self._model.name}: the reply was endless: it was cut off after {self._count:,} characters"
             raise BrokenReply(problem, TryAgain(lead="Try again", rest="; or try another model"), run=self._run)
         remaining = self._tokens_left()
         if remaining is not None:

@@ -1,4 +1,4 @@
-"""Side calls of a model, outside a conversation: each is an operation of its own in the log."""
+"""Side calls of a model, outside a conversation: each is a separate operation in the log."""
 
 from __future__ import annotations
 
@@ -72,5 +72,5 @@ async def call_aside(calls: ModelCalls, request: Request, operation: str, log: E
         name, seconds = calls.model.name, perf_counter() - started
         log.emit(ModelCalled, operation=operation, model=name, usage=usage, seconds=seconds, error=problem, **about)
     if reply is None:
-        raise ModelError(f"{calls.model.name} gave no answer to the operation {operation}")
+        raise ModelError(f"{calls.model.name} did not reply to the operation {operation}")
     return reply

@@ -47,7 +47,7 @@ def check_gates(run: Run, gates: Iterable[Gate] = (), names: Iterable[str] = ())
         subject, them = missing_subject(run, "gate", missing)
         raise SettingsError(
             f"{subject}, which you did not pass",
-            GiveGates(tuple(missing), tuple(names_of_gates(run)), lead=f"Define {them}, then pass {them}"),
+            GiveGates(tuple(missing), tuple(names_of_gates(run)), lead=f"Define and pass {them}"),
         )
 
 

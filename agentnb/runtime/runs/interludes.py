@@ -34,7 +34,7 @@ class Interludes:
         self._dispatch = dispatch
 
     async def run(self, interlude: Interlude) -> None:
-        """Run an interlude. Raises `Suspended` if it needs an answer that nobody gives."""
+        """Run an interlude. Raises `Suspended` if nobody gives the answer that it needs."""
         if self._lifecycle.inbox.has_news:
             await self._lifecycle.read_inbox()
             if self._lifecycle.log.run.pending:  # the model reads that first
@@ -51,7 +51,7 @@ class Interludes:
         """Ask a question, new or from an earlier process; see `AskBetween`."""
         self._elicitation.book.skip_to(question)
         if self._program_repeats(question):
-            self._lifecycle.log.warn_once(f"The function that answers for you has decided nothing in {MAX_ANSWERS} answers")
+            self._lifecycle.log.warn_once(f"The function that answers for you made no decision in {MAX_ANSWERS} answers")
             if self._elicitation.book.find_expected(question) is None:
                 self._keep_open(question)
             raise Suspended("nobody_here")
@@ -98,7 +98,7 @@ class Interludes:
         return takewhile(lambda event: not isinstance(event, kinds), reversed(self._lifecycle.log.run.events))
 
     def close_open(self) -> None:
-        """Withdraw questions that no process asks any more: the run ends."""
+        """Withdraw questions that no process will ask again: the run ends."""
         for question in self._lifecycle.log.run.waiting:
             if question.kind == "plan_review":
                 self._elicitation.book.withdraw(question.id)

@@ -75,9 +75,9 @@ def check_resumable(run: Run, options: RunOptions) -> None:
         raise SettingsError(f"Run {run.id} has ended ({run.status})", how_to_continue(run))
     for name in ("continue_from", "board", "parent_id", "parent", "run_id"):
         if getattr(options, name) is not None:
-            raise SettingsError(f"{name} has no meaning for a run that is resumed", "Leave it out: its own log is continued")
+            raise SettingsError(f"{name} does not apply to a resumed run", "Omit it: the run continues its own log")
     if not takes_log(run, options) and options.answers:
-        raise SettingsError(f"The questions of run {run.id} are asked again", "Resume it first, without answers")
+        raise SettingsError(f"Run {run.id} will ask its questions again", "Resume it first, without answers")
 
 
 class PendingRun:
@@ -96,7 +96,7 @@ class PendingRun:
     on_limit: OnLimit = "stop"
     """Behaviour at a limit."""
     approve: Approve | str | None = None
-    """Approval mode of its runs, or the function that decides about their calls, unless their options set one."""
+    """Mode of its runs, or the function that decides about their calls, unless their options set one."""
     rule_list = NO_RULES
     """Its rules about tool calls."""
     confirms: Confirms = staticmethod(confirms_nothing)
@@ -137,7 +137,7 @@ class PendingRun:
         budget = _budget_of(self.budget, options, log, recovered)
         budget.is_of_file, budget.host_servers = OWN in self.limits_of_file, host.servers
         clock = Clock(self.max_seconds, before=0.0 if recovered is None else seconds_taken(recovered.events))
-        elicitation = self._elicitation(options, log, clock, permissions, around, host.grants)
+        elicitation = self._elicitation(options, log, clock, permissions, around, host.grants, work_dir)
         elicitation.suspends = options.suspend and is_kept
         if is_resumed and not is_fork and options.answers:
             elicitation.book.hand_in(options.answers)
@@ -232,6 +232,7 @@ class PendingRun:
         permissions: Permissions,
         around: CallElicitor | None,
         grants: SessionGrants | None,
+        work_dir: Path,
     ) -> Elicitation:
         """Return the run's `Elicitation`."""
         approve: Any = options.approve or self.approve
@@ -245,6 +246,7 @@ class PendingRun:
             confirms=self.confirms,
             parent=around,
             grants=grants,
+            work_dir=work_dir,
         )
 
     def _with_log(self, run: Run, options: RunOptions) -> tuple[RunOptions, Permissions]:
@@ -293,7 +295,7 @@ class PendingRun:
         if spent is not None and not (self.recovered is not None and spent.name == OWN):
             is_own, more = spent.name == OWN, RaiseSessionBudget(2 * (spent.limit or 1), lead="Raise it")
             raise SettingsError(
-                f"Nothing is left of the {spent.name.replace('_', ' ')} of ${spent.limit:g}: ${spent.spent:.4f} were spent",
+                f"The {spent.name.replace('_', ' ')} is used up: ${spent.spent:.4f} of ${spent.limit:g} spent",
                 "Raise it: budget=" if is_own else more,
             )
 
@@ -415,8 +417,8 @@ def _usual_mode(host: Host) -> ApprovalMode:
 def _log_of(options: RunOptions, recovered: Run | None) -> EventLog:
     """Return the log of a new run, or of the ``recovered`` one."""
     if nested_levels.get() >= MAX_LEVELS:
-        problem = f"Runs are nested {MAX_LEVELS} levels deep: a tool of each began the next"
-        raise NestedTooDeep(problem, "Give the innermost agent other tools, or no tool that begins runs")
+        problem = f"Runs are nested {MAX_LEVELS} levels deep: a tool of each started the next"
+        raise NestedTooDeep(problem, "Remove the tools that start runs from the innermost agent")
     watchers: tuple[Watcher, ...] = () if options.watch is None else (options.watch,)
     if recovered is not None:
         return EventLog(recovered.id, parent_id=recovered.parent_id, watchers=watchers, run=recovered, store=options.store)

@@ -75,6 +75,8 @@ class Lifecycle:
         self.inbox = context.inbox
         self.end_turn: Callable[[], None] | None = None
         """Ends the turn of a third-party agent, for an urgent message from the person."""
+        self.patience = PATIENCE
+        """Seconds that the cancelled run may clean up; more with an external agent, whose processes end first."""
         self._on_limit = on_limit
         self._orchestrator: Orchestrator | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -373,7 +375,7 @@ class Lifecycle:
         assert self._task is not None, "it has begun"
         self._own_cancellations += own
         self._task.cancel()
-        self._abandoning = asyncio.get_running_loop().call_later(PATIENCE, self._abandon)
+        self._abandoning = asyncio.get_running_loop().call_later(self.patience, self._abandon)
 
     def _note_time_up(self) -> None:
         if not self._over and self._task is not None and not self.inbox.stop_requested:
@@ -465,14 +467,14 @@ class Lifecycle:
             return
         if self._waits_for_nested and self.inbox.has_nested:
             self._waits_for_nested = False
-            self._abandoning = asyncio.get_running_loop().call_later(PATIENCE, self._abandon)
+            self._abandoning = asyncio.get_running_loop().call_later(self.patience, self._abandon)
             return
         try:
             if self._time_up is not None and self._orchestrator is not None:
                 self._close_open("cancelled")
                 log_stop(self.log, self._time_up)
                 if self._on_limit == FINAL_ANSWER:
-                    self.log.emit(e.Warned, message="There is no final answer: a tool could not be stopped")
+                    self.log.emit(e.Warned, message="No final answer: a tool could not be stopped")
                 self._finish("limited", "max_seconds")
             self._close("cancelled", "cancelled")
         except StoreError as error:

@@ -60,7 +60,7 @@ class Orchestration:
     check: Callable[[Budget], None] | None = None
     """Called before a new run begins, with its budget; raises `SettingsError` for settings that cannot work within it."""
     begins_with: Run | None = None
-    """The run whose outputs new runs begin with: its approval mode holds for them, unless their options set one."""
+    """The run whose outputs new runs begin with: its mode holds for them, unless their options set one."""
 
     def __post_init__(self) -> None:
         for name in ("max_seconds", "budget"):
@@ -97,10 +97,8 @@ class Orchestration:
             for settings in (redact(plain_data(dict(self.settings)), known_secrets()), run.settings)
         ]
         if own is not None and own != logged:
-            hint = (
-                f"recover({run.id!r}) takes it from the log; wf.run(rerun_from=STEP, of=run) begins a new run with its outputs"
-            )
-            raise SettingsError(f"Run {run.id} is of another workflow, or of another version of it", hint)
+            hint = f"recover({run.id!r}) uses the logged workflow; wf.run(rerun_from=STEP, of=run) reuses its outputs"
+            raise SettingsError(f"Run {run.id} belongs to another workflow or another version of this one", hint)
         check_gates(run, names=self.settings.get("gates") or ())
 
     def resume(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> LiveRun:
@@ -117,8 +115,8 @@ class Orchestration:
     def _pending(self, prompt: str, options: RunOptions) -> _OrchestratedRun:
         for name in ("continue_from", "board"):
             if getattr(options, name) is not None:
-                hint = "Leave it out. A workflow begins with the outputs of an earlier run with rerun_from=STEP, of=run"
-                raise SettingsError(f"{name} has no meaning for {self.name}: only agents have a conversation and todos", hint)
+                hint = "Omit it. To reuse the outputs of an earlier run: rerun_from=STEP, of=run"
+                raise SettingsError(f"{name} does not apply to {self.name}: only agents have a conversation and todos", hint)
         if self.begins_with is not None:
             asks_nothing = options.approval_mode is not None
             counts = self.begins_with.gives_consent if asks_nothing else takes_log(self.begins_with, options)

@@ -33,7 +33,7 @@ from agentnb.tools.mcp.server_tool import Changed, Changes, MCPTool, tools_of_se
 if TYPE_CHECKING:
     from mcp import types as t
 
-ACCEPTING = "Accepting an MCP server as it is now"
+ACCEPTING = "Accepting the changes of an MCP server"
 """Name of the act, which is refused in a model's code."""
 
 FOLDER = "mcp-first-seen"

@@ -22,8 +22,8 @@ def changed_servers(run: Run, items: Iterable[ServerTools]) -> Iterator[tuple[st
     logged = servers_of_log(run.settings)
     for name, server in {item.name: item.server for item in items}.items():
         if server is not None and name in logged and logged[name].target != redact(server.target):
-            change = f"The MCP server {name} is {one_line(server.target)} now, and was {one_line(logged[name].target)}"
-            yield f"{change} when the run began", "Its tools ask again, whatever was allowed before"
+            change = f"The MCP server {name} is now {one_line(server.target)}; it was {one_line(logged[name].target)}"
+            yield f"{change} when the run began", "Earlier grants do not apply: its tools ask again"
 
 
 def check_configured(servers: Servers, items: Iterable[ServerTools], run: Run) -> None:
@@ -34,4 +34,6 @@ def check_configured(servers: Servers, items: Iterable[ServerTools], run: Run) -
             servers.configuration.check()
             server = f"the MCP server {item.name} ({one_line(logged[item.name].target)})"
             why = f"Run {run.id} had {server}, which is not configured here"
-            raise SettingsError(why, AddServer(name=item.name, lead="A log starts no command. If you trust it, configure it"))
+            raise SettingsError(
+                why, AddServer(name=item.name, lead="Logs cannot start commands. If you trust the server, configure it")
+            )

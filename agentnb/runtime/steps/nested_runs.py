@@ -150,8 +150,8 @@ class NestedRuns:
         """Return the store with the log of a nested run; raises `SettingsError` without a store."""
         store = self._log.store
         if not isinstance(store, ReopeningStore):
-            problem = f"The log of the nested run {run_id} cannot be found: there is no store"
-            raise SettingsError(problem, "Give it: RunOptions(store=Store(...))")
+            problem = f"The log of the nested run {run_id} cannot be found without a store"
+            raise SettingsError(problem, "Pass it: RunOptions(store=Store(...))")
         return store
 
 

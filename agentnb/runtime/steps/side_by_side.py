@@ -1,4 +1,4 @@
-"""Concurrent steps: those that nothing awaits any more are cancelled, with a recorded reason."""
+"""Concurrent steps: those that nothing awaits are cancelled, with a recorded reason."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ CLEANUP_SECONDS = 10.0
 """Seconds that cancelled steps may clean up."""
 MAX_TURNS = 20
 """Turns of the event loop in which a cancelled step usually ends."""
-SIBLING_FAILED = "a step beside it failed"
-NOT_NEEDED = "it was not needed any more"
+SIBLING_FAILED = "a parallel step failed"
+NOT_NEEDED = "it was no longer needed"
 """Reasons to cancel a step while its run continues: the step has ended, also for a process that recovers the run."""
 
 
@@ -48,7 +48,7 @@ class SideBySide:
         return SIBLING_FAILED if isinstance(error, FailedStep) else self.reason
 
     async def cancel(self, tasks: Iterable[Running], reason: str) -> None:
-        """Cancel tasks, and give them a moment to end; a task that ignores it is abandoned, and delays no run."""
+        """Cancel tasks, and give them a moment to end; a task that ignores the cancellation is abandoned."""
         pending = tuple(tasks)
         for task in pending:
             if reason:

@@ -82,8 +82,8 @@ def of_error(error: BaseException, timeout: float | None = None) -> StepFailure:
     if isinstance(error, StepEndedBadly):
         return error.failure
     if timeout is not None:
-        advice = as_advice("Raise its timeout, or ask for less")
-        return StepFailure(f"it did not end within {timeout:g} s", frozenset({"timeout"}), advice)
+        advice = as_advice("Raise its timeout, or reduce its work")
+        return StepFailure(f"it did not finish within {timeout:g} s", frozenset({"timeout"}), advice)
     text = encodable(error.what if isinstance(error, AgentnbError) else f"{type(error).__name__}: {error}")
     advice = _advice_for_step(error.advice) if isinstance(error, AgentnbError) else ()
     return StepFailure(text, frozenset({"failed", "error", *_words_of(type(error))}), advice, isinstance(error, SettingsError))
@@ -100,7 +100,7 @@ def error_for(word: str) -> AgentnbError:
     if kinds is None:
         hint = errors.suggest_names(word, WORDS_OF_ERRORS)
         raise SettingsError(f"There is no scripted failure {word!r}", hint)
-    return kinds[0](f"A scripted failure: {word}")
+    return kinds[0](f"Scripted failure: {word}")
 
 
 def _advice_for_step(advice: Iterable[AnyAdvice]) -> tuple[AnyAdvice, ...]:

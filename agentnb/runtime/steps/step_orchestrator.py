@@ -42,7 +42,7 @@ class StepOrchestrator:
 
     async def orchestrate(self) -> Stop | None:
         """Run the steps; return the run's verdict, or None: it has failed if a step has, else completed."""
-        raise NotImplementedError(f"{type(self).__name__} has no orchestrate: write it as an async method")
+        raise NotImplementedError(f"{type(self).__name__} must define orchestrate as an async method")
 
     async def do(
         self, step: str, work: Callable[[], Awaitable[Any]], *, inputs: Any = None, kind: str = "", title: str = ""
@@ -125,7 +125,7 @@ class StepOrchestrator:
             return Stop(spent.name, "limited", limit=spent.limit)
         if failed:
             words = "; ".join(f"step {record.id}: {record.error}" for record in failed)
-            return Stop("step_failed", "failed", problem=words, hint="The logs of its nested runs say why")
+            return Stop("step_failed", "failed", problem=words, hint="See the logs of its nested runs")
         return Stop("completed")
 
     @contextmanager
@@ -135,10 +135,10 @@ class StepOrchestrator:
         Raises `SettingsError` for an invalid id, or for the id of another step of this run, whose work would be skipped.
         """
         if not isinstance(step, str) or not step or encodable(step) != step:
-            raise SettingsError(f"{step!r} is not the id of a step", "Give each step of a run a text of its own")
+            raise SettingsError(f"{step!r} is not a valid step id", "Give each step of a run a unique string")
         if step in self._taken:
-            problem = f"Step {step} was begun already"
-            raise SettingsError(problem, "Give each step of a run an id of its own, such as item-1")
+            problem = f"Step {step} has already been started"
+            raise SettingsError(problem, "Give each step of a run a unique id, such as item-1")
         self._taken.add(step)
         try:
             yield Place(step)

@@ -188,7 +188,7 @@ class StepRunner:
             self._finish(step, "failed" if status == "error" else "cancelled")
 
     def close_suspended(self, block: str = "", reason: str = "") -> None:
-        """Log the end of steps that wait for the person, within a failed block or all: no answer is needed any more."""
+        """Log the end of steps that wait for the person, within a failed block or all: their answers are no longer needed."""
         for path in reversed([*self._open]):
             if not block or path.startswith(f"{block}/"):
                 for question in [question for question in self.log.run.waiting if question.call_id == path]:
@@ -203,7 +203,7 @@ class StepRunner:
     def _note_left(self) -> None:
         """Warn of abandoned tools."""
         names = ", ".join(dict.fromkeys(record.call.name for record in open_calls(self.log.run)))
-        self.log.warn_once(f"{names or 'A step'} did not end when it was cancelled, and may still work")
+        self.log.warn_once(f"{names or 'A step'} did not stop when cancelled and may still be running")
 
     # One step
 
@@ -215,7 +215,7 @@ class StepRunner:
         await self.give_turn()
         self._lifecycle.check_stop()
         if self._may_run_out and (spent := self.budget.exhausted()) is not None:
-            reason = f"nothing is left of the {spent.name.replace('_', ' ')}"
+            reason = f"the {spent.name.replace('_', ' ')} is used up"
             self.log.emit(w.StepSkipped, step=step, reason=reason)
             raise NothingLeft(reason)
 

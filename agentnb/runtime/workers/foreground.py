@@ -34,7 +34,7 @@ class RunInterrupted(KeyboardInterrupt):
     """The person interrupted an awaited run. ``closed``: whether its log is already closed."""
 
     def __init__(self, *, closed: bool) -> None:
-        state = "its log is closed" if closed else "it ends when its tool lets go of the event loop"
+        state = "its log is closed" if closed else "it ends when its tool releases the event loop"
         super().__init__(f"the run was stopped, and {state}")
         self.closed = closed
 

@@ -19,7 +19,7 @@ WAIT = 60.0
 """Maximum seconds that a call waits for the main thread."""
 BUSY = (
     "The main thread is busy: a cell has been running for {:g} seconds",
-    "Call it again later, or do without it",
+    "Call it again later, or continue without it",
 )
 
 

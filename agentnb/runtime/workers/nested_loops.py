@@ -11,11 +11,13 @@ from agentnb.runtime.threads import without_running_loop
 
 T = TypeVar("T")
 
-INSTALL = 'The event loop of the cell runs already: call asyncio.run, or pip install "agentnb[nest]" and nest_asyncio.apply()'
+INSTALL = (
+    'The event loop of the cell is already running: call asyncio.run, or pip install "agentnb[nest]" and nest_asyncio.apply()'
+)
 
 
 def call_nested(function: Callable[[], T]) -> T:
-    """Call a plain function, which may run event loops of its own, as in a thread.
+    """Call a plain function, which may run its own event loops, as in a thread.
 
     `nest_asyncio` would change every event loop of the process, including those of agentnb: applying it is up to the person.
     """

@@ -1,4 +1,4 @@
-"""Threads that tools start: a run in such a thread has the approval mode of the tool's run, and asks its person.
+"""Threads that tools start: a run in such a thread has the mode of the tool's run, and asks its person.
 
 Python passes a thread's context on to the threads it starts only since 3.14. So once a run has a mode other than ``auto``,
 starting a thread and submitting to a thread pool record their tool call. A run in such a thread has a budget and a log of its
@@ -26,7 +26,7 @@ _started_by: ContextVar[CallElicitor | None] = ContextVar("started_by", default=
 
 
 def call_around() -> CallElicitor | None:
-    """Return the tool call whose approval mode holds here: the running call, or the call that started this thread."""
+    """Return the tool call whose mode holds here: the running call, or the call that started this thread."""
     call = current_call.get() or _started_by.get()
     if call is None and (code := model_code()) is not None:  # which has left its context
         call = code.call

@@ -71,7 +71,7 @@ def tools_of(value: Any, groups: Groups | None = None) -> tuple[Tool, ...]:
         tools = tools_of_word(value, groups)
         if not tools:
             raise UnknownTool(
-                f"tools= contains the text {value!r}, not a function or a built-in tool",
+                f"tools= contains the string {value!r}, not a function or a built-in tool",
                 (*suggest_similar(value, WORDS), _hint(value)),
             )
         return tools
@@ -154,11 +154,11 @@ def near_tools(name: str, own: Iterable[str], otherwise: AnyAdvice) -> tuple[Any
     """Return advice with the most similar tool names. ``otherwise``: advice without any."""
     names, of_group = [*own], names_in_group(name)
     if of_group:
-        return as_advice(f"It is a group of tools: name {', '.join(of_group)}")
+        return as_advice(f"It is a group of tools; name its tools: {', '.join(of_group)}")
     if names:
         return suggest_similar(name, (*names, *WORDS)) or suggest_names(name, names)
     return (*suggest_similar(name, WORDS), otherwise)
 
 
 def _hint(word: str) -> Plain:
-    return Plain(f"Give a function itself: tools=[{word}]" if word.isidentifier() else "Give functions: tools=[my_function]")
+    return Plain(f"Pass the function itself: tools=[{word}]" if word.isidentifier() else "Pass functions: tools=[my_function]")

@@ -55,7 +55,7 @@ class CallQuestions:
         """Return the outcome with a note about refused questions. Raises `NotAnswered` if no person could answer."""
         if self.unanswered is not None and not outcome.ok:
             raise self.unanswered
-        note = f"(agentnb refused a question of the server: {visible('; '.join(self.refused))})"
+        note = f"(agentnb refused a question from the server: {visible('; '.join(self.refused))})"
         return replace(outcome, parts=(*outcome.parts, Text(note))) if self.refused else outcome
 
     async def _answer(self, params: Any) -> dict[str, Any] | None:

@@ -45,7 +45,7 @@ def outcome_of(given: Any, output_schema: dict[str, Any] | None = None) -> ToolO
         return ToolOutcome(False, parts or (Text(problem),), error_code="tool_error", problem=problem)
     value = text_of(parts) if structured is None else structured
     if problem := _misfit(structured, output_schema):
-        parts = (*parts, Text(f"(This does not match the schema of the server: {visible(problem)})"))
+        parts = (*parts, Text(f"(This does not match the server's schema: {visible(problem)})"))
     return outcome_of_parts(parts, value, _table(structured))
 
 

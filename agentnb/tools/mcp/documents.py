@@ -63,11 +63,11 @@ def read_document(text: str, source: str) -> Document:
         where = source if offset is None else format_position(source, text, offset)
         raise SettingsError(f"{where}: not valid {form.name}: {problem}") from None
     except RecursionError:
-        raise SettingsError(f"{source}: not valid {form.name}: lists or objects in too many others") from None
+        raise SettingsError(f"{source}: not valid {form.name}: nested too deeply") from None
     document = Document(source, text, value, offsets)
     for path, string in _texts(value, ()):
         if any("\ud800" <= char <= "\udfff" for char in string):
-            raise document.error(path, "a text has half of a character", "Write the whole character")
+            raise document.error(path, "a string contains half of a surrogate pair", "Write the complete character")
     return document
 
 
@@ -121,7 +121,7 @@ def _locate_values(text: str) -> dict[Keys, int]:
         elif keys and keys[-1]:
             path.append(json.loads(sign) if sign.startswith('"') else sign.strip("'"))
             if tuple(path) in offsets:
-                raise _Unreadable(f"{str(path[-1])[:MAX_KEY]!r} is written twice", token.start())
+                raise _Unreadable(f"{str(path[-1])[:MAX_KEY]!r} appears twice", token.start())
         else:
             offsets[tuple(path)] = token.start()
             if sign in "[{":
@@ -155,7 +155,7 @@ def _read_yaml(text: str) -> tuple[Any, dict[Keys, int]]:
                     merged = plain(merged_node, (*path, name, len(offsets))) | merged
                 continue
             if name in values:
-                raise _Unreadable(f"{name[:MAX_KEY]!r} is written twice", key.start_mark.index)
+                raise _Unreadable(f"{name[:MAX_KEY]!r} appears twice", key.start_mark.index)
             values[name] = plain(item, (*path, name))
         return merged | values
 

@@ -96,12 +96,12 @@ def expand_variables(server: MCPServer, environment: Mapping[str, str]) -> MCPSe
         raise SettingsError(f"The address of the MCP server {server.name} does not begin with http:// or https://")
     headers = {name: fill(value) for name, value in server.headers.items()}
     cwd = None if server.cwd is None else expand_home(fill(str(server.cwd)))
-    for folder, purpose in ((cwd, "to start in"), *[(Path(root), "to have the root") for root in server.roots]):
+    for folder, purpose in ((cwd, "starts in"), *[(Path(root), "has the root") for root in server.roots]):
         if folder is not None and not folder.is_dir():
-            raise SettingsError(f"The MCP server {server.name} is {purpose} {folder}, which is not a folder")
+            raise SettingsError(f"The MCP server {server.name} {purpose} {folder}, which is not a folder")
     for name, value in headers.items():
         if not value.isprintable():  # the client's error would repeat it
-            raise SettingsError(f"The header {name} of the MCP server {server.name} has a line break or control character")
+            raise SettingsError(f"The header {name} of the MCP server {server.name} contains a line break or control character")
     return replace(
         server,
         command_or_url=target,
@@ -114,7 +114,7 @@ def expand_variables(server: MCPServer, environment: Mapping[str, str]) -> MCPSe
 
 def check_variables(texts: Iterable[str]) -> str:
     """Return the problem with variables in these texts, such as ``${x y}``, or ""."""
-    return "${...} in it is not the name of a variable" if any(_NO_VARIABLE.search(text) for text in texts) else ""
+    return "it contains ${...} without a valid variable name" if any(_NO_VARIABLE.search(text) for text in texts) else ""
 
 
 def values(server: MCPServer) -> dict[str, str]:

@@ -68,14 +68,14 @@ class MCPServer:
         for setting, kinds in (("args", str), ("roots", str | Path)):
             values = getattr(self, setting)
             if isinstance(values, str) or not isinstance(values, Iterable):
-                raise self._wrong("not a list of texts", setting)
+                raise self._wrong("not a list of strings", setting)
             object.__setattr__(self, setting, tuple(values))
             self._check_texts(setting, enumerate(getattr(self, setting)), kinds)
         object.__setattr__(self, "roots", tuple([str(expand_home(root).absolute()) for root in self.roots]))
         for setting in ("env", "headers"):
             mapping = getattr(self, setting)
             if not isinstance(mapping, Mapping):
-                raise self._wrong("not an object with text values", setting)
+                raise self._wrong("not an object with string values", setting)
             self._check_texts(setting, mapping.items())
             object.__setattr__(self, setting, dict(mapping))
         if self.transport not in ("", "stdio", "http"):
@@ -91,13 +91,13 @@ class MCPServer:
         for setting in wrong:
             if getattr(self, setting):
                 kind = "an address" if self.is_remote else "a command"
-                raise SettingsError(f"The MCP server {self.name} is {kind} and takes no {setting}", _EXAMPLE)
+                raise SettingsError(f"The MCP server {self.name} is {kind}, which does not take {setting}", _EXAMPLE)
 
     def _check_texts(self, setting: str, items: Iterable[tuple[Any, Any]], kinds: Any = str) -> None:
         for key, item in items:
             is_blank = setting == "roots" and not str(item).strip()
             if not isinstance(key, str | int) or not isinstance(item, kinds) or is_blank:
-                raise self._wrong("not a text", setting, key)
+                raise self._wrong("not a string", setting, key)
 
     def _wrong(self, problem: str, *path: str | int) -> WrongSetting:
         """Return an error about a setting, or an item of it."""
@@ -186,7 +186,7 @@ def resolve_servers(items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
     for item in listed:
         if item.server is not None and (earlier := by_name.setdefault(item.name, item.server)) != item.server:
             both = earlier.target if earlier.target == item.server.target else f"{earlier.target} and {item.server.target}"
-            raise InvalidTool(f"Two MCP servers have the name {item.name}: {both}", "Give one of them another name")
+            raise InvalidTool(f"Two MCP servers have the name {item.name}: {both}", "Rename one of them")
     return tuple(dict.fromkeys([replace(item, server=by_name.get(item.name)) for item in listed]))
 
 
@@ -233,8 +233,8 @@ def is_name(name: Any) -> bool:
 def check_name(name: Any) -> None:
     """Raise `SettingsError` for an invalid server name."""
     if not is_name(name):
-        problem = f"{name!r} cannot be the name of an MCP server"
-        raise SettingsError(problem, "Letters, digits, _, . and - only, at most 64: mcp:clock")
+        problem = f"{name!r} is not a valid MCP server name"
+        raise SettingsError(problem, "Use at most 64 letters, digits, _, . and -: mcp:clock")
 
 
 def digest(value: Any) -> str:

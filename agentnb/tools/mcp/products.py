@@ -129,12 +129,12 @@ PROGRAM, REMOTE = ("stdio", "local", "process"), ("http", "streamablehttp", "str
 BUILT_IN = ("extension", "builtin", "platform", "frontend", "inlinepython", "sdk")
 """Values of ``type`` for servers that only their program can start."""
 _NO_EFFECT = {
-    "a file permits no calls": ("alwaysAllow", "autoApprove", "autoAllow", "always_allow", "trust", "allowedTools"),
-    "all its tools are offered, unless you name some, as mcp:NAME/TOOL": (
+    "files cannot permit calls": ("alwaysAllow", "autoApprove", "autoAllow", "always_allow", "trust", "allowedTools"),
+    "all its tools are offered, unless you name some as mcp:NAME/TOOL": (
         *("includeTools", "excludeTools", "tools", "enabled_tools", "disabled_tools", "disabledTools", "available_tools"),
     ),
     "the login is not read from files": ("oauth", "auth", "scopes", "oauth_resource", "headersHelper", "authProviderType"),
-    "starting has a time limit of its own": ("startup_timeout_sec", "startup_timeout_ms", "initTimeout", "connectionTimeout"),
+    "startup has its own time limit": ("startup_timeout_sec", "startup_timeout_ms", "initTimeout", "connectionTimeout"),
 }
 NO_EFFECT = {key: f": {reason}" for reason, keys in _NO_EFFECT.items() for key in keys}
 """Ignored settings of other programs, with the reason."""

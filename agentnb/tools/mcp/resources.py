@@ -88,21 +88,21 @@ async def _get_prompt(client: Client, arguments: Mapping[str, Any], known: Catal
     return outcome_of_parts(prompt_parts(result.messages))
 
 
-_FILTER = {"filter": {"type": "string", "description": "Words that the lines must all contain"}}
-_URI = {"uri": {"type": "string", "description": "Its URI, as listed, or a template of URIs that is filled in"}}
+_FILTER = {"filter": {"type": "string", "description": "Words that every line must contain"}}
+_URI = {"uri": {"type": "string", "description": "Its URI as listed, or a URI template with its values filled in"}}
 _PROMPT = {
-    "name": {"type": "string", "description": "Its name, as listed"},
+    "name": {"type": "string", "description": "Its name as listed"},
     "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
 }
-_RESOURCES = "List the resources of the MCP server {server}: texts, files or records, by their URIs and templates of URIs."
-_PROMPTS = "List the prompts that the MCP server {server} has prepared, with their arguments."
+_RESOURCES = "List the resources of the MCP server {server}: text, files or records, with their URIs and URI templates."
+_PROMPTS = "List the prompts of the MCP server {server} with their arguments."
 _OF_RESOURCES = (
     _Kind("list_resources", _RESOURCES, _list_resources, _FILTER),
     _Kind("read_resource", "Read a resource of the MCP server {server}.", _read_resource, _URI, ("uri",)),
 )
 _OF_PROMPTS = (
     _Kind("list_prompts", _PROMPTS, _list_prompts, _FILTER),
-    _Kind("get_prompt", "Get a prompt that the MCP server {server} has prepared, as text.", _get_prompt, _PROMPT, ("name",)),
+    _Kind("get_prompt", "Get a prompt of the MCP server {server} as text.", _get_prompt, _PROMPT, ("name",)),
 )
 
 
@@ -178,7 +178,7 @@ def _list_outcome(lines: list[str], arguments: Mapping[str, Any], noun: str) -> 
     fitting = [line for line in lines if all(word in line.casefold() for word in words)]
     shown = fitting[:MAX_LINES]
     if len(fitting) > len(shown):
-        shown.append(f"({len(fitting) - len(shown):,} more: give words to filter by)")
+        shown.append(f"({len(fitting) - len(shown):,} more: pass words to filter them)")
     if not fitting:
-        shown = [f"(none of the {len(lines):,} {noun} has these words)" if words and lines else f"(no {noun})"]
+        shown = [f"(none of the {len(lines):,} {noun} contains these words)" if words and lines else f"(no {noun})"]
     return ToolOutcome(True, (Text("\n".join(shown)),), fitting)

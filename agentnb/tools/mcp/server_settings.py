@@ -44,9 +44,9 @@ _SPLIT: dict[str, dict[str, str]] = {
 _TARGETS = {"command", "url"}
 _TARGET_KEYS = [key for target in _TARGETS for key in SETTINGS[target][1]]
 _KINDS = {
-    str: "a text",
-    list: "a list of texts",
-    dict: "an object with text values",
+    str: "a string",
+    list: "a list of strings",
+    dict: "an object with string values",
     float: "a number above 0",
     bool: "true or false",
 }
@@ -91,7 +91,7 @@ def read_servers(text: str, source: str, folder: Path | None = None) -> ServerLi
         if name in servers:
             if written not in of_projects:
                 raise document.error(path, f"there are two servers {name}", "Rename one of them")
-            notes.append(f"{name} of {str(*path[-3:-2]) or 'all projects'} is left out: another server has its name")
+            notes.append(f"{name} of {str(*path[-3:-2]) or 'all projects'} is left out: another server has the same name")
             continue
         is_off = written in excluded or (allowed and written not in allowed)
         entry = _Entry(document, product, path, name, folder, {**fields, "disabled": True} if is_off else fields)
@@ -112,7 +112,9 @@ def read_variable(text: str, source: str) -> ServerList:
         if not (name and colon and command) or command.startswith("//"):
             raise SettingsError(f"{where}: a server has a name and a command", f"Write fs:/opt/fs-server, or JSON: {_FORM}")
         if any(char.isspace() for char in command):
-            problem = f"{where}: the command of {name[:MAX_SHOWN]} has a space, but the short form has no arguments"
+            problem = (
+                f"{where}: the command of {name[:MAX_SHOWN]} contains a space, but the short form does not support arguments"
+            )
             raise SettingsError(problem, f"Write JSON: {_FORM}")
         if ServerList(tuple(servers)).named(name) is not None:
             raise SettingsError(f"{where}: there are two servers {name}", "Rename one of them")
@@ -137,7 +139,7 @@ def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys
             is_found = is_found or bool(items) or not product.is_guess or value in ([], {})
             yield from ((product, *item) for item in items)
     if not is_found:
-        raise document.error((), "there is no mcpServers", f"Write {_FORM}")
+        raise document.error((), "mcpServers is missing", f"Write {_FORM}")
 
 
 def _values_at(value: Any, keys: Sequence[str], path: Keys = ()) -> Iterator[tuple[Keys, Any]]:
@@ -162,7 +164,7 @@ def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Ite
                 if is_guess and keys:
                     continue
                 advice = 'Write [{"name": "clock", "command": "mcp-server-time"}]'
-                raise document.error((*keys, index), "a server in a list is an object with a name", advice)
+                raise document.error((*keys, index), "a server in a list must be an object with a name", advice)
             yield name, (*keys, index), fields
     elif not keys and isinstance(value, dict) and any(isinstance(value.get(key), str | list) for key in _TARGET_KEYS):
         yield str(value.get("name") or ""), (), value
@@ -171,9 +173,9 @@ def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Ite
             if isinstance(fields, dict) and not (is_guess and _TARGETS.isdisjoint(_flat(fields)) and not _is_built_in(fields)):
                 yield name, (*keys, name), fields
             elif not is_guess:
-                raise document.error((*keys, name), "the settings of a server are an object", f"Write {_FORM}")
+                raise document.error((*keys, name), "the settings of a server must be an object", f"Write {_FORM}")
     elif not is_guess:
-        raise document.error(keys, f"{keys[-1]} is an object with the servers by name", f"Write {_FORM}")
+        raise document.error(keys, f"{keys[-1]} must be an object with the servers by name", f"Write {_FORM}")
 
 
 def _is_of(product: Product, file: str, servers: list[dict[str, Any]]) -> bool:
@@ -264,7 +266,7 @@ class _Entry:
         is_extension = "settings" in self._fields and _TARGETS.isdisjoint(self._fields)
         if is_off or is_extension or _is_built_in({key: value for key, (_, value) in self._fields.items()}):
             reason = "disabled" if is_off else f"a part of {self._product.name or 'its program'}"
-            self.notes.append(f"{self._name} is {reason}, and left out")
+            self.notes.append(f"{self._name} is {reason} and is left out")
             return None
         self._check_keys()
         url, (command, *args) = self._get("url"), self._command()
@@ -294,7 +296,7 @@ class _Entry:
         except SettingsError as error:
             raise self._error("", error.what) from None
         if server.is_remote != bool(url):
-            message = "the address begins with http:// or https://" if url else "an address is written as url"
+            message = "the address must begin with http:// or https://" if url else "an address belongs in url"
             raise self._error("url" if url else "command", message)
         for key, texts in {"url": [url], "env": server.env.values(), "headers": server.headers.values()}.items():
             if problem := check_variables(texts):
@@ -312,13 +314,13 @@ class _Entry:
                 if setting not in self._fields and abs(len(name) - len(key)) < 2  # longer: not a typing error
             ]
             if key not in NO_EFFECT and (advice := suggest_similar(key, meant, 1)):
-                raise self._error(key, f"there is no setting {key[:MAX_SHOWN]!r}", advice)
+                raise self._error(key, f"unknown setting {key[:MAX_SHOWN]!r}", advice)
             self._note(f"{key[:MAX_SHOWN]!r} has no effect{NO_EFFECT.get(key, '')}")
 
     def _check_type(self, *, is_remote: bool) -> None:
         word, key = _word(self._get("type")), str(*self._place("type")[-1:])
         if word and word not in (*PROGRAM, *REMOTE):
-            raise self._error("type", f"{key} is stdio or http")
+            raise self._error("type", f"{key} must be stdio or http")
         if word and (word in REMOTE) != is_remote:
             raise self._error("type", f"{key} {word} needs a {'command' if word in PROGRAM else 'url'}")
 
@@ -328,7 +330,7 @@ class _Entry:
         if not isinstance(value, list):
             return [self._get("command")]
         if not all(isinstance(item, str) for item in value):
-            raise self._error("command", f"{path[-1]} is a list of texts")
+            raise self._error("command", f"{path[-1]} must be a list of strings")
         return self._plain(value, path) or [""]
 
     def _env(self) -> dict[str, Any]:

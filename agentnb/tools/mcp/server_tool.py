@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MAX_DESCRIPTION_CHARACTERS = 4_000
 MAX_SCHEMA_BYTES = 50_000
-DIED = "The server ended during the call. It is not known whether it did its work: look before you call again."
+DIED = "The server ended during the call. The call may have taken effect: check before you call again."
 
 
 Answer: TypeAlias = Callable[["Client", Mapping[str, Any], Catalogue], Awaitable[ToolOutcome]]
@@ -179,7 +179,7 @@ def tools_of_server(
         name = named[server, tool.name]
         try:
             if usable.setdefault(name, MCPTool(live, tool, name)).tool_name != tool.name:
-                left_out[tool.name] = f"{usable[name].tool_name!r} has the same name for models"
+                left_out[tool.name] = f"{usable[name].tool_name!r} has the same name after conversion"
         except UnusableSchema as error:
             left_out[tool.name] = str(error)
     return ListedTools(tuple(usable.values()), left_out)

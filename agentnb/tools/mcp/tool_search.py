@@ -22,7 +22,7 @@ DEFAULT_FOUND, MAX_FOUND = 5, 20
 MAX_LINE_CHARACTERS = 200
 MAX_SERVERS_NAMED = 20
 MAX_QUERY_CHARACTERS = 500
-FOUND, KNOWN = "Call these from your next reply on:", "You had these before:"
+FOUND, KNOWN = "You can call these from your next reply on:", "You already have these:"
 
 
 class Offer(NamedTuple):
@@ -81,12 +81,12 @@ class ToolFinder:
         parameters = arguments if isinstance(arguments, dict) else {}
         query, limit = parameters.get("query"), parameters.get("limit", DEFAULT_FOUND)
         if not isinstance(query, str) or type(limit) is not int or not 1 <= limit <= MAX_FOUND:
-            problem = f"query must be a text, and limit a number from 1 to {MAX_FOUND}."
+            problem = f"query must be a string, and limit a number from 1 to {MAX_FOUND}."
             return failure("invalid_arguments", problem, 'Call it as {"query": "list files"}.')
         matches = rank_tools(query, self._tools())[:limit]
         if not matches:
-            advice = "Use other words, or go on with the tools that you have."
-            return failure("nothing_found", "No tool of a server has one of these words.", advice)
+            advice = "Use other words, or continue with the tools that you have."
+            return failure("nothing_found", "No server tool matches these words.", advice)
         new = self._offer([tool.spec.name for tool in matches])
         lines = {tool.spec.name: _line(tool.spec) for tool in matches}
         offered = [FOUND, *[lines[name] for name in new]] if new else []
@@ -100,7 +100,7 @@ def _description(servers: Mapping[str, int]) -> str:
     more = len(counts) - MAX_SERVERS_NAMED
     named = ", ".join(counts[:MAX_SERVERS_NAMED]) + (f" and {more} more servers" if more > 0 else "")
     return (
-        f"Find tools by words. There are {sum(servers.values())} tools of servers: {named}. Only some of them are listed here; "
+        f"Search for tools by keyword. Servers offer {sum(servers.values())} tools: {named}. Only some are listed here; "
         "find the others before you call them, and before you say that something cannot be done."
     )
 

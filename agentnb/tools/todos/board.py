@@ -162,7 +162,7 @@ def _initial_list(given: Iterable[Todo | Fields | str]) -> Todos:
     """Return the initial list of a board. Items without an id get the largest id before them plus one."""
     if type(given) is tuple and not given:  # the usual start of a run
         return ()
-    refusal = "These todos cannot go on a board"
+    refusal = "These todos are invalid"
     if isinstance(given, str | dict | Todo) or not isinstance(given, Iterable):
         raise SettingsError(f"{refusal}: they are not a list", 'TodoBoard(["Load the data", "Describe it"])')
     todos: list[Todo] = []
@@ -189,7 +189,7 @@ def _read(item: Any) -> tuple[Fields, list[str]]:
     if isinstance(item, str):
         return read_fields({"title": item})
     if not isinstance(item, dict):
-        return {}, [f"is not a title, a dict or a Todo, but of type {type(item).__name__}"]
+        return {}, [f"must be a title, a dict or a Todo, not {type(item).__name__}"]
     fields, problems = read_fields(item)
     return fields, problems if "title" in item else ["title is missing", *problems]
 
@@ -219,13 +219,13 @@ def _error(refusal: str, problems: Iterable[str]) -> SettingsError:
 def _only_todos(given: Any) -> Todos:
     todos = tuple(given) if isinstance(given, Iterable) else ()
     if not isinstance(given, Iterable) or not all(isinstance(todo, Todo) for todo in todos):
-        raise SettingsError(f"The board cannot hold {given!r}", "Return a tuple of Todo objects from the function")
+        raise SettingsError(f"The board does not accept {given!r}", "Return a tuple of Todo objects from the function")
     return todos
 
 
 def _find(todos: Todos, number: int) -> Todo:
     if not isinstance(number, int) or isinstance(number, bool):
-        raise SettingsError(f"{number!r} is not the number of a todo", "Write a whole number, such as board.complete(1)")
+        raise SettingsError(f"{number!r} is not a todo number", "Use a whole number, such as board.complete(1)")
     for todo in todos:
         if todo.id == number:
             return todo
@@ -247,5 +247,5 @@ def _now() -> datetime:
 def as_todo_board(board: Board | None) -> TodoBoard:
     """Return the board if it is a `TodoBoard`. Raises `SettingsError` for the person's own kind of board."""
     if not isinstance(board, TodoBoard):
-        raise SettingsError("This list is on a custom board", "Change it there")
+        raise SettingsError("This list is on a custom board", "Change it through that board")
     return board

@@ -24,10 +24,10 @@ PRIORITIES: tuple[str, ...] = get_args(Priority)
 MAX_ID = 2**53 - 1
 """Largest integer that all JSON parsers represent exactly."""
 
-_TEXT = "a text"
+_TEXT = "a string"
 _WANTED: dict[str, tuple[Any, str]] = {
     "id": (Annotated[int, msgspec.Meta(ge=0, le=MAX_ID)], "a whole number, 0 or more"),
-    "title": (Annotated[str, msgspec.Meta(min_length=1)], "a text of three to seven words"),
+    "title": (Annotated[str, msgspec.Meta(min_length=1)], "a string of three to seven words"),
     "status": (TodoStatus, f"one of {', '.join(STATUSES)}"),
     "description": (str, _TEXT),
     "priority": (Priority, f"one of {', '.join(PRIORITIES)}"),
@@ -103,7 +103,7 @@ def _read(given: Fields) -> tuple[Fields, list[str]]:
         attribute = _ATTRIBUTES.get(name)
         if attribute is None:
             names = [field.encode_name for field in _STRUCT_FIELDS.values() if field.name not in _TIMES]
-            problems.append(with_names(f"there is no field {value_text(name)}.", str(name), names))
+            problems.append(with_names(f"unknown field {value_text(name)}.", str(name), names))
             continue
         wanted, words = _WANTED.get(attribute, (_STRUCT_FIELDS[attribute].type, "a time"))
         try:

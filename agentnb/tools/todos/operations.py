@@ -55,19 +55,19 @@ def read(todos: Todos, given: Any = None, now: datetime | None = None) -> tuple[
 
 def write(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
     """Replace the list. Completed todos must remain, and at most one todo is in progress."""
-    refusal = "The list was not written, and is as it was:"
+    refusal = "The list was not written and is unchanged:"
     read_items = _read_all(_as_list(given, "todoList"), "todoList", ("id", "title", "status"), refusal)
     before = {todo.id: todo for todo in todos}
     written, notes = _one_in_progress([todo_validation.clear_reason(Todo(**fields)) for fields in read_items])
     wrong = [f"{item_label('todoList', index, written[index])}: {problem}" for index, problem in _judge(written, 0)]
     dropped = _dropped_todos(todos, written)
     if dropped:
-        refusal = 'The list was not written, and is as it was. Keep what is completed, or use operation "add" for new work:'
+        refusal = 'The list was not written and is unchanged. Keep completed todos, or use operation "add" for new work:'
     if wrong or dropped:
         raise Refused(refusal, wrong + dropped, "todo_error" if dropped else "invalid_arguments")
     after = tuple([_set_times(todo, before.get(todo.id), now) for todo in written])
     if after == todos:
-        return todos, Report("Nothing to write: the list was the same before.", notes=(*notes, *_remarks(todos)))
+        return todos, Report("Nothing to write: the list is unchanged.", notes=(*notes, *_remarks(todos)))
     return after, Report(f"Wrote {_count(after)}.", notes=(*notes, *_remarks(after)))
 
 
@@ -175,7 +175,7 @@ def _one_in_progress(todos: list[Todo]) -> tuple[list[Todo], list[str]]:
         return todos, []
     kept = [msgspec.structs.replace(todo, status="not-started") if index in later else todo for index, todo in enumerate(todos)]
     ids = ", ".join(str(todos[index].id) for index in later)
-    return kept, [f"Only one todo may be in progress, the first stays so: set to not-started: {ids}."]
+    return kept, [f"Only one todo may be in progress. The first one stays in progress; set to not-started: {ids}."]
 
 
 def _dropped_todos(before: Iterable[Todo], after: Iterable[Todo]) -> list[str]:
@@ -187,7 +187,7 @@ def _dropped_todos(before: Iterable[Todo], after: Iterable[Todo]) -> list[str]:
         replaced = successor is not None and is_open(successor) and successor.title.casefold() != todo.title.casefold()
         if not is_open(todo) and (successor is None or replaced):
             state = "missing" if successor is None else f"another todo, {value_text(successor.title)}"
-            gone.append(f"id {todo.id} {value_text(todo.title)} is completed, here it is {state}")
+            gone.append(f"id {todo.id} {value_text(todo.title)} is completed, but here it is {state}")
     return gone
 
 
@@ -199,7 +199,7 @@ def _set_times(todo: Todo, before: Todo | None, now: datetime) -> Todo:
 
 
 def _already(fields: Fields) -> str:
-    return f"is {fields['status']} already" if "status" in fields else "was so before"
+    return f"is already {fields['status']}" if "status" in fields else "is unchanged"
 
 
 def _difference(before: Todos, after: Todos) -> str:

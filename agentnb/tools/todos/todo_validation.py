@@ -19,7 +19,7 @@ def problems(todos: Sequence[Todo], judged: Iterable[int]) -> Iterator[tuple[int
     for index in judged:
         todo = todos[index]
         if first[todo.id] != index:
-            yield index, f"the id {todo.id} is taken by an earlier one: ids are unique"
+            yield index, f"the id {todo.id} is used by an earlier todo: ids must be unique"
         if todo.status == "blocked" and not todo.blocked_reason:
             yield index, "a blocked todo needs blockedReason"
         unknown = [str(number) for number in todo.dependencies if number not in first]
@@ -28,7 +28,7 @@ def problems(todos: Sequence[Todo], judged: Iterable[int]) -> Iterator[tuple[int
     circle = _circle(todos, [todos[index].id for index in judged])
     if circle:
         index = next((index for index in judged if todos[index].id in circle), judged[0])
-        yield index, f"dependencies go in a circle: {' waits for '.join(map(str, circle))}"
+        yield index, f"dependencies are circular: {' waits for '.join(map(str, circle))}"
 
 
 def clear_reason(todo: Todo) -> Todo:

@@ -24,8 +24,8 @@ MARKS = ("version", "metadata", "models", "providers", "mcps", "rag", "permissio
 """Keys that occur only in cagent files."""
 TOOLSETS = "toolsets"
 REFUSED = {
-    "hooks": ("a call that they would stop would go through", "Delete them, and give the run a gate or rules"),
-    "handoffs": ("an agent gives a task to another and waits for its answer", "Write sub_agents: [...]"),
+    "hooks": ("agentnb would run calls that they should stop", "Delete them, and pass a gate or rules to the run"),
+    "handoffs": ("agents delegate tasks to each other and wait for the answer", "Write sub_agents: [...]"),
 }
 """Agent keys whose omission would change the run, with reason and advice."""
 _STEPS = ("steps", "step", "true", "false")
@@ -87,14 +87,16 @@ class _Agents:
         for key, entry in node.entries.items():
             if key in REFUSED:
                 reason, hint = REFUSED[key]
-                fields.add(key, f"{key} cannot be kept: {reason}", hint)
+                fields.add(key, f"{key} is not supported: {reason}", hint)
             elif key == "max_iterations":
                 if plain(entry.value) != 0:  # 0 means no limit
                     own_limits = node.entries["limits"].value if "limits" in node.entries else None
                     more = own_limits.entries if isinstance(own_limits, MappingNode) else {}
                     entries["limits"] = Entry(entry.line, MappingNode(entry.line, {"max_rounds": entry, **more}))
             elif key == RAG:
-                self._problems.warn(entry.line, f"{fields.where}: {RAG}: the agent works without a knowledge base")
+                self._problems.warn(
+                    entry.line, f"{fields.where}: {RAG} has no effect: the agent works without a knowledge base"
+                )
             elif key not in (*own, TOOLSETS):
                 _note_unused(fields, key, (*own, TOOLSETS, *REFUSED))
         entries.pop("model", None)

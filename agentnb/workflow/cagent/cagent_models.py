@@ -44,7 +44,7 @@ class Models:
             return None
         first, *others = [part.strip() for part in text.split(",")]
         if others:
-            self._problems.warn(node.line, f"{agent.where}: model: the models do not take turns: only {first} is called")
+            self._problems.warn(node.line, f"{agent.where}: model: agentnb does not alternate models: only {first} is called")
         if self._models is not None and first in self._models:
             return self._describe_model(first)
         if not is_with_slash(first):
@@ -59,7 +59,7 @@ class Models:
             return None
         provider, model = entry.text("provider"), entry.text("model")
         if not provider or not model:
-            entry.add(entry.line, "a model has a provider and a model", "Write {provider: NAME, model: NAME}")
+            entry.add(entry.line, "a model needs a provider and a model", "Write {provider: NAME, model: NAME}")
             return None
         node = entry.node_at("provider")
         assert node is not None
@@ -72,7 +72,7 @@ class Models:
         server = SERVER_ALIASES.get(wire)
         if server is None:
             key = wire.upper().replace("-", "_")
-            hint = f"Give its address: providers: {{{wire}: {{base_url: https://HOST/v1, token_key: {key}_API_KEY}}}}"
+            hint = f"Add its address: providers: {{{wire}: {{base_url: https://HOST/v1, token_key: {key}_API_KEY}}}}"
             entry.add(at.line, f'there is no provider "{wire}"', suggest_similar(wire, SERVER_ALIASES) or hint)
             return None
         options = {**(dict(self._options(own)) if own is not None else {}), **options}
@@ -83,7 +83,7 @@ class Models:
             options["thinking" if REMOTE[server].thinks_by_budget and budget.isdecimal() else "thinking_budget"] = budget
         for option in [option for option in options if option not in REMOTE[server].options]:
             del options[option]
-            self._problems.warn(entry.line, f"{entry.where}: {option} has no effect: models of {server} do not take it")
+            self._problems.warn(entry.line, f"{entry.where}: {option} has no effect: models of {server} do not support it")
         text = f"{server}:{model}" + (f"?{urlencode(options, safe=PLAIN)}" if options else "")
         return ScalarNode(at.line, text, text)
 

@@ -36,14 +36,16 @@ class Permissions:
             return
         permissions.refuse_unknown(("allow", "ask", "deny"))
         if "allow" in permissions:
-            file.problems.warn(permissions.line_of("allow"), "permissions: allow has no effect: a file permits no calls")
+            file.problems.warn(permissions.line_of("allow"), "permissions: allow has no effect: files cannot permit calls")
         if "ask" in permissions:
-            permissions.add("ask", "ask cannot be kept: a call that it is about could run unasked", "Write it under deny")
+            permissions.add(
+                "ask", "ask is not supported: a matching call could run without being asked about", "Write it under deny"
+            )
         for pattern in permissions.nodes("deny"):
             if isinstance(pattern, ScalarNode) and _rules_of(pattern.text, (), ()) is not None:
                 self._denied.append(pattern)
             else:
-                permissions.add(pattern.line, f"deny: {kind_of(pattern)} cannot be kept", "Write TOOL, or shell:cmd=PATTERN")
+                permissions.add(pattern.line, f"deny: {kind_of(pattern)} is not supported", "Write TOOL, or shell:cmd=PATTERN")
 
     def denied_to(self, words: Collection[ScalarNode], sub_agents: Collection[str]) -> tuple[ScalarNode, ...]:
         """Return the rules for an agent with the tools of these words."""

@@ -51,12 +51,12 @@ class Toolsets:
         """Return the tool words of an agent; warn of unknown toolsets."""
         words = [word for node in agent.items("toolsets") or () for word in self._of_toolset(agent, node)]
         if words and not any(word.text for word in words) and "sub_agents" not in agent:
-            self._problems.warn(agent.line_of("toolsets"), f"{agent.where}: without other tools it keeps no todo list")
+            self._problems.warn(agent.line_of("toolsets"), f"{agent.where}: an agent without other tools has no todo list")
         return tuple([word for word in words if word.text])
 
     def _of_toolset(self, agent: Fields, node: Node) -> Iterator[ScalarNode]:
         if not isinstance(node, MappingNode):
-            agent.add(node.line, "a toolset is a mapping", "Write toolsets: [{type: filesystem}]")
+            agent.add(node.line, "a toolset must be a mapping", "Write toolsets: [{type: filesystem}]")
             return
         entry = Fields(node, f"{agent.where}: toolsets", self._problems)
         kind = entry.text("type") or ""
@@ -89,7 +89,7 @@ class Toolsets:
         """Return the tool word of an MCP server and keep its description; empty without a description."""
         described = _describe_server(server)
         if not described:
-            entry.add(entry.line, "an MCP server has a ref, a command or a remote", "Write {type: mcp, ref: NAME}")
+            entry.add(entry.line, "an MCP server needs a ref, a command or a remote", "Write {type: mcp, ref: NAME}")
             return ""
         named = entry.text("ref") if server is not entry else entry.text("name")
         name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", named or _name_of(described))[: MAX_NAME - 4].strip("-._") or MCP

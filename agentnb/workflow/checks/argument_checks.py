@@ -40,7 +40,7 @@ def check_arguments(
     properties = schema.get("properties") or {}
     for mismatch in errors:
         if not _depends_on(mismatch, later):
-            problem = f"there is no argument {', '.join(mismatch.unexpected)}" if mismatch.unexpected else mismatch.sentence
+            problem = f"unknown argument {', '.join(mismatch.unexpected)}" if mismatch.unexpected else mismatch.sentence
             closest = (
                 []
                 if mismatch.where
@@ -69,11 +69,11 @@ OTHER_FORM = "W_OTHER_FORM"
 _OTHERS = {
     OF_WORKFLOWS: (
         re.compile(r"\$\{[^{}\n]+\}"),
-        "A workflow reads {{ $... }}, such as {{ $steps.ID.output }}; ${...} is for task files",
+        "Workflows use {{ $... }}, such as {{ $steps.ID.output }}; ${...} is for task files",
     ),
     OF_TASKS: (
         re.compile(r"\{\{[^{}\n]+\}\}"),
-        "A task file reads ${...}, such as ${result}; {{ ... }} is for workflows",
+        "Task files use ${...}, such as ${result}; {{ ... }} is for workflows",
     ),
 }
 """By notation of a file: the pattern and the hint for the other notation."""
@@ -85,4 +85,4 @@ def warn_of_other_form(node: ScalarNode, where: str, problems: Problems, own: Sp
     outside = (piece for piece in pieces(node.text, own) if isinstance(piece, str)) if pattern.search(node.text) else ()
     if (match := next(filter(None, map(pattern.search, outside)), None)) is not None:
         line = node.line_of(node.text.find(match[0]))
-        problems.warn(line, f"{where}: {match[0][:80]} stays as it is written", hint, code=OTHER_FORM)
+        problems.warn(line, f"{where}: {match[0][:80]} is not replaced", hint, code=OTHER_FORM)

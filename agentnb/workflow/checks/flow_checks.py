@@ -80,7 +80,7 @@ class FlowChecks:
         elif destination := self._tree.by_id.get(target):
             inside = destination.around[-1].step
             hint = f"Go to {destination.top.step.id}, or move {target} to the top-level list"
-            self._add(step, key, f'goto "{target}": that step is inside {inside.id}, and not in the top-level list', hint)
+            self._add(step, key, f'goto "{target}": that step is inside {inside.id}, not in the top-level list', hint)
         else:
             self._add(
                 step, key, f'goto "{target}": there is no such step', lambda: suggest_names(target, self._known_targets())
@@ -97,7 +97,7 @@ class FlowChecks:
                 problem = f"the condition {step.id} waits for {wanted}, which is " + (
                     "itself" if wanted == step.id else "in its own branch"
                 )
-                self._add(step, "condition", problem, "Let it read a step that runs before it")
+                self._add(step, "condition", problem, "Make it read an earlier step")
         if located.around and located.around[-1].step.kind == "parallel":
             return  # parallel siblings are not visible
         if (last := self._deferred_to(located)) > located.index:
@@ -115,7 +115,7 @@ class FlowChecks:
     def _check_deferral(self, located: Located, step: ConditionStep, last: int) -> None:
         self._deferred += last - located.index
         if self._deferred > MAX_DEFERRED:
-            problem = f"with the condition {step.id}, conditions wait for more than {MAX_DEFERRED:,} later steps together"
+            problem = f"with the condition {step.id}, conditions wait for more than {MAX_DEFERRED:,} later steps in total"
             self._add(step, "condition", problem, "Put the conditions after the steps that they read")
             return
         first = located.siblings[located.index + 1 : last + 1]
@@ -123,7 +123,7 @@ class FlowChecks:
         ids = [earlier.id for earlier in first if not isinstance(earlier, GotoStep)]
         names = " and ".join(ids[:MAX_NAMED]) + (f" and {len(ids) - MAX_NAMED} more" if len(ids) > MAX_NAMED else "")
         if leaving := next((earlier for earlier in first if not self._falls_through(earlier)), None):
-            problem = f"the condition {step.id} waits for {first[-1].id}, but {leaving.id} before it leads elsewhere"
+            problem = f"the condition {step.id} waits for {first[-1].id}, but {leaving.id} before it jumps elsewhere"
             self._add(step, "condition", problem, f"Put the condition after {first[-1].id}")
             return
         for earlier in walk_all(first):
@@ -146,7 +146,7 @@ class FlowChecks:
                 or earliest[wanted_top.index] <= reader_top.index
             ):
                 continue
-            message = f"{read.where}: {read.wanted} runs after {reader.step.id}, which has no output of it"
+            message = f"{read.where}: {read.wanted} runs after {reader.step.id}, so its output does not exist yet"
             self._problems.warn(read.line, message, f"Put {wanted_top.step.id} before {reader_top.step.id}", code=LATER)
 
     def _gotos_back(self) -> list[int]:

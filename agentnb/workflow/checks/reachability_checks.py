@@ -34,14 +34,14 @@ def check_ways(graph: Graph, unreached: Note, endless: Note) -> None:
     for path in (*(node.path for node in drawing.nodes), *drawing.idle):
         if path not in reached:
             unreached(
-                path, f"nothing reaches the step {path.rpartition('/')[2]}", "Leave it out, or let a step before it lead there"
+                path, f"no path leads to the step {path.rpartition('/')[2]}", "Remove it, or make an earlier step lead to it"
             )
             reached |= _closure([path], targets)
     ending = _closure([EXIT], sources)
     caught = next((node for node in drawing.nodes if node.path not in ending), None)
     if caught is not None:
         problem = f"the end is unreachable from the step {caught.id}"
-        endless(caught.path, problem, "Let a condition leave the loop, or it runs until its limit")
+        endless(caught.path, problem, "Add a condition that leaves the loop; otherwise it runs until its limit")
 
 
 def warn_of_ways(graph: Graph, problems: Problems, located: Callable[[str], tuple[str, int]]) -> None:

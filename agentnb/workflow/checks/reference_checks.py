@@ -20,7 +20,7 @@ from agentnb.workflow.templates.templates import BLOCK_OUTPUTS, TRUTHS, has_temp
 
 UNDECLARED = "W_UNDECLARED_PATH"
 """Warning code for a path in the output of an agent whose ``structured_output`` does not declare it."""
-ONLY_IN_MAPS = "Only the step of a map has one"
+ONLY_IN_MAPS = "Only the step of a map has it"
 MAX_READS = 100_000
 """Maximum template paths to check; those of an instruction count once per step of its agent."""
 OUTPUT_HINT = "Write the id of a step, or a template such as {{ $steps.ID.output }}"
@@ -63,7 +63,7 @@ class ReferenceChecks:
                 continue
             if self.remaining_reads < 0:
                 self.problems.add(
-                    use.node.line, f"The templates read more than {MAX_READS:,} values", "Repeat less, such as with a map"
+                    use.node.line, f"The templates read more than {MAX_READS:,} values", "Repeat less, for example with a map"
                 )
                 return
             self._check_use(use)
@@ -81,7 +81,7 @@ class ReferenceChecks:
             return
         if use.key == "condition" and text.strip() and not has_templates(text) and text.strip().lower() not in TRUTHS:
             self.problems.add(
-                use.node.line, f'{where}: "{text.strip()}" holds no template', 'For example: "{{ $steps.qa.output.ok }}"'
+                use.node.line, f'{where}: "{text.strip()}" contains no template', 'For example: "{{ $steps.qa.output.ok }}"'
             )
         warn_of_other_form(use.node, where, self.problems, OF_WORKFLOWS)
         located = self.tree.by_path.get(use.owner)  # the text is rendered for this step, or for the steps of the agent
@@ -93,7 +93,7 @@ class ReferenceChecks:
             line, written = use.node.line_of(reference.place), f"{where}: {{{{ {reference.written} }}}}"
             check = _Check(self, seen_from, reference, partial(self._note, line, written))
             if use.owner == OF_WORKFLOW and reference.root in ("$item", "$index"):
-                self.problems.add(use.node.line, f"{where}: there is no {reference.root} here", ONLY_IN_MAPS)
+                self.problems.add(use.node.line, f"{where}: {reference.root} is not available here", ONLY_IN_MAPS)
             if not self.places.unread.intersection(reference.parts[:1]):
                 check.run(self.inputs)
             if check.step_id:
@@ -143,9 +143,9 @@ class _Check:
             and self.seen_from
             and not any(around.step.kind == "map" for viewer in self.seen_from for around in viewer.around)
         ):
-            self.note(f"there is no {root} here", ONLY_IN_MAPS)
+            self.note(f"{root} is not available here", ONLY_IN_MAPS)
         elif root in ("$prompt", "$index") and self.reference.parts:
-            self.note(f"{root} is {'a text' if root == '$prompt' else 'a number'}, and has no {self.reference.parts[0]}")
+            self.note(f"{root} is {'a string' if root == '$prompt' else 'a number'} and has no {self.reference.parts[0]}")
 
     def _check_steps(self) -> None:
         if not self.reference.parts:
@@ -167,14 +167,14 @@ class _Check:
         if target is None:
             self.note(f"there is no step {part}", lambda: suggest_names(part, visible))
         elif isinstance(target.step, GotoStep):
-            self.note(f"{part} is a goto, and has no output", lambda: suggest_names(part, visible))
+            self.note(f"{part} is a goto and has no output", lambda: suggest_names(part, visible))
         elif outer := next((block.step.id for block in target.blocks if block.step.kind == "map"), ""):
             self.note(f"{part} is in the map {outer}, which has one output for each item", f"Write $steps.{outer}.output[0]")
         else:
             path = ".outputs.".join([*(block.step.id for block in target.blocks), part])
             around = {block.step.path for viewer in self.seen_from for block in viewer.blocks}
             if not around.isdisjoint(block.step.path for block in target.blocks):
-                self.note(f"{part} runs at the same time, and its output is not seen here", "Read it after the block")
+                self.note(f"{part} runs at the same time, so its output is not available here", "Read it after the block")
             else:
                 self.note(f"{part} is in the parallel block {target.blocks[0].step.id}", f"Write $steps.{path}.output")
 
@@ -216,7 +216,9 @@ class _Check:
         if isinstance(part, int):
             count = len(children)
             if not -count <= part < count:
-                self.note(f"{path} has {count} outputs, and none at [{part}]", "Count from 0, from the end with -1")
+                self.note(
+                    f"{path} has {count} outputs, so [{part}] is out of range", "Indexes count from 0; -1 is the last item"
+                )
             elif count == len(step.steps):  # a branch not taken has no output, so indexes are unpredictable
                 self._check_entry(list(children.values())[part], at + 1)
         elif part in children:
@@ -229,14 +231,14 @@ class _Check:
         if not remaining:
             return
         if isinstance(step, ConditionStep):
-            self.note(f"{self.reference.upto(done)} is true or false, and has no {remaining[0]}")
+            self.note(f"{self.reference.upto(done)} is true or false and has no {remaining[0]}")
         if not isinstance(step, AgentStep) or step.agent in self.checks.python_agents or step.agent not in self.checks.agents:
             return
         schema = self.checks.agents[step.agent].structured_output
         written = ".".join(str(part) for part in remaining if part is not None)
         if schema is None:
-            hint = f"Give the agent {step.agent} a structured_output that has it"
-            self.note(f"{written} is read in the output of {step.id}, which is free text", hint, UNDECLARED)
+            hint = f"Add it to the structured_output of the agent {step.agent}"
+            self.note(f"{written} is read from the output of {step.id}, which is free text", hint, UNDECLARED)
         elif lacks := _lacks(schema, remaining):
             self.note(f"the structured_output of {step.agent} declares no {lacks[0]}", suggest_names(*lacks), UNDECLARED)
 

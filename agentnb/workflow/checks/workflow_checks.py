@@ -70,7 +70,7 @@ def _check_names(
     where, line = places.names.get(step.path, f"step {step.path}"), places.line(step.path, "name", step.line)
     if isinstance(step, AgentStep):
         if step.agent not in agents:
-            missing = GiveAgent(step.agent, lead="Declare it (agents:), or give it")
+            missing = GiveAgent(step.agent, lead="Declare it under agents:, or pass it")
             problems.add(
                 line, f'{where}: agent "{step.agent}" not found in agents', lambda: suggest_names(step.agent, agents) or missing
             )
@@ -131,5 +131,5 @@ def _not_seen(wanted: str, viewer: Located, tree: StepTree, seen: Collection[str
         return f'there is no step "{wanted}"', partial(suggest_names, wanted, seen)
     outermost = target.blocks[0].step
     if viewer.blocks and viewer.blocks[0].step.path == outermost.path:
-        return f"{wanted} runs at the same time, and its output is not seen here", ""
+        return f"{wanted} runs at the same time, so its output is not available here", ""
     return f"{wanted} is in the {outermost.kind} block {outermost.id}", f"Write {outermost.id}"

@@ -35,7 +35,7 @@ def path_of(name: str | Path) -> Path:
         return Path(name).expanduser()
     except RuntimeError as error:
         user = Path(name).parts[0]
-        raise SettingsError(f"There is no user {user}, so no home folder", "Write ./~NAME for a file") from error
+        raise SettingsError(f"There is no user {user!r} with a home folder", "For a file, write ./~NAME") from error
 
 
 def file_text(path: Path) -> str:
@@ -45,7 +45,7 @@ def file_text(path: Path) -> str:
     """
     try:
         if not path.is_file():
-            raise SettingsError(f"There is no file {path}", "Give the path of a YAML file, or its text")
+            raise SettingsError(f"There is no file {path}", "Use the path of a YAML file, or its text")
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise SettingsError(f"{_shorten(path)} has {size:,} bytes; at most {MAX_BYTES:,} are read")
@@ -53,7 +53,7 @@ def file_text(path: Path) -> str:
             data = file.read(size) if size else b""
         return data.decode().replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{path} is not a text in UTF-8", "Give the path of a YAML file") from error
+        raise SettingsError(f"{path} is not UTF-8 text", "Use the path of a YAML file") from error
     except OSError as error:
         raise SettingsError(f"{_shorten(path)} cannot be read: {error.strerror or error}") from error
 
@@ -93,7 +93,9 @@ class NestedFiles:
             declared = self._file(path, step.inputs)
             runs += 1 + getattr(declared, "runs", 0)
             if not isinstance(declared, SettingsError) and runs > MAX_NESTED_RUNS:
-                declared = SettingsError(f"with this step it runs more than {MAX_NESTED_RUNS:,} files, nested ones included")
+                declared = SettingsError(
+                    f"with this step, the workflow runs more than {MAX_NESTED_RUNS:,} files, nested ones included"
+                )
             if isinstance(declared, SettingsError):
                 where = places.names.get(step.path, f"step {step.path}")
                 problems.add(places.line(step.path, "file", step.line), f"{where}: file: {declared.what}")
@@ -116,7 +118,7 @@ class NestedFiles:
             return SettingsError(f"There is no file {_shorten(path)}")
         if identity in self._open:
             names = [ancestor.name for ancestor in (*self._open[self._open.index(identity) :], identity)]
-            return SettingsError(f"{path} runs itself, without end ({' -> '.join(names)})")
+            return SettingsError(f"{path} runs itself endlessly ({' -> '.join(names)})")
         if len(self._open) >= MAX_LEVELS:
             return SettingsError(f"{_shorten(path)} is nested deeper than {MAX_LEVELS} files")
         key = (identity, tuple(inputs))
@@ -135,19 +137,19 @@ class NestedFiles:
         if self._left < 0:
             raise SettingsError(f"the files it runs have more than {MAX_NESTED_CHARACTERS:,} characters")
         if not top_keys(text):  # quote nothing: it could be any file of this machine
-            raise SettingsError(f"{_shorten(path)} is not a workflow: it has no workflow:, agents: or stage:")
+            raise SettingsError(f"{_shorten(path)} is not a workflow: it has none of workflow:, agents: and stage:")
         declared = self._read(text, problems, self, inputs)
         if problems.found and self._texts is None:
             first = min(problems.found, key=lambda problem: problem.line)
             count = f", and {len(problems.found) - 1} more" if len(problems.found) > 1 else ""
-            raise SettingsError(f"it cannot run: {path}:{first.line}: {first.message}{count}")
+            raise SettingsError(f"it is invalid: {path}:{first.line}: {first.message}{count}")
         return declared
 
     def _text(self, path: Path) -> str:
         if self._texts is None:
             return file_text(path)
         if (text := self._texts.get(_key(path))) is None:
-            raise SettingsError(f"The log of the run has no text of {_shorten(path)}")
+            raise SettingsError(f"The log of the run does not contain the text of {_shorten(path)}")
         return text
 
 

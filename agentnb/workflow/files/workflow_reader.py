@@ -139,7 +139,7 @@ def _settings(file: Fields, workflow: Fields | None) -> Fields:
     for key in SETTINGS:
         if workflow is not None and workflow.node_at(key) is not None:
             if key in entries:
-                workflow.add(key, f"{key} is given for the file already", "Keep one of them")
+                workflow.add(key, f"{key} is already set for the whole file", "Keep one of them")
             entries[key] = workflow.node.entries[key]
     return Fields(MappingNode(file.line, entries), "workflow", file.problems)
 
@@ -148,7 +148,7 @@ def _output(settings: Fields, places: SourceMap) -> tuple[str, ...]:
     node, texts = settings.node_at("output"), settings.texts("output") or ()
     places.add_use(OF_WORKFLOW, "output", node)
     if (isinstance(node, ListNode) and not node.items) or not all(text.strip() for text in texts):
-        settings.add("output", "output names nothing", OUTPUT_HINT)
+        settings.add("output", "output is empty", OUTPUT_HINT)
     return tuple(text if has_templates(text) else text.strip() for text in texts)
 
 

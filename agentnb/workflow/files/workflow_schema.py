@@ -95,7 +95,7 @@ def _step(kind: str) -> dict[str, Any]:
     own = KINDS[kind]
     keys = step_keys(kind)
     schemas = {key: value for key, value in _of_class(own).items() if key in keys}
-    properties = {"type": {"const": kind}, "name": {**TEXT, "description": "A note; it names nothing"}, **schemas}
+    properties = {"type": {"const": kind}, "name": {**TEXT, "description": "A note without effect"}, **schemas}
     of_fields = [(key_of(field), field.default is MISSING and field.default_factory is MISSING) for field in fields(own)]
     required = [key for key, is_required in of_fields if key in keys and key != "id" and is_required]
     return {**object_schema(properties, [key for key in required if key]), "description": inspect.getdoc(own)}

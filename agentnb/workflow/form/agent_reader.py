@@ -41,7 +41,7 @@ def read_agents(fields: Fields | None, places: SourceMap, problems: Problems) ->
             problems.add(node.line, f'agent "{name}" must be a mapping', "For example: {instruction: Write one sentence.}")
             agents[name] = AgentSpec(name=name, line=entry.line)
         elif not name.strip():
-            problems.add(entry.line, "an agent has a blank name")
+            problems.add(entry.line, "an agent has an empty name")
         else:
             agents[name] = _agent(Fields(node, f'agent "{name}"', problems), name, entry.line, places)
     return agents
@@ -135,7 +135,7 @@ class DelegationCircle(SettingsError):
     """An agent that delegates to itself through its sub-agents; ``agent`` is its name."""
 
     def __init__(self, names: list[str]) -> None:
-        super().__init__(f"it gives tasks to itself ({' -> '.join(names)})", "Take one of them out of sub_agents")
+        super().__init__(f"it delegates to itself ({' -> '.join(names)})", "Remove one of them from sub_agents")
         self.agent = names[0]
 
 

@@ -69,7 +69,7 @@ class Fields:
         node = self.node_at(key)
         if node is None or isinstance(node, ScalarNode):
             return None if node is None else node.text
-        self._refuse(key, node, "a text")
+        self._refuse(key, node, "a string")
         return None
 
     def whole(self, key: str, least: int = 0) -> int | None:
@@ -152,7 +152,7 @@ class Fields:
         nodes = self.nodes(key)
         for node in nodes:
             if not isinstance(node, ScalarNode) or node.value is None:
-                self._refuse(key, node, "a text or a list of texts")
+                self._refuse(key, node, "a string or a list of strings")
         return tuple(node.text for node in nodes if isinstance(node, ScalarNode) and node.value is not None)
 
     def _refuse(self, key: str, node: Node, wanted: str, example: str = "") -> None:
@@ -163,7 +163,7 @@ class Fields:
 def hint_for_unknown(key: str, value: Node, known: Collection[str]) -> Advised:
     """Return similar known keys; if the key is the rest of a text after a comma, advice to quote the text."""
     if " " in key.strip() and isinstance(value, ScalarNode) and value.value is None:
-        return "Put a text with a comma into quotation marks"
+        return "Put a string with a comma in quotation marks"
     return suggest_names(key, known)
 
 

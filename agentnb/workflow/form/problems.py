@@ -94,7 +94,7 @@ def note_no_tool(
 
 def advice_on_tool(name: str, own: Iterable[str]) -> tuple[AnyAdvice, ...]:
     """Return the advice on an unknown tool name. ``own``: names to suggest, in addition to built-in tools."""
-    advice = GiveTools((name,) if name.isidentifier() else ("NAME",), lead="Give it as a tool")
+    advice = GiveTools((name,) if name.isidentifier() else ("NAME",), lead="Pass it as a tool")
     return near_tools(name, own, advice)
 
 

@@ -66,9 +66,7 @@ def named_steps(nodes: tuple[Node, ...], problems: Problems) -> dict[str, Named]
     """
     places = list(islice(_places((f"workflow step[{index}]", node, False) for index, node in enumerate(nodes)), MAX_STEPS + 1))
     if len(places) > MAX_STEPS:
-        problems.add(
-            nodes[0].line, f"workflow: there are more than {MAX_STEPS:,} steps", "Do the same for many items with a map"
-        )
+        problems.add(nodes[0].line, f"workflow: there are more than {MAX_STEPS:,} steps", "For many items, use a map")
         return None
     own_ids = {step_node.where: step_id for step_node in places if (step_id := _explicit_id(step_node, problems))}
     names = _Names(places, own_ids, problems)
@@ -92,8 +90,12 @@ def _text(node: MappingNode, key: str) -> str:
 def _explicit_id(place: _StepNode, problems: Problems) -> str:
     step_id = _text(place.node, "id")
     if step_id and (not _ID.fullmatch(step_id) or step_id == END):
-        problem = f'{place.where}: "{step_id}" cannot be an id'
-        hint = 'It means the end: "goto: end"' if step_id == END else "Write letters, digits, _ and -; a letter or _ first"
+        problem = f'{place.where}: "{step_id}" is not a valid id'
+        hint = (
+            'The word means the end of the run, as in "goto: end"'
+            if step_id == END
+            else "Use letters, digits, _ and -, beginning with a letter or _"
+        )
         problems.add(place.node.entries["id"].value.line, problem, hint)
         return ""
     return step_id
@@ -128,8 +130,8 @@ class _Names:
             self.done[place.where] = Named(step_id if is_new else self._next("goto", 1), target)
             return
         elif (first := self._first.get(step_id)) is not None:
-            hint = f"Give it another, such as {self._next(step_id)}"
-            problem = f'{place.where}: the step in line {_line_of_id(first)} has the id "{step_id}" already'
+            hint = f"Use another, such as {self._next(step_id)}"
+            problem = f'{place.where}: the step in line {_line_of_id(first)} already has the id "{step_id}"'
             self._problems.add(_line_of_id(place), problem, hint)
         self._first.setdefault(step_id, place)
         self.done[place.where] = Named(step_id)
@@ -142,7 +144,7 @@ class _Names:
             return target if target != step_id else ""
         self._unlike += 1
         if self._unlike <= MAX_PROBLEMS and (like := suggest_similar(target, self._known)):
-            problem = f'{place.where}: there is no step "{target}", so that {step_id} is a step and not a goto'
+            problem = f'{place.where}: there is no step "{target}", so {step_id} is a step, not a goto'
             self._problems.warn(place.node.line, problem, like)
         return ""
 

@@ -71,7 +71,7 @@ class StepReader:
     def step(self, node: Node, where: str, above: str = "") -> Step | None:
         """Parse one step."""
         if not isinstance(node, MappingNode):
-            hint = "Write its type and what it needs, such as: {type: agent, name: writer}"
+            hint = "Write its type and settings, for example {type: agent, name: writer}"
             self._problems.add(node.line, f"{where} must be a mapping, not {kind_of(node)}", hint)
             return None
         fields = Fields(node, where, self._problems)
@@ -113,7 +113,7 @@ class StepReader:
         keys = step_keys(kind)
         for key in [key for key in fields if key not in keys]:
             kinds = [candidate for candidate in KINDS if key in step_keys(candidate)]
-            hint = f"It is for steps of type {', '.join(kinds)}" if kinds else ""
+            hint = f"It is only for steps of type {', '.join(kinds)}" if kinds else ""
             problem = f'unknown key "{key}" of a step of type {kind}'
             fields.add(key, problem, hint or hint_for_unknown(key, fields.node.entries[key].value, keys))
 
@@ -133,7 +133,9 @@ class StepReader:
         fields.refuse_unknown((MAX_RETRIES, *keys_of(Retry)))
         if MAX_RETRIES in fields and "max_attempts" in fields:
             fields.add(
-                "max_attempts", "max_retries and max_attempts are the same: tries after the first", "Leave out max_attempts"
+                "max_attempts",
+                "max_retries and max_attempts mean the same: the attempts after the first",
+                "Remove max_attempts",
             )
         settings = {
             "max_attempts": fields.whole(MAX_RETRIES if MAX_RETRIES in fields else "max_attempts"),
@@ -151,14 +153,14 @@ class StepReader:
             return True
         if is_pattern(word):
             if not (is_valid := is_regular_expression(word[1:-1])):
-                hint = "Write it as a pattern of JSON Schema, such as /timed out|busy/"
+                hint = "Write a JSON Schema pattern, such as /timed out|busy/"
                 self._problems.add(line, f"{where}: {shorten(word)} is not a regular expression", hint)
             return is_valid
         if word in NEVER_RETRIED:
-            self._problems.add(line, f'{where}: "{word}" is never retried', "Leave it out")
+            self._problems.add(line, f'{where}: "{word}" is never retried', "Remove it")
         else:
-            pattern = Plain(f"For a part of the error's text, write /{re.escape(word)}/")
-            self._problems.add(line, f'{where}: there is no failure "{word}"', (*suggest_names(word, KNOWN_WORDS), pattern))
+            pattern = Plain(f"To match the error's text, write /{re.escape(word)}/")
+            self._problems.add(line, f'{where}: unknown failure "{word}"', (*suggest_names(word, KNOWN_WORDS), pattern))
         return False
 
     def _on_error(self, fields: Fields) -> OnError:
@@ -228,7 +230,7 @@ class StepReader:
         target = _target(fields)
         if target is None:
             if "goto" not in fields or fields.node_at("goto") is None:
-                hint = "Write the id of a step, its place in the list from 0, or end"
+                hint = "Use the id of a step, its position in the list (from 0), or end"
                 fields.add("", "goto step requires goto", hint)
             return None
         return GotoStep(**common, target=target)
@@ -242,7 +244,7 @@ class StepReader:
         if len(ways) > 1:
             fields.add(ways[1], f"a human step has only one of {' and '.join(ways)}")
         if choices is not None and not choices:
-            fields.add("choices", "choices is empty", "List what can be chosen")
+            fields.add("choices", "choices is empty", "List the choices")
         if form is not None:
             form = fields.schema("form", form, "For example: {type: object, properties: {name: {type: string}}}")
         chosen = tuple(fields.data("choices")) if choices else ()
@@ -252,7 +254,7 @@ class StepReader:
         over, at_once = fields.node_at("over"), fields.whole("max_concurrency", 1)
         example = 'For example: "{{ $steps.plan.output.items }}"'
         if isinstance(over, ScalarNode) and (braced := _LIST_IN_BRACES.fullmatch(over.text.strip())):
-            fields.add(over.line, "over: a list is written without braces", f"Write over: {braced[1]}")
+            fields.add(over.line, "over: write a list without braces", f"Write over: {braced[1]}")
         elif over is None:
             fields.add("", "map step requires over", example)
         else:

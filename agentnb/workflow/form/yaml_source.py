@@ -28,7 +28,8 @@ MAX_REPEATED_CHARACTERS = 4_000_000
 LARGEST = 2**63
 """Exclusive bound of whole numbers, so that every reader of a log can represent them."""
 
-QUOTE = 'Put a text that holds ": ", " #", "{", "%" or "*" in quotes'
+_MISPLACED = re.compile(r"expected <block end>, but found '(?:<block|\?|-)")
+QUOTE = 'Put a string that contains ": ", " #", "{", "%" or "*" in quotes'
 _VALUE = re.compile(r":[ \t]+[^ \t#|>&]")
 """A key with its value on the same line."""
 _NULL = {"", "~", "null", "Null", "NULL"}
@@ -101,13 +102,13 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
         return None
     except ReaderError as error:
         point = error.character if isinstance(error.character, int) else ord(error.character)
-        problems.add(text.count("\n", 0, error.position) + 1, f"A text cannot hold the character U+{point:04X}")
+        problems.add(text.count("\n", 0, error.position) + 1, f"Text cannot contain the character U+{point:04X}")
         return None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = ", ".join(part for part in (error.context, error.problem) if part)
         line = mark.line + 1 if mark else 1
-        hint = "Indent with spaces" if "\\t" in problem else _indentation(text, line) or QUOTE
+        hint = "Indent with spaces" if "\\t" in problem else _indentation(text, line, problem) or QUOTE
         problems.add(line, f"This is not YAML: {problem}", hint)
         return None
     except (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
@@ -118,8 +119,12 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
     return builder.document
 
 
-def _indentation(text: str, line: int) -> str:
-    """Return a hint if the line is indented deeper than a preceding line that already has a value; else empty."""
+def _indentation(text: str, line: int, problem: str) -> str:
+    """Return a hint on the indentation of a line, if that is the problem: a key or an item beside others, at another depth; or
+    below a line that already has a value. Else empty.
+    """
+    if _MISPLACED.search(problem):
+        return f"Indent line {line} like the keys or items that it belongs to"
     lines = text.splitlines()[:line]
     before = next((number for number in range(line - 1, 0, -1) if lines[number - 1].strip()), 0)
     if not before or line > len(lines) or not _VALUE.search(lines[before - 1]):
@@ -229,7 +234,7 @@ class _Builder:
         kind, line = type(event).__name__, event.start_mark.line + 1
         self._merges = kind == "ScalarEvent" and event.style is None and event.value == MERGE
         if getattr(event, "tag", None) is not None:
-            self._problems.add(line, f"The tag {event.tag} is not read", "Leave it out, and put texts in quotes")
+            self._problems.add(line, f"The tag {event.tag} is not supported", "Remove it, and put strings in quotes")
         if kind == "ScalarEvent":
             text = self._join_surrogates(event.value, line)
             value = text if event.style is not None or event.tag is not None else self._value(text, line)
@@ -245,7 +250,7 @@ class _Builder:
         elif kind == "DocumentStartEvent":
             self._documents += 1
             if self._documents > 1:
-                self._give_up(line, "A second document begins here", "Leave the --- out, or make a file of its own")
+                self._give_up(line, "A second document begins here", "Remove the ---, or use a separate file")
 
     def _place(self, node: Node, line: int, anchor: str | None) -> None:
         self._size += 1
@@ -267,7 +272,7 @@ class _Builder:
             elif key in into.entries:
                 first = into.entries[key].line
                 self._problems.add(
-                    key_line, f'The key "{shorten(key)}" is written twice, first in line {first}', "Keep one of them"
+                    key_line, f'The key "{shorten(key)}" appears twice, first in line {first}', "Keep one of them"
                 )
             else:
                 into.entries[key] = Entry(key_line, node)
@@ -286,7 +291,7 @@ class _Builder:
     def _key(self, node: Node) -> str:
         if not isinstance(node, ScalarNode):
             is_template = isinstance(node, MappingNode)  # two braces without quotation marks
-            hint = 'Put "{{ ... }}" into quotation marks' if is_template else "Write a text before the colon"
+            hint = 'Put "{{ ... }}" into quotation marks' if is_template else "Write a string before the colon"
             self._problems.add(node.line, f"A key cannot be {kind_of(node)}", hint)
             return f"({node.line})"
         return str(node.value).lower() if isinstance(node.value, bool) else node.text
@@ -296,7 +301,7 @@ class _Builder:
         if node is None:
             inside = any(container.anchor == anchor for container in self._open)
             problem = "refers to a value that contains it" if inside else "refers to no earlier anchor"
-            hint = "Write out what it should be" if inside else f'For the text, write "*{anchor}" in quotes'
+            hint = "Write out the value" if inside else f'For a string, write "*{anchor}" in quotes'
             self._give_up(line, f"*{anchor} {problem}", hint)
         size, height, characters = _measure(node)
         self._check_depth(line, height)
@@ -308,7 +313,7 @@ class _Builder:
 
     def _check_depth(self, line: int, more: int) -> None:
         if len(self._open) + more > MAX_LEVELS:
-            self._give_up(line, f"Lists and mappings are nested deeper than {MAX_LEVELS} levels", "Write it flatter")
+            self._give_up(line, f"Lists and mappings are nested deeper than {MAX_LEVELS} levels", "Reduce the nesting")
 
     def _join_surrogates(self, text: str, line: int) -> str:
         """Combine surrogate pairs, as escaped by JSON, into their characters."""
@@ -317,7 +322,7 @@ class _Builder:
         try:
             return text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
-            self._problems.add(line, "A text holds half of a surrogate pair", "Write the character, or both halves")
+            self._problems.add(line, "A string contains half of a surrogate pair", "Write the complete character")
             return _SURROGATE.sub("\ufffd", text)
 
     def _value(self, text: str, line: int) -> str | int | float | bool | None:
@@ -330,7 +335,7 @@ class _Builder:
         number = _number(text)
         if number is None:
             self._problems.add(
-                line, f"The number {shorten(text, 30)} is too large, or not finite", "Put it in quotes, as a text"
+                line, f"The number {shorten(text, 30)} is too large, or not finite", "Put it in quotes, as a string"
             )
         return number
 

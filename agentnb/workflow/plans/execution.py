@@ -222,7 +222,7 @@ class _Hands:
             return self._result(position, (await call.ask_model(key, side_question(prompt, system), EXECUTOR)).text, None)
         model = call.settings.get("model")
         if model is None:
-            raise SettingsError("A step that an agent does needs a model", "Run the plan with model=, or -m in a shell")
+            raise SettingsError("A step done by an agent needs a model", "Run the plan with model=, or -m in a shell")
         tools = [find_tool(name, call.tools) for name in step.tools]
         agent = Agent(model, tools=tools, system=system, name=step.type, **(call.settings.get("agent_settings") or {}))
         run = await call.run(key, agent, prompt)
@@ -243,7 +243,7 @@ _WORK: dict[type, Callable[..., Awaitable[StepResult | None]]] = {
 def _words(step: PlanStep, done: Mapping[int, StepResult]) -> str:
     """Return a step's prompt: the step, and the results that it depends on, one per line."""
     before = [f"{number}: {msgspec.json.encode(done[number]['result']).decode()}" for number in step.depends_on]
-    results = "\n".join(["\n\nResults of the steps before it, as JSON:", *before]) if before else ""
+    results = "\n".join(["\n\nResults of earlier steps, as JSON:", *before]) if before else ""
     return f"{step.description or step.type}{results}"
 
 

@@ -76,7 +76,7 @@ def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> N
     plan, checks = read.plan, _Checks(read, schemas, problems)
     if plan.form == "chat":
         if not plan.steps:
-            problems.add(read.fields.line_of("steps"), "plan: there is no step", _CHAT_EXAMPLE)
+            problems.add(read.fields.line_of("steps"), "plan: the plan has no step", _CHAT_EXAMPLE)
         checks.check_numbers()
     if plan.elicitation is not None:
         _check_question(plan.elicitation, read.fields.fields("elicitation"), problems)
@@ -102,15 +102,15 @@ class _Checks:
         types = CHAT_TYPES if self.read.plan.form == "chat" else TYPES
         if step.type not in types and step.type != CLARIFY:
             listed = ", ".join(types)
-            problem = f'{fields.where}: there is no type "{step.type}"' if step.type else f"{fields.where}: it has no type"
-            self.problems.add(fields.line_of("type"), problem, f"One of {listed}")
+            problem = f'{fields.where}: unknown type "{step.type}"' if step.type else f"{fields.where}: the type is missing"
+            self.problems.add(fields.line_of("type"), problem, f"Use one of {listed}")
         if self.read.plan.form == "chat":
             self._check_chat_step(step, fields)
         elif step.type == TOOL:
             self._check_call(step, fields)
         elif step.question is not None:
             if step.elicitation is None and not step.question.message.strip():
-                self.problems.add(fields.line, f"{fields.where}: it asks nothing", "Give it an elicitation with a message")
+                self.problems.add(fields.line, f"{fields.where}: the question is missing", "Add an elicitation with a message")
             elif step.elicitation is not None:
                 _check_question(step.elicitation, fields.fields("elicitation"), self.problems)
         self._check_references(step, index, fields)
@@ -122,14 +122,14 @@ class _Checks:
 
     def _check_call(self, step: PlanStep, fields: Fields) -> None:
         if not step.name:
-            self.problems.add(fields.line, f"{fields.where}: it has no name of a tool", EXAMPLE)
+            self.problems.add(fields.line, f"{fields.where}: the name of the tool is missing", EXAMPLE)
             return
         if self._is_known(step.name, fields, "name"):
             self._check_arguments(step.name, step.args or {}, fields)
 
     def _check_chat_step(self, step: PlanStep, fields: Fields) -> None:
         if not (step.description or "").strip():
-            self.problems.add(fields.line, f"{fields.where}: it has no description", _CHAT_EXAMPLE)
+            self.problems.add(fields.line, f"{fields.where}: the description is missing", _CHAT_EXAMPLE)
         known_names = [name for name in step.tools if self._is_known(name, fields, "tools")]
         if step.args is not None and known_names:
             self._check_arguments(known_names[0], step.args, fields)
@@ -158,7 +158,7 @@ class _Checks:
                 continue
             problem = self._problem_of_target(target, index)
             if problem:
-                hint = "A reference reads an earlier step that has a result; steps are counted from 0"
+                hint = "A reference can read only an earlier step that has a result; steps count from 0"
                 self.problems.add(line, f"{fields.where}: {reference}: {problem}", hint)
 
     def _problem_of_target(self, target: int, index: int) -> str:
@@ -178,9 +178,11 @@ class _Checks:
                 continue
             number = step.number
             if number is None:
-                self.problems.add(fields.line, f"{fields.where}: it has no stepNumber", f"Write stepNumber: {index + 1}")
+                self.problems.add(fields.line, f"{fields.where}: stepNumber is missing", f"Write stepNumber: {index + 1}")
             elif number in seen:
-                self.problems.add(fields.line_of("stepNumber"), f"{fields.where}: there are two steps {number}", "Count them")
+                self.problems.add(
+                    fields.line_of("stepNumber"), f"{fields.where}: two steps have the number {number}", "Renumber them"
+                )
             for dependency in step.depends_on:
                 if dependency not in seen:
                     why = "does not come before it" if dependency in numbers else "does not exist"

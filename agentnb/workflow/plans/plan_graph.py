@@ -85,7 +85,7 @@ def _work(step: PlanStep) -> Abort | Ask | Call | Fail:
         return _call(step, step.name or "", is_guarded=True)
     if step.type == ABORT:
         return Abort(encodable(step.reason or step.content or "The plan was aborted"))
-    return Fail(f"there is no type {step.type}, only {', '.join(TYPES)}") if step.question is None else Ask(step.question)
+    return Fail(f"unknown type {step.type}, only {', '.join(TYPES)}") if step.question is None else Ask(step.question)
 
 
 def _chat_work(step: PlanStep, tools: Toolbox) -> Call | Fail | Prompt:

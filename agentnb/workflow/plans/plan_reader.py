@@ -149,10 +149,10 @@ def read_plan(node: MappingNode, problems: Problems) -> ReadPlan:
     items = fields.items("steps") or ()
     if len(items) > MAX_PLAN_STEPS:
         problems.add(
-            fields.line_of("steps"), f"plan: it has {len(items):,} steps; at most {MAX_PLAN_STEPS:,} are run", "Split it"
+            fields.line_of("steps"), f"plan: it has {len(items):,} steps; the maximum is {MAX_PLAN_STEPS:,}", "Split it"
         )
     if form == "planner" and "steps" not in fields and "elicitation" not in fields:
-        problems.add(fields.line, "plan: there are neither steps nor an elicitation", EXAMPLE)
+        problems.add(fields.line, "plan: it has neither steps nor an elicitation", EXAMPLE)
     read = [_read_step(item, index, form, problems) for index, item in enumerate(items[: MAX_PLAN_STEPS + 1])]
     plan = PlanSpec(
         id=fields.text("id"),
@@ -236,7 +236,7 @@ def _step(fields: Fields) -> PlanStep:
     fields.refuse_unknown(OF_STEPS)
     name, retries = fields.text("name"), fields.whole("retries") or 0
     if retries > MAX_RETRIES:
-        fields.add("retries", f"retries is {retries:,}; at most {MAX_RETRIES} are made")
+        fields.add("retries", f"retries is {retries:,}; the maximum is {MAX_RETRIES}")
     return PlanStep(
         type=fields.text("type") or "tool",
         id=fields.text("id"),
@@ -269,7 +269,7 @@ def _numbers(fields: Fields) -> tuple[int, ...]:
         if type(value) is int:
             numbers.append(value)
         else:
-            fields.add(node.line, f"dependsOn holds {kind_of(node)}", "Write the numbers of steps")
+            fields.add(node.line, f"dependsOn contains {kind_of(node)}", "Use the numbers of steps")
     return tuple(numbers)
 
 
@@ -278,7 +278,7 @@ def _question(fields: Fields | None) -> PlanQuestion | None:
         return None
     fields.refuse_unknown(OF_QUESTIONS)
     if fields.node_at("schema") is not None and fields.node_at("requestedSchema") is not None:
-        fields.add("schema", "schema and requestedSchema are the same", "Give one of the two")
+        fields.add("schema", "schema and requestedSchema mean the same", "Use only one of them")
     schema = _schema(fields)
     return PlanQuestion(message=fields.text("message") or "", **({} if schema is None else {"schema": schema}))
 
@@ -297,5 +297,5 @@ def _schema(fields: Fields) -> dict[str, Any] | None:
         return parsed
     why = f": {parsed}" if isinstance(parsed, ValueError) else ""
     example = "For example: requestedSchema: {type: object, properties: {day: {type: string}}}"
-    fields.add(node.line, f"{key} is not a JSON Schema as JSON{why}", example)
+    fields.add(node.line, f"{key} is not a valid JSON Schema{why}", example)
     return None

@@ -55,7 +55,7 @@ def read_results(value: Any) -> list[StepResult]:
     items = value if isinstance(value, list | tuple) else [] if value is None else [value]
     for item in items:
         if not isinstance(item, Mapping) or not isinstance(item.get("name"), str):
-            raise SettingsError("results must hold results of steps", f"Write objects with {', '.join(FIELDS)}")
+            raise SettingsError("results must contain results of steps", f"Write objects with {', '.join(FIELDS)}")
     return [{**dict.fromkeys(FIELDS), **item} for item in items]
 
 
@@ -80,7 +80,7 @@ def guard_of(value: Any) -> DuplicateGuard | None:
         return None
     names = [setting.name for setting in fields(DuplicateGuard)]
     if not isinstance(value, Mapping | None):
-        raise SettingsError("guard is neither false nor an object", f"Its settings are {', '.join(names)}")
+        raise SettingsError("guard must be false or an object", f"The settings are {', '.join(names)}")
     for name in value or ():
         if name not in names:
             raise SettingsError(f"guard has no setting {name}", suggest_names(str(name), names))
@@ -108,9 +108,9 @@ def last_output(results: Sequence[StepResult], call: ToolCall) -> Any:
 def referred_output(result: StepResult | None, place: int) -> Any:
     """Return the output that a reference reads; ``place``: index of its step. Raises `SettingsError` if missing."""
     if result is None:
-        raise SettingsError(f"$step[{place}] has no result", "A reference reads an earlier step that has one")
+        raise SettingsError(f"$step[{place}] has no result", "A reference can read only an earlier step that has one")
     if result["result"] is None and result["error"] is not None:
-        raise SettingsError(f"$step[{place}] has failed: {result['error']}")
+        raise SettingsError(f"$step[{place}] failed: {result['error']}")
     return result["result"]
 
 

@@ -30,7 +30,7 @@ from agentnb.workflow.tasks.model_steps import ModelAnswer
 from agentnb.workflow.tasks.task_calls import ActionCall
 
 PROMPT = Path(__file__).with_name("prompts") / "planner.md"
-NO_ANSWER = "The model gave neither a plan nor an answer"
+NO_ANSWER = "The model returned neither a plan nor an answer"
 
 
 async def plan(call: ActionCall) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def _request(template: str, known: Mapping[str, Any], tools: tuple[ToolSpec, ...
 def _parse_reply(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[PlanSpec, str | None]:
     """Parse a reply: return its plan, with unique ids for the plan and its steps, and its answer if there is one."""
     if reply.stop_reason in CUT:
-        raise BrokenReply("The model's plan was cut off at its limit of tokens", "Give it a higher max_tokens, or ask for less")
+        raise BrokenReply("The model's plan was cut off at its limit of tokens", "Raise max_tokens, or ask for less")
     read = plan_in_reply(reply.text, reply.calls)
     if read is None:
         if not reply.text.strip():

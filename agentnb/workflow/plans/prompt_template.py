@@ -27,7 +27,7 @@ def template_text(template: Any, folder: Path) -> str:
     if template is None or (isinstance(template, str) and not template.strip()):
         return ""
     if not isinstance(template, str):
-        raise SettingsError("promptTemplate is not a text", "Write a text, or the path of a file")
+        raise SettingsError("promptTemplate is not a string", "Use text, or the path of a file")
     is_path = template.isprintable() and template.strip().endswith(_FILES)
     text = _of_file(template, folder) if is_path else template
     check_template(text)
@@ -36,7 +36,7 @@ def template_text(template: Any, folder: Path) -> str:
 
 def check_template(text: str) -> None:
     """Raise `SettingsError` for another template language or an unknown placeholder."""
-    write = "Write {{ results }}, which is one JSON object a line, and the like: " + ", ".join(
+    write = "Use variables such as {{ results }}, one JSON object per line: " + ", ".join(
         f"{{{{ {word} }}}}" for word in PLACES
     )
     if (directive := _DIRECTIVE.search(text)) is not None:
@@ -47,7 +47,7 @@ def check_template(text: str) -> None:
         raise SettingsError(f"promptTemplate: {variable[0]} belongs to another template language", instead)
     for match in _PLACE.finditer(text):
         if match["name"] not in PLACES:
-            raise SettingsError(f"promptTemplate: there is no {match[0]}", suggest_names(match["name"], PLACES) or write)
+            raise SettingsError(f"promptTemplate: unknown variable {match[0]}", suggest_names(match["name"], PLACES) or write)
 
 
 def fill_template(template: str, values: Mapping[str, Any]) -> str:
@@ -73,14 +73,14 @@ def _as_text(value: Any) -> str:
 def _of_file(name: str, folder: Path) -> str:
     path = (folder / name.strip()).resolve()
     if not path.is_relative_to(folder.resolve()):
-        raise SettingsError(f"promptTemplate: {name} is outside of {folder}", "Give the text, or a file in that folder")
+        raise SettingsError(f"promptTemplate: {name} is outside {folder}", "Use text, or a file in that folder")
     if path.exists() and not path.is_file():  # a pipe could block forever
-        raise SettingsError(f"promptTemplate: there is no file {name}", "Give the text, or the path of a text file")
+        raise SettingsError(f"promptTemplate: there is no file {name}", "Use text, or the path of a text file")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
-            f"promptTemplate: {name} cannot be read ({error})", "Give the text, or the path of a text file"
+            f"promptTemplate: {name} cannot be read ({error})", "Use text, or the path of a text file"
         ) from error
     if len(text) > MAX_CHARACTERS:
         raise SettingsError(f"promptTemplate: {name} has {len(text):,} characters", f"At most {MAX_CHARACTERS:,}")

@@ -107,7 +107,7 @@ def _of_calls(text: str, calls: Sequence[ToolCall]) -> ReadPlan:
         steps = [*first.values()]
     plan = PlanSpec(steps=tuple(steps))
     node = node_of(plan.data)
-    assert isinstance(node, MappingNode), "a plan is one"
+    assert isinstance(node, MappingNode), "a plan is expected"
     read = read_plan(node, Problems())
     broken = {call.id: call.arguments[:100] for call in calls if isinstance(call.arguments, str)}
     faults = []

@@ -15,7 +15,7 @@ _REFERENCE = re.compile(r"\$step\[(?P<index>[^\]\s]*)\](?P<path>\S*)")
 _PATH = re.compile(r"\.output(?P<rest>(?:\.[^.\s]+)*)")
 _DIGITS = 10
 """Maximum digits of a step number; Python refuses to parse very long ones."""
-EXAMPLE = "Write $step[N].output, or $step[N].output.NAME for a field of it, where N counts the steps from 0"
+EXAMPLE = "Write $step[N].output, or $step[N].output.NAME for one of its fields; N counts steps from 0"
 _NOTHING = re.compile(r"(?!)")
 OF_PLANS = expressions.Spelling(begins=_NOTHING, ends=_NOTHING, hint="", write=str, alone=_REFERENCE)
 """Spelling of plans: a reference is the entire text, never part of it."""
@@ -42,7 +42,7 @@ def target_of(reference: str) -> tuple[int, tuple[str, ...]]:
     assert match is not None, "it is a reference"
     index, path = match["index"], _PATH.fullmatch(match["path"])
     if not index.isdecimal() or len(index) > _DIGITS:
-        raise SettingsError(f"{reference}: $step[{index}] names no step", EXAMPLE)
+        raise SettingsError(f"{reference}: there is no step {index}", EXAMPLE)
     if path is None:
         raise SettingsError(f"{reference} does not read the output of a step", EXAMPLE)
     return int(index), tuple(path["rest"].split(".")[1:])

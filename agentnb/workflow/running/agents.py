@@ -185,7 +185,7 @@ def find_tool(name: str, toolbox: Toolbox) -> Tool:
     """Return the tool with this name, or for a word such as ``mcp:clock/now``. Raises `UnknownTool`."""
     tool = toolbox.get(name) or toolbox.get(tool_of_word(name))
     if tool is None and is_word(name):
-        raise UnknownTool(f"{name} names all tools of a server, but a step calls one", f"Write {name}/TOOL")
+        raise UnknownTool(f"{name} names all tools of a server, but a step calls a single tool", f"Write {name}/TOOL")
     if tool is None:
         raise UnknownTool(f"There is no tool {name}", advice_on_tool(name, [item.spec.name for item in toolbox]))
     return tool

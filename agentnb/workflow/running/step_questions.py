@@ -14,9 +14,7 @@ from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps.attempt import Attempt
 from agentnb.runtime.steps.step_runner import StepRunner
 
-HOW_TO_ANSWER = (
-    "Give answer=FUNCTION, or store=Store(FOLDER) with suspend=True: then the run waits for recover(run, answers=...)"
-)
+HOW_TO_ANSWER = "Use answer=FUNCTION, or store=Store(FOLDER) with suspend=True to answer later with recover(run, answers=...)"
 
 
 class StepQuestions:
@@ -56,7 +54,7 @@ class StepQuestions:
                 return await asker.ask_question(new, may_wait=elicitation.suspends or waits)
             except QuestionSuspended:
                 if self._steps.log.store is None:
-                    self._steps.log.warn_once("No store keeps this run, so no answer can continue it", HOW_TO_ANSWER)
+                    self._steps.log.warn_once("This run has no store, so it cannot be continued with an answer", HOW_TO_ANSWER)
                 raise Suspended("nobody_here") from None
             except NobodyToAsk as error:
                 raise NobodyToAsk(error.what, HOW_TO_ANSWER) from None

@@ -360,6 +360,6 @@ class LoopCounters:
         count = self._taken.get(key, 0) + 1
         if count + 1 > self._limit:
             problem = f"workflow: max loop iterations exceeded (step: {target_id}, limit: {self._limit})"
-            raise LoopLimitReached(problem, "If that is too few, set max_loop_iterations of the workflow")
+            raise LoopLimitReached(problem, "If the limit is too low, set max_loop_iterations of the workflow")
         self._taken[key] = count
         return count

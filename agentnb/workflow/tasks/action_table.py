@@ -41,7 +41,7 @@ class ActionTable:
         for node, call in file.graph.calls():
             where, name = f"task {node.path}", tool_of_word(call.name)
             if not table.may_have(call.name):
-                problem = f"there is no action {call.name}, and no tool {name}"
+                problem = f"there is neither an action {call.name} nor a tool {name}"
                 location = node.line, where.removesuffix(HANDLER)
                 note_no_tool(name, own, problems, *location, what=problem, actions=self.actions)
             elif checks_arguments and (tool := self.tools.get(name)) is not None:

@@ -185,9 +185,9 @@ class ActionCall:
         steps, most = self._calls.steps, self._calls.max_plans
         has_begun = steps.journal.is_next(StepStarted, call_step(self._place, key)[1].path)
         if not has_begun and len(steps.log.run.plans) >= most:
-            problem = f"The limit of {most} plans is reached, and the last plan does not end the run"
+            problem = f"The limit of {most} plans is reached, but the last plan does not end the run"
             words = frozenset({MAX_PLAN_ITERATIONS})
-            advice = as_advice("If that is too few, set max_plan_iterations of the task file")
+            advice = as_advice("If the limit is too low, set max_plan_iterations of the task file")
             raise StepEndedBadly(StepFailure(problem, words, advice, is_final=True))
 
     def return_plain(self) -> None:

@@ -69,10 +69,10 @@ class ExpressionPlaces:
             for name in () if occurrence.extra is None else names:
                 if name in known_names or name in extra:
                     continue
-                problem = f"{occurrence.where}: {written[:80]}: there is no {name}"
-                is_task = f"{name} is a task: keep its result with post: {{{name}: ${{result}}}}"
+                problem = f"{occurrence.where}: {written[:80]}: unknown variable {name}"
+                is_task = f"{name} is a task: store its result with post: {{{name}: ${{result}}}}"
                 hint = is_task if name in ids else partial(suggest_names, name, ChainMap(known_names, extra))
-                message, code = (f"{problem}, so it stays as it is written", UNKNOWN_NAME) if bare else (problem, "")
+                message, code = (f"{problem}, so the text is not replaced", UNKNOWN_NAME) if bare else (problem, "")
                 self._problems.add(occurrence.line, message, hint, code)
 
 
@@ -89,7 +89,7 @@ def link_tasks(tasks: Sequence[Node], blocks: Mapping[str, range], problems: Pro
         jumps = [replace(jump, place=targets.get(jump.to, -1)) for jump in task.jumps]
         if jumps and all(jump.when is not None for jump in jumps):
             onward = tasks[index + 1].id if index + 1 < len(tasks) else END
-            jumps.append(Jump(to=onward, place=index + 1, reason="no goto holds"))
+            jumps.append(Jump(to=onward, place=index + 1, reason="no goto condition is true"))
         yield replace(task, after=tuple(tasks[dependency].id for dependency in after), jumps=tuple(jumps))
 
 
@@ -113,7 +113,7 @@ def _resolve(
         problems.add(task.line, problem, partial(suggest_names, name, chain(places, blocks)))
     elif span.stop > place:
         problem = f'task {task.path}: dependsOn: "{name}" does not come before it'
-        problems.add(task.line, problem, "Tasks begin in the order of the file: write that one first")
+        problems.add(task.line, problem, "Tasks start in the order of the file: put that task first")
     else:
         return span
     return range(0)
@@ -122,10 +122,10 @@ def _resolve(
 def _check_awaited(task: Node, wait: Await, place: int, background: Mapping[str, int], problems: Problems) -> None:
     for name in wait.on:
         if background.get(name, place) >= place:
-            problem = f'task {task.path}: await: "{name}" does not run in the background before it'
+            problem = f'task {task.path}: await: "{name}" is not an earlier background task'
             problems.add(task.line, problem, partial(_suggest_background, name, place, background))
 
 
 def _suggest_background(name: str, place: int, background: Mapping[str, int]) -> Advised:
     before = sorted((task for task in background if background[task] < place), key=background.__getitem__)
-    return suggest_names(name, before) if before else "Only tasks with async: true, or with emit and no await, are"
+    return suggest_names(name, before) if before else "Background tasks have async: true, or emit without await"

@@ -56,10 +56,10 @@ def read_tasks(
     if node is None:
         return empty
     file = Fields(node, "task file", problems)
-    file.refuse_unknown(OF_FILES, {"output": "The text of the run is the variable answer: set it in a post"})
+    file.refuse_unknown(OF_FILES, {"output": "To set the text of the run, set the variable answer in a post"})
     key, *others = [word for word in STAGES if word in file] or ["stage"]
     for duplicate in others:
-        problems.add(file.line_of(duplicate), f"task file: {key} and {duplicate} are the same", "Keep one of them")
+        problems.add(file.line_of(duplicate), f"task file: {key} and {duplicate} mean the same", "Keep one of them")
     places = ExpressionPlaces(problems)
     stage = _Stage(places, problems)
     tasks = stage.read(file, key)
@@ -114,7 +114,7 @@ class _Stage:
             if name == "vars":
                 continue
             if not isinstance(entry.value, MappingNode):
-                problem = f"{where}: a block holds tasks and blocks, each a mapping, not {kind_of(entry.value)}"
+                problem = f"{where}: a block contains tasks and blocks, which must be mappings, not {kind_of(entry.value)}"
                 self._problems.add(entry.line, problem, IN_FLUXOR.get(name, _EXAMPLE))
                 continue
             fields = Fields(entry.value, f"task {where}", self._problems)
@@ -131,10 +131,10 @@ class _Stage:
 
     def _take_name(self, name: str, line: int) -> None:
         if not NAME.fullmatch(name):
-            self._problems.add(line, f'"{name}" is not a name of a task or block', "Use letters, digits, - and _")
+            self._problems.add(line, f'"{name}" is not a valid name for a task or block', "Use letters, digits, - and _")
         elif name in self._lines:
-            problem = f'The name "{name}" is given twice, first in line {self._lines[name]}'
-            self._problems.add(line, problem, "Give each task and each block of a file a name of its own")
+            problem = f'The name "{name}" is used twice, first in line {self._lines[name]}'
+            self._problems.add(line, problem, "Give each task and block of a file a unique name")
         self._lines.setdefault(name, line)
 
 
@@ -156,5 +156,5 @@ def _variables(fields: Fields, key: str, places: ExpressionPlaces) -> dict[str, 
     entries = section.node.entries if section is not None else {}
     for name, entry in entries.items():
         if not VARIABLE.fullmatch(name):
-            fields.problems.add(entry.line, f'{key}: "{name}" is not a name of a variable', "Use letters, digits and _")
+            fields.problems.add(entry.line, f'{key}: "{name}" is not a valid variable name', "Use letters, digits and _")
     return {name: plain(entry.value) for name, entry in entries.items()}

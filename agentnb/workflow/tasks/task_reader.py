@@ -127,7 +127,7 @@ class TaskReader:
         has_result = any(key in fields for key in ("action", "emit", "await"))
         for name, entry in post.node.entries.items():
             if not VARIABLE.fullmatch(name.removesuffix("[]")) or name == "result":
-                post.add(entry.line, f'"{name}" is not a name of a variable', "Use letters, digits and _")
+                post.add(entry.line, f'"{name}" is not a valid variable name', "Use letters, digits and _")
             self._places.add_texts(entry.value, post.where, None if has_result else ("result",))
         return {name: plain(entry.value) for name, entry in post.node.entries.items()}
 
@@ -143,7 +143,7 @@ class TaskReader:
         fields.refuse_unknown(("task", "when"))
         task = fields.text("task")
         if task is None:
-            fields.add("", "it names no task", "Write goto: {task: NAME}")
+            fields.add("", "the task is missing", "Write goto: {task: NAME}")
             return None
         when = self._expression(fields, "when")
         return Jump(to=task, when=when, reason=when or "", line=fields.line_of("task"))
@@ -155,7 +155,7 @@ class TaskReader:
         section.refuse_unknown(("action", "input"))
         call = self._call(section, (*extra, "step", "error"), parses=False)
         if call is None:
-            section.add("", "there is no action", "Write onError: {action: service:method}")
+            section.add("", "the action is missing", "Write onError: {action: service:method}")
             return None
         # A sibling of the task's path, not a child: it may run after the task has ended.
         return Node(kind="on_error", id=f"{path}{HANDLER}", path=f"{path}{HANDLER}", line=section.line, does=call)
@@ -170,7 +170,7 @@ class TaskReader:
         delay, longest = self._duration(retry, "delay"), self._duration(retry, "maxDelay")
         multiplier = retry.number("multiplier", 1)
         if times is None and kind != "none" and retry.node_at("maxRetries") is None:
-            retry.add("", "it does not say how often", "Write maxRetries: 2")
+            retry.add("", "maxRetries is missing", "Write maxRetries: 2")
         return Retry(
             max_attempts=0 if kind == "none" or times is None else times,
             backoff="exponential" if kind == "exponential" else "fixed",
@@ -206,10 +206,10 @@ class TaskReader:
         emit.refuse_unknown(OF_EMITS)
         for key in OF_EMITS:
             if key not in emit:
-                emit.add("", f"there is no {key}", "Write emit: {forEach: ${LIST}, as: NAME, task: {...}}")
+                emit.add("", f"{key} is missing", "Write emit: {forEach: ${LIST}, as: NAME, task: {...}}")
         name = emit.text("as") or ""
         if name and not VARIABLE.fullmatch(name):
-            emit.add("as", f'"{name}" is not a name of a variable')
+            emit.add("as", f'"{name}" is not a valid variable name')
         self._places.add_texts(emit.node_at("forEach"), f"{emit.where}: forEach")
         task = self._item_task(emit, common["path"], name)
         if task is None:
@@ -233,11 +233,11 @@ class TaskReader:
             return None
         fields = Fields(entry.value, f"task {path}/{key}", self._problems)
         others = [word for word in TASK_KEYS if word not in ITEM_KEYS]
-        hint = "Write it in the task around emit, which sees all results"
-        _refuse(fields, others, "has no meaning in emit, whose tasks run in parallel", hint)
+        hint = "Move it to the task around emit, which sees all results"
+        _refuse(fields, others, "does not apply in emit, whose tasks run in parallel", hint)
         fields.refuse_unknown(TASK_KEYS)
         if "action" not in fields:
-            fields.add("", "there is no action", "Write action: service:method")
+            fields.add("", "the action is missing", "Write action: service:method")
         return Node(**self._common(fields, key, f"{path}/{key}", (name,)))
 
     def _await_task(self, fields: Fields, common: dict[str, Any]) -> Node:
@@ -245,7 +245,7 @@ class TaskReader:
         if wait is None:
             return Node(**common)
         problem = "cannot be combined with await, which belongs to emit or to background tasks"
-        hint = "Write dependsOn, or a task of its own that awaits"
+        hint = "Use dependsOn, or a separate task that awaits"
         _refuse(fields, ("action", "input", "async", "retry"), problem, hint)
         return Node(**{**common, "kind": "await", "does": wait, "timeout": self._timeout(fields.node_at("await"))})
 
@@ -259,7 +259,7 @@ class TaskReader:
         section.refuse_unknown(("mode", "on", "timeout", "merge"))
         on = section.texts("on") or ()
         if on and "emit" in fields:
-            section.add("on", "on is for tasks in the background", "Leave it out: the tasks of the emit are awaited")
+            section.add("on", "on is only for background tasks", "Omit it: emit tasks are awaited")
         mode = cast(Literal["all", "first", "anyError"], section.choice("mode", ("all", "first", "anyError")) or "all")
         merge = cast(Literal["append", "replace"], section.choice("merge", ("append", "replace")) or "append")
         return Await(mode=mode, on=on, merge=merge)

@@ -19,9 +19,9 @@ _DURATION = {
 }
 _RETRY = {
     "type": {"enum": list(RETRY_TYPES)},
-    "maxRetries": {"type": "integer", "minimum": 0, "description": "Tries after the first one."},
+    "maxRetries": {"type": "integer", "minimum": 0, "description": "Attempts after the first."},
     "delay": _DURATION,
-    "multiplier": {"type": "number", "minimum": 1, "description": "By how much an exponential wait grows."},
+    "multiplier": {"type": "number", "minimum": 1, "description": "Growth factor of an exponential wait."},
     "maxDelay": _DURATION,
 }
 _BY_KEY: dict[str, dict[str, Any]] = {

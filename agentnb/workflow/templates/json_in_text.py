@@ -52,11 +52,11 @@ def below_output(output: Any, path: Reference, done: int, values_of: Callable[[s
         except PathError as error:
             missing.append(error)
     if not values:
-        problem = f"{prefix} is not JSON, and has no {path.parts[done]}: {describe_value(output)}"
-        raise next(iter(missing), PathError(problem, "Let it answer in JSON, an agent with a structured_output"))
+        problem = f"{prefix} is not JSON and has no {path.parts[done]}: {describe_value(output)}"
+        raise next(iter(missing), PathError(problem, "Make it answer in JSON; for an agent, use structured_output"))
     if any(value != values[0] for value in values):
-        problem = f"{prefix} holds {len(values)} JSON values with different {path.upto(len(path.parts))}"
-        raise PathError(problem, "Let it answer with one, an agent with a structured_output")
+        problem = f"{prefix} contains {len(values)} JSON values with different {path.upto(len(path.parts))}"
+        raise PathError(problem, "Make it answer with one value; for an agent, use structured_output")
     return values[0]
 
 

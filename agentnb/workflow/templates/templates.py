@@ -50,7 +50,7 @@ TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 """Texts that a condition accepts as true or false, in any case."""
 BLOCK_OUTPUTS = ("outputs", "steps")
 """Names of a block's outputs in a path."""
-NOT_TAKEN = "If it is in a branch that may not be taken, give the condition on_error: {continue: false}"
+NOT_TAKEN = "If its branch may be skipped, set on_error on the condition: on_error: {continue: false}"
 """Advice for a condition on a step without output, whose name was checked before."""
 
 
@@ -148,7 +148,7 @@ class Scope:
             plain = value if id(value) in are_plain else plain_data(value, f"The value of {name} in post")
             before = names.parents[name] if name != written else None
             if not isinstance(before, list | None):
-                raise ExpressionError(f"post: {written}: {name} is not a list", f"Begin with init: {{{name}: []}}")
+                raise ExpressionError(f"post: {written}: {name} is not a list", f"Add init: {{{name}: []}}")
             sets[name] = plain if name == written else [*(before or ()), plain]
         return sets
 
@@ -169,9 +169,9 @@ class Scope:
             if not path.parts:
                 raise PathError("$steps names no step", f"Write {EXAMPLE}")
             entries = {name: entry for name, (_, entry) in self.seen.items()} if self.blocks else self.steps
-            return self._entry(_look_up(entries, path, 0, "has no output of"), path, 1)
+            return self._entry(_look_up(entries, path, 0, "has no output for"), path, 1)
         if root not in self.names:
-            raise PathError(f"there is no {root} here", "Only the step of a map has one")
+            raise PathError(f"{root} is not available here", "Only the step of a map has it")
         return below(self.names[root], path)
 
     def _entry(self, entry: Any, path: Reference, done: int) -> Any:
@@ -209,8 +209,8 @@ def _child(entry: Any, path: Reference, at: int) -> Any:
         return _look_up(outputs, path, at, "has no")
     order = entry.get("order", [*outputs])
     if not -len(order) <= part < len(order):
-        problem = f"{path.upto(at)} has {len(order)} outputs, and none at [{part}]"
-        raise PathError(problem, "Count from 0, from the end with -1")
+        problem = f"{path.upto(at)} has {len(order)} outputs, so [{part}] is out of range"
+        raise PathError(problem, "Indexes count from 0; -1 is the last item")
     return outputs[order[part]]
 
 
@@ -269,7 +269,7 @@ def truth(text: str, scope: Scope) -> bool:
     if holds is None:
         problem = f'workflow: condition did not resolve to boolean: "{text.strip()}"'
         raise ExpressionError(
-            problem, f"It is {describe_value(value)}. Compare it, such as with ==, or let the step answer true or false"
+            problem, f"It is {describe_value(value)}. Compare it, for example with ==, or make the step answer true or false"
         )
     return holds
 
@@ -325,8 +325,8 @@ def _list_of_tasks(value: Any) -> Any:
     return [] if data is None else data
 
 
-WORKFLOW = Form(OF_WORKFLOWS, _is_true, _list_in, ("map {}: over", "Let it read a list, such as {{ $steps.ID.output.items }}"))
-TASKS = Form(OF_TASKS, bool, _list_of_tasks, ("emit: forEach", "Let it read a list, such as ${results}"))
+WORKFLOW = Form(OF_WORKFLOWS, _is_true, _list_in, ("map {}: over", "Use a list, such as {{ $steps.ID.output.items }}"))
+TASKS = Form(OF_TASKS, bool, _list_of_tasks, ("emit: forEach", "Use a list, such as ${results}"))
 WITHOUT_PROMPT = "Please proceed with the workflow step."
 """Prompt of a step if the workflow runs without one."""
 

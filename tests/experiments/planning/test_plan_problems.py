@@ -114,6 +114,15 @@ def test_equal_variants_are_allowed_in_an_aa_experiment() -> None:
     assert len(results.rows) == 4
 
 
+def test_variants_may_differ_in_their_rules_alone() -> None:
+    agent = {"tools": [check_line]}
+    variants: dict[str, Any] = {"free": {}, "asks": {"permissions": {"check_line": "ask"}}}
+    variants["denied"] = {"permissions": {"check_line": "deny"}}
+    Experiment(rows(2), variants, models=[CHATTY], agent=agent).check()
+    twice = {"a": variants["denied"], "b": dict(variants["denied"])}
+    assert problems(Experiment(rows(2), twice, models=[CHATTY], agent=agent))
+
+
 def test_data_frames_lists_and_functions_are_tasks() -> None:
     def drawn(seed: int) -> dict[str, Any]:
         return {"prompt": f"- Check `check_line('{seed}')`", "number": seed}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from agentnb import Experiment
 from agentnb.detect.run import Run
 from agentnb.errors import ExperimentProblems, SettingsError
 from agentnb.experiments.planning.run_folders import files_left_out, folder_content
+from agentnb.experiments.views.design_view import design_text
 
 
 @pytest.fixture
@@ -67,6 +70,23 @@ def test_copies_omit_key_files_but_keep_folders(task: Path) -> None:
     shutil.copytree(task, copy := task.with_name("copy"), ignore=files_left_out)
     assert {name for name in (*kept, *left_out) if (copy / name).exists()} == {*kept}
     assert len(contents) == 1 + len(kept)
+
+
+def test_python_environments_are_left_out_and_named(task: Path) -> None:
+    before = folder_content(task)
+    for name in (".venv", "sub/env"):
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--symlinks", task / name], check=True)
+    (task / "sub" / ".env").write_text("TOKEN=kept\n")
+    assert folder_content(task) == before
+    exp = Experiment(
+        [{"id": f"t{number}", "prompt": "Go.", "work_dir": str(task)} for number in range(6)],
+        {"off": "off", "matrix": "matrix"},
+        "simulated:chatty",
+        folder=False,
+    )
+    assert exp.design().left_out == (".venv", "sub/.env", "sub/env")
+    assert "Not in the copies of task folders: .venv, sub/.env, sub/env." in repr(exp.design())
+    assert "3 in all" in design_text(exp.design())
 
 
 def test_links_of_a_task_never_lead_to_originals(task: Path) -> None:

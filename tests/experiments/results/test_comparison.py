@@ -15,7 +15,7 @@ from agentnb.experiments.results.rows import Row
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.ratios import Ratio
 from agentnb.experiments.views.comparison_view import comparison_text
-from agentnb.experiments.views.numbers import format_estimate
+from agentnb.experiments.views.numbers import format_estimate, format_limits
 
 
 def arm(variant: str, values: dict[str, list[Any]], **fields: Any) -> list[Row]:
@@ -253,6 +253,7 @@ def test_loops_are_counted_in_the_round_of_the_first() -> None:
 def test_comparison_names_its_experiment() -> None:
     results = small(2).run_sync(show=False)
     assert compare(results, "matrix", "off").experiment == results.plan.id == compare(results)[0].experiment
+    assert repr(compare(results)) == "\n\n".join(map(repr, compare(results))), "as text, not as a list"
 
 
 def test_each_further_variant_is_compared_with_the_first_and_adjusted() -> None:
@@ -288,3 +289,10 @@ def test_two_sets_of_recorded_runs_are_paired_by_task(tmp_path: Any) -> None:
     by_outcome = compare(tmp_path / "matrix", tmp_path / "off")
     assert by_outcome.primary == "passed" and by_outcome.tasks == 6
     assert comparison.diff("t0") is not None
+
+
+def test_limits_share_their_decimals_and_none_becomes_zero() -> None:
+    assert format_limits((-0.00701, 0.462)) == "-0.007 to +0.462"
+    assert format_limits((0.0004, 0.462)) == "+0.0004 to +0.462"
+    assert format_limits((-1234.5, 8.25)) == "-1.23e+03 to +8"
+    assert format_limits((0.0, 0.0)) == "0 to 0"

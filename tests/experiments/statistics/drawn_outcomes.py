@@ -12,7 +12,7 @@ from scipy.stats import binom
 from agentnb.experiments.statistics.paired import Difference, estimate_difference
 
 SEED = 29
-EXPERIMENTS = size(500, nightly=2_000)
+EXPERIMENTS = size(200, nightly=2_000)
 Arms = tuple[list[list[float]], list[list[float]]]
 
 

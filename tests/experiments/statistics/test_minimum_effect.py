@@ -17,7 +17,7 @@ from agentnb.experiments.statistics.minimum_effect import (
     plan_minimum_effect_of_passes,
 )
 
-EXPERIMENTS = size(200, nightly=2_000)
+EXPERIMENTS = size(100, nightly=2_000)
 LEAST, MOST = binom.ppf(0.0005, EXPERIMENTS, 0.78) / EXPERIMENTS, binom.ppf(0.9995, EXPERIMENTS, 0.85) / EXPERIMENTS
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from anthropic.types import message_create_params as anthropic_params
-from exported_runs import RUNS, family, judged, tools_and_errors
+from exported_runs import RUNS, broken_off, family, judged, tools_and_errors
 from msgspec.structs import replace
 from openai.types.chat import completion_create_params as openai_params
 from pydantic import TypeAdapter
@@ -211,6 +211,12 @@ def test_exports_hold_prompts_without_their_placeholders(subtests: pytest.Subtes
                 writer.reply("Done.")
                 counts.append(b"".join(EXPORTS[form].pieces([writer.finish()])).count(NO_PROMPT.encode()))
             assert counts[0] == (form == "sam") and counts[1] > counts[0]  # in SAM's form, the title
+
+
+def test_text_streamed_before_a_kill_is_exported(subtests: pytest.Subtests) -> None:
+    for form in ("sam", "openai_chat", "anthropic_messages", "otel", "openinference"):
+        with subtests.test(form):
+            assert b"I have seen" in b"".join(EXPORTS[form].pieces([broken_off()]))
 
 
 def _events(path: Path) -> bytes:

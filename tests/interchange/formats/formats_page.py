@@ -12,13 +12,11 @@ BEGIN, END = "<!-- formats -->\n", "<!-- /formats -->"
 
 
 def table() -> str:
-    """Return the table: name, product, contents that are read, and what records an end."""
+    """Return the table: name, contents that are read, and what records an end."""
     formats = sorted(FORMATS, key=lambda one: one.NAME)
-    rows = [
-        f"| `{format_.NAME}` | {format_.TITLE} | {_first_sentence(format_)} | {format_.RECORDS_END} |" for format_ in formats
-    ]
-    head = "| name in tables | what it is | what its files are | what records the end of a run |"
-    return "\n".join([head, "|---|---|---|---|", *rows, ""])
+    rows = [f"| `{format_.NAME}` | {_first_sentence(format_)} | {format_.RECORDS_END} |" for format_ in formats]
+    head = "| name in tables | its files | what records the end |"
+    return "\n".join([head, "|---|---|---|", *rows, ""])
 
 
 def _first_sentence(module: object) -> str:

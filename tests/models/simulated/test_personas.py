@@ -199,18 +199,18 @@ def test_name_with_nondefault_options_recreates_the_model(subtests: pytest.Subte
 
 def test_invalid_option_error_names_the_alternatives(subtests: pytest.Subtests) -> None:
     cases = [
-        ("forgetful?luck=1", "simulated:forgetful has no option 'luck'. It has seed, heed, p, delay, price;"),
-        ("disciplined?p=1", "simulated:disciplined has no option 'p'. It has seed, heed, delay, price;"),
-        ("mixed?p=1", "It has seed, heed, forget, chat, loop, plan, stop, delay, price;"),
+        ("forgetful?luck=1", "simulated:forgetful?seed=0&heed=0.7&p=0.5&delay=0&price=0"),
+        ("disciplined?p=1", "simulated:disciplined?seed=0&heed=0.7&delay=0&price=0"),
+        ("mixed?p=1", "?seed=0&heed=0.7&forget=0.2&chat=0.2&loop=0.1&plan=0.1&stop=0.1&delay=0&price=0"),
         ("chatty?forget=1", "simulated:chatty has no option 'forget'"),
-        ("chatty?p=often", "p='often' of simulated:chatty is not a number"),
-        ("chatty?p=", "p='' of simulated:chatty is not a number"),
-        ("chatty?seed=1.5", "seed='1.5' of simulated:chatty is not a whole number"),
-        ("chatty?p=1.1", "p=1.1 of simulated:chatty is not between 0 and 1"),
-        ("chatty?heed=-0.1", "heed=-0.1 of simulated:chatty is not between 0 and 1"),
-        ("chatty?heed=nan", "heed=nan of simulated:chatty is not between 0 and 1"),
+        ("chatty?p=often", "p='often' of simulated:chatty must be a number"),
+        ("chatty?p=", "p='' of simulated:chatty must be a number"),
+        ("chatty?seed=1.5", "seed='1.5' of simulated:chatty must be a whole number"),
+        ("chatty?p=1.1", "p=1.1 of simulated:chatty must be between 0 and 1"),
+        ("chatty?heed=-0.1", "heed=-0.1 of simulated:chatty must be between 0 and 1"),
+        ("chatty?heed=nan", "heed=nan of simulated:chatty must be between 0 and 1"),
         ("mixed?forget=0.9", "The faults of simulated:mixed add up to 1.4"),
-        ("forgetfull", "simulated: has no persona 'forgetfull'. Did you mean forgetful"),
+        ("forgetfull", "simulated has no persona 'forgetfull'. Did you mean forgetful"),
     ]
     for name, said in cases:
         with subtests.test(name):
@@ -231,7 +231,7 @@ def test_invalid_price_is_refused_with_its_syntax(subtests: pytest.Subtests) -> 
     for price in ["3", "-3/15", "three/15", ""]:
         with subtests.test(price):
             with pytest.raises(
-                SettingsError, match=r"is not a price\. Write dollars for a million tokens: input/output as in 3/15"
+                SettingsError, match=r"is not a price\. Write US dollars per million tokens: input/output as 3/15"
             ):
                 make_model(f"simulated:chatty?price={price}")
 

@@ -246,7 +246,7 @@ def test_words_without_a_list_change_no_open_plan(subtests: pytest.Subtests) -> 
 
 def test_words_without_a_list_after_the_answer_get_the_introduction() -> None:
     answer = ask(MODEL, *after_the_answer(said="Who are you?"), tools=conversation(0)[1])
-    assert "no language model" in answer.message.text
+    assert "not a language model" in answer.message.text
 
 
 def test_introduction_explains_language_model_setup() -> None:
@@ -323,7 +323,7 @@ def test_todos_of_the_person_are_done_or_blocked(snapshot: Snapshot) -> None:
     assert [round_.text for round_ in run.rounds[4:]] == snapshot
     assert [call.arguments["a"] for round_ in run.rounds for call in round_.calls if call.name == "add"] == [2, 40, 41, 42]
     assert [todo.status for todo in board.read()] == ["completed", "blocked", "completed", "completed", "completed"]
-    assert "holds no call" in (board.read()[1].blocked_reason or "") and run.stop_reason == "blocked"
+    assert "contains no call" in (board.read()[1].blocked_reason or "") and run.stop_reason == "blocked"
 
 
 def test_planner_works_on_a_board_without_a_plan_when_informed() -> None:

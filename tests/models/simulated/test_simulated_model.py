@@ -100,11 +100,11 @@ def test_a_long_result_is_shortened_in_the_answer() -> None:
 
 def test_prompt_without_a_list_gets_introduction_and_tools() -> None:
     text = do("What is the meaning of life?").text
-    assert "simulated model: no language model" in text and "Tools I was given: `add`, `look`." in text and "key" in text
+    assert "simulated model, not a language model" in text and "My tools: `add`, `look`." in text and "key" in text
 
 
 def test_introduction_mentions_missing_tools() -> None:
-    assert "Tools I was given: none." in reply_to(user("hello")).message.text
+    assert "My tools: none." in reply_to(user("hello")).message.text
 
 
 def test_words_along_the_way_do_not_change_the_plan() -> None:
@@ -176,5 +176,5 @@ def test_unknown_persona_error_lists_the_personas(snapshot: Snapshot) -> None:
 def test_a_delay_must_be_a_few_seconds(subtests: pytest.Subtests) -> None:
     for delay in [-1, 11, float("nan"), float("inf")]:
         with subtests.test(delay=delay):
-            with pytest.raises(UnknownModel, match="is not between 0 and 10 seconds"):
+            with pytest.raises(UnknownModel, match="must be between 0 and 10 seconds"):
                 SimulatedModel(delay=delay)

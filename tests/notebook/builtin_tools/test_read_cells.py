@@ -118,9 +118,9 @@ def test_unreadable_files_and_long_cells_are_handled(kernel: Kernel, subtests: p
             kernel.run(f"__session__ = {str(path)!r}")
             assert "[1]" in shown(kernel)
     with subtests.test("a pattern that cannot be read"):
-        assert "cannot be read as a regular expression" in shown(kernel, "pattern='('")
+        assert "is not a valid regular expression" in shown(kernel, "pattern='('")
     with subtests.test("no file"):
         kernel.run("__session__ = '/nowhere/at/all.ipynb'")
         assert not shown(kernel).startswith("File:")
     with subtests.test("bounded number"):
-        assert "do not fit" in shown(kernel, "last=0") and "do not fit" in shown(kernel, "last=201")
+        assert "arguments are invalid" in shown(kernel, "last=0") and "arguments are invalid" in shown(kernel, "last=201")

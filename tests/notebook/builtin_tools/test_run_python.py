@@ -164,7 +164,7 @@ def test_denied_tool_raises_and_an_absent_person_denies(kernel: Kernel) -> None:
     options = "tools=[write], permissions={'run_python': 'allow'}, approve='ask', suspend=True, can_ask=False"
     result = ran(kernel, "write('x')", options)
     assert result["error"] == "python_error" and result["inner"] == [["write", False]]
-    assert "there is nobody to ask" in result.text
+    assert "o person is attached" in result.text
     assert result.text.count('File "') == 1, "the way through the event loop is left out"
     result = ran(kernel, "try:\n    asks()\nexcept Exception as error:\n    print(error.error_code)", "tools=[asks]")
     assert result.text == "nobody_to_ask"
@@ -276,7 +276,7 @@ def test_commands_of_the_person_are_refused_in_code(kernel: Kernel, subtests: py
     }
     for name, code in lines.items():
         with subtests.test(name):
-            assert "is up to the person" in ran(kernel, code).text
+            assert "is reserved for the person" in ran(kernel, code).text
     assert "Nothing is allowed always" in kernel.run("%agent permissions").printed
     assert kernel.value("get_ipython()._agentnb_session.defaults['approve']") == ""
     assert kernel.value("type(sys.stdout).__name__, type(sys.stdout.stream).__name__") == "('CallStream', 'OutStream')"

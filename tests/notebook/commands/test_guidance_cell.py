@@ -71,7 +71,7 @@ def test_mistake_is_one_line_with_what_to_type(kernel: Any, subtests: pytest.Sub
     for cell, expected in [
         ("%%guidance\nhello", "The following arguments are required: NAME"),
         ("%%guidance matrix\nhello", "matrix is a built-in guidance set"),
-        ("%%guidance own", "The guidance set is blank"),
+        ("%%guidance own", "The guidance set is empty"),
         ("%%guidance own\n# todo_text\nhello", "Did you mean todos_text"),
         ("%%guidance own\n# text\nDo {{ next_tood }}.", "Did you mean next_todo"),
         ("%%agent -g other\nhi", "There is no guidance set 'other'"),
@@ -121,7 +121,9 @@ def test_todo_ticked_by_the_person_is_known_next_run(kernel: Any) -> None:
         "1. [completed] Step 1",
         "2. [not-started] Step 2",
     ]
+    assert "as you changed them" not in kernel.run("%agent status").printed
     assert kernel.run("%agent todos done 2").printed.startswith("2 of 2 completed")
+    assert "Its todos, as you changed them: 2 of 2 completed\n" in kernel.run("%agent status").printed
     kernel.run("second = ScriptedModel(['It is done.'])")
     kernel.run("%%agent -m second -t add --continue\nAnd?")
     assert kernel.value("run.stop_reason, [t.status for t in run.todos]") == "('natural', ['completed', 'completed'])"

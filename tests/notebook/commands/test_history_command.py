@@ -66,7 +66,7 @@ def test_torn_log_does_not_break_the_list(kernel: Any) -> None:
     kernel.run("path = f'.agentnb/runs/{torn.id}.jsonl'\nlines = open(path).read().splitlines(True)")
     kernel.run("open(path, 'w').write(''.join([lines[0], 'hello\\n', *lines[1:]])) and None")
     html = kernel.run("%agent history").listing["text/html"]
-    assert "line 2: Not an event of agentnb" in html and "June" in html
+    assert "line 2: Not an agentnb event" in html and "June" in html
     kernel.run("import os\nos.remove(path)")
 
 

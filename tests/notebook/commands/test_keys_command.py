@@ -155,7 +155,7 @@ def test_empty_answer_keeps_nothing(kernel: Any, asked: Asked, answer: str) -> N
 
 def test_malformed_key_is_refused_without_being_repeated(kernel: Any, asked: Asked, everything_told: Callable[[], str]) -> None:
     cell, _ = asked("%agent key anthropic", "sk-ant-one sk-ant-two")
-    why = "That is not a key for ANTHROPIC_API_KEY: there is white space in it. Nothing was stored. Copy the complete key again"
+    why = "That is not a key for ANTHROPIC_API_KEY: it contains whitespace. Nothing was stored. Copy the complete key again"
     assert cell.error == f"SettingsError: {why}"
     kernel.run("%tb")
     assert "sk-ant" not in everything_told()

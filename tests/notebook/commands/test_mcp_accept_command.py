@@ -33,7 +33,7 @@ def test_rules_apply_again_after_the_server_is_accepted(kernel: Kernel) -> None:
     assert [called("mcp:watch"), called("mcp_watch_*")] == ["None", "None"]
     kernel.run(f"{add} Asia/Tokyo")
     assert [called("mcp:watch"), called("mcp_watch_*")] == ["waits", "waits"], "nobody can be asked here"
-    assert "Nobody can be asked here" in kernel.run("%agent mcp accept watch").error
+    assert "Nobody can confirm this here" in kernel.run("%agent mcp accept watch").error
     declined = kernel.run("%agent mcp accept watch", attended=True, reply="n")
     assert "Europe/Paris" in declined.asked and "Asia/Tokyo" in declined.asked and "Nothing was accepted" in declined.error
     assert called("mcp:watch") == "waits"

@@ -52,7 +52,7 @@ def test_next_cell_uses_the_server_after_a_login(kernel: Kernel) -> None:
         kernel.run(MODEL)
         assert kernel.run(CELL).status == "ok"
         assert kernel.value("run.rounds[0].records[0].result.parts[0].text") == "echo hi"
-        assert "The login at docs is forgotten" in kernel.run("%agent mcp login docs --forget").printed
+        assert "The login at docs was deleted" in kernel.run("%agent mcp login docs --forget").printed
         assert kernel.run("%agent mcp docs").error.endswith("Log in: %agent mcp login docs")
     for line, words in {
         "": "Which server?",

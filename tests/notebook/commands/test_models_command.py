@@ -61,7 +61,7 @@ def test_provider_lists_names_that_can_be_typed(provider: str) -> None:
 def test_provider_is_queried_with_the_named_key(monkeypatch: pytest.MonkeyPatch) -> None:
     with LoopbackServer(key=SECRET) as server:
         query = server.model("openai").partition("?")[2]
-        with pytest.raises(KeyRefused, match="refuses the key"):
+        with pytest.raises(KeyRefused, match="the key was refused"):
             provider_models(f"openai?{query}")
         monkeypatch.setenv("MY_KEY", SECRET)
         assert provider_models(f"openai?{query}&key=MY_KEY") == [f"openai:loopback?{query}&key=MY_KEY"]
@@ -94,7 +94,7 @@ def test_malformed_list_is_a_readable_error(subtests: pytest.Subtests) -> None:
 
 
 def test_server_that_lists_nothing_gives_a_reason(subtests: pytest.Subtests) -> None:
-    for status, expected in [(401, "wants a key"), (404, "there is no list of models"), (500, "fails")]:
+    for status, expected in [(401, "requires a key"), (404, "there is no list of models"), (500, "the request failed")]:
         with subtests.test(str(status)):
             with (
                 listing(status, {"error": {"message": "No."}}) as url,
@@ -116,7 +116,7 @@ def test_provider_that_cannot_be_queried_names_those_that_can(subtests: pytest.S
         ("simulated", UnknownModel, "'simulated' is not a provider"),
         ("anthropic:claude", UnknownModel, "'anthropic:claude' is not a provider"),
         ("anthropic", MissingKey, "No key for anthropic: ANTHROPIC_API_KEY is not set. Enter it: os.environ"),
-        ("compatible", SettingsError, "compatible: needs the URL of its server"),
+        ("compatible", SettingsError, "compatible: the server URL is missing"),
         ("ollama?speed=1", UnknownModel, "ollama has no option 'speed'"),
         ("ollama?timeout=soon", UnknownModel, "timeout=soon of ollama is not a number"),
     ]:

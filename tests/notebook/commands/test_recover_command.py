@@ -141,7 +141,7 @@ def test_missing_tools_are_named_with_what_to_type(kernel: Any) -> None:
     )
     kernel.run("def gone(a: int) -> int:\n    return a")
     cell = kernel.run(f"%agent recover {run_id}")
-    assert cell.status == "error" and "an object in Python. Give it again: -m VARIABLE" in cell.error
+    assert cell.status == "error" and "a Python object. Pass it again: -m VARIABLE" in cell.error
     cell = kernel.run(f"%agent recover {run_id} -m modell")
     assert cell.status == "error" and "Did you mean model?" in cell.error
     assert kernel.run(f"%agent recover {run_id} -m model -t gone,add").status == "ok"
@@ -223,7 +223,7 @@ def test_changed_log_is_resumed_only_with_consent(mine: Any, subtests: pytest.Su
     assert "SettingsError: Nothing was resumed" in cell.error
     for line in (
         f"The log of run {run_id} was not written by your agentnb",
-        "approval mode  Tools that write, execute or use the network ask",
+        f"{'mode':<14} Tools that write, execute or use the network ask",
         "tools ",
         "Answer (yes: accept this as yours",
     ):

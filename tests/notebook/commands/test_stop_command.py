@@ -61,6 +61,7 @@ def test_rerun_background_cell_starts_nothing_while_its_run_lives(kernel: Any, s
                 f"SettingsError: Run {run_id} from this cell is still running, so no new run was started. "
                 f"To stop it: %agent stop {run_id}"
             )
+            assert again.displays, "its card is not lost"
             assert kernel.value("live(), once.id") == f"(1, '{run_id}')"
             kernel.run(again.error.rpartition(": ")[2])
             assert kernel.run(text).status == "ok" and kernel.value("live()") == "1"

@@ -272,7 +272,7 @@ def test_panel_runs_use_limits_and_budget_of_the_session(fresh: tuple[Kernel, Pa
     page.until_ended(2)
     assert "$0 left" in kernel.run("%agent status").printed
     page.start("twice", model="model")
-    page.until(lambda: "Nothing is left of the session budget of $0.5" in page.state("form")["error"])
+    page.until(lambda: "The session budget is used up" in page.state("form")["error"])
     assert page.rows() == 2
 
 

@@ -79,7 +79,7 @@ def test_blocked_calls_get_the_marker_and_their_own_result() -> None:
         bench.ask("A", "B")
     assert [told.parts[-1] for told in bench.blocks] == [Text("of A"), Text("of B")]
     assert {told.error_code for told in bench.blocks} == {"duplicate_call_blocked"}
-    assert "all calls of this reply are those of the 2 replies before it" in bench.blocks[0].text
+    assert "this reply repeats all calls of the 2 replies before it" in bench.blocks[0].text
     assert bench.run.judged.all_blocked == 1
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentnb import ToolCall
+from agentnb.core.questions import REACHES
 from agentnb.policies.permissions.gate import is_allowed_by
 from agentnb.policies.permissions.offered_grants import grants_about
 from agentnb.tools.builtin.files.files_group import Files
@@ -51,9 +52,10 @@ def test_each_offered_grant_allows_the_call_and_states_its_reach(subtests: pytes
         name = tool.spec.name
         call = ToolCall(name, {"what": what})
         with subtests.test(f"{name} {what}"):
-            for has_session in (False, True):
-                grants = grants_about(call, tool, work, has_session=has_session)
-                rules = {} if rule is None else dict.fromkeys([(rule, "run"), *([(rule, "session")] if has_session else [])])
+            for reaches in (REACHES[:1], REACHES[:2], REACHES):
+                grants = grants_about(call, tool, work, reaches=reaches)
+                kept = [reach for reach in reaches if reach != "project" or rule != name]
+                rules = {} if rule is None else dict.fromkeys((rule, reach) for reach in kept)
                 assert {(grant.rule, grant.reach) for grant in grants} == {(name, "run"), *rules}
                 assert all(is_allowed_by(grant.rule, call, tool, work) for grant in grants)
                 assert grants[-1].rule == name, "the widest is the last"
@@ -78,15 +80,28 @@ def test_secret_or_read_file_is_offered_only_itself(tmp_path: Path, subtests: py
     ):
         with subtests.test(f"{name} {arguments}"):
             call, tool = ToolCall(name, arguments), tools[name]
-            grants = grants_about(call, tool, work, has_session=True)
+            grants = grants_about(call, tool, work, reaches=REACHES)
             rule = f"{name}({work / path})"
-            assert [(grant.rule, grant.reach) for grant in grants] == ([(rule, "run"), (rule, "session")] if path else [])
+            reaches = REACHES if path in ("notes.txt", "conf") else REACHES[:2]  # keys are not allowed for good
+            assert [(grant.rule, grant.reach) for grant in grants] == ([(rule, reach) for reach in reaches] if path else [])
             assert all(is_allowed_by(grant.rule, call, tool, work) for grant in grants)
             other = ToolCall(name, {**arguments, "path": "conf/prod.pem"})
             assert not any(is_allowed_by(grant.rule, other, tool, work) for grant in grants)
 
 
+def test_command_naming_a_key_file_is_offered_alone(tmp_path: Path) -> None:
+    for line, rules in {
+        "cat .env": ["bash(cat .env)"],
+        "grep KEY conf/.env": ["bash(grep KEY conf/.env)"],
+        "cat notes.txt": ["bash(cat *)", "bash"],
+        "cat .env | sort notes.txt": [],
+    }.items():
+        grants = grants_about(ToolCall("bash", {"what": line}), BASH, tmp_path, reaches=REACHES)
+        assert list(dict.fromkeys(grant.rule for grant in grants)) == rules, line
+        assert ("project" in [grant.reach for grant in grants]) == (line == "cat notes.txt")
+
+
 def test_session_grant_is_not_offered_for_all_subjects(tmp_path: Path) -> None:
     for tool, what in ((BASH, "python x.py"), (BASH, "git log"), (SAVE, "a"), (FETCH, "ftp://x")):
-        grants = grants_about(ToolCall(tool.spec.name, {"what": what}), tool, tmp_path, has_session=True)
-        assert (tool.spec.name, "session") not in {(grant.rule, grant.reach) for grant in grants}
+        grants = grants_about(ToolCall(tool.spec.name, {"what": what}), tool, tmp_path, reaches=REACHES)
+        assert not {(tool.spec.name, "session"), (tool.spec.name, "project")} & {(grant.rule, grant.reach) for grant in grants}

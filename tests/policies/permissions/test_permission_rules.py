@@ -102,7 +102,7 @@ def test_meaningless_brackets_and_misspelled_names_are_settings_errors() -> None
 
     for rules, words in (
         ({"plain(x)": "deny"}, "has brackets, but plain has no command, path or address"),
-        ({"sav": "deny"}, "names no tool, flag or MCP server of this run.*save"),
+        ({"sav": "deny"}, "does not match any tool, flag or MCP server of this run.*save"),
         ({"web_fetch(docs.example.org)": "allow"}, "has no valid address"),
     ):
         with pytest.raises(SettingsError, match=words):
@@ -129,7 +129,7 @@ def test_options_of_unknown_programs_are_refused_in_ask_and_deny(subtests: pytes
     for verdict in ("deny", "ask"):
         with (
             subtests.test(verdict),
-            pytest.raises(SettingsError, match=r"does not know. Write the program alone: bash\(mine \*\)"),
+            pytest.raises(SettingsError, match=r"unknown to agentnb. Write the program alone: bash\(mine \*\)"),
         ):
             known_rules(RuleList.of({"bash(mine -x *)": verdict}), [BASH])
     known_rules(RuleList.of({"bash(mine -x *)": "allow", "bash(mine *)": "deny", "bash(rm -rf *)": "deny"}), [BASH])

@@ -98,7 +98,7 @@ def test_word_is_known_if_calls_may_reach_its_target(subtests: pytest.Subtests) 
             if is_known:
                 assert known_rules(rules(word), scope).rules[0].is_checked
             else:
-                with pytest.raises(SettingsError, match="names no tool, flag or MCP server of this run"):
+                with pytest.raises(SettingsError, match="does not match any tool, flag or MCP server of this run"):
                     known_rules(rules(word), scope)
     assert known_rules(rules("mcp:clock"), [], ["clock"]), "one that the session has configured"
 
@@ -117,7 +117,7 @@ def test_context_may_confirm_foreign_tools_but_not_misspelled_names(subtests: py
             if is_taken:
                 check_confirms(confirms, [Toolbox([save])])
             else:
-                with pytest.raises(SettingsError, match="which names no tool of this agent"):
+                with pytest.raises(SettingsError, match="but this agent has no such tool"):
                     check_confirms(confirms, [Toolbox([save])])
 
 

@@ -192,7 +192,7 @@ def test_question_about_an_unknown_program_offers_the_settling_rule(subtests: py
     }
     for line, rule in offers.items():
         with subtests.test(line):
-            grants = grants_about(ToolCall("shell", {"line": line}), as_tool(shell), tmp_path, has_session=False, settles=True)
+            grants = grants_about(ToolCall("shell", {"line": line}), as_tool(shell), tmp_path, reaches=("run",), settles=True)
             assert [grant.rule for grant in grants] == ([rule] if rule else [])
             if rule:
                 assert judged(line, {**DENIED, rule: "allow"}, tmp_path).verdict == "allow"

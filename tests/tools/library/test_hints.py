@@ -73,7 +73,7 @@ def test_unreadable_library_hint_accepts_any_value(load: Any) -> None:
     load.__annotations__.pop("decoder")
     function_tool = FunctionTool(load)
     assert function_tool.spec.input_schema["properties"]["frame"] == {}
-    assert "frame has no type hint that can be read: any value passes" in function_tool.signature.gaps
+    assert "frame has no type hint that can be read: any value is accepted" in function_tool.signature.gaps
 
 
 def test_unreadable_hint_of_a_user_function_is_an_error(load: Any) -> None:

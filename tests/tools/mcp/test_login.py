@@ -167,7 +167,7 @@ def test_https_login_never_uses_plain_http() -> None:
         login._check(httpx2.Request("GET", "http://169.254.169.254/latest")),
         login._show("http://login.example.org/authorize?state=s"),
     ):
-        with pytest.raises(OAuthFlowError, match="others could read along"):
+        with pytest.raises(OAuthFlowError, match="which is not encrypted"):
             asyncio.run(step)
 
 

@@ -267,7 +267,7 @@ def test_suspended_run_resumes_with_the_answer(tmp_path: Path) -> None:
     assert len(model.requests) == 1
     nobody, _ = planned(replies, [tides_fetch])
     assert (nobody.status, [question.message for question in nobody.waiting]) == ("waiting_on_user", ["In feet?"])
-    assert ["No store keeps this run" in warning and "answer=FUNCTION" in warning for warning in nobody.warnings] == [True]
+    assert ["This run has no store" in warning and "answer=FUNCTION" in warning for warning in nobody.warnings] == [True]
     assert run.warnings == ()
 
 

@@ -151,7 +151,7 @@ def test_await_timeout_fails_the_task_and_cancels_the_rest() -> None:
     text = WAITS.replace("MODE", "all").replace("merge: MERGE", "timeout: 1500ms")
     run = bench.played(text)
     assert run.status == "failed"
-    assert run.error is not None and "did not end within 1.5 s" in run.error.message
+    assert run.error is not None and "did not finish within 1.5 s" in run.error.message
     assert bench.told[-3:] == ["after 1 ends", "after 3 is cancelled", "after 2 is cancelled"]
 
 

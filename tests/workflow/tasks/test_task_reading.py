@@ -53,34 +53,34 @@ def test_unusable_tasks_are_problems_with_their_line(subtests: pytest.Subtests) 
         "no tasks": ("stage: {}\n", 1, ["no tasks"]),
         "an empty block": ("stage:\n  main: {}\n", 2, ["neither a task nor a block"]),
         "a task that is a text": ("stage:\n  main: tides:fetch\n", 2, ["mapping", "tides:fetch"]),
-        "a name twice": (f"{TASK}    main:\n      action: a:b\n", 5, ["given twice", "line 2"]),
+        "a name twice": (f"{TASK}    main:\n      action: a:b\n", 5, ["used twice", "line 2"]),
         "a name of other letters": ("stage:\n  'a b':\n    action: a:b\n", 2, ["a b"]),
         "an invalid action": ("stage:\n  one:\n    action: 'a b'\n", 3, ["service:method"]),
         "a variable of other letters": (f"init: {{a-b: 1}}\n{TASK}", 1, ["a-b"]),
         "post of a bad name": (f"{TASK}      post: {{result: 1}}\n", 5, ["result"]),
         "an invalid expression": (f"{TASK}      input: {{a: '${{1 +}}'}}\n", 5, ["1 +"]),
-        "an expression that does not end": (f"{TASK}      input: {{a: '${{b'}}\n", 5, ["does not end"]),
+        "an expression that does not end": (f"{TASK}      input: {{a: '${{b'}}\n", 5, ["is not closed"]),
         "a name that no variable has": (
             f"init: {{station: 1}}\n{TASK}      input: {{a: '${{statoin}}'}}\n",
             6,
             ["statoin", "station"],
         ),
-        "a dollar name alone": (f"{TASK}      input: {{a: $statoin}}\n", 5, ["$statoin", "there is no statoin"]),
-        "an init of what is not there": (f"init: {{a: $iteration}}\n{TASK}", 1, ["there is no iteration"]),
+        "a dollar name alone": (f"{TASK}      input: {{a: $statoin}}\n", 5, ["$statoin", "unknown variable statoin"]),
+        "an init of what is not there": (f"init: {{a: $iteration}}\n{TASK}", 1, ["unknown variable iteration"]),
         "a function of another program": (f"{TASK}      input: {{a: $path(x/y.vm)}}\n", 5, ["cannot be called", "len(x)"]),
         "the result of a task by its name": (
             f"{TASK}      post: {{a: 1}}\n{REST}      when: fetch.x\n",
             8,
-            ["keep its result"],
+            ["store its result"],
         ),
         "a list of ways of viant/fluxor": ("stage:\n  a: {action: a:b, transition: []}\n", 2, ["transition", "Write goto"]),
         "two names of the stage": (f"{TASK}tasks: {{}}\n", 5, ["tasks", "Keep one"]),
         "an item outside of its emit": (f"{TASK}      input: {{a: '${{item}}'}}\n", 5, ["item"]),
         "step outside of onError": (f"{TASK}      input: {{a: '${{step.name}}'}}\n", 5, ["step"]),
         "a goto that is a text": (f"{TASK}      goto: fetch\n", 5, ["goto: {task: NAME}"]),
-        "a goto without a task": (f"{TASK}      goto: {{when: true}}\n", 5, ["names no task"]),
+        "a goto without a task": (f"{TASK}      goto: {{when: true}}\n", 5, ["the task is missing"]),
         "input without an action": ("stage:\n  main:\n    one:\n      input: {a: 1}\n", 4, ["input needs an action", "post"]),
-        "onError without an action": (f"{TASK}      onError: {{input: {{}}}}\n", 5, ["no action"]),
+        "onError without an action": (f"{TASK}      onError: {{input: {{}}}}\n", 5, ["action is missing"]),
         "onError with post": (f"{TASK}      onError: {{action: a:b, post: {{}}}}\n", 5, ["post"]),
         "dependsOn something unknown": (f"{TASK}{REST}      dependsOn: fetsch\n", 6, ["fetsch", "fetch"]),
         "dependsOn a later task": (f"{TASK}      dependsOn: [after]\n{REST}", 4, ["after", "does not come before"]),
@@ -167,11 +167,11 @@ def test_top_level_keys_make_a_task_file(subtests: pytest.Subtests) -> None:
 def test_template_in_workflow_syntax_stays_text_with_a_warning() -> None:
     spec = read_workflow(f"{TASK}      input: {{a: '{{{{ $steps.one.output }}}}'}}\n")
     assert spec.tasks[0].does.args == {"a": "{{ $steps.one.output }}"}
-    assert [(warning.line, warning.code, "reads ${...}" in warning.hint) for warning in spec.warnings] == [
+    assert [(warning.line, warning.code, "use ${...}" in warning.hint) for warning in spec.warnings] == [
         (5, "W_OTHER_FORM", True)
     ]
     bare = read_workflow(f"{TASK}      input: {{a: 'at $statoin'}}\n")
-    assert [(warning.line, warning.code, "there is no statoin" in warning.message) for warning in bare.warnings] == [
+    assert [(warning.line, warning.code, "unknown variable statoin" in warning.message) for warning in bare.warnings] == [
         (5, "W_UNKNOWN_NAME", True)
     ]
     own = TASK + """      input: {a: '${"{{"} station }}'}\n"""

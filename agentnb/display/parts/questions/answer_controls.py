@@ -42,7 +42,7 @@ def answer_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
         done = [_button(question, choice, choice_in_words(choice).capitalize()) for choice in form.choices]
         return [tag("div", "buttons", _link(question), *done, *others)]
     if form.choices and len(form.choices) <= MAX_CHOICES:
-        buttons = [_button(question, choice, is_first=not position) for position, choice in enumerate(form.choices)]
+        buttons = [_button(question, choice) for choice in form.choices]
         answers = tag("div", "buttons", *buttons, *others)
         return [answers, _say(question, _field(question))] if form.has_others else [answers]
     if question_form(question) is not None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from agentnb.core.questions import GrantOffer, GrantReach, JudgedCall, WaitingOnUser
+from pathlib import Path
+
+from agentnb.core.questions import GrantOffer, JudgedCall, WaitingOnUser, rule_parts
 from agentnb.core.run.approvals import ALWAYS
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.texts.question_labels import REACHES, is_fixed, is_of_key_file, later_calls, server_of_rule
 from agentnb.display.texts.visible_text import visible, visible_name
+from agentnb.policies.permissions.path_rules import with_tilde
 
 MAX_RULE = 200
 """Characters of a pattern in the list; the sentence below has all of it."""
 OTHER = ""
 """The value of the choice of a pattern that is typed."""
-_RUNS: dict[GrantReach, str] = {"run": "in this run", "session": "in all runs until the kernel ends"}
 _LIMITS = "options that start a program or write a file"
 
 
@@ -24,7 +26,7 @@ def later_calls_html(question: WaitingOnUser, note: Html) -> Html:
     about = question.about
     if about is None or not about.grants:
         return NOTHING
-    grants, pattern = [*about.grants], next((grant for grant in about.grants if not is_fixed(grant, about.tool)), None)
+    grants, pattern = [*about.grants], next((grant for grant in about.grants if not is_fixed(grant, about)), None)
     if pattern is not None:
         grants += [GrantOffer(OTHER, grant.reach) for grant in about.grants if grant.rule == pattern.rule]
     calls = [tag("option", "", _choice(rule, about), value=rule) for rule in dict.fromkeys(grant.rule for grant in grants)]
@@ -70,7 +72,7 @@ def _choice(rule: str, about: JudgedCall) -> Html:
 def allowed_in_words(grant: GrantOffer, about: JudgedCall) -> str:
     """Return what a grant allows without a question, as a sentence."""
     tool, server = visible_name(about.tool), server_of_rule(grant.rule)
-    subject = visible(grant.rule.partition("(")[2].removesuffix(")"))
+    subject = visible(rule_parts(grant.rule)[1])
     limits = f"; {_LIMITS} only as written in the pattern" if about.command else ""
     cases: tuple[tuple[bool, str], ...] = (
         (grant.rule == OTHER, f"calls of {tool} that match your pattern{limits}"),
@@ -78,9 +80,14 @@ def allowed_in_words(grant: GrantOffer, about: JudgedCall) -> str:
         (not subject, f"every call of {tool}, whatever its arguments"),
         (bool(about.command) and subject.endswith(" *"), f"{subject[:-2]} followed by any words except {_LIMITS}"),
         (bool(about.command), f"only this command: {subject}"),
-        (is_of_key_file(grant.rule), f"{tool} with {subject} only (may hold keys)"),
+        (is_of_key_file(grant.rule, about), f"{tool} with {subject} only (may hold keys)"),
         (subject.endswith("/**"), f"{tool} with everything below {subject[:-2]}"),
         (subject.endswith("/*"), f"{tool} with the files in {subject[:-1]}, not in its subfolders"),
     )
     calls = next((words for holds, words in cases if holds), f"{tool} with {subject} only")
-    return f"Allowed {_RUNS[grant.reach]}: {calls}."
+    folder = visible(with_tilde(Path(about.folder)))
+    runs = {
+        "session": "in all runs until the kernel ends",
+        "project": f"in all runs in {folder}, saved until you withdraw it",
+    }.get(grant.reach, "in this run")
+    return f"Allowed {runs}: {calls}."

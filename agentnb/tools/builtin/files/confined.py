@@ -57,8 +57,8 @@ def check_descriptors() -> None:
     """Raise `SettingsError` if the system cannot open files relative to folder descriptors."""
     needed = {os.open, os.mkdir, os.stat, os.unlink, os.rename}
     if not needed <= os.supports_dir_fd or os.scandir not in os.supports_fd or not hasattr(os, "O_NOFOLLOW"):
-        hint = "Run it on Linux, macOS or WSL, or give functions of your own: tools=[my_function]"
-        raise SettingsError("The file tools cannot confine paths on this system: Python has no dir_fd here", hint)
+        hint = "Use Linux, macOS or WSL, or pass your own functions: tools=[my_function]"
+        raise SettingsError("The file tools cannot confine paths on this system: Python does not support dir_fd here", hint)
 
 
 def confine(path: str, work_dir: Path | str) -> ConfinedPath:

@@ -55,19 +55,19 @@ def _edit(context: ToolContext, path: str, old: str, new: str) -> str:
 def _only_start(text: str, old: str, new: str, place: ConfinedPath) -> int:
     """Return the position of the text to replace. Raises `ToolRefused` unless it occurs exactly once."""
     if not old or old == new:
-        problem = "old is empty" if not old else "old and new are the same"
-        advice = "Give a text of the file as old. write_file writes a whole file."
+        problem = "old is empty" if not old else "old and new are identical"
+        advice = "Pass text from the file as old, or write the whole file with write_file."
         raise ToolRefused("no_change", f"{place.shown} was not changed: {problem}", advice)
     starts = _starts(text, old, MAX_COUNTED + 1)
     if not starts:
-        problem = f"{place.shown} was not changed: old is there 0 times"
+        problem = f"{place.shown} was not changed: old occurs 0 times"
         raise ToolRefused("no_match", problem, _advice_on_missing(text, old))
     if len(starts) > 1:
         count = f"more than {MAX_COUNTED:,}" if len(starts) > MAX_COUNTED else str(len(starts))
         lines = dict.fromkeys(str(text.count("\n", 0, start) + 1) for start in starts[:MAX_LINES_NAMED])
         more = " and further lines" if len(starts) > MAX_LINES_NAMED else ""
-        advice = f"It begins at line {', '.join(lines)}{more}. Give more lines around the place you mean."
-        raise ToolRefused("not_unique", f"{place.shown} was not changed: old is there {count} times", advice)
+        advice = f"It occurs at line {', '.join(lines)}{more}. Include more of the surrounding lines."
+        raise ToolRefused("not_unique", f"{place.shown} was not changed: old occurs {count} times", advice)
     return starts[0]
 
 
@@ -83,10 +83,10 @@ def _starts(text: str, part: str, most: int) -> list[int]:
 
 def _advice_on_missing(text: str, old: str) -> str:
     if MASK in old:
-        return f"{MASK} is shown to you in place of a key, the file holds another text there: give a part without it."
+        return f"{MASK} stands for a key, and the file contains the key itself: use a passage without it."
     if "\r\n" in text and old.replace("\r\n", "\n") in text.replace("\r\n", "\n"):
-        return "The lines of the file end with \\r\\n: write these in old and new."
+        return "The lines of the file end with \\r\\n: use \\r\\n in old and new."
     words, text_words = " ".join(old.split()), " ".join(text.split())
     if words and words in text_words:
-        return "It is there with other spaces or line ends: copy it exactly from what read_file returns."
+        return "It occurs with different whitespace or line endings: copy it exactly from the output of read_file."
     return "Read the file again with read_file, then copy the text exactly."

@@ -64,7 +64,7 @@ def _list_names(folder: int, place: ConfinedPath) -> str:
     lines = [shown_name(name) + ("/" if is_directory else "") for name, is_directory in names[:MAX_NAMES]]
     if len(names) > MAX_NAMES:
         more = f"{len(names) - MAX_NAMES:,}{' or more' if len(first) > MAX_ENTRIES else ''}"
-        lines.append(f"[{more} more names are left out. search_files with a glob finds names among them.]")
+        lines.append(f"[{more} more names are left out. Use search_files with a glob to find them.]")
     return "\n".join(lines) or "(empty directory)"
 
 

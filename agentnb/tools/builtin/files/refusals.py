@@ -30,7 +30,7 @@ def refusing(shown: str) -> Iterator[None]:
     try:
         yield
     except StoreError as error:  # also an OSError
-        advice = "Nothing is lost. Tell the person, who can make room where the log of this run is kept; then try again."
+        advice = "Nothing is lost. Ask the person to free disk space for the run log, then try again."
         raise ToolRefused("not_kept", error.what, advice) from error
     except OSError as error:
         raise _of_system(error, shown) from error
@@ -38,7 +38,7 @@ def refusing(shown: str) -> Iterator[None]:
 
 def outside_work_dir(shown: str) -> ToolRefused:
     """Return the refusal of a path outside the working directory."""
-    advice = "Give a path in the working directory, such as . or data/table.csv; links are followed before this is checked."
+    advice = "Use a path in the working directory, such as . or data/table.csv. Links are resolved first."
     return ToolRefused("outside_work_dir", f"path is outside working directory: {shown}", advice)
 
 
@@ -51,18 +51,18 @@ def before_images(shown: str) -> ToolRefused:
 def personal(shown: str) -> ToolRefused:
     """Return the refusal of a path in the person's agentnb folder."""
     advice = "Work without it. Only the person decides what agentnb is allowed to do."
-    return ToolRefused("protected_path", f"{shown} is in the folder where agentnb keeps what the person has allowed", advice)
+    return ToolRefused("protected_path", f"{shown} is in the folder of the person's agentnb permissions", advice)
 
 
 def no_work_dir(why: str) -> ToolRefused:
     """Return the refusal of all paths of a run without an accessible working directory."""
-    advice = "File tools cannot work in this run. Tell the person: work_dir= has to name a directory that exists."
+    advice = "File tools are unavailable in this run. Tell the person that work_dir= must name an existing directory."
     return ToolRefused("no_work_dir", f"working directory not set: {why}", advice)
 
 
 def invalid_path(shown: str) -> ToolRefused:
     """Return the refusal of a text that cannot be a path."""
-    return ToolRefused("invalid_path", f"{shown!a} cannot be a path", "list_files shows the names that are there.")
+    return ToolRefused("invalid_path", f"{shown!a} is not a valid path", "Use list_files to see the existing names.")
 
 
 def missing(folder: int, before: str, name: str, shown: str) -> ToolRefused:
@@ -70,13 +70,13 @@ def missing(folder: int, before: str, name: str, shown: str) -> ToolRefused:
     names = {entry.casefold(): entry for entry, _ in zip(os.listdir(folder), range(MAX_COMPARED), strict=False)}
     near = [os.path.join(before, names[match]) for match in get_close_matches(name.casefold(), names)]  # noqa: PTH118
     if near:
-        return ToolRefused("not_found", f"There is no {shown}", f"Names near it: {', '.join(near)}")
-    return ToolRefused("not_found", f"There is no {shown}", f"list_files shows what is there: path={before or '.'}")
+        return ToolRefused("not_found", f"There is no {shown}", f"Similar names: {', '.join(near)}")
+    return ToolRefused("not_found", f"There is no {shown}", f"Use list_files to see what exists: path={before or '.'}")
 
 
 def leads_elsewhere(shown: str) -> ToolRefused:
     """Return the refusal of a link in a resolved path: a circular link, or one created since then."""
-    problem = f"{shown} was not opened: part of it is a circular link, or a link that was just created"
+    problem = f"{shown} was not opened: part of the path is a circular link or a link that was just created"
     return ToolRefused("link_changed", problem, "Look at the directory with list_files, then try again.")
 
 
@@ -88,7 +88,7 @@ def not_a_directory(shown: str, part: str) -> ToolRefused:
 def not_regular(mode: int, shown: str) -> ToolRefused:
     """Return the refusal of anything but a regular file."""
     kind = KINDS.get(stat.S_IFMT(mode), "not a file")
-    advice = "list_files lists a directory." if stat.S_ISDIR(mode) else "Only ordinary files can be read and written."
+    advice = "Use list_files for a directory." if stat.S_ISDIR(mode) else "Only regular files can be read and written."
     return ToolRefused("not_regular", f"{shown} is {kind}", advice)
 
 
@@ -100,14 +100,14 @@ def not_text(data: bytes, error: UnicodeDecodeError, shown: str) -> ToolRefused:
 
 def too_large(size: int, most: int, shown: str) -> ToolRefused:
     """Return the refusal of a file over the size limit."""
-    advice = "search_files shows matching lines of files up to the same size; a command or code can read a part of it."
+    advice = "Use search_files to find lines in files up to this size, or read part of it with a command or code."
     return ToolRefused("too_large", f"{shown} has {size:,} bytes, more than {most:,}", advice)
 
 
 def not_unicode(what: str) -> ToolRefused:
     """Return the refusal of a text that UTF-8 cannot encode."""
     problem = f"{what} contains a lone surrogate, which UTF-8 cannot encode"
-    return ToolRefused("not_text", problem, "Write the whole character.")
+    return ToolRefused("not_text", problem, "Write the complete character.")
 
 
 def _of_system(error: OSError, shown: str) -> ToolRefused:
@@ -115,11 +115,11 @@ def _of_system(error: OSError, shown: str) -> ToolRefused:
     if number == errno.ELOOP:
         return leads_elsewhere(shown)
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return ToolRefused("not_permitted", f"{shown}: the system does not permit it ({words})", "Use another path.")
+        return ToolRefused("not_permitted", f"{shown}: permission denied ({words})", "Use another path.")
     if number in (errno.ENAMETOOLONG, errno.EINVAL):
         return invalid_path(shown)
     if number == errno.ENXIO:
         return not_regular(stat.S_IFSOCK, shown)
     if number == errno.ENOENT:
-        return ToolRefused("not_found", f"There is no {shown}", "list_files shows what is there.")
-    return ToolRefused("system_error", f"{shown}: {words}", "Try again, or say what is wrong.")
+        return ToolRefused("not_found", f"There is no {shown}", "Use list_files to see what exists.")
+    return ToolRefused("system_error", f"{shown}: {words}", "Try again, or report the problem.")

@@ -101,8 +101,8 @@ def _check_unchanged(folder: int, place: ConfinedPath, old: _Old | None) -> None
     """Raise `ToolRefused` if the file has changed since it was read."""
     current = _status(folder, place)
     if (None if current is None else _version(current)) != (None if old is None else _version(old.status)):
-        problem = f"{place.shown} was not written: another program has changed it meanwhile"
-        raise ToolRefused("changed_meanwhile", problem, "Read it again, then change it.")
+        problem = f"{place.shown} was not written: another program has changed it in the meantime"
+        raise ToolRefused("changed_meanwhile", problem, "Read it again before you change it.")
 
 
 def _version(status: os.stat_result) -> tuple[int, ...]:
@@ -122,6 +122,6 @@ def check_mark(text: str, old: bytes | None, place: ConfinedPath) -> None:
         return
     before = old.decode(errors="replace")
     if redact(before) is not before:
-        problem = f"{place.shown} was not written: it holds a key, which you see as {MASK}, and {MASK} would replace it"
-        advice = "Change only parts without the key with edit_file, or ask the person to change the file."
+        problem = f"{place.shown} was not written: it contains a key, shown to you as {MASK}, which {MASK} would overwrite"
+        advice = "Use edit_file on parts without the key, or ask the person to change the file."
         raise ToolRefused("key_mark", problem, advice)

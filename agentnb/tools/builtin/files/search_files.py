@@ -66,9 +66,11 @@ async def search_files(context: ToolContext, pattern: str = "", glob: str = "", 
         inside = target._replace(names=target.names[:-1]) if only else target
         report = await _report(folder, _request(pattern, glob, only, context.hidden_files(), inside))
     if "wrong" in report:
-        problem = f"The pattern or the glob cannot be used: {report['wrong']}"
+        problem = f"Invalid pattern or glob: {report['wrong']}"
         raise ToolRefused(
-            "invalid_pattern", problem, "Correct it. In a pattern, a backslash before ( ) [ ] . * + ? finds the sign itself."
+            "invalid_pattern",
+            problem,
+            "Correct it. In a pattern, escape ( ) [ ] . * + ? with a backslash to match them literally.",
         )
     return _format_report(report, pattern, "".join(f"{name}/" for name in inside.names))
 
@@ -115,7 +117,7 @@ async def _report(folder: int, request: bytes) -> dict[str, Any]:
     try:
         report: dict[str, Any] = json.loads(output)
     except ValueError:
-        problem = f"The search was ended: it took more than {LIMITS.seconds:g} seconds or {LIMITS.memory:,} bytes of memory"
+        problem = f"The search was stopped: it took more than {LIMITS.seconds:g} seconds or {LIMITS.memory:,} bytes of memory"
         raise ToolRefused("search_ended", problem, "Use a simpler pattern, or a glob or path with fewer files.") from None
     return report
 
@@ -126,7 +128,7 @@ def _format_report(report: dict[str, Any], pattern: str, before: str) -> str:
         shown_name(before + match[0]) + (f":{match[1]}: {match[3]}" if len(match) > 1 else "") for match in report["matches"]
     ]
     if not lines:
-        lines = ["No line matches." if pattern else "No file has such a name."]
+        lines = ["No line matches." if pattern else "No file name matches."]
     return "\n".join([*lines, *(f"[{note}]" for note in _notes(report, before))])
 
 
@@ -134,8 +136,8 @@ def _notes(report: dict[str, Any], before: str) -> list[str]:
     """Return a sentence for each kind of cut or skipped files."""
     at = shown_name(before + report["at"])
     stops = {
-        "matches": f"Stopped at {LIMITS.matches} matches: there are more. Narrow the pattern, the glob or the path.",
-        "files": f"Stopped after {LIMITS.files:,} files, at {at}. Name a path with fewer files.",
+        "matches": f"Stopped at {LIMITS.matches} matches; there are more. Narrow the pattern, the glob or the path.",
+        "files": f"Stopped after {LIMITS.files:,} files, at {at}. Use a path with fewer files.",
         "seconds": f"Stopped after {LIMITS.seconds:g} seconds, at {at}. Use a simpler pattern, or a path with fewer files.",
     }
     counted = {
@@ -144,15 +146,17 @@ def _notes(report: dict[str, Any], before: str) -> list[str]:
         "links": "links, which are not followed",
         "special": "pipes or devices",
         "unreadable": "not readable",
-        "too_deep": "directories that are nested too deep",
+        "too_deep": "directories that are nested too deeply",
     }
     notes = [stops[report["stopped"]]] if report["stopped"] else []
-    notes += [f"Left out, as the name says that it may hold keys: {_first(report['keys'], before)}"] if report["keys"] else []
-    notes += [f"Left out by the rules about {READ_TOOL}: {_first(report['rules'], before)}"] if report["rules"] else []
+    notes += (
+        [f"Left out because the name suggests that it holds keys: {_first(report['keys'], before)}"] if report["keys"] else []
+    )
+    notes += [f"Left out by the rules for {READ_TOOL}: {_first(report['rules'], before)}"] if report["rules"] else []
     notes += [f"Left out: {_first(report['folders'], before)}"] if report["folders"] else []
     notes += [f"Left out: {report[name]:,} {words}" for name, words in counted.items() if report[name]]
     long_lines = report["long_lines"]
-    return notes + ([f"Cut after {LIMITS.line} characters: {long_lines:,} lines that end with …"] if long_lines else [])
+    return notes + ([f"Truncated to {LIMITS.line} characters: {long_lines:,} lines, which end with …"] if long_lines else [])
 
 
 def _first(paths: list[str], before: str) -> str:

@@ -34,7 +34,7 @@ class Change(NamedTuple):
 
     @property
     def is_repository(self) -> bool:
-        """True for an untracked folder with a repository of its own."""
+        """True for an untracked folder that is a separate repository."""
         return self.path.endswith(b"/")
 
 

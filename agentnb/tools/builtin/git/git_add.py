@@ -33,11 +33,11 @@ async def git_add(context: ToolContext, paths: Annotated[list[str], msgspec.Meta
         repository, [path for path in named if not any(is_below(changed_path, path) for changed_path in changes)]
     )
     if not changes:
-        return "Nothing to stage: these files have no changes that are not staged yet."
+        return "Nothing to stage: these files have no unstaged changes."
     filters = await filters_of(repository, changes)
     if refused := sorted(set(named) & set(filters)):
         kind, names = filters[refused[0]], join_names([shown_name(name) for name in refused])
-        raise ToolRefused("filtered", f"Not staged: {names} would pass a filter ({kind}), which is not run here.", BY_HAND)
+        raise ToolRefused("filtered", f"Not staged: {names} needs a git filter ({kind}), which is not run here.", BY_HAND)
     key_files = [path for path in changes if path not in named and may_hold_keys(path, repository.work_dir)]
     repositories = [path for path, change in changes.items() if change.is_repository]
     left_out = {*filters, *key_files, *repositories}
@@ -45,9 +45,10 @@ async def git_add(context: ToolContext, paths: Annotated[list[str], msgspec.Meta
     notes = [
         key_files_note([shown_name(path) for path in key_files]),
         _note(
-            "Left out, as they would pass a filter, which is not run here", [path for path in filters if path not in key_files]
+            "Left out because they need a git filter, which is not run here",
+            [path for path in filters if path not in key_files],
         ),
-        _note("Left out, as they are repositories of their own", repositories),
+        _note("Left out because they are separate repositories", repositories),
     ]
     if not staged:
         raise ToolRefused("nothing_staged", with_notes("Nothing was staged.", *notes), "Name the files to stage.")
@@ -75,8 +76,8 @@ async def _check_known(repository: Repository, paths: list[bytes]) -> None:
         raise ToolRefused("ignored", f"Nothing was staged: .gitignore excludes {join_names(names)}.", advice)
     missing = [path for path in paths if not exists(repository.work_dir, path)]
     if unknown := [shown_name(path) for path in missing if not await repository.output("ls-files", "-z", "--", path)]:
-        problem = f"Nothing was staged, as these paths do not exist: {join_names(unknown)}."
-        raise ToolRefused("not_found", problem, "git_status lists the changed files.")
+        problem = f"Nothing was staged: these paths do not exist: {join_names(unknown)}."
+        raise ToolRefused("not_found", problem, "Use git_status to list the changed files.")
 
 
 async def _ignored_paths(repository: Repository, paths: list[bytes]) -> list[bytes]:

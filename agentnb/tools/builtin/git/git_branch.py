@@ -34,9 +34,9 @@ async def git_branch(context: ToolContext, action: Action, name: str | msgspec.U
     :param name: Branch name; required for create and switch
     """
     if action not in ACTIONS:
-        raise ToolRefused("invalid_arguments", f"action is {action!r}.", f"Give one of {', '.join(ACTIONS)}.")
+        raise ToolRefused("invalid_arguments", f"action is {action!r}.", f"Use one of {', '.join(ACTIONS)}.")
     if action != "list" and (isinstance(name, msgspec.UnsetType) or not name):
-        raise ToolRefused("invalid_arguments", f"git_branch needs a name to {action} a branch.", "Call it again with name.")
+        raise ToolRefused("invalid_arguments", f"git_branch needs a name to {action} a branch.", "Call it again with a name.")
     repository = await open_repository(context.work_dir)
     if isinstance(name, msgspec.UnsetType) or action == "list":
         return await _list_branches(repository)
@@ -72,7 +72,7 @@ async def _check_name(repository: Repository, name: str) -> None:
     is_possible = name.isprintable() and not name.startswith("-") and name not in ("HEAD", "@")
     if not is_possible or (await repository.run("check-ref-format", f"refs/heads/{name}")).code != 0:
         advice = "Use letters, digits, - and /, such as fix/tide-table."
-        raise ToolRefused("invalid_arguments", f"{name!r} cannot be the name of a branch.", advice)
+        raise ToolRefused("invalid_arguments", f"{name!r} is not a valid branch name.", advice)
 
 
 async def _commit_of(repository: Repository, revision: str) -> str:
@@ -85,7 +85,7 @@ async def _create(repository: Repository, name: str) -> str:
     if not (head := await _commit_of(repository, "HEAD")):
         raise ToolRefused("no_commits", "No branch was created: there are no commits yet.", "Commit first.")
     if await _commit_of(repository, f"refs/heads/{name}"):
-        raise ToolRefused("branch_exists", f"The branch {name} exists already.", "Switch to it, or choose another name.")
+        raise ToolRefused("branch_exists", f"The branch {name} exists already.", "Switch to it, or use another name.")
     await repository.output("branch", "--no-track", "--", name, head, is_reading=False)
     text = f"Created branch {name} at {head[:9]}. It is not checked out: switch to it with action switch."
     return with_notes(text, hooks_note(repository, BRANCH_HOOKS))
@@ -111,14 +111,14 @@ async def _check_switch(repository: Repository, name: str, target: str) -> None:
     differing = repository.names(await repository.output(*command))
     if outside := [path for path in differing if not repository.is_inside(path)]:
         count = f"{len(outside):,} {'file' if len(outside) == 1 else 'files'}"
-        problem = f"Not switched: {count} outside of the working directory would change."
+        problem = f"Not switched: {count} outside the working directory would change."
         raise ToolRefused("outside_work_dir", problem, by_hand)
     if protected := forbidden_paths(repository.top, map(os.fsdecode, differing)):
-        problem = f"Not switched: {join_names(protected)} would be written, which would belong to git or to agentnb."
+        problem = f"Not switched: it would write {join_names(protected)}, which belong to git or to agentnb."
         raise ToolRefused("protected_path", problem, by_hand)
     inside = [repository.below(path) for path in differing]
     filters = await filters_at(repository, target, inside) | await filters_of(repository, inside)
     if filters:
         names, kind = join_names([shown_name(path) for path in filters]), next(iter(filters.values()))
-        problem = f"Not switched: {names} would pass a filter ({kind}), which is not run here."
+        problem = f"Not switched: {names} needs a git filter ({kind}), which is not run here."
         raise ToolRefused("filtered", problem, by_hand)

@@ -56,7 +56,7 @@ def _check_staged(repository: Repository, status: Status) -> None:
     ]
     if outside:  # the person approved a commit of this folder only
         count = f"{len(outside)} staged {'change is' if len(outside) == 1 else 'changes are'}"
-        problem = f"Nothing was committed: {count} outside of the working directory, and would be part of the commit."
+        problem = f"Nothing was committed: {count} outside the working directory and would be part of the commit."
         raise ToolRefused(
             "staged_outside", problem, "Ask the person to commit them, or to unstage them with git restore --staged."
         )

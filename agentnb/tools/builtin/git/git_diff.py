@@ -76,7 +76,7 @@ async def _diff(
     repository: Repository, options: tuple[str, ...], place: bytes, excluded: list[bytes], variables: dict[str, str]
 ) -> BoundedOutput:
     if len(excluded) > MAX_EXCLUDED:
-        raise ToolRefused("too_much", f"{len(excluded):,} changed files are left out.", "Give the path of one file.")
+        raise ToolRefused("too_much", f"{len(excluded):,} changed files are left out.", "Pass the path of a single file.")
     # Without exclusions, the environment makes paths literal.
     places = [place]
     if excluded:
@@ -93,5 +93,5 @@ def _diff_text(output: BoundedOutput) -> str:
         return (bytes(output.head) + output.tail).decode(errors="replace").rstrip("\n")
     head, tail = bytes(output.head).rpartition(b"\n")[0], output.tail.partition(b"\n")[2]
     omitted = output.omitted_bytes + len(output.head) - len(head) + len(output.tail) - len(tail)
-    middle = f"[{omitted:,} bytes of the diff left out here: give a path to see less at once]"
+    middle = f"[{omitted:,} bytes of the diff left out here: pass a path to narrow it down]"
     return "\n".join([head.decode(errors="replace"), middle, tail.decode(errors="replace").rstrip("\n")])

@@ -25,7 +25,7 @@ FIFO_WAIT = "wait_for_partner"
 SECONDS_TO_CLEAN_UP = 2.0
 """Seconds for git to remove its lock files before it is killed."""
 MAX_ERROR_BYTES = 4_000
-WAITS = "git waits for a named pipe (a FIFO) that is in the place of one of its files, such as .gitignore, and was ended."
+WAITS = "git was stopped: it waited for a named pipe (FIFO) in place of one of its files, such as .gitignore."
 
 
 WHOLE = Bounds(32_000_000)
@@ -66,8 +66,8 @@ async def run_process(
     except TimeoutError:
         raise ToolRefused(
             "timeout",
-            f"git did not finish within {seconds:g} seconds and was ended.",
-            "Ask for less at once, such as one folder.",
+            f"git did not finish within {seconds:g} seconds and was stopped.",
+            "Narrow the request, for example to one folder.",
         ) from None
     finally:
         await _end_group(process)

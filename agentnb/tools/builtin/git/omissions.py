@@ -32,12 +32,12 @@ def signing_note(repository: Repository) -> str:
 
 def key_files_note(names: list[str]) -> str:
     """Return a note about files skipped by name, or "" without any."""
-    return f"Left out, as they may hold keys by their name: {join_names(names)}." if names else ""
+    return f"Left out because their names suggest that they hold keys: {join_names(names)}." if names else ""
 
 
 def hidden_note(names: list[str]) -> str:
     """Return a note about files skipped by rules, or "" without any."""
-    return f"Left out by the rules about {READ_TOOL}: {join_names(names)}." if names else ""
+    return f"Left out by the rules for {READ_TOOL}: {join_names(names)}." if names else ""
 
 
 def filters_note(filters: dict[bytes, str]) -> str:
@@ -46,7 +46,7 @@ def filters_note(filters: dict[bytes, str]) -> str:
         return ""
     kinds = ", ".join(sorted(set(filters.values())))
     names = join_names([shown_name(path) for path in filters])
-    return f"Compared without the filter of their attributes ({kinds}), so these may only seem changed: {names}."
+    return f"Compared without their git filters ({kinds}), so these files may be unchanged: {names}."
 
 
 def with_notes(text: str, *notes: str) -> str:

@@ -34,7 +34,7 @@ def confined_path(text: str, work_dir: Path) -> bytes:
     Raises `ToolRefused` for a path outside the working folder, or in ``.git``.
     """
     if "\0" in text or not text:
-        raise ToolRefused("invalid_arguments", f"{text!r} cannot be a path.")
+        raise ToolRefused("invalid_arguments", f"{text!r} is not a valid path.")
     path = work_dir / text.encode(errors="replace").decode()
     is_folder = path.name in ("", "..") or text.endswith(("/", "/."))
     try:
@@ -43,13 +43,13 @@ def confined_path(text: str, work_dir: Path) -> bytes:
         raise ToolRefused("invalid_arguments", f"{text} cannot be resolved: {error}") from error
     if not resolved.is_relative_to(work_dir):
         raise ToolRefused(
-            "outside_work_dir", f"path is outside working directory: {text}", "Give a path below the working directory."
+            "outside_work_dir", f"path is outside working directory: {text}", "Use a path below the working directory."
         )
     relative = resolved.relative_to(work_dir)
     if is_personal(str(resolved)):
-        raise ToolRefused("outside_work_dir", f"{text} is in the person's folder of agentnb.", "Give a path of the project.")
+        raise ToolRefused("outside_work_dir", f"{text} is in the person's agentnb folder.", "Use a path in the project.")
     if any(part.lower() == ".git" for part in relative.parts):
-        raise ToolRefused("outside_work_dir", f"{text} is in .git, which belongs to git.", "Give a path of the project.")
+        raise ToolRefused("outside_work_dir", f"{text} is in .git, which belongs to git.", "Use a path in the project.")
     return os.fsencode(relative)
 
 

@@ -98,8 +98,8 @@ def protected_settings(configured: Iterable[str]) -> dict[str, str]:
     if len(named) > MAX_NAMES:
         raise ToolRefused(
             "git_error",
-            f"The configuration of this repository names {len(named):,} programs, more than can be switched off.",
-            "Ask the person to look at .git/config.",
+            f"The git configuration of this repository names {len(named):,} programs, too many to disable.",
+            "Ask the person to check .git/config.",
         )
     return SETTINGS | named
 
@@ -127,11 +127,11 @@ def find_git(folders: Iterable[str]) -> str:
     program = shutil.which("git", path=os.pathsep.join(folders))
     if program is None:
         install = "Install git: apt install git, brew install git or conda install git; then start the kernel again"
-        raise SettingsError("The tools of git need the git program, which is not on PATH", Plain(install))
+        raise SettingsError("The git tools need the git program, which is not on PATH", Plain(install))
     version = _version_of(program)
     if version < OLDEST:
         numbers, oldest = (".".join(map(str, parts)) for parts in (version, OLDEST))
-        raise SettingsError(f"The tools of git need git {oldest} or newer; {program} is git {numbers}", Plain("Upgrade git"))
+        raise SettingsError(f"The git tools need git {oldest} or newer; {program} is git {numbers}", Plain("Upgrade git"))
     return program
 
 
@@ -147,9 +147,7 @@ def _version_of(program: str) -> tuple[int, ...]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise SettingsError(
-            f"git does not run: {error}", Plain("Run git version in a terminal, and install git again")
-        ) from error
+        raise SettingsError(f"git does not run: {error}", Plain("Run git version in a terminal, and reinstall git")) from error
     numbers = re.search(rb"(\d+)\.(\d+)", ended.stdout)
     return tuple(map(int, numbers.groups())) if numbers else (0, 0)
 

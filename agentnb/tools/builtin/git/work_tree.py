@@ -16,7 +16,7 @@ from agentnb.tools.builtin.shell.bounded_output import Bounds
 from agentnb.tools.tool import ToolRefused
 
 NO_REPOSITORY = "Work without git, or ask the person to run git init in a terminal."
-REDIRECTED = "The tools of git do not follow it. Work without git, or ask the person."
+REDIRECTED = "The git tools do not follow it. Work without git, or ask the person."
 FALSE_WORDS = ("", "false", "no", "off", "0")
 
 
@@ -90,7 +90,9 @@ class Repository:
         check_result(result, os.fsdecode(arguments[0]))
         if result.output.omitted_bytes:
             raise ToolRefused(
-                "too_much", "git printed more than can be read.", "Ask for less at once, such as one folder, or ask the person."
+                "too_much",
+                "git printed more than agentnb can read.",
+                "Narrow the request, for example to one folder, or ask the person.",
             )
         return bytes(result.output.head)
 
@@ -139,7 +141,7 @@ def _nearest_repository(work_dir: Path) -> Repository:
     """Return the repository of the nearest folder with ``.git``, from the working folder upwards."""
     work_dir = work_dir.resolve()
     if ".git" in work_dir.parts:
-        raise ToolRefused("not_a_repository", "The working directory is inside of .git.", NO_REPOSITORY)
+        raise ToolRefused("not_a_repository", "The working directory is inside .git.", NO_REPOSITORY)
     for top in (work_dir, *work_dir.parents):
         if os.path.lexists(top / ".git"):
             return Repository(work_dir, top, top / ".git", top / ".git", GitConfig(b""), tuple(program_folders(top)))
@@ -150,7 +152,7 @@ def _with_place(repository: Repository, located: bytes) -> Repository:
     """Return the repository with the paths of its data. Raises `ToolRefused` unless they are its own."""
     lines = located.split(b"\n")
     if len(lines) != 4:  # the path of the repository has a line break
-        raise ToolRefused("git_error", "The path of this repository has a line break.", NO_REPOSITORY)
+        raise ToolRefused("git_error", "The path of this repository contains a line break.", NO_REPOSITORY)
     git_top, git_dir, common_dir = (Path(os.fsdecode(line)).resolve() for line in lines[:3])
     repository = replace(repository, git_dir=git_dir, common_dir=common_dir)
     _check_place(repository, git_top)
@@ -172,15 +174,15 @@ def _check_place(repository: Repository, git_top: Path) -> None:
             "redirected", "The work tree of this repository is not the folder of its .git (core.worktree).", REDIRECTED
         )
     if git_dir != top / ".git" and not _belongs_to_work_tree(repository):
-        problem = "The .git of this folder leads to a repository elsewhere that does not name this folder as its work tree."
+        problem = "The .git of this folder points to a repository elsewhere that does not name this folder as its work tree."
         raise ToolRefused("redirected", problem, REDIRECTED)
     if common_dir not in (git_dir, git_dir.parent.parent if git_dir.parent.name == "worktrees" else git_dir):
-        raise ToolRefused("redirected", "The data of this repository is that of another (commondir).", REDIRECTED)
+        raise ToolRefused("redirected", "This repository uses the data of another one (commondir).", REDIRECTED)
     for folder in {git_dir, common_dir}:
         for path in _places_that_git_writes(folder):
             if path.is_symlink() and not path.resolve().is_relative_to(folder):
                 name = shown_name(os.fsencode(path.relative_to(folder)))
-                raise ToolRefused("redirected", f"A link in .git leads elsewhere: {name}.", REDIRECTED)
+                raise ToolRefused("redirected", f"A link in .git points elsewhere: {name}.", REDIRECTED)
 
 
 def _places_that_git_writes(folder: Path) -> Iterator[Path]:

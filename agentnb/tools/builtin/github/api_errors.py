@@ -18,7 +18,7 @@ MAX_MESSAGE = 300
 
 def no_token() -> ToolRefused:
     """Return the error for a comment without a token."""
-    return ToolRefused("no_key", "Commenting needs a GitHub token, which is missing. Nothing was written.", ENTER_TOKEN)
+    return ToolRefused("no_key", "Commenting needs a GitHub token, but none is set. Nothing was posted.", ENTER_TOKEN)
 
 
 def unusable_token(problem: str) -> ToolRefused:
@@ -30,7 +30,7 @@ def no_repository(problem: str) -> ToolRefused:
     """Return the error for a call without a repository and without a default."""
     return ToolRefused(
         "no_repository",
-        f"No repository is named. {problem}",
+        f"No repository was given. {problem}",
         'Pass owner and repo. The person can set one for all calls: GitHub(repo="owner/name"), or %agent defaults '
         "repo=owner/name.",
     )
@@ -43,7 +43,7 @@ def invalid_repository(problem: str) -> ToolRefused:
 
 def invalid_state(state: str, known: Iterable[str]) -> ToolRefused:
     """Return the error for an unknown issue state."""
-    return ToolRefused("invalid_arguments", f"state is {state!r}.", f"Give one of {', '.join(known)}.")
+    return ToolRefused("invalid_arguments", f"state is {state!r}.", f"Use one of {', '.join(known)}.")
 
 
 def too_slow(seconds: float) -> ToolRefused:
@@ -51,7 +51,7 @@ def too_slow(seconds: float) -> ToolRefused:
     return ToolRefused(
         "timeout",
         f"GitHub did not answer within {seconds:g} seconds.",
-        "Try once more. Before you write a comment again, check whether it is there.",
+        "Try once more. Before you repeat a comment, check whether it was posted.",
     )
 
 
@@ -73,7 +73,7 @@ def unexpected_answer(problem: str) -> ToolRefused:
     """Return the error for an answer that does not match GitHub's API."""
     return ToolRefused(
         "unexpected_answer",
-        f"GitHub's answer cannot be used: {problem}.",
+        f"GitHub sent an invalid response: {problem}.",
         "Check owner and repo: the repository may have moved. The person can check url= of GitHub.",
     )
 
@@ -93,14 +93,14 @@ def status_error(status: int, data: Any, headers: Mapping[str, str], *, has_toke
         more = "" if has_token else f" {ENTER_TOKEN} With a token, the limit is higher."
         return ToolRefused("rate_limited", problem, f"{_retry_time(headers)}{more}")
     if status == HTTPStatus.UNAUTHORIZED:
-        reason = "The token is not valid" if has_token else "It needs a token"
+        reason = "The token is not valid" if has_token else "A token is required"
         return ToolRefused("unauthorized", problem, f"{reason}. {ENTER_TOKEN}")
     if status == HTTPStatus.FORBIDDEN:
-        reason = "The token may not do this. Tell the person." if has_token else f"It may need a token. {ENTER_TOKEN}"
+        reason = "The token does not permit this. Tell the person." if has_token else f"A token may be required. {ENTER_TOKEN}"
         return ToolRefused("forbidden", problem, reason)
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
         private = "or is private, and the token has no access." if has_token else f"or is private. {ENTER_TOKEN}"
-        return ToolRefused("not_found", problem, f"Check owner, repo and number: it does not exist, {private}")
+        return ToolRefused("not_found", problem, f"Check owner, repo and number: the item does not exist, {private}")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return ToolRefused("server_error", problem, "Try once more later, or work without GitHub.")
     return ToolRefused("refused", problem, "Change the arguments, or work without it.")
@@ -120,7 +120,7 @@ def _retry_time(headers: Mapping[str, str]) -> str:
     if seconds is None:
         return "Wait a few minutes before the next call."
     clock = datetime.fromtimestamp(time.time() + seconds, UTC).strftime("%H:%M UTC")
-    return f"The next call can succeed in {seconds} seconds, at {clock}."
+    return f"The next call is possible in {seconds} seconds, at {clock}."
 
 
 def _number(text: str | None) -> int | None:

@@ -37,7 +37,7 @@ def read_name(text: str) -> Repository | None:
 def check_name(repo: object) -> None:
     """Raise `SettingsError` unless a setting is empty or ``owner/name``."""
     if not isinstance(repo, str) or (repo and read_name(repo) is None):
-        raise SettingsError(f"repo={repo!r} is not the name of a repository", 'Write GitHub(repo="owner/name")')
+        raise SettingsError(f"repo={repo!r} is not a repository name", 'Write GitHub(repo="owner/name")')
 
 
 async def find_repository(owner: str, repo: str, default: str, work_dir: Path, api_url: str) -> Repository:
@@ -46,7 +46,7 @@ async def find_repository(owner: str, repo: str, default: str, work_dir: Path, a
         owner, _, repo = repo.partition("/")
     for argument, value in {"owner": owner, "repo": repo}.items():
         if value and not _NAME.fullmatch(value):
-            raise invalid_repository(f"{argument}={value[:100]!r} is not a name on GitHub.")
+            raise invalid_repository(f"{argument}={value[:100]!r} is not a valid GitHub name.")
     if owner and repo:
         return Repository(owner, repo)
     usual = read_name(default) or await _repository_of_origin(work_dir, api_url)

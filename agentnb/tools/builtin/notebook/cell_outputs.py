@@ -26,7 +26,7 @@ class CellOutputs:
         """Number of the running cell, once more for each cell that its code runs."""
 
     def begin(self, number: int, message_id: str) -> None:
-        """Start capturing a cell, or code that runs within it as a cell of its own."""
+        """Start capturing a cell, or code within it that counts as a separate cell."""
         with self._lock:
             self._running.append(number)
             self._by_number.setdefault(number, Output())

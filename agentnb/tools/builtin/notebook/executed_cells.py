@@ -143,7 +143,7 @@ def cells_text(kernel: Kernel, *, last: int, wanted: re.Pattern[str] | None) -> 
     if left_out > 0:
         notes.append(f"{left_out:,} earlier cells are left out.")
     if not texts:
-        texts = ["No executed cell matches." if wanted else "No cell was executed yet."]
+        texts = ["No executed cell matches." if wanted else "No cell has been executed yet."]
     return "\n\n".join([*notes, *texts[::-1]])
 
 
@@ -205,7 +205,7 @@ def _joined_with(cells: list[Cell], file: NotebookFile) -> list[str]:
     saved = datetime.fromtimestamp(file.saved_at).strftime("%H:%M:%S")
     notes = [f"File: {file.path.name}, saved at {saved}."]
     if unmatched:
-        notes.append(f"Code cells of the file that were not executed in this kernel in their current form: {unmatched}.")
+        notes.append(f"Code cells of the file that this kernel has not executed in their current form: {unmatched}.")
     if markdown and cells:
         notes.append("Markdown after the last executed cell:\n" + _cut("\n\n".join(markdown), MAX_OUTPUT))
     return notes

@@ -48,6 +48,6 @@ async def read_cells(
         wanted = None if pattern is msgspec.UNSET else re.compile(pattern)
     except re.error as error:
         return failure(
-            "invalid_arguments", f"pattern cannot be read as a regular expression: {error}", "Correct it and call it again."
+            "invalid_arguments", f"pattern is not a valid regular expression: {error}", "Correct it and call it again."
         )
     return await asyncio.to_thread(partial(cells_text, kernel, last=last, wanted=wanted))

@@ -72,7 +72,7 @@ class ToolNamespace:
             return functions[name]  # type: ignore[no-any-return]  # all values are tool functions
         names = ", ".join(functions) or "none"
         near = "; ".join(str(suggestion.known[0]) for suggestion in suggest_similar(name, functions) if suggestion.known)
-        raise AttributeError(f"There is no tool {name!r}. {f'Nearest: {near}. ' if near else ''}Tools: {names}")
+        raise AttributeError(f"There is no tool {name!r}. {f'Did you mean {near}? ' if near else ''}Tools: {names}")
 
     def __dir__(self) -> list[str]:
         return [*self._functions]
@@ -125,8 +125,8 @@ MAX_TRACEBACK = 6_000
 MAX_SOURCES = 500
 """Maximum sources kept for tracebacks and for ``inspect.getsource``."""
 NO_AWAIT = (
-    "The code has a top-level await, which is not possible here: it runs on the event loop of the kernel.",
-    "Let a thread do it: from concurrent.futures import ThreadPoolExecutor; import asyncio; "
+    "Top-level await is not possible here: the code runs on the event loop of the kernel.",
+    "Use a thread: from concurrent.futures import ThreadPoolExecutor; import asyncio; "
     "ThreadPoolExecutor(1).submit(asyncio.run, f()).result()",
 )
 _sources: deque[str] = deque()

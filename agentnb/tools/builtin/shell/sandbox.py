@@ -38,7 +38,7 @@ PROBE_SECONDS = 10
 END_SECONDS = 1.0
 MAX_COPIES = 20
 """Maximum repositories copied for a command: the one around the folder and the first ones inside."""
-FAILED_ADVICE = "Nothing ran, and the command is not at fault. Ask the person to look at the sandbox"
+FAILED_ADVICE = "The command did not run and is not at fault. Ask the person to check the sandbox"
 MAX_INFO_BYTES = 4096
 
 
@@ -159,7 +159,7 @@ def _copies(repositories: Sequence[Repository], folder: Path) -> list[GitCopy]:
 def _program(work_dir: Path) -> str:
     program = _program_outside(PROGRAM, work_dir) if sys.platform == "linux" else None
     if program is None and sys.platform != "linux":
-        raise SettingsError('sandbox="bwrap" works on Linux only', "Leave it out to run commands without a sandbox")
+        raise SettingsError('sandbox="bwrap" works on Linux only', "Omit it to run commands without a sandbox")
     if program is None:
         raise SettingsError(
             'sandbox="bwrap" needs bubblewrap, which is not installed', "Install it: apt-get install bubblewrap"

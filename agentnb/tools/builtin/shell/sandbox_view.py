@@ -199,8 +199,8 @@ class SandboxView(View):
         self.repositories: list[Repository] = []
         if self.hides(work_dir) or work_dir == Path("/"):
             raise SettingsError(
-                f"The sandbox hides {work_dir}, which is the working directory",
-                "Ask the person to work in a folder of the project instead, below it or elsewhere",
+                f"The sandbox hides the working directory, {work_dir}",
+                "Ask the person to use a subfolder or another folder as the working directory",
             )
         self._show_work(work_dir)
         if store is not None and self._is_writable(store.resolve()) and work_dir / ".agentnb" not in store.resolve().parents:
@@ -220,7 +220,7 @@ class SandboxView(View):
         findings = walk(roots, frozenset(map(str, _python_folders())))  # not writable for commands
         if not findings.is_whole:
             raise SettingsError(
-                f"The folder has more than {MAX_ENTRIES:,} files, too many to find those that may hold keys",
+                f"The folder has more than {MAX_ENTRIES:,} files, too many to search for key files",
                 "Ask the person to work in a smaller folder",
             )
         self._covered.update(findings.covered)
@@ -266,8 +266,8 @@ class SandboxView(View):
         path = part.path
         if path.resolve() != path:
             raise SettingsError(
-                f"The sandbox cannot protect {path}, which is a link or behind one",
-                "Ask the person to replace the link by the real file or folder",
+                f"The sandbox cannot protect {path}, which is a link or is reached through one",
+                "Ask the person to replace the link with the real file or folder",
             )
         if not path.parent.exists():
             path = next(folder for folder in reversed(path.parents) if not folder.exists())

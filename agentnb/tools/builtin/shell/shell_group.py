@@ -101,15 +101,13 @@ class Shell(ToolGroup):
 
     def __post_init__(self) -> None:
         if self.sandbox is not None and self.sandbox not in SANDBOXES:
-            raise SettingsError(
-                f"sandbox={self.sandbox!r} of Shell is not a sandbox", suggest_names(str(self.sandbox), SANDBOXES)
-            )
+            raise SettingsError(f"Shell has no sandbox {self.sandbox!r}", suggest_names(str(self.sandbox), SANDBOXES))
         if type(self.timeout) is not int or not 1 <= self.timeout <= MAX_COMMAND_SECONDS:
             raise SettingsError(
-                f"timeout={self.timeout!r} of Shell is not a number of seconds", f"Give 1 to {MAX_COMMAND_SECONDS}"
+                f"timeout={self.timeout!r} of Shell is not a valid number of seconds", f"Use 1 to {MAX_COMMAND_SECONDS}"
             )
         if type(self.network) is not bool:
-            raise SettingsError(f"network={self.network!r} of Shell is neither True nor False", COMMAND_HINT)
+            raise SettingsError(f"network={self.network!r} of Shell must be True or False", COMMAND_HINT)
         object.__setattr__(self, "env", _check_variables(self.env))
         settings.redact_values(self.env)
 
@@ -161,17 +159,15 @@ class Shell(ToolGroup):
             variables = "{" + ", ".join(f'"{name}": ...' for name in names) + "}"
             others = "".join(f", {name}={value!r}" for name, value in kept.items()) + (", network=True" if network else "")
             raise SettingsError(
-                f"The shell of this run had variables, whose values are not logged: {', '.join(names)}",
-                Plain(f"Give them again: tools=[Shell(env={variables}{others})]"),
+                f"The shell of this run had environment variables whose values are not logged: {', '.join(names)}",
+                Plain(f"Pass them again: tools=[Shell(env={variables}{others})]"),
             )
         return cls(**kept, network=network and is_trusted)
 
     def check_usable(self) -> None:
         """Raise `SettingsError` if bash or the configured sandbox is missing."""
         if os.name != "posix" or shutil.which("bash") is None:
-            raise SettingsError(
-                "The tool bash needs bash, which this machine does not have", "Install it, or leave the tool out"
-            )
+            raise SettingsError("The tool bash needs bash, which is not installed", "Install it, or omit the tool")
         if self.sandbox is not None:
             check_sandbox(has_network=self.network)
 
@@ -196,7 +192,7 @@ async def run_command(
     """
     work_dir = context.work_dir
     if pattern := dangerous_pattern(command):
-        advice = "If this is wanted, the person can do it in a terminal. Name specific files or folders instead"
+        advice = "If this is intended, the person can do it in a terminal. Name specific files or folders instead"
         raise ToolRefused("dangerous_command", f"potentially dangerous command blocked: {pattern}", advice)
     variables = {**settings.program_variables(), **shell.env}
     words = [_bash(settings.program_variables()["PATH"]), "-c", command]
@@ -233,7 +229,7 @@ def command_outcome(result: ProcessResult, note: str, seconds: float) -> ToolOut
         return success(text)
     if result.exit_code is not None:
         return failure("command_failed", f"{text.removesuffix(NEWLINE)}\n{_words_of_end(result.exit_code)}")
-    advice = f"Give a longer timeout, at most {MAX_COMMAND_SECONDS}, or do less at once"
+    advice = f"Use a longer timeout, at most {MAX_COMMAND_SECONDS}, or do less at once"
     return failure("timeout", f"Command timed out after {seconds} seconds\n{text}", advice)
 
 
@@ -246,12 +242,12 @@ def _words_of_end(exit_code: int) -> str:
 def _check_variables(variables: Any) -> dict[str, str]:
     """Return a copy of the variables. Raises `SettingsError`, without their values, if a program cannot have them."""
     if not isinstance(variables, Mapping):
-        raise SettingsError(f"env= of Shell is of type {type(variables).__name__}, not a mapping", COMMAND_HINT)
+        raise SettingsError(f"env= of Shell must be a mapping, not {type(variables).__name__}", COMMAND_HINT)
     for name, value in variables.items():
         if not isinstance(name, str) or not re.fullmatch(r"[^=\0]+", name):
-            raise SettingsError(f"env= of Shell has an invalid variable name: {str(name)[:40]!r}", COMMAND_HINT)
+            raise SettingsError(f"env= of Shell contains an invalid variable name: {str(name)[:40]!r}", COMMAND_HINT)
         if not isinstance(value, str) or "\0" in value:
             raise SettingsError(
-                f"The variable {name} in env= of Shell is not a text", Plain(f'Give a text: env={{"{name}": "..."}}')
+                f"The variable {name} in env= of Shell is not a string", Plain(f'Use a string: env={{"{name}": "..."}}')
             )
     return dict(variables)

@@ -141,7 +141,7 @@ def _with_heading(page: Page, text: str) -> str:
     if page.is_cut:
         lines.append(f"(Only its first {WEB_BYTES:,} bytes were read.)")
     if len(text) > WEB_CHARACTERS:
-        lines.append(f"(Only the first {WEB_CHARACTERS:,} of {len(text):,} characters are here.)")
+        lines.append(f"(Only the first {WEB_CHARACTERS:,} of {len(text):,} characters are shown.)")
     return "\n".join([*lines, "", text[:WEB_CHARACTERS] or "(no text)"])
 
 
@@ -172,7 +172,7 @@ async def _reply(pool: Any, address: WebAddress) -> Page | str:
         is_late = isinstance(error, httpcore2.TimeoutException)
         raise page_errors.unreachable(address.text, "no answer" if is_late else "the connection failed") from None
     except httpcore2.ProtocolError:
-        raise page_errors.unreachable(address.text, "its answer is not HTTP") from None
+        raise page_errors.unreachable(address.text, "its response is not HTTP") from None
 
 
 async def _read(response: Any, address: WebAddress) -> Page | str:
@@ -185,7 +185,7 @@ async def _read(response: Any, address: WebAddress) -> Page | str:
         raise page_errors.status_error(address.text, response.status, headers.get("retry-after", ""))
     content_type = headers.get("content-type", "")
     if not is_text(content_type):
-        raise page_errors.unreadable(address.text, f"its type is {media_type(content_type)[:100]!r}")
+        raise page_errors.unreadable(address.text, f"its content type is {media_type(content_type)[:100]!r}")
     try:
         body = BoundedBody(headers.get("content-encoding", ""), WEB_BYTES)
         async for chunk in response.aiter_stream():
@@ -196,5 +196,5 @@ async def _read(response: Any, address: WebAddress) -> Page | str:
     except zlib.error:
         raise page_errors.unreadable(address.text, "its compressed data is damaged") from None
     if not content_type and b"\0" in body.content[:1000]:
-        raise page_errors.unreadable(address.text, "it has no type, and contains binary data")
+        raise page_errors.unreadable(address.text, "it has no content type and contains binary data")
     return Page(address, content_type, body.content, body.is_cut)

@@ -24,10 +24,10 @@ def status_error(address: str, status: int, retry_after: str) -> ToolRefused:
         phrase = str(status)
     problem = f"The server answered {phrase} for {address}"
     if status in NOT_THERE:
-        advice = "Look for the right address: fetch the page that links to it, or the start page of the server."
+        advice = "Find the right address: fetch the page that links to it, or the server's home page."
         return ToolRefused("not_found", problem, advice)
     if status in NEEDS_LOGIN:
-        return ToolRefused("forbidden", problem, "It may need a login, and web_fetch has none. Use another page.")
+        return ToolRefused("forbidden", problem, "It may require a login, which web_fetch does not support. Use another page.")
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         seconds = f" after {retry_after} seconds" if retry_after.isdecimal() and len(retry_after) < 7 else " later"
         return ToolRefused("rate_limited", problem, f"Try again{seconds}, or use another page.")
@@ -52,7 +52,7 @@ def not_secure(address: str, problem: str) -> ToolRefused:
     """Return the error for a failed TLS connection."""
     return ToolRefused(
         "tls_error",
-        f"There is no secure connection to {address}: {problem}.",
+        f"No secure connection to {address}: {problem}.",
         "Use another page, or tell the person that the certificate of this server is not valid.",
     )
 
@@ -61,14 +61,14 @@ def no_certificates() -> ToolRefused:
     """Return the error for trusted certificates that cannot be read."""
     return ToolRefused(
         "tls_error",
-        "Nothing was fetched: the certificates that the environment names cannot be read.",
-        "The person can look at the variables SSL_CERT_FILE and SSL_CERT_DIR.",
+        "Nothing was fetched: the certificates named by the environment cannot be read.",
+        "The person can check the variables SSL_CERT_FILE and SSL_CERT_DIR.",
     )
 
 
 def unreadable(address: str, problem: str) -> ToolRefused:
     """Return the error for content other than text."""
-    advice = "web_fetch reads pages and text only. Look for the same content as a page, or as plain text."
+    advice = "web_fetch reads only web pages and text. Look for the same content as a page or plain text."
     return ToolRefused("unreadable", f"The content of {address} is not text: {problem}.", advice)
 
 

@@ -55,14 +55,16 @@ class WebAddress(NamedTuple):
 def read_address(url: str) -> WebAddress:
     """Parse an address. Raises `ToolRefused` unless it is http or https without credentials."""
     if len(url) > MAX_URL_CHARACTERS or _UNSAFE.search(url):
-        raise _invalid_address(f"the address is longer than {MAX_URL_CHARACTERS:,} characters, or has blanks or backslashes")
+        raise _invalid_address(
+            f"the address is longer than {MAX_URL_CHARACTERS:,} characters, or contains spaces or backslashes"
+        )
     try:
         parts = urlsplit(url)
         scheme, host, port = parts.scheme, parts.hostname or "", parts.port
         # Same encoding as in rules about addresses: another one could lead to another host.
         host = (host if host.isascii() else host.encode("idna").decode()).rstrip(".")
     except (ValueError, UnicodeError):
-        raise _invalid_address("the address cannot be read") from None
+        raise _invalid_address("the address is invalid") from None
     if scheme not in PORTS:
         raise _invalid_address("the address does not begin with https:// or http://")
     if "@" in parts.netloc:
@@ -84,7 +86,7 @@ def next_address(address: WebAddress, location: str, *, is_local: bool) -> WebAd
         if not is_local:
             check_literal(target.host)
     except ValueError:  # brackets without an address
-        raise after_redirect(_invalid_address("the address cannot be read"), address.text) from None
+        raise after_redirect(_invalid_address("the address is invalid"), address.text) from None
     except ToolRefused as error:
         raise after_redirect(error, address.text) from None
     is_upgrade = (address.scheme, address.port, target.scheme, target.port) == ("http", 80, "https", 443)
@@ -92,7 +94,7 @@ def next_address(address: WebAddress, location: str, *, is_local: bool) -> WebAd
     if target.host != address.host or not (is_upgrade or target[:3] == address[:3]) or not is_same_page:
         raise ToolRefused(
             "redirected",
-            f"{address.text} redirects to another page, which was not asked for: {target.text}",
+            f"{address.text} redirects to a different page: {target.text}",
             "Call web_fetch with that address if it is the page you want.",
         )
     return target
@@ -136,11 +138,11 @@ def refused_host(host: str, addresses: list[str]) -> ToolRefused:
     where = f" at {', '.join(addresses[:3])}" if addresses and addresses != [host] else ""
     return ToolRefused(
         "address_refused",
-        f"{host} is not a public server: it is this machine, or in a private network{where}. Nothing was sent to it.",
+        f"{host} is not a public server: it is on this machine or a private network{where}. Nothing was sent to it.",
         "Read a public page instead. Only the person can allow local servers: tools=[Web(local=True)].",
     )
 
 
 def _invalid_address(problem: str) -> ToolRefused:
-    advice = "Call web_fetch with a whole address, such as https://docs.python.org/3/; write a blank as %20."
+    advice = "Call web_fetch with a complete address, such as https://docs.python.org/3/; write a space as %20."
     return ToolRefused("invalid_url", f"Nothing was fetched: {problem}.", advice)

@@ -153,7 +153,7 @@ class LiveServer:
     def check_retired(self) -> None:
         """Raise `ServerFailed` if the server must not start again."""
         if self.is_retired:
-            raise ServerFailed(f"The MCP server {self.server.name} was replaced, or the run that started it is over")
+            raise ServerFailed(f"The MCP server {self.server.name} was replaced, or the run that started it has ended")
 
     # On the event loop of the connections
 
@@ -247,15 +247,15 @@ class LiveServer:
         done = "reached" if self.server.is_remote else "started"
         message = f"The MCP server {self.server.name} ({self.server.target}) could not be {done}: {self.problem}"
         lines = "\n".join(self.stderr)
-        return ServerFailed(f"{message}\nIt wrote:\n{lines}" if lines else message, self._advice(error))
+        return ServerFailed(f"{message}\nIts output:\n{lines}" if lines else message, self._advice(error))
 
     def _advice(self, error: BaseException) -> Advised:
         if (refusal := self.refusal(error)) is not None:
             return refusal.advice(self.server.name)
         if self.server.is_remote:
-            return Plain("Is it running, and is the address right?")
+            return Plain("Check that it is running and that the address is right")
         if any(is_no_program(cause) for cause in leaves(error)):
-            return Plain("Install it, or give the whole path of the program")
+            return Plain("Install it, or use the full path of the program")
         return Plain("Start it in a terminal to see why")
 
 
@@ -264,7 +264,7 @@ def reason(error: BaseException) -> str:
     causes = list(leaves(error))
     first = causes[0] if causes else error
     if is_no_program(first):
-        return "there is no such program"
+        return "the program was not found"
     if isinstance(first, TimeoutError):
         return "it did not answer in time"
     return visible(str(first)[:MAX_REASON_CHARACTERS]).strip() or type(first).__name__

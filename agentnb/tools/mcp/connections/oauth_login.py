@@ -45,7 +45,7 @@ SILENT = logging.NullHandler()
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 """Request that triggers the login, without effect in the absence of a session."""
 PAGE = "<!doctype html><meta charset=utf-8><title>agentnb</title><p>"
-ARRIVED = f"{PAGE}Your answer has arrived. You can close this page and go back to your notebook.".encode()
+ARRIVED = f"{PAGE}agentnb has received your answer. You can close this page and return to your notebook.".encode()
 NOT_EXPECTED = f"{PAGE}agentnb is not waiting for this login.".encode()
 
 
@@ -209,7 +209,7 @@ class Login(_Tokens):
 
     def give_up(self) -> None:
         """End the login, unless it has an answer."""
-        self._end({"error": "given up"})
+        self._end({"error": "the login was cancelled"})
 
     def _end(self, answer: dict[str, str]) -> None:
         with suppress(InvalidStateError):  # answered already
@@ -228,10 +228,10 @@ class Login(_Tokens):
                 return self._is_stored
         except (TimeoutError, TimeoutException):
             is_waiting = self._state and not self.is_answered
-            why = f"there was no login for {LOGIN_SECONDS / 60:.0f} minutes" if is_waiting else "it did not answer in time"
+            why = f"nobody logged in within {LOGIN_SECONDS / 60:.0f} minutes" if is_waiting else "it did not answer in time"
         except OAuthRegistrationError:  # their messages repeat responses of servers
             why = self._refusal or "its authorization server does not register clients"
-            lead = f"Register a client there, with the redirect address http://{LOOPBACK}{ANSWER_PATH}, and name it"
+            lead = f"Register a client there, with the redirect address http://{LOOPBACK}{ANSWER_PATH}, and pass its id"
             advice = LogInToServer(name=self._server.name, scope=self._scope, client="ID", lead=lead)
         except (OAuthTokenError, *UNREADABLE):
             why = self._refusal or "its authorization server returned no usable token"
@@ -255,7 +255,7 @@ class Login(_Tokens):
             http.stream("POST", address, json=PING, headers={**self._server.headers, **accept}) as response,
         ):
             if response.status_code in NOT_ALLOWED:
-                raise OAuthFlowError(f"it answers {response.status_code} after the login, too")
+                raise OAuthFlowError(f"it still answers {response.status_code} after the login")
 
     async def _check(self, request: Request) -> None:
         self._check_scheme(request.url)
@@ -264,7 +264,7 @@ class Login(_Tokens):
         from mcp.client.auth import OAuthFlowError
 
         if self._server.command_or_url.lower().startswith("https:") and url.scheme != "https":
-            raise OAuthFlowError(f"it leads to {url.scheme}://{url.host}, where others could read along")
+            raise OAuthFlowError(f"it redirects to {url.scheme}://{url.host}, which is not encrypted")
 
     async def _note(self, response: Response) -> None:
         if self._is_challenged:
@@ -311,7 +311,7 @@ class Login(_Tokens):
             client.issuer = self._provider._expected_issuer()  # the secret goes to no other authorization server
         self._state = parse_qs(query)["state"][-1]
         token_host = URL(self._provider._get_token_endpoint()).netloc.decode()
-        self.note = "" if token_host == shown.ascii_host else f". {token_host} gets your answer"
+        self.note = "" if token_host == shown.ascii_host else f". {token_host} receives your answer"
         self.address.set_result(shown)
 
     async def _wait_for_answer(self) -> AuthorizationCodeResult:
@@ -369,7 +369,7 @@ def _limit(response: Response) -> None:
         async with aclosing(read(chunk_size)) as chunks:
             async for chunk in chunks:
                 if (remaining := remaining - len(chunk)) < 0:
-                    raise OAuthFlowError(f"{response.request.url.copy_with(query=None)} answers with too much")
+                    raise OAuthFlowError(f"{response.request.url.copy_with(query=None)} sent too large a response")
                 yield chunk
 
     response.aiter_bytes = read_limited  # type: ignore[method-assign]

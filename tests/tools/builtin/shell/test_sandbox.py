@@ -295,4 +295,4 @@ def test_failing_sandbox_does_not_end_the_command(work: Path, monkeypatch: pytes
     monkeypatch.setattr("agentnb.tools.builtin.shell.sandbox.SYSTEM", ("--ro-bind", "/no/such/folder", "/x"))
     failed = bash(work, "exit 1")
     assert (ended.error_code, failed.error_code) == ("command_failed", "not_sandboxed")
-    assert "Nothing ran" in failed.text and "Exit code" not in failed.text
+    assert "did not run" in failed.text and "Exit code" not in failed.text

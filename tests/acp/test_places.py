@@ -1,0 +1,119 @@
+"""External agents wherever an agent is taken, and the command that lists them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from agentnb import Agent, ToolCall, Workflow, fork_sync, tool
+from agentnb.acp import acp_model
+from agentnb.acp.installed import acp_command
+from agentnb.acp.known_agents import KnownAgent
+from agentnb.core.log.events import CallBlocked, TextDelta, Warned
+from agentnb.core.run.facts import RunFacts
+from agentnb.errors import SettingsError, WorkflowProblems
+from agentnb.models import ScriptedModel
+from agentnb.models.transport.limiter import Limiter
+from agentnb.policies.gates import Deny
+
+Make = Callable[..., Agent]
+STEPS = "workflow: [{type: agent, name: worker, prompt: hello}]"
+
+
+def test_external_agent_is_a_tool_of_an_agent(fake: Make) -> None:
+    model = ScriptedModel([ToolCall("helper", {"prompt": "hello"}), "Done."])
+    run = Agent(model, tools=[fake(name="helper")], todos=False).run_sync("Go.", approve="auto")
+    (record,) = run.rounds[0].records
+    assert (run.status, record.result and record.result.text, run.usage.input) == ("completed", "Hello there.", 12)
+
+
+@pytest.fixture
+def one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one agent run at once."""
+    limiter = Limiter(1)
+    monkeypatch.setattr(acp_model, "places", lambda: limiter)
+
+
+@pytest.mark.usefixtures("one_place")
+def test_run_without_a_place_waits_with_its_clock_held(fake: Make) -> None:
+    sleeps, told = Event(), Event()
+    first = fake().start("sleep", watch=lambda item: sleeps.set() if item == TextDelta("Sleeping") else None)
+    assert sleeps.wait(10)
+    second = fake(max_seconds=5).start("hello", watch=lambda item: told.set() if isinstance(item, Warned) else None)
+    assert told.wait(10)
+    time.sleep(0.3)
+    assert not second.run.rounds
+    first.stop()
+    run = second.result(10)
+    assert (run.text, ["Waits until one of" in text for text in run.warnings]) == ("Hello there.", [True])
+    assert run.seconds is not None and fake().run_sync("hello").warnings == ()
+
+
+@pytest.mark.usefixtures("one_place")
+def test_agent_within_an_agent_needs_no_place(fake: Make) -> None:
+    @tool(name="total")
+    def ask_another(numbers: list[int]) -> str:
+        """Ask another agent."""
+        return fake().run_sync("hello", approve="auto").text
+
+    assert fake(tools=[ask_another], max_seconds=20).run_sync("function", approve="auto").text == "total: Hello there."
+
+
+def test_external_agent_works_in_a_step(fake: Make) -> None:
+    run = Workflow.from_yaml(STEPS, agents={"worker": fake()}).run_sync("Go.")
+    assert (run.status, run.text) == ("completed", "Hello there.")
+
+
+def test_workflow_file_declares_no_external_agent() -> None:
+    with pytest.raises(WorkflowProblems, match='agent "worker": unknown key "acp"'):
+        Workflow.from_yaml(f"agents: {{worker: {{acp: fake}}}}\n{STEPS}")
+
+
+def test_fork_of_its_run_needs_a_model_of_agentnb(fake: Make) -> None:
+    run = fake().run_sync("write", approve="auto")
+    with pytest.raises(SettingsError, match=r"was with acp:fake, which .*model=\"provider:name\""):
+        fork_sync(run, 1)
+    assert fork_sync(run, 1, model=ScriptedModel(["Other."]), store=None).text == "Other."
+
+
+def test_gates_decide_about_its_calls(fake: Make, tmp_path: Path) -> None:
+    def gate(call: ToolCall, run: RunFacts) -> Deny | None:
+        return Deny("Not this file.") if call.name == "write_file" else None
+
+    run = fake(gates=[gate]).run_sync("write", approve="auto")
+    assert [event.call.name for event in run.events if isinstance(event, CallBlocked)] == ["write_file"]
+    assert (run.text, (tmp_path / "a.txt").exists()) == ("Was rejected.", False)
+
+
+def test_a_loop_of_its_calls_is_detected_live(fake: Make) -> None:
+    run = fake(detect="default").run_sync("burst burst burst burst", approve="auto")
+    assert (run.status, run.stop_reason, len(run.rounds)) == ("stopped", "loop_detected", 5)
+    assert run.findings
+
+
+def test_command_lists_agents_and_starts_none(
+    table: dict[str, KnownAgent], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "opencode"
+    program.write_text("#!/bin/sh\ntouch started\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    lines = {line.split()[0]: line for line in acp_command("").splitlines()}
+    assert lines.keys() == table.keys()
+    for word in ("of unknown version", "tried with 1.18.33", "opencode auth login"):
+        assert word in lines["opencode"]
+    assert "not installed: npm install -g @moonshot-ai/kimi-code" in lines["kimi"]
+    assert not (tmp_path / "started").exists()
+
+
+def test_command_adds_an_agent_to_this_kernel(table: dict[str, KnownAgent]) -> None:
+    assert "%%agent --acp mine" in acp_command("add mine 'my agent' --acp")
+    assert (table["mine"].command, table["mine"].asks) == (("my agent", "--acp"), False)
+    for words in ("remove mine", "add mine", "add my-agent x", "add mine 'my agent"):
+        with pytest.raises(SettingsError):
+            acp_command(words)

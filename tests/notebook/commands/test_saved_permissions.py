@@ -1,0 +1,98 @@
+"""Saved rules in a notebook: answered in a card or in words, shown at the first run, listed and withdrawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from own_folder import use_own_folder
+from waiting import wait_until
+
+from agentnb import Agent, RunOptions, Store, ToolCall, tool
+from agentnb.models import ScriptedModel
+from agentnb.notebook.card.actions import ACTIONS
+from agentnb.notebook.cells.cell_host import tell_saved_rules
+from agentnb.notebook.commands.answer import answer_command
+from agentnb.notebook.commands.permissions_command import permissions_command
+from agentnb.runtime.host.live_run import LiveRun
+from agentnb.runtime.questions.saved_rules import rules_folder, saved_rules
+from agentnb.session.session import Session
+
+LONG = 30
+
+
+@tool(effects=["execute"], command="command")
+async def bash(command: str) -> str:
+    """Run a command."""
+    return "ran"
+
+
+@pytest.fixture(autouse=True)
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    use_own_folder(monkeypatch, tmp_path / "person")
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def begin(session: Session) -> LiveRun:
+    """Start a run that calls a command."""
+    model = ScriptedModel([[ToolCall("bash", {"command": "git log -5"})], "Done."])
+    return session.start(Agent(model, tools=[bash], todos=False), "go", RunOptions(can_ask=True))
+
+
+def in_card(session: Session, live: LiveRun) -> None:
+    rule = live.run.waiting[0].about.grants[0].rule  # type: ignore[union-attr]
+    ACTIONS["always"](live, {"rule": rule, "reach": "project", "key": live.run.waiting[0].id})
+
+
+def in_words(session: Session, live: LiveRun) -> None:
+    answer_command(session, cast("Any", None), "always in project")
+
+
+@pytest.mark.parametrize("answer", [in_card, in_words])
+def test_saved_rule_is_shown_listed_and_withdrawn(
+    answer: Any, tmp_path: Path, work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = Session(Store(tmp_path / "runs"))
+    live = begin(session)
+    tell_saved_rules(session)
+    wait_until(lambda: bool(live.run.waiting))
+    answer(session, live)
+    assert live.result(LONG).status == "completed"
+    capsys.readouterr()
+    later = Session(Store(tmp_path / "later"))
+    for shown in (f"1 saved rule in force in {work}: such calls run without a question. %agent permissions lists them\n", ""):
+        run = begin(later).result(LONG)
+        assert not run.questions and [grant.rule for grant in run.grants] == ["bash(git log *)"]
+        tell_saved_rules(later)
+        assert capsys.readouterr().out == shown, "once in a session"
+    (saved,) = saved_rules().rules.values()
+    assert f"  1  bash(git log *), saved on {saved.saved_at:%Y-%m-%d} for runs in {work}" in permissions_command(later, "", {})
+    for which in ("1", "bash(git log *)"):
+        if which != "1":
+            wait = begin(session)
+            wait_until(lambda wait=wait: bool(wait.run.waiting))
+            answer(session, wait)
+            wait.result(LONG)
+        assert "Nothing is allowed always." in permissions_command(later, f"withdraw {which}", {})
+        assert not saved_rules().rules
+
+
+def test_file_that_does_not_count_is_named(tmp_path: Path, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = Session(Store(tmp_path / "runs"))
+    live = begin(session)
+    wait_until(lambda: bool(live.run.waiting))
+    in_words(session, live)
+    live.result(LONG)
+    (path,) = rules_folder().iterdir()
+    path.chmod(0o666)
+    capsys.readouterr()
+    later = Session(Store(tmp_path / "later"))
+    begin(later).stop()
+    tell_saved_rules(later)
+    line = f"Not counted, as damaged, open to others, or about a path that leads elsewhere now: {path.name} in {path.parent}"
+    assert capsys.readouterr().out == f"{line}\n"
+    assert permissions_command(later, "", {}).splitlines()[-2:] == ["Nothing is allowed always.", line]
