@@ -84,7 +84,12 @@ def test_impossible_edit_is_reported_and_changes_nothing(live: LiveRun, subtests
         ),
         "no description": ("step", {"place": 0, "fields": [["0", ""]]}, FieldsRefused, "shorter"),
         "a tool that makes plans": ("step", {"place": 0, "fields": four}, FieldsRefused, "Choose"),
-        "a draft that does not wait": ("draft", {"op": "add", "place": 3, "key": "plan-70"}, SettingsError, "not wait"),
+        "a draft that does not wait": (
+            "draft",
+            {"op": "add", "place": 3, "key": "plan-70"},
+            SettingsError,
+            "no longer waiting",
+        ),
     }
     for name, (action, message, error, expected) in cases.items():
         with subtests.test(name), pytest.raises(error, match=expected):
