@@ -110,7 +110,7 @@ def test_invalid_address_is_refused(monkeypatch: pytest.MonkeyPatch, subtests: p
     for said in ["gateway.example/v1", "localhost:8000", "ftp://x/v1", "http://", "http://x:port/v1", "http://[x"]:
         with subtests.test(said):
             monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", said)
-            with pytest.raises(SettingsError, match=r"AGENTNB_COMPATIBLE_URL is not a URL\. Set it to one"):
+            with pytest.raises(SettingsError, match=r"AGENTNB_COMPATIBLE_URL is not a URL\. Set it to a URL"):
                 settings.base_url("compatible")
 
 

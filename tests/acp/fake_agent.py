@@ -29,7 +29,7 @@ class Agent:
     def __init__(self) -> None:
         self.next_id = 0
         self.session = ""
-        self.mode = "auto"
+        self.mode, self.model = "auto", ""
         self.is_cancelled = False
         self.calls = 0
         self.turns = 0
@@ -566,6 +566,10 @@ class Agent:
         if method == "session/set_mode":
             self.mode = params["modeId"]
             return {}
+        if method == "session/set_config_option":
+            assert params["configId"] == "model", params
+            self.model = params["value"]
+            return {}
         if method == "session/prompt":
             self.is_cancelled, self.reason = False, "end_turn"
             self.turns += 1
@@ -579,8 +583,8 @@ class Agent:
                 self.say(self.session)
             if text.startswith("blocks"):
                 self.say(json.dumps(params["prompt"]))
-            if text == "mode":
-                self.say(self.mode)
+            if text in ("mode", "model"):
+                self.say(getattr(self, text))
             times = self.turns if "sums" in sys.argv else 1
             return {
                 "stopReason": "cancelled" if self.is_cancelled else self.reason,

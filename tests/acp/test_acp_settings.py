@@ -59,6 +59,16 @@ def test_a_copy_is_checked_as_the_first_was(fake: Callable[..., Agent]) -> None:
         replace(first, system="Be brief.")
 
 
+def test_no_first_request_is_shown(fake: Callable[..., Agent]) -> None:
+    with pytest.raises(SettingsError, match="acp:fake builds its requests itself"):
+        fake().first_request("hello")
+
+
+def test_a_named_model_is_set() -> None:
+    assert Agent(acp="fake:big").run_sync("model").text == "big"
+    assert Agent(acp="fake").run_sync("model").text == ""
+
+
 def test_an_agent_without_model_is_refused() -> None:
     with pytest.raises(SettingsError, match="An agent needs a model"):
         Agent()

@@ -109,7 +109,7 @@ def test_retry_shows_the_time_of_the_next_attempt() -> None:
 
 
 @pytest.mark.parametrize(("model", "is_counted"), [("acp:opencode", True), ("openai:gpt", False)])
-def test_only_an_external_agent_has_the_button_now(model: str, is_counted: bool) -> None:
+def test_controls_say_that_an_external_agent_works_in_turns(model: str, is_counted: bool) -> None:
     card, deaf = LiveCard(), LiveCard(controls=False)
     story = RunBuilder(model=model).extend(*begun(0))
     for event in story.events:
@@ -118,6 +118,8 @@ def test_only_an_external_agent_has_the_button_now(model: str, is_counted: bool)
     assert ('type="submit" value="now"' in card.whole()["slots"]["now"]) is is_counted
     card.asked("say", "Hurry")
     assert ("its next prompt" in card.whole()["slots"]["asked"]) is is_counted
+    card.asked("pause")
+    assert ("after this turn" in card.whole()["slots"]["controls"]) is is_counted
     assert not deaf.whole()["slots"]["now"]
     card.take(story.add(RunFinished, status="completed", stop_reason="natural").events[-1])
     assert not card.whole()["slots"]["now"]

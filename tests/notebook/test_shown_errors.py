@@ -26,7 +26,7 @@ def shown(cell: Any) -> str:
 def test_error_for_the_person_has_no_frames_of_agentnb(kernel: Any, subtests: pytest.Subtests) -> None:
     for code, error in {
         "mine('complex-fail')": "StoreError: complex-fail cannot be read",
-        "Agent('simulated:disciplined', tools=['f'])": "UnknownTool: tools= contains the text 'f'",
+        "Agent('simulated:disciplined', tools=['f'])": "UnknownTool: tools= contains the string 'f'",
         "Agent(ScriptedModel([])).run_sync('Go.', store='nothing')": "SettingsError: store='nothing' is not a store",
         "await Agent('simulated:disciplined').run('')": "SettingsError: ",
     }.items():

@@ -176,7 +176,7 @@ def test_unknown_value_fails_in_any_comparison(subtests: pytest.Subtests) -> Non
 
 def test_impossible_expectation_is_refused_before_any_run_is_read(subtests: pytest.Subtests) -> None:
     for expectation, told in {
-        "lops == 0": "there is no lops. Did you mean loops?",
+        "lops == 0": "lops is unknown. Did you mean loops?",
         "loops = 0": "is not valid",
         "": "blank",
         "loops ==": "incomplete",

@@ -39,7 +39,7 @@ def test_misspelled_name_is_answered_with_a_similar_one(subtests: pytest.Subtest
         "a tool": (
             lambda: Agent("simulated:disciplined", tools=["f"]),
             UnknownTool,
-            "tools= contains the text 'f', not a function or a built-in tool. Pass the function itself: tools=[f]",
+            "tools= contains the string 'f', not a function or a built-in tool. Pass the function itself: tools=[f]",
         ),
     }
     for name, (way, kind, told) in cases.items():

@@ -66,7 +66,7 @@ def test_miss_names_the_nearest_request_and_first_difference(subtests: pytest.Su
     with subtests.test("the prompt"), pytest.raises(ReplayDiverged) as caught:
         again(run, model, "Write four stories.")
     told = str(caught.value)
-    assert f"Nearest is round 1 of run {run.id}: message 1 (user) differs" in told
+    assert f"The closest request is round 1 of run {run.id}: message 1 (user) differs" in told
     assert "-Write three stories." in told and "+Write four stories." in told
     with subtests.test("a result"):
         failed = Agent(RecordedModel(run), tools=[other, think]).run_sync("Write three stories.")

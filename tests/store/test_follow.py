@@ -80,7 +80,7 @@ def test_only_logs_can_be_followed(tmp_path: Path, run: Run) -> None:
     (tmp_path / "a.jsonl").write_text('{"messages": []}\n')
     (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "gap.jsonl").write_bytes(encode(run.events[0]) + encode(run.events[2]))
-    for name, said in {"a": "is not a run log", "empty": "a complete event yet", "gap": r"gap\.jsonl, line 2"}.items():
+    for name, said in {"a": "is not an agentnb run log", "empty": "a complete event yet", "gap": r"gap\.jsonl, line 2"}.items():
         with pytest.raises(TraceError, match=said):
             load_trace(tmp_path / f"{name}.jsonl", follow=True)
 

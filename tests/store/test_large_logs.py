@@ -23,7 +23,7 @@ from agentnb.store import bounds
 from agentnb.store import store as stores
 from agentnb.store.atomic_files import save_log
 
-MARK = "were left out here"
+MARK = "were omitted here"
 
 
 def big(characters: int, kind: str = "text") -> Any:

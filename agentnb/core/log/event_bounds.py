@@ -19,8 +19,8 @@ MAX_LOG_BYTES = 190_000_000
 SHARE = 10
 """An event may take at most 1/SHARE of the log's remaining bytes."""
 MIN_TEXT = 50
-CUT = "[{:,} {} omitted here: the run log has no room for them]"
-IMAGE = "[an image omitted here: the run log has no room for its {:,} characters]"
+CUT = "[{:,} {} were omitted here: the run log has no room for them]"
+IMAGE = "[an image was omitted here: the run log has no room for its {:,} characters]"
 _ENDS = RoundFinished | RunEnd | RunRecovered
 
 

@@ -93,7 +93,7 @@ def test_concurrent_continuations_of_a_draft_have_one_winner(tmp_path: Path) -> 
     assert sorted(fetched.stations) == ["brest", "cork"] and len(ended) == 2, ended
     live = waiting(drafting("High.", **tools))
     live.answer("approve")
-    with pytest.raises(SettingsError, match="no question"):
+    with pytest.raises(SettingsError, match="not waiting for an answer"):
         live.answer("approve")
     assert kinds(live.result(PATIENCE)).count("PlanApproved") == 1
 

@@ -34,12 +34,12 @@ def test_list_shows_state_tools_and_standard_error(kernel: Any) -> None:
     shown = kernel.run("%agent mcp bench")
     assert shown.printed.startswith("Starting bench: " + " ".join([sys.executable, PROGRAM, "hostile"]))
     assert "Starting" not in kernel.run("%agent mcp mcp:bench").printed
-    assert "no such program" in kernel.run("%agent mcp gone").error
+    assert "program was not found" in kernel.run("%agent mcp gone").error
     listed = kernel.run("%agent mcp").listing
     text, html = listed["text/plain"], listed["text/html"]
     assert re.search(r"✓ Running         bench  \d+ tools, since \d\d:\d\d, added  ", text)
     assert "    stderr: <img src=x onerror=alert(1)>" in text
-    assert "✗ Failed          gone   added  no-such-program\n    Could not be started: there is no such program" in text
+    assert "✗ Failed          gone   added  no-such-program\n    Could not be started: the program was not found" in text
     assert "&lt;img src=x" in html and "<img" not in html
     assert "\x1b" not in text + html and "\u202e" not in text + html
 

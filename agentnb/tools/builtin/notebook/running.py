@@ -72,7 +72,7 @@ class ToolNamespace:
             return functions[name]  # type: ignore[no-any-return]  # all values are tool functions
         names = ", ".join(functions) or "none"
         near = "; ".join(str(suggestion.known[0]) for suggestion in suggest_similar(name, functions) if suggestion.known)
-        raise AttributeError(f"There is no tool {name!r}. {f'Did you mean {near}? ' if near else ''}Tools: {names}")
+        raise AttributeError(f"There is no tool {name!r}. {f'Nearest: {near}. ' if near else ''}Tools: {names}")
 
     def __dir__(self) -> list[str]:
         return [*self._functions]
