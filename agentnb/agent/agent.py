@@ -57,7 +57,7 @@ class Agent(AgentSettings):
 
         def __getattr__(self, name: str) -> Any:
             """Refuse a former name with the new one."""
-            better = ": it is called bundle now" if name == "rules" else ""
+            better = ": it is now called bundle" if name == "rules" else ""
             raise AttributeError(f"An Agent has no {name!r}{better}")
 
     async def run(self, prompt: str | Message, options: RunOptions | None = None, **keywords: Unpack[AgentRunKeywords]) -> Run:

@@ -189,7 +189,7 @@ def _as_ever(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> N
         (
             {},
             _without_bubblewrap,
-            r"Variant theirs: acp:fake: nobody can be asked.*apt-get install bubblewrap.*outside_sandbox",
+            r"Variant theirs: acp:fake: it cannot ask anyone here.*apt-get install bubblewrap.*outside_sandbox",
         ),
         ({}, _without_agent, "Variant theirs: acp:fake is not installed. Install it: nothing to install"),
         ({"models": "simulated:chatty"}, _as_ever, "models= does not apply to acp:fake"),

@@ -346,6 +346,6 @@ def test_former_names_are_refused_with_the_new_ones() -> None:
         (Run(), "tallies", "counters"),
         (Run(), "resting_todos", "carried_todos"),
     ):
-        with pytest.raises(AttributeError, match=f"called {new} now"):
+        with pytest.raises(AttributeError, match=f"now called {new}"):
             getattr(thing, old)
     assert not hasattr(agent, "nothing") and not hasattr(Run(), "nothing")

@@ -53,7 +53,7 @@ def test_title_names_the_file_that_may_hold_keys(subtests: pytest.Subtests) -> N
     grants = (GrantOffer("bash(cat .env)"),)
     command = approval({"command": "cat .env"}, command="cat .env", grants=grants)
     assert "always: cat .env, in this run" in listed_choices(command.question), "the command, not that file with anything"
-    assert "this command alone: cat .env" in question_html(command, Form(live=True))
+    assert "only this command: cat .env" in question_html(command, Form(live=True))
     assert "Another pattern…" in question_html(command, Form(live=True))
 
 

@@ -187,8 +187,8 @@ def test_lone_reply_gets_a_prompt_a_model_and_tools() -> None:
         [UNNAMED],
     )
     assert [sentence.split(":")[0] for sentence in writer.filled] == [
-        "The model has no name",
-        "There is no prompt",
+        "The model has no name and is called unknown.",
+        "The prompt is missing",
         "The trace does not describe its tools",
         "1 call had no tool name",
         "1 call has no result",

@@ -64,7 +64,7 @@ def test_steps_of_a_waiting_draft_can_be_edited(live: LiveRun) -> None:
     plan_id = next(iter(live.run.plans))
     for question_id in (f"{plan_id}/q1", f"{plan_id}/q2"):
         wait_until(lambda: any(one.id == question_id for one in live.run.waiting) or live.done)  # noqa: B023  # called at once
-        with pytest.raises(SettingsError, match="not wait"):  # the question about its call is not a draft
+        with pytest.raises(SettingsError, match="no longer waiting"):  # the question about its call is not a draft
             ACTIONS["draft"](live, {"key": plan_id, "op": "add", "place": 0})
         live.answer("approve", question_id)
     run = live.result(PATIENCE)
@@ -84,7 +84,12 @@ def test_impossible_edit_is_reported_and_changes_nothing(live: LiveRun, subtests
         ),
         "no description": ("step", {"place": 0, "fields": [["0", ""]]}, FieldsRefused, "shorter"),
         "a tool that makes plans": ("step", {"place": 0, "fields": four}, FieldsRefused, "Choose"),
-        "a draft that does not wait": ("draft", {"op": "add", "place": 3, "key": "plan-70"}, SettingsError, "not wait"),
+        "a draft that does not wait": (
+            "draft",
+            {"op": "add", "place": 3, "key": "plan-70"},
+            SettingsError,
+            "no longer waiting",
+        ),
     }
     for name, (action, message, error, expected) in cases.items():
         with subtests.test(name), pytest.raises(error, match=expected):

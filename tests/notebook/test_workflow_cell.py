@@ -178,7 +178,7 @@ def test_expectations_of_a_cell_may_use_its_steps(kernel: Any) -> None:
     broken = kernel.run(f'%%workflow -t fetch -o broken --expect "steps.table.attempts > 1"\n{table}')
     assert broken.status == "error" and "steps.table.attempts is 1" in broken.error
     assert kernel.value("broken.status") == "completed"
-    assert broken.error.endswith("See its steps: tables.steps(broken)") and "round" not in broken.error
+    assert broken.error.endswith("See the steps: tables.steps(broken)") and "round" not in broken.error
     kernel.run("calls.clear()")
     for text, near in {
         "steps.tabel.times == 1": "Did you mean table?",

@@ -49,7 +49,7 @@ def test_always_granted_permissions_are_listed_and_withdrawn(kernel: Any) -> Non
     kernel.run("%agent permissions withdraw bash(git log *)")
     for line, words in (
         ("withdraw bash", "'bash' is not an allowed rule"),
-        ("withdraw 9", "There is no 9 in the list"),
+        ("withdraw 9", "9 is not in the list"),
         ("allow bsah(git *)", "Did you mean bash?"),
         ("permit bash", "has no command 'permit'"),
         ("allow", "needs a rule"),
