@@ -186,8 +186,8 @@ def test_lone_reply_gets_a_prompt_a_model_and_tools() -> None:
         "interrupted",
         [UNNAMED],
     )
-    assert [sentence.split(":")[0] for sentence in writer.filled] == [
-        "The model has no name and is called unknown.",
+    assert [sentence.split(":")[0].split(" and ")[0] for sentence in writer.filled] == [
+        "The model has no name",
         "The prompt is missing",
         "The trace does not describe its tools",
         "1 call had no tool name",
