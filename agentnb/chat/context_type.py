@@ -72,7 +72,7 @@ class ContextType(ContextSpec):
 
     ``name``: a word; ``aliases``: other words for it. ``intent`` and ``behaviours`` go into the system prompt. ``profile``:
     kind of model, ``speed``, ``balanced`` or ``quality``. ``tools``: ``first``, tools listed first and named in the prompt, and
-    ``confirm``, calls confirmed by the person each time, in every approval mode except ``never`` and ``read_only``, which deny
+    ``confirm``, calls confirmed by the person each time, in every mode except ``never`` and ``read_only``, which deny
     them: names, shell patterns of names, rules in brackets, or ``effect:read``. ``plan_rules``: required contents of plans, in
     order. ``limits``: limits of a turn, named as for an agent, such as ``max_seconds`` (None: no limit). ``load``: a function
     that returns text about the entity with this id, for the system prompt, at the start of each turn. Raises `SettingsError`
