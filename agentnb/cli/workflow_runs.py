@@ -134,7 +134,7 @@ def _how_to_answer(run: Run, again: Sequence[str]) -> tuple[str, str]:
     text, call = clean(question_text(question)), call_text(question)
     asked = first_line(text, MAX_OF_A_QUESTION) + (f" ({first_line(clean(listed), 200)})" if listed else "")
     if call or len(text) > MAX_OF_A_QUESTION:
-        asked += f" The whole {'call' if call else 'question'} has {len(call or text):,} characters: agentnb show {run.id}"
+        asked += f" To see the whole {'call' if call else 'question'}: agentnb show {run.id}."
     more = f" (one of {len(run.waiting)} questions)" if which else ""
     return f"The run is waiting for you{more}: {asked} Answer it:", command
 
