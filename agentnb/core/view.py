@@ -59,7 +59,7 @@ class View(Sequence[T], Generic[T]):
 
 
 def with_item(items: Sequence[T], item: T) -> Sequence[T]:
-    """Return the items with one appended: the first as a tuple, more as a fixed view.
+    """Return the items with one appended: a single item as a tuple, several as a fixed view.
 
     Takes constant time for the newest such view: the views share a list, each with its own length.
     """

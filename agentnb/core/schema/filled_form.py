@@ -22,7 +22,7 @@ class FilledForm(NamedTuple):
 
     value: Any
     problems: Mapping[str, str]
-    """Problems by the key of the field; under the empty key, problems of the whole value."""
+    """Problems by field key; the empty key holds the problems of the value as a whole."""
 
 
 def filled_form(schema: Any, initial: Any, texts: Mapping[str, str]) -> FilledForm:

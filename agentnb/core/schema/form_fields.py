@@ -29,7 +29,7 @@ MAX_DEFAULT_CHARACTERS = 2_000
 LONG_TEXT = 60
 """Number of characters above which a text gets a multi-line field."""
 WHOLE = "whole"
-"""Key of the only field of an undivided form."""
+"""Key of the single field in an undivided form."""
 OTHERS = "other"
 """Last part of the key of the field for properties not named in the schema."""
 EMPTY = "empty"
@@ -76,7 +76,7 @@ class FormField:
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """The initially selected choices of a field for several, as the texts of their options."""
+        """The initially selected choices of a multiple-choice field, as the texts of their options."""
         return (
             tuple(json_of(choice) for choice in msgspec.json.decode(self.text)) if self.kind == "choices" and self.text else ()
         )
@@ -217,7 +217,7 @@ def _kind_and_text(schema: Any, value: Any) -> tuple[FieldKind, str]:
 
 
 def _has_controls(text: str) -> bool:
-    """True if the text has characters that input fields of a page drop."""
+    """True if the text contains characters that a page's input fields drop."""
     return any((char < " " and char != "\n") or char == "\x7f" for char in text)
 
 
@@ -245,7 +245,7 @@ def _without_null(schema: Any, root: Any) -> tuple[Any, bool]:
 
 
 def _options(schema: Any) -> tuple[Option, ...]:
-    """Return the choices of a schema that lists its values; empty for no list, or too many."""
+    """Return the choices of a schema that lists its values; empty if it lists none, or too many."""
     if not isinstance(schema, dict):
         return ()
     listed, names = schema.get("enum"), schema.get("enumNames")
