@@ -1,4 +1,6 @@
-"""Events of a stream, parsed leniently: with any line ends, a BOM, no blank lines, keep-alives, and errors between events."""
+"""Events of a stream, parsed leniently: with any line endings, a BOM, no blank lines, keep-alives, and errors between
+events.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ DONE_MARK = "[DONE]"
 """End mark of streams of OpenAI's APIs."""
 BOM = b"\xef\xbb\xbf"
 MAX_BARE = 100_000
-"""Maximum lines kept of those outside of events."""
+"""Maximum number of lines kept from outside of events."""
 
 
 class EventStream:
