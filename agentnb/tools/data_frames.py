@@ -40,7 +40,7 @@ def frame_text(value: Any) -> str | None:
 
 
 def frame_table(value: Any) -> Table | None:
-    """Return the same value as a small table of plain data, or None for other values."""
+    """Return such a value as a small table of plain data, or None for any other value."""
     if is_of(value, "pandas", "Styler"):
         value = value.data
     if is_of(value, "pandas", "Series"):

@@ -1,4 +1,4 @@
-"""Figures that a tool opens in pyplot and returns: closed once rendered, or the notebook would show them again."""
+"""Figures that a tool opens in pyplot and returns: closed once rendered, since otherwise the notebook would show them again."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 
 
 class UnknownEncoding(ValueError):
-    """Unsupported compression of a body."""
+    """A body uses an unsupported compression."""
 
 
 class BoundedBody:

@@ -24,7 +24,7 @@ _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|[\[\]{},:]|[^\s\[\]
 
 @dataclass(frozen=True)
 class Document:
-    """A document with its value and the position of each value in it."""
+    """A configuration document: its value, and the position of each value in it."""
 
     source: str
     """File or variable, for errors."""
@@ -40,7 +40,7 @@ class Document:
 
 
 class _Unreadable(Exception):
-    """Syntax error: message and offset, None if unknown."""
+    """Syntax error: a message, and the offset or None if unknown."""
 
 
 def format_position(source: str, text: str, offset: int) -> str:
@@ -82,7 +82,7 @@ def _texts(value: Any, path: Keys) -> Iterator[tuple[Keys, str]]:
 
 
 def _read_json(text: str) -> tuple[Any, dict[Keys, int]]:
-    """Read JSON, with comments and trailing commas as editors allow them."""
+    """Read JSON, allowing comments and trailing commas as editors do."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:

@@ -70,9 +70,9 @@ _KIND = "environment variable"
 
 
 def expand_variables(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
-    """Replace ``${NAME}`` in the settings of a server by the values of environment variables.
+    """Replace ``${NAME}`` in the settings of a server with the values of environment variables.
 
-    Raises `SettingsError`, without values, for an unset variable, and for a setting that its value makes invalid.
+    Raises `SettingsError`, without values, for an unset variable, and for a setting that becomes invalid once expanded.
     """
 
     def fill(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Resources and prompts of an MCP server as tools of a run, to list and to read."""
+"""Resources and prompts of an MCP server as tools of a run, for listing and reading them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Kind(NamedTuple):
     """A tool for resources or prompts."""
 
     name: str
-    """Tool name; ``mcp`` is inserted if a tool of the server has it."""
+    """Tool name; ``mcp`` is inserted if a tool of the server already has that name."""
     description: str
     answer: Answer
     properties: dict[str, Any]
@@ -124,7 +124,7 @@ def _label_parts(each: list[tuple[Any, tuple[Text | Image, ...]]]) -> tuple[Text
 
 
 class Contents(NamedTuple):
-    """Contents of a resource for a person."""
+    """Contents of a resource, for display to a person."""
 
     value: str | bytes
     mime_type: str

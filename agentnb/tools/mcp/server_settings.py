@@ -325,7 +325,7 @@ class _Entry:
             raise self._error("type", f"{key} {word} needs a {'command' if word in PROGRAM else 'url'}")
 
     def _command(self) -> list[Any]:
-        """Return the command, followed by arguments in the same list."""
+        """Return the command, followed by any arguments in the same list."""
         path, value = self._fields.get("command", ((), None))
         if not isinstance(value, list):
             return [self._get("command")]

@@ -37,7 +37,7 @@ def wire_name(server: str, tool: str, *, with_digest: bool = False) -> str:
 
 
 def wire_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return the names of tools for models, each tool given as server and tool; conflicting names end with a digest.
+    """Return the names for models of these tools, each identified by server and tool name; conflicting names end with a digest.
 
     All of them get a digest, since a rule with the short name may mean any of them.
     """
@@ -47,7 +47,7 @@ def wire_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
 
 
 def may_mean(word: str, name: str, server: str, tool: str) -> bool:
-    """True if a word of a rule may mean this tool of a server, or all its tools, in any spelling.
+    """True if a word of a rule may mean this tool of a server, or all of the server's tools, in any spelling.
 
     ``name``: name for models. The short name matches every tool that would share it; spellings of other programs match, too.
     """
@@ -99,7 +99,7 @@ def may_be_of(server: str, name: str) -> bool:
 
 
 def is_named(name: str, words: Iterable[str]) -> bool:
-    """True if a tool is named as ``mcp:SERVER/TOOL``, or may belong to a server that one of the words names."""
+    """True if one of the words names a tool as ``mcp:SERVER/TOOL``, or names a server that the tool may belong to."""
     if name.startswith(PREFIX):
         return is_word(name) and tool_of_word(name) != name
     return any(may_be_of(word.removeprefix(PREFIX).partition("/")[0], name) for word in words if word.startswith(PREFIX))

@@ -43,7 +43,8 @@ class Refused(Exception):
 
 
 Operation: TypeAlias = Callable[[Todos, Any, datetime], tuple[Todos, Report]]
-"""From the current list, the model's input and the time. Raises `Refused`. Returns the same list object if nothing changed."""
+"""Function of the current list, the model's input and the time. Raises `Refused`. Returns the same list object if nothing
+changed."""
 
 
 def read(todos: Todos, given: Any = None, now: datetime | None = None) -> tuple[Todos, Report]:
@@ -54,7 +55,7 @@ def read(todos: Todos, given: Any = None, now: datetime | None = None) -> tuple[
 
 
 def write(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
-    """Replace the list. Completed todos must remain, and at most one todo is in progress."""
+    """Replace the list. Completed todos must remain, and at most one todo may be in progress."""
     refusal = "The list was not written and is unchanged:"
     read_items = _read_all(_as_list(given, "todoList"), "todoList", ("id", "title", "status"), refusal)
     before = {todo.id: todo for todo in todos}
@@ -116,7 +117,7 @@ def add(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
 
 
 def change(todos: Todos, number: int, fields: Fields, now: datetime) -> Todos:
-    """Return the list with fields of a todo changed, or the same object without a change. Raises `Refused`."""
+    """Return the list with fields of a todo changed, or the same object if nothing changes. Raises `Refused`."""
     index = next((index for index, todo in enumerate(todos) if todo.id == number), None)
     if index is None:
         raise Refused(with_names(f"there is no todo {value_text(number)}.", str(number), [str(todo.id) for todo in todos]))
@@ -203,7 +204,7 @@ def _already(fields: Fields) -> str:
 
 
 def _difference(before: Todos, after: Todos) -> str:
-    """Describe the change of the changed todo."""
+    """Describe how the changed todo has changed."""
     old, new = next((old, new) for old, new in zip(before, after, strict=True) if old is not new)
     changes = [f"{old.status} -> {new.status}"] if old.status != new.status else []
     ignored = ("status", "updated_at", "blocked_reason" if changes else "")

@@ -55,7 +55,7 @@ def personal(shown: str) -> ToolRefused:
 
 
 def no_work_dir(why: str) -> ToolRefused:
-    """Return the refusal of all paths of a run without an accessible working directory."""
+    """Return the refusal of any path in a run without an accessible working directory."""
     advice = "File tools are unavailable in this run. Tell the person that work_dir= must name an existing directory."
     return ToolRefused("no_work_dir", f"working directory not set: {why}", advice)
 
@@ -75,7 +75,7 @@ def missing(folder: int, before: str, name: str, shown: str) -> ToolRefused:
 
 
 def leads_elsewhere(shown: str) -> ToolRefused:
-    """Return the refusal of a link in a resolved path: a circular link, or one created since then."""
+    """Return the refusal of a link in a resolved path: a circular link, or one created since the path was resolved."""
     problem = f"{shown} was not opened: part of the path is a circular link or a link that was just created"
     return ToolRefused("link_changed", problem, "Look at the directory with list_files, then try again.")
 

@@ -76,7 +76,7 @@ async def search_files(context: ToolContext, pattern: str = "", glob: str = "", 
 
 
 def _open_search_folder(opened: ExitStack, place: ConfinedPath) -> tuple[int, str]:
-    """Open the folder to search, or the folder of the file to search and return its name, too."""
+    """Open the folder to search; for a single file, open its folder and return the file's name too."""
     depth = len(place.names)
     if depth:
         folder = opened.enter_context(open_folder(place, depth - 1))

@@ -83,10 +83,11 @@ class ToolNamespace:
 
 @contextmanager
 def tools_as_functions(scope: CodeScope, variables: dict[str, Any], own_name: str) -> Iterator[None]:
-    """Expose the tools to code in the block as builtins: variables of the notebook take precedence, and nothing stays behind.
+    """Expose the tools as builtins to the code in the block; variables of the notebook take precedence, and no trace remains
+    afterwards.
 
-    A variable that is the function of a tool is replaced by the tool meanwhile. ``own_name``: the tool that runs the code,
-    which is left out.
+    A variable that is the function of a tool is replaced with the tool in the meantime. ``own_name``: the tool that runs the
+    code, which is left out.
     """
     offered = [tool for tool in scope.tools if tool.spec.name != own_name]
     functions = {tool.spec.name: ToolFunction(scope, tool) for tool in offered}
@@ -242,7 +243,7 @@ def _failure_outcome(output: Output, before: list[Any], error: BaseException) ->
 
 
 def _draw_figures(output: Output, before: list[Any], returned: Any) -> None:
-    """Append open figures of the code and close them: the notebook would show them below a later cell."""
+    """Append open figures of the code and close them, because the notebook would show them below a later cell."""
     opened = [figure for figure in open_figures() if not any(figure is figure_before for figure_before in before)]
     for figure in opened:
         if figure is not returned:

@@ -20,7 +20,7 @@ MAX_CHALLENGE = 500
 SESSION_HEADER, SESSION_UNKNOWN = "mcp-session-id", 404
 """Session header of requests, and the status of an unknown session, in the older protocol."""
 MAX_REFUSAL_BYTES = 10_000
-"""Maximum bytes read of a response to detect a lost session."""
+"""Maximum number of bytes read from a response to detect a lost session."""
 _LOST_SESSION = re.compile(
     r"\b(?:no (?:valid|such|active)|invalid|unknown|expired|stale|unrecogni[sz]ed)\b[\w /-]{0,30}\bsession"
     r"|\bsession\b[\w /:'\"-]{0,80}(?:(?:\bnot|n.t) (?:found|exist|valid|active)|\b(?:unknown|invalid|expired|terminated)\b)"
@@ -73,7 +73,7 @@ def refusal_of(response: Any, server: MCPServer) -> Refusal:
 
 
 async def is_session_unknown(response: Any) -> bool:
-    """True if a server has rejected a request unread, for an unknown session."""
+    """True if a server has rejected a request without reading it, because the session is unknown."""
     request, status, headers = response.request, response.status_code, response.headers
     if status < 400 or request.method != "POST" or SESSION_HEADER not in request.headers or "www-authenticate" in headers:
         return False

@@ -207,7 +207,9 @@ class Connection:
             yield _MessageStream(read, self._ended), write
 
     async def _authentication(self) -> Any:
-        """Return the authentication with the person's login, or None without a login or with a header of their own."""
+        """Return the authentication with the person's login, or None if there is no login, or if they set a header of their
+        own.
+        """
         kept = None if has_own_login(self.server) else await asyncio.to_thread(load_login, self.server.command_or_url)
         self._login = None if kept is None else LoggedIn(kept)
         return None if self._login is None else self._login.auth
