@@ -92,11 +92,11 @@ class AgentnbError(Exception):
 
     @property
     def hint(self) -> str:
-        """The next command, in words for Python."""
+        """The next command, worded for Python."""
         return in_python(self.advice)
 
     def worded(self, commands: Commands) -> str:
-        """Return the problem and its advice in the words of a surface."""
+        """Return the problem and its advice, worded for a surface."""
         return sentences(self.what, in_words(self.advice, commands))
 
     def __str__(self) -> str:
@@ -164,7 +164,7 @@ class AnyProblem(Protocol):
         """The description."""
 
     def worded(self, commands: Commands) -> str:
-        """Return the problem in the words of a surface."""
+        """Return the problem, worded for a surface."""
 
 
 class WorkflowProblems(SettingsError):
@@ -173,7 +173,7 @@ class WorkflowProblems(SettingsError):
     problems: tuple[AnyProblem, ...] = ()
 
     def worded(self, commands: Commands) -> str:
-        """Return the problems in the words of a surface, one per line, up to `MAX_PROBLEMS`."""
+        """Return the problems, worded for a surface, one per line, up to `MAX_PROBLEMS`."""
         return AgentnbError.redact(problem_lines(self.problems, commands)) if self.problems else super().worded(commands)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -313,7 +313,7 @@ class RunFailed(AgentnbError, RuntimeError):
 
 
 def problem_lines(problems: Sequence[AnyProblem], commands: Commands) -> str:
-    """Return the first problems in the words of a surface, one per line, and the number of omitted ones."""
+    """Return the first problems, worded for a surface, one per line, and the number of omitted ones."""
     return "\n".join(_first_lines([problem.worded(commands) for problem in problems]))
 
 
@@ -325,11 +325,11 @@ def _first_lines(problems: Sequence[str]) -> list[str]:
 LIKE = 0.6
 """Minimum similarity (1: identical) for suggesting a name."""
 MAX_KNOWN = 8
-"""Maximum number of known names in advice without a similar name."""
+"""Maximum number of known names in advice if no name is similar."""
 
 
 def suggest_similar(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
-    """Return advice with the known names most similar to ``name``; empty without a similar name.
+    """Return advice with the known names most similar to ``name``; empty if no name is similar.
 
     Ignores leading hyphens.
     """

@@ -157,7 +157,7 @@ class _Held:
 
     kept: dict[str, str] = field(default_factory=dict)
     in_keyring: dict[str, str] = field(default_factory=dict)
-    """The keyring's replies, blank for no key: cached because each query may prompt the person."""
+    """The keyring's replies, blank if there is no key: cached because each query may prompt the person."""
     asked_for: dict[str, None] = field(default_factory=dict)
     """Names of requested keys, in order."""
     mentioned: dict[str, None] = field(default_factory=dict)
@@ -279,7 +279,7 @@ PERMITTING = ("AGENT_MODE", "AGENTNB_ALLOW_URLS", SERVERS_VARIABLE)
 
 @contextmanager
 def permissions_kept() -> Iterator[None]:
-    """Restore the variables that can permit something after the block, which runs code of a model."""
+    """Restore the variables that can permit something after the block, which runs a model's code."""
     before = {name: os.environ.get(name) for name in PERMITTING}
     try:
         yield
@@ -444,7 +444,7 @@ def base_url(provider: str) -> str | None:
 
 
 def url_problem(url: str) -> str:
-    """Return the forbidden part of a server's URL, without repeating it; empty for a valid URL."""
+    """Describe the forbidden part of a server's URL, without repeating it; empty for a valid URL."""
     parts = parse_url(url)
     if parts is None:
         return ""
@@ -487,7 +487,7 @@ def from_keyring(name: str) -> str:
 
 
 def _learn(*texts: str) -> None:
-    """Add these to the known secrets. Uses its own lock: the other may be held while the keyring prompts the person."""
+    """Add these to the known secrets. Uses its own lock: the other lock may be held while the keyring prompts the person."""
     secrets_so_far = _held.known.texts
     if any(len(text) >= SHORTEST_SECRET and text not in secrets_so_far for text in texts):
         with _held.learning:
@@ -512,7 +512,7 @@ def _environment(variable: str) -> str:
 
 
 def _number(variable: str, usual: Usual, least: int, most: int = MAX_NUMBER) -> int | Usual:
-    """Return the value of the variable, or ``usual`` unless it is an integer in this range, in plain digits."""
+    """Return the value of the variable, or ``usual`` if it is not an integer in this range, written in plain digits."""
     text = _environment(variable)
     number = int(text) if re.fullmatch("[0-9]{1,9}", text) else least - 1
     return number if least <= number <= most else usual
@@ -534,7 +534,9 @@ def _sound(variable: str, text: str, source: str) -> Key | None:
 
 
 def _problem(text: str) -> str:
-    """Return the reason why this text cannot be a key, or an empty string. Otherwise a later error might show the key."""
+    """Return the reason why this text cannot be a key, or an empty string. Without this check, a later error might show the
+    key.
+    """
     if not text:
         return "it is empty"
     if any(char.isspace() for char in text):
@@ -545,7 +547,7 @@ def _problem(text: str) -> str:
 
 
 def _keyring() -> Any:
-    """Return the package, if it is installed and works. Imported only when needed."""
+    """Return the keyring package, if it is installed and works. Imported only when needed."""
     try:
         import keyring
     except Exception:  # its backends import their own libraries

@@ -1,7 +1,7 @@
 """Detection of tool calls written as text: nothing runs, but the model believes that something did.
 
 Small models and careless servers do this, each in its own notation. Only typical positions of a call are searched: the
-beginning of a line outside a code block, or the whole reply. Mentioning a tool is not a call.
+beginning of a line outside a code block, or the entire reply. Mentioning a tool is not a call.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _line_starts(text: str) -> Iterator[int]:
 
 
 def _whole(text: str, tool_names: Collection[str]) -> str | None:
-    """Return the tool that the whole text calls, as JSON or Python, with or without a code block."""
+    """Return the tool that the entire text calls, as JSON or Python, with or without a code block."""
     fenced = _FENCED.fullmatch(text)
     if fenced:
         text = fenced["body"].strip()

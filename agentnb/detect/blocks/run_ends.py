@@ -18,7 +18,7 @@ from agentnb.detect.tool_failures import is_failure
 OVER = frozenset({"completed", "unknown"})
 """Statuses of runs that ended by themselves; many products' traces do not record how a run ended."""
 MAX_READ = 4_000
-"""Maximum characters read of a last reply, half of them at the end."""
+"""Maximum characters read from a last reply, half of them at the end."""
 _CLAIM = re.compile(
     r"\bsuccessful(ly)?\b|\ball (done|set|tests pass(ed)?)\b|\btask complete(d)?\b"
     r"|(\b(is|are|was|were|been|have|now|and)|'ve) ((now|all|fully|already|been) ){0,2}"

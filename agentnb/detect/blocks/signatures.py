@@ -15,7 +15,7 @@ from agentnb.core.run.rounds import LOST, CallRecord, WorkflowRound
 Key = tuple[str, bytes]
 
 WAITING_TOOLS = frozenset({"poll", "polling", "wait", "sleep", "status", "watch", "monitor", "await", "heartbeat"})
-"""Words in the names of tools that are called repeatedly by nature."""
+"""Words in the names of tools that are naturally called repeatedly."""
 MAX_NOTE_CHARACTERS = 300
 """Maximum characters searched for words such as "pending" or "503"; longer results contain them by chance."""
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")

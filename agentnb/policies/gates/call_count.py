@@ -27,7 +27,7 @@ class CallCount:
 
 
 def too_many(call: ToolCall, rule: str, most: int) -> Block:
-    """Return the block of a call beyond ``most`` calls. ``rule``: the exceeded limit."""
+    """Return the block for a call beyond ``most`` calls. ``rule``: the exceeded limit."""
     allowed = "1 tool call is" if most == 1 else f"{most} tool calls are"
     reason = f"only {allowed} allowed"
     text = f"{rule}: {call.name} was not run: {reason}. Answer with what you have."

@@ -27,7 +27,7 @@ from agentnb.tools.tool import Tool
 MAX_SHOWN = 300
 """Maximum characters of a command or an address in a question."""
 FORBIDDEN = "permissions"
-"""Rule name of calls denied by a rule of the person."""
+"""Rule name of calls denied by one of the person's rules."""
 EFFECTS_IN_WORDS = {
     "read": "read files or data",
     "write": "change files or data",
@@ -116,7 +116,7 @@ def counts_for(grant: GrantGiven, tool: Tool) -> bool:
     """True if a grant applies to this tool as it is, and to its MCP server as configured.
 
     A grant that names neither applies like a rule: while both are unchanged since their first use. A grant for all tools of a
-    server applies to the tool that was asked about in its version then, and to unchanged other tools.
+    server applies to the tool that was asked about, in its version at that time, and to other, unchanged tools.
     """
     origin = origin_of(tool)
     if origin is None or not grant.server_identity:
@@ -147,7 +147,7 @@ def _denial(judged: Judgement, tool: Tool) -> Deny:
 
 
 def _why(judged: Judgement, tool: Tool) -> str:
-    """Return the reason of a question."""
+    """Return the reason for a question."""
     if judged.is_unclear:
         return f"Calls that the rule {_rule_text(judged)} might deny are asked about."
     if judged.unsettled:

@@ -133,7 +133,7 @@ def _reachable(scope: Iterable[Any]) -> Iterator[Tool | ServerTools | str]:
 
 
 def _within(value: Any, module: str) -> Iterable[Any]:
-    """Return the values reachable from a value; ``module``: the module to search, as library code leads everywhere."""
+    """Return the values reachable from a value; ``module``: the module to search, because library code leads everywhere."""
     if isinstance(value, Toolbox):
         return [*value.servers, *[getattr(tool, "function", getattr(tool, "agent", None)) for tool in value]]
     if isinstance(value, FunctionTool | AgentTool):
