@@ -290,7 +290,7 @@ class WorkflowError(AgentnbError, RuntimeError):
 
 
 class ExpectationFailed(AgentnbError, AssertionError):
-    """A run does not meet expectations. ``failed`` holds the failed ones, by run id."""
+    """A run does not meet expectations. ``failed`` holds the failed expectations, by run id."""
 
     failed: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
 

@@ -406,7 +406,7 @@ def secrets_holder() -> KnownSecrets:
 
 
 def known_secrets() -> tuple[str, ...]:
-    """Return the texts of all keys seen so far, the longest first, without short ones. Does not search for new ones."""
+    """Return the texts of all keys seen so far, the longest first, excluding short ones. Does not search for new ones."""
     return _held.known.texts
 
 

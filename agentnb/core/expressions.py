@@ -420,7 +420,7 @@ def _class_of(value: Any) -> str:
 
 
 def _mismatch(left: Any, right: Any) -> tuple[Any, Any] | None:
-    """Return the first pair of values of different kinds at the same position in both; the first position is the root."""
+    """Return the first pair of values of different kinds at the same position in both; the values themselves come first."""
     level = [(left, right)]
     while level:
         inner: list[tuple[Any, Any]] = []

@@ -124,7 +124,7 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     rule: str
     """The reason given by the gate that asks; empty if no gate asks."""
     effects: str | None = None
-    """The declared effects of its tool; empty for none, None in logs before schema 6."""
+    """The declared effects of its tool; empty if there are none, None in logs before schema 6."""
     command: str = ""
     """The shell command executed by the call, if any."""
     diff: str = ""
@@ -196,7 +196,7 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     question: WaitingOnUser
     round: int
-    """Index of its round; 0 also if it was asked before the first round."""
+    """Index of its round; also 0 if it was asked before the first round."""
     asked_at: datetime | None = None
     """Time of the question, UTC."""
     outcome: Outcome = "open"
@@ -377,7 +377,7 @@ def _number_in(text: str) -> Any:
 
 
 def _problem(schema: dict[str, Any], value: Any) -> str:
-    """Return the problem of the value in a few words; empty if it fits."""
+    """Return the problem with the value in a few words; empty if it fits."""
     if schema == TEXT:
         return "" if isinstance(value, str) else f"you entered {_quote_value(value)}"
     try:

@@ -54,8 +54,8 @@ _FIELDS: dict[type, tuple[str, ...]] = {}
 def redact(value: T, secrets: tuple[str, ...] | None = None) -> T:
     """Replace each known key in all texts of a value (a str, plain data, or a Struct) with ``[key]``.
 
-    Returns the same object if it contains no key. ``secrets``: the known keys, if the caller already has them. Bytes and fixed
-    words of agentnb (a status, a role) are unchanged.
+    Returns the same object if it contains no key. ``secrets``: the known keys, if the caller already has them. Bytes and
+    agentnb's fixed terms (a status, a role) are unchanged.
     """
     if secrets is None:
         secrets = settings.secrets()
@@ -100,7 +100,7 @@ class FileRedactor:
 
 
 def change_texts(value: T, change: Callable[[str], str]) -> T:
-    """Apply ``change`` to all texts of a value, except fixed words of agentnb and the ids of runs."""
+    """Apply ``change`` to all texts of a value, except agentnb's fixed terms and the ids of runs."""
     return _walk(value, change)  # type: ignore[no-any-return]  # of the same type
 
 
@@ -224,7 +224,7 @@ def _escaped_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]]) 
 
 
 def _unescape_text(text: str) -> tuple[str, Sequence[int]]:
-    """Return the text without escapes, and the position in ``text`` of each of its characters and its end."""
+    """Return the text without escapes and, for each of its characters and its end, the position in ``text``."""
     if "\\" not in text and "&" not in text:
         return text, range(len(text) + 1)
     positions: list[int] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 MIN_CHARACTERS = 40
-"""Minimum characters of a compared answer; short ones are alike by chance."""
+"""Minimum characters of a compared answer; short ones may be alike by chance."""
 MIN_SIMILARITY = 90.0
 """Minimum similarity in per cent for two answers to count as the same."""
 MAX_ANSWERS = 5

@@ -30,10 +30,10 @@ MATRIX_CELLS = "cells"
 
 
 MAX_COMPARED = 4_000
-"""Maximum characters of a result searched for words in the answer."""
+"""Maximum number of characters of a result that are searched for words in the answer."""
 _WORDS = re.compile(r"\w*\d\w*|\w{4,}")
 AFTER_TOOLS = "tool_results"
-"""Reason of a round that merely follows tool results; not counted, as no decision was made."""
+"""Reason of a round that merely follows tool results; not counted, because no decision was made."""
 
 
 class ReasonCounts(msgspec.Struct, gc=False):

@@ -1,6 +1,7 @@
 """`Run`, the class that users hold: the facts of a run (`agentnb.core.run.facts`) and judgements about them.
 
-A live run, one loaded from its log, one read from a foreign trace and one folded from replayed events are judged alike.
+A live run, one loaded from its log, one read from a foreign trace and one folded from replayed events are judged in the same
+way.
 """
 
 from __future__ import annotations

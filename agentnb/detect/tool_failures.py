@@ -16,7 +16,7 @@ LOOP_FROM = 3
 NO_FAILURE = (NOT_RUN - {"unknown_tool", "invalid_arguments"}) | {"declined"} | WITHOUT_RESULT
 """Error codes of calls that were blocked, cut off or declined, or have no recorded result: the tool did not fail."""
 MAX_ERROR = 500
-"""Maximum characters of an error searched for words that an answer quotes."""
+"""Maximum number of characters of an error that are searched for words quoted in an answer."""
 _FAILURE = re.compile(
     r"\b(fail|error|exception|unable|unfortunately|blocked|missing|impossible|denied|invalid|refused|timed out|no such)"
     r"|\b(could|can) ?n[o'\u2019]t\b|\bcan['\u2019]t\b"

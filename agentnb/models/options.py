@@ -30,7 +30,7 @@ UNNAMED = frozenset({"output_schema", "traits", "server"})
 """Options that cannot be written in a name."""
 NUMBER = re.compile("[1-9][0-9]{0,8}")
 MAX_SHOWN = 80
-"""Maximum characters of an invalid value that an error repeats."""
+"""Maximum number of characters of an invalid value that an error repeats."""
 PLAIN = ":/,[]@"
 """Characters left unquoted in a name, besides letters and digits."""
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")

@@ -22,7 +22,7 @@ class Traits:
     system: str = "anywhere"
     """Place of the system prompt: ``anywhere``, ``first``, or in the first message of the ``user``."""
     returns: str = ""
-    """Field of a reply that the server expects back with calls; empty for none."""
+    """Field of a reply that the server expects back with calls; empty if there is none."""
     returned: str = "calls"
     """Replies whose fields are sent back to their server: ``always`` (all), ``calls`` (those with calls), or ``never``."""
     tools: bool = True

@@ -100,7 +100,7 @@ def _in_json(text: str) -> str | None:
 
 
 def _tool_of_call(value: dict[str, Any]) -> str | None:
-    """Return the tool of an object in the form of a call: a tool name, and an object of arguments."""
+    """Return the tool named by an object that has the form of a call: a tool name, and an object of arguments."""
     if isinstance(value.get("function"), dict):
         value = value["function"]
     name = next((value[key] for key in _OF_TOOL if isinstance(value.get(key), str)), None)

@@ -17,7 +17,7 @@ CONTINUED_FOR_TODOS = "auto_continue_todos"
 
 
 def attempts(run: Run) -> int:
-    """Return the number of interventions since the last work tool, completed todo or message of the person."""
+    """Return the number of interventions since the last work tool, completed todo or message from the person."""
     return run.judged.since_progress(INTERVENTIONS)
 
 

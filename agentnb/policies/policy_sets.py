@@ -180,7 +180,7 @@ OWN_POLICY = "class"
 """Log key of the class of a third-party policy."""
 USUAL_POLICY = "matrix"
 _AMOUNTS: dict[str, Any] = {"max_tool_calls_per_turn": int, "max_seconds": int | float, "tool_seconds": int | float}
-"""Types of settings that may be None for unlimited."""
+"""Types of the settings that may be None, meaning unlimited."""
 NAMED: dict[str, type[Matrix] | type[Minimal] | type[Chat]] = {"matrix": Matrix, "minimal": Minimal, "chat": Chat}
 
 

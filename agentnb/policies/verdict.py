@@ -97,7 +97,7 @@ Ending: TypeAlias = Callable[[Run], "Continue | Interlude | None"]
 
 
 def reason_of(verdict: Verdict) -> str:
-    """Return the reason of the next round, or the stop reason."""
+    """Return the reason for the next round, or the stop reason."""
     return verdict.reason if isinstance(verdict, Continue) else verdict.stop_reason
 
 
@@ -142,7 +142,7 @@ def decide(policies: Iterable[Policy], run: Run) -> Verdict:
 
 
 def before_end(verdict: Verdict, endings: Iterable[Ending], policies: Iterable[Policy], run: Run) -> Verdict | Interlude:
-    """Return the verdict, or the work or round of an ending before the run completes. Limits also stop such a round.
+    """Return the verdict, or the work or round that an ending adds before the run completes. Limits also stop such a round.
 
     News also reaches the model in a run that continues because the person has written.
     """

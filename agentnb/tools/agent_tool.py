@@ -50,7 +50,7 @@ SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 MAX_DESCRIPTION = 300
-"""Maximum characters of a description taken from a system prompt."""
+"""Maximum number of characters in a description taken from a system prompt."""
 _SENTENCE = re.compile(r".+?(?:[.!?][\"')\]*_]*(?=\s+[^\sa-z]|\s*$)|$)")
 """First sentence of a line. A full stop before a lowercase letter ends an abbreviation, not the sentence."""
 

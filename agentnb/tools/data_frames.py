@@ -12,9 +12,9 @@ from agentnb.tools.defaults import MAX_COLUMNS, MAX_ROWS
 from agentnb.tools.library_classes import is_of
 
 MAX_NAMED = 40
-"""Maximum columns listed with their types."""
+"""Maximum number of columns listed with their types."""
 LONGEST_CELL = 100
-"""Maximum characters of a cell."""
+"""Maximum number of characters in a cell."""
 LONGEST_NAME = 40
 GAPS = frozenset({"NAType", "NaTType"})
 """Types of missing values in pandas."""

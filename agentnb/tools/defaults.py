@@ -7,7 +7,7 @@ MAX_ROWS = 30
 MAX_COLUMNS = 20
 """Maximum number of columns shown per table."""
 MAX_PIXELS = 1_568
-"""Maximum pixels of the longer side of a rendered picture: models downscale larger ones."""
+"""Maximum pixels on the longer side of a rendered picture: models downscale larger ones."""
 READ_CHARACTERS = 4_000
 """Characters of a long result returned by one call of ``read_result``."""
 MAX_FILE_BYTES = 10_000_000
@@ -43,8 +43,8 @@ CONNECT_SECONDS = 30.0
 LOGIN_SECONDS = 600.0
 """Seconds for the person to log in to an MCP server in the browser."""
 MAX_QUESTIONS = 10
-"""Maximum questions of an MCP server per call."""
+"""Maximum number of questions that an MCP server may ask per call."""
 MAX_OFFERED = 40
 """Maximum tools per request; beyond it, tools of MCP servers are found by search."""
 MAX_TEXT_CHARACTERS = 200_000
-"""Maximum characters of a text from an MCP server, half from its beginning and half from its end."""
+"""Maximum number of characters in a text from an MCP server, half from its beginning and half from its end."""

@@ -16,11 +16,11 @@ from agentnb.tools.defaults import MAX_PIXELS
 from agentnb.tools.library_classes import is_of
 
 LONGEST_TAKEN = 8_000
-"""Maximum pixels of the longer side of a finished file; providers refuse larger ones."""
+"""Maximum pixels on the longer side of a finished file; providers refuse larger ones."""
 MAX_BYTES = 3_750_000
-"""Maximum bytes of a picture: 5 MB as base64, close to the limit of providers."""
+"""Maximum number of bytes in a picture: 5 MB as base64, close to the limit of providers."""
 MAX_AS_PNG = 3_000_000
-"""Maximum bytes of a lossless picture; a larger one without transparency becomes a JPEG."""
+"""Maximum number of bytes in a lossless picture; a larger one without transparency becomes a JPEG."""
 PNG_MODES = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 
 _drawing = Lock()

@@ -17,7 +17,7 @@ from agentnb.tools.pictures import figure_of, figure_words, picture_of
 from agentnb.tools.tool import ToolOutcome
 
 MAX_ITEMS = 100
-"""Maximum items of a list that is searched for pictures."""
+"""Maximum number of items in a list that is searched for pictures."""
 PLAIN = frozenset({str, int, float, bool, dict, list, tuple, type(None)})
 """Types that are never pictures, for a quick check of list items."""
 WORDS = frozenset({str, int, float, bool, dict, type(None)})

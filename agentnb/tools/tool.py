@@ -112,7 +112,7 @@ class Inside(Protocol):
 
     @property
     def own_gates(self) -> Sequence[Any]:
-        """Gates given to the agent by the person, and those of its extensions."""
+        """Gates passed to the agent by the person, and those of its extensions."""
 
     async def ask_model(self, request: Request, operation: str, model: Any = None, **about: str) -> Any:
         """Return the model's reply to a side request, by default of the run's model."""

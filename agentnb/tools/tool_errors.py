@@ -142,7 +142,7 @@ def users_traceback(error: BaseException) -> str:
 
 
 def traceback_of_own_code(error: BaseException) -> str:
-    """Return the traceback like `users_traceback`, or "" if no code of the person is involved."""
+    """Return the traceback like `users_traceback`, or "" if none of the person's code is involved."""
     frames = traceback.extract_tb(error.__traceback__)
     is_own = any(not frame.filename.startswith((PACKAGE, *CARRIERS, *LIBRARIES)) for frame in frames)
     return users_traceback(error) if is_own else ""

@@ -82,7 +82,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     benchmark: str = ""
     """The benchmark of the task, or the file if the trace does not name it; empty if task ids are unique."""
     usage: Usage | None = None
-    """Usage of the whole run if the trace reports more than its replies do; else None."""
+    """Usage of the entire run if the trace reports more than its replies do; else None."""
     has_nested_cost: bool = False
     """True if the cost in ``usage`` includes nested runs."""
     stated: Usage | None = None
@@ -357,7 +357,7 @@ class LimitReached(Event, Noted, frozen=True, kw_only=True, tag="limit_reached",
 
 
 class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", gc=False):
-    """The person (in traces, also the environment) sent a message or a command during the run."""
+    """The person (or, in traces, the environment) sent a message or a command during the run."""
 
     command: Literal["stop", "pause", "resume", "suspend", "say"]
     text: str = ""
@@ -425,7 +425,7 @@ class RunError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def hint(self) -> str:
-        """The advice in words for Python."""
+        """The advice, worded for Python."""
         return in_python(self.advice)
 
     def __str__(self) -> str:
@@ -458,7 +458,7 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Usage of the run's own model calls."""
     recovered: Count = 0
     steps: Count = 0
-    """Steps of a workflow; 0 also in logs of earlier versions."""
+    """Number of steps in a workflow; also 0 in logs of earlier versions."""
     inside: Annotated[float, msgspec.Meta(ge=0, le=LARGEST)] = 0.0
     """US dollars spent by nested runs; in logs of earlier versions, only by a workflow's."""
     nested: Usage | None = None
@@ -470,7 +470,7 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     todos_open: bool | None = None
     """True if todos are open, or None if the log is from an earlier version."""
     failed_calls: Count | None = None
-    """Failed calls of the model and of steps, or None if the log is from an earlier version."""
+    """Number of failed calls of the model and of steps, or None if the log is from an earlier version."""
     blocked_calls: Count = 0
     """Calls refused by a gate, a limit or the person."""
     plan_rejected: bool = False

@@ -19,7 +19,7 @@ TOOL, NOOP, ABORT, ELICITATION, CLARIFY = "tool", "noop", "abort", "elicitation"
 QUESTIONS = (ELICITATION, CLARIFY)
 """Types of steps that ask the person."""
 CALL = "call"
-"""Kind of a logged step for the action of a task: a call of a tool or a model, or a question."""
+"""Kind of a logged step for the action of a task: a call to a tool or a model, or a question."""
 EXECUTOR = "executor"
 """Operation of a step's model calls, and settings key under which nested runs of a chat's plan log their call."""
 REPLYING = "reply-"

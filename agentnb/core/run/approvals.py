@@ -63,7 +63,7 @@ def waits_for_drafts(run: RunFacts) -> bool:
 
 
 def is_of_draft(run: RunFacts, question: WaitingOnUser) -> bool:
-    """True if the question is about a draft of this run, not about a call of its plan or a draft of a nested run."""
+    """True if the question is about a draft of this run, not about a call in its plan or a draft of a nested run."""
     return question.kind == "plan_review" and question.call_id in run.plans
 
 
@@ -113,7 +113,7 @@ class Decision(NamedTuple):
 
     approved: bool
     reason: str = ""
-    """The reason for denying, in the person's words."""
+    """The reason for the denial, in the person's words."""
     arguments: dict[str, Any] | None = None
     """The person's replacement for the model's arguments."""
 

@@ -9,7 +9,7 @@ class Counters(msgspec.Struct, gc=False):
     """Counts over the run so far. Changed only by the fold."""
 
     calls: int = 0
-    """Tool calls admitted in the whole run."""
+    """Tool calls admitted in the entire run."""
     calls_this_turn: int = 0
     """Tool calls admitted since the person last spoke."""
     failed_calls: int = 0

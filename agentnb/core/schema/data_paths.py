@@ -79,7 +79,7 @@ def _format_part(part: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """Return the kind of a plain value in words."""
+    """Describe the kind of a plain value in words."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     kinds = ((str, "a string"), (int | float, "a number"), (Mapping, "an object"), (list | tuple, "a list"))

@@ -105,7 +105,7 @@ def _resolve_reference(reference: Any, root: Any) -> Any:
 
 
 MAX_OF_A_PROBLEM = 300
-"""Maximum characters of a sentence about a value."""
+"""Maximum number of characters in a sentence about a value."""
 MAX_BACKTRACKS = 100_000
 """Maximum backtracking steps of a pattern with lookarounds or backreferences; all others take linear time."""
 MAX_PATTERN_BYTES = 300_000

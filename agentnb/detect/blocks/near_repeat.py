@@ -42,7 +42,7 @@ class _Words(NamedTuple):
 
 
 class _Row:
-    """Nearly identical calls of a tool: the first and the last of them, with their rounds."""
+    """Nearly identical calls to a tool: the first and the last of them, with their rounds."""
 
     __slots__ = ("count", "first", "first_words", "last", "last_words", "tool")
 
@@ -54,7 +54,7 @@ class _Row:
 class NearRepeat(RoundDetector):
     """Nearly the same call ``times`` times, each of which failed in the same way or returned nothing.
 
-    Two calls of a tool are nearly the same if the words of one are a subset of the other's and at least ``alike`` per cent of
+    Two calls to a tool are nearly the same if the words of one are a subset of the other's and at least ``alike`` per cent of
     them; punctuation and mere descriptions of a command do not count. Each call is compared with the first and the last of its
     row. Two failures are the same if their words are, ignoring numbers and words quoted from the calls. Any other result ends
     all rows. A new call that returned nothing ends only rows of failures: it may have fixed the failure. Waiting calls and

@@ -17,7 +17,7 @@ from agentnb.detect.blocks.signatures import is_lost
 from agentnb.detect.detector import Finding
 
 MIN_CHARACTERS = 40
-"""Minimum characters of a compared text; short ones are alike by chance."""
+"""Minimum characters of a compared text; short ones may be alike by chance."""
 MAX_COMPARED = 1_000
 """Maximum characters compared, half of them at the end."""
 MIN_SIMILARITY = 80.0

@@ -56,7 +56,7 @@ class Destination(NamedTuple):
 
     @property
     def description(self) -> str:
-        """The address and the key, in words."""
+        """The address and the key, as text for a person."""
         return f"{self.address}, with the key in {self.variable}" if self.variable else f"{self.address}, without a key"
 
     def covers(self, other: Destination) -> bool:

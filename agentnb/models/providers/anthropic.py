@@ -390,7 +390,7 @@ class AnthropicSdk:
         return client
 
     def error_details(self, error: BaseException) -> ProviderError | None:
-        """Return the details of an error of the provider, or None for any other error."""
+        """Return the details of an error from the provider, or None for any other error."""
         import anthropic
 
         if not isinstance(error, anthropic.APIStatusError):

@@ -235,7 +235,7 @@ class OpenAISdk:
         return client
 
     def error_details(self, error: BaseException) -> ProviderError | None:
-        """Return the details of an error of the provider, or None for any other error."""
+        """Return the details of an error from the provider, or None for any other error."""
         import openai
 
         if not isinstance(error, openai.APIError) or isinstance(error, openai.APIConnectionError):

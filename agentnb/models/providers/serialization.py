@@ -40,7 +40,7 @@ DIGITS = re.compile("[0-9]{1,13}")
 ARGUMENTS_MENDED = "arguments_mended"
 """Metadata key for repaired arguments: the call's name and the repairs."""
 MAX_MENDED = 100_000
-"""Maximum characters of arguments that are repaired."""
+"""Maximum number of characters in arguments to be repaired."""
 MAX_MENDS = 4
 """Maximum nested repairs of one call's arguments."""
 WITHOUT_RESULT = "(no value)"

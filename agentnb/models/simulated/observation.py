@@ -88,7 +88,7 @@ class Observation:
 
     @cached_property
     def left_out(self) -> list[str]:
-        """Everything in the plan that it does not do: code that is not a call of its tools, and items without code."""
+        """Everything in the plan that it does not do: code that is not a call to its tools, and items without code."""
         return [skipped for item in self.plan for skipped in unread(item, self.tools)]
 
     @cached_property
@@ -199,7 +199,7 @@ class Observation:
 
     @property
     def list_due(self) -> bool:
-        """True if it still has to add its steps, or the missing ones, as todos; at most two attempts."""
+        """True if it still has to add its steps, or the missing ones, as todos; it makes at most two attempts."""
         if not self.keeps_list or self.made or self.attempts_at_list >= 2:
             return False
         return not self.own and bool(self.steps) if self.attempts_at_list else len(self.own) < len(self.steps)

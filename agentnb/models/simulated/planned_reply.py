@@ -18,7 +18,7 @@ from agentnb.models.simulated.plan_parser import read_plan, unread
 from agentnb.models.simulated.planner import Move, introduction, listless, report
 
 MAX_STEPS = 1_000
-"""Maximum steps of one plan; further calls go into the next plan."""
+"""Maximum number of steps in one plan; further calls go into the next plan."""
 _REFERENCE = re.compile(r"\$step\[\S*")
 _LIKE_A_PLAN = re.compile(r"""(?:steps|elicitation)\b\s*["':]|\\[uUx]""")
 """Keys of a plan, and escapes that may hide one."""

@@ -16,7 +16,7 @@ from agentnb.models.simulated.personas import OPEN_TODOS, says
 from agentnb.models.simulated.plan_parser import Entry, calls_of, short_title
 
 MAX_OF_A_RESULT = 400
-"""Maximum characters of a result that an answer repeats."""
+"""Maximum number of characters of a result that an answer repeats."""
 COMPLETE = "[WORKFLOW_COMPLETE]"
 """Marker that it adds to an answer when the reminder mentions it."""
 READ = ToolCall(TODO_TOOL, {"operation": "read"})
@@ -160,7 +160,7 @@ def _after_review(observation: Observation, left: Sequence[Entry]) -> str:
 
 
 def _close_finished(observation: Observation, finished: Sequence[Entry], more: Iterable[Mark] = ()) -> tuple[ToolCall, ...]:
-    """Return the calls that mark finished todos completed, via in-progress if needed, and ``more`` todos as given."""
+    """Return the calls that mark finished todos completed, via in-progress if needed, and ``more`` todos as specified."""
     ended = [_final_mark(observation, entry) for entry in finished]
     started: list[Mark] = [
         (entry, "in-progress", "") for entry, status, _ in ended if status == "completed" and entry.status != "in-progress"

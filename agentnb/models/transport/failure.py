@@ -39,7 +39,7 @@ DURATION = re.compile(
 WAIT = re.compile(rf"\b(?:try again|retry) (?:in|after) ((?:{DURATION.pattern},? ?(?:and )?)+)", re.IGNORECASE | re.ASCII)
 """Text of a refusal with the seconds to wait, as worded by OpenAI, Groq, Azure and Google."""
 MAX_OF_A_MESSAGE = 500
-"""Maximum characters of a provider's message that an error repeats."""
+"""Maximum number of characters of a provider's message that an error repeats."""
 
 TLS = re.compile(r"\bSSL|certificate", re.IGNORECASE)
 CERTIFICATE = re.compile("certificate", re.IGNORECASE)

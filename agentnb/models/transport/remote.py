@@ -223,7 +223,7 @@ class RemoteModel:
         return until_idle(chunks, self.options.longest_stall, lambda: reading.ended)
 
     async def _chunks(self, body: bytes, reading: Reading) -> AsyncGenerator[Any]:
-        """Yield the chunks of the reply as plain data. The library's ``create`` would traverse the whole history first."""
+        """Yield the chunks of the reply as plain data. The library's ``create`` would traverse the entire history first."""
         import httpx2
 
         client = await client_of(self._endpoint, self._provider.sdk)

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 MAX_PIECE = 64_000_000
-"""Maximum bytes of a line of a stream, and of any other body."""
+"""Maximum number of bytes in a line of a stream, or in any other body."""
 
 
 class TooMuch(Exception):

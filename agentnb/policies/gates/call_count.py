@@ -12,7 +12,7 @@ from agentnb.policies.gates.gate_verdicts import Block
 
 @dataclass(frozen=True, slots=True)
 class CallCount:
-    """Blocks calls beyond ``in_run`` in the whole run, or beyond ``in_turn`` since the person last spoke."""
+    """Blocks calls beyond ``in_run`` in the entire run, or beyond ``in_turn`` since the person last spoke."""
 
     in_run: int | None = None
     in_turn: int | None = None

@@ -121,7 +121,7 @@ class DuplicateGuard:
 
 
 def _names(exempt: Iterable[Any]) -> Iterator[str]:
-    """Yield the names of tools, given as names or as tools."""
+    """Yield the names of tools, passed as names or as tools."""
     if isinstance(exempt, str) or not isinstance(exempt, Iterable):
         raise SettingsError(f"exempt={exempt!r} is not a list of tools", 'Write exempt=["poll"]')
     for item in exempt:
@@ -144,7 +144,7 @@ def _has_failed(one: Executed, calls: CallWindow) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BatchGuard:
-    """Blocks the calls of a reply that repeats all calls of the preceding replies, from the ``batches``-th time on.
+    """Blocks the calls of a reply that repeats all calls of the preceding replies, from the ``batches``-th time onwards.
 
     Replies with a single call are left to the `DuplicateGuard`.
     """

@@ -16,7 +16,7 @@ from agentnb.errors import SettingsError
 from agentnb.policies.bound_calls import unbind_call
 
 MAX_REPEATED = 8_192
-"""Maximum characters of an earlier result repeated in a block."""
+"""Maximum number of characters of an earlier result that a block repeats."""
 
 
 class Allow(NamedTuple):

@@ -25,7 +25,7 @@ from agentnb.tools.subject import has_changed, kind_of_subject, origin_of
 from agentnb.tools.tool import Tool
 
 MAX_SHOWN = 300
-"""Maximum characters of a command or an address in a question."""
+"""Maximum number of characters of a command or an address in a question."""
 FORBIDDEN = "permissions"
 """Rule name of calls denied by one of the person's rules."""
 EFFECTS_IN_WORDS = {
@@ -105,7 +105,7 @@ def _granted_rules(name: str, tool: Tool, run: Run) -> list[Rule]:
 
 
 def _has_arguments(call: ToolCall, arguments: str) -> bool:
-    """True if the call has exactly these arguments, given as JSON with sorted keys."""
+    """True if the call has exactly these arguments, written as JSON with sorted keys."""
     try:
         return msgspec.json.encode(call.arguments, order="sorted").decode() == arguments
     except (TypeError, ValueError, RecursionError):  # not JSON: a call made by a tool

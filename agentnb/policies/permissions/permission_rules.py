@@ -76,7 +76,7 @@ class Rule:
         return self.tools.startswith(PREFIX)
 
     def is_about(self, name: str, tool: Tool | None) -> bool:
-        """True if the rule applies to calls of this tool.
+        """True if the rule applies to calls to this tool.
 
         Asking and denying rules match MCP tools in every spelling, allowing rules only by name or as ``mcp:``.
         """
@@ -95,7 +95,7 @@ class Rule:
         return self.tools not in NAMES_ALONE and tool is not None and self.tools == flag_of(tool)
 
     def holds_for(self, name: str, tool: Tool | None) -> bool:
-        """True if the rule decides about calls of this tool. Asking and denying file rules also apply to other tools.
+        """True if the rule decides about calls to this tool. Asking and denying file rules also apply to other tools.
 
         An allowing file rule applies only to its own tool.
         """
@@ -103,7 +103,7 @@ class Rule:
         return bool(about_files) or self.is_about(name, tool)
 
     def may_be_about(self, name: str, tool: Tool | None) -> bool:
-        """True if the rule applies to calls of this tool, even in a different letter case, or by its name on the MCP server."""
+        """True if the rule applies to calls to this tool, even in a different letter case, or by its name on the MCP server."""
         if self.holds_for(name, tool):
             return True
         origin = origin_of(tool)

@@ -112,12 +112,12 @@ class Permissions:
         return replace(self, confirms=tuple(dict.fromkeys((*self.confirms, *added)))) if added else self
 
     def for_tool(self, name: str, tool: Tool, work_dir: Path) -> ToolPermissions:
-        """Return the permissions for calls of a tool."""
+        """Return the permissions for calls to a tool."""
         return ToolPermissions(self, name, tool, work_dir)
 
 
 class ToolPermissions:
-    """Permissions of a run for calls of a tool."""
+    """Permissions of a run for calls to a tool."""
 
     # Most runs have no rules.
     _confirms = _denies = _inner_asks = _allows = _asks = NO_MATCHER
@@ -135,7 +135,7 @@ class ToolPermissions:
             self._denial = BY_DEFAULT_DENIED
         has_rules = bool(self._denies or self._confirms or self._inner_asks or self._allows or self._asks)
         self.is_free = self._denial is None and default == "allow" and not has_rules and not self._is_per_call
-        """True if all calls of the tool are allowed."""
+        """True if all calls to the tool are allowed."""
 
     def _read_rules(self, permissions: Permissions, name: str) -> None:
         tool, work_dir = self.tool, self._work_dir

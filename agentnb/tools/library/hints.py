@@ -38,9 +38,9 @@ def is_of_library(code: Any) -> bool:
 
 
 MAX_DESCRIPTION = 1_000
-"""Maximum characters of the description of a library function."""
+"""Maximum number of characters in the description of a library function."""
 MAX_OF_PARAMETER = 200
-"""Maximum characters of the description of a parameter."""
+"""Maximum number of characters in the description of a parameter."""
 
 
 def short_description(text: str) -> str:

@@ -33,7 +33,7 @@ class CallQuestions:
         """Reasons for refusing questions."""
 
     async def elicit(self, params: Any) -> t.ElicitResult:
-        """Forward a question of the server to the person, and return their action: accept, decline or cancel."""
+        """Forward a question from the server to the person, and return their action: accept, decline or cancel."""
         from mcp.types import ElicitResult
 
         if len(self.refused) > MAX_QUESTIONS:

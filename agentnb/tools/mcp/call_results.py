@@ -21,7 +21,7 @@ from agentnb.tools.tool import ToolOutcome
 MAX_IMAGE_BYTES = 5_000_000
 MAX_LINE_CHARACTERS = 400
 MAX_ODD_CHARACTERS = 2_000
-"""Maximum characters of text in content that violates the protocol."""
+"""Maximum number of characters of text in content that violates the protocol."""
 NOT_OF_THE_PROTOCOL = "(The server sent content that violates the protocol; here it is as JSON:)"
 _FIELDS = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})
 
@@ -127,7 +127,7 @@ def _truncate(value: Any) -> Any:
 
 
 def _text(text: str) -> Text:
-    """Return a text of the server, shortened to its beginning and end if very long."""
+    """Return a text from the server, shortened to its beginning and end if very long."""
     if len(text) > MAX_TEXT_CHARACTERS:
         half, left_out = MAX_TEXT_CHARACTERS // 2, len(text) - MAX_TEXT_CHARACTERS
         text = f"{text[:half]}\n[... {left_out:,} characters left out ...]\n{text[-half:]}"

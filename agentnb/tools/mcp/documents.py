@@ -15,9 +15,9 @@ from agentnb.errors import SettingsError
 Keys: TypeAlias = tuple[str | int, ...]
 """Path of keys and indexes to a value."""
 MAX_KEY = 40
-"""Maximum characters of a key repeated in an error."""
+"""Maximum number of characters of a key repeated in an error."""
 MAX_VALUES = 100_000
-"""Maximum values of a YAML document, counting each use of an alias."""
+"""Maximum number of values in a YAML document, counting each use of an alias."""
 _MERGE = "tag:yaml.org,2002:merge"
 _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"/]+|.', re.DOTALL)
 

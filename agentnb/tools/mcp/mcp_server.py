@@ -21,7 +21,7 @@ PREFIX = "mcp:"
 MAX_NAME = 64
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
 MAX_SHOWN = 40
-"""Maximum characters of a name repeated in an error."""
+"""Maximum number of characters of a name repeated in an error."""
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*|file:[^}:]+)(?::-((?:\$\{[^{}]*\}|[^}])*))?\}")
 """Environment variable, or ``file:`` with a path, and its default value."""
 FILE = "file:"
@@ -43,7 +43,7 @@ class MCPServer:
     ``command_or_url``: the program that agentnb starts (stdio), or the address of a running server (streamable HTTP). ``args``:
     arguments of the program. ``env``: environment variables besides PATH, HOME and the like. ``headers``: HTTP headers of each
     request. ``cwd``: folder to start in, by default that of the first run. ``roots``: folders announced to the server as its
-    roots, none by default. ``timeout``: seconds for a call, or None for no limit; each progress report of the server restarts
+    roots, none by default. ``timeout``: seconds for a call, or None for no limit; each progress report from the server restarts
     that time, up to ``max_seconds`` in total. In all these texts ``${NAME}`` means an environment variable,
     ``${NAME:-DEFAULT}`` one with a default value, ``${file:PATH}`` the text of a file. ``transport``: ``"stdio"`` or
     ``"http"``, required for a command that begins with a variable. Values of env and headers are never logged. Raises

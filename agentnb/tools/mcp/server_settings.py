@@ -191,7 +191,7 @@ def _is_of(product: Product, file: str, servers: list[dict[str, Any]]) -> bool:
 
 
 def _flat(fields: dict[str, Any], path: Keys = ()) -> dict[str, list[tuple[Keys, Any]]]:
-    """Return the settings of a server under agentnb's names, unknown ones under their own, each with its path."""
+    """Return the settings of a server under agentnb's names, and unknown settings under their own, each with its path."""
     result: dict[str, list[tuple[Keys, Any]]] = {}
     for key, value in fields.items():
         inner = {_SETTINGS.get(key, key): [((*path, key), value)]}

@@ -51,7 +51,7 @@ class MCPTool:
     role: ToolRole | None = None
 
     def __init__(self, live: LiveServer, tool: t.Tool, name: str, answer: Answer | None = None) -> None:
-        """``name``: tool name for models; ``answer``: replaces the call of the server, for tools added by agentnb.
+        """``name``: tool name for models; ``answer``: replaces the call to the server, for tools added by agentnb.
 
         Raises `UnusableSchema` with the reason if the tool cannot be offered to a model.
         """

@@ -47,7 +47,7 @@ def wire_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
 
 
 def may_mean(word: str, name: str, server: str, tool: str) -> bool:
-    """True if a word of a rule may mean this tool of a server, or all of the server's tools, in any spelling.
+    """True if a word in a rule may mean this tool of a server, or all of the server's tools, in any spelling.
 
     ``name``: name for models. The short name matches every tool that would share it; spellings of other programs match, too.
     """
@@ -83,7 +83,8 @@ def registry_name(word: str) -> str:
 
 @lru_cache(maxsize=1024)
 def tool_of_word(word: str) -> str:
-    """Return the tool name for models that a word refers to: ``mcp:clock/now`` becomes ``mcp_clock_now``; see `registry_name`.
+    """Return the name for models of the tool that a word refers to: ``mcp:clock/now`` becomes ``mcp_clock_now``; see
+    `registry_name`.
 
     A word for all tools of a server is returned unchanged.
     """

@@ -139,7 +139,7 @@ def change(todos: Todos, number: int, fields: Fields, now: datetime) -> Todos:
 
 
 def next_id(todos: Iterable[Todo]) -> int:
-    """Return the largest id plus one, 1 for an empty list."""
+    """Return the largest id plus one, or 1 for an empty list."""
     return max([todo.id for todo in todos], default=0) + 1
 
 

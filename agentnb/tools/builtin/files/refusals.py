@@ -13,7 +13,7 @@ from agentnb.errors import StoreError
 from agentnb.tools.tool import ToolRefused
 
 MAX_COMPARED = 2_000
-"""Maximum names of a folder compared with a missing name."""
+"""Maximum number of names in a folder that are compared with a missing name."""
 KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a pipe",

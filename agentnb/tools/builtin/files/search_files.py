@@ -28,7 +28,7 @@ from agentnb.tools.tool import ToolContext, ToolRefused
 LEFT_OUT = (".git", ".agentnb", ".venv", "node_modules", "__pycache__", ".ipynb_checkpoints")
 """Folders that a search skips, unless its path is inside them."""
 MAX_NOTED = 5
-"""Maximum names of skipped files in a result, per kind."""
+"""Maximum number of skipped files named in a result, per kind."""
 GRACE = 5.0
 """Seconds from the time limit until the process is killed."""
 
@@ -39,7 +39,7 @@ class Limits(NamedTuple):
     files: int = 20_000
     matches: int = 200
     line: int = 300
-    """Maximum characters of a line in the result."""
+    """Maximum number of characters per line in the result."""
     seconds: float = 10.0
     bytes: int = MAX_FILE_BYTES
     """Maximum size of a searched file."""

@@ -77,7 +77,7 @@ async def run_process(
 
 
 async def _start(command: Sequence[str | bytes], folder: Path, environment: Mapping[str, str]) -> asyncio.subprocess.Process:
-    """Start a process. On cancellation, end its whole group; asyncio would end only the process."""
+    """Start a process. On cancellation, end its entire group; asyncio would end only the process."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *_death_signal_prefix(),

@@ -26,7 +26,7 @@ _OVERWRITTEN = re.compile(r"[^\r\n]*\r(?=[^\r\n])")
 
 
 class Output:
-    """Text and pictures of a call. Thread-safe, as the code may start threads."""
+    """Text and pictures of a call. Thread-safe, because the code may start threads."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a finalizer may print in between

@@ -100,11 +100,11 @@ def _text(value: Any) -> str:
 
 
 MAX_CODE = 4_000
-"""Maximum characters of the code of a cell."""
+"""Maximum number of characters of a cell's code."""
 MAX_OUTPUT = 2_000
-"""Maximum characters of the output of a cell, and of a Markdown text."""
+"""Maximum number of characters of a cell's output, and of a Markdown text."""
 MAX_ALL = 30_000
-"""Maximum characters of all cells, counted from the last."""
+"""Maximum number of characters of all cells, counted from the last."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""``run_python``: runs code of the model in the namespace of the notebook."""
+"""``run_python``: runs the model's code in the namespace of the notebook."""
 
 from __future__ import annotations
 
@@ -122,9 +122,9 @@ def _put_back(namespace: dict[str, Any], added: Mapping[str, Any], before: Mappi
 
 NAME = "run_python"
 MAX_TRACEBACK = 6_000
-"""Maximum characters of a traceback, counted from its end."""
+"""Maximum number of characters in a traceback, counted from its end."""
 MAX_SOURCES = 500
-"""Maximum sources kept for tracebacks and for ``inspect.getsource``."""
+"""Maximum number of sources kept for tracebacks and for ``inspect.getsource``."""
 NO_AWAIT = (
     "Top-level await is not possible here: the code runs on the event loop of the kernel.",
     "Use a thread: from concurrent.futures import ThreadPoolExecutor; import asyncio; "

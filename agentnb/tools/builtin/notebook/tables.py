@@ -14,9 +14,9 @@ from typing import Any
 from agentnb.tools.builtin.notebook.safe_values import cut, library, name_of_type, short_text
 
 MAX_ROWS = 5
-"""Maximum rows of a head."""
+"""Maximum number of rows in a head."""
 MAX_COLUMNS = 30
-"""Maximum columns listed, and shown in a head."""
+"""Maximum number of columns listed, and shown in a head."""
 MAX_CELL = 40
 MAX_VALUES = 10
 """Maximum number of values shown from an array."""

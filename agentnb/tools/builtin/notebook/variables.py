@@ -30,13 +30,13 @@ MAX_LINE = 600
 MAX_ITEMS = 20
 """Maximum number of items shown from a container."""
 MAX_VALUE = 2_000
-"""Maximum characters of a value requested by name."""
+"""Maximum number of characters of a value requested by name."""
 MAX_ALL = 30_000
 """Maximum characters in total."""
 
 
 def overview(kernel: Kernel) -> str:
-    """Return one line per variable of the person."""
+    """Return one line for each of the person's variables."""
     variables = kernel.snapshot()
     names = own_names(kernel, variables)
     lines = [f"{name}: {_line(variables[name])}" for name in names[:MAX_LISTED]]

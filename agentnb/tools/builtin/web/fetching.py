@@ -17,7 +17,7 @@ from agentnb.tools.builtin.web.web_address import WebAddress, check_addresses, n
 from agentnb.tools.defaults import WEB_BYTES, WEB_CHARACTERS, WEB_SECONDS
 
 MAX_ADDRESSES = 4
-"""Maximum addresses of a host that are tried in turn."""
+"""Maximum number of a host's addresses to try in turn."""
 CONNECT_SECONDS = 5.0
 
 

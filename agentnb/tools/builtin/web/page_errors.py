@@ -73,7 +73,7 @@ def unreadable(address: str, problem: str) -> ToolRefused:
 
 
 def too_slow(address: str, seconds: float) -> ToolRefused:
-    """Return the error for a page over the time limit."""
+    """Return the error for a page that exceeds the time limit."""
     return ToolRefused(
         "timeout", f"{address} was not received within {seconds:g} seconds.", "Try once more, or use another, smaller page."
     )

@@ -40,7 +40,7 @@ Asker: TypeAlias = Callable[[Any], Awaitable[Any]]
 _asker: ContextVar[Asker | None] = ContextVar("asker", default=None)
 """Answers questions of the current call."""
 MAX_REASON_CHARACTERS = 2_000
-"""Maximum characters of an error, possibly the server's own text."""
+"""Maximum number of characters in an error, possibly the server's own text."""
 
 
 class Book(Protocol):

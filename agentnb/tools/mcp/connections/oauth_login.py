@@ -35,7 +35,7 @@ REQUEST_SECONDS = 30.0
 MAX_RESPONSE_BYTES = 1_000_000
 """Maximum number of bytes read from an authorization server's response."""
 MAX_WORDS = 300
-"""Maximum characters of server text repeated in an error."""
+"""Maximum number of characters of server text repeated in an error."""
 UNREADABLE = (ValueError, ArithmeticError, RecursionError)
 """Errors raised while parsing an invalid response from an authorization server."""
 BASIC = "client_secret_basic"

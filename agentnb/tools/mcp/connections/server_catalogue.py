@@ -37,7 +37,7 @@ class ServerFacts(NamedTuple):
     software: str
     """Name and version reported by the server."""
     instructions: str
-    """Instructions of the server, shown only to the person, never to a model."""
+    """Instructions from the server, shown only to the person, never to a model."""
 
 
 class Catalogue(NamedTuple):

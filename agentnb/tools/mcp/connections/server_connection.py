@@ -47,7 +47,7 @@ REFUSED_BODY = f'{{"jsonrpc":"2.0","id":null,"error":{{"code":{REFUSED},"message
 """Response body that marks a refused call, which can be repeated, unlike other failures."""
 FORM = "application/x-www-form-urlencoded"
 SSE_SECONDS = 86_400.0
-"""Maximum seconds of silence of an SSE stream."""
+"""Maximum seconds without data on an SSE stream."""
 
 
 class Connection:
