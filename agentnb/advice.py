@@ -259,7 +259,7 @@ class AskInstead(Advice, frozen=True, tag="ask_instead"):
 
 
 class CountAsFree(Advice, frozen=True, tag="count_as_free"):
-    """Count calls of a model without a price as free."""
+    """Treat calls to a model that has no price as free."""
 
 
 class RaiseSessionBudget(Advice, frozen=True, tag="raise_session_budget"):
@@ -337,7 +337,7 @@ THEN = ", then "
 
 
 class Command(str):
-    """A command to type: a page marks it as code."""
+    """A command to type, which a page marks as code."""
 
     __slots__ = ()
 

@@ -300,7 +300,9 @@ class ExpectationFailed(AgentnbError, AssertionError):
         return f"{self.what}\n{hint}" if "\n" in self.what and hint else sentences(self.what, hint)
 
     def _render_traceback_(self) -> list[str]:
-        """Return the failed expectations for IPython, without a traceback: the expecting line is in the cell above."""
+        """Return the failed expectations for IPython, without a traceback: the line with the expectation is in the cell
+        above.
+        """
         return [f"{type(self).__name__}: {self}"]
 
 

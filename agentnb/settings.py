@@ -69,7 +69,7 @@ REFUSED_SERVERS: dict[str, dict[str, str]] = {name: row for name, row in _ROWS.i
 SERVER_ALIASES: dict[str, str] = {name: name for name in SERVERS} | {
     alias: name for name, row in SERVERS.items() for alias in row.get("aliases", ())
 }
-"""Servers by their names here and in files of other programs."""
+"""Servers by their names in agentnb and in other programs' files."""
 
 KEY_VARIABLES: dict[str, str] = {name: row["key"] for name, row in SERVERS.items() if "key" in row}
 """Key variable of each provider."""
@@ -349,7 +349,9 @@ def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
 
 
 def kept_keys() -> dict[str, str]:
-    """Return the keys stored only in this kernel, by variable, for its own worker processes: through a pipe only."""
+    """Return the keys stored only in this kernel, by variable, to be passed to its own worker processes, through a pipe
+    only.
+    """
     return dict(_held.kept)
 
 
@@ -391,7 +393,7 @@ def has_key(provider: str) -> bool:
 
 
 def providers_with_key() -> list[str]:
-    """Return the providers with a key, in the order of `KEY_VARIABLES`, except keys of tools; see `has_key`."""
+    """Return the providers with a key, in the order of `KEY_VARIABLES`, excluding the keys of tools; see `has_key`."""
     return [name for name, variable in KEY_VARIABLES.items() if variable not in TOOL_KEY_VARIABLES.values() and has_key(name)]
 
 

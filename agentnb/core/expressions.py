@@ -212,7 +212,7 @@ def names_in(expression: str) -> tuple[str, ...]:
 def paths_in(expression: str) -> tuple[str, ...]:
     """Return the distinct paths and ``len(...)`` that the expression reads, in order.
 
-    ``len(plan.steps) > n`` reads ``len(plan.steps)`` and ``n``. Each of them is an expression itself.
+    ``len(plan.steps) > n`` reads ``len(plan.steps)`` and ``n``. Each of these is itself an expression.
     """
     paths: dict[str, None] = {}
     remaining = [_parse(expression)]

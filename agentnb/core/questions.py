@@ -170,7 +170,7 @@ class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):
     asked_by: str = ""
     """The source of the question: the name of a tool, the path of a step, or a server; empty for gates and in older logs."""
     url: str = ""
-    """The address to open for answering; empty for a question that is answered here."""
+    """The address at which to answer; empty if the question is answered here."""
     problem: str = ""
     """The reason for refusing the previous answer, an edited plan; the message begins with it."""
     caller: JudgedCall | None = None
@@ -391,7 +391,7 @@ def _problem(schema: dict[str, Any], value: Any) -> str:
 
 
 def _refusal(schema: dict[str, Any], value: Any) -> str:
-    """Return the refusal of a value with the expected form; empty if it fits."""
+    """Return the message that refuses a value and states the expected form; empty if the value fits."""
     problem = _problem(schema, value)
     named = _named_form(schema, value) if problem else None
     if named is None:

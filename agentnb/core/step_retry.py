@@ -6,7 +6,7 @@
 | ``rate_limit`` | 429, after the model call's own retries |
 | ``provider`` | no connection, 5xx, 529 |
 | ``broken_reply``, ``context_overflow``, ``refused`` | the errors of these names |
-| a stop reason; ``limited``, ``stopped``, ``failed`` | a run that ended so |
+| a stop reason; ``limited``, ``stopped``, ``failed`` | a run that ended this way |
 | ``tool_error``, ``invalid_arguments``, ``declined`` ... | a tool step, by the code of its error |
 | ``/regex/`` | the text of the error |
 """

@@ -63,7 +63,7 @@ COST_DIGITS = 12
 
 
 class NestedUsage(NamedTuple):
-    """Usage of a nested run, without the runs nested in it."""
+    """Usage of a nested run, excluding the runs nested in it."""
 
     spent: float
     """US dollars for its model calls with a known price."""

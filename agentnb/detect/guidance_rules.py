@@ -47,9 +47,9 @@ class RoundFacts(msgspec.Struct, frozen=True, gc=False):
     repeats: bool
     """True if it repeats an earlier answer."""
     made_again: bool = False
-    """True if it has calls that all repeat, unchanged, failed calls of the previous round."""
+    """True if it has calls, all of which repeat, unchanged, failed calls of the previous round."""
     failed_again: bool = False
-    """True if it has only calls of tools that failed in several rounds in a row, and none succeeded."""
+    """True if it has only calls to tools that failed in several rounds in a row, and none succeeded."""
     completed_unfinished: bool = False
     """True if a todo was completed right after its work failed, before any other work."""
     ended_blocked: bool = False

@@ -60,17 +60,18 @@ class Judgements(msgspec.Struct, gc=False):
     count together, as `MATRIX_CELLS`.
     """
     planning_only: int = 0
-    """Rounds of only planning calls that completed no todo, since the last work. Text-only rounds neither count nor reset."""
+    """Number of rounds since the last work that had only planning calls and completed no todo. Text-only rounds neither count
+    nor reset."""
     planning_since: int = 0
     """Index of the first of these rounds, or of the last round with calls if there are none."""
     repeated: int = 0
     """Repeated answers since the person last spoke."""
     all_blocked: int = 0
-    """Rounds in a row whose calls were all blocked as duplicates."""
+    """Number of consecutive rounds whose calls were all blocked as duplicates."""
     blocked_since: int = 0
     """Index of the first of these rounds, or of the last round with calls if there are none."""
     same_batch: int = 0
-    """Rounds in a row with exactly the calls of the round before."""
+    """Number of consecutive rounds with exactly the calls of the previous round."""
     called: bool = False
     """True if the last finished round called tools."""
     said_before: int | None = None

@@ -81,9 +81,10 @@ NOT_COMPARED = frozenset({"_last_round", "_views", "_output_type", "_labels", "_
 
 
 class _Refused:
-    """Refuses a former name with the replacement to write instead.
+    """Refuses a former name, and states the replacement to write instead.
 
-    A descriptor, because `__getattr__` would slow down all attributes of a run, which are read hundreds of times per round.
+    Implemented as a descriptor, because `__getattr__` would slow down all attributes of a run, which are read hundreds of times
+    per round.
     """
 
     def __init__(self, name: str, instead: str) -> None:

@@ -8,9 +8,9 @@ counts."""
 MAX_AT_ONCE = 32
 """Maximum concurrent calls per key and address; a rate limit halves the number."""
 LONGEST_CLOSED = 3600.0
-"""Maximum seconds that calls of a key are held back, whatever the provider asks for: the limit may have been raised."""
+"""Maximum seconds that calls with a key are held back, whatever the provider asks for: the limit may have been raised."""
 MAX_TURNS = 10
-"""Maximum requests for one reply that the provider keeps pausing."""
+"""Maximum number of requests for one reply that the provider keeps pausing."""
 RATE_LIMIT_SECONDS = 4.0
 """Seconds before the first retry after a rate limit; each further wait is twice as long."""
 RATE_LIMIT_RETRIES = 5

@@ -190,7 +190,7 @@ def _model(provider: str | None, model: str, url: str | None) -> _Model | None:
 
 
 def _steps(table: ModelPrice, long_cache: bool) -> tuple[_Step, ...]:
-    """Return the price for each size of input, the largest first; the last is for any size."""
+    """Return the price for each size of input, largest first; the last one applies to any size."""
     from genai_prices.types import TieredPrices
 
     tiers = {tier.start for price in table.__dict__.values() if isinstance(price, TieredPrices) for tier in price.tiers}

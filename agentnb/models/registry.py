@@ -160,7 +160,7 @@ def check_model(model: object) -> None:
 
 
 def check_key(model: str) -> None:
-    """Raise `MissingKey` if the model of this name needs a key that is not set."""
+    """Raise `MissingKey` if the model with this name needs a key that is not set."""
     provider, name, query_options = _split_name(model)
     if provider in REMOTE:
         endpoint_of(REMOTE[provider], _options(provider, name, query_options), by_person=_is_by_person(model))
@@ -183,7 +183,7 @@ def can_be_made(model: str) -> bool:
 
 
 def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = None) -> Model:
-    """Return the model of this name; a model object is returned as it is.
+    """Return the model with this name; a model object is returned as it is.
 
     ``output_schema``: JSON Schema (an object) for the replies of a provider's model: the text of each text-only reply is then
     JSON of that form, as far as the provider enforces it. A `FileModelName` chooses neither address nor key by itself.

@@ -169,7 +169,7 @@ def _notify_once(run: Run, reason: str, find: FindCall) -> Continue | None:
 
 
 def _attempts(run: Run, reason: str) -> int:
-    """Return the continuations for this reason in the current row of rounds."""
+    """Return the number of continuations for this reason in the current row of rounds."""
     count = 0
     for round_ in reversed(run.rounds):
         if round_.reason not in MENDED:

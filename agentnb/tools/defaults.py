@@ -9,7 +9,7 @@ MAX_COLUMNS = 20
 MAX_PIXELS = 1_568
 """Maximum pixels on the longer side of a rendered picture: models downscale larger ones."""
 READ_CHARACTERS = 4_000
-"""Characters of a long result returned by one call of ``read_result``."""
+"""Characters of a long result returned by one call to ``read_result``."""
 MAX_FILE_BYTES = 10_000_000
 """Maximum size of files that tools read or search."""
 MAX_COMMAND_SECONDS = 300
@@ -17,9 +17,9 @@ MAX_COMMAND_SECONDS = 300
 MAX_TERMINAL_BYTES = 1_000_000
 """Maximum number of output bytes kept per terminal of an ACP agent."""
 MAX_AGENTS = 4
-"""Maximum ACP agents that run at once; an agent that runs within another is not counted."""
+"""Maximum number of ACP agents that run at once; an agent that runs within another is not counted."""
 MAX_WATCHED_ENTRIES = 20_000
-"""Maximum files and folders compared before and after a run of an ACP agent."""
+"""Maximum number of files and folders compared before and after a run of an ACP agent."""
 MAX_WATCHED_BYTES = 20_000_000
 """Maximum bytes of these files that are read in advance, to tell changed files from touched ones."""
 GIT_SECONDS = 60.0
@@ -33,9 +33,9 @@ WEB_BYTES = 2_000_000
 WEB_CHARACTERS = 100_000
 """Maximum number of characters returned from a page."""
 DEFAULT_TIMEOUT = 60.0
-"""Default time limit in seconds of MCP calls that report no progress."""
+"""Default time limit in seconds for MCP calls that report no progress."""
 DEFAULT_MAX_SECONDS = 600.0
-"""Time limit in seconds of MCP calls that report progress."""
+"""Time limit in seconds for MCP calls that report progress."""
 START_SECONDS = 60.0
 """Seconds for an MCP server to start and list its tools, or the server's own time limit if longer."""
 CONNECT_SECONDS = 30.0
@@ -45,6 +45,6 @@ LOGIN_SECONDS = 600.0
 MAX_QUESTIONS = 10
 """Maximum number of questions that an MCP server may ask per call."""
 MAX_OFFERED = 40
-"""Maximum tools per request; beyond it, tools of MCP servers are found by search."""
+"""Maximum number of tools per request; beyond that, tools of MCP servers are found by search."""
 MAX_TEXT_CHARACTERS = 200_000
 """Maximum number of characters in a text from an MCP server, half from its beginning and half from its end."""

@@ -13,7 +13,7 @@ REGISTER = "matplotlib._pylab_helpers"
 
 
 def open_figures() -> list[Any]:
-    """Return the open figures of pyplot, empty if it is not loaded."""
+    """Return the open figures of pyplot; empty if it is not loaded."""
     if REGISTER not in sys.modules:  # checked in every call
         return []
     held = _figure_registry()

@@ -23,7 +23,7 @@ PLAIN = frozenset({str, int, float, bool, dict, list, tuple, type(None)})
 WORDS = frozenset({str, int, float, bool, dict, type(None)})
 """Types that become text only and contain no pictures."""
 MAX_PICTURES = 20
-"""Maximum pictures in a result; further ones are only described."""
+"""Maximum number of pictures in a result; further ones are only described."""
 
 
 def success(value: Any) -> ToolOutcome:

@@ -115,7 +115,7 @@ class Inside(Protocol):
         """Gates passed to the agent by the person, and those of its extensions."""
 
     async def ask_model(self, request: Request, operation: str, model: Any = None, **about: str) -> Any:
-        """Return the model's reply to a side request, by default of the run's model."""
+        """Return the model's reply to a side request, by default from the run's model."""
 
     def record(self, kind: Any, **fields: Any) -> None:
         """Log an event about the work of this call."""

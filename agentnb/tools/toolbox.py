@@ -141,7 +141,7 @@ class Toolbox:
                 tool.check_usable()
 
     def get(self, name: str) -> Tool | None:
-        """Return a tool by name, or by a word such as ``mcp:clock/now`` regardless of its name, or None."""
+        """Return a tool by name, or by a word such as ``mcp:clock/now`` whatever the tool's own name, or None."""
         tool = self._tools.get(name)
         if tool is None and name.startswith(PREFIX):
             origins = [(tool, origin) for tool in self if (origin := origin_of(tool)) is not None]

@@ -1,4 +1,4 @@
-"""Event handlers: functions looked up by the kind of an event."""
+"""Event handlers: functions looked up by event kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outcome of a run: assessments of success, their sources, and the rule to combine them.
+"""The outcome of a run: assessments of success, their sources, and the rule for combining them.
 
 The state of a run is the way it ended; the outcome is its success at the task. Neither is derived from the other.
 """

@@ -67,4 +67,4 @@ class ReopeningStore(RunStore, Protocol):
         """Return the run."""
 
     def has(self, run_id: str) -> bool:
-        """Return True if the store has a log of this run with its first event."""
+        """Return True if the store has a log of this run that includes its first event."""

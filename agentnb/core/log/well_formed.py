@@ -157,7 +157,7 @@ class _Reading:
         return (self.step_call_is_open, self.step_call_ends) if event.step else (self.call_is_open, self.call_ends)
 
     def step_call_is_open(self, event: AnyCallEvent, call_id: str) -> None:
-        """Check that the step is open and that the call has no result. Registers a new call."""
+        """Check that the step is open and that the call has no result. Also registers a new call."""
         step = event.step
         if step not in self.steps:
             raise Wrong(f"{_kind(event)} refers to a call of the step {step!r}, which is not open")
@@ -374,7 +374,7 @@ class _Reading:
 
     @checks
     def run_recovered(self, event: e.RunRecovered) -> None:
-        """Check the version. Closes questions of a process that died; its calls may begin again."""
+        """Check the version, and close the questions of a process that died; its calls may begin again."""
         if event.schema > e.SCHEMA:
             raise Wrong(f"unknown schema {event.schema}")
         if not self.suspended or event.consent == "refused":

@@ -13,7 +13,7 @@ MAX_DEPTH = 300
 
 
 class Wrong(Exception):
-    """The reason why an event is invalid at its position."""
+    """The reason an event is invalid at its position."""
 
 
 class _Sound:

@@ -88,7 +88,7 @@ def _with_shared(start: _Start) -> RunStarted:
 
 
 MARK = "_mark"
-"""Field at the end of a line with the writer's mark (`agentnb.store.own_logs`). Not part of the event."""
+"""Field at the end of a line that holds the writer's mark (`agentnb.store.own_logs`). Not part of the event."""
 DAMAGED = "The log was edited or is damaged; the lines before this one are intact"
 _anything = msgspec.json.Decoder()
 _KNOWN = frozenset(kind.__struct_config__.tag for kind in KINDS)

@@ -1,6 +1,6 @@
 """Events outside an agent's loop: steps, branches, plans, other model calls, findings, draws, outcomes.
 
-Written by orchestrators, planners, detectors and experiments; `agentnb.core.log.events` has the union of all events.
+Written by orchestrators, planners, detectors and experiments; `agentnb.core.log.events` defines the union of all events.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class StepFinished(Event, Noted, frozen=True, kw_only=True, tag="step_finished",
     sets: dict[str, Any] = msgspec.field(default_factory=dict)
     """Variables set by a step of a task file."""
     words: tuple[str, ...] = ()
-    """For a failure: its words for ``retry.on``, and ``final`` if it must not be retried."""
+    """For a failure: the words for it in ``retry.on``, and ``final`` if it must not be retried."""
     reason: str = ""
     """The reason for a cancellation while the run continued; empty if the run itself was cancelled."""
 
@@ -172,7 +172,7 @@ class ReplyGiven(Event, frozen=True, kw_only=True, tag="reply_given", gc=False):
 
 
 class ToolsChanged(Event, frozen=True, kw_only=True, tag="tools_changed"):
-    """The model sees these tools from the next round on."""
+    """The model sees these tools from the next round onwards."""
 
     tools: tuple[ToolSpec, ...]
     reason: str = ""
@@ -230,7 +230,7 @@ class GuidanceDrawn(Event, Noted, frozen=True, kw_only=True, tag="guidance_drawn
 
 
 class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):
-    """Calls of a tool are allowed without asking from here on. ``by``: person, program, policy, or code between cells."""
+    """From here on, calls to a tool are allowed without asking. ``by``: person, program, policy, or code between cells."""
 
     grant_id: str
     tool: str
@@ -258,7 +258,7 @@ BY_PLAN = "plan"
 
 
 class GrantWithdrawn(Event, frozen=True, kw_only=True, tag="grant_withdrawn", gc=False):
-    """A grant was withdrawn: calls of its tool need approval again."""
+    """A grant was withdrawn: calls to its tool need approval again."""
 
     grant_id: str
     by: str = "person"

@@ -26,13 +26,13 @@ class PlanPosition(NamedTuple):
     """The progress of a running plan."""
 
     step: int
-    """Number of the step that began last, from 1, as in the plan; 0 before the first."""
+    """Number of the most recent step, from 1, as in the plan; 0 before the first."""
     steps: int
     """Number of all steps, including those dropped or not run."""
 
 
 class AgentStateMachine(msgspec.Struct, gc=False):
-    """The agent's state, switched by the events of its run. Called by the fold only.
+    """The agent's state, switched by the events of its run. Called only by the fold.
 
     An open question or a pause takes precedence over everything else, and a plan over the tools called by its steps. After the
     person's answer, if nothing runs, the state remains until the next event.

@@ -440,7 +440,7 @@ class RunFacts:
 
     @property
     def own_usage(self) -> Usage:
-        """Tokens and cost of the run's own model calls, without nested runs."""
+        """Tokens and cost of the run's own model calls, excluding nested runs."""
         return NOTHING_USED if self._usage is None else self._usage
 
     cost: float | None = _read(
@@ -507,7 +507,7 @@ class RunFacts:
 
     @property
     def step_count(self) -> int:
-        """Number of steps that began or were skipped, including those in blocks, without jumps."""
+        """Number of steps that began or were skipped, including those in blocks, excluding jumps."""
         return sum(record.kind != "goto" for record in self._steps.values())
 
     def open_outputs(self, block: str) -> Mapping[str, dict[str, Any]]:

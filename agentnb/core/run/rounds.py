@@ -76,7 +76,7 @@ PLAN_EXECUTED, PLAN_DECLINED = "plan_executed", "plan_declined"
 FINAL_ANSWER = "final_answer"
 """Reason for the round at a limit that asks for an answer without tools."""
 LEARNED_TRAITS = "learned_traits"
-"""Metadata key of a reply for server traits learned from refusals and applied to its request."""
+"""Metadata key, in a reply, of the server traits learned from refusals and applied to its request."""
 BY_SCHEMA = "by_schema"
 """Metadata key of a reply whose text was requested with a JSON Schema."""
 CONTEXT_TOKENS = "context_tokens"
@@ -227,7 +227,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     records: tuple[CallRecord, ...] = ()
     """The tool calls with their results, in the model's order."""
     ended_at: datetime | None = None
-    """UTC, or None while the round runs, or if unknown."""
+    """UTC, or None while the round runs or if the time is unknown."""
     seconds: float | None = 0.0
     """Duration of the round in seconds; 0 while it runs, None if unknown."""
 

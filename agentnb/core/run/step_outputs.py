@@ -28,7 +28,7 @@ OF_TASKS = ("task", "emit", "await")
 class StepOutputs:
     """Entries of completed steps by id, in the order of their first completion.
 
-    Changed by the fold only; `snapshot` may be called from any thread.
+    Changed only by the fold; `snapshot` may be called from any thread.
     """
 
     __slots__ = ("_blocks", "_history", "_last", "_lock", "_steps", "_text")

@@ -337,7 +337,7 @@ class _Timeline:
             self._attempt = None
 
     def _end_chat(self, reply: e.ModelReplied | None = None) -> None:
-        """Add the model call of the round, once; without a reply it ends with the round."""
+        """Add the model call of the round, once; if there is no reply, it ends with the round."""
         if self._has_chat:
             self._has_chat = False
             self._add_call(self._sent, reply or self._round_end, self._chat(), self._retries, self._unkept)

@@ -96,9 +96,9 @@ class StepCall(msgspec.Struct, frozen=True, gc=False):
     """Path of the step."""
     record: CallRecord
     started_at: datetime | None = None
-    """UTC, or None if it has not begun, or if unknown."""
+    """UTC, or None if it has not begun or the time is unknown."""
     ended_at: datetime | None = None
-    """UTC, or None while it is open, or if unknown."""
+    """UTC, or None while it is open or if the time is unknown."""
 
 
 class PlanRecord(msgspec.Struct, frozen=True, gc=False):

@@ -20,7 +20,7 @@ FieldKind: TypeAlias = Literal["text", "lines", "integer", "number", "choice", "
 """Kinds of fields: a line of text, several lines, numbers, one of several choices, several of them, JSON, an object with its
 own fields."""
 MAX_FIELDS = 40
-"""Maximum number of fields in a form; an object with more is a single JSON field."""
+"""Maximum number of fields in a form; an object with more becomes a single JSON field."""
 MAX_LEVELS = 3
 MAX_OPTIONS = 100
 MAX_NAME_CHARACTERS = 100
@@ -31,7 +31,7 @@ LONG_TEXT = 60
 WHOLE = "whole"
 """Key of the single field in an undivided form."""
 OTHERS = "other"
-"""Last part of the key of the field for properties not named in the schema."""
+"""Last part of the key for the field that holds properties not named in the schema."""
 EMPTY = "empty"
 """Last part of the key of the flag that turns an empty field into the empty string instead of omitting it."""
 _ABSENT = object()
@@ -58,7 +58,7 @@ class FormField:
     is_required: bool = False
     may_be_null: bool = False
     has_value: bool = False
-    """True if the initial value includes it; if not edited, that value remains unchanged."""
+    """True if the initial value includes it; that value remains unchanged unless edited."""
     label: str = ""
     description: str = ""
     options: tuple[Option, ...] = ()

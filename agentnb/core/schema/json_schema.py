@@ -107,7 +107,7 @@ def _resolve_reference(reference: Any, root: Any) -> Any:
 MAX_OF_A_PROBLEM = 300
 """Maximum number of characters in a sentence about a value."""
 MAX_BACKTRACKS = 100_000
-"""Maximum backtracking steps of a pattern with lookarounds or backreferences; all others take linear time."""
+"""Maximum number of backtracking steps for a pattern with lookarounds or backreferences; all others take linear time."""
 MAX_PATTERN_BYTES = 300_000
 """Maximum memory of a compiled pattern in an untrusted schema; about 3 ms."""
 MAX_REPAIRS = 100
@@ -206,7 +206,9 @@ def integer_places(schema: Any, value: Any) -> set[tuple[str, ...]]:
 
 
 def _errors(schema: Any, value: Any, *, formats: bool = False) -> list[ValidationError] | None:
-    """Return the errors of a value, or None if it does not fit and locating the problem takes longer than checking."""
+    """Return the errors of a value, or None if the value does not fit but locating the problem would take longer than checking
+    it.
+    """
     try:
         checker = _checker(schema, formats=formats)
         if not checker.is_quick and takes_too_long(schema, value, MAX_STEPS_OF_VALUE):

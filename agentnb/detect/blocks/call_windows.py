@@ -103,7 +103,7 @@ class RepeatedBatch(RoundDetector):
 
 
 class MostlyReading(RoundDetector):
-    """``least`` of the last ``window`` calls only read, after another tool was called."""
+    """At least ``least`` of the last ``window`` calls only read, after another tool was called."""
 
     rule = "mostly_reading"
     family = "stall"

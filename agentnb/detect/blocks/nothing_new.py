@@ -16,7 +16,7 @@ from agentnb.detect.detector import Finding
 
 Signature = tuple[Key, int]
 MAX_REMEMBERED_CALLS = 64
-"""Maximum call and result pairs remembered; longer cycles go undetected."""
+"""Maximum number of call and result pairs to remember; longer cycles go undetected."""
 
 
 class NothingNew(RoundDetector):

@@ -47,7 +47,8 @@ def allow_chosen(provider: Provider, options: Options) -> None:
 def check(wanted: Iterable[tuple[Provider, Options]]) -> None:
     """Raise `UrlNotAllowed`, with all missing destinations, unless the person allowed the destinations of these models.
 
-    A server on this machine needs no permission if the options name no key. The error's advice has options that allow the rest.
+    A server on this machine needs no permission if the options name no key. The error's advice includes options that allow the
+    rest.
     """
     missing = [find_missing(*model) for model in wanted if model[1].key is not None or not is_local(url_of_calls(*model))]
     destinations = tuple(dict.fromkeys(filter(None, missing)))

@@ -318,7 +318,7 @@ class AnthropicReading:
         return sanitize_reply(Reply(Message("assistant", parts), read_usage(self._usage), stop_reason, metadata))
 
     def _has_ended(self, index: int) -> bool:
-        """Return whether the block is complete: its end event came, or its input ends like an object (``{}`` included)."""
+        """Return whether the block is complete: its end event arrived, or its input ends like an object (``{}`` included)."""
         return index in self._ended or "".join(self._pieces.get(index, ())).endswith("}")
 
     def _part(self, index: int, mended: list[str]) -> AnyPart | None:

@@ -79,7 +79,8 @@ class _Call:
         return "".join(self.pieces)
 
     def is_followed_by(self, function: Mapping[str, Any]) -> bool:
-        """Return whether the fragment starts another call, despite the same index or id: by its name, or after the end.
+        """Return whether the fragment starts another call, despite the same index or id: as shown by its name, or because the
+        arguments have ended.
 
         A repeated name alone proves nothing: some servers repeat it with each fragment.
         """
@@ -143,7 +144,7 @@ class ChatReading:
         self._calls: list[_Call] = []
         self._by_index: dict[Any, _Call] = {}
         self._left_open: list[_Call] = []
-        """Calls whose arguments had not ended when another began: fragments without index and id go to them first."""
+        """Calls whose arguments had not ended when another began: fragments with neither index nor id go to them first."""
         self._usage: dict[str, Any] = {}
         self._finish = ""
         self._refused = False
@@ -192,7 +193,7 @@ class ChatReading:
         return {}
 
     def _other(self, chunk: dict[str, Any]) -> None:
-        """Read a chunk without a part of the reply: it may be an error, in any form."""
+        """Read a chunk that has no part of the reply: it may be an error, in any form."""
         self._count(object_of(chunk.get("x_groq")).get("usage"))
         if chunk.get("object") == "error":
             raise Refused(read_error(chunk))

@@ -252,7 +252,7 @@ _OPTIONS = COMMON_OPTIONS | {"effort", "temperature", "seed", "echo", *OF_TRAITS
 
 
 def _provider_of(name: str, row: Mapping[str, Any]) -> Provider:
-    """Return the provider of a row of the data file. Its name is the metadata key of its fields if the server is unknown."""
+    """Return the provider for a row in the data file. Its name is the metadata key of its fields if the server is unknown."""
     traits, is_own = Traits(**row.get("traits", {})), row.get("own", False)
     parallel = {"parallel"} if traits.parallel else set()
     return Provider(

@@ -212,7 +212,7 @@ class Observation:
 
     @cached_property
     def failed(self) -> dict[int, str]:
-        """Steps with only failed calls, with the names of their tools."""
+        """Steps whose calls all failed, with the names of their tools."""
         if not any(result.is_error for result in self._results_since):  # as in nearly all rounds
             return {}
         results = {result.call_id: result for result in self._results_since}

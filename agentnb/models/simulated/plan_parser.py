@@ -65,7 +65,7 @@ class Entry(NamedTuple):
         return _titles(self.words)
 
     def as_item(self) -> PlanItem:
-        """Return it as an item of a plan, as if it came from a prompt."""
+        """Return the entry as an item of a plan, as if it came from a prompt."""
         return PlanItem(self.words, tuple(re.findall(r"`([^`]+)`", self.words)))
 
 

@@ -97,7 +97,9 @@ class _Planning:
         return ToolCall(call.name, {**arguments, **content}) if all(name in content for name in missing) else None
 
     def _result_of(self, call: ToolCall) -> Mapping[str, Any] | None:
-        """Return the result of a call. A reference to another step matches any value: the results have its value."""
+        """Return the result of a call. A reference to another step matches any value, because the results hold the actual
+        value.
+        """
         result = self._made.get(call_key(call))
         if result is None and _REFERENCE.search(str(call.arguments)):
             return next(

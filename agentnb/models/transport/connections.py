@@ -71,7 +71,7 @@ class CallLimits:
         _all_limits.add(self)
 
     def of(self, endpoint: Endpoint) -> CallLimiter:
-        """Return the limiter of this account. Providers that count the calls of a key together share it."""
+        """Return the limiter of this account. Providers that count a key's calls together share the limiter."""
         account = endpoint.key, endpoint.key_name or endpoint.provider, endpoint.url
         with self._lock:
             if account not in self._limiters:

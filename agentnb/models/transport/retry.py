@@ -49,7 +49,7 @@ class RetryPolicy:
     most_seconds: float = defaults.MAX_RETRY_SECONDS
 
     def wait(self, failure: Failure, attempt: int, waited: float, draw: float, elapsed: float = 0.0) -> float | None:
-        """Return the seconds to wait after this failed attempt, counted from 1; None to give up.
+        """Return the seconds to wait after this failed attempt, counted from 1; or None to give up.
 
         ``waited``: seconds of waiting so far; ``elapsed``: seconds since the first attempt began; ``draw``: a random number
         from 0

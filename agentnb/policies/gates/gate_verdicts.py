@@ -134,7 +134,7 @@ def judge(gates: Iterable[Gate], call: ToolCall, run: Run) -> Ask | Block | None
 
 
 def denied(call: ToolCall, rule: str, reason: str) -> Block:
-    """Return the block of a call denied by a gate or the person."""
+    """Return the block for a call denied by a gate or the person."""
     words = "Do not try to do the same another way. Continue without it, or say what you need."
     text = f"{DENIED}: {call.name} was not run: {reason}\n{words}"
     return Block(rule, ToolResult(call.id, call.name, (Text(encodable(text)),), is_error=True, error_code=DENIED), reason)

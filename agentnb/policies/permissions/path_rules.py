@@ -82,7 +82,7 @@ def folders_of(command: ShellCommand, work_dir: Path) -> tuple[str, ...]:
 
 
 def parts_to_allow(command: ShellCommand, work_dir: Path) -> tuple[Part, ...]:
-    """Return the parts of a list that rules must allow: all except changes to a folder inside the working folder."""
+    """Return the parts of a command list that rules must allow: all except changes to a folder inside the working folder."""
     parts = command.parts[: command.listed]
     others = tuple([part for part in parts if part.invocation.program not in MOVES])
     return others if others and len(others) < len(parts) and folders_of(command, work_dir) else parts

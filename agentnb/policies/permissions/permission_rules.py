@@ -29,12 +29,12 @@ EFFECT = "effect:"
 _OF_SERVER = rf"{PREFIX}[\w.-]+(?:/[^*()]+)?|[\w.-]+/[^\s*()]+|mcp_[^\s()]+"
 _TOOLS = re.compile(rf"{_OF_SERVER}|{EFFECT}\w+|[\w*?\[\]-]+")
 NAMES_ALONE: tuple[Flag, ...] = ("bash",)
-"""Flags that are also tool names: as a rule, such a word means the tool."""
+"""Flags that are also tool names: in a rule, such a word means the tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A verdict about the calls of a tool, or about those that a pattern matches."""
+    """A verdict about the calls to a tool, or about those that a pattern matches."""
 
     verdict: RuleVerdict
     tools: str

@@ -1,4 +1,4 @@
-"""HTTP response bodies with a size limit that also holds for the decompressed bytes."""
+"""HTTP response bodies with a size limit that also applies to the decompressed bytes."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def prompt_arguments(prompt: t.Prompt) -> str:
 
 
 def missing_arguments(known: Catalogue, prompt: str, given: Iterable[str]) -> list[str]:
-    """Return the required arguments of a prompt that are missing; servers report them poorly."""
+    """Return the missing required arguments of a prompt, since servers report these poorly."""
     named = [
         argument
         for candidate in known.prompts

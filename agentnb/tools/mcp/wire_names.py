@@ -19,7 +19,7 @@ _DIGEST = 8
 _SEPARATOR = re.compile(r"[ ./:]")
 _OTHER = re.compile(r"[^a-zA-Z0-9_-]")
 WILDCARDS = frozenset("*?[")
-"""Characters that turn a word of a rule into a shell pattern."""
+"""Characters that turn a word in a rule into a shell pattern."""
 
 
 def wire_name(server: str, tool: str, *, with_digest: bool = False) -> str:

@@ -180,7 +180,7 @@ def _one_in_progress(todos: list[Todo]) -> tuple[list[Todo], list[str]]:
 
 
 def _dropped_todos(before: Iterable[Todo], after: Iterable[Todo]) -> list[str]:
-    """Describe completed todos that are missing. A different open todo with the same id does not preserve one."""
+    """Describe completed todos that are missing. A different open todo with the same id does not count as preserving one."""
     kept = {todo.id: todo for todo in after}
     gone = []
     for todo in before:

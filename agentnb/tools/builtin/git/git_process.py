@@ -29,7 +29,7 @@ WAITS = "git was stopped: it waited for a named pipe (FIFO) in place of one of i
 
 
 WHOLE = Bounds(32_000_000)
-"""Limit of output that is parsed; more is an error."""
+"""Limit on the output to be parsed; more is an error."""
 
 
 class ProcessResult(NamedTuple):

@@ -176,7 +176,7 @@ class Api:
         )
 
     def _uses_proxy_in_plain(self) -> bool:
-        """True if a proxy would see the request in plain text: HTTPS uses a tunnel."""
+        """True if a proxy would see the request in plain text, which it does not with HTTPS, since that uses a tunnel."""
         from requests.utils import get_environ_proxies, select_proxy
 
         return self.url.startswith("http:") and bool(select_proxy(self.url, get_environ_proxies(self.url)))

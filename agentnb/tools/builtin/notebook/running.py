@@ -34,7 +34,7 @@ class ToolFunction:
     """A tool as a function: takes the tool's arguments, returns its value, raises `ToolFailed`."""
 
     def __init__(self, scope: CodeScope, tool: Tool, own: Any = None) -> None:
-        """``own``: the notebook function behind the tool, for all callers but the code."""
+        """``own``: the notebook function behind the tool, for all callers except the code."""
         self._scope = scope
         self._own = own
         self._names = [*tool.spec.input_schema.get("properties", {})]

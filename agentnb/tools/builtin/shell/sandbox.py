@@ -37,7 +37,7 @@ GIT_SETTINGS = r"^(user\.(name|email)|safe\.directory)$"
 PROBE_SECONDS = 10
 END_SECONDS = 1.0
 MAX_COPIES = 20
-"""Maximum repositories copied for a command: the one around the folder and the first ones inside."""
+"""Maximum number of repositories copied for a command: the one around the folder and the first ones inside."""
 FAILED_ADVICE = "The command did not run and is not at fault. Ask the person to check the sandbox"
 MAX_INFO_BYTES = 4096
 

@@ -340,7 +340,7 @@ def _kernel_settings() -> Iterator[str]:
 
 
 def _sockets() -> Iterator[Path]:
-    """Yield the machine's sockets with a path: read-only mounts do not prevent connections."""
+    """Yield the paths of the machine's sockets, because read-only mounts do not prevent connections."""
     try:
         lines = SOCKETS.read_text(errors="replace").splitlines()[1:]
     except OSError:

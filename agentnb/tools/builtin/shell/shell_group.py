@@ -219,7 +219,9 @@ def _bash(path: str) -> str:
 
 
 def command_outcome(result: ProcessResult, note: str, seconds: float) -> ToolOutcome:
-    """Return the output of a command, as an error unless its exit code is 0. ``note``: git data not kept by the sandbox."""
+    """Return the output of a command, as an error unless its exit code is 0. ``note``: a sentence about git data not kept by
+    the sandbox.
+    """
     errors = f"STDERR:\n{result.errors}" if result.errors else ""
     gap = "\n" if errors and result.output and not result.output.endswith("\n") else ""
     text = result.output + gap + errors or "(no output)"

@@ -215,7 +215,9 @@ class Connection:
         return None if self._login is None else self._login.auth
 
     async def take_login(self) -> None:
-        """Use the person's new login. A connection that began without one is closed, and the next one uses it."""
+        """Use the person's new login. A connection that began without a login is closed, and the next one uses the new
+        login.
+        """
         if self._login is None:
             await self.close()
         else:
