@@ -29,7 +29,7 @@ from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import ExpressionError, suggest_names
 
 MAX_LENGTH = 2_000
-"""Maximum characters of an expression."""
+"""Maximum number of characters in an expression."""
 MAX_LEVELS = 40
 """Maximum nesting of an expression, counting brackets and operators."""
 MAX_BITS = 1_024
@@ -37,7 +37,7 @@ MAX_BITS = 1_024
 MAX_ITEMS = 100_000
 """Maximum number of characters or items in the result of ``+``."""
 MAX_TEXT = 1_000_000
-"""Maximum total characters of all texts after substitution."""
+"""Maximum total number of characters in all texts after substitution."""
 MAX_COMPARED = 1_000_000
 """Maximum number of values to compare or write as JSON: data combined by steps may contain the same list many times."""
 CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}

@@ -30,7 +30,7 @@ Answerer: TypeAlias = Literal["person", "program", "nobody"]
 TEXT: dict[str, Any] = {"type": "string"}
 """Schema of a free-text answer."""
 INPUT_REQUIRED = "Additional input required."
-"""Text of a question without one."""
+"""Default text for a question that has none."""
 ASK_PERSON = "ask_person"
 """The built-in tool for the agent's own questions."""
 DONE: dict[str, Any] = {"enum": ["done"]}

@@ -70,5 +70,5 @@ ONCE = Retry()
 
 
 def format_retries(count: int) -> str:
-    """Return ``2 retries``: attempts after the first."""
+    """Format the number of retries, which are the attempts after the first: ``2 retries``."""
     return "1 retry" if count == 1 else f"{count:,} retries"

@@ -21,7 +21,7 @@ from agentnb.models.capabilities import NO_LANGUAGE_MODEL, Capabilities
 from agentnb.models.model import StreamItem
 
 MAX_DIFF = 14
-"""Maximum lines of a diff in an error."""
+"""Maximum number of lines of a diff in an error."""
 MAX_LINE = 160
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -81,7 +81,7 @@ class RecordedModel:
 
     A reply is found by its request; a request that was made several times gets its replies in order, and then the last one
     repeatedly. With ``in_order``, the replies of a single run are returned in recorded order, and each request is checked. A
-    request that was not recorded raises `ReplayDiverged`, which names the first difference to the most similar recorded
+    request that was not recorded raises `ReplayDiverged`, which names the first difference from the most similar recorded
     request. ``requests`` holds each `Request` as it was sent.
 
         Agent(RecordedModel("runs/20261122-190000-1.jsonl"), tools=[...])

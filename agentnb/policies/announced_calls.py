@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 
 MAX_CHARACTERS = 600
-"""Maximum characters searched, from the end of a reply."""
+"""Maximum number of characters searched, from the end of a reply."""
 MAX_SENTENCES = 2
 
 _SUBJECT = (

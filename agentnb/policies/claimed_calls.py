@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 MAX_CHARACTERS = 100_000
-"""Maximum characters searched in a reply."""
+"""Maximum number of characters searched in a reply."""
 MAX_TAGS = 20
-"""Maximum candidate positions examined in a reply."""
+"""Maximum number of candidate positions examined in a reply."""
 REACH = 4_000
 """Characters after such a position within which the tool's name must appear."""
 

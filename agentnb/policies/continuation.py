@@ -15,7 +15,7 @@ STRICT = "strict_todos"
 CONTINUATIONS = ("workflow_mode", "continue_marker")
 """Reasons of a round after a text-only reply, due to workflow mode or the model's own marker."""
 CONTINUED = "auto_continue_workflow"
-"""Status of the round before such a round."""
+"""Status of a round that is followed by such a round."""
 
 
 @dataclass(frozen=True, slots=True)

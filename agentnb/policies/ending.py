@@ -199,7 +199,7 @@ def _search_text(run: Run) -> tuple[str, Collection[str]]:
 
 
 def _oddities(run: Run) -> Iterator[str]:
-    """Yield warnings about the answer for the person."""
+    """Yield warnings to the person about the answer."""
     why = run.last_round.stop_reason
     if why not in WHOLE and why not in ASKED_FOR_TOOLS:
         yield f"The reply ended for an unknown reason: {why[:80]!r}"

@@ -24,7 +24,7 @@ from agentnb.tools.tool import Inside
 MAX_LEVEL = 100
 """Maximum level of guidance; the built-in sets have three."""
 MAX_LISTED = 40
-"""Maximum open todos listed in a warning."""
+"""Maximum number of open todos listed in a warning."""
 
 
 class Continue(msgspec.Struct, frozen=True, gc=False):

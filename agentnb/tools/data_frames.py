@@ -20,7 +20,7 @@ GAPS = frozenset({"NAType", "NaTType"})
 """Types of missing values in pandas."""
 MIDNIGHT = " 00:00:00"
 MAX_COUNTED = 5_000_000
-"""Maximum cells for which missing values are counted."""
+"""Maximum number of cells for which missing values are counted."""
 
 
 def frame_text(value: Any) -> str | None:

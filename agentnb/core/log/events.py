@@ -381,7 +381,7 @@ class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=Fal
     """The run waits for the person without a process: its log is closed; an answer resumes it."""
 
     why: str = ""
-    """``nobody_here``, or ``asked``: the person suspended the run."""
+    """``nobody_here``, or ``asked`` if the person suspended the run."""
 
 
 class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=False):

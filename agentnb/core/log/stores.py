@@ -22,7 +22,7 @@ class FileBefore(NamedTuple):
     """A file before a tool call changes it, or a file that changed without a call."""
 
     call_id: str
-    """Empty if the file changed without a call."""
+    """Id of the tool call; empty if the file changed without a call."""
     work_dir: Path
     """Working directory of the run's tools."""
     path: Path

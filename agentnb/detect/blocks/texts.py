@@ -19,7 +19,7 @@ from agentnb.detect.detector import Finding
 MIN_CHARACTERS = 40
 """Minimum characters of a compared text; short ones may be alike by chance."""
 MAX_COMPARED = 1_000
-"""Maximum characters compared, half of them at the end."""
+"""Maximum number of characters compared, half of them at the end."""
 MIN_SIMILARITY = 80.0
 """Similarity in per cent that makes texts near-identical; values from 75 to 90 find nearly the same in the labelled traces."""
 _NAMES = re.compile(r"\w*\d\w*|\b[A-Z]\w*|\w+(?:[./_-]\w+)+")

@@ -45,7 +45,7 @@ FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
 MAX_LOOKS = 50
 """Maximum number of checks whether a call is complete, for servers that do not otherwise separate calls."""
 MAX_BLANK = 1000
-"""Maximum blank characters before a tag."""
+"""Maximum number of blank characters before a tag."""
 COUNTS = {
     "input": ("prompt_tokens", "input_tokens"),
     "output": ("completion_tokens", "output_tokens"),

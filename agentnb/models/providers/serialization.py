@@ -42,7 +42,7 @@ ARGUMENTS_MENDED = "arguments_mended"
 MAX_MENDED = 100_000
 """Maximum number of characters in arguments to be repaired."""
 MAX_MENDS = 4
-"""Maximum nested repairs of one call's arguments."""
+"""Maximum number of nested repairs of one call's arguments."""
 WITHOUT_RESULT = "(no value)"
 """Text sent for an empty tool result."""
 

@@ -12,7 +12,7 @@ from agentnb.models.provider import DONE
 from agentnb.models.transport import response_limit
 
 DONE_MARK = "[DONE]"
-"""End mark of streams of OpenAI's APIs."""
+"""End mark in the streams of OpenAI's APIs."""
 BOM = b"\xef\xbb\xbf"
 MAX_BARE = 100_000
 """Maximum number of lines kept from outside of events."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcp import types as t
 
 MAX_LINES = 200
-"""Maximum resources or prompts listed at once."""
+"""Maximum number of resources or prompts listed at once."""
 
 
 class _Kind(NamedTuple):

@@ -92,7 +92,7 @@ class Configuration:
 
     @property
     def _given(self) -> dict[str, MCPServer]:
-        """Servers from files and added ones."""
+        """Added servers, and those from files."""
         loaded = {server.name: server for servers in self._of_files.values() for server in servers.servers}
         return {**loaded, **self._added}
 

@@ -29,7 +29,7 @@ class Offer(NamedTuple):
     """Server tools that the next request offers, by name, and those that it hides."""
 
     shown: tuple[str, ...]
-    """In the order of the request."""
+    """Names of the offered tools, in the order of the request."""
     hidden: tuple[str, ...] = ()
 
 

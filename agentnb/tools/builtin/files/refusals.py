@@ -81,7 +81,7 @@ def leads_elsewhere(shown: str) -> ToolRefused:
 
 
 def not_a_directory(shown: str, part: str) -> ToolRefused:
-    """Return the refusal of a path through a file."""
+    """Return the refusal of a path that leads through a file."""
     return ToolRefused("not_a_directory", f"{part} is a file, not a directory", f"Change the path {shown}.")
 
 

@@ -58,7 +58,7 @@ class Search:
         self.report |= dict.fromkeys(("not_text", "too_large", "links", "special", "unreadable", "long_lines", "too_deep"), 0)
 
     def run(self, folder: int) -> None:
-        """Search the folder, or its one requested file."""
+        """Search the folder, or the single file requested in it."""
         only = self.request["only"]
         try:
             for name, path, within in [(only, only, folder)] if only else self.walk(folder, "", 0):

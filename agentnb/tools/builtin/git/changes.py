@@ -45,7 +45,7 @@ class Status:
     commit: str = ""
     """Id of the last commit; empty before the first."""
     branch: str = ""
-    """Empty if HEAD is detached."""
+    """Name of the branch; empty if HEAD is detached."""
     upstream: str = ""
     ahead: int = 0
     behind: int = 0

@@ -25,7 +25,7 @@ from agentnb.tools.builtin.notebook.safe_values import (
 )
 
 MAX_LISTED = 200
-"""Maximum variables in an overview."""
+"""Maximum number of variables in an overview."""
 MAX_LINE = 600
 MAX_ITEMS = 20
 """Maximum number of items shown from a container."""
