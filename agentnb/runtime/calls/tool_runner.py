@@ -22,7 +22,7 @@ from agentnb.tools.tool import Inside, Tool, ToolContext, ToolOutcome
 
 
 class ToolRun(msgspec.Struct, frozen=True):
-    """The end of a call: its outcome, the tool's seconds, and the traceback of an exception."""
+    """The end of a call: its outcome, the tool's running time in seconds, and the traceback of any exception."""
 
     outcome: ToolOutcome
     seconds: float = 0.0

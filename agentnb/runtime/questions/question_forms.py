@@ -22,7 +22,7 @@ class QuestionForm(NamedTuple):
 
 
 class FieldsRefused(SettingsError):
-    """Invalid values of a form, with the problem by field key."""
+    """Invalid values of a form, with the problem for each field key."""
 
     def __init__(self, problems: Mapping[str, str]) -> None:
         super().__init__("; ".join(problems.values()))
@@ -30,7 +30,7 @@ class FieldsRefused(SettingsError):
 
 
 def question_form(question: WaitingOnUser) -> QuestionForm | None:
-    """Return the form for answering a question, or for editing the arguments of its call, or None without one."""
+    """Return the form for answering a question, or for editing the arguments of its call, or None if it has no form."""
     if question.kind == "approval":
         return (
             None if question.about is None else QuestionForm(edit_schema(question.schema), _arguments(question.about.arguments))

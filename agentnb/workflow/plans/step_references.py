@@ -22,12 +22,12 @@ OF_PLANS = expressions.Spelling(begins=_NOTHING, ends=_NOTHING, hint="", write=s
 
 
 def as_reference(value: Any) -> str | None:
-    """Return the value if it is exactly a reference, or else None."""
+    """Return the value if it is exactly a reference, otherwise None."""
     return value if isinstance(value, str) and _REFERENCE.fullmatch(value) else None
 
 
 def references_in(value: Any) -> Iterator[tuple[Place, str]]:
-    """Yield the references in arguments, each with its place."""
+    """Yield the references in arguments, each with its position."""
     for path, text in texts_with_places(value):
         if as_reference(text) is not None:
             yield path, text
@@ -49,9 +49,9 @@ def target_of(reference: str) -> tuple[int, tuple[str, ...]]:
 
 
 def fill_references(value: Any, output_of: Callable[[int], Any]) -> Any:
-    """Replace the references in arguments once; references within an output stay text.
+    """Replace the references in arguments in a single pass; references within an output remain text.
 
-    ``output_of`` returns the output of a step, or raises `SettingsError`. Also raises `SettingsError` for a path that the
+    ``output_of`` returns the output of a step, or raises `SettingsError`, which is also raised for a path that the
     output lacks.
     """
 
