@@ -10,7 +10,7 @@ from agentnb.core.schema.data_paths import PathError, Reference, below, describe
 from agentnb.core.schema.nesting import is_too_deep
 
 MAX_TRIED = 200
-"""Maximum positions in one text tried as the start of an object or array."""
+"""Maximum positions in a text at which the parser tries to start an object or array."""
 _WHITE = " \t\r\n"
 
 
@@ -39,7 +39,8 @@ def parse_result(result: Any) -> Any:
 
 
 def below_output(output: Any, path: Reference, done: int, values_of: Callable[[str], list[Any]] = json_values) -> Any:
-    """Resolve the parts of a path from index ``done`` in an output; in a text, in its only JSON value with that path.
+    """Resolve the parts of a path from index ``done`` within an output; if it is text, within the only JSON value in
+    it that has that path.
 
     Raises `PathError`.
     """
