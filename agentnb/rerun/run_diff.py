@@ -1,4 +1,4 @@
-"""Comparison of two runs, with rounds aligned by their tool calls."""
+"""Comparison of two runs, whose rounds are aligned by their tool calls."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Difference: TypeAlias = Literal["same", "text", "results", "calls", "only_a", "only_b"]
-"""Difference of two aligned rounds: none, only text, results of the same calls, calls; or the round is only in one run."""
+"""How two aligned rounds differ: not at all, only in text, in results of the same calls, in calls; or the round is in
+one run only.
+"""
 _encoder = msgspec.json.Encoder(order="sorted")
 _Key: TypeAlias = tuple[tuple[str, bytes], ...]
 
 
 class RoundPair(NamedTuple):
-    """Two corresponding rounds; a round missing from a run is None."""
+    """Two corresponding rounds; if one run lacks the round, None."""
 
     a: WorkflowRound | None
     b: WorkflowRound | None
@@ -39,14 +41,14 @@ class RoundPair(NamedTuple):
 
 @dataclass(frozen=True)
 class RunDiff:
-    """Two aligned runs: `rounds` pairs them, `table` and `summary` are data frames."""
+    """Two aligned runs: `rounds` pairs their rounds, `table` and `summary` are data frames."""
 
     a: Run
     b: Run
 
     @cached_property
     def rounds(self) -> tuple[RoundPair, ...]:
-        """Rounds of both runs in order, paired by equal tool calls."""
+        """Rounds of both runs in order; those with equal tool calls are paired."""
         return tuple(_align(self.a.rounds, self.b.rounds))
 
     @cached_property
@@ -62,7 +64,8 @@ class RunDiff:
         return pd.DataFrame({name: pd.Series(values, dtype=_COLUMNS[name][0]) for name, values in columns.items()})
 
     def summary(self) -> pd.DataFrame:
-        """Return one row per figure: outcome, todos, guidance, tokens and cost of both runs, and the difference b - a.
+        """Return one row per figure: outcome, todos, guidance, tokens and cost for both runs, and the difference b -
+        a.
 
         Unknown figures are missing. Tokens are counts, ``cost`` is in US dollars, ``seconds`` is wall time.
         """
@@ -83,7 +86,7 @@ class RunDiff:
         return {name: (value(self.a), value(self.b)) for name, value in _FIGURES.items()}
 
     def todos(self) -> pd.DataFrame:
-        """Return one row per todo of either run, by title: its last status in each run, missing if a run has no such todo."""
+        """Return one row per todo of either run, by title: its final status in each run, missing if a run has no such todo."""
         import pandas as pd
 
         a, b = ({todo.title: todo.status for todo in run.todos} for run in (self.a, self.b))
@@ -97,7 +100,7 @@ class RunDiff:
 
     @property
     def sentence(self) -> str:
-        """Sentence about the first divergence."""
+        """A sentence about the first divergence."""
         pair = self.first_divergence
         if pair is None:
             says = any(candidate.difference == "text" for candidate in self.rounds)
@@ -109,7 +112,7 @@ class RunDiff:
 
 
 def diff(a: Run | str | Path, b: Run | str | Path) -> RunDiff:
-    """Compare two runs, or the runs of two files.
+    """Compare two runs, which may be given as files.
 
     Rounds with the same tool calls are paired, even if their texts differ.
     """
@@ -158,7 +161,7 @@ def _calls(round_: WorkflowRound | None) -> str | None:
 
 
 def _of(name: str, value: Callable[[WorkflowRound], Any]) -> Callable[[RoundPair], Any]:
-    """Return a function that gets a value from one round of a pair, or None without that round."""
+    """Return a function that gets a value from one round of a pair, or None if there is no such round."""
 
     def of_pair(pair: RoundPair) -> Any:
         round_: WorkflowRound | None = getattr(pair, name)
