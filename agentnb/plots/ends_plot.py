@@ -1,4 +1,4 @@
-"""Ends of runs, by status and stop reason."""
+"""How runs ended, by status and stop reason."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LOOKS = {
     "waiting_on_user": Look("waiting on user", GREEN, "|||"),
     "running": Look("running", GREEN),
 }
-"""By status."""
+"""Appearance by status."""
 
 
 def ends(source: RunSource) -> Figure:
