@@ -258,7 +258,7 @@ class AcpModel:
         return Notice(f"{self.name} cannot load the conversation of run {self._before.id}: it begins a new one")
 
     def _tell(self, session: Session) -> bool:
-        """Start a turn with the person's messages since the last one. Returns False if there are none.
+        """Start a turn with the person's messages since the last one. Returns False if they have sent nothing.
 
         They are read from the log: a request joins messages, so more text does not always mean more parts.
         """

@@ -63,7 +63,7 @@ class Session:
     """
 
     id = ""
-    """Session id, with which another process can load the session."""
+    """Session id; another process can load the session with it."""
     takes_pictures = False
     """True if prompts may contain pictures."""
 
@@ -224,8 +224,7 @@ class Session:
         return cost
 
     async def next(self, until: float | None = None) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any] | None:
-        """Return the next delta; if there is none, the ready calls, or else the end of the turn; None at the time
-        ``until``.
+        """Return the next delta, or else the ready calls, or else the end of the turn; or None at the time ``until``.
 
         Raises `ModelError`.
         """

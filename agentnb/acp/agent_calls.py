@@ -85,7 +85,7 @@ class ForeignCall:
         """Output of the agent's own terminal, as it arrives."""
         self.locations: Sequence[Any] = []
         self.options: Sequence[Mapping[str, Any]] | None = None
-        """Answers that the agent's permission request offers; None before the request, and empty after a request for work."""
+        """Answers that the agent's permission request offers; empty after a request for work, None before any request."""
         self.asks_anew = False
         """True if the agent asked about something other than what was judged, or asked after the end: such requests
         are rejected.

@@ -31,8 +31,8 @@ CallTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolOutcome]]
 class Door:
     """Server for a run, in a folder accessible only to the person. Each connection is a client started by the agent.
 
-    A connection begins with a line that holds the door's secret, which only the agent is told. Where the system
-    identifies the process at the other end (Linux), it must be one of the agent's.
+    A connection begins with a line that holds the door's secret, which only the agent is told. If the system
+    identifies the process at the other end (Linux), that must be one of the agent's.
     """
 
     def __init__(self, tools: Iterable[ToolSpec], call: CallTool) -> None:

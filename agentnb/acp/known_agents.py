@@ -13,9 +13,9 @@ from agentnb.errors import SettingsError, suggest_names
 
 AS_ERRORS = "error"
 UsageForm: TypeAlias = Literal["none", "turn", "last_request", "session", "requests"]
-"""What the usage at the end of a turn covers; ``requests``: each request is reported in a message."""
+"""Scope of the usage at the end of a turn; ``requests``: each request is reported in a message."""
 CostForm: TypeAlias = Literal["none", "session", "process"]
-"""What a cost covers: the session, even if loaded, or as far as is known the process."""
+"""Scope of a cost: the session, even if loaded, or as far as is known the process."""
 
 
 class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,12 +45,12 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     usage: UsageForm = "none"
     cost: CostForm = "none"
     errors: str = ""
-    """How provider errors are recognized: ``error`` for protocol errors, otherwise a pattern for its final text.
+    """Sign of provider errors: ``error`` for protocol errors, otherwise a pattern for its final text.
 
     Empty if untested; its runs then end unchecked.
     """
     lacks: tuple[str, ...] = ()
-    """What it does not report, as text."""
+    """Reports that it lacks, as text."""
 
 
 @cache

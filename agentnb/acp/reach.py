@@ -1,4 +1,4 @@
-"""How a run's permissions affect an agent: rules and modes hold only for agents that ask before they act."""
+"""Effects of a run's permissions on an agent: rules and modes hold only for agents that ask before they act."""
 
 from __future__ import annotations
 

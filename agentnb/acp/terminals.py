@@ -84,7 +84,9 @@ class Terminal:
         """``max_bytes``: maximum output to keep, counted from its end."""
         self._output = _Output(max_bytes)
         self._exit_code: int | None = -signal.SIGKILL
-        """Exit code; for a signal, its negative number, initially that of a kill. None if the command could not be started."""
+        """Exit code, or the negative number of a signal, initially that of a kill; or None if the command could not
+        be started.
+        """
         self._note = ""
         self._refused: ToolRefused | None = None
         self._work = asyncio.ensure_future(self._run(shell, context, command))

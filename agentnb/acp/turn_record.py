@@ -103,7 +103,7 @@ class Spending:
 
 
 def _usage(reported: Mapping[str, Any]) -> Usage:
-    """Convert token counts to agentnb's, in which the input includes cached tokens."""
+    """Convert token counts to agentnb's, where the input includes cached tokens."""
     names = {
         "input": "inputTokens",
         "output": "outputTokens",

@@ -123,7 +123,7 @@ class ContextType(ContextSpec):
     def extension(
         self, entity: str = "", others: Iterable[ContextSpec] = (), models: Mapping[str, str | Model] | None = None
     ) -> Extension:
-        """Return what the context adds to an agent, as for `apply`."""
+        """Return the context's additions to an agent; parameters as for `apply`."""
         if not isinstance(entity, str):
             raise SettingsError(f"entity={entity!r} is not a string", "Use the id of an entity: entity=str(ID)")
         for profile in models or {}:

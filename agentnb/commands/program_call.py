@@ -317,9 +317,7 @@ def _make_computed(word: Word, replaced: str, prefix: str = "") -> Word:
 
 
 def features_of(invocation: Invocation) -> list[Feature]:
-    """Return every feature, other than operands, by which a command starts a program, runs a text, or names a file to
-    write to.
-    """
+    """Return every feature, other than operands, that starts a program, runs a text, or names a file to write to."""
     features = [feature for option in invocation.options for feature in _features_of_option(option)]
     form = invocation.form
     if form is None:

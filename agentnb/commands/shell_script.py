@@ -12,7 +12,7 @@ class Word:
     raw: str
     """The text as written, with its quotes."""
     value: str | None
-    """The text that the program receives, without quotes; None if bash computes it (expansion, glob, braces, ``~``)."""
+    """The text that the program receives, without quotes; or None if bash computes it (expansion, glob, braces, ``~``)."""
     prefix: str = ""
     """Beginning that every resulting word is certain to have; empty if unknown."""
     may_split: bool = False
@@ -26,7 +26,7 @@ class Redirection:
     operator: str
     """An operator such as ``>``, ``>>``, ``<``, ``&>``, ``>|``, ``<>``."""
     target: Word | None
-    """The file that it opens; None for a descriptor (``2>&1``), a here-document or a here-string."""
+    """The file that it opens; or None for a descriptor (``2>&1``), a here-document or a here-string."""
 
 
 @dataclass(frozen=True, slots=True)

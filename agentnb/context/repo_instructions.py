@@ -21,7 +21,7 @@ HEADING = "## Repository Instructions"
 
 @dataclass(frozen=True, slots=True)
 class RepoInstructions:
-    """Instructions of a repository; both fields are empty if there are none."""
+    """Instructions of a repository; both fields may be empty."""
 
     file: str = ""
     """Name of their file."""

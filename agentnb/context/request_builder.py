@@ -77,7 +77,7 @@ class RequestBuilder:
         self.truncated_by = 0
         """Number of messages left out of the last request because there were too many."""
         self._tools_of_run: tuple[ToolSpec, ...] | None = None
-        """The run's tools at the last check; None before the first check."""
+        """The run's tools at the last check, or None before the first check."""
 
     @cached_property
     def _estimate(self) -> RunningEstimate:

@@ -47,7 +47,7 @@ class SentRequest:
     request: Request
     """The request; every attempt of the round sent the same one."""
     ephemeral: str
-    """Ephemeral text, which is the last part of this request only; empty if there is none."""
+    """Ephemeral text, which is the last part of this request only; may be empty."""
     lasting: Message
     """The last message as stored, without the ephemeral text."""
     inherited: int

@@ -68,7 +68,7 @@ class GuidanceSet:
     def as_logged(cls, name: str, texts: Mapping[str, str]) -> GuidanceSet:
         """Recreate the set of a run from the texts in its log; missing parts are empty.
 
-        The name may be that of a built-in set, for which another version of agentnb may have had other texts.
+        The name may be that of a built-in set, since another version of agentnb may have had other texts for it.
         """
         parts = {part: _check_text(part, texts[part]) if part in texts else "" for part in PARTS}
         if name not in BUILT_IN:

@@ -1,4 +1,4 @@
-"""How runs ended, by status and stop reason."""
+"""Ends of runs, by status and stop reason."""
 
 from __future__ import annotations
 

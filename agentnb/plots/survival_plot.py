@@ -32,7 +32,7 @@ END: TypeAlias = Literal["loop", "completed", "censored"]
 
 
 class RunEnd(NamedTuple):
-    """How a run stops being at risk: a loop, completion without a loop, or censoring by a limit or a stop."""
+    """End of a run's time at risk: a loop, completion without a loop, or censoring by a limit or a stop."""
 
     unit: Hashable
     """Its task, or the cluster of tasks, whose runs are not independent."""

@@ -49,8 +49,8 @@ def todos(source: RunSource) -> Figure:
 
     Takes what the tables take. For a single run, the plot also shows the length of the complete list, who changed it
     (the model, or you and your code), and the rounds with todo violations. Several runs have a line each; more than
-    six are drawn behind their median, for which a finished run keeps its last count. Runs without todos are left out,
-    and counted in a note.
+    six are drawn behind their median, where a finished run keeps its last count. Runs without todos are left out, and
+    counted in a note.
     """
     runs = load_traces(source)
     kept = [(run, history) for run in runs if (history := changes(run))]

@@ -39,7 +39,7 @@ WORTH_A_LINE = 0.1
 
 
 class RoundTokens(NamedTuple):
-    """The tokens of a round's request and reply; None if not recorded."""
+    """The tokens of a round's request and reply, or None if not recorded."""
 
     number: int
     input: int | None
@@ -61,9 +61,9 @@ def tokens(source: RunSource, *, window: int | None = None) -> Figure:
     """Draw input and output tokens of each round against the model's context window, and mark compactions.
 
     Takes what the tables take. ``window``: tokens of the context window; by default, the one in the run's settings,
-    or in the price table for its model. It is drawn as a line if the largest round fills a tenth of it, and otherwise
-    mentioned in a note. Several runs have a line each, with the sum of input and output; more than six are drawn
-    behind their median.
+    or in the price table for its model. The window is drawn as a line if the largest round fills a tenth of it, and
+    otherwise mentioned in a note. Several runs have a line each, with the sum of input and output; more than six are
+    drawn behind their median.
     """
     runs = load_traces(source)
     kept = [(run, counts) for run in runs if _is_known(counts := round_tokens(run))]

@@ -282,7 +282,9 @@ def expectations_extension(texts: Sequence[str]) -> Extension:
 
 
 def logged_outcomes(run: Run) -> tuple[Outcome, ...]:
-    """Return the outcomes of the expectations in a run's log; empty if there are none, or before the run has ended."""
+    """Return the outcomes of the expectations in a run's log; empty before the run has ended, or if the log has no
+    expectations.
+    """
     return () if run.should_continue else outcomes_of(run, _logged_expectations(run))
 
 

@@ -81,12 +81,12 @@ async def fork(
     ``at_round`` counts from 1, as in tables; the number of rounds plus one continues after the last round. First, the
     policy decides whether the round takes place at all. Omitted settings come from the run's log, or else from
     ``matrix``. ``tools``: ``recorded`` returns recorded results for matching calls; any other call runs a tool of
-    ``fallback``, or is refused if there is none. Alternatively, pass the exact tools to run. With a ``fallback``, the
-    run's built-in tools are added automatically. Runs of other products can be forked with an explicit ``model``. If
-    the log does not give consent (`Run.gives_consent`), recorded answers are dropped, so that gates ask again, and
-    the mode is at least ``ask`` if functions may run, unless the options have a mode or ``trust_log``. Keywords are
-    options of the run, as for `Agent.run`. `run.forked_from` identifies the origin, and ``diff(run, fork)`` compares
-    the two.
+    ``fallback`` if it has one, and is otherwise refused. Alternatively, pass the exact tools to run. With a
+    ``fallback``, the run's built-in tools are added automatically. Runs of other products can be forked with an
+    explicit ``model``. If the log does not give consent (`Run.gives_consent`), recorded answers are dropped, so that
+    gates ask again, and the mode is at least ``ask`` if functions may run, unless the options have a mode or
+    ``trust_log``. Keywords are options of the run, as for `Agent.run`. `run.forked_from` identifies the origin, and
+    ``diff(run, fork)`` compares the two.
 
     Raises `SettingsError` for an invalid round, or if a model or policy cannot be created from the log.
     """
@@ -220,7 +220,7 @@ def _with_permissions(run: Run, options: RunOptions, *, counts: bool, only_recor
 def _without_consent(events: Sequence[AnyEvent], repeatable: Container[str]) -> list[AnyEvent]:
     """Return the events without questions, answers and grants, and without permissions for calls that would run now.
 
-    Those are permitted calls that have not begun, and unfinished calls of ``repeatable`` tools.
+    Calls that would run now are permitted calls that have not begun, and unfinished calls of ``repeatable`` tools.
     """
     begun = {event.call.id for event in events if isinstance(event, ToolStarted) and event.call.name not in repeatable}
     over = begun | {event.result.call_id for event in events if isinstance(event, ToolFinished)}

@@ -37,7 +37,7 @@ class RecordedCourse:
         self._by_index = {round_.index: round_ for round_ in run.rounds}
         self._after: Sequence[AfterText | None] = [None] * len(walked) if self._own else after_texts(run, walked)
         self.turn_ending = LOGGED if self._own else infer_turn_ending(self._after)
-        """How the run ends its turns."""
+        """The run's way of ending its turns."""
         self._open = self._count_open()
         self.mode = self._workflow_mode()
         """True if text-only replies did not end the run."""
@@ -54,7 +54,7 @@ class RecordedCourse:
         return Decision(tools, self._open[current.start.index], self.mode, continues, reason)
 
     def after_text(self, position: int) -> AfterText | None:
-        """Return what follows a round with a text-only reply in another product's trace."""
+        """Return the successor of a round with a text-only reply in another product's trace."""
         return self._after[position]
 
     def hands_over(self, position: int) -> bool:
@@ -67,7 +67,7 @@ class RecordedCourse:
     def rules_left_out(self, position: int, *, mode_is_chosen: bool) -> frozenset[TurnRule]:
         """Return the turn rules that cannot judge this round, because the record does not show the end of a turn.
 
-        Such rounds occur in traces of other products, and in forks, whose log lacks the policy of the original run.
+        These rounds occur in traces of other products, and in forks, whose log lacks the policy of the original run.
         ``mode_is_chosen``: whether the variant decides if an answer ends the run of an agent that was prompted again
         after an answer.
         """

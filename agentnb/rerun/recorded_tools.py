@@ -49,9 +49,7 @@ def _ran(round_: WorkflowRound) -> Iterable[CallRecord]:
 
 
 class RecordedTool:
-    """A tool of a recorded run: returns recorded results, or else runs the tool behind it, or refuses the call if
-    there is none.
-    """
+    """A tool of a recorded run: returns recorded results, or else runs the tool behind it, or refuses the call."""
 
     parallel_safe = False
     blocking = False
@@ -70,7 +68,7 @@ class RecordedTool:
 
     @property
     def effects(self) -> frozenset[Effect] | None:
-        """Effects of the tool behind it, or else of the recorded tool; None if undeclared."""
+        """Effects of the tool behind it, or else of the recorded tool, or None if undeclared."""
         if self._behind is not None:
             return cast("frozenset[Effect] | None", getattr(self._behind, "effects", None))
         return cast("frozenset[Effect] | None", frozenset(self.spec.effects) or None)
@@ -123,7 +121,7 @@ def recorded_tools(run: Run, from_round: int = 0, behind: Iterable[Any] = ()) ->
     recorded.
 
     A tool behind that the run did not have is returned unchanged, and so are MCP servers behind, whose tools arrive
-    when the run starts. If there are none, no server is started.
+    when the run starts. Otherwise, no server is started.
     """
     behind = tuple(behind)
     results = RecordedResults(run, from_round)

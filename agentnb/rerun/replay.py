@@ -47,7 +47,7 @@ def replay(
     *,
     repeatable: Iterable[str] = (),
 ) -> Replay:
-    """Return how this guidance, policy and these limits would have affected a recorded run of any product.
+    """Apply this guidance, policy and these limits to a recorded run of any product, and return the result.
 
     Omitted settings come from the run's log, or else from ``matrix``; a run of another product has only the limits
     passed here. ``limits``: amounts by name, ``{"max_rounds": 10}`` (None removes a limit). ``workflow_mode`` turns

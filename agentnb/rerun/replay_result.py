@@ -37,7 +37,7 @@ class Decision(NamedTuple):
     """Number of open todos."""
     mode: bool
     continues: bool | None
-    """None if undecided: the record breaks off, or the run was ended from outside."""
+    """True or False, or None if undecided: the record breaks off, or the run was ended from outside."""
     reason: str
     """Reason for the next round, or for the stop; empty if not recorded."""
 
@@ -65,13 +65,13 @@ class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
     not_knowable: Verdict | None = None
     """Their verdict about an end of the turn that the record does not show; the replay does not follow it."""
     after_text: AfterText | None = None
-    """What follows a text-only reply in another product's record."""
+    """Successor of a text-only reply in another product's record."""
     next_recorded: tuple[Guidance, ...] = ()
     """Recorded guidance in the next request."""
     next_guidance: tuple[Guidance, ...] = ()
     """Replayed guidance in the next request."""
     next_followed: tuple[Followed, ...] = ()
-    """Whether the next recorded reply follows each of these; empty if there is no reply."""
+    """Verdicts on whether the next recorded reply follows each of these; empty if it is missing."""
     judged_calls: tuple[JudgedCall, ...] = ()
     findings: tuple[Finding, ...] = ()
     """Findings of the detectors in the recorded round."""
@@ -80,7 +80,7 @@ class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
     differs: bool = False
     """True if a decision differs: whether a call is blocked, or whether the run ends here."""
     hypothetical: bool = False
-    """True after the first divergence, from which the record no longer shows what the model would do."""
+    """True after the first divergence, where the record no longer shows what the model would do."""
 
     @property
     def number(self) -> int:
@@ -94,7 +94,7 @@ class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def caught_by(self) -> tuple[str, ...]:
-        """Guards that would have caught a failure here, as text; empty if there are none."""
+        """Guards that would have caught a failure here, as text; may be empty."""
         had = {guidance.cell for guidance in self.next_recorded}
         corrective = dict.fromkeys(
             guidance.cell for guidance in self.next_guidance if guidance.cell in CORRECTIVE and guidance.cell not in had
@@ -130,11 +130,11 @@ class Replay:
     would_be: Run = field(repr=False)
     """The shadow run: recorded replies and results, with replayed guidance and reasons."""
     turn_ending: TurnEnding = LOGGED
-    """How the recorded run ends its turns, inferred from the record: ``kind``, ``after_texts``, ``sentence``."""
+    """The recorded run's way of ending its turns, inferred from the record: ``kind``, ``after_texts``, ``sentence``."""
 
     @property
     def not_replayed(self) -> tuple[str, ...]:
-        """What the replay leaves out, such as time and money."""
+        """Omissions from the replay, such as time and money."""
         return self.variant.not_replayed
 
     @cached_property

@@ -120,7 +120,7 @@ def _answers_of(run: Run) -> AnswerQuestion | None:
     """Return a function that repeats the recorded answers to questions about calls, or None if there are no
     questions.
 
-    It approves calls that a grant from outside the run, from a session or a parent run, had allowed.
+    The function approves calls that a grant from outside the run, from a session or a parent run, had allowed.
     """
     remaining = {call_id: deque(asked) for call_id, asked in by_call(run.questions).items()}
     granted = [event for event in run.events if isinstance(event, GrantGiven) and is_copy(event)]

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Difference: TypeAlias = Literal["same", "text", "results", "calls", "only_a", "only_b"]
-"""How two aligned rounds differ: not at all, only in text, in results of the same calls, in calls; or the round is in
-one run only.
-"""
+"""Difference between two aligned rounds: none, only text, results of the same calls, calls; or the round is in one run only."""
 _encoder = msgspec.json.Encoder(order="sorted")
 _Key: TypeAlias = tuple[tuple[str, bytes], ...]
 

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Failed: TypeAlias = "Callable[[Run], bool | None] | Mapping[str, bool | None] | str | Iterable[str] | None"
-"""Which runs have failed: a function of the run, a mapping by run id (None omits a run), or texts for `expect`, which
-hold for healthy runs. By default: runs whose outcome is failed; if no outcome is known, runs that did not complete.
+"""Definition of a failed run: a function of the run, a mapping by run id (None omits a run), or texts for `expect`,
+which hold for healthy runs. By default: runs whose outcome is failed; if no outcome is known, runs that did not
+complete.
 """
 OWN = "its own"
 """Column value for a setting that is left unchanged."""
@@ -124,11 +125,11 @@ class Verdicts(NamedTuple):
     judged_by: str
     """Source of the labels."""
     has_failed: Sequence[bool | None]
-    """Labels in the order of the runs; None if unknown."""
+    """Labels in the order of the runs, or None if unknown."""
 
 
 def _verdicts(labels: Mapping[str, Sequence[bool | None]]) -> Verdicts:
-    """Return the labels from the first source that has any. Raises `SettingsError` if there is none."""
+    """Return the labels from the first source that has any. Raises `SettingsError` if no source has one."""
     for judged_by, has_failed in labels.items():
         if any(label is not None for label in has_failed):
             return Verdicts(judged_by, has_failed)

@@ -11,13 +11,13 @@ from agentnb.detect.run import Run
 from agentnb.detect.walk import RoundEvents
 
 AfterText: TypeAlias = Literal["end", "person", "harness", "agent", "same_agent"]
-"""What follows a reply without a tool call: the end of the record, a message from a person or the harness, or another reply."""
+"""Successor of a reply without a tool call: the end of the record, a message from a person or the harness, or another reply."""
 TurnKind: TypeAlias = Literal["end", "person", "harness", "agent", "same_agent", "calls", "logged"]
-"""What most often follows such replies, or ``agent`` if another agent follows any of them. ``calls``: every reply has
-a call. ``logged``: a run of agentnb, whose policy decides.
+"""Most frequent successor of such replies, or ``agent`` if another agent follows any of them. ``calls``: every reply
+has a call. ``logged``: a run of agentnb, whose policy decides.
 """
 GOES_ON: tuple[AfterText, ...] = ("agent", "same_agent", "harness")
-"""Values for a reply that did not end the turn."""
+"""Successors of a reply that did not end the turn."""
 _WORDS: dict[AfterText, str] = {
     "agent": "another agent speaks",
     "same_agent": "the same agent continues",
@@ -35,11 +35,11 @@ _LEADS: dict[TurnKind, str] = {
 
 
 class TurnEnding(msgspec.Struct, frozen=True):
-    """How a recorded run ends its turns, and the evidence."""
+    """A recorded run's way of ending its turns, and the evidence."""
 
     kind: TurnKind
     after_texts: Mapping[AfterText, tuple[int, ...]] = {}
-    """Numbers, from 1, of the rounds without a tool call, by what follows them."""
+    """Numbers, from 1, of the rounds without a tool call, by successor."""
 
     @property
     def by_text(self) -> bool:
@@ -74,7 +74,7 @@ def infer_turn_ending(after_rounds: Iterable[AfterText | None]) -> TurnEnding:
 
 
 def after_texts(run: Run, walked: Sequence[RoundEvents]) -> list[AfterText | None]:
-    """Return what follows each round in a run of another product; None for rounds with tool calls or without a reply."""
+    """Return the successor of each round in another product's run, or None for rounds with tool calls or without a reply."""
     by_index = {round_.index: round_ for round_ in run.rounds}
     rounds = [by_index[round_.start.index] for round_ in walked]
     persons = {"", _prompt_author(run)}

@@ -51,7 +51,7 @@ class Variant:
     keeps_draws: bool
     """True if the guidance sets drawn or set during the run are kept, so that guidance is as recorded."""
     draws: RandomGuidance | None = None
-    """Draws guidance for live rounds, with the recorded draws; None if there are no draws."""
+    """Draws guidance for live rounds, with the recorded draws, or None if nothing was drawn."""
 
     @property
     def workflow_mode(self) -> bool:

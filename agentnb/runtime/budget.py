@@ -49,7 +49,7 @@ class Spending(Protocol):
     """
 
     def pay(self, dollars: float) -> None:
-        """Deduct what a run has spent. The amount may exceed what is left, since a reply's cost is known only afterwards."""
+        """Deduct what a run has spent. The amount may exceed the remainder, since a reply's cost is known only afterwards."""
 
     def left(self) -> float | None:
         """Return the remaining amount, or None if there is no limit."""

@@ -64,7 +64,7 @@ def _stage_of_loop(run: Run) -> str:
 
 
 def _open_step(run: Run) -> StepRecord | None:
-    """Return the innermost open step, or None if there is none."""
+    """Return the innermost open step, or None."""
     started = [step for step in run.step_records.values() if step.status == "running"]
     return max(started, key=lambda one: one.id.count("/"), default=None)
 

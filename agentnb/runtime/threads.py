@@ -255,7 +255,7 @@ _swap_task: Callable[..., Any] = getattr(asyncio.tasks, "_swap_current_task", la
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return this thread's running event loop, even if hidden from a tool, or None if there is none."""
+    """Return this thread's running event loop, even if hidden from a tool, or None."""
     return asyncio._get_running_loop() or getattr(_hidden, "loop", None)
 
 

@@ -61,7 +61,7 @@ approval_mode: Callable[[str], str] = partial(_one_of, MODES)
 
 
 def typed_rules(texts: Iterable[str]) -> RuleList | None:
-    """Parse rules typed as ``RULE=VERDICT``; return None if there are none. Raises `SettingsError` for an invalid text."""
+    """Parse rules typed as ``RULE=VERDICT``; return None for an empty list. Raises `SettingsError` for an invalid text."""
     return RuleList.parse_typed(texts) or None
 
 

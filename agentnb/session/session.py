@@ -185,7 +185,7 @@ class Session:
         return [control for control in tuple(self._experiments) if not control.progress.is_over]
 
     def newest_experiments(self) -> list[Control]:
-        """Return the experiments that have not ended, oldest first; if there are none, the latest one."""
+        """Return the experiments that have not ended, oldest first, or else the latest one."""
         return self.experiments() or self._experiments[-1:]
 
     def interrupted_ids(self) -> Iterator[str]:
@@ -235,7 +235,7 @@ class Session:
     def newest_interrupted(self) -> str:
         """Return the newest interrupted top-level run; nested runs belong to their parents.
 
-        Raises `SettingsError` if there is none.
+        Raises `SettingsError` if no run was interrupted.
         """
         running_ids = {live.run_id for live in self.running()}
         for summary in self.store.each_summary():
@@ -345,13 +345,13 @@ class Session:
         return [live for live in tuple(self._begun_here) if not live.done]
 
     def newest(self) -> LiveRun | Control:
-        """Return the newest run or experiment that has not ended. Raises `SettingsError` if there is none."""
+        """Return the newest run or experiment that has not ended. Raises `SettingsError` if everything has ended."""
         live: list[LiveRun | Control] = [*self.experiments(), *self.running()]
         newest = next((candidate for candidate in live if candidate is self._newest), None)
         return newest or (live[-1] if live else self.current())
 
     def current(self) -> LiveRun:
-        """Return the newest run that has not ended. Raises `SettingsError` if there is none."""
+        """Return the newest run that has not ended. Raises `SettingsError` if all runs have ended."""
         running = self.running()
         if not running:
             raise SettingsError("Nothing is running", "%agent history lists past runs")
@@ -376,7 +376,7 @@ class Session:
         wait_for_ends([live for live in chosen if live in self._live], seconds)
 
     def waiting_for_answer(self) -> LiveRun:
-        """Return the newest run with an open question for the person. Raises `SettingsError` if there is none."""
+        """Return the newest run with an open question for the person. Raises `SettingsError` if no question is open."""
         waiting = [live for live in self.running() if live.run.waiting]
         if not waiting:
             raise SettingsError("No run waits for an answer", "%agent status shows what is running")
@@ -385,7 +385,7 @@ class Session:
     def last_run(self) -> Run:
         """Return the last loaded run or, if none was loaded, the newest.
 
-        Raises `SettingsError` if there is none, or if it has not ended.
+        Raises `SettingsError` if no run exists, or if it has not ended.
         """
         if self._loaded is not None:
             return self._loaded

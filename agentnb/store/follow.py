@@ -42,7 +42,7 @@ class FollowedRun:
 
     @property
     def is_over(self) -> bool:
-        """True if no more events will follow, because the run has ended or nobody is writing its log."""
+        """True if no further event will follow, because the run has ended or nobody is writing its log."""
         return self.run.is_suspended or self.run.status not in ("running", "waiting_on_user")
 
     def update(self) -> list[AnyEvent]:

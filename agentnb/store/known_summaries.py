@@ -38,14 +38,14 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 class _Column(msgspec.Struct, Generic[T], frozen=True):
-    """One field of all summaries: its values or, if most are repeated, each value once and an index for every summary."""
+    """A field of all summaries: its values or, if most are repeated, each value once and an index for every summary."""
 
     values: list[T]
     places: list[int] | None = None
 
     @property
     def all(self) -> Iterator[T]:
-        """One value per summary. Raises IndexError for an invalid index."""
+        """Values, one per summary. Raises IndexError for an invalid index."""
         return iter(self.values) if self.places is None else map(self.values.__getitem__, self.places)
 
 
@@ -58,7 +58,7 @@ class KnownSummaries:
         self._new = 0
 
     def get(self, run_id: str, stamp: Stamp | None) -> RunSummary | None:
-        """Return the summary of a log that has not changed, or None if there is none."""
+        """Return the summary of a log that has not changed, or None."""
         if self._known is None:
             self._known = self._read()
         kept = self._known.get(run_id)

@@ -67,7 +67,7 @@ class LogMarks:
 
 
 def _parts(line: bytes) -> tuple[bytes, bytes]:
-    """Split a line into its text and its mark, which is empty if there is none."""
+    """Split a line into its text and its mark; the mark may be empty."""
     line = line.removesuffix(b"\n")
     suffix = line[-_SUFFIX_LENGTH:]
     if suffix.startswith(_FIELD) and suffix.endswith(_END):
@@ -84,7 +84,7 @@ def log_marks() -> LogMarks | None:
 def is_own_log(path: str | Path, events: Iterable[AnyEvent] | None = None) -> bool:
     """Return whether this person's agentnb wrote the complete log.
 
-    ``events``: events read from the log earlier, with which it must begin.
+    ``events``: events read from the log earlier, which it must begin with.
     """
     marks = log_marks()
     if marks is None:
@@ -119,7 +119,7 @@ def _secret() -> bytes | None:
 
 
 def _read(path: Path) -> bytes:
-    """Return the secret, or empty bytes if there is none yet; raises OSError if it cannot be used."""
+    """Return the secret, empty if not created yet; raises OSError if it cannot be used."""
     try:
         secret = path.read_bytes()
     except FileNotFoundError:

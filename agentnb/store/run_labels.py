@@ -33,14 +33,14 @@ class Label(msgspec.Struct, frozen=True):
 
     run_id: str
     label: int | str | None
-    """The label; None withdraws an earlier judgement."""
+    """The label, or None to withdraw an earlier judgement."""
     seconds: float | None = None
     """Seconds spent looking at the run."""
     at: datetime | None = None
     """Time of the judgement, UTC."""
     who: str = ""
     word: str = ""
-    """The word that was chosen; `label` may be a number that stands for it. Empty in files of earlier versions."""
+    """The word that was chosen; `label` may be a number that represents it. Empty in files of earlier versions."""
     reminder: str = ""
     """The reminder that is judged: its round and its position in the round, from 1, such as ``3.1``; empty for a
     judgement of the run.

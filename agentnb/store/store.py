@@ -49,7 +49,7 @@ LIST_RUNS = ListRuns(rest=" lists the runs")
 
 
 class Readable(Protocol):
-    """What is needed of a run to read its log: a `RunFacts`, or a part of one."""
+    """The parts of a run needed to read its log: a `RunFacts`, or a part of one."""
 
     @property
     def parent_id(self) -> str | None:

@@ -65,7 +65,7 @@ class RunSummary(NamedTuple):
     own_cost: float | None = None
     """Cost in US dollars of its own model calls, without nested runs; this can be summed over runs."""
     assessment: Assessment | None = None
-    """The assessment that determines its outcome, or None if there is none."""
+    """The assessment that determines its outcome, or None."""
     limit_value: float | None = None
     """Value of the limit that ended it; ``stop_reason`` says which limit."""
     todos_open: bool = False
@@ -385,7 +385,7 @@ def _usage(beginning: bytes, line: bytes) -> Usage | None:
 
 
 def _inside(beginning: bytes, line: bytes) -> Usage | None:
-    """Return the nested run's usage that this event logs, or None if there is none or it cannot be read."""
+    """Return the nested run's usage that this event logs, or None if there is none that can be read."""
     try:
         if beginning is _FINISHED:
             spent = _finished.decode(line).spent_inside if _SPENT_INSIDE.search(line) else 0.0

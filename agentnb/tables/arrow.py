@@ -64,7 +64,7 @@ def _series(values: pa.ChunkedArray, dtype: str) -> pd.Series:
 
 
 def writer(path: Path, schema: pa.Schema) -> Any:
-    """Return a writer for a new Parquet file with checksums, by which damage is detected."""
+    """Return a writer for a new Parquet file with checksums, which reveal damage."""
     from pyarrow import parquet
 
     return parquet.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)

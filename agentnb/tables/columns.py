@@ -89,11 +89,13 @@ def number_of(index: int | None) -> int | None:
 
 
 def count_or_unknown(run: Run, count: int) -> int | None:
-    """Return a count that only agentnb's logs record; None for a count of 0 in another product's trace."""
+    """Return a count that only agentnb's logs record, or None for a count of 0 in another product's trace."""
     return None if run.origin is not None and not count else count
 
 
 def success_of(record: CallRecord) -> bool | None:
-    """True if the call succeeded, False if it failed; None while it is open, or if another product's trace lacks its result."""
+    """True if the call succeeded, False if it failed, or None while it is open or if another product's trace lacks
+    its result.
+    """
     unknown = record.result is not None and record.result.error_code in WITHOUT_RESULT
     return None if unknown else record.success

@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
     @property
     def went_on(self) -> bool | None:
-        """True if another round followed; None while undecided."""
+        """True if another round followed, or None while undecided."""
         if self.round.index + 1 < len(self.run.rounds):
             return True
         return None if self.run.should_continue or self.run.status in ("interrupted", "unknown") else False
@@ -58,7 +58,7 @@ class Row(NamedTuple):
 
     @property
     def is_foreign(self) -> bool:
-        """True for other products' traces, in which unrecorded values are unknown rather than false."""
+        """True for other products' traces, where unrecorded values are unknown rather than false."""
         return self.run.origin is not None
 
 

@@ -1,9 +1,9 @@
 """Self-renewing Parquet cache of a folder's table, beside its logs.
 
-Each table has a folder under ``.tables``. It contains an index, with the state of each file when it was read (size
-and times) and the position of its rows, and parts, which are immutable. A renewal reads only new or changed files,
-and replaces the index last and atomically, so that a reader sees either the old state or the new one. Unused parts
-are removed an hour later, so that readers of the old state can still find them.
+Each table has a folder under ``.tables``. The folder contains an index, with the state of each file when it was read
+(size and times) and the position of its rows, and parts, which are immutable. A renewal reads only new or changed
+files, and replaces the index last and atomically, so that a reader sees either the old state or the new one. Unused
+parts are removed an hour later, so that readers of the old state can still find them.
 
 A cache with any defect is rebuilt, since all its data is in the logs.
 """

@@ -68,7 +68,7 @@ class Values(Generic[R]):
 
 
 def _texts(values: list[Any]) -> pd.Series:
-    """Return a text column, for which pandas alone takes six times as long."""
+    """Return a text column; pandas alone takes six times as long to make one."""
     import pandas as pd
 
     try:

@@ -352,7 +352,7 @@ class Workflow:
         return name in known_names or last in known_names or last.isdecimal()
 
     def _log_settings(self, inputs: Mapping[str, Any], first: str | None, of: Run | None, earlier: int) -> dict[str, Any]:
-        """Return the settings to log, from which the run can be drawn and resumed."""
+        """Return the settings to log, which suffice to draw and resume the run."""
         workflow: dict[str, Any] = {"text": self.spec.text, "source": self.spec.source}
         if self.spec.is_typed:
             workflow["from"] = CELL
@@ -439,7 +439,7 @@ def _with_gates(agent_settings: Mapping[str, Any] | None, gates: Iterable[Gate])
 
 
 def _path(text_or_path: str | Path) -> Path | None:
-    """Return the path, unless the argument is YAML text, for which it is None."""
+    """Return the path, or None if the argument is YAML text."""
     if isinstance(text_or_path, str) and "\n" in text_or_path:
         return None
     path = Path(text_or_path).expanduser()

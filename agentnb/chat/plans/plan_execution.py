@@ -100,7 +100,7 @@ def model_of(model: str | Model | None) -> Model | None:
 
 
 def _about(run: Run, plan_id: str, call_id: str) -> dict[str, Any]:
-    """Return what a plan's runs are for, since their own logs have no conversation, context or profile."""
+    """Return the purpose of a plan's runs, since their own logs have no conversation, context or profile."""
     plan = run.plans[plan_id].plan
     return {
         "conversation": run.conversation,
@@ -157,5 +157,5 @@ def plan_specs(inside: Inside) -> list[ToolSpec]:
 
 
 def specs_of_plans(specs: Iterable[ToolSpec]) -> list[ToolSpec]:
-    """Return those of a run's tools that a plan's steps may call."""
+    """Return the tools of a run that a plan's steps may call."""
     return [spec for spec in specs if spec.name not in _NOT_OF_PLANS]

@@ -1,4 +1,4 @@
-"""What a plan might do: calls with known arguments, and actions decided only at run time."""
+"""Possible actions of a plan: calls with known arguments, and actions decided only at run time."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.step_references import references_in
 
 Reach: TypeAlias = Literal["shown", "filled", "executor", "reply", ""]
-"""What a step might do: make a call with known arguments, make one with arguments from earlier steps, let an agent
-make calls, or let a model reply; empty if one of its tools is unavailable.
+"""Possible actions of a step: a call with known arguments, a call with arguments from earlier steps, calls chosen by
+an agent, or a model's reply; empty if one of its tools is unavailable.
 """
 
 
 def reach_of(plan: PlanSpec, specs: Iterable[ToolSpec]) -> list[Reach]:
-    """Return what each step might do. ``specs``: the available tools."""
+    """Return the possible actions of each step. ``specs``: the available tools."""
     by_name = {spec.name: spec for spec in specs}
 
     def reach(step: PlanStep) -> Reach:

@@ -67,7 +67,7 @@ def png_of(figure: Figure) -> bytes:
 def html_of(figure: Figure) -> str:
     """Return the picture as HTML that follows the page's theme: an SVG image takes the colour scheme of its element.
 
-    An image runs no code. It has its own background, so that it is legible on any page.
+    An image runs no code. Its own background makes it legible on any page.
     """
     from matplotlib import rc_context
 

@@ -24,7 +24,7 @@ class Span(NamedTuple):
     """A part of a run, from ``start`` to ``end``, in seconds, or in rounds if no times are known."""
 
     lane: str
-    """One of the lanes above, or the name of a tool."""
+    """Lane listed above, or the name of a tool."""
     start: float
     end: float
     outcome: str = OK

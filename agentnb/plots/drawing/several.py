@@ -21,7 +21,7 @@ SIGNS = (
     (VERMILLION, "v", "-"),
     (SKY, "P", "--"),
 )
-"""Colour, marker and line style of each curve; no more curves than this can be distinguished."""
+"""Colour, marker and line style of each curve; their number limits the curves that can be distinguished."""
 
 
 class Curve(NamedTuple):

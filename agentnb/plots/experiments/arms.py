@@ -22,7 +22,7 @@ COST, TOKENS = "cost", "tokens"
 MAX_CURVES = len(SIGNS)
 """Maximum number of variants in a figure with curves, so that they can be distinguished."""
 MARKED = tuple([(SIGNS[index % MAX_CURVES][0], marker) for index, marker in enumerate("os^DvPX<>pd*")])
-"""Colour and marker of each variant in a figure with points; no more variants than this are drawn."""
+"""Colour and marker of each variant in a figure with points; their number limits the variants drawn."""
 UNITS = {"cost": "US dollars", "seconds": "seconds", "tokens": "tokens", "rounds": "rounds"}
 """Units of measures; checks have none."""
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 TITLE = "Differences between variants"
 MDE_OFFSET = 0.24
-"""How far below its interval a minimum detectable effect is drawn, in rows."""
+"""Offset of a minimum detectable effect below its interval, in rows."""
 _CHARACTERS = 46
 """Maximum characters of a line of text beside the intervals."""
 
@@ -95,7 +95,7 @@ def _unit(rows: Sequence[ComparisonLike]) -> str:
 
 
 def _reach(rows: Sequence[ComparisonLike]) -> float:
-    """Return how far the axis extends on either side of 0."""
+    """Return the extent of the axis on either side of 0."""
     ends = [
         end
         for comparison in rows

@@ -24,7 +24,7 @@ TITLE = "Ledger by round"
 
 
 class RunLedger(NamedTuple):
-    """Cost and tokens of each round of a run; None if unknown."""
+    """Cost and tokens of each round of a run, or None if unknown."""
 
     cost: list[float | None]
     tokens: list[float | None]

@@ -73,7 +73,7 @@ class ComparisonLike(Protocol):
 
     @property
     def difference(self) -> float | None:
-        """The mean of a minus the mean of b, or None if there is no number."""
+        """The mean of a minus the mean of b, or None if unavailable."""
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -97,7 +97,7 @@ class ComparisonLike(Protocol):
 
     @property
     def missing(self) -> str:
-        """The reason why a number is missing; empty if none is."""
+        """The reason for a missing number; empty otherwise."""
 
     @property
     def pass_k(self) -> Mapping[str, Sequence[Any]]:
@@ -116,7 +116,7 @@ class ResultsLike(Protocol):
 
     @property
     def rows(self) -> Sequence[ArmRow]:
-        """One row per run."""
+        """Rows, one per run."""
 
     @property
     def variants(self) -> Sequence[str]:

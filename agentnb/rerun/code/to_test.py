@@ -28,7 +28,7 @@ HEALTHY = (
     "calls_blocked == 0",
     "todo_violations == 0",
 )
-"""What is expected of a healthy run; checked only where the trace records the values."""
+"""Expectations of a healthy run; checked only where the trace records the values."""
 FORMS = ("cell", "pytest")
 MAX_ASKED = 80
 """Maximum characters of the prompt shown in a comment."""

@@ -46,7 +46,7 @@ class Call(msgspec.Struct, eq=False):
     reports: CallReports | None = None
     """Reports of its tool, if any."""
     turn: asyncio.Lock | None = None
-    """Serializes the nested calls of its tool that are not parallel-safe; None before the first."""
+    """Serializes the nested calls of its tool that are not parallel-safe, or None before the first."""
     inner_count: int = 0
     """Number of calls its tool has made, including those of an earlier process."""
 

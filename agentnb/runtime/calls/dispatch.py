@@ -47,7 +47,7 @@ class Dispatch:
         self._elicitation = elicitation
         self._can_suspend = can_suspend
         self.suspending = ""
-        """Reason for the suspension in progress, or empty if there is none."""
+        """Reason for the suspension in progress, or empty."""
 
     def services(self) -> Inside:
         """Return the run's services for work done outside tool calls."""
@@ -140,7 +140,7 @@ class Dispatch:
 
     def suspend(self, why: str) -> None:
         """Suspend the run once its running calls have ended; questions from gates and drafts stay open. No-op if
-        there are none.
+        nothing is waiting.
 
         ``why``: ``asked`` or ``nobody_here``, for the log.
         """

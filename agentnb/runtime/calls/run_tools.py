@@ -21,7 +21,7 @@ _NONE: frozenset[str] = frozenset()
 
 @runtime_checkable
 class StandIn(Protocol):
-    """A tool that stands in for a server's tool, such as one with recorded results."""
+    """A replacement for a server's tool, such as a tool with recorded results."""
 
     def put_behind(self, tool: Tool) -> None:
         """Set the server's tool, for calls that this tool does not answer itself."""

@@ -32,7 +32,7 @@ class TodoSync:
         self._failed = False
 
     def begin(self) -> Todos:
-        """Return the initial list; empty if it cannot be read, in which case the first `look` reports it."""
+        """Return the initial list; empty if it cannot be read, which the first `look` then reports."""
         if self._board is None:
             return ()
         try:

@@ -144,7 +144,7 @@ def answerable(options: RunOptions) -> RunOptions:
 
 
 class _Keywords(TypedDict, total=False):
-    """Keywords shared by all functions that start or resume a run. None means unset."""
+    """Keywords shared by all functions that start or resume a run. A value of None means unset."""
 
     work_dir: str | Path | None
     watch: Watcher | None

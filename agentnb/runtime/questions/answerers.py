@@ -12,7 +12,8 @@ from agentnb.errors import Declined, QuestionCancelled, SettingsError
 from agentnb.policies.permissions.approval_mode import ApprovalMode
 
 Approve: TypeAlias = Callable[[ToolCall, Run], Any]
-"""Decides about a call: True, False, a reason for denial, or other arguments as a dict; None leaves it to the person.
+"""Decides about a call: True, False, a reason for denial, other arguments as a dict, or None to leave it to the
+person.
 
 May be async. A plain function is called where plain tools run: in a notebook, on the main thread. Also decides for
 nested runs.

@@ -68,7 +68,9 @@ class Elicitation:
         """True if the run is suspended wherever a question has to wait."""
         outer = () if parent is None else parent.elicitation.approvers
         self.approvers: tuple[Approve | None, ...] = (*outer, approve)
-        """Approve functions of the outermost run and of each run nested in it, outermost first; None for a run without one."""
+        """Approve functions of the outermost run and of each run nested in it, outermost first, or None for a run
+        without one.
+        """
         self.permissions = permissions or Permissions()
         self.confirms = confirms
         self._log = log
@@ -214,7 +216,7 @@ class Elicitation:
             self._clock.release()
 
     async def _answer_from_elsewhere(self, program: Program | None, question: WaitingOnUser) -> None:
-        """Take the answer of the program or, if there is none, of the person: this run's, or else the parent run's."""
+        """Take the answer of the program or, without a program, of the person: this run's, or else the parent run's."""
         answer, own_task = Answer(question.id, declined=True, by="program"), asyncio.current_task()
         try:
             value = None

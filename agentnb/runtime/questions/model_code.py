@@ -1,4 +1,4 @@
-"""Code written by a model and run by one of its calls. It is refused decisions reserved for the person.
+"""Code written by a model and run by one of its calls, which is refused decisions reserved for the person.
 
 This is a courtesy among honest code, not a sandbox: code in this process can reach into its memory.
 """
@@ -57,7 +57,7 @@ _running: list[ModelCode] = []
 BETWEEN_CELLS = "code"
 """Giver of grants while no cell of the person's is running and nothing has been clicked."""
 running_cells: list[Any] = [None]
-"""The person's running cells; None before the first has ended, and outside a notebook."""
+"""The person's running cells, or None before the first has ended and outside a notebook."""
 _is_click: ContextVar[bool] = ContextVar("is_click", default=False)
 _has_run = threading.Event()
 """Set once a model's code has run in this process."""

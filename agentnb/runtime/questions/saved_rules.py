@@ -106,7 +106,7 @@ def withdraw_saved(grant_id: str) -> None:
 
 
 def saved_rules(folder: str | None = None) -> SavedRules:
-    """Return the saved rules, by default for all working folders; there are none for a folder for which none may be saved."""
+    """Return the saved rules, by default for all working folders; empty for a folder for which rules may not be saved."""
     if folder is not None and not may_save(folder):
         return SavedRules({})
     rules, refused = dict[str, SavedRule](), list[str]()

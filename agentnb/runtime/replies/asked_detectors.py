@@ -43,6 +43,6 @@ class AskedDetectors:
                 self._log.emit(FindingMade, **structs.asdict(finding))
 
     async def ask(self, text: str, *, system: str = "") -> str:
-        """Return an answer from the run's model, outside the conversation. Raises `ModelError` if there is none."""
+        """Return an answer from the run's model, outside the conversation. Raises `ModelError` if the model gives none."""
         reply = await call_aside(self._calls, side_question(text, system), OPERATION, self._log)
         return reply.message.text

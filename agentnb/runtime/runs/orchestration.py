@@ -55,7 +55,7 @@ class Orchestration:
     server_tools: tuple[ServerTools, ...] = ()
     """MCP server tools that its steps may call."""
     rule_scope: tuple[Any, ...] = ()
-    """Toolboxes and agents of its steps, to which rules may refer; by default those that the code of ``make`` refers to."""
+    """Toolboxes and agents of its steps that rules may refer to; by default those that the code of ``make`` refers to."""
     check: Callable[[Budget], None] | None = None
     """Called before a new run begins, with its budget; raises `SettingsError` for settings that cannot work within it."""
     begins_with: Run | None = None

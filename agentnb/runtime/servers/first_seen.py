@@ -72,7 +72,7 @@ class Sightings:
         self._reported: set[tuple[str, ...]] = set()
 
     def note(self, tools: Iterable[MCPTool]) -> None:
-        """Record the run's tools, after which each knows what has changed in it. Reads and writes files."""
+        """Record the run's tools, each of which then knows what has changed in it. Reads and writes files."""
         note(tools, self._changes_since_log)
 
     def report(self, tools: Iterable[MCPTool]) -> None:

@@ -126,7 +126,7 @@ class Servers:
         return filled
 
     def ask(self, live: LiveServer, make: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a request to a server for a person who waits, within its time limit; an interrupt ends it. Blocks.
+        """Send a request to a server on behalf of the person, within its time limit; an interrupt ends it. Blocks.
 
         The server is started first if it is not running. Raises `ServerFailed`, or `SettingsError` for an unset
         variable.

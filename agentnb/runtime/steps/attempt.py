@@ -21,7 +21,7 @@ class StepTerms(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     timeout: float | None = None
     """Maximum seconds of one attempt."""
     instead: tuple[Any, ...] = ()
-    """Output that replaces a failure, so that the step counts as completed; empty if there is none."""
+    """Output that replaces a failure, so that the step counts as completed; may be empty."""
 
 
 class Place(NamedTuple):

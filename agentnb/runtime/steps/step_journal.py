@@ -43,7 +43,7 @@ class StepJournal:
     def take_start(self, step: str) -> w.StepStarted | None:
         """Return and consume the step's next start, with the events that earlier versions logged before it.
 
-        Those versions logged a second start for a step cut off by the death of a process, and a start after a skip
+        Earlier versions logged a second start for a step cut off by the death of a process, and a start after a skip
         for lack of money.
         """
         if step not in self.left:
@@ -63,7 +63,7 @@ class StepJournal:
     def pass_over(self, block: str, before: int) -> Counter[str]:
         """Consume the events of steps within a block, up to the event with this number.
 
-        Returns how often each step started.
+        Returns the number of starts of each step.
         """
         begun: Counter[str] = Counter()
         for step in self.within.get(block, ()):
@@ -71,7 +71,7 @@ class StepJournal:
         return begun
 
     def pass_over_step(self, step: str, before: int) -> int:
-        """Consume a step's events, up to the event with this number; return how often it started."""
+        """Consume a step's events, up to the event with this number; return the number of its starts."""
         events, begun = self.left.get(step), 0
         while events and events[0].seq < before:
             event = events.popleft()

@@ -295,7 +295,7 @@ class StepRunner:
             raise
 
     def _give_up(self, step: StepTerms, attempt: Attempt, failure: StepFailure, attempts: int) -> Any:
-        """Return the output with which the step continues; raises `FailedStep` if there is none."""
+        """Return the output with which the step continues; raises `FailedStep` if it cannot continue."""
         path = attempt.place.path
         if step.instead:
             self._finish(path, "completed", output=step.instead[0], error=failure.text, attempts=attempts)

@@ -40,8 +40,8 @@ class WorkerCall:
     """A call of a plain function in a worker thread.
 
     `interrupt` raises `ToolInterrupted` in it, just as a kernel interrupt raises KeyboardInterrupt in a cell: between
-    two bytecode instructions, so that a call into a library, such as ``time.sleep``, returns first. It is raised at
-    most once, and only in the function: never in the thread's later work, nor in `held` code, which checks
+    two bytecode instructions, so that a call into a library, such as ``time.sleep``, returns first. The exception is
+    raised at most once, and only in the function: never in the thread's later work, nor in `held` code, which checks
     ``is_interrupted`` itself.
     """
 

@@ -179,7 +179,7 @@ def folder_of_run(store: Path, run_id: str, *, sync: bool = False) -> PrivateFol
 
 
 def digest(data: bytes | None) -> str:
-    """Return the digest of a file's content, or `ABSENT` if there is no file."""
+    """Return the digest of a file's content, or `ABSENT` for a missing file."""
     return ABSENT if data is None else sha256(data).hexdigest()
 
 

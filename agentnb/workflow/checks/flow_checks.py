@@ -104,7 +104,7 @@ class FlowChecks:
             self._check_deferral(located, step, last)
 
     def _deferred_to(self, located: Located) -> int:
-        """Return the index of the last sibling that runs before a condition; if there is none, the condition's own index."""
+        """Return the index of the last sibling that runs before a condition; by default, the condition's own index."""
         last, depth = located.index, len(located.around)
         for wanted in self._read_by.get(located.step.path, ()) if isinstance(located.step, ConditionStep) else ():
             chain = (*target.around, target) if (target := self._tree.by_id.get(wanted)) else ()

@@ -32,7 +32,7 @@ class NodeState(NamedTuple):
     attempts: int = 0
     """Attempts in the most recent execution."""
     loops: Mapping[str, int] = _NONE
-    """How often its edges were taken, by target path; only edges with logged choices."""
+    """Number of times that its edges were taken, by target path; only edges with logged choices."""
     items: Mapping[str, int] = _NONE
     """Item counts by status, for a map."""
     seconds: float | None = None

@@ -112,7 +112,7 @@ class _Hands:
         self._ids = result_ids(plan)
         own = self._ids if plan.form == "chat" else [step.id or "" for step in plan.steps]
         self._outputs = {position: before[name] for position, name in enumerate(own) if name in before}
-        """Results, both old and new, to which steps can refer, by step index."""
+        """Results, old and new, that steps can refer to, by step index."""
         self.known = frozenset(self._outputs)
         """Indexes of the steps that had a result from the start."""
         self._first: dict[tuple[str, bytes], int] = {}

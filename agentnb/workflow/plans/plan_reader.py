@@ -284,7 +284,7 @@ def _question(fields: Fields | None) -> PlanQuestion | None:
 
 
 def _schema(fields: Fields) -> dict[str, Any] | None:
-    """Return a question's schema, which may also be written as JSON text, or None if there is none."""
+    """Return a question's schema, which may also be written as JSON text, or None if missing."""
     key = "requestedSchema" if fields.node_at("requestedSchema") is not None else "schema"
     node = fields.node_at(key)
     if node is None or isinstance(node, MappingNode):

@@ -107,7 +107,7 @@ def last_output(results: Sequence[StepResult], call: ToolCall) -> Any:
 
 
 def referred_output(result: StepResult | None, place: int) -> Any:
-    """Return the output that a reference reads. ``place``: index of its step. Raises `SettingsError` if there is none."""
+    """Return the output that a reference reads. ``place``: index of its step. Raises `SettingsError` if it is missing."""
     if result is None:
         raise SettingsError(f"$step[{place}] has no result", "A reference can read only an earlier step that has one")
     if result["result"] is None and result["error"] is not None:

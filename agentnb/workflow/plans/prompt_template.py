@@ -20,7 +20,7 @@ MAX_CHARACTERS = 1_000_000
 
 
 def template_text(template: Any, folder: Path) -> str:
-    """Return the template in an input: its text, or the content of a file in this folder; empty if there is none.
+    """Return the template in an input: its text, or the content of a file in this folder; empty if missing.
 
     Raises `SettingsError` for another template language, an unknown placeholder, or an unreadable file.
     """

@@ -25,7 +25,7 @@ def failed_together(run: Run) -> tuple[StepRecord, ...]:
 
 
 def _failures(run: Run, ended: w.StepFinished) -> Iterator[w.StepFinished]:
-    """Yield the end events of the failed steps within a step; if there are none, the step's own end event."""
+    """Yield the end events of the failed steps within a step or, if no inner step failed, the step's own end event."""
     inner: list[w.StepFinished] = []
     if run.step_records[ended.step].kind in BLOCKS:
         for event in reversed(run.events[: ended.seq]):

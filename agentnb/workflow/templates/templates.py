@@ -1,7 +1,7 @@
 """Template values: ``{{ $steps.qa.output.score }}`` of a workflow, ``${plan.steps}`` of a task file.
 
-``$steps.ID.output`` is the output of a step; a longer path leads into the JSON in the output, whether that stands
-alone, in a code fence or within prose. For a parallel block: ``$steps.par.outputs.ID.output``,
+``$steps.ID.output`` is the output of a step; a longer path leads into the JSON in the output, whether that is alone,
+in a code fence or within prose. For a parallel block: ``$steps.par.outputs.ID.output``,
 ``$steps.par.outputs[-1].output`` and ``$steps.par.order``; ``steps`` is an alias of ``outputs``. For nested blocks:
 ``$steps.outer.outputs.inner.outputs.ID``, or ``$steps.outer.outputs.inner.ID`` for short. Other roots are ``$prompt``
 and ``$inputs.NAME``, and in a map ``$item`` and ``$index``.
