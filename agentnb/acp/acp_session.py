@@ -416,9 +416,7 @@ class Session:
         raise RequestError.invalid_params({"details": outcome.text})
 
     def _judge_within(self, call: ForeignCall) -> None:
-        """Nest a ready call in a running one, if there is one: the loop waits for the running call, and would not
-        judge another.
-        """
+        """Nest a ready call in a running one, if any: the loop waits for the running call and would not judge another."""
         if not call.is_ready or call.id not in self._announced:
             return
         running = [outer for outer in self._open_calls() if outer.context.done()]

@@ -176,7 +176,7 @@ class ForeignCall:
                 self.end.set()
 
     async def wait(self) -> None:
-        """Wait for the end of the call and its inner calls, which would otherwise be abandoned."""
+        """Wait for the end of the call and of its inner calls, which would otherwise be abandoned."""
         await self.end.wait()
         while self.inner:
             await asyncio.wait(self.inner)

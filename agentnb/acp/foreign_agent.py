@@ -85,7 +85,7 @@ def is_external(run: RunFacts) -> bool:
 CUT_OFF = frozenset({"max_tokens", "max_turn_requests", "cancelled"})
 """Stop reasons, in the protocol, for an incomplete turn."""
 UNCHECKED = "unchecked"
-"""Metadata key and stop reason of a turn whose end does not reveal errors."""
+"""Metadata key and stop reason of a turn whose end does not show whether there was an error."""
 
 
 def cut_off(run: Run) -> Stop | None:

@@ -84,7 +84,7 @@ class AgentSettings:
     rule_list: RuleList = field(init=False, repr=False, compare=False)
     """Its rules about tool calls, according to `permissions`."""
     output_form: Output | None = field(init=False, repr=False, compare=False)
-    """The form of its answers, according to `output`, or None for free text."""
+    """The form of its answers, according to `output`, or None for answers in free text."""
     bundle: PolicyBundle = field(init=False, repr=False, compare=False)
     """Policies, guides and gates."""
     guidance_texts: GuidanceTexts = field(init=False, repr=False, compare=False)

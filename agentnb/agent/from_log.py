@@ -148,7 +148,7 @@ def missing_tools(run: Run, names: Container[str]) -> list[str]:
 
 
 def has_guidance_texts(run: Run) -> bool:
-    """True if the log contains the texts of the run's guidance set, unlike those of older versions."""
+    """True if the log contains the texts of the run's guidance set, which logs of older versions lack."""
     return run.opening.schema >= WITH_GUIDANCE_TEXTS and "guidance" in run.opening.settings
 
 

@@ -75,7 +75,9 @@ class Output:
         return prompt("output").replace("{{ schema }}", msgspec.json.encode(self.schema).decode())
 
     def read(self, value: Any) -> Any:
-        """Parse plain data into an instance of the type; returned unchanged if only a schema is known. Raises ValueError."""
+        """Parse plain data into an instance of the type; if only a schema is known, return the data unchanged. Raises
+        ValueError.
+        """
         if isinstance(self.type, dict):
             return value
         data = msgspec.json.encode(value)  # as JSON, where keys are strings, and dates as well

@@ -121,7 +121,7 @@ class AgentRun(PendingRun):
         return loads or may_read_key(self.agent.used_model)
 
     def prepare(self) -> None:
-        """Create the model and, for a new run, the section of the system prompt about the context."""
+        """Create the model and, for a new run, the section on the context in the system prompt."""
         if self.agent.acp:
             from agentnb.acp.acp_model import AcpModel
 
@@ -161,7 +161,7 @@ class AgentRun(PendingRun):
             check_has_price(self._model, self.agent, self.context.budget)
 
     def orchestrator(self, lifecycle: Lifecycle, first: AnyEvent) -> Orchestrator:
-        """Return the loop of the run, or the orchestrator for a blank message."""
+        """Return the loop of the run, or another orchestrator if its message is blank."""
         agent, context, log, recovered = self.agent, self.context, self.context.log, self.recovered
         if agent.context is not None and not self.prompt.text.strip():
             return Clarification(log, agent.context.profile)

@@ -156,7 +156,7 @@ class ContextSpec:
 
     @property
     def agent_limits(self) -> dict[str, Any]:
-        """The limits as settings of an agent."""
+        """The limits, as settings of an agent."""
         return {name: NO_LIMIT if value is None else value for name, value in self.limits.items()}
 
 

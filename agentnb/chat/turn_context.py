@@ -46,7 +46,7 @@ def _text(name: str, about: str, intent: str, behaviours: tuple[str, ...], confi
 EXTENSION = "context"
 """Name of a context's extension."""
 PROFILE, LOADED = "profile", "entity_loaded"
-"""Settings of a run: the profile of its context, and whether text about its entity was loaded."""
+"""Settings of a run: the profile of its context, and whether a text about its entity was loaded."""
 
 
 @dataclass(frozen=True, slots=True)

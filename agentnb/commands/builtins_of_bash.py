@@ -38,7 +38,7 @@ class Reader(Protocol):
         """Record that bash evaluates a word's text."""
 
     def start(self, command: SimpleCommand) -> None:
-        """Record a command, and the commands that it starts if it is a builtin."""
+        """Record a command and, if it is a builtin, the commands that it starts."""
 
 
 def check_builtin(reader: Reader, command: SimpleCommand) -> None:

@@ -103,7 +103,7 @@ def _covers_started(shown: tuple[Word, ...], words: tuple[Word, ...]) -> bool:
 
 
 def _words_of(words: tuple[Word, ...], text: str) -> tuple[Word, ...]:
-    """Return the words of a started command; a text that is not a plain command counts as one word."""
+    """Return the words of a started command; text that is not a plain command counts as a single word."""
     if not text:
         return words
     return tuple(Word(word, word, word) for word in (text.split() if PLAIN.fullmatch(text.replace("*", "")) else [text]))

@@ -370,7 +370,7 @@ class CommandReader(WordReader):
         self.start(SimpleCommand(self.text[start:end], tuple(words), tuple(assignments), tuple(redirections)))
 
     def start(self, command: SimpleCommand) -> None:
-        """Record a command, and the commands that it starts if it is a builtin."""
+        """Record a command and, if it is a builtin, the commands that it starts."""
         self.facts.commands.append(command)
         self.enter()
         check_builtin(self, command)

@@ -88,14 +88,14 @@ class ShellCommand:
 
     @property
     def key_files(self) -> tuple[str, ...]:
-        """Files that it names and whose names suggest that they hold keys."""
+        """Files named in it that may hold keys, judging by their names."""
         return key_files_in(
             word for part in self.parts for word in (*part.words[1:], *[target for _, target in part.redirections]) if word
         )
 
 
 def key_files_in(words: Iterable[Word]) -> tuple[str, ...]:
-    """Return the files that are named by words and whose names suggest that they hold keys."""
+    """Return the files that words name and that may hold keys, judging by their names."""
     paths = [path for word in words for path in BETWEEN_PATHS.split(word.raw if word.value is None else word.value)]
     return tuple(dict.fromkeys(path for path in paths if is_key_file(path.rpartition("/")[2])))
 

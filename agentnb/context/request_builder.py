@@ -273,7 +273,7 @@ class RequestBuilder:
         self._open = message.calls if by_model else ()
 
     def _begin_anew(self, run: Run, compacted: Compacted) -> None:
-        """Prepare all messages again, now that a summary replaces their middle."""
+        """Prepare all messages again, because a summary now replaces those in the middle."""
         self._compacted = compacted
         self._messages, self._origins, self._kept, self._sent, self._open = [], [], {}, 0, ()
         self._estimate.keep(0)
@@ -320,7 +320,7 @@ class RequestBuilder:
 
 
 def _without_empty(message: Message) -> Message:
-    """Return the message without its empty parts; the same object if no part is empty."""
+    """Return the message without its empty parts; if none is empty, return the same object."""
     for part in message.parts:  # a plain loop: this runs in every round
         kind = type(part)
         if kind is Thinking or (kind is Text and is_empty(part)):

@@ -115,7 +115,7 @@ def copy_git(source: Path, target: Path, shared: GitCopy | None = None, own: Con
 
 
 def signature(path: Path) -> Signature:
-    """Return the signature of a file, or of the link in its place; zeros if it is missing."""
+    """Return the signature of a file, or of a link in its place; all zeros if it is missing."""
     try:
         status = path.lstat()
     except OSError:

@@ -20,7 +20,7 @@ Guide: TypeAlias = Callable[[Run], "Guidance | None"]
 """Called at the start of a round; the texts from all guides are combined, in order, into one reminder."""
 
 IGNORED_A_LEVEL = 2
-"""Number of consecutive times that guidance must be ignored before it is escalated by one level."""
+"""Number of consecutive times that guidance must be ignored before it is escalated by a level."""
 
 
 HALF_SAID = frozenset({"reply_cut", "pause_turn"})

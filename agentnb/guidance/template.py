@@ -88,7 +88,7 @@ each. ``round`` counts from 1.
 
 
 def check_variables(template: str) -> None:
-    """Raise `SettingsError` for an unknown variable, or a variable in the wrong syntax."""
+    """Raise `SettingsError` for an unknown variable or one in the wrong syntax."""
     for name in _FIELD.findall(template):
         if name not in VARIABLES:
             raise SettingsError(f"{{{{ {name} }}}} is not a guidance variable", suggest_names(name, VARIABLES, most=2))

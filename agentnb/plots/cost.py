@@ -57,14 +57,14 @@ class Operation(NamedTuple):
 
     @property
     def cost_label(self) -> str:
-        """The cost, as far as it is known."""
+        """The cost, as far as known."""
         if self.cost is None:
             return "no price"
         return dollars(self.cost) if self.priced == self.calls else f"at least {dollars(self.cost)}"
 
     @property
     def tokens_label(self) -> str:
-        """The tokens, as far as they are known."""
+        """The tokens, as far as known."""
         if not self.counted:
             return "not recorded"
         return f"{self.tokens:,}" if self.counted == self.calls else f"at least {self.tokens:,}"

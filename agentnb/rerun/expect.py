@@ -1,4 +1,4 @@
-"""Expectations about runs: invariants whose failure raises an error that names the round in which each broke.
+"""Expectations about runs: invariants that are checked; an error names the round in which each of them broke.
 
 They are in this package rather than a lower one so that ``loops`` counts the same findings as `tables.loops`.
 """

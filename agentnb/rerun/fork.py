@@ -249,7 +249,7 @@ def _tools(run: Run, at_round: int, tools: Any, fallback: Iterable[Any], *, is_f
 
 
 def _pending(agent: Agent, before: Sequence[AnyEvent], forked_from: ForkedFrom | None, options: RunOptions) -> AgentRun:
-    """Return a run of this agent that begins with these events of another run, under a new id."""
+    """Return a run of this agent that begins, under a new id, with these events of another run."""
     offered = [event.tools for event in before if isinstance(event, ToolsOffered)][-1]
     kept = [
         event for event in before[1:] if not isinstance(event, ToolsOffered | ServerStarted)

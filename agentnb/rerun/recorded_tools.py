@@ -1,4 +1,4 @@
-"""Tools that return the recorded results of a run instead of running."""
+"""Tools that do not run, but return the recorded results of a run."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def recorded_tools(run: Run, from_round: int = 0, behind: Iterable[Any] = ()) ->
     recorded.
 
     A tool behind that the run did not have is returned unchanged, and so are MCP servers behind, whose tools arrive
-    when the run starts. Otherwise, no server is started.
+    when the run starts. If no server is behind, none is started.
     """
     behind = tuple(behind)
     results = RecordedResults(run, from_round)

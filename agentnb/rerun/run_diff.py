@@ -142,7 +142,7 @@ def _align(a: Sequence[WorkflowRound], b: Sequence[WorkflowRound]) -> Iterator[R
 
 
 def _key(round_: WorkflowRound) -> _Key:
-    """Return the tool calls of a round, without ids; all rounds without calls have equal keys."""
+    """Return the tool calls of a round, without ids; the keys of all rounds without calls are equal."""
     return tuple([(call.name, _encoder.encode(call.arguments)) for call in round_.calls])
 
 

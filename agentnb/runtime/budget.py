@@ -62,7 +62,7 @@ class Spending(Protocol):
 
 
 class Budget:
-    """A spending limit and the amount spent, in US dollars. Spending also counts against the outer budget. Thread-safe."""
+    """A spending limit and the amount spent, in US dollars. Spending also counts towards the outer budget. Thread-safe."""
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ its place.
 
 
 class EventLog:
-    """Creates, redacts, stores and folds the events of one run, and sends them to watchers. Used from one thread."""
+    """Creates, redacts, stores and folds the events of one run, and sends them to watchers. Used from a single thread."""
 
     def __init__(
         self,
@@ -111,9 +111,9 @@ class EventLog:
         return self._keep_before is not None
 
     def keep_before(self, file: FileBefore) -> None:
-        """Back up a file before a call changes it, if the log is stored. From any thread.
+        """Back up a file before a call changes it, if the log is stored. Thread-safe.
 
-        Raises `StoreError` on failure: then the file must not be changed.
+        Raises `StoreError` on failure; the file must not be changed then.
         """
         if self._closed:
             raise asyncio.CancelledError

@@ -41,7 +41,7 @@ class LoopThread:
         threading.Thread(target=self._serve, name="agentnb", daemon=True).start()
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Run a coroutine on this loop, in a copy of the caller's context: its output appears in the caller's cell."""
+        """Run a coroutine on this loop, in a copy of the caller's context, so that its output appears in the caller's cell."""
         if self._is_of_parent:
             self._begin()
         future: Future[T] = Future()
@@ -58,7 +58,9 @@ class LoopThread:
         return future
 
     async def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine on this loop and return its result to the running loop; a cancellation here cancels it there."""
+        """Run a coroutine on this loop and return its result to the running loop; a cancellation of the caller
+        cancels it there.
+        """
         if self._is_of_parent:
             self._begin()
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(make(), self._loop))
@@ -130,8 +132,8 @@ def attempt(function: Callable[[], Any]) -> Outcome:
 
 
 class _Workers:
-    """Daemon threads for plain tools: one for each running call, so that an abandoned call blocks no other, and none keeps
-    the process alive.
+    """Daemon threads for plain tools: one for each running call, so that an abandoned call does not block the others.
+    They do not keep the process alive.
     """
 
     def __init__(self) -> None:

@@ -59,7 +59,7 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, t
 
 
 def needs_model(workflow: Workflow) -> bool:
-    """True if a planner, or an agent without a model, needs a model from the run."""
+    """True if a planner, or an agent that does not name a model, needs a model from the run."""
     unnamed = any(agent.model is None and not agent.replies for agent in workflow.spec.agents.values())
     return unnamed or PLANNING in actions_of(workflow.declared)
 

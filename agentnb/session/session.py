@@ -255,7 +255,7 @@ class Session:
         return live
 
     def _with_own(self, options: RunOptions) -> RunOptions:
-        """Return the options with the session's budget and one of its event loops."""
+        """Return the options with the session's budget and one of its event loops added."""
         thread = self._thread("background" if options.foreground is None else "foreground")
         return replace(options, thread=thread, budget=self.budget)
 
@@ -427,7 +427,7 @@ class Session:
         return f"Start one without --continue, or load one: %agent load {newest.id} loads the newest"
 
     def load(self, part_of_id: str) -> Run:
-        """Load a run from the store for ``--continue``, or return a run of this session that is still live."""
+        """Load a run from the store for ``--continue``, or return it from this session if it is still live."""
         run_id = self.store.find(part_of_id)
         for live in self.running():
             if live.run_id == run_id:

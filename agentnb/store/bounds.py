@@ -71,7 +71,7 @@ def check_round_calls(count: int, source: str) -> None:
 
 
 def check_messages_in_a_row(count: int, source: str) -> None:
-    """Raise `BoundExceeded` for too many consecutive replies or user messages."""
+    """Raise `BoundExceeded` if there are too many consecutive replies or user messages."""
     if count > MAX_MESSAGES_IN_A_ROW:
         most = f"more than {MAX_MESSAGES_IN_A_ROW:,} consecutive messages of one side, the limit for reading"
         raise BoundExceeded(f"{source} has {most}", _TOO_MUCH)

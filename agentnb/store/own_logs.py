@@ -46,7 +46,7 @@ class LogMarks:
         """Mark of the last line written or read, as found or as computed."""
 
     def add_mark(self, line: bytes) -> tuple[bytes, bytes]:
-        """Return the next encoded line of the log with its mark, and the `state` once it is written."""
+        """Return the log's next encoded line with its mark, and the `state` that follows once it is written."""
         body = line[:-2]  # without the brace and the line end
         state = self._after(body)
         return b"".join((body, _FIELD, b2a_base64(state, newline=False), _END, b"\n")), state

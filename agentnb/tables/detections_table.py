@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A finding, and the run in which it was made."""
+    """A finding, and the run that it was made in."""
 
     run: DetectedRun
     found: Detection

@@ -1,4 +1,4 @@
-"""Tables of any size as DuckDB relations, queried in place with bounded memory."""
+"""Tables of any size as DuckDB relations, queried in place with limited memory."""
 
 from __future__ import annotations
 

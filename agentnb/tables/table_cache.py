@@ -66,10 +66,11 @@ class TableCache:
         self._made_by = _made_by(table)
 
     def current(self, *, wait: bool = False) -> CacheState:
-        """Return the cache, renewed. If it is not writable, or another process is renewing it, it lacks more files.
+        """Return the cache, renewed. If the cache is not writable or another process is renewing it, more files are
+        missing from it.
 
-        ``wait``: whether to wait for the other process. Raises errors in reading a file that make the complete source
-        unreadable.
+        ``wait``: whether to wait for the other process. Raises an error in reading a file if it makes the complete
+        source unreadable.
         """
         stamps = self._stamps()
         index = self._index()

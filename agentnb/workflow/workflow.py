@@ -84,7 +84,7 @@ class WorkflowSettings(TypedDict, total=False):
 
 
 class WorkflowKeywords(RunKeywords, WorkflowSettings, total=False):
-    """Keywords of every function that starts a workflow: options of the run and settings of the workflow."""
+    """Keywords of every function that starts a workflow: options of the run, and settings of the workflow."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +132,11 @@ class Workflow:
 
     @classmethod
     def planner(cls, tools: Iterable[Any] = (), *, max_plan_iterations: int = DEFAULT_PLANS) -> Workflow:
-        """Return a workflow in which a planner and an executor alternate, with these tools; its prompt is the question.
+        """Return a workflow in which a planner and an executor with these tools alternate; its prompt is the
+        question.
 
-        Run ``inputs``: ``context``, ``promptTemplate``, ``tools`` (names), ``results`` and ``transcript`` of earlier runs.
-        ``workflow.tasks.text`` is its task file.
+        Run ``inputs``: ``context``, ``promptTemplate``, ``tools`` (names), ``results`` and ``transcript`` of earlier
+        runs. ``workflow.tasks.text`` is its task file.
         """
         return cls.of_declared(read_workflow(planner_text(max_plan_iterations), PLANNER), None, tuple(tools))
 

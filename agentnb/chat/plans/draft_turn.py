@@ -34,7 +34,7 @@ class DraftTurn:
         self._execution = execution
 
     def __call__(self, run: Run) -> Continue | Interlude | None:
-        """Return the next step before the end, or None if there is no open draft or unreported outcome. An ending."""
+        """Return the next step before the end, or None if no draft is open and every outcome has been reported. An ending."""
         if not run.plans:
             return None
         if (news := _find_news(run)) is not None:

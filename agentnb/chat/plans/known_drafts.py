@@ -90,7 +90,7 @@ def spec_of(record: PlanRecord) -> Plan:
 
 
 def data_of(record: PlanRecord) -> dict[str, Any]:
-    """Return a logged plan as written, without the fields of its request."""
+    """Return a logged plan as written, without the fields that come from its request."""
     return {key: value for key, value in {**record.plan, "id": record.id}.items() if key in OF_CHAT_PLANS}
 
 

@@ -82,7 +82,7 @@ class PlanRequest(NamedTuple):
     """The person's latest message."""
 
     def intent(self, context: str, entity: str, conversation: str, run_id: str) -> dict[str, Any]:
-        """Return the intent in the form of the documents, without empty fields."""
+        """Return the intent in the form that the documents use, without empty fields."""
         fields: dict[str, Any] = {
             "objective": self.objective,
             "contextType": context,

@@ -38,7 +38,7 @@ SHARPNESS = 2
 
 
 def check_matplotlib() -> None:
-    """Raise `SettingsError` with the install command if matplotlib is missing."""
+    """Raise `SettingsError`, with the install command, if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401  # only its presence matters
     except ImportError as error:
@@ -94,7 +94,7 @@ def _kind() -> type[Figure]:
     from matplotlib.figure import Figure
 
     class PlotFigure(Figure):
-        """A matplotlib figure with a description, which notebooks show without pyplot."""
+        """A matplotlib figure with a description; notebooks show it without pyplot."""
 
         description = ""
 

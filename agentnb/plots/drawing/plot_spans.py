@@ -1,4 +1,4 @@
-"""Spans of a run's parts on its timeline, in seconds; nothing is drawn here."""
+"""Spans of a run's parts on its timeline, in seconds; this module draws nothing."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Call(msgspec.Struct, eq=False):
     turn: asyncio.Lock | None = None
     """Serializes the nested calls of its tool that are not parallel-safe, or None before the first."""
     inner_count: int = 0
-    """Number of calls its tool has made, including those of an earlier process."""
+    """Number of calls that its tool has made, including those made in an earlier process."""
 
     @property
     def waits_for_person(self) -> bool:

@@ -255,7 +255,7 @@ class RunningCode:
         return self.code.is_running and call_around() is self._call
 
     def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
-        """Call a tool of the run. Raises `ToolFailed` if it fails, is blocked, or cannot be called from this code."""
+        """Call a tool of the run. Raises `ToolFailed` if the tool fails, is blocked, or cannot be called from this code."""
         if not self.code.is_running:
             raise ToolFailed(f"{name} can no longer be called: the code that received it has ended", "Call it from new code")
         if self._services.holds_loop:

@@ -1,4 +1,4 @@
-"""Runs the tool calls of a reply in order. Each gets exactly one result, however the round ends."""
+"""Runs the tool calls of a reply in order. Each call gets exactly one result, however the round ends."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class RunServers:
     async def update(self) -> None:
         """List the tools of changed servers again, and offer them in the next request.
 
-        On failure, the person is warned and the tools stay as they are: a server must not end a healthy run.
+        On failure, the person is warned and the tools are left unchanged: a server must not end a healthy run.
         """
         versions = {live: live.version for live, seen in self._seen.items() if live.version != seen}
         try:
@@ -130,7 +130,7 @@ class RunServers:
                 )
 
     def _tools(self) -> dict[LiveServer, list[MCPTool]]:
-        """Return the tools by server. Listed tools come first, since they may have any name."""
+        """Return the tools by server. Listed tools come first, since their names are arbitrary."""
         names = wire_names([name for live in self._live for name in names_of(live, live.tools)])
         by_server = {live: tools_of_server(live, live.tools, names) for live in self._live}
         used_names = {tool.spec.name for listed in by_server.values() for tool in listed.usable}

@@ -130,7 +130,7 @@ class RunTools:
         return False
 
     def _search(self, of_servers: Mapping[str, MCPTool]) -> ToolFinder:
-        """Return the tool search; its description stays the same during a run, for prompt caches."""
+        """Return the tool search; its description does not change during a run, for the sake of prompt caches."""
         if self._finder is None:
             servers = Counter([tool.live.server.name for tool in of_servers.values()])
             self._finder = ToolFinder(lambda: [*self._of_servers.values()], self.offer, servers)

@@ -44,7 +44,7 @@ class TodoSync:
         return todos
 
     def look(self) -> None:
-        """Read the board and log its changes. If it cannot be read, warn and keep the last known list."""
+        """Read the board and log its changes. If it cannot be read, warn and keep the list last read."""
         if self._board is None:
             return
         try:

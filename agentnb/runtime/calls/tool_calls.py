@@ -79,7 +79,7 @@ class ToolCalls:
         self._gates = gates
         self._todos = todos or TodoSync(None, log)
         self._open: dict[str, Call] = {}
-        """Running calls, by id, for reports from threads and records of the log."""
+        """Running calls, by id, for reports from threads and for records in the log."""
         self.inside = ContextServices(context, self, tools, self._open, own_gates=own_gates, models=models, steps=steps)
         self._permission_gate = PermissionGate(elicitation.permissions, context.work_dir, elicitation.confirms)
         self._runner = ToolRunner(context, self._permission_gate, self.inside, tool_seconds)
@@ -140,7 +140,7 @@ class ToolCalls:
         self._open[call.made.id] = call
 
     def close(self, step: str, outcome: ToolOutcome) -> None:
-        """Log the result of a step's open call that nothing awaits. No-op if it has ended."""
+        """Log the result of a step's open call that nothing awaits. No-op if the call has ended."""
         opened = self._log.run.open_step_call(step)
         if opened is not None:
             self.answer_inner((opened.record,), lambda name: outcome)
@@ -202,7 +202,7 @@ class ToolCalls:
         log.append(finished)
 
     def _start(self, call: Call) -> None:
-        """Log the start of a call, unless an earlier process has. Its tool gets the arguments as logged, redacted."""
+        """Log the start of a call, unless an earlier process has done so. Its tool gets the arguments as logged, redacted."""
         call.state = "started"
         if call.started is None:
             log, edited, parent_call, step = self._log, call.is_edited, call.parent_call, call.step

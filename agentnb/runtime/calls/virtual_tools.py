@@ -15,7 +15,7 @@ from agentnb.tools.subject import Flag, Subject, flag_of, origin_of, reads_tree,
 from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome
 
 Handler: TypeAlias = Callable[[Any, ToolContext], Any | Awaitable[Any]]
-"""Answers a call: takes its arguments as the model wrote them and the call's context; returns a tool's return value."""
+"""Answers a call: takes the arguments as the model wrote them, and the call's context; returns what a tool could return."""
 
 
 class VirtualTool:

@@ -40,7 +40,7 @@ def takes_log(run: Run, options: RunOptions) -> bool:
 
 
 def consent_to(run: Run, options: RunOptions) -> Consent:
-    """Return the person's decision about the log, for `RunRecovered`; empty for a log of their own."""
+    """Return the person's decision about the log, for `RunRecovered`; empty if the log is their own."""
     if run.gives_consent:
         return ""
     return "taken" if takes_log(run, options) else "refused"
@@ -96,7 +96,7 @@ def least_mode(found: Permissions) -> str:
 
 
 def with_mode_to_continue(options: RunOptions) -> RunOptions:
-    """Return the options of a run that continues a conversation, with the mode it needs."""
+    """Return the options of a run that continues a conversation, with the mode that it needs."""
     before = options.continue_from
     if before is None or options.approval_mode is not None or before.gives_consent or options.trust_log:
         return options

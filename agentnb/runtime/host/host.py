@@ -101,7 +101,7 @@ class Host:
 
 _EMPTY = Host()
 current_host: ContextVar[Callable[[], Host]] = ContextVar("current_host", default=lambda: _EMPTY)
-"""Returns the host of runs that start in this context; a cell creates it when its first run starts."""
+"""Returns the host of runs that start in this context; a cell creates the host when its first run starts."""
 
 
 def host_here() -> Host:
@@ -150,7 +150,7 @@ after_fork(_leave_host)
 
 
 def complete_options(options: RunOptions, host: Host, *, is_resumed: bool) -> RunOptions:
-    """Return the options, completed from the host. A resumed run already has its store."""
+    """Return the options, with unset ones taken from the host. A resumed run already has its store."""
     if not host:
         return options
     return replace(

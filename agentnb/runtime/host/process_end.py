@@ -18,7 +18,7 @@ class ProcessEnd:
         self._announced = threading.Event()
 
     def announce(self) -> None:
-        """Announce the end of this process. From any thread."""
+        """Announce the end of this process. Thread-safe."""
         self._announced.set()
 
     async def follows(self) -> bool:

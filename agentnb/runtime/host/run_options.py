@@ -109,7 +109,7 @@ class RunOptions:
     thread: LoopThread | None = None
     """The event loop that the run uses; its own by default."""
     foreground: Foreground | None = None
-    """Runs plain tools on the thread that waits for the run; by default each runs in its own thread."""
+    """Runs plain tools on the thread that waits for the run; by default, each runs in a thread of its own."""
 
     def __post_init__(self) -> None:
         # Nearly all runs set none of these: a look first halves the time.
@@ -195,9 +195,9 @@ def options_of(options: RunOptions | None, keywords: Mapping[str, Any], known: t
 
 
 def folder_of(chosen: str | Path | None) -> Path:
-    """Return the working folder of tools, absolute: the chosen folder, else the current one.
+    """Return the working folder of tools as an absolute path: the chosen folder, or else the current one.
 
-    Raises `SettingsError` if the current folder is gone.
+    Raises `SettingsError` if the current folder no longer exists.
     """
     try:
         if chosen is None:

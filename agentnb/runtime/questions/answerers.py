@@ -49,7 +49,7 @@ class Unanswered(Declined):
 
 
 def value_of(answer: Answer) -> Any:
-    """Return the value of an answer. Raises `Declined` or `QuestionCancelled` for an answer without one."""
+    """Return the value of an answer. Raises `Declined` or `QuestionCancelled` if it has no value."""
     if answer.failed:
         raise Unanswered("The function that answers for the person failed", GO_ON)
     if answer.cancelled:

@@ -1,4 +1,4 @@
-"""The time limit of one tool call, suspended while a question of the call is open."""
+"""The time limit of one tool call, which is suspended while a question of the call is open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CallClock:
     waited = 0.0
     """Seconds spent waiting for the person so far."""
     max_seconds: float | None = None
-    """Maximum seconds of a call that reports progress, or None if progress does not prolong it."""
+    """Maximum seconds of a call that reports progress, or None if progress does not extend the limit."""
     is_prolonged = False
     """True if progress has extended the limit."""
     _began = 0.0
@@ -32,13 +32,13 @@ class CallClock:
     """Seconds left when the time limit was suspended."""
 
     def begin(self, limit: asyncio.Timeout, seconds: float, max_seconds: float | None) -> None:
-        """Begin with a time limit, which each progress report resets to ``seconds`` from then, up to ``max_seconds``
+        """Start with this time limit. Each progress report then restarts it with ``seconds``, up to ``max_seconds``
         in total.
         """
         self.limit, self.max_seconds, self._seconds, self._began = limit, max_seconds, seconds, self._loop.time()
 
     def prolong(self) -> None:
-        """Extend the time limit of a call that reports progress. From any thread."""
+        """Extend the time limit of a call that reports progress. Thread-safe."""
         if self.max_seconds is not None:
             with suppress(RuntimeError):  # the loop was closed
                 self._loop.call_soon_threadsafe(self._prolong, self.max_seconds)

@@ -42,7 +42,7 @@ GRACE = 1.0
 
 
 class Elicitation:
-    """The open questions of one run, and the futures of their answers. Used on the run's event loop."""
+    """The open questions of one run, and the futures for their answers. Used on the run's event loop."""
 
     def __init__(
         self,
@@ -75,7 +75,9 @@ class Elicitation:
         self.confirms = confirms
         self._log = log
         self.around = parent
-        """The call of another run that awaits this run: output not shown at this run's calls is shown there."""
+        """The call of another run that awaits this run; output that is not shown with this run's calls is shown with
+        that call.
+        """
         self._can_ask = can_ask
         self._answer = answer
         self._parent = parent if not (can_ask or answer) and parent is not None and parent.elicitation.has_anybody else None
@@ -154,7 +156,7 @@ class Elicitation:
         return answer
 
     def take(self, answer: Answer) -> None:
-        """Log an answer and resolve its question; no-op for a late or second answer."""
+        """Log an answer and resolve its question; no-op for an answer that is late or not the first."""
         future = self._open.get(answer.question_id)
         if future is None and self.book.is_open(answer.question_id):
             self.book.handed_in[answer.question_id] = answer  # a resumed run that has not reached this question yet
@@ -189,7 +191,7 @@ class Elicitation:
             self.withdraw(question_id)
 
     def end_code(self) -> None:
-        """Release the models' code that ran in this run: the run and its parents have ended."""
+        """Release the models' code that ran in this run, since the run and its parents have ended."""
         for code in self.codes:
             code.is_over = True
         self.codes = ()
@@ -285,7 +287,7 @@ class CallElicitor(CallClock):
     worker: Work | None = None
     """The plain function of the call, if it runs in a worker thread."""
     may_wait = False
-    """True if its unanswered questions stay open: the call is made again when the run is resumed."""
+    """True if its unanswered questions stay open, so that the call is made again when the run is resumed."""
     is_suspended = False
     """True if one of its questions stays open and the run is suspended."""
     _before: Token[CallElicitor | None]
@@ -355,7 +357,7 @@ class CallElicitor(CallClock):
         return wait_until_over(self._submit(self._ask(message, schema, kind, url)), lambda: self._over)
 
     def check_person(self) -> None:
-        """Raise `NobodyToAsk` if there would be no answer to questions while the call runs."""
+        """Raise `NobodyToAsk` if nobody could answer questions while the call runs."""
         if self.may_wait:
             raise NobodyToAsk(*NOBODY)
         self.elicitation.check_anybody()
@@ -369,7 +371,7 @@ class CallElicitor(CallClock):
             await asyncio.get_running_loop().create_future()
 
     def close(self) -> None:
-        """Withdraw open questions and refuse new ones: the call has ended, even if its tool still runs."""
+        """Withdraw open questions and refuse new ones, since the call has ended, even if its tool is still running."""
         self._over = True
         inner_calls, self._inner = self._inner, ()
         for inner in inner_calls:

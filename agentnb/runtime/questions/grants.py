@@ -135,7 +135,7 @@ class ReachingGrants:
         return bool(over or new)
 
     def withdraw(self, grant_id: str) -> None:
-        """Withdraw a grant given in this run, from any thread: `update` logs it, before the next call is judged."""
+        """Withdraw a grant given in this run, from any thread: `update` logs the withdrawal before the next call is judged."""
         self._taken_back = (*self._taken_back, grant_id)
 
     def _from_outside(self) -> Iterable[dict[str, str]]:

@@ -92,7 +92,7 @@ def _is_left_behind() -> bool:
 
 
 def _is_in_hook() -> bool:
-    """Return whether a hook of IPython is on the call stack: a model's code may have registered it under any name."""
+    """Return whether a hook of IPython is on the call stack, since a model's code may have registered it under any name."""
     events, shell = (sys.modules.get(f"IPython.core.{name}") for name in ("events", "interactiveshell"))
     if events is None or shell is None or not _has_run.is_set():
         return False

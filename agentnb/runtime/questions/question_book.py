@@ -27,7 +27,7 @@ from agentnb.runtime.questions.model_code import giver
 from agentnb.runtime.questions.question_ids import QuestionIds
 
 _Asker: TypeAlias = tuple[str, bool]
-"""Id of a tool call or path of a step, and whether a gate asks about it."""
+"""Id of a tool call or path of a step, and whether a gate is asking about it."""
 
 
 class QuestionBook:
@@ -144,7 +144,7 @@ class QuestionBook:
         return expected[0].question if expected else None
 
     def find_expected(self, question: WaitingOnUser) -> AskedQuestion | None:
-        """Return the same question of an earlier process, if its asker's next expected question matches."""
+        """Return the same question from an earlier process, if it is the one that its asker is expected to ask next."""
         remaining = self.earlier.get(_asker(question))
         return remaining[0] if remaining and self._is_same(remaining[0], question) else None
 

@@ -36,7 +36,7 @@ from agentnb.tools.tool_errors import traceback_of_own_code
 
 
 class StreamBuffer:
-    """Forwards the deltas of one reply, dropping marker lines if enabled."""
+    """Forwards the deltas of one reply, dropping marker lines if they are read."""
 
     __slots__ = ("_filter", "_heard", "_markers", "_redactor", "_tell", "_thoughts", "_unshown")
 

@@ -66,7 +66,7 @@ class Interludes:
             raise Suspended("asked" if isinstance(error, QuestionCancelled) else "nobody_here") from None
 
     def _keep_open(self, question: WaitingOnUser) -> None:
-        """Log the question as open: it is deferred, and can be answered later."""
+        """Log the question as open: it is deferred and can be answered later."""
         book = self._elicitation.book
         book.keep(replace(question, id=book.ids.new()))
 

@@ -125,7 +125,7 @@ class PendingRun:
         if options.work_dir is not None:
             options = replace(options, work_dir=work_dir)
         self.consent: Consent = "" if recovered is None else consent_to(recovered, options)
-        """The person's decision about the log of a resumed run, as `RunRecovered` logs it."""
+        """The person's decision about the log of a resumed run, in the form that `RunRecovered` logs."""
         logged = _NOTHING_LOGGED
         warnings: Sequence[tuple[str, Advised]] = ()
         if recovered is not None and not is_fork:
@@ -449,7 +449,9 @@ def _budget_of(limit: float | None, options: RunOptions, log: EventLog, recovere
 
 
 async def _open_writer(log: EventLog, writer: Writer | None) -> Writer:
-    """Return the writer of a log, creating the log if it is not open. A fork's log begins with its earlier events."""
+    """Return the writer of a log, creating the log if it is not open yet. A fork's log begins with the events before
+    the fork.
+    """
     if writer is None:
         writer = await log.open()
         for event in log.run.events:

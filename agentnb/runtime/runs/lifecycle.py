@@ -58,7 +58,7 @@ class Orchestrator(Protocol):
 
 
 class Orchestrated(Protocol):
-    """A run about to start: creates its orchestrator once its log is open."""
+    """A run about to start, which creates its orchestrator once its log is open."""
 
     def orchestrator(self, lifecycle: Lifecycle, first: e.AnyEvent) -> Orchestrator:
         """Return the orchestrator of the run that begins with this event."""
@@ -74,7 +74,7 @@ class Lifecycle:
         self.budget = context.budget
         self.inbox = context.inbox
         self.end_turn: Callable[[], None] | None = None
-        """Ends the turn of a third-party agent, for an urgent message from the person."""
+        """Ends the turn of a third-party agent, so that it reads an urgent message from the person."""
         self.patience = PATIENCE
         """Seconds that a cancelled run has to clean up; longer with an external agent, whose processes end first."""
         self._on_limit = on_limit
@@ -363,7 +363,7 @@ class Lifecycle:
         self._wake_event.set()
 
     def _note_paid_inside(self) -> None:
-        """Arrange for the usage of nested runs to be logged, from any thread."""
+        """Schedule logging of the nested runs' usage. Thread-safe."""
         if not self._over and running_loop() is self._loop:
             self._log_nested_usage_now()
         elif not self._over:
@@ -490,7 +490,7 @@ class Lifecycle:
         self.log.close()
 
     def _let_go(self) -> None:
-        """Drop references back to the lifecycle, so that a run's memory is freed without garbage collection."""
+        """Drop references back to the lifecycle, so that a run's memory is freed without waiting for garbage collection."""
         self._orchestrator = None
         self.inbox.close()
         self.budget.on_paid_inside = ignore

@@ -81,7 +81,7 @@ class Orchestration:
         return self._pending(prompt, answerable(options)).start()
 
     def run_sync(self, prompt: str, options: RunOptions | None = None, **keywords: Unpack[RunKeywords]) -> Run:
-        """Like `run`, for scripts and for code that cannot await, even inside a running event loop."""
+        """Run like `run`, for use in scripts and code that cannot await, even inside a running event loop."""
         options = options_of(options, keywords, RunKeywords, "orchestration.run_sync(prompt")
         return in_foreground(partial(self.start, prompt), options)
 

@@ -41,7 +41,7 @@ class ListedServer(NamedTuple):
 
     live: LiveServer
     source: str
-    """Source of its configuration: ``added``, a file, the variable, or `IN_CODE`."""
+    """Source of its configuration: ``added``, a file, the environment variable, or `IN_CODE`."""
 
 
 class Servers:
@@ -79,7 +79,7 @@ class Servers:
         self._end(chosen, for_good=True)
 
     def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
-        """Return the server of an item, which starts on first use. Raises `SettingsError` if it is not configured.
+        """Return the server of an item; it is started on first use. Raises `SettingsError` if it is not configured.
 
         Runs in different folders have separate connections, since a program starts in one folder.
         """
@@ -110,7 +110,7 @@ class Servers:
         return rows + [ListedServer(live, IN_CODE) for live in used if live.server not in configured.values()]
 
     async def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine on the event loop of the connections, from any loop; a cancellation here cancels it there."""
+        """Run a coroutine on the connections' event loop, from any loop; a cancellation of the caller cancels it there."""
         return await self._loop().run(make)
 
     def expand(self, server: MCPServer) -> MCPServer:

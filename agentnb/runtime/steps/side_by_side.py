@@ -48,7 +48,7 @@ class SideBySide:
         return SIBLING_FAILED if isinstance(error, FailedStep) else self.reason
 
     async def cancel(self, tasks: Iterable[Running], reason: str) -> None:
-        """Cancel tasks, and give them a moment to end; a task that ignores the cancellation is abandoned."""
+        """Cancel tasks and give them a moment to end; tasks that ignore the cancellation are abandoned."""
         pending = tuple(tasks)
         for task in pending:
             if reason:

@@ -47,7 +47,7 @@ Work = Callable[[Attempt], Coroutine[Any, Any, Any]]
 
 
 class NothingLeft(Exception):
-    """The budget is exhausted: no further step begins, and the run ends at its limit."""
+    """The budget is exhausted, so no further step begins, and the run ends at its limit."""
 
 
 class StepRunner:

@@ -240,7 +240,7 @@ class Foreground:
 
     @contextmanager
     def own_interrupts(self) -> Iterator[None]:
-        """Note interrupts instead of raising them at arbitrary points; a running tool still gets them raised.
+        """Record interrupts instead of raising them at arbitrary points; they are still raised inside a running tool.
 
         Runs should also be prepared within it, since Python discards an interrupt raised during cleanup.
         """
@@ -289,7 +289,7 @@ class Foreground:
             foreground = foreground._outer
 
     def _is_in_tool(self, frame: FrameType | None) -> bool:
-        """Return whether the frame belongs to the tool or to code it calls, not to our code around it."""
+        """Return whether the frame belongs to the tool or to code that it calls, rather than to our code around it."""
         ours = (Foreground._in_tool.__code__, Foreground.wait.__code__)
         while frame is not None:
             if frame.f_code in ours and frame.f_locals["self"] is self:

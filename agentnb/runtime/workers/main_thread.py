@@ -24,7 +24,8 @@ BUSY = (
 
 
 async def call_on_main_thread(function: Callable[[], Any], schedule: Schedule, *, wait: float = WAIT) -> Any:
-    """Run a function on the main thread as soon as no cell runs there; an interrupt stops the run, as for any plain tool.
+    """Run a function on the main thread as soon as no cell runs there; an interrupt stops the run, as it does with
+    any plain tool.
 
     Raises `ToolFailed` if the main thread is still busy after ``wait`` seconds.
     """

@@ -85,7 +85,7 @@ class BeforeImages:
 
 
 def _change_of(file: FileBefore, run_id: str) -> FileChanged:
-    """Return the record of a change, without its number. A file with a key gets no digests."""
+    """Return the record of a change, without its number. If the file contains a key, the record has no digests."""
     work_dir, path, call_id = map(encodable, (str(file.work_dir.resolve()), str(file.path), file.call_id))
     change = FileChanged(run_id=run_id, number=0, at=datetime.now(UTC), call_id=call_id, work_dir=work_dir, path=path)
     shown = redact(change)

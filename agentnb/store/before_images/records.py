@@ -24,7 +24,7 @@ are too large, the file contains a known key, before or after, or no call of the
 class FileChanged(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="file_changed", gc=False
 ):
-    """A call was about to change a file, or the file changed without a call during the run."""
+    """A call was about to change a file, or a file changed during the run without a call."""
 
     run_id: str
     number: int

@@ -143,7 +143,7 @@ def _agent_step(name: ScalarNode) -> MappingNode:
 
 
 def _with_steps(node: Node, agents: Collection[str]) -> Node:
-    """Return the steps, with bare agent names expanded to agent steps."""
+    """Return the steps, with each bare agent name expanded to an agent step."""
     if isinstance(node, ScalarNode):
         return _agent_step(node) if node.text in agents else node
     if isinstance(node, ListNode):

@@ -45,7 +45,7 @@ class Toolsets:
         self._problems = file.problems
         self._shared = file.fields("mcps", "mcps")
         self.servers: dict[str, dict[str, Any]] = {}
-        """MCP servers described in the file, by name, in the format of ``mcpServers``."""
+        """MCP servers described in the file, by name, in the form of ``mcpServers``."""
 
     def words(self, agent: Fields) -> tuple[ScalarNode, ...]:
         """Return the tool words of an agent; warn about unknown toolsets."""
@@ -99,7 +99,7 @@ class Toolsets:
 
 
 def _describe_server(server: Fields) -> dict[str, Any]:
-    """Return a server in the format of ``mcpServers``; empty if it has neither program nor address."""
+    """Return a server in the form of ``mcpServers``; empty if it has neither a program nor an address."""
     remote, command, reference = server.fields("remote"), server.text("command"), server.text("ref")
     described: dict[str, Any] = {}
     if remote is not None:

@@ -26,7 +26,7 @@ def check_arguments(
     where: str,
     line_at: Callable[[Place], int] | int,
 ) -> None:
-    """Report the arguments of a call that violate the tool's schema, with their lines, or else the call's line.
+    """Report the arguments of a call that violate the tool's schema, each at its own line or else at the call's line.
 
     ``refers``: returns True for a text with references, whose values are not known yet.
     """

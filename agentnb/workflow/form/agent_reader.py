@@ -81,7 +81,7 @@ def _read_deny(fields: Fields) -> tuple[str, ...]:
 
 
 def _read_valid(fields: Fields, key: str, check: Callable[[str], Any]) -> str | None:
-    """Return a text that passes ``check``; report its `SettingsError` otherwise."""
+    """Return a text that passes ``check``, or report the `SettingsError` that ``check`` raises."""
     text = fields.text(key)
     try:
         if text is not None:

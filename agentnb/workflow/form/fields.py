@@ -42,7 +42,7 @@ class Fields:
         return entry.line if entry else self.line
 
     def add(self, at: str | int, problem: str, hint: Hint = "") -> None:
-        """Report a problem at a key or line; at the start of the mapping if it lacks the key."""
+        """Report a problem at a key or line; if the mapping lacks the key, at the start of the mapping."""
         self.problems.add(self.line_of(at) if isinstance(at, str) else at, f"{self.where}: {problem}", hint)
 
     def refuse_unknown(self, known: Collection[str], hints: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -60,7 +60,7 @@ class Fields:
         return entry.value
 
     def data(self, key: str, default: Any = None) -> Any:
-        """Return the value of the key as plain data, which may be null; the default if the key is missing."""
+        """Return the value of the key as plain data, which may be null; return the default if the key is missing."""
         entry = self.node.entries.get(key)
         return default if entry is None else plain(entry.value)
 

@@ -102,7 +102,7 @@ def _explicit_id(place: _StepNode, problems: Problems) -> str:
 
 
 class _Names:
-    """Assigns ids in file order; a default id never equals an explicit one."""
+    """Assigns ids in file order; a default id is never the same as an explicit one."""
 
     def __init__(self, places: list[_StepNode], own_ids: dict[str, str], problems: Problems) -> None:
         self.done: dict[str, Named] = {}

@@ -56,7 +56,7 @@ def step_keys(kind: str) -> tuple[str, ...]:
 
 
 class StepReader:
-    """Parser of steps; errors become problems, and an invalid step is omitted."""
+    """Parser of steps; errors are reported as problems, and an invalid step is left out."""
 
     def __init__(self, names: dict[str, Named], places: SourceMap, problems: Problems) -> None:
         self._names = names

@@ -86,7 +86,7 @@ Node: TypeAlias = ScalarNode | ListNode | MappingNode
 
 
 def read_yaml(text: str, problems: Problems) -> Node | None:
-    """Return the only YAML document of a text, or None if it cannot be parsed, and report its problems."""
+    """Return the single YAML document in a text, or None if it cannot be parsed; report its problems."""
     if len(text) > MAX_CHARACTERS:
         problems.add(1, f"The text has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read")
         return None
@@ -317,7 +317,7 @@ class _Builder:
             self._give_up(line, f"Lists and mappings are nested deeper than {MAX_LEVELS} levels", "Reduce the nesting")
 
     def _join_surrogates(self, text: str, line: int) -> str:
-        """Combine surrogate pairs, as escaped by JSON, into their characters."""
+        """Combine surrogate pairs, as JSON escapes them, into single characters."""
         if text.isascii() or not _SURROGATE.search(text):
             return text
         try:

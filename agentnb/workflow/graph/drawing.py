@@ -56,7 +56,7 @@ class DrawnNode:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Steps of one list, including those in the branches of its conditions, in declared order."""
+    """The steps of one list, including those in the branches of its conditions, in declared order."""
 
     nodes: tuple[DrawnNode, ...] = ()
     edges: tuple[Edge, ...] = ()

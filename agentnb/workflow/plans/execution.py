@@ -68,7 +68,7 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
 
 
 def _with_offered_tools(call: ActionCall) -> ActionCall:
-    """Limit the call's tools to those named in its input, if any; a plan can call no others."""
+    """Limit the call's tools to those that its input names, if any; a plan can call no others."""
     if (names := call.input.get("tools")) is None:
         return call
     selected = [call.tools.get(spec.name) for spec in select_tools(names, call.tools)]
@@ -76,7 +76,7 @@ def _with_offered_tools(call: ActionCall) -> ActionCall:
 
 
 def plan_of(value: Any) -> PlanSpec:
-    """Return the plan of a plain-data input. Raises `SettingsError` for invalid data."""
+    """Return the plan in an input of plain data. Raises `SettingsError` for invalid data."""
     if (written := plan_of_data(value)) is not None:
         return written
     data = plain_data(value, "The plan")

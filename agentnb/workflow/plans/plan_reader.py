@@ -173,7 +173,7 @@ _OF_STEPS: dict[str, tuple[set[str], set[str]]] = {
 
 
 def plan_of_data(data: Any) -> PlanSpec | None:
-    """Return the plan of data written by `PlanSpec.data`, without source positions, or None for any other data."""
+    """Return the plan in data from `PlanSpec.data`, without source positions, or None for any other data."""
     steps = data.get("steps") if isinstance(data, dict) else None
     if not isinstance(steps, list) or len(steps) > MAX_PLAN_STEPS:
         return None

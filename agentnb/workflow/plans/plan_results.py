@@ -73,7 +73,8 @@ def calls_of(results: Sequence[StepResult], start: int = 0) -> list[tuple[ToolCa
 
 
 def guard_of(value: Any) -> DuplicateGuard | None:
-    """Return the duplicate guard of an input (settings by name, or null for the defaults), or None for false.
+    """Return the duplicate guard set by an input (settings by name, or null for the defaults), or None if it is
+    false.
 
     Raises `SettingsError` for unknown settings.
     """

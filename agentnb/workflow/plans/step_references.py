@@ -14,11 +14,11 @@ from agentnb.workflow.templates.json_in_text import below_output
 _REFERENCE = re.compile(r"\$step\[(?P<index>[^\]\s]*)\](?P<path>\S*)")
 _PATH = re.compile(r"\.output(?P<rest>(?:\.[^.\s]+)*)")
 _DIGITS = 10
-"""Maximum digits of a step number; Python refuses to parse very long ones."""
+"""Maximum digits of a step number, since Python refuses to parse very long numbers."""
 EXAMPLE = "Write $step[N].output, or $step[N].output.NAME for one of its fields; N counts steps from 0"
 _NOTHING = re.compile(r"(?!)")
 OF_PLANS = expressions.Spelling(begins=_NOTHING, ends=_NOTHING, hint="", write=str, alone=_REFERENCE)
-"""Spelling of plans: a reference is the entire text, never part of it."""
+"""Notation in plans: a reference is the entire text, never just a part of it."""
 
 
 def as_reference(value: Any) -> str | None:

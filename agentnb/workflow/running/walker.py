@@ -39,7 +39,7 @@ class Hands(Protocol):
 
 
 Handle = Callable[[Execution, str, str], Awaitable[None]]
-"""Handles a failure of a node, given the name of the failed part and the error."""
+"""Handles a failure of a node; takes the execution, the name of the failed part, and the error."""
 MakeHands = Callable[[StepRunner, Handle], Any]
 """Makes `Hands`, or, for nodes whose steps are not always logged, an object with ``await hands.do(execution)``."""
 
@@ -195,7 +195,7 @@ class Walker:
     # One node
 
     async def _execute(self, execution: Execution) -> Any:
-        """Run a node with all its attempts and its failure handler; return the result."""
+        """Run a node, with all its attempts and its failure handler, and return the result."""
         node, step_place = execution.node, execution.place
         if not node.kind:
             return None

@@ -129,8 +129,8 @@ class ActionCall:
     ) -> Coroutine[Any, Any, Any]:
         """Call a tool as a separate step; return its output as plain data or, failing that, as the text for a model.
 
-        With a ``block``, the call is logged as denied. A call interrupted by a kill fails and is not repeated, unless
-        its tool is ``repeatable``. Raises `FailedStep`.
+        With a ``block``, the call is logged as denied. A call that was interrupted by a kill fails and is not
+        repeated, unless its tool is ``repeatable``. Raises `FailedStep`.
         """
         call, name = self._calls.tool_steps.call, tool.spec.name
         return self._calls.steps.attempts(

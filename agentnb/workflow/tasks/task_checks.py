@@ -30,8 +30,8 @@ class _Occurrence(NamedTuple):
     line: int
     where: str
     extra: tuple[str, ...] | None
-    """Names known only here, or None where the fields of a result are in scope, since their names are unknown before
-    the run.
+    """Names known only in this place, or None where the fields of a result are in scope, since their names are
+    unknown before the run.
     """
 
 

@@ -17,7 +17,7 @@ _WHITE = " \t\r\n"
 def json_values(text: str) -> list[Any]:
     """Return all JSON objects and arrays in a text, in order.
 
-    A text that is entirely JSON yields one value. Nested values are not returned separately.
+    A text that consists only of JSON yields one value. Nested values are not returned separately.
     """
     try:
         whole = _DECODER.decode(text.strip(_WHITE))
