@@ -1,8 +1,8 @@
 """Advice on what to do next, as values in errors, warnings and logs, with a table of commands for each surface.
 
-Advice is a command between plain words: ``lead``, the command, ``rest``. A table maps each kind to the surface's command: empty
-if the plain words suffice, None if the surface cannot follow the advice and omits it. The table for Python is here; those of
-notebooks and shells are `agentnb.display.texts.notebook_commands` and `agentnb.cli.shell_commands`.
+Advice is a command surrounded by plain text: ``lead``, the command, ``rest``. A table maps each kind to the surface's command:
+empty if the plain text suffices, None if the surface cannot follow the advice and omits it. The table for Python is here; those
+of notebooks and shells are `agentnb.display.texts.notebook_commands` and `agentnb.cli.shell_commands`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
 
 
 class Advice(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="do", kw_only=True, gc=False):
-    """Advice: a command between plain words."""
+    """Advice: a command surrounded by plain text."""
 
     lead: str = ""
-    """Words before the command."""
+    """Text before the command."""
     rest: str = ""
-    """Words after the command, with the sign or space before them."""
+    """Text after the command, including the punctuation mark or space before it."""
 
 
 class Plain(Advice, frozen=True, tag="plain"):
@@ -126,7 +126,7 @@ class ReplayRun(Advice, frozen=True, tag="replay_run"):
     """Replay a run under the guidance and the policy ``matrix``."""
 
     run: str = ""
-    """Its id; empty without a store."""
+    """Its id; empty if there is no store."""
     variable: str = "run"
     """Expression for the run."""
 
@@ -172,7 +172,7 @@ class AddServer(Advice, frozen=True, tag="add_server"):
 
 
 class AcceptServer(Advice, frozen=True, tag="accept_server"):
-    """Accept an MCP server and its tools in their current state, also for rules."""
+    """Accept an MCP server and its tools in their current state, including for rules."""
 
     name: str = "NAME"
 
@@ -215,7 +215,7 @@ class ShowRequest(Advice, frozen=True, tag="show_request"):
 
 
 class GiveTools(Advice, frozen=True, tag="give_tools"):
-    """Define these tools and pass them; ``resumes``: to the run to be resumed."""
+    """Define these tools and pass them; ``resumes``: pass them to the run to be resumed."""
 
     names: tuple[str, ...] = ("NAME",)
     resumes: bool = False
@@ -229,14 +229,14 @@ class GiveGates(Advice, frozen=True, tag="give_gates"):
 
 
 class GiveAgent(Advice, frozen=True, tag="give_agent"):
-    """Pass an agent named by a workflow; ``resumes``: to the run to be resumed."""
+    """Pass an agent named by a workflow; ``resumes``: pass it to the run to be resumed."""
 
     name: str
     resumes: bool = False
 
 
 class WriteGuidance(Advice, frozen=True, tag="write_guidance"):
-    """Write the guidance set with this name; ``resumes``: of the run to be resumed."""
+    """Write the guidance set with this name; ``resumes``: it belongs to the run to be resumed."""
 
     name: str
     resumes: bool = False
@@ -259,7 +259,7 @@ class AskInstead(Advice, frozen=True, tag="ask_instead"):
 
 
 class CountAsFree(Advice, frozen=True, tag="count_as_free"):
-    """Count calls of a model without a price as free."""
+    """Treat calls to a model that has no price as free."""
 
 
 class RaiseSessionBudget(Advice, frozen=True, tag="raise_session_budget"):
@@ -331,13 +331,13 @@ AnyAdvice: TypeAlias = (
 Advised: TypeAlias = str | AnyAdvice | tuple[AnyAdvice, ...]
 """Advice as passed by callers: a string is plain advice, an empty string no advice."""
 Commands: TypeAlias = Mapping[type[Any], Callable[[Any], str | tuple[str, ...] | Plain | None]]
-"""The table of a surface: the command for each kind of advice, empty or None as above; several, to be typed in order; or plain
-advice instead."""
+"""The table of a surface: the command for each kind of advice, empty or None as above; several commands, to be typed in order;
+or plain advice instead."""
 THEN = ", then "
 
 
 class Command(str):
-    """A command to type: a page marks it as code."""
+    """A command to type, which a page marks as code."""
 
     __slots__ = ()
 
@@ -357,7 +357,7 @@ def sentences(what: str, hint: str) -> str:
 
 
 def pieces(what: str, advice: Iterable[AnyAdvice], commands: Commands) -> list[str]:
-    """Return a problem and its advice in the words of a surface, on one line; each command is a separate piece."""
+    """Return a problem and its advice, worded for a surface, on one line; each command is a separate piece."""
     return with_advice([what] if what else [], advice, commands)
 
 
@@ -372,7 +372,7 @@ def with_advice(line: list[str], advice: Iterable[AnyAdvice], commands: Commands
 
 
 def _pieces(advice: AnyAdvice, commands: Commands) -> list[str]:
-    """Return the words of a piece of advice; empty if the surface omits it."""
+    """Return the text of a piece of advice in pieces; empty if the surface omits it."""
     command = advice if isinstance(advice, Plain) else commands[type(advice)](advice)
     if isinstance(command, Plain):
         return [command.text]
@@ -385,12 +385,12 @@ def _pieces(advice: AnyAdvice, commands: Commands) -> list[str]:
 
 
 def in_words(advice: Iterable[AnyAdvice], commands: Commands) -> str:
-    """Return advice in the words of a surface, on one line."""
+    """Return advice, worded for a surface, on one line."""
     return "".join(pieces("", advice, commands))
 
 
 def in_python(advice: Iterable[AnyAdvice]) -> str:
-    """Return advice in the words of Python."""
+    """Return advice, worded for Python."""
     return in_words(advice, PYTHON)
 
 
@@ -400,7 +400,7 @@ def python_list(names: Iterable[str]) -> str:
 
 
 def _names(advice: NameOne) -> Plain:
-    """Return a question with the similar names; without any, all names, after ``lead`` if set."""
+    """Return a question with the similar names; if there are none, all names, after ``lead`` if set."""
     if advice.similar:
         return Plain(f"Did you mean {' or '.join(advice.similar)}?")
     names = ", ".join(advice.known) + (f" and {advice.more} more" if advice.more else "")
@@ -420,7 +420,7 @@ def replay_call(advice: ReplayRun) -> str:
 
 
 def login_command(advice: LogInToServer) -> str:
-    """Return the command for logging in to a server: that of a notebook, since a person is needed."""
+    """Return the command for logging in to a server: always a notebook command, since a person is needed."""
     return f"%agent mcp login {advice.words}"
 
 
@@ -469,7 +469,7 @@ PYTHON: Commands = {
     ),
     FreeDisk: lambda _: Plain("The run is still in memory; free some disk space and run it again"),
 }
-"""The commands of Python."""
+"""The commands for Python."""
 
 
 def quote_for_shell(package: str) -> str:
@@ -486,7 +486,7 @@ class AdvisedWarning(UserWarning):
         self.advice = as_advice(advice)
 
     def worded(self, commands: Commands) -> str:
-        """Return the warning and its advice in the words of a surface."""
+        """Return the warning and its advice, worded for a surface."""
         return "".join(pieces(self.what, self.advice, commands))
 
     def __str__(self) -> str:

@@ -92,11 +92,11 @@ class AgentnbError(Exception):
 
     @property
     def hint(self) -> str:
-        """The next command, in words for Python."""
+        """The next command, worded for Python."""
         return in_python(self.advice)
 
     def worded(self, commands: Commands) -> str:
-        """Return the problem and its advice in the words of a surface."""
+        """Return the problem and its advice, worded for a surface."""
         return sentences(self.what, in_words(self.advice, commands))
 
     def __str__(self) -> str:
@@ -164,7 +164,7 @@ class AnyProblem(Protocol):
         """The description."""
 
     def worded(self, commands: Commands) -> str:
-        """Return the problem in the words of a surface."""
+        """Return the problem, worded for a surface."""
 
 
 class WorkflowProblems(SettingsError):
@@ -173,7 +173,7 @@ class WorkflowProblems(SettingsError):
     problems: tuple[AnyProblem, ...] = ()
 
     def worded(self, commands: Commands) -> str:
-        """Return the problems in the words of a surface, one per line, up to `MAX_PROBLEMS`."""
+        """Return the problems, worded for a surface, one per line, up to `MAX_PROBLEMS`."""
         return AgentnbError.redact(problem_lines(self.problems, commands)) if self.problems else super().worded(commands)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -290,7 +290,7 @@ class WorkflowError(AgentnbError, RuntimeError):
 
 
 class ExpectationFailed(AgentnbError, AssertionError):
-    """A run does not meet expectations. ``failed`` holds the failed ones, by run id."""
+    """A run does not meet expectations. ``failed`` holds the failed expectations, by run id."""
 
     failed: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
 
@@ -300,7 +300,9 @@ class ExpectationFailed(AgentnbError, AssertionError):
         return f"{self.what}\n{hint}" if "\n" in self.what and hint else sentences(self.what, hint)
 
     def _render_traceback_(self) -> list[str]:
-        """Return the failed expectations for IPython, without a traceback: the expecting line is in the cell above."""
+        """Return the failed expectations for IPython, without a traceback: the line with the expectation is in the cell
+        above.
+        """
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -313,7 +315,7 @@ class RunFailed(AgentnbError, RuntimeError):
 
 
 def problem_lines(problems: Sequence[AnyProblem], commands: Commands) -> str:
-    """Return the first problems in the words of a surface, one per line, and the number of omitted ones."""
+    """Return the first problems, worded for a surface, one per line, and the number of omitted ones."""
     return "\n".join(_first_lines([problem.worded(commands) for problem in problems]))
 
 
@@ -325,11 +327,11 @@ def _first_lines(problems: Sequence[str]) -> list[str]:
 LIKE = 0.6
 """Minimum similarity (1: identical) for suggesting a name."""
 MAX_KNOWN = 8
-"""Maximum number of known names in advice without a similar name."""
+"""Maximum number of known names in advice if no name is similar."""
 
 
 def suggest_similar(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
-    """Return advice with the known names most similar to ``name``; empty without a similar name.
+    """Return advice with the known names most similar to ``name``; empty if no name is similar.
 
     Ignores leading hyphens.
     """

@@ -30,5 +30,5 @@ _is_key_name = re.compile(PATTERN, re.IGNORECASE | re.DOTALL).match
 
 
 def is_key_file(name: str) -> bool:
-    """True if a file with this name may hold keys. ``name``: the last part of its path, links resolved."""
+    """True if a file with this name may hold keys. ``name``: the last part of its path, with links resolved."""
     return _is_key_name(name) is not None

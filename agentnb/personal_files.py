@@ -49,7 +49,7 @@ def create_file(path: Path, data: bytes) -> None:
 
 @contextmanager
 def _temporary_file(path: Path, data: bytes) -> Iterator[Path]:
-    """Provide a temporary file with this content beside the path, and delete it in the end unless it was moved."""
+    """Provide a temporary file with this content beside the path, and delete it afterwards unless it was moved."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # only its owner may read it
     try:

@@ -69,7 +69,7 @@ REFUSED_SERVERS: dict[str, dict[str, str]] = {name: row for name, row in _ROWS.i
 SERVER_ALIASES: dict[str, str] = {name: name for name in SERVERS} | {
     alias: name for name, row in SERVERS.items() for alias in row.get("aliases", ())
 }
-"""Servers by their names here and in files of other programs."""
+"""Servers by their names in agentnb and in other programs' files."""
 
 KEY_VARIABLES: dict[str, str] = {name: row["key"] for name, row in SERVERS.items() if "key" in row}
 """Key variable of each provider."""
@@ -157,7 +157,7 @@ class _Held:
 
     kept: dict[str, str] = field(default_factory=dict)
     in_keyring: dict[str, str] = field(default_factory=dict)
-    """The keyring's replies, blank for no key: cached because each query may prompt the person."""
+    """The keyring's replies, blank if there is no key: cached because each query may prompt the person."""
     asked_for: dict[str, None] = field(default_factory=dict)
     """Names of requested keys, in order."""
     mentioned: dict[str, None] = field(default_factory=dict)
@@ -279,7 +279,7 @@ PERMITTING = ("AGENT_MODE", "AGENTNB_ALLOW_URLS", SERVERS_VARIABLE)
 
 @contextmanager
 def permissions_kept() -> Iterator[None]:
-    """Restore the variables that can permit something after the block, which runs code of a model."""
+    """Restore the variables that can permit something after the block, which runs a model's code."""
     before = {name: os.environ.get(name) for name in PERMITTING}
     try:
         yield
@@ -349,7 +349,9 @@ def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
 
 
 def kept_keys() -> dict[str, str]:
-    """Return the keys stored only in this kernel, by variable, for its own worker processes: through a pipe only."""
+    """Return the keys stored only in this kernel, by variable, to be passed to its own worker processes, through a pipe
+    only.
+    """
     return dict(_held.kept)
 
 
@@ -391,7 +393,7 @@ def has_key(provider: str) -> bool:
 
 
 def providers_with_key() -> list[str]:
-    """Return the providers with a key, in the order of `KEY_VARIABLES`, except keys of tools; see `has_key`."""
+    """Return the providers with a key, in the order of `KEY_VARIABLES`, excluding the keys of tools; see `has_key`."""
     return [name for name, variable in KEY_VARIABLES.items() if variable not in TOOL_KEY_VARIABLES.values() and has_key(name)]
 
 
@@ -406,7 +408,7 @@ def secrets_holder() -> KnownSecrets:
 
 
 def known_secrets() -> tuple[str, ...]:
-    """Return the texts of all keys seen so far, the longest first, without short ones. Does not search for new ones."""
+    """Return the texts of all keys seen so far, the longest first, excluding short ones. Does not search for new ones."""
     return _held.known.texts
 
 
@@ -444,7 +446,7 @@ def base_url(provider: str) -> str | None:
 
 
 def url_problem(url: str) -> str:
-    """Return the forbidden part of a server's URL, without repeating it; empty for a valid URL."""
+    """Describe the forbidden part of a server's URL, without repeating it; empty for a valid URL."""
     parts = parse_url(url)
     if parts is None:
         return ""
@@ -487,7 +489,7 @@ def from_keyring(name: str) -> str:
 
 
 def _learn(*texts: str) -> None:
-    """Add these to the known secrets. Uses its own lock: the other may be held while the keyring prompts the person."""
+    """Add these to the known secrets. Uses its own lock: the other lock may be held while the keyring prompts the person."""
     secrets_so_far = _held.known.texts
     if any(len(text) >= SHORTEST_SECRET and text not in secrets_so_far for text in texts):
         with _held.learning:
@@ -512,7 +514,7 @@ def _environment(variable: str) -> str:
 
 
 def _number(variable: str, usual: Usual, least: int, most: int = MAX_NUMBER) -> int | Usual:
-    """Return the value of the variable, or ``usual`` unless it is an integer in this range, in plain digits."""
+    """Return the value of the variable, or ``usual`` if it is not an integer in this range, written in plain digits."""
     text = _environment(variable)
     number = int(text) if re.fullmatch("[0-9]{1,9}", text) else least - 1
     return number if least <= number <= most else usual
@@ -534,7 +536,9 @@ def _sound(variable: str, text: str, source: str) -> Key | None:
 
 
 def _problem(text: str) -> str:
-    """Return the reason why this text cannot be a key, or an empty string. Otherwise a later error might show the key."""
+    """Return the reason why this text cannot be a key, or an empty string. Without this check, a later error might show the
+    key.
+    """
     if not text:
         return "it is empty"
     if any(char.isspace() for char in text):
@@ -545,7 +549,7 @@ def _problem(text: str) -> str:
 
 
 def _keyring() -> Any:
-    """Return the package, if it is installed and works. Imported only when needed."""
+    """Return the keyring package, if it is installed and works. Imported only when needed."""
     try:
         import keyring
     except Exception:  # its backends import their own libraries

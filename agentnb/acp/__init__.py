@@ -1,1 +1,1 @@
-"""External agents in their own processes, connected by the Agent Client Protocol (ACP). The loop treats them as models."""
+"""External agents in processes of their own, connected by the Agent Client Protocol (ACP). The loop treats them as models."""

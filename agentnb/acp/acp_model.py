@@ -1,4 +1,4 @@
-"""An external agent in the role of a model: each of its rounds is a reply, and its tool calls pass the run's permissions."""
+"""An external agent in the role of a model: each of its rounds is a reply, and its tool calls need the run's permission."""
 
 from __future__ import annotations
 
@@ -48,29 +48,29 @@ from agentnb.tools.toolbox import Toolbox
 
 STATUSES: Mapping[str, TodoStatus] = {"in-progress": "in-progress", "completed": "completed"}
 SESSION = "acp_session"
-"""Metadata key of the session id in a reply."""
+"""Metadata key for the session id in a reply."""
 START = "start_agent"
-"""Name of the call with which the person approves the start of an agent."""
+"""Name of the call by which the person approves the start of an agent."""
 ROUNDS = "rounds"
-"""Metadata key for the origin of round boundaries, as agents do not report them."""
+"""Metadata key for the origin of round boundaries, which agents do not report."""
 CALLS = "tool_use"
-"""Stop reason of a reply that ends because calls began: agentnb's own, not reported by agents."""
+"""Stop reason of a reply that ends because calls began; it is agentnb's own, not one that agents report."""
 MAX_ERROR = 300
-"""Maximum characters of an error in the agent's last words."""
+"""Maximum characters of an error in the agent's final text."""
 SAY_MORE = "To tell the agent what to do instead, continue the run"
 
 
 @cache
 def places() -> Limiter:
-    """Return the limiter of all agents of this process."""
+    """Return the limiter shared by all agents of this process."""
     return Limiter(MAX_AGENTS, "external agents")
 
 
 class AcpModel:
-    """Conversation of a run with an agent. Created for a run; `close` ends its process."""
+    """A run's conversation with an agent. Created for one run; `close` ends the agent's process."""
 
     seconds_to_end = 2 * SECONDS_TO_CANCEL + SECONDS_TO_END
-    """Maximum seconds of `close`."""
+    """Maximum seconds that `close` takes."""
 
     def __init__(
         self,
@@ -82,40 +82,40 @@ class AcpModel:
         *,
         is_recovered: bool = False,
     ) -> None:
-        """``tell_todos`` receives the todos of the agent's plan; ``functions`` are the person's; ``before``: run with the
-        conversation to continue, which is this run itself if it ``is_recovered``.
+        """``tell_todos``: receives the todos of the agent's plan; ``functions``: those of the person; ``before``: the
+        run whose conversation is continued, which is this run itself if it ``is_recovered``.
         """
         self._before, self._is_recovered = before, is_recovered
         self._foreign, self._agent, self.name = foreign, foreign.known, foreign.name
         self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
         self._session: Session | None = None
         self.start: Literal["free", "to_ask", "asked"] = "free"
-        """Permission to start the agent: given, still to ask for, or asked for."""
+        """Permission to start the agent: not needed, still to be asked for, or asked for."""
         self._cancelling: asyncio.Future[None] | None = None
-        """Keeps the task alive: the event loop has only weak references."""
+        """Keeps the task alive, since the event loop holds only weak references."""
         self._heard = 0
         """Number of logged messages that the agent knows."""
         self._place = AsyncExitStack()
-        """Holds the place among the agents that run."""
+        """Holds the slot among the agents that are running."""
         self._spending = Spending(self._agent)
         tools = () if functions is None else tuple(functions)
         groups = [tool.group for tool in tools if isinstance(tool, BuiltinTool)]
         self._shell = next((group for group in groups if isinstance(group, Shell)), None)
-        """Shell for its commands in terminals, or None if the person gave none."""
+        """Shell for its terminal commands, or None if the person gave it none."""
         self._served = () if self._shell is None else Shell.tool_names
         self.tools = ForeignToolbox(self, [tool for tool in tools if tool.spec.name not in self._served])
         self.tools.servers = () if functions is None else functions.servers
         self.folder: WatchedFolder
-        """The working folder, set by `begin`."""
+        """The working folder; set by `begin`."""
         self._run: Run
-        """The run in its log, set by `begin`."""
+        """The run, as in its log; set by `begin`."""
         self._tell_todos = tell_todos
         self._plan: list[Any] | None = None
         self._calls: list[ForeignCall] = []
         """Calls of the last reply."""
 
     def check(self, permissions: Permissions, *, has_budget: bool = False) -> str:
-        """Return a warning about actions without a question and settings without effect. Raises `SettingsError`."""
+        """Return a warning about actions taken without asking and settings without effect. Raises `SettingsError`."""
         if has_budget:
             check_cost(self._foreign)
         if self._shell is not None and not self._agent.terminals:
@@ -128,7 +128,7 @@ class AcpModel:
         return "; ".join(filter(None, (warning, hidden if is_hidden else "")))
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """Yield the deltas of a round, then its reply: with the calls that have begun, or with the end of the turn."""
+        """Yield the deltas of a round, then its reply, which has the calls that have begun or the end of the turn."""
         if (question := self._ask_to_start()) is not None:
             yield question
             return
@@ -191,15 +191,15 @@ class AcpModel:
         return {SESSION: session.id, ROUNDS: "inferred", **cost}
 
     def _check_end(self, reply: Reply) -> None:
-        """Raise `ModelError` if the last words are an error, by the pattern in the agent's entry."""
+        """Raise `ModelError` if the final text is an error, by the pattern in the agent's entry."""
         sign = self._agent.errors
         if not reply.message.calls and sign not in ("", AS_ERRORS) and re.search(sign, reply.message.text):
             error, _, _ = reply.message.text.strip().partition("\n")
             raise ModelError(f"{self.name}: {error[:MAX_ERROR]}", self._agent.sign_in)
 
     def _notices_of(self, rejected: Iterable[ForeignCall], item: Any, pieces: Pieces) -> Iterator[Notice]:
-        """Yield warnings about rejected calls of the last reply that ran or ended the turn anyway, and at the end of the turn
-        about announced calls that were never made.
+        """Yield warnings about rejected calls of the last reply that ran or ended the turn anyway and, at the end of
+        the turn, about calls that were announced but never made.
         """
         ends = not isinstance(item, list)
         is_over = ends and not pieces.parts
@@ -213,7 +213,9 @@ class AcpModel:
                 yield Notice(f"{self.name} ended its turn after {call.form.name} was not allowed", SAY_MORE)
 
     def _ask_to_start(self) -> Reply | None:
-        """Return the reply that asks the person about the start, or None if allowed. Raises `ModelError` if denied."""
+        """Return the reply that asks the person whether to start the agent, or None if that is allowed. Raises
+        `ModelError` if it is denied.
+        """
         if self.start == "asked":
             raise ModelError(f"{self.name} was not started", f"Approve {START}, or allow it by a rule")
         if self.start == "free":
@@ -224,7 +226,7 @@ class AcpModel:
         return Reply(Message("assistant", (ToolCall(START, arguments),)), UNKNOWN, CALLS)
 
     def _reject(self) -> list[ForeignCall]:
-        """Reject the unanswered calls of the last reply, and return all calls that were not allowed."""
+        """Reject the calls of the last reply that are still unanswered, and return all calls that were not allowed."""
         for call in self._calls:
             call.reject()
         return [call for call in self._calls if not call.answer.result()]
@@ -232,7 +234,8 @@ class AcpModel:
     async def _begin(self, tools: Iterable[ToolSpec]) -> Notice | None:
         """Start the agent, and load the earlier conversation if possible. Returns a notice if that fails.
 
-        ``tools``: functions of the notebook and tools of MCP servers, offered to it except those that its terminals replace.
+        ``tools``: functions of the notebook and MCP server tools; they are offered to the agent, except those that
+        its terminals replace.
         """
         agent, environment = self._agent, self._foreign.place
         if environment is not None:
@@ -255,9 +258,9 @@ class AcpModel:
         return Notice(f"{self.name} cannot load the conversation of run {self._before.id}: it begins a new one")
 
     def _tell(self, session: Session) -> bool:
-        """Start a turn with the person's messages since the last one. Returns False without any.
+        """Start a turn with the person's messages since the last one. Returns False if they have sent nothing.
 
-        They are read from the log: a request joins messages, so that more text need not mean more parts.
+        They are read from the log: a request joins messages, so more text does not always mean more parts.
         """
         messages = self._run.messages
         new, self._heard = messages[self._heard :], len(messages)
@@ -271,11 +274,13 @@ class AcpModel:
 
     @property
     def is_in_turn(self) -> bool:
-        """True while the agent works on its own: a pause of the run waits for the end of its turn, or its next question."""
+        """True while the agent works on its own; a pause of the run then waits for the end of the turn, or the next
+        question.
+        """
         return self._session is not None and self._session.is_in_turn
 
     def refused(self, call_id: str) -> None:
-        """Reject a call at once: the agent may wait for the answer before it ends other calls."""
+        """Reject a call at once, since the agent may wait for the answer before it ends other calls."""
         if (call := self.call_of(call_id)) is not None:
             call.reject()
 
@@ -284,13 +289,13 @@ class AcpModel:
         return None if self._session is None else self._session.calls.get(call_id)
 
     def end_turn(self) -> None:
-        """Make the agent end the running turn."""
+        """Make the agent end its current turn."""
         if self._session is not None and self._session.is_in_turn:
             self._cancelling = asyncio.ensure_future(self._session.cancel())
 
     async def begin(self, context: RunContext) -> None:
-        """Wait for a place, except within another agent, which would wait for this one. Then scan the working folder, to detect
-        changes not written by agentnb.
+        """Wait for a free slot, except within another agent, which would be waiting for this one. Then scan the
+        working folder, to detect changes that agentnb did not write.
         """
         log, budget = context.log, context.budget
         if not budget.has_place:
@@ -303,14 +308,14 @@ class AcpModel:
         self.folder = await asyncio.to_thread(WatchedFolder, self._work_dir, store)
 
     async def end(self, log: EventLog) -> None:
-        """End the process of the agent with all its descendants, and log what has changed in the working folder."""
+        """End the agent's process with all its descendants, and log what has changed in the working folder."""
         try:
             await self.close()
         finally:
             await self.folder.log_changes(log, self.name)
 
     async def close(self) -> None:
-        """End the process of the agent with all its descendants. No-op the second time."""
+        """End the agent's process with all its descendants. No-op the second time."""
         session, self._session = self._session, None
         async with self._place:
             if session is not None:
@@ -318,7 +323,7 @@ class AcpModel:
 
 
 def _place_of_prompt(messages: Sequence[Message]) -> int:
-    """Return the index of the first message of the person's most recent sequence of messages."""
+    """Return the index of the first message in the person's most recent sequence of messages."""
     index = next(index for index in range(len(messages), 0, -1) if messages[index - 1].role == "user")
     while index > 0 and messages[index - 1].role == "user":
         index -= 1
@@ -326,13 +331,13 @@ def _place_of_prompt(messages: Sequence[Message]) -> int:
 
 
 def _last_of(run: Run | None, key: str) -> Any:
-    """Return the latest value of a key in the metadata of a run's rounds, or None."""
+    """Return the latest value of a metadata key across a run's rounds, or None."""
     rounds = () if run is None else reversed(run.rounds)
     return next((current.metadata[key] for current in rounds if key in current.metadata), None)
 
 
 def todos_of(entries: Iterable[Any]) -> Todos:
-    """Return the todos of an agent's plan, skipping invalid entries."""
+    """Return the todos in an agent's plan, skipping invalid entries."""
     sound = [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("content"), str)]
     return tuple([Todo(number, visible(entry["content"]), _status(entry)) for number, entry in enumerate(sound, 1)])
 
@@ -349,7 +354,7 @@ def _block(part: Text | Image) -> dict[str, Any]:
 
 
 class ForeignTool:
-    """A tool of the agent: running a call means letting the agent run it, and waiting for its end."""
+    """A tool of the agent: running a call means letting the agent run it and waiting for the end."""
 
     parallel_safe = True
     blocking = False
@@ -376,7 +381,7 @@ class ForeignTool:
         return call.own_outcome or call.outcome
 
     def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:
-        """Return the refusal of a call that was allowed but cannot run, or None."""
+        """Return the refusal of a call that was allowed but cannot be run, or None."""
         if call.tool_call is None or arguments != redact(call.tool_call).arguments:
             return failure("edited", "The agent accepts only its own arguments: the call was rejected.")
         is_asked = call.options is not None or call.is_own  # otherwise it may have written already
@@ -388,7 +393,7 @@ class ForeignTool:
 
 
 class AgentStart:
-    """The start of an agent that may not ask: a call, so that the person decides about it as about any other."""
+    """The start of an agent that may act without asking, as a call, so that the person decides about it as about any other."""
 
     parallel_safe = blocking = False
     timeout = subject = flag = None
@@ -405,7 +410,7 @@ class AgentStart:
 
 
 class FunctionAtDoor(VirtualTool):
-    """A function of the notebook called by the agent, which also receives its result."""
+    """A function of the notebook that the agent calls; the agent, too, receives the result."""
 
     def __init__(self, model: AcpModel, behind: Tool) -> None:
         super().__init__(behind.spec.name, _unused, behind)
@@ -439,11 +444,11 @@ class FunctionAtDoor(VirtualTool):
 
 
 def _unused(arguments: Any, context: ToolContext) -> None:
-    """Unused handler."""
+    """Handler that is never called."""
 
 
 class ForeignToolbox(Toolbox):
-    """The person's functions, and a tool for each kind of an agent's calls, which the agent does not list itself."""
+    """The person's functions, and a tool for each kind of call that an agent makes, which it does not list itself."""
 
     def __init__(self, model: AcpModel, functions: Iterable[Tool] = ()) -> None:
         self._model, self._functions = model, (*functions,)
@@ -455,7 +460,9 @@ class ForeignToolbox(Toolbox):
                 raise SettingsError(f"{model.name} also uses the name {name} for its calls", "Rename yours")
 
     def with_tools(self, tools: Iterable[Tool], hidden: Iterable[Tool] = ()) -> Toolbox:
-        """Return a toolbox with more tools, all of them advertised: the agent lists them once, and cannot search for more."""
+        """Return a toolbox with more tools, all of them advertised, since the agent lists them once and cannot search
+        for more.
+        """
         more = [tool for tool in (*tools, *hidden) if tool.spec.name != FIND_TOOLS]
         toolbox = ForeignToolbox(self._model, [*self._functions, *more])
         toolbox.servers = self.servers

@@ -1,4 +1,4 @@
-"""A session with an agent: its process, the requests of both sides, and the ordered events of each turn."""
+"""A session with an agent: its process, requests from both sides, and the events of each turn in order."""
 
 from __future__ import annotations
 
@@ -36,35 +36,36 @@ from agentnb.tools.builtin.shell.shell_group import Shell
 from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused, failure
 
 Work: TypeAlias = Callable[[ForeignCall, ToolContext], Awaitable[dict[str, Any]]]
-"""Performs work requested by the agent, in the context of the surrounding call, and returns the answer."""
+"""Does work that the agent has requested, in the context of the surrounding call, and returns the answer."""
 
 PROTOCOL = 1
 SECONDS_TO_START = 60
 SECONDS_TO_CANCEL = 0.5
 JOINS = ("_", "__", "/", ".", ": ")
-"""Separators between the names of server and tool in the titles of agents."""
+"""Separators between server and tool name in the titles that agents use."""
 SECONDS_BESIDE = 0.1
-"""Seconds in which other announced calls can join the reply of the first ready one."""
+"""Seconds in which other announced calls may join the reply of the first one that is ready."""
 UNUSED = frozenset(
     {"user_message_chunk", "available_commands_update", "current_mode_update", "config_option_update", "session_info_update"}
 )
-"""Update kinds of the protocol without relevance for a run."""
+"""Kinds of protocol updates that do not matter for a run."""
 DENIED = "The person did not allow it."
 OF_TERMINALS = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
 KINDS_OF_OPTIONS = {True: "allow_once", False: "reject_once"}
-"""Option that answers a decision: never one that the agent remembers."""
+"""Option that answers a decision; never one that the agent remembers."""
 
 
 class Session:
-    """A process of an agent, and its conversation. Lives on one event loop.
+    """An agent's process and its conversation. Used on one event loop.
 
-    `next` returns the events of a turn: deltas of its text, then `ForeignCall` objects that are ready, then its end.
+    `next` returns the events of a turn: deltas of its text, then the `ForeignCall` objects that are ready, then its
+    end.
     """
 
     id = ""
-    """Session id, for loading it in another process."""
+    """Session id; another process can load the session with it."""
     takes_pictures = False
-    """True if prompts may hold pictures."""
+    """True if prompts may contain pictures."""
 
     def __init__(
         self,
@@ -92,30 +93,30 @@ class Session:
         self._is_loading = False
         self._turn: asyncio.Task[Any] | None = None
         self.is_in_turn = False
-        """True while a turn runs, or its end has not been read."""
+        """True while a turn is running, or until its end has been read."""
         self._items: deque[ReplyDelta | list[ForeignCall]] = deque()
-        """Deltas to return, and calls that ended before later deltas or calls, in order of arrival."""
+        """Deltas to return, and calls that ended before later deltas or calls came, in order of arrival."""
         self._news = asyncio.Event()
         self._wakes_at = 0.0
-        """Event loop time of the latest timer for `next`."""
+        """Time of the latest timer for `next`, by the event loop's clock."""
         self.calls: dict[str, ForeignCall] = {}
-        """All calls of the session by id: agents also report on finished calls."""
+        """All calls of the session by id, since agents also report on finished calls."""
         self._unfinished: list[ForeignCall] = []
         self._announced: dict[str, ForeignCall] = {}
-        """Calls that are in no reply yet, except calls through the door."""
+        """Calls that are not in a reply yet, except calls through the door."""
         self.unknown = UnknownUpdates()
         self.plan: list[Any] | None = None
-        """Latest plan, or None before the first."""
+        """The latest plan, or None before the first."""
         self.cost: float | None = None
-        """US dollars of the session so far, if reported since `take_cost`."""
+        """Cost of the session so far in US dollars, if reported since the last `take_cost`."""
         self.usages: list[Any] = []
-        """Usage per request, for agents that send it with messages, such as qwen."""
+        """Usage per request, for agents that send it in their messages, such as qwen."""
         self._own_calls = 0  # calls that agentnb made for the agent
 
     # Start and end
 
     async def start(self, work_dir: Path, env: Mapping[str, str], mode: str = "", model: str = "", earlier: str = "") -> None:
-        """Start the process and open a session in a folder, or load the ``earlier`` one if possible. Raises `ModelError`."""
+        """Start the process and open a session in a folder, or if possible load the ``earlier`` one. Raises `ModelError`."""
         command, self._work_dir = self._agent.command, work_dir
         if shutil.which(command[0]) is None:
             raise ModelError(f"{self.name} is not installed: there is no {command[0]}", self._how_to_install)
@@ -158,7 +159,7 @@ class Session:
             raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._last_words()) from error
 
     async def _load(self, earlier: str, about: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Load a session and return the response, or None if the agent no longer has it."""
+        """Load a session and return the response, or None if the agent no longer has the session."""
         self.id, self._is_loading = earlier, True
         try:
             return await self._request("session/load", sessionId=earlier, **about)  # type: ignore[no-any-return]
@@ -170,7 +171,7 @@ class Session:
             self._is_loading = False
 
     async def cancel(self) -> None:
-        """Ask the agent to end the running turn, and wait briefly."""
+        """Ask the agent to end its current turn, and wait briefly."""
         if self._connection is None or self._turn is None:
             return
         with suppress(OSError):  # including TimeoutError: an agent that does not read cannot be cancelled
@@ -179,7 +180,7 @@ class Session:
                 await asyncio.wait((self._turn,))
 
     async def close(self) -> None:
-        """Cancel the running turn, and end the process with all its descendants."""
+        """Cancel the current turn, and end the process with all its descendants."""
         async with AsyncExitStack() as last:  # all callbacks run in reverse order, regardless of errors
             if self._door is not None:
                 last.push_async_callback(self._door.close)
@@ -210,7 +211,7 @@ class Session:
         self._turn.add_done_callback(self._end_turn)
 
     def _end_turn(self, turn: asyncio.Task[Any]) -> None:
-        """End the calls that the agent left open, for example when it died: no further report will come."""
+        """End the calls that the agent left open, for example when it died, since no further report will come."""
         for call in self._open_calls():
             call.end.set()
         if not turn.cancelled():
@@ -218,12 +219,12 @@ class Session:
         self._news.set()
 
     def take_cost(self) -> float | None:
-        """Return the US dollars of the session so far, or None if not reported since the previous call."""
+        """Return the cost of the session so far in US dollars, or None if it was not reported since the previous call."""
         cost, self.cost = self.cost, None
         return cost
 
     async def next(self, until: float | None = None) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any] | None:
-        """Return the next delta, otherwise the ready calls, otherwise the end of the turn, or None at the time ``until``.
+        """Return the next delta, or else the ready calls, or else the end of the turn; or None at the time ``until``.
 
         Raises `ModelError`.
         """
@@ -250,7 +251,7 @@ class Session:
             await self._news.wait()
 
     def _take_ready(self) -> list[ForeignCall]:
-        """Return the announced calls that are ready, and drop them."""
+        """Return the announced calls that are ready, and stop listing them as announced."""
         ready = [call for call in self._announced.values() if call.is_ready]
         for call in ready:
             call.take()
@@ -258,18 +259,18 @@ class Session:
         return ready
 
     def _begin_round(self) -> None:
-        """Put calls before what arrives now if one of them has ended: they belong to different rounds."""
+        """Put calls before what arrives now if one of them has ended, since they belong to different rounds."""
         if any(call.end.is_set() for call in self._announced.values()):
             self._items.append(self._take_ready())
 
     def take_unmade(self) -> list[ForeignCall]:
-        """Return announced calls that the agent neither ran nor asked about, and drop them."""
+        """Return announced calls that the agent neither ran nor asked about, and stop listing them as announced."""
         unmade = [*self._announced.values()]
         self._announced.clear()
         return unmade
 
     async def _wait_for_others(self) -> None:
-        """Wait briefly for calls announced together: an agent may also ask about them one by one."""
+        """Wait briefly for calls announced together, since an agent may ask about them one by one."""
         with suppress(TimeoutError):
             async with asyncio.timeout(SECONDS_BESIDE):
                 while not all(call.is_ready for call in self._announced.values()):
@@ -347,12 +348,12 @@ class Session:
         return call
 
     def _open_calls(self) -> list[ForeignCall]:
-        """Return the calls that have not ended, in order: all calls grow with the history."""
+        """Return the calls that have not ended, in order; searching all calls would take longer as the history grows."""
         self._unfinished = [call for call in self._unfinished if not call.end.is_set()]
         return self._unfinished
 
     def _begin_own_call(self, name: str, arguments: Mapping[str, Any], *, function: str = "", kind: str = "") -> ForeignCall:
-        """Make a call for the agent, which the run judges like any other."""
+        """Make a call on behalf of the agent, which the run judges like any other."""
         self._own_calls += 1
         unguessable = f"{name}-{self._own_calls}-{token_hex(4)}"  # so that updates of the agent cannot refer to it
         call = self._begin_call(ForeignCall(unguessable, function))
@@ -363,7 +364,7 @@ class Session:
         return call
 
     async def _answer(self, method: str, params: Any, is_notification: bool) -> Any:
-        """Answer a request of the agent, which the observer has processed."""
+        """Answer a request from the agent that the observer has already processed."""
         if is_notification:
             return None
         if method == "session/request_permission":
@@ -387,13 +388,13 @@ class Session:
         raise RequestError.method_not_found(method)
 
     async def _call_function(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
-        """Call a function of the notebook for the agent."""
+        """Call a function of the notebook on behalf of the agent."""
         call = self._begin_own_call("function", arguments, function=name)
         await call.end.wait()
         return call.own_outcome or failure("denied", DENIED)
 
     async def _serve(self, kind: str, arguments: Mapping[str, Any], work: Work) -> dict[str, Any]:
-        """Perform work for the agent within the call that covers it, otherwise in a new one, so that rules and undo apply."""
+        """Do work for the agent within the call that covers it, or else in a new call, so that rules and undo apply."""
         subject = str(arguments[KINDS[kind].subject or ""])
         call = next((call for call in self._open_calls() if call.covers(kind, subject, self._work_dir)), None)
         if call is None:
@@ -415,7 +416,7 @@ class Session:
         raise RequestError.invalid_params({"details": outcome.text})
 
     def _judge_within(self, call: ForeignCall) -> None:
-        """Nest a ready call in a running one, if any: the loop waits for the running call, and would not judge another."""
+        """Nest a ready call in a running one, if any: the loop waits for the running call and would not judge another."""
         if not call.is_ready or call.id not in self._announced:
             return
         running = [outer for outer in self._open_calls() if outer.context.done()]
@@ -465,7 +466,7 @@ class Session:
         return await self._serve("read", {"path": path}, read)
 
     def _is_missing(self, path: str) -> bool:
-        """True if the working folder has no such file."""
+        """True if the working folder has no file with this path."""
         try:
             return not Path(confine(path, self._work_dir).real).exists()
         except ToolRefused:  # outside the working folder
@@ -499,20 +500,20 @@ class Session:
 
 
 def _modes_of(opened: Mapping[str, Any]) -> list[str]:
-    """Return the modes that an agent lists for an opened session."""
+    """Return the modes that an agent lists when a session is opened."""
     listed = _mapping(opened.get("modes")).get("availableModes")
     return [str(mode["id"]) for mode in listed if isinstance(mode, dict) and "id" in mode] if isinstance(listed, list) else []
 
 
 def _tool_name(update: Mapping[str, Any]) -> str:
-    """Return the tool name that qwen and claude send beside the title of a call, or ""."""
+    """Return the tool name that qwen and claude send along with the title of a call, or ""."""
     fields = own_fields(update)
     fields = fields.get("claudeCode", fields)
     return str(fields.get("toolName", "")) if isinstance(fields, dict) else ""
 
 
 def _reason(error: RequestError) -> str:
-    """Return the message of an error with its details, where agents describe the problem."""
+    """Return the message of an error, with the details in which agents describe the problem."""
     details = error.data.get("details") or error.data.get("message") if isinstance(error.data, dict) else error.data
     return f"{error}: {details}" if details else str(error)
 

@@ -1,4 +1,4 @@
-"""Tool calls of an agent: its messages about a call, merged by id into an outcome."""
+"""An agent's tool calls. Messages about the same call are merged by id into a single outcome."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ENDED = ("completed", "failed")
 
 
 class Kind(NamedTuple):
-    """Kind of calls, with the name and the effects for rules and modes."""
+    """A kind of call, with its name and effects for rules and modes."""
 
     name: str
     effects: frozenset[Effect]
     subject: SubjectKind | None = None
-    """Also the name of the subject argument in the log."""
+    """Kind of the subject; in the log, also the name of the argument that holds it."""
     arguments: tuple[str, ...] = ()
-    """Names of that argument in the messages of different agents."""
+    """Names of that argument in the messages of various agents."""
     flag: Flag | None = None
     nature: NatureOf | None = None
 
@@ -46,7 +46,7 @@ KINDS: Mapping[str, Kind] = {
     "fetch": Kind("web_fetch", frozenset({"network"}), "url", ("url",), "network"),
     "think": Kind("think", frozenset({"read"})),
 }
-"""By the kinds of the protocol. Other kinds may have any effect, and are asked about."""
+"""Kinds of calls, by the protocol's name. Any other kind may have any effect, and needs approval."""
 KINDS_BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in (*KINDS.values(), UNKNOWN_KIND)}
 _FIELDS: tuple[tuple[str, str, type], ...] = (
     ("title", "title", str),
@@ -57,24 +57,24 @@ _FIELDS: tuple[tuple[str, str, type], ...] = (
     ("content", "content", list),
     ("locations", "locations", list),
 )
-"""Fields of a message about a call: attribute, name in the message, type."""
+"""Fields of a message about a call: attribute, name in the message, and type."""
 
 
 within: ContextVar[ForeignCall | None] = ContextVar("within", default=None)
-"""The nested call that agentnb makes for the agent inside a running call."""
+"""The nested call that agentnb is making for the agent inside a running call."""
 
 
 class ForeignCall:
-    """A call of the agent, from its announcement to its end."""
+    """A call made by the agent, from its announcement to its end."""
 
     def __init__(self, call_id: str, function: str = "") -> None:
         self.id = call_id
         self.function = function
-        """Function of the notebook that it calls through the door."""
+        """The notebook function that it calls through the door."""
         self.is_at_door = False
-        """True if the announced call also arrives through the door, where it is judged."""
+        """True if the announced call also arrives through the door, and is judged there."""
         self.is_own = bool(function)
-        """True if agentnb executes it for the agent after judging it."""
+        """True if agentnb executes it on behalf of the agent after judging it."""
         self.title = ""
         self.kind = ""
         self.status = "pending"
@@ -85,17 +85,19 @@ class ForeignCall:
         """Output of the agent's own terminal, as it arrives."""
         self.locations: Sequence[Any] = []
         self.options: Sequence[Mapping[str, Any]] | None = None
-        """Answers offered by the agent's permission request, None before it, or empty after a request for work."""
+        """Answers that the agent's permission request offers; empty after a request for work, None before any request."""
         self.asks_anew = False
-        """True if the agent asked about something other than was judged, or after the end: such requests are rejected."""
+        """True if the agent asked about something other than what was judged, or asked after the end: such requests
+        are rejected.
+        """
         self._asked: dict[str, Any] | None = None
-        """Arguments of the last permission request."""
+        """Arguments in the latest permission request."""
         self.tool_call: ToolCall | None = None
-        """The call in a reply, or None before that."""
+        """The call as part of a reply, or None before that."""
         self._reported: Any = None
-        """Authoritative input, from reports: a permission request may show another form, such as a diff."""
+        """The input that counts, from reports: a permission request may show it in another form, such as a diff."""
         self._judged: Any = None
-        """Reported input at the time of the reply."""
+        """The reported input at the time of the reply."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """The decision: True lets the agent run the call."""
         self.answering: asyncio.Task[Any] | None = None
@@ -106,12 +108,12 @@ class ForeignCall:
         self.inner: set[asyncio.Task[None]] = set()
         """Calls made within this one."""
         self.own_outcome: ToolOutcome | None = None
-        """Outcome of a function of the notebook, or the refusal by agentnb."""
+        """Outcome of a notebook function, or of a refusal by agentnb."""
         self.terminal: Terminal | None = None
         """Terminal in which agentnb runs the command."""
 
     def merge(self, update: Mapping[str, Any], *, is_question: bool = False) -> None:
-        """Merge a message, whose fields replace earlier ones. ``is_question``: True for a permission request."""
+        """Merge a message, whose fields replace earlier ones. ``is_question``: whether it is a permission request."""
         if is_question and not self.input:
             self._read_arguments()
         for name, field, kind in _FIELDS:
@@ -126,7 +128,7 @@ class ForeignCall:
             self.end.set()
 
     def ask(self, question: Mapping[str, Any], options: Any, folder: Path) -> None:
-        """Record a permission request, which is merged already. ``folder``: base of its paths."""
+        """Record a permission request that has already been merged. ``folder``: base of its paths."""
         self.options = [option for option in options if isinstance(option, dict)] if isinstance(options, list) else []
         raw_input, places = question.get("rawInput", self.input), question.get("locations") or self.locations
         asked, before = _arguments(self.form, raw_input, places, self.title), self._asked
@@ -142,22 +144,22 @@ class ForeignCall:
 
     @property
     def is_ready(self) -> bool:
-        """True once the call can be judged: the agent asks for permission, or runs it with arguments (kimi reports that while
-        they arrive).
+        """True once the call can be judged, because the agent asks for permission or runs it with arguments (kimi
+        reports a call as running while its arguments are still arriving).
         """
         is_running = self.status == "in_progress" and (self.is_own or bool(self.input))
         return self.options is not None or is_running or self.status in ENDED
 
     def _read_arguments(self) -> None:
-        """Parse the arguments in the text of the call: kimi sends them as JSON there before a call may run."""
+        """Parse the arguments in the text of the call, where kimi sends them as JSON before a call may run."""
         text = "".join(part.text for block in self.content for part in _parts(block) if isinstance(part, Text))
         with suppress(msgspec.DecodeError, UnicodeError, RecursionError):
             self.input = msgspec.json.decode(text, type=dict[str, Any])
 
     def covers(self, kind: str, subject: str, folder: Path) -> bool:
-        """True for an open call that includes work of this kind: on a file of the folder, or by a command.
+        """True for an open call that includes work of this kind, on a file in the folder or by a command.
 
-        A judged change of a file includes reading it.
+        Approval to change a file includes reading it.
         """
         is_of_kind = self.kind == kind or (kind == "read" and self.kind == "edit" and self.tool_call is not None)
         if not is_of_kind or self.end.is_set() or self.is_own or self.terminal is not None:
@@ -167,14 +169,14 @@ class ForeignCall:
         return _are_same(named, subject, self.form.subject, folder)
 
     def reject(self) -> None:
-        """Reject the call; no-op after a decision."""
+        """Reject the call; no-op once it has been decided."""
         if not self.answer.done():
             self.answer.set_result(False)
             if self.function:
                 self.end.set()
 
     async def wait(self) -> None:
-        """Wait for the end of the call and its inner calls, which would otherwise be abandoned."""
+        """Wait for the end of the call and of its inner calls, which would otherwise be abandoned."""
         await self.end.wait()
         while self.inner:
             await asyncio.wait(self.inner)
@@ -186,30 +188,30 @@ class ForeignCall:
 
     @property
     def form(self) -> Kind:
-        """Kind of the call for rules and modes."""
+        """Kind of the call, for rules and modes."""
         return KINDS.get(self.kind, UNKNOWN_KIND)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Reported arguments, with the subject under a uniform name; title and files if the agent reported none."""
+        """The reported arguments, with the subject under a uniform name; if the agent reported none, the title and files."""
         if self.function:
             return self.input  # type: ignore[no-any-return]
         return _arguments(self.form, self.input, self.locations, self.title)
 
     def take(self) -> ToolCall:
-        """Return the call for a reply. Later messages do not change it."""
+        """Return the call in the form for a reply. Later messages do not change it."""
         if self.tool_call is None:
             self.tool_call, self._judged = ToolCall(self.function or self.form.name, self.arguments, self.id), self._reported
         return self.tool_call
 
     @property
     def is_changed(self) -> bool:
-        """True if the agent reported different input after the call was judged. False if there was none before."""
+        """True if the agent has reported different input since the call was judged. False if there was none before."""
         return self._judged is not None and self._reported != self._judged
 
     @property
     def outcome(self) -> ToolOutcome:
-        """Outcome of the terminal, or as reported by the agent."""
+        """Outcome of the terminal, or the one reported by the agent."""
         if self.terminal is not None:
             return self.terminal.outcome
         parts = tuple(part for block in self.content for part in _parts(block))
@@ -222,14 +224,14 @@ class ForeignCall:
 
 
 def _are_same(first: Any, second: Any, kind: SubjectKind | None, folder: Path) -> bool:
-    """True if two subjects are equal. Paths are relative to this folder."""
+    """True if two subjects are equal. Paths are taken as relative to this folder."""
     if kind == "path" and isinstance(first, str) and isinstance(second, str):
         return folder / first == folder / second
     return bool(first == second)
 
 
 def _arguments(form: Kind, given: Any, locations: Any, title: str) -> dict[str, Any]:
-    """Return arguments with the subject under a uniform name; title and files if the agent reported none."""
+    """Return the arguments, with the subject under a uniform name; if the agent reported none, return the title and files."""
     reported = dict(given) if isinstance(given, dict) else {} if given is None else {"input": given}
     of_places = (
         [location.get("path") for location in locations if isinstance(location, dict)] if isinstance(locations, list) else []
@@ -256,13 +258,13 @@ def _parts(block: Any) -> tuple[Text | Image, ...]:
 
 
 def own_fields(update: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the agent's own fields, in addition to those of the protocol."""
+    """Return the agent's own fields, which extend the protocol's."""
     fields = update.get("_meta")
     return fields if isinstance(fields, dict) else {}
 
 
 def _piece_of_output(update: Mapping[str, Any]) -> str:
-    """Return new terminal output, which codex sends beside the content, or ""."""
+    """Return new terminal output, which codex sends separately from the content, or ""."""
     piece = own_fields(update).get("terminal_output_delta")
     return str(piece.get("data", "")) if isinstance(piece, dict) else ""
 

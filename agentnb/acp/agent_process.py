@@ -1,4 +1,4 @@
-"""The process of an agent: its session and guard, its pipes, and the end of its standard error."""
+"""The process of an agent: its session and guard, its pipes, and the last of its standard error."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from agentnb.settings import values_of
 from agentnb.tools.mcp.connections.stderr_tail import StderrTail
 
 MAX_LINE_BYTES = 50 * 2**20
-"""Maximum size of a message, which may contain whole files."""
+"""Maximum size of a message, which may contain complete files."""
 SECONDS_TO_END = 1.0
-"""Seconds for the guard to end all processes of an agent."""
+"""Seconds that the guard has to end all processes of an agent."""
 PASSED = ("HOME", "PATH", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR")
-"""Environment variables for all agents, without keys."""
+"""Environment variables, without keys, that every agent receives."""
 
 
 def guard_words(lifeline: int) -> tuple[str, ...]:
-    """Return the command prefix that runs a command under a guard. ``lifeline``: descriptor that the guard watches."""
+    """Return the command prefix that runs a command under a guard. ``lifeline``: file descriptor that the guard watches."""
     return (sys.executable, "-I", "-S", guard.__file__, str(lifeline))
 
 
 class WholeLines:
-    """Reader with a limit on line length, where the SDK would buffer without limit."""
+    """Reader that limits the length of lines, where the SDK would buffer without limit."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
@@ -41,18 +41,18 @@ class WholeLines:
 
 
 class AgentProcess:
-    """A running agent, with its messages on ``stdin`` and ``stdout``."""
+    """A running agent, and its messages on ``stdin`` and ``stdout``."""
 
     def __init__(self, guarded: asyncio.subprocess.Process, lifeline: int, stderr: StderrTail) -> None:
         assert guarded.stdin is not None and guarded.stdout is not None, "they are pipes"
         self._guarded, self._lifeline, self._stderr = guarded, lifeline, stderr
         self.writer, self.reader = guarded.stdin, WholeLines(guarded.stdout)
         self.guard_id = guarded.pid
-        """Process id of the guard, above all processes of the agent."""
+        """Process id of the guard, the ancestor of all of the agent's processes."""
 
     @classmethod
     async def start(cls, command: Sequence[str], work_dir: Path, env: Mapping[str, str]) -> AgentProcess:
-        """Start the command under a guard, which ends it with the kernel. Raises OSError."""
+        """Start the command under a guard, which ends it when the kernel ends. Raises OSError."""
         lifeline, held = os.pipe()
         stderr = StderrTail()
         try:
@@ -82,7 +82,7 @@ class AgentProcess:
         return next((line for line in reversed(self._stderr.lines) if line.strip()), "")
 
     async def end(self) -> None:
-        """End the process and all its descendants, and wait for their end."""
+        """End the process and all its descendants, and wait for them to exit."""
         if self._lifeline < 0:
             return
         os.close(self._lifeline)

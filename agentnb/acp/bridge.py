@@ -1,6 +1,7 @@
-"""Program that an agent starts to reach the functions of the notebook: connects its standard streams to the door's socket.
+"""Program that an agent starts to reach the notebook's functions; it connects its standard streams to the door's
+socket.
 
-    AGENTNB_DOOR=SECRET python bridge.py SOCKET
+AGENTNB_DOOR=SECRET python bridge.py SOCKET
 
 Does not import agentnb, and does not interpret the data.
 """
@@ -14,11 +15,11 @@ import threading
 
 CHUNK = 65_536
 SECRET = "AGENTNB_DOOR"
-"""Variable with the secret that opens the door."""
+"""Variable that holds the secret for the door."""
 
 
 def main() -> None:
-    """Copy data until either side closes."""
+    """Copy data in both directions until either side closes."""
     door = socket.socket(socket.AF_UNIX)
     door.connect(sys.argv[1])
     door.sendall(os.environ.get(SECRET, "").encode() + b"\n")

@@ -1,4 +1,4 @@
-"""The door of a run for an agent: an MCP server on a private socket with the functions of the notebook."""
+"""The door that a run opens for an agent: an MCP server on a private socket, offering the notebook's functions."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from agentnb.tools.tool import ToolOutcome, failure
 
 NAME = "notebook"
 CREDENTIALS = Struct("3i")
-"""Process, user and group at the other end of a socket."""
+"""Process, user and group ids at the other end of a socket."""
 CallTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolOutcome]]
 
 
 class Door:
-    """Server for a run, in a folder accessible only to the person. Each connection is a client of the agent.
+    """Server for a run, in a folder accessible only to the person. Each connection is a client started by the agent.
 
-    A connection begins with a line, the secret of the door, which only the agent is told. Where the system names the process at
-    the other end (Linux), it must be one of the agent's.
+    A connection begins with a line that holds the door's secret, which only the agent is told. If the system
+    identifies the process at the other end (Linux), that must be one of the agent's.
     """
 
     def __init__(self, tools: Iterable[ToolSpec], call: CallTool) -> None:
@@ -45,10 +45,11 @@ class Door:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self, owner: int, folder: str | None = None) -> dict[str, Any]:
-        """Open the door, and return its server entry for a session: a command, since agents start their servers.
+        """Open the door, and return its server entry for a session, which is a command, since agents start their
+        servers.
 
-        ``owner``: the process above all processes of the agent; ``folder``: parent of its folder, by default that for temporary
-        files. Raises `ModelError`.
+        ``owner``: the ancestor of all of the agent's processes; ``folder``: parent of the door's folder, by default
+        the one for temporary files. Raises `ModelError`.
         """
         self._owner = owner
         try:
@@ -78,7 +79,7 @@ class Door:
         task.add_done_callback(self._forget)
 
     def _forget(self, connection: asyncio.Task[None]) -> None:
-        """Remove a connection. Its error, such as a message that was too long, only concerns its client."""
+        """Remove a connection. Its error, such as a message that was too long, concerns only its client."""
         self._connections.discard(connection)
         if not connection.cancelled():
             connection.exception()
@@ -98,7 +99,7 @@ class Door:
             writer.close()
 
     def _is_of_agent(self, writer: asyncio.StreamWriter) -> bool:
-        """True if the process at the other end is one of the agent's, or if the system does not name it."""
+        """True if the process at the other end is one of the agent's, or if the system does not identify it."""
         if sys.platform != "linux":
             return True
         names = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
@@ -125,7 +126,7 @@ class Door:
 
 
 class _Lines:
-    """Text stream over a byte writer, as the SDK's server requires."""
+    """Text stream on top of a byte writer, as the SDK's server requires."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer

@@ -22,25 +22,25 @@ PROVIDER = "acp"
 
 
 class Place(Protocol):
-    """Environment for an agent without supervision: settings other than the person's, and optionally a sandbox."""
+    """Environment for an agent that nobody supervises: settings other than the person's, and optionally a sandbox."""
 
     @property
     def is_in_sandbox(self) -> bool:
         """True if the agent runs in a sandbox."""
 
     def around(self, agent: KnownAgent) -> KnownAgent:
-        """Return the agent's entry adapted to this environment. Blocks. Raises `SettingsError`."""
+        """Return the agent's entry, adapted to this environment. Blocks. Raises `SettingsError`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignAgent:
-    """An external agent before a run, in the role of a model."""
+    """An external agent in the role of a model, before its run."""
 
     agent: str
     model: str = ""
     mode: str = ""
     place: Place | None = None
-    """Environment, or None for the person's own settings."""
+    """The environment, or None for the person's own settings."""
 
     def __post_init__(self) -> None:
         agent_of(self.agent)
@@ -53,22 +53,22 @@ class ForeignAgent:
 
     @property
     def name(self) -> str:
-        """``acp:AGENT``, with its model if given."""
+        """``acp:AGENT``, followed by its model if given."""
         return ":".join(filter(None, (PROVIDER, self.agent, self.model)))
 
     @property
     def known(self) -> KnownAgent:
-        """Entry of the agent in the table."""
+        """The agent's entry in the table."""
         return agent_of(self.agent)
 
     def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """Raise `SettingsError`: external agents only answer within runs of their own."""
+        """Raise `SettingsError`: external agents answer only within runs of their own."""
         raise SettingsError(f"{self.name} cannot answer single requests", "Run it as an agent: Agent(acp=...)")
 
 
 @dataclass(frozen=True, slots=True)
 class EndWithTurn:
-    """Policy of external agents: the run ends with their turn."""
+    """Policy for external agents: the run ends with their turn."""
 
     name: ClassVar[str] = PROVIDER
 
@@ -83,19 +83,19 @@ def is_external(run: RunFacts) -> bool:
 
 
 CUT_OFF = frozenset({"max_tokens", "max_turn_requests", "cancelled"})
-"""Stop reasons of the protocol for an incomplete turn."""
+"""Stop reasons, in the protocol, for an incomplete turn."""
 UNCHECKED = "unchecked"
-"""Metadata key and stop reason of a turn whose end does not reveal errors."""
+"""Metadata key and stop reason of a turn whose end does not show whether there was an error."""
 
 
 def cut_off(run: Run) -> Stop | None:
-    """Stop if the agent ended its turn early."""
+    """Stop the run if the agent ended its turn early."""
     last = run.last_round
     return Stop(last.stop_reason, "stopped") if not last.records and last.stop_reason in CUT_OFF else None
 
 
 def unchecked(run: Run) -> Stop | None:
-    """Complete the run as unchecked if the last words of the agent may be an error."""
+    """Complete the run as unchecked if the agent's final text may be an error."""
     if run.last_round.records or not run.last_round.metadata.get(UNCHECKED):
         return None
     return Stop(UNCHECKED, round_status="natural_completion")
@@ -105,17 +105,17 @@ SHAPES_REQUESTS: Mapping[str, Any] = {
     "model": "", "system": None, "guidance": "matrix", "policy": None, "history": "auto", "instructions": True,
     "output": None, "extensions": (), "todos": True, "max_tokens": None,
 }  # fmt: skip
-"""Settings without effect on external agents, with their default values."""
+"""Settings that have no effect on external agents, with their default values."""
 
 
 def beyond_reach(given: Mapping[str, Any], settings: Mapping[str, Any] = SHAPES_REQUESTS) -> list[str]:
-    """Return the names of settings of an `Agent` without effect on external agents. ``settings``: the default values."""
+    """Return the names of settings of an `Agent` that have no effect on external agents. ``settings``: the default values."""
     names = [name for name, usual in settings.items() if given.get(name, usual) != usual]
     return [*names, "on_limit"] if given.get("on_limit") == FINAL_ANSWER else names
 
 
 def check_reach(given: Mapping[str, Any], settings: Mapping[str, Any] = SHAPES_REQUESTS) -> None:
-    """Raise `SettingsError` for a setting of an `Agent` without effect on external agents; see `beyond_reach`."""
+    """Raise `SettingsError` for a setting of an `Agent` that has no effect on external agents; see `beyond_reach`."""
     for name in beyond_reach(given, settings):
         agent, leave_out = f"{PROVIDER}:{given['acp']}", "omit acp to run one of agentnb's own agents"
         if name == "on_limit":

@@ -1,8 +1,8 @@
-"""Process that runs an agent and ends all its processes, also when the kernel is killed. Does not import agentnb.
+"""Process that runs an agent and ends all its processes, even if the kernel is killed. Does not import agentnb.
 
-    python guard.py LIFELINE COMMAND...
+python guard.py LIFELINE COMMAND...
 
-``LIFELINE`` is the file descriptor of a pipe to the kernel: closed when the kernel closes its end, or dies.
+``LIFELINE`` is the file descriptor of a pipe to the kernel: it is closed when the kernel closes its end or dies.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SECONDS_BETWEEN_LOOKS = 0.02
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent ends, if the system supports that (Linux)."""
+    """Become the parent of descendants whose own parents end, if the system supports that (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def parent_of(pid: int) -> int:
-    """Return the parent of a process, or 0 if it has none or has ended."""
+    """Return the parent of a process; 0 if it has none or has ended."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
@@ -35,14 +35,14 @@ def parent_of(pid: int) -> int:
 
 
 def is_within(pid: int, ancestor: int) -> bool:
-    """True if a process is this one or below it."""
+    """True if a process is this one or one of its descendants."""
     while pid not in (0, ancestor):
         pid = parent_of(pid)
     return pid == ancestor
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the processes below a process."""
+    """Return the descendants of a process."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir() if Path("/proc").is_dir() else ():
         if folder.name.isdigit():
@@ -56,7 +56,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def end_all(group: int) -> None:
-    """Kill the process group of the agent and all processes below this one, until none remains."""
+    """Kill the agent's process group and all descendants of this process, until none remains."""
     while True:
         for target in (-group, *descendants(os.getpid())):
             try:
@@ -72,7 +72,7 @@ def end_all(group: int) -> None:
 
 
 def main() -> int:
-    """Run the command until it ends or the lifeline closes; then end all its processes."""
+    """Run the command until it ends or the lifeline closes, then end all its processes."""
     lifeline, command = int(sys.argv[1]), sys.argv[2:]
     adopt_orphans()
     ended, wakes = os.pipe()

@@ -1,4 +1,4 @@
-"""Installed versions of the known agents, for ``%agent acp``. Starts no program to find out."""
+"""Installed versions of the known agents, for ``%agent acp``. No program is started to find them out."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ HOW_TO_ADD = "Usage: %agent acp add NAME COMMAND"
 
 
 class Package(msgspec.Struct):
-    """The relevant part of a ``package.json``."""
+    """The part of a ``package.json`` that is used."""
 
     version: str = ""
 
 
 class Installed(NamedTuple):
-    """An installed program: path, and version or "" if unknown."""
+    """An installed program: its path, and its version or "" if unknown."""
 
     path: Path
     version: str
@@ -69,7 +69,7 @@ def acp_command(rest: str) -> str:
 
 
 def _line(name: str, agent: KnownAgent) -> str:
-    """Return a line about an agent: its version, or how to install it."""
+    """Return a line about an agent: its version, or instructions for installing it."""
     program = find_installed(agent)
     if program is None:
         return f"{name:<9} not installed: {agent.install or f'there is no {agent.command[0]}'}"

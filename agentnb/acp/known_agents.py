@@ -1,4 +1,4 @@
-"""Table of known agents: commands, modes with permission requests, and reporting."""
+"""Table of known agents: commands, modes that ask for permission, and what they report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AS_ERRORS = "error"
 UsageForm: TypeAlias = Literal["none", "turn", "last_request", "session", "requests"]
 """Scope of the usage at the end of a turn; ``requests``: each request is reported in a message."""
 CostForm: TypeAlias = Literal["none", "session", "process"]
-"""Scope of a cost: the session, even if loaded, or the process as far as is known."""
+"""Scope of a cost: the session, even if loaded, or as far as is known the process."""
 
 
 class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -27,40 +27,41 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     env: dict[str, str] = {}
     """Environment variables for its start."""
     keys: tuple[str, ...] = ()
-    """Names of the person's variables that it receives."""
+    """Names of the person's variables that are passed to it."""
     home: str = ""
-    """Variable with the folder of its settings, if ``HOME`` alone does not determine it."""
+    """Variable for the folder of its settings, if ``HOME`` alone does not determine it."""
     tried: str = ""
     """Tested version."""
     asks_in: str = ""
-    """Mode in which it asks before it writes and executes; empty if it always asks, or has no such mode."""
+    """Mode in which it asks before it writes and executes; empty if it always asks or has no such mode."""
     asks: bool = True
     """True if there is such a mode."""
     offers_functions: bool = True
-    """True if it shows the functions of the notebook to its model. In codex and vibe, the model must search; copilot accepts
-    none."""
+    """True if it shows the notebook's functions to its model. In codex and vibe, the model must search for them;
+    copilot accepts none.
+    """
     terminals: bool = False
     """True if agentnb runs its commands."""
     usage: UsageForm = "none"
     cost: CostForm = "none"
     errors: str = ""
-    """Sign of provider errors: ``error`` for protocol errors, otherwise a pattern of its last words.
+    """Sign of provider errors: ``error`` for protocol errors, otherwise a pattern for its final text.
 
-    Empty if untested: its runs end unchecked.
+    Empty if untested; its runs then end unchecked.
     """
     lacks: tuple[str, ...] = ()
-    """Missing reports, in words."""
+    """Reports that it lacks, as text."""
 
 
 @cache
 def known_agents() -> dict[str, KnownAgent]:
-    """Return the table of agents by name."""
+    """Return the table of agents, by name."""
     data = tomllib.loads(Path(__file__).with_name("known_agents.toml").read_text(encoding="utf-8"))
     return {name: msgspec.convert(row, KnownAgent) for name, row in data.items()}
 
 
 def agent_of(name: str) -> KnownAgent:
-    """Return an agent by name. Raises `SettingsError` with the most similar names."""
+    """Return the agent with this name. Raises `SettingsError` with the most similar names."""
     agent = known_agents().get(name)
     if agent is None:
         raise SettingsError(f"There is no known agent {name!r}", suggest_names(name, known_agents()))

@@ -1,4 +1,4 @@
-"""Effect of a run's permissions on an agent: rules and modes only hold for agents that ask before they act."""
+"""Effects of a run's permissions on an agent: rules and modes hold only for agents that ask before they act."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from agentnb.errors import SettingsError
 from agentnb.policies.permissions.run_permissions import Permissions
 
 RUNS_HERE = os.name == "posix"
-"""True if the system supports the agent's guard and the door: inherited pipes, process groups and Unix sockets."""
+"""True if the system supports what the agent's guard and the door need: inherited pipes, process groups and Unix sockets."""
 
 
 def check_holds(foreign: ForeignAgent, permissions: Permissions) -> tuple[str, bool]:
-    """Return a warning about actions without a question, or "", and whether to ask the person about the start.
+    """Return a warning about actions taken without asking, or "", and whether to ask the person about the start.
 
-    The start is asked about if it is unknown whether the agent asks, unless the person chose a mode of the agent or ``auto``.
-    Raises `SettingsError` for a mode or rule that the agent would not keep, as it does not ask.
+    The person is asked if it is unknown whether the agent asks, unless they chose a mode of the agent or ``auto``.
+    Raises `SettingsError` for a mode or rule that the agent would not obey, because it does not ask.
     """
     if not RUNS_HERE:
         raise SettingsError(f"{foreign.name} needs a POSIX system (Linux or macOS)", "On Windows, run the kernel in WSL")
@@ -37,7 +37,7 @@ def check_holds(foreign: ForeignAgent, permissions: Permissions) -> tuple[str, b
 
 
 def _doubt(agent: KnownAgent) -> str:
-    """Return the reason why it is unknown whether the agent asks before it writes and executes, or "" if tested."""
+    """Return the reason why it is unknown whether the agent asks before it writes and executes, or "" if that was tested."""
     if not agent.asks:
         return "agentnb does not know whether it asks"
     program = find_installed(agent)
@@ -57,7 +57,7 @@ def _how_to_hold(foreign: ForeignAgent) -> str:
 
 
 def check_cost(foreign: ForeignAgent) -> None:
-    """Raise `SettingsError` if the agent does not report its cost, so that no budget can end its run."""
+    """Raise `SettingsError` if the agent does not report its cost, since no budget could then end its run."""
     if foreign.known.cost == "none":
         problem = f"{foreign.name} does not report its cost, so a budget cannot be enforced"
         raise SettingsError(problem, "Limit it with max_seconds or max_tool_calls, or ignore the cost: unpriced=True")

@@ -1,4 +1,4 @@
-"""Terminals of an agent: commands that agentnb runs for it like its own shell."""
+"""Terminals of an agent: commands that agentnb runs on its behalf as it runs those of its own shell."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused
 
 SHELLS = ("bash", "sh")
 MOVE = re.compile(r"cd ('[^']*'|[\w./@%+,:=-]+) && (.+)", re.DOTALL)
-"""Prefix of kimi's commands, which changes to a folder."""
+"""Prefix of kimi's commands, which changes the folder."""
 OF_SHELL = "SHELL"
 """Variable that bash sets itself."""
 PLAIN_NAMES = ("TERM", "GIT_TERMINAL_PROMPT")
-"""Variables without influence on programs, besides `HARMLESS_NAME`: others become part of the judged command."""
+"""Variables, in addition to `HARMLESS_NAME`, that do not affect programs; others become part of the judged command."""
 
 
 class Command(NamedTuple):
     """A command for a terminal."""
 
     line: str
-    """Command for bash and for rules, including variables that may influence programs."""
+    """Command for bash and for rules, including variables that may affect programs."""
     folder: str
-    """Folder to run in, relative to the working folder; ``.`` for the working folder."""
+    """Folder in which to run, relative to the working folder; ``.`` for the working folder itself."""
     variables: str
     """Lines that set the other variables."""
 
@@ -50,7 +50,7 @@ class Command(NamedTuple):
 
 
 def command_of(request: Mapping[str, Any], work_dir: Path) -> Command:
-    """Return the command of a terminal request. Raises `ToolRefused` for a folder outside the working folder."""
+    """Return the command in a terminal request. Raises `ToolRefused` for a folder outside the working folder."""
     words, folder = [str(word) for word in request.get("args") or ()], str(request.get("cwd") or work_dir)
     line = " ".join([str(request["command"]), *map(shlex.quote, words)])
     if PurePath(str(request["command"])).name in SHELLS and len(words) == 2 and words[0] == "-c":
@@ -65,7 +65,7 @@ def command_of(request: Mapping[str, Any], work_dir: Path) -> Command:
 
 
 class _Output(BoundedOutput):
-    """Output within the agent's limit, and within that of results."""
+    """Output within both the agent's limit and that of results."""
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(Bounds(0, max_bytes))
@@ -78,19 +78,21 @@ class _Output(BoundedOutput):
 
 
 class Terminal:
-    """A command that runs until it ends or is killed. Lives on one event loop."""
+    """A command that runs until it ends or is killed. Used on one event loop."""
 
     def __init__(self, shell: Shell, context: ToolContext, command: str, max_bytes: int) -> None:
-        """``max_bytes``: maximum output kept, counted from its end."""
+        """``max_bytes``: maximum output to keep, counted from its end."""
         self._output = _Output(max_bytes)
         self._exit_code: int | None = -signal.SIGKILL
-        """Negative signal number, initially that of a kill, or None if the command could not be started."""
+        """Exit code, or the negative number of a signal, initially that of a kill; or None if the command could not
+        be started.
+        """
         self._note = ""
         self._refused: ToolRefused | None = None
         self._work = asyncio.ensure_future(self._run(shell, context, command))
 
     async def _run(self, shell: Shell, context: ToolContext, command: str) -> None:
-        """Run the command under a guard, which ends it with the kernel."""
+        """Run the command under a guard, which ends it when the kernel ends."""
         lifeline, held = os.pipe()
         try:
             guard = guard_words(lifeline)
@@ -103,13 +105,13 @@ class Terminal:
             os.close(held)
 
     async def check_started(self) -> None:
-        """Raise `ToolRefused` if the command cannot be started."""
+        """Raise `ToolRefused` if the command could not be started."""
         await asyncio.sleep(0)  # the first step of the task starts it
         if self._refused is not None:
             raise self._refused
 
     def when_over(self, callback: Callable[[], None]) -> None:
-        """Call a function when the command has ended."""
+        """Call a function once the command has ended."""
         self._work.add_done_callback(lambda _: callback())
 
     async def wait(self) -> None:
@@ -122,7 +124,7 @@ class Terminal:
 
     @property
     def status(self) -> dict[str, Any] | None:
-        """Exit status in the form of the protocol, or None while the command runs."""
+        """Exit status in the protocol's form, or None while the command is running."""
         if not self._work.done():
             return None
         code = self._exit_code
@@ -132,13 +134,13 @@ class Terminal:
 
     @property
     def report(self) -> dict[str, Any]:
-        """Output so far in the form of the protocol, without known keys."""
+        """Output so far in the protocol's form, with known keys removed."""
         report = {"output": redact(self._output.end), "truncated": self._output.omitted_bytes > 0}
         return report if self.status is None else {**report, "exitStatus": self.status}
 
     @property
     def outcome(self) -> ToolOutcome:
-        """Outcome like that of the tool ``bash``."""
+        """Outcome in the form that the tool ``bash`` returns."""
         text = self._output.of_result.text
         if not self._work.done():
             return success("\n".join(filter(None, (text.removesuffix("\n"), "[The command is still running.]"))))
@@ -162,7 +164,7 @@ class Terminals:
     async def open(self, context: ToolContext, command: str, max_bytes: Any) -> tuple[str, Terminal]:
         """Run a command in a new terminal, and return its id and the terminal. Raises `ToolRefused`.
 
-        ``max_bytes``: output to keep, at most `MAX_TERMINAL_BYTES`, which is also the default.
+        ``max_bytes``: how much output to keep, at most `MAX_TERMINAL_BYTES`, which is also the default.
         """
         most = min(max(int(max_bytes), 0), MAX_TERMINAL_BYTES) if isinstance(max_bytes, int) else MAX_TERMINAL_BYTES
         terminal = Terminal(self._shell, context, command, most)
@@ -173,7 +175,7 @@ class Terminals:
         return terminal_id, terminal
 
     async def answer(self, method: str, terminal_id: str) -> dict[str, Any] | None:
-        """Answer a request about a terminal, or return None for an unknown one."""
+        """Answer a request about a terminal, or return None if the terminal is unknown."""
         terminal = self._by_id.get(terminal_id)
         if terminal is None:
             return None

@@ -1,4 +1,4 @@
-"""Record of an agent's turns: batches of text, usage by its counting method, and updates of unknown kinds."""
+"""Record of an agent's turns: batches of text, usage as the agent counts it, and updates of unknown kinds."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ MAX_BATCH_CHARACTERS = 64_000
 """A batch of text is logged after this time or at this length."""
 MAX_UNKNOWN_KINDS = 10
 MAX_UNKNOWN_BYTES = 2_000
-"""Maximum bytes of JSON kept of the first update of an unknown kind."""
+"""Maximum bytes of JSON kept from the first update of an unknown kind."""
 SESSION_COST = "session_cost"
-"""Metadata key of the session's cost so far, in US dollars."""
+"""Metadata key for the session's cost so far, in US dollars."""
 UNKNOWN_UPDATES = "unknown_updates"
-"""Metadata key of updates of unknown kinds: ``{kind: {"count": 2, "first": JSON}}``."""
+"""Metadata key for updates of unknown kinds: ``{kind: {"count": 2, "first": JSON}}``."""
 
 
 class Pieces:
-    """Texts and thoughts of a reply as they arrived, including those not logged yet."""
+    """Texts and thoughts of a reply in order of arrival, including those not logged yet."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._pieces: list[Text | Thinking] = []
         self._unlogged = self._characters = 0
         self.due: float | None = None
-        """Time to log the batch, or None for an empty batch."""
+        """Time at which to log the batch, or None if it is empty."""
 
     def add(self, delta: ReplyDelta) -> None:
         """Append a delta."""
@@ -64,18 +64,21 @@ class Pieces:
 
 
 class Spending:
-    """Usage and cost as reported by an agent, without counting twice. Unreported values stay unknown."""
+    """Usage and cost as an agent reports them, without double counting. Values not reported remain unknown."""
 
     def __init__(self, agent: KnownAgent, *, is_loaded: bool = False, cost: float | None = None) -> None:
-        """``is_loaded``: True if the session and its sums are older than the run; ``cost``: cost at that time, if known."""
+        """``is_loaded``: whether the session and its totals are older than the run; ``cost``: the cost at that time,
+        if known.
+        """
         self._agent = agent
         self._sum = None if is_loaded else NOTHING_USED
         self._cost = 0.0 if not is_loaded else cost if agent.cost == "session" else None
 
     def cost_since(self, total: float | None, *, ends_turn: bool) -> float | None:
-        """Return the US dollars since the previous call; ``total``: session total, None if not reported in this turn.
+        """Return the US dollars spent since the previous call. ``total``: total of the session, None if not reported
+        in this turn.
 
-        Before the first report, rounds within a turn cost 0, as the difference follows later.
+        Before the first report, rounds within a turn cost 0, since the difference follows later.
         """
         if total is None:
             return None if ends_turn or self._agent.cost == "none" else 0.0
@@ -83,7 +86,7 @@ class Spending:
         return None if before is None or total < before else round(total - before, COST_DIGITS)
 
     def tokens(self, reported: Any, requests: Iterable[Any] = ()) -> tuple[Usage, dict[str, Any]]:
-        """Return the tokens of a turn, as reported at its end or per request, and metadata for its reply."""
+        """Return the tokens of a turn, as reported at its end or for each request, and metadata for its reply."""
         if self._agent.usage == "requests":
             usages = [_usage(request) for request in requests if isinstance(request, dict)]
             return reduce(Usage.__add__, usages) if usages else UNKNOWN, {}
@@ -100,7 +103,7 @@ class Spending:
 
 
 def _usage(reported: Mapping[str, Any]) -> Usage:
-    """Convert token counts to agentnb's, where input includes cached tokens."""
+    """Convert token counts to agentnb's, where the input includes cached tokens."""
     names = {
         "input": "inputTokens",
         "output": "outputTokens",
@@ -116,13 +119,13 @@ def _usage(reported: Mapping[str, Any]) -> Usage:
 
 
 def _is_less(usage: Usage, before: Usage) -> bool:
-    """True if a sum has decreased, which means that it is a different sum."""
+    """True if a total has decreased, which means that it is a different one."""
     pairs = ((usage.input, before.input), (usage.output, before.output), (usage.cache_read, before.cache_read))
     return any((current or 0) < (previous or 0) for current, previous in pairs)
 
 
 class UnknownUpdates:
-    """Counts updates of unknown kinds, and keeps the first of each kind, within limits."""
+    """Counts updates of unknown kinds, and keeps the first of each kind, up to a limit."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -135,7 +138,7 @@ class UnknownUpdates:
         self._first.setdefault(kind, update)
 
     def as_metadata(self) -> dict[str, Any]:
-        """Return metadata with the updates since the previous call, empty without any."""
+        """Return metadata about the updates since the previous call; empty if there were none."""
         counts, first, self._counts, self._first = self._counts, self._first, {}, {}
         kinds = {kind: {"count": count, "first": _as_json(first[kind])} for kind, count in counts.items()}
         return {UNKNOWN_UPDATES: kinds} if kinds else {}

@@ -21,7 +21,7 @@ from agentnb.tools.builtin.notebook.executed_cells import open_notebook
 from agentnb.tools.defaults import MAX_WATCHED_BYTES, MAX_WATCHED_ENTRIES
 
 MAX_NAMED, MAX_LISTED = 10, 100
-"""Maximum changed files in the warning, and in the list of an undo."""
+"""Maximum number of changed files in the warning, and in the list for an undo."""
 
 
 class FileState(NamedTuple):
@@ -29,16 +29,16 @@ class FileState(NamedTuple):
 
     size: int
     modified: int
-    """Nanoseconds."""
+    """Time of modification, in nanoseconds."""
     digest: str = ""
     """Digest of the content; empty if it was not read."""
 
 
 class WatchedFolder:
-    """A folder with the last observed states of its files. Links are not followed."""
+    """A folder, with the most recently observed states of its files. Links are not followed."""
 
     def __init__(self, folder: Path, store: Path | None = None) -> None:
-        """Scan the folder, within limits. Blocks. ``store``: the folder of the logs of runs, which is skipped."""
+        """Scan the folder, within limits. Blocks. ``store``: the folder of run logs, which is skipped."""
         self._folder = os.path.realpath(folder)
         self._store = None if store is None else os.path.realpath(store)
         self._notebook = open_notebook()
@@ -51,11 +51,11 @@ class WatchedFolder:
                 self._files[path] = state._replace(digest=self._digest(path))
 
     def is_open_notebook(self, path: str) -> bool:
-        """True if a path is that of the notebook of this kernel."""
+        """True if this is the path of this kernel's notebook."""
         return self._notebook is not None and self._relative(path) == self._notebook_path
 
     def take(self, path: str) -> None:
-        """Record the current state of a file written by agentnb."""
+        """Record the current state of a file that agentnb has written."""
         relative = self._relative(path)
         if (state := _state_of(Path(self._folder, relative))) is not None:
             self._files[relative] = state._replace(digest=self._digest(relative))  # opencode then writes it again itself
@@ -111,7 +111,7 @@ class WatchedFolder:
         return {path: state for path, state in seen if state is not None}
 
     def _entries(self) -> Iterator[tuple[str, FileState | None]]:
-        """Yield the path of each entry below the folder, with its state, or None for other entries than files."""
+        """Yield the path of each entry below the folder and its state, or None for entries that are not files."""
         folders = deque([""])
         while folders:
             before = folders.popleft()
@@ -126,7 +126,7 @@ class WatchedFolder:
         return entry.name in LEFT_OUT or entry.name.startswith(BEFORE_IMAGES) or entry.path == self._store
 
     def _relative(self, path: str) -> str:
-        """Return a path relative to the folder, links resolved."""
+        """Return a path relative to the folder, with links resolved."""
         return os.path.relpath(os.path.realpath(self._path(path)), self._folder)
 
     def _path(self, path: str) -> str:
@@ -140,7 +140,7 @@ class WatchedFolder:
 
 
 def _state_of(file: os.DirEntry[str] | Path) -> FileState | None:
-    """Return the state of a file, or None if it is gone."""
+    """Return the state of a file, or None if it no longer exists."""
     try:
         status = file.stat(follow_symlinks=False)
     except OSError:

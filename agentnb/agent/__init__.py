@@ -1,1 +1,1 @@
-"""Agents: their settings, their loop, and starting and resuming their runs."""
+"""Agents: their settings, their loop, and how their runs start and resume."""

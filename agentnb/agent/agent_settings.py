@@ -1,4 +1,4 @@
-"""The settings of an agent: validated, with derived values for its runs, on creation."""
+"""The settings of an agent: on creation they are validated, and the values that its runs need are derived."""
 
 from __future__ import annotations
 
@@ -69,22 +69,22 @@ class AgentSettings:
     acp: str = ""
     mode: str = ""
     limits: Limits = field(init=False, repr=False, compare=False)
-    """Its limits, completed by those of its extensions and its policy."""
+    """Its limits, completed with those of its extensions and its policy."""
     used_model: str | Model = field(init=False, repr=False, compare=False)
     """Its model, or that of an extension."""
     used_policy: PolicySet = field(init=False, repr=False, compare=False)
-    """Its policy, else that of an extension, else `Matrix`."""
+    """Its own policy, else an extension's, else `Matrix`."""
     sends: History = field(init=False, repr=False, compare=False)
     """The part of a conversation that is sent, according to `history`."""
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
     context: ConversationContext | None = field(init=False, repr=False, compare=False)
     """The context of its runs, from an extension, or None."""
     first_tools: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
-    """Names of the tools that the context of its runs lists first."""
+    """Names of the tools that the context of its runs puts first."""
     rule_list: RuleList = field(init=False, repr=False, compare=False)
     """Its rules about tool calls, according to `permissions`."""
     output_form: Output | None = field(init=False, repr=False, compare=False)
-    """The form of its answers, according to `output`, or None for free text."""
+    """The form of its answers, according to `output`, or None for answers in free text."""
     bundle: PolicyBundle = field(init=False, repr=False, compare=False)
     """Policies, guides and gates."""
     guidance_texts: GuidanceTexts = field(init=False, repr=False, compare=False)
@@ -109,7 +109,7 @@ class AgentSettings:
 
     @property
     def rule_scope(self) -> Iterable[Any]:
-        """Names that rules about its runs may use: its tools, and virtual tools of its extensions."""
+        """Names that rules about its runs may use: its tools, and the virtual tools of its extensions."""
         from agentnb.agent.extension import merge_part
 
         return (self.toolbox, *merge_part(self.extensions, "virtual_tools"))
@@ -121,7 +121,7 @@ class AgentSettings:
 
     @property
     def tool_offer(self) -> ToolOffer:
-        """Its name and description as a tool: the first sentence of its system prompt, or a neutral one."""
+        """Its name, and its description as a tool: the first sentence of its system prompt, or a neutral one."""
         from agentnb.tools.agent_tool import ToolOffer, first_sentence, neutral_description
 
         is_named = self.name != DEFAULT_NAME

@@ -1,4 +1,4 @@
-"""The answer to a blank message in a context: a question, without a model or a round."""
+"""The answer to a blank message in a context: a question, asked without a model or a round."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.runtime.event_log import EventLog
 
 
 class Clarification:
-    """Orchestrator of a run with a blank message."""
+    """Orchestrator of a run whose message is blank."""
 
     where = "agentnb"
 
@@ -22,7 +22,7 @@ class Clarification:
         self._log, self._profile = log, profile
 
     def raises(self, error: AgentnbError) -> bool:
-        """Return True: the error is all there is to see."""
+        """Return True: the run has nothing to show but the error."""
         return True
 
     async def work(self) -> Stop:
@@ -40,4 +40,4 @@ class Clarification:
         """Do nothing: nothing is open."""
 
     def suspend(self, why: str) -> None:
-        """Do nothing: nothing waits."""
+        """Do nothing: nothing is waiting."""

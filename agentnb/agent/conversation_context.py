@@ -1,4 +1,4 @@
-"""The context of a conversation for an agent: its section of the system prompt, its profile, and the calls to confirm."""
+"""The context of an agent's conversation: its section of the system prompt, its profile, and the calls to confirm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentnb.policies.permissions.permission_rules import Rule
 
 
 class ConversationContext(Protocol):
-    """The context of an agent's conversations, held by an `Extension`."""
+    """The context of an agent's conversations, supplied by an `Extension`."""
 
     @property
     def name(self) -> str:
@@ -17,7 +17,7 @@ class ConversationContext(Protocol):
 
     @property
     def entity(self) -> str:
-        """Id of the conversation's entity, or empty."""
+        """Id of the conversation's entity, or empty if it has none."""
 
     @property
     def profile(self) -> str:
@@ -29,20 +29,20 @@ class ConversationContext(Protocol):
 
     @property
     def loads(self) -> bool:
-        """True if the text about the entity is loaded by a function of the person, which may take long."""
+        """True if a function supplied by the person loads the text about the entity, which may take long."""
 
     @property
     def first(self) -> tuple[Rule, ...]:
-        """The tools to list first."""
+        """The tools to put first."""
 
     def prompt(self, tools: Sequence[str]) -> str:
-        """Return the section of the system prompt. ``tools``: the names of the tools to list first.
+        """Return the section of the system prompt. ``tools``: the names of the tools to put first.
 
         Raises `SettingsError` if the text about the entity cannot be loaded.
         """
 
     def confirms(self, contexts: Sequence[str]) -> Iterable[Rule]:
-        """Return the calls that the person must confirm each time in any of these contexts."""
+        """Return the calls that the person must confirm every time in any of these contexts."""
 
     def canonical(self, name: str) -> str:
-        """Return the name of the context with this name or alias; any other word unchanged."""
+        """Return the name of the context with this name or alias; return any other word unchanged."""

@@ -45,16 +45,16 @@ if TYPE_CHECKING:
     from agentnb.agent.agent_settings import AgentSettings
 
 MODEL_FROM, PERSON = "model_from", "person"
-"""Setting of a run whose model name chooses a destination, and its value if the person named the model."""
+"""Setting of a run whose model's name chooses a destination, and its value if the person named the model."""
 _TAKEN = (*AGENT_SETTINGS, "unpriced", "limits_of_file")
-"""Settings that extensions and the policy add to."""
+"""Settings that extensions and the policy may add to."""
 NoLimit: TypeAlias = Literal["none"]
 NO_LIMIT: Final[NoLimit] = "none"
-"""Value of an agent's limit that overrides its extensions and policy: no limit."""
+"""Value of an agent's limit that means no limit, whatever its extensions and policy set."""
 
 
 class TakenSettings(NamedTuple):
-    """Model, policy and limits of an agent's runs."""
+    """The model, policy and limits of an agent's runs."""
 
     model: str | Model
     policy: PolicySet
@@ -62,7 +62,8 @@ class TakenSettings(NamedTuple):
 
 
 def combine_settings(own: Mapping[str, Any], extensions: Iterable[Extension]) -> TakenSettings:
-    """Combine the model, policy and limits of an agent and its extensions; the first extension with a setting wins.
+    """Combine the model, policy and limits of an agent and its extensions; the first extension that has a setting
+    wins.
 
     Raises `SettingsError` for an invalid limit or policy.
     """
@@ -96,7 +97,7 @@ def is_required(name: str) -> bool:
 
 
 def _is_set(name: str, value: Any) -> bool:
-    """True if the agent has its own value; for a limit that every run has, a value other than the default."""
+    """True if the agent sets its own value; for a limit that every run has, a value other than the default."""
     return value is not None and not (is_required(name) and value == settings.max_iterations())
 
 
@@ -144,7 +145,7 @@ def derive_settings(agent: AgentSettings) -> None:
 
 
 def _set_foreign(agent: AgentSettings) -> None:
-    """Replace the model by an external agent. Raises `SettingsError` for a setting that cannot affect it."""
+    """Replace the model with an external agent. Raises `SettingsError` for a setting that cannot affect it."""
     from agentnb.acp.foreign_agent import SHAPES_REQUESTS, EndWithTurn, ForeignAgent, check_reach
 
     derived = {"policy": EndWithTurn(), "guidance": "off", "todos": False, "history": "full", "instructions": False}
@@ -160,14 +161,14 @@ def _set_foreign(agent: AgentSettings) -> None:
 
 
 def _with_draws(bundle: PolicyBundle, guidance: RandomGuidance, policy: str) -> PolicyBundle:
-    """Return the bundle with draws of guidance sets. Raises `SettingsError` if the policy draws as well."""
+    """Return the bundle with random draws of guidance sets. Raises `SettingsError` if the policy draws too."""
     if bundle.draw is not None:
         raise SettingsError(f"The policy {policy} draws guidance sets itself", "Omit RandomGuidance, or the policy's draw")
     return bundle._replace(draw=guidance)
 
 
 def _as_logged(agent: AgentSettings, words: GuidanceSet, policy: PolicySet) -> dict[str, Any]:
-    """Return the settings for the log."""
+    """Return the settings in the form for the log."""
     draws = agent.guidance.as_logged if isinstance(agent.guidance, RandomGuidance) else {}
     return {
         "guidance": {"set": words.name, "version": words.version, **draws},
@@ -213,7 +214,7 @@ def _check_gates(agent: AgentSettings) -> tuple[Gate, ...]:
 
 
 def _all_extensions(agent: AgentSettings) -> tuple[Extension, ...]:
-    """Return the extensions, including that of its detectors, which a copy of the agent already has."""
+    """Return the extensions, including the one for its detectors, which a copy of the agent already has."""
     extensions = check_kinds_and_names(agent.extensions)
     if agent.detect is None or any(extension.name == DETECTION for extension in extensions):
         return extensions
@@ -221,7 +222,7 @@ def _all_extensions(agent: AgentSettings) -> tuple[Extension, ...]:
 
 
 def _in_order(agent: AgentSettings, toolbox: Toolbox) -> Toolbox:
-    """Return the tools, beginning with those that the context of the runs lists first."""
+    """Return the tools, beginning with those that the context of the runs puts first."""
     rules = () if agent.context is None else agent.context.first
     if not rules:
         return toolbox
@@ -232,7 +233,7 @@ def _in_order(agent: AgentSettings, toolbox: Toolbox) -> Toolbox:
 
 
 def _check_names(agent: AgentSettings) -> None:
-    """Raise `InvalidTool` if a tool has the name of one of agentnb's own tools."""
+    """Raise `InvalidTool` if a tool has the same name as one of agentnb's own tools."""
     if agent.keeps_todos and agent.toolbox.get(TODO_TOOL) is not None:
         raise InvalidTool(f"{TODO_TOOL} is the tool of agentnb's own todo list", "Rename yours, or use Agent(todos=False)")
     if agent.sends.result_characters is not None and agent.toolbox.get(READ_TOOL) is not None:

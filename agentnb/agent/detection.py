@@ -1,4 +1,4 @@
-"""Live detectors of an agent, and the responses to their findings, as an extension."""
+"""Live detectors of an agent, and the responses to their findings, in the form of an extension."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAME = "detect"
 def detection(detectors: Detectors) -> Extension:
     """Return the extension for these detectors: a nudge, a block of the repeated call and a stop, in this order.
 
-    Each finding is logged as an event when made. Raises `SettingsError` for an unknown preset.
+    Each finding is logged as an event when it is made. Raises `SettingsError` for an unknown preset.
     """
     makers = detectors_of(detectors)
     return Extension(

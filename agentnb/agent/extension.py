@@ -1,4 +1,4 @@
-"""Extensions of an agent: additions by other parts of agentnb, such as plans, that the agent does not depend on."""
+"""Extensions of an agent: additions from other parts of agentnb, such as plans, on which the agent does not depend."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agentnb.tools.mcp.mcp_server import ServerTools, servers_among
 from agentnb.tools.tool import WIRE_NAME
 
 AGENT_SETTINGS = ("model", "policy", *LIMIT_SETTINGS)
-"""Settings of its agent that an extension can set."""
+"""Settings of the agent that an extension may set."""
 _PARTS = ("policies", "guides", "gates", "detectors", "limits", "endings", "keeps")
 
 
@@ -34,17 +34,17 @@ _PARTS = ("policies", "guides", "gates", "detectors", "limits", "endings", "keep
 class Extension:
     """Additions to an agent, each part optional. The parts of several extensions keep their order.
 
-    ``prompt`` follows the agent's own system prompt and the notes on its repository and tools. ``tools`` follow the agent's
-    own; they are offered to the model, and need not be named to recover the run. ``policies`` are asked before those of the
-    agent's policy, and so may decide first; ``limits`` are asked last, as they stop runs that another policy would continue.
-    ``guides``, ``gates`` and ``detectors`` follow those of the agent's policy; the agent's own ``gates`` come last.
-    ``agent_settings`` are settings for the agent: limits by name, ``on_limit`` and ``policy`` where it has none of its own, and
-    ``model`` instead of its own. ``virtual_tools`` are handlers by the names of calls, asked before any tool:
-    ``handler(arguments, context)``, sync or async, receives the model's original arguments and a `ToolContext`, and returns the
-    result. ``context``: the context of the runs, as made by `ContextType`; ``continuing`` returns the extension for a run that
-    continues this one. ``endings`` are asked when a run would end as completed: each may insert another round or an
-    `Interlude`. ``keeps`` return text that a compaction leaves in the conversation verbatim. ``settings`` are plain data for
-    the log.
+    ``prompt`` follows the agent's own system prompt and the notes on its repository and tools. ``tools`` follow the
+    agent's own; they are offered to the model, and need not be named to recover the run. ``policies`` are consulted
+    before those of the agent's policy, and so may decide first; ``limits`` are consulted last, since they stop runs
+    that another policy would continue. ``guides``, ``gates`` and ``detectors`` follow those of the agent's policy;
+    the agent's own ``gates`` come last. ``agent_settings`` are settings for the agent: limits by name, ``on_limit``
+    and ``policy`` if it has none of its own, and ``model``, which replaces its own. ``virtual_tools`` are handlers by
+    the name of the call, tried before any tool: ``handler(arguments, context)``, sync or async, receives the model's
+    original arguments and a `ToolContext`, and returns the result. ``context``: the context of the runs, as made by
+    `ContextType`; ``continuing`` returns the extension for a run that continues this one. ``endings`` are consulted
+    when a run would end as completed: each may insert another round or an `Interlude`. ``keeps`` are functions
+    returning text that compaction keeps verbatim in the conversation. ``settings`` are plain data for the log.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Extension:
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """The extension as plain data: its name, the names of its tools, and its settings."""
+        """The extension as plain data: its name, its tools' names, and its settings."""
         names = [tool.word if isinstance(tool, ServerTools) else tool.spec.name for tool in self.tools]
         parts = {"tools": names, "settings": dict(self.settings), "inert": self.is_inert}
         return {"name": self.name, **{name: value for name, value in parts.items() if value}}
@@ -109,13 +109,13 @@ class Extension:
 
     @property
     def is_inert(self) -> bool:
-        """True if it adds only settings for the log, which do not affect a run."""
+        """True if it only adds settings for the log, which do not affect a run."""
         added = (self.prompt, self.tools, self.agent_settings, self.virtual_tools, self.context)
         return not (any(added) or any(getattr(self, part) for part in _PARTS))
 
 
 def check_kinds_and_names(extensions: Any) -> tuple[Extension, ...]:
-    """Return the extensions. Raises `SettingsError` for a value of another type, and for duplicate names."""
+    """Return the extensions. Raises `SettingsError` for values of another type and for duplicate names."""
     items = tuple(extensions) if isinstance(extensions, Iterable) and not isinstance(extensions, str) else (extensions,)
     names: set[str] = set()
     for extension in items:
@@ -130,7 +130,7 @@ def check_kinds_and_names(extensions: Any) -> tuple[Extension, ...]:
 
 
 def extend_bundle(bundle: PolicyBundle, extensions: tuple[Extension, ...]) -> PolicyBundle:
-    """Return the bundle with the parts of these extensions."""
+    """Return the bundle with the parts of these extensions added."""
     if not extensions:
         return bundle
     return bundle._replace(
@@ -154,7 +154,7 @@ def context_of(extensions: Iterable[Extension]) -> ConversationContext | None:
 
 
 def merge_part(extensions: Iterable[Extension], part: str) -> dict[str, Any]:
-    """Merge a part with values by name over all extensions; the first extension with a name wins."""
+    """Merge a part whose values have names, across all extensions; the first extension with a name wins."""
     values: dict[str, Any] = {}
     for extension in reversed([*extensions]):
         values.update(getattr(extension, part))
@@ -167,7 +167,7 @@ def without_model(extensions: Iterable[Extension]) -> tuple[Extension, ...]:
 
 
 def each(extensions: Iterable[Extension], part: str) -> Iterator[Any]:
-    """Yield the items of a part over all extensions."""
+    """Yield the items of a part, across all extensions."""
     return chain.from_iterable(map(attrgetter(part), extensions))
 
 

@@ -32,9 +32,9 @@ from agentnb.tools.mcp.mcp_server import ServerTools, servers_among
 from agentnb.tools.tool import Tool
 
 NO_POLICY_YET, NO_GUIDANCE_YET = {"name": "minimal"}, {"set": "off"}
-"""Settings of runs by the first versions, which had neither a policy nor guidance."""
+"""Settings of runs from the first versions, which had neither a policy nor guidance."""
 WITH_GUIDANCE_TEXTS = 5
-"""First schema of logs with the texts of the guidance set."""
+"""First schema version of logs that contain the texts of the guidance set."""
 
 
 def agent_of(
@@ -45,10 +45,10 @@ def agent_of(
     model: str | Model | None = None,
     **instead: Any,
 ) -> Agent:
-    """Recreate the agent of a run from its log; ``instead``: settings that replace the run's.
+    """Recreate the agent of a run from its log. ``instead``: settings that replace the run's.
 
-    Raises `UnknownTool` if a tool of the run is missing, and `SettingsError` if one of its gates is, or if its model, policy or
-    guidance cannot be recreated from the log.
+    Raises `UnknownTool` if a tool of the run is missing, and `SettingsError` if one of its gates is, or if its model,
+    policy or guidance cannot be recreated from the log.
     """
     if run.kind != "agent":
         raise SettingsError(f"Run {run.id} is a {run.kind}, not an agent's run", "Pass what made it: recover(run, agent=...)")
@@ -80,23 +80,24 @@ def agent_of(
 
 
 def limits_again(logged: dict[str, Any]) -> dict[str, Any]:
-    """Return the limits in the settings of a log; a limit missing there is not taken from the policy either."""
+    """Return the limits in a log's settings; a limit missing there is not taken from the policy either."""
     unlimited = {name: NO_LIMIT for name, limit in LIMITS.items() if not limit.is_required}
     logged_limits = {name: value for name, value in Limits.logged(logged).items() if name != OF_FILE}
     return {**unlimited, "on_limit": "stop", **logged_limits}
 
 
 def logged_model(run: Run, name: str = "") -> str:
-    """Return the model's name as logged: a `FileModelName`, unless the person's own log says that they named the model.
+    """Return the model's name as logged: a `FileModelName`, unless the person's own log says that they named the
+    model.
 
-    ``name``: from the settings of a workflow, whose run has no model itself.
+    ``name``: the name in the settings of a workflow, whose run has no model of its own.
     """
     by_person = is_trusted(run) and run.settings.get(MODEL_FROM) == PERSON
     return name or run.model if by_person else FileModelName(name or run.model)
 
 
 def limits_of_file(run: Run, replaced: Container[str] = ()) -> list[str]:
-    """Return the names of the logged limits that were not set by the person, except those ``replaced``."""
+    """Return the names of the logged limits that the person did not set, except those ``replaced``."""
     logged = (
         run.settings.get(OF_FILE) or () if is_trusted(run) else [name for name in (OWN, "unpriced") if name in run.settings]
     )
@@ -104,17 +105,18 @@ def limits_of_file(run: Run, replaced: Container[str] = ()) -> list[str]:
 
 
 def is_trusted(run: Run) -> bool:
-    """True if this person's agentnb wrote the log from its first event on: its record of their input is reliable.
+    """True if this person's agentnb wrote the log from the first event on, so that its record of their input is
+    reliable.
 
-    A foreign log remains untrusted when resumed here, even if the person accepted its answers.
+    A log from elsewhere remains untrusted when resumed here, even if the person accepted its answers.
     """
     return run.gives_consent and not any(isinstance(event, RunRecovered) and event.consent for event in run.events)
 
 
 def with_builtins(run: Run, given: Iterable[Any]) -> tuple[Tool | ServerTools, ...]:
-    """Return the tools of these items, and the run's other built-in tools, recreated from its log.
+    """Return the tools of these items, and the run's remaining built-in tools, recreated from its log.
 
-    They are followed by those of MCP servers: from the items, and from the run by name. A log never starts a command: only
+    MCP server tools come last: those of the items, and those that the run names. A log never starts a command: only
     configured servers are used.
     """
     given = tuple(given)
@@ -136,7 +138,7 @@ def _servers(run: Run, given: Iterable[Any]) -> list[ServerTools]:
 
 
 def names_of_tools(run: Run) -> list[str]:
-    """Return the names of the run's tools, without the todo tool and those of extensions."""
+    """Return the names of the run's tools, except the todo tool and those of extensions."""
     return run.own_tools
 
 
@@ -146,7 +148,7 @@ def missing_tools(run: Run, names: Container[str]) -> list[str]:
 
 
 def has_guidance_texts(run: Run) -> bool:
-    """True if the log contains the texts of the run's guidance set, unlike those of older versions."""
+    """True if the log contains the texts of the run's guidance set, which logs of older versions lack."""
     return run.opening.schema >= WITH_GUIDANCE_TEXTS and "guidance" in run.opening.settings
 
 
@@ -170,7 +172,7 @@ def logged_policy(run: Run) -> PolicySet:
 
 
 def logged_guidance(run: Run) -> str | GuidanceSet:
-    """Return the initial guidance set of a run from its log. Raises `SettingsError` if the log lacks its texts."""
+    """Return the guidance set with which a run began, from its log. Raises `SettingsError` if the log lacks its texts."""
     logged = run.settings.get("guidance", NO_GUIDANCE_YET)
     name = logged.get("set") if isinstance(logged, dict) else logged
     if has_guidance_texts(run):

@@ -1,7 +1,7 @@
 """The loop: call the model, run its tools, decide whether to continue.
 
-The loop has no features of its own: policies decide after each round, log events record it, and the lifecycle handles the needs
-of any run, such as stop, pause, time and money.
+The loop has no features of its own: policies decide after each round, log events record it, and the lifecycle handles
+what every run needs, such as stopping, pausing, and limits on time and money.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PROMPT = Continue("prompt")
 
 
 class Loop:
-    """Orchestrator of an agent's run: works in rounds."""
+    """Orchestrator of an agent's run, which works in rounds."""
 
     where = "model"
 
@@ -74,7 +74,7 @@ class Loop:
         self._round_started = perf_counter()
 
     def raises(self, error: AgentnbError) -> bool:
-        """True if the run failed in its first round: the error is all there is to see."""
+        """True if the run failed in its first round, so that there is nothing to show but the error."""
         return len(self._log.run.rounds) <= 1
 
     async def work(self) -> Stop:
@@ -121,11 +121,13 @@ class Loop:
             self._draw_guidance(self._draw)
 
     def _goes_on(self) -> bool:
-        """True if an external agent is in its turn, which continues and is recorded even while the person has paused."""
+        """True if an external agent is in the middle of its turn, which continues and is recorded even while the
+        person has paused.
+        """
         return self._inbox.is_paused and getattr(self._calls.model, "is_in_turn", False)
 
     async def final_answer(self, limit: Stop) -> None:
-        """Tell the model about the reached limit, and request one more reply, without tools."""
+        """Tell the model that the limit has been reached, and request one more reply, without tools."""
         if not self._log.run.last_round.is_final:
             request_text = prompt(FINAL_ANSWER).replace("{{ limit }}", f"{limit.stop_reason}, {limit.limit:g}")
             news = news_of(self._endings, self._log.run)
@@ -134,7 +136,7 @@ class Loop:
             await self._final_round(self._round(verdict, "\n\n".join(texts)))
 
     def close_open(self, status: e.RoundStatus) -> None:
-        """Answer every open call and end the open round, if any."""
+        """Answer every open call, and end the open round if there is one."""
         self._dispatch.answer_open_calls(time_is_up=self._lifecycle.time_is_up)
         Interludes(self._lifecycle, self._dispatch).close_open()
         self._todos.look()
@@ -142,11 +144,11 @@ class Loop:
             self._finish_round(status)
 
     def suspend(self, why: str) -> None:
-        """Suspend the run after the running calls have ended; no-op if no gate asks."""
+        """Suspend the run once the running calls have ended; no-op if no gate is asking."""
         self._dispatch.suspend(why)
 
     async def _first_verdict(self) -> Verdict:
-        """Return the first verdict: the prompt, or the continuation of an interrupted run."""
+        """Return the first verdict, from the prompt or for the continuation of an interrupted run."""
         run = self._log.run
         if run.limit is not None:
             self._lifecycle.clock.stop()  # only the final answer, without a time limit, is missing
@@ -184,7 +186,7 @@ class Loop:
     def _round(self, why: Continue, final_words: str = "") -> Coroutine[Any, Any, None]:
         """Begin a round, and return the coroutine for the rest of it.
 
-        With ``final_words``, a text for the model, the round is the last and allows no tool calls.
+        With ``final_words``, a text for the model, the round is the last, and no tool calls are allowed.
         """
         log, run = self._log, self._log.run
         self._round_started = perf_counter()
@@ -207,7 +209,7 @@ class Loop:
         return self._reply(may_call=not final_words)
 
     async def _reply(self, *, may_call: bool) -> None:
-        """Get the model's reply in the open round, and run its tool calls."""
+        """Get the model's reply in the open round and run its tool calls."""
         lifecycle = self._lifecycle
         lifecycle.check_stop()  # a watcher may have stopped the run on the event just logged
         try:
@@ -234,7 +236,7 @@ class Loop:
         return await self._calls.reply(self._request_builder.request(run, ephemeral_text(run), may_call=may_call))
 
     async def _final_round(self, answer: Coroutine[Any, Any, None]) -> None:
-        """Await the final answer. If the model fails, the run ends without it."""
+        """Await the final answer. If the model fails, the run ends without one."""
         try:
             await answer
         except ModelError as error:
@@ -243,14 +245,14 @@ class Loop:
             self._log.warn(f"No final answer: {problem}", advice)
 
     def _draw_guidance(self, draw: Draw) -> None:
-        """Log the guidance set drawn for the next round, which policies and guides read."""
+        """Log the guidance set drawn for the next round; policies and guides read it from there."""
         if (drawn := draw(self._log.run)) is not None:
             self._log.emit(GuidanceDrawn, round=next_round(self._log.run), **drawn.as_logged)
 
     def _guide(self, first: Iterable[Guidance], given: int = 0) -> None:
-        """Log the guidance for the next request: the policies', then the guides'.
+        """Log the guidance for the next request: first that of the policies, then that of the guides.
 
-        ``given``: number of already logged items.
+        ``given``: number of items that are already logged.
         """
         log, guidance = self._log, [*first]
         run = log.run

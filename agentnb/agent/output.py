@@ -22,20 +22,20 @@ MAX_RETRIES = 100
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The type of an agent's answers, and the number of retries for an answer that does not fit.
+    """The type of an agent's answers, and the number of retries for an answer that does not match it.
 
-    ``type``: a dataclass, TypedDict, pydantic model, msgspec Struct, any other JSON-compatible type (``list[Weather]``,
-    ``int``), or a JSON Schema as a dict. Raises `SettingsError` for anything else.
+    ``type``: a dataclass, TypedDict, pydantic model, msgspec Struct, any other JSON-compatible type
+    (``list[Weather]``, ``int``), or a JSON Schema as a dict. Raises `SettingsError` for anything else.
 
-        Agent("openai:NAME", output=Output(Weather, retries=5))
+    Agent("openai:NAME", output=Output(Weather, retries=5))
     """
 
     type: Any
     retries: int = 2
     schema: dict[str, Any] = field(init=False, repr=False, compare=False)
-    """The JSON Schema given to the model."""
+    """The JSON Schema passed to the model."""
     by_pydantic: bool = field(init=False, repr=False, compare=False)
-    """True if pydantic parses the type, False for msgspec."""
+    """True if pydantic parses the type, False if msgspec does."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.retries, int) or isinstance(self.retries, bool) or not 0 <= self.retries <= MAX_RETRIES:
@@ -47,7 +47,7 @@ class Output:
 
     @classmethod
     def of(cls, output: Any) -> Output | None:
-        """Return the output for an agent's setting: a type, a schema or an `Output`, or None for free text."""
+        """Return the output for an agent's setting, which is a type, a schema, an `Output`, or None for free text."""
         return output if output is None or isinstance(output, Output) else cls(output)
 
     @staticmethod
@@ -64,18 +64,20 @@ class Output:
     def held(self, bundle: PolicyBundle, *, in_workflow_mode: bool) -> PolicyBundle:
         """Return the bundle with policies that enforce the output.
 
-        Markers are parsed in workflow mode only: ``{"status": "complete"}`` may be the answer, or a part of it.
+        Markers are parsed only in workflow mode, since ``{"status": "complete"}`` may be the answer or a part of it.
         """
         enforced = AnswerShape(self.schema, self.retries, self.problems).over(bundle)
         return enforced._replace(markers=bundle.markers and in_workflow_mode)
 
     @property
     def prompt(self) -> str:
-        """The section of the system prompt that describes the answer's form."""
+        """The section of the system prompt that describes the form of the answer."""
         return prompt("output").replace("{{ schema }}", msgspec.json.encode(self.schema).decode())
 
     def read(self, value: Any) -> Any:
-        """Parse plain data into an instance of the type; returned unchanged if only a schema is known. Raises ValueError."""
+        """Parse plain data into an instance of the type; if only a schema is known, return the data unchanged. Raises
+        ValueError.
+        """
         if isinstance(self.type, dict):
             return value
         data = msgspec.json.encode(value)  # as JSON, where keys are strings, and dates as well
@@ -84,7 +86,7 @@ class Output:
         return msgspec.json.decode(data, type=self.type)
 
     def problems(self, value: Any) -> tuple[str, ...]:
-        """Return problems that only the type detects, in plain data that fits the schema."""
+        """Return the problems that only the type can detect, in plain data that matches the schema."""
         try:
             self.read(value)
         except (Exception, SystemExit) as error:  # anything a user's validator raises

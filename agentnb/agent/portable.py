@@ -1,4 +1,4 @@
-"""Agents as bytes for a worker process, with the notebook's tools by value, and never with a key."""
+"""Agents as bytes for a worker process, with the notebook's tools by value and never with a key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agentnb.tools.mcp.mcp_server import MCPServer
 A = TypeVar("A", bound=AgentSettings)
 
 MSGSPEC_CACHE = "__msgspec_cache__"
-"""msgspec's cache in a user's class: cannot be pickled, and is recreated."""
+"""msgspec's cache in a user's class; it cannot be pickled, and is recreated."""
 
 METHODS = (FunctionType, property, classmethod, staticmethod)
 STRUCT_CONFIG = (
@@ -41,22 +41,24 @@ STRUCT_CONFIG = (
     "tag_field",
 )
 SENTINELS = ("MISSING", "_HAS_DEFAULT_FACTORY")
-"""Objects of `dataclasses` that its classes compare by identity: pickled by name."""
+"""Objects in `dataclasses` that its classes compare by identity; they are pickled by name."""
 
 
 def portable(agent: Agent) -> bytes:
     """Serialize the agent for `from_portable` in another process with the same packages.
 
-    Functions and classes of the notebook are included by value, with everything they refer to; those of modules by name. A
-    provider's model is included by name, and its key looked up at the destination. agentnb's scripted and simulated models are
-    supported, and your own model if its class sets ``portable = True`` because it holds neither a key nor a connection. Raises
-    `SettingsError` for an unsupported object, and if the bytes would contain a known key.
+    Functions and classes defined in the notebook are included by value, with everything they refer to; those in
+    modules by name. A provider's model is included by name, and its key is looked up at the destination. agentnb's
+    scripted and simulated models are supported, and your own model if its class sets ``portable = True`` because it
+    holds neither a key nor a connection. Raises `SettingsError` for an unsupported object, and if the bytes would
+    contain a known key.
     """
     return to_bytes(agent, f"Agent {agent.name}")
 
 
 def to_bytes(value: Any, name: str) -> bytes:
-    """Serialize any value, with the agents, tools and models in it handled as in `portable`. ``name`` is for errors.
+    """Serialize any value, with the agents, tools and models in it handled as in `portable`. ``name``: used in
+    errors.
 
     Raises `SettingsError` for an unsupported object, and if the bytes would contain a known key.
     """
@@ -91,7 +93,7 @@ def to_bytes(value: Any, name: str) -> bytes:
 
 
 def from_portable(data: bytes) -> Agent:
-    """Return the agent of these bytes. Only use bytes from `portable`: reading them runs code that they contain.
+    """Return the agent in these bytes. Only use bytes from `portable`, since reading them runs the code in them.
 
     Raises `MissingKey` if its model is an object of a provider whose key is not set here.
     """
@@ -126,7 +128,7 @@ def _agent_again(kind: type[A], settings: dict[str, Any]) -> A:
 
 
 def _recipe_of(value: Any) -> Any:
-    """Return the recipe or name from which a value is recreated, or None for a value to be pickled as usual."""
+    """Return the recipe or name from which a value is recreated, or None for a value that is pickled as usual."""
     if isinstance(value, AgentSettings):
         _check_model(value)
         return _agent_again, (
@@ -169,7 +171,7 @@ def _tool_again(function: Any, settings: dict[str, Any]) -> Any:
 
 
 def _unmark_function(reduced: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the recipe for a function marked as a tool: the mark is added once the function is complete."""
+    """Return the recipe for a function marked as a tool: the mark is added when the function is complete."""
     make, arguments, (names, slots), *_, fill = reduced
     unmarked = {name: value for name, value in names.items() if name != MARK}
     return make, arguments, ((unmarked, slots), fill, settings), None, None, _fill_and_mark
@@ -182,7 +184,7 @@ def _fill_and_mark(function: Any, state: tuple[Any, Any, dict[str, Any]]) -> Non
 
 
 def _struct_parts(kind: type[msgspec.Struct]) -> tuple[Any, ...]:
-    """Return the parts of a user's Struct class: cloudpickle would omit its fields."""
+    """Return the parts of a user's Struct class, since cloudpickle would omit its fields."""
     own = vars(kind).get("__annotations__", {})
     struct_fields = []
     for field in msgspec.structs.fields(kind):

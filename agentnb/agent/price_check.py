@@ -1,4 +1,4 @@
-"""Check that a budget can be enforced: the model's price must be known, and not only from a file."""
+"""Checks that a budget can be enforced: the model's price must be known, and not only from a file."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from agentnb.runtime.budget import Budget
 def check_has_price(model: Model, agent: AgentSettings, budget: Budget, whose: str = "") -> None:
     """Raise `SettingsError` if there is a budget and the model's price is unknown.
 
-    A price or ``unpriced`` stated only by a file counts within budgets set by files, but not within the person's. ``whose``:
-    the agent of the model, among several.
+    A price or ``unpriced`` stated only by a file counts within budgets set by files, but not within the person's.
+    ``whose``: the agent to which the model belongs, if there are several.
     """
     if not budget.has_limit():
         return

@@ -1,4 +1,4 @@
-"""Decisions for resuming an interrupted run, based on its log alone: the same as the dead process would have made."""
+"""Decisions for resuming an interrupted run, based only on its log: the same as the dead process would have made."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def guidance_of_open_round(policies: Sequence[Policy], run: Run, current: Workfl
 
 
 def is_guidance_drawn(run: Run) -> bool:
-    """True if the set of the next round is already drawn: the process died right after the draw."""
+    """True if the next round's set has already been drawn, because the process died right after the draw."""
     since = takewhile(lambda event: not isinstance(event, e.RoundStarted), reversed(run.events))
     return any(event is run.drawn for event in since)
 
 
 def resume_verdict(policies: Sequence[Policy], run: Run) -> Verdict:
-    """Return the verdict after the last finished round. A limit or error that had ended the run ends it again."""
+    """Return the verdict after the last finished round. A limit or error that ended the run ends it again."""
     if run.limit is not None:
         return Stop(run.limit.limit, "limited", limit=run.limit.value)
     if run.failed_at not in ("", OF_THE_REPLY):

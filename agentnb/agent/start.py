@@ -79,8 +79,9 @@ class AgentRun(PendingRun):
         is_fork: bool = False,
         **resumed: Any,
     ) -> None:
-        """``own_board``: the todo list, if the agent keeps one; ``carried_board``: the conversation's, carried along otherwise;
-        ``earlier``: the names of the conversation's earlier tools, in order; ``resumed``: as for `PendingRun`.
+        """``own_board``: the todo list, if the agent maintains one; ``carried_board``: otherwise the conversation's
+        list, carried along; ``earlier``: the names of the conversation's earlier tools, in order; ``resumed``: as for
+        `PendingRun`.
         """
         limits = agent.limits
         self.agent, self.prompt, self.earlier = agent, prompt, earlier
@@ -96,7 +97,7 @@ class AgentRun(PendingRun):
         self.server_tools = self.toolbox.servers
         self._model: Model | None = None
         self._foreign: AcpModel | None = None
-        """The conversation with an external agent, if it does the work."""
+        """The conversation with an external agent, if that does the work."""
         self._context_prompt: str | None = None
         super().__init__(options, is_fork=is_fork, **resumed)
         self._has_system = is_fork or self.recovered is not None
@@ -114,13 +115,13 @@ class AgentRun(PendingRun):
 
     @property
     def is_slow(self) -> bool:
-        """True if a key may have to be read from the system's keyring, or a text about the context's entity."""
+        """True if a key may have to be read from the system's keyring, or a text about the context's entity loaded."""
         context = self.agent.context
         loads = context is not None and context.loads and not self._has_system
         return loads or may_read_key(self.agent.used_model)
 
     def prepare(self) -> None:
-        """Create the model and, for a new run, the section of the system prompt about the context."""
+        """Create the model and, for a new run, the section on the context in the system prompt."""
         if self.agent.acp:
             from agentnb.acp.acp_model import AcpModel
 
@@ -135,7 +136,7 @@ class AgentRun(PendingRun):
             _ = self.context_prompt
 
     def _assemble(self) -> Life:
-        """Return the factory of its coroutine, which ends the process of an external agent with the run."""
+        """Return the factory of its coroutine; an external agent's process ends with the run."""
         life = super()._assemble()
         return life if self._foreign is None else partial(_close_after, life, self._foreign)
 
@@ -148,7 +149,7 @@ class AgentRun(PendingRun):
         return self._context_prompt or ""
 
     def check(self) -> None:
-        """Raise `SettingsError` if a built-in tool cannot work here, or if a budget needs an unknown price."""
+        """Raise `SettingsError` if a built-in tool cannot work here, or if a budget requires a price that is unknown."""
         self.toolbox.check_usable()
         has_budget = self.context.budget.has_limit()
         if self._foreign is not None:
@@ -160,7 +161,7 @@ class AgentRun(PendingRun):
             check_has_price(self._model, self.agent, self.context.budget)
 
     def orchestrator(self, lifecycle: Lifecycle, first: AnyEvent) -> Orchestrator:
-        """Return the loop of the run, or the orchestrator for a blank message."""
+        """Return the loop of the run, or another orchestrator if its message is blank."""
         agent, context, log, recovered = self.agent, self.context, self.context.log, self.recovered
         if agent.context is not None and not self.prompt.text.strip():
             return Clarification(log, agent.context.profile)
@@ -206,7 +207,7 @@ class AgentRun(PendingRun):
         return RequestBuilder.of_run(started).request(log.run, ephemeral_text(log.run))
 
     def start_event(self) -> RunStarted:
-        """Return the first event of a new run, already redacted, as requests are built from it as well."""
+        """Return the first event of a new run, already redacted, since requests are built from it too."""
         agent, options, log = self.agent, self.context.options, self.context.log
         before = options.continue_from
         started = RunStarted(
@@ -237,14 +238,14 @@ class AgentRun(PendingRun):
         return redact(started, known_secrets())
 
     def _carried_todos(self, before: Run | None) -> tuple[Todo, ...]:
-        """Return the conversation's list for a run that keeps none itself."""
+        """Return the conversation's list for a run that does not maintain one itself."""
         if self.carried_board is not None:
             return TodoSync(self.carried_board, self.context.log).begin()
         return before.conversation_todos if before is not None and self.own_board is None else ()
 
 
 class _ForeignLoop(Loop):
-    """The loop of an external agent, whose processes end with its work."""
+    """The loop for an external agent, whose processes end with its work."""
 
     def __init__(self, foreign: AcpModel, lifecycle: Lifecycle, *parts: Any) -> None:
         super().__init__(foreign, lifecycle, *parts)
@@ -252,7 +253,7 @@ class _ForeignLoop(Loop):
         lifecycle.patience += foreign.seconds_to_end
 
     async def work(self) -> Stop:
-        """Run the loop, and compare the working directory before and after all processes of the agent."""
+        """Run the loop, and compare the working directory before and after all of the agent's processes."""
         await self._foreign.begin(self._lifecycle.context)
         try:
             return await super().work()
@@ -327,7 +328,9 @@ def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions
 
 
 def resume_run(agent: AgentSettings, run: Run, writer: Writer | None, options: RunOptions) -> AgentRun:
-    """Return a pending run to be resumed. Raises `SettingsError` if it has ended. ``writer``: its log, open at its end."""
+    """Return a pending run that resumes this one. Raises `SettingsError` if it has ended. ``writer``: has its log
+    open, at the end.
+    """
     check_resumable(run, options)
     check_extensions(run, agent.extensions)
     check_gates(run, agent.gates)
@@ -349,9 +352,10 @@ def resume_run(agent: AgentSettings, run: Run, writer: Writer | None, options: R
 def fork_run(agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptions, earlier: Sequence[str] = ()) -> AgentRun:
     """Return a run that starts with these events of another run, under its own id, and continues independently.
 
-    ``earlier``: the tools of the other run up to then.
+    ``earlier``: the tools that the other run had had by then.
 
-    The answers in the events count: the caller removes those that do not. Only the permissions of the options apply.
+    The answers in the events count; the caller must remove those that do not. Only the permissions in the options
+    apply.
     """
     *before, first = events
     options = replace_option(options, store=options.store or host_here().store, trust_log=True)
@@ -365,7 +369,7 @@ def fork_run(agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptio
 
 
 def _continuing(agent: AgentSettings, before: Run) -> AgentSettings:
-    """Return the agent for a run that continues another, such as in its shifted context."""
+    """Return the agent for a run that continues another, for example in the context to which that run shifted."""
     extensions = tuple(
         [extension if extension.continuing is None else extension.continuing(before) for extension in agent.extensions]
     )
@@ -373,7 +377,7 @@ def _continuing(agent: AgentSettings, before: Run) -> AgentSettings:
 
 
 def _check_context(own: ConversationContext, options: RunOptions) -> None:
-    """Raise `SettingsError` if the options name another context or entity than the agent's."""
+    """Raise `SettingsError` if the options name a context or entity other than the agent's."""
     context_type = own.canonical(options.context_type)
     for name, requested, current in (("context_type", context_type, own.name), ("entity", options.entity, own.entity)):
         if requested and requested != current:
@@ -394,7 +398,8 @@ def _check_answers(run: Run, options: RunOptions) -> dict[str, Any]:
 
 
 def board_of(agent: AgentSettings, before: Run | None) -> Board | None:
-    """Return the board of a run: the agent's own, or a new one with the todos of the conversation, or None without a list.
+    """Return the board of a run: the agent's own, or a new one with the conversation's todos, or None if the run has
+    no list.
 
     Raises `SettingsError` for todos from a board with other rules.
     """
@@ -428,7 +433,9 @@ def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path, context:
 
 
 def as_prompt(prompt: str | Message, *, may_be_blank: bool = False) -> Message:
-    """Return the prompt as a message. Raises `SettingsError` unless it is a user message, or if blank where not allowed."""
+    """Return the prompt as a message. Raises `SettingsError` if it is not a user message, or is blank where that is
+    not allowed.
+    """
     message = user(prompt) if isinstance(prompt, str) else prompt
     if not isinstance(message, Message):
         raise SettingsError(f"The prompt must be a string, got {type(prompt).__name__}")

@@ -1,1 +1,1 @@
-"""Contexts of conversations: policy, limits, model, confirmations and prompt of an agent, by subject."""
+"""Contexts of conversations: policy, limits, model, confirmations and prompt of an agent, depending on the subject."""

@@ -1,4 +1,4 @@
-"""Context types as data (the subject of a conversation and the settings that it implies), and a lookup by name."""
+"""Context types as data (the subject of a conversation and the settings that follow from it), and a lookup by name."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PLAN_RULE = ("tools", "required", "most", "hint")
 Load: TypeAlias = Callable[[str], str]
 """Returns text about the entity with this id."""
 _BLANK_LINES = re.compile(r"\A(?:[^\S\n]*\n)+")
-"""Blank lines at the start of a text; the first line keeps its indentation, for tables."""
+"""Blank lines at the start of a text; the first line that is not blank keeps its indentation, for tables."""
 _NAME = re.compile(r"[\w.-]{1,64}")
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class ContextSpec:
-    """The settings of a `ContextType`, as documented there. Raises `SettingsError` for an invalid setting."""
+    """The settings of a `ContextType`, as documented there. Raises `SettingsError` if one is invalid."""
 
     name: str
     intent: str = ""
@@ -42,9 +42,9 @@ class ContextSpec:
     aliases: Iterable[str] = ()
     load: Load | None = None
     first: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
-    """Tools listed first."""
+    """Tools to put first."""
     confirms: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
-    """Calls confirmed by the person each time."""
+    """Calls that the person confirms every time."""
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -84,7 +84,7 @@ class ContextSpec:
         }
 
     def load_text(self, entity: str) -> str:
-        """Return the text about an entity; empty without a ``load`` function. Raises `SettingsError` if loading fails."""
+        """Return the text about an entity; empty if there is no ``load`` function. Raises `SettingsError` if loading fails."""
         if self.load is None or not entity:
             return ""
         try:
@@ -156,12 +156,12 @@ class ContextSpec:
 
     @property
     def agent_limits(self) -> dict[str, Any]:
-        """The limits as settings of an agent."""
+        """The limits, as settings of an agent."""
         return {name: NO_LIMIT if value is None else value for name, value in self.limits.items()}
 
 
 class KnownContexts:
-    """Contexts by name and alias; the last one of a name wins."""
+    """Contexts by name and alias; if several have the same name, the last one wins."""
 
     def __init__(self, contexts: Iterable[ContextSpec] = ()) -> None:
         all_contexts = tuple(contexts)
@@ -175,15 +175,15 @@ class KnownContexts:
         return iter(self._by_name.values())
 
     def with_others(self, others: Iterable[ContextSpec]) -> KnownContexts:
-        """Return these contexts and others, which replace contexts of the same names."""
+        """Return these contexts and others, which replace contexts with the same names."""
         return KnownContexts((*self._by_name.values(), *others))
 
     def without(self, others: KnownContexts) -> tuple[ContextSpec, ...]:
-        """Return the contexts that are missing from the others, or different there."""
+        """Return the contexts that the others lack, or have in a different form."""
         return tuple([context for context in self if others.get(context.name) != context])
 
     def canonical(self, word: str) -> str:
-        """Return the context name for a name or alias, ignoring case; unknown words are unchanged."""
+        """Return the name of the context with this name or alias, ignoring case; return unknown words unchanged."""
         return self._names.get(word) or self._folded.get(word.casefold(), word)
 
     def get(self, word: str) -> ContextSpec | None:

@@ -1,4 +1,4 @@
-"""Context types: policy, limits, model, confirmations and prompt of an agent, by the subject of a conversation."""
+"""Context types: policy, limits, model, confirmations and prompt of an agent, depending on a conversation's subject."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def _function(fields: Fields, functions: Mapping[str, Any]) -> Any:
 class ContextType(ContextSpec):
     """A kind of conversation, with an agent's policy, limits, model, confirmations and prompt.
 
-    ``name``: a word; ``aliases``: other words for it. ``intent`` and ``behaviours`` go into the system prompt. ``profile``:
-    kind of model, ``speed``, ``balanced`` or ``quality``. ``tools``: ``first``, tools listed first and named in the prompt, and
-    ``confirm``, calls confirmed by the person each time, in every mode except ``never`` and ``read_only``, which deny
-    them: names, shell patterns of names, rules in brackets, or ``effect:read``. ``plan_rules``: required contents of plans, in
-    order. ``limits``: limits of a turn, named as for an agent, such as ``max_seconds`` (None: no limit). ``load``: a function
-    that returns text about the entity with this id, for the system prompt, at the start of each turn. Raises `SettingsError`
-    for an invalid setting.
+    ``name``: a word; ``aliases``: other names for it. ``intent`` and ``behaviours`` are put in the system prompt.
+    ``profile``: kind of model, ``speed``, ``balanced`` or ``quality``. ``tools``: ``first``, tools to put first and
+    name in the prompt, and ``confirm``, calls that the person confirms every time, in every mode except ``never`` and
+    ``read_only``, which deny them: names, shell patterns of names, rules in brackets, or ``effect:read``.
+    ``plan_rules``: what plans must contain, in order. ``limits``: limits of a turn, with the same names as an
+    agent's, such as ``max_seconds`` (None: no limit). ``load``: a function that returns text about the entity with
+    this id, for the system prompt, at the start of each turn. Raises `SettingsError` for an invalid setting.
     """
 
     @classmethod
@@ -94,7 +94,7 @@ class ContextType(ContextSpec):
 
     @classmethod
     def named(cls, name: str) -> ContextType:
-        """Return a built-in context by name or alias. Raises `SettingsError` with a similar name."""
+        """Return the built-in context with this name or alias. Raises `SettingsError`, with similar names."""
         context = builtin_contexts().get(name)
         if not isinstance(context, cls):
             raise SettingsError(
@@ -112,10 +112,10 @@ class ContextType(ContextSpec):
     ) -> Agent:
         """Return the agent for turns in this context.
 
-        Without a policy or limits of its own, the agent gets the policy `Chat` and the limits of the context. ``entity``: id of
-        the subject of the conversation. ``others``: your own contexts that tools may shift to, in addition to the built-in
-        ones. ``models``: models by profile, in place of the agent's. A run that continues a shifted run starts in the context
-        that it shifted to.
+        Without a policy or limits of its own, the agent gets the policy `Chat` and the limits of the context.
+        ``entity``: id of the subject of the conversation. ``others``: your own contexts to which tools may shift, in
+        addition to the built-in ones. ``models``: models by profile, in place of the agent's. A run that continues a
+        shifted run starts in the context to which that run shifted.
         """
         kept = [extension for extension in agent.extensions if extension.name != EXTENSION]
         return replace(agent, extensions=(*kept, self.extension(entity, others, models)))
@@ -123,7 +123,7 @@ class ContextType(ContextSpec):
     def extension(
         self, entity: str = "", others: Iterable[ContextSpec] = (), models: Mapping[str, str | Model] | None = None
     ) -> Extension:
-        """Return the context's additions to an agent, as for `apply`."""
+        """Return the context's additions to an agent; parameters as for `apply`."""
         if not isinstance(entity, str):
             raise SettingsError(f"entity={entity!r} is not a string", "Use the id of an entity: entity=str(ID)")
         for profile in models or {}:

@@ -1,8 +1,8 @@
-"""Default limits of chats that people may want to change."""
+"""Default limits of chats that users may want to change."""
 
 from __future__ import annotations
 
 MAX_CHARACTERS = 20_000
-"""Maximum characters of the text about an entity in a system prompt; longer text is cut."""
+"""Maximum characters of the text about an entity in a system prompt; longer text is truncated."""
 ATTEMPTS = 2
-"""Maximum attempts of a planner at a valid plan."""
+"""Maximum attempts of a planner to produce a valid plan."""

@@ -14,7 +14,7 @@ from agentnb.errors import SettingsError
 
 
 def contexts_of_log(run: Run) -> KnownContexts:
-    """Return the contexts available to the run; custom contexts lack the ``load`` function.
+    """Return the contexts available to the run; custom ones lack their ``load`` function.
 
     Raises `SettingsError` if the log has another format.
     """

@@ -46,12 +46,12 @@ def _text(name: str, about: str, intent: str, behaviours: tuple[str, ...], confi
 EXTENSION = "context"
 """Name of a context's extension."""
 PROFILE, LOADED = "profile", "entity_loaded"
-"""Settings of a run: the profile of its context, and whether text about its entity was loaded."""
+"""Settings of a run: the profile of its context, and whether a text about its entity was loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """A context type, the entity of the conversation, and the contexts that tools may shift to."""
+    """A context type, the entity of the conversation, and the contexts to which tools may shift."""
 
     type: ContextSpec
     entity: str
@@ -59,9 +59,9 @@ class TurnContext:
     models: Mapping[str, str | Model] = field(default_factory=dict)
     """Models by profile."""
     own: tuple[ContextSpec, ...] = ()
-    """Known contexts that are not built in."""
+    """Known contexts that are not built-in."""
     applied: tuple[str, str] | None = None
-    """Name and entity of the applied context, if the conversation has shifted since."""
+    """Name and entity of the context that was applied, if the conversation has shifted since."""
 
     @property
     def name(self) -> str:
@@ -80,16 +80,16 @@ class TurnContext:
 
     @property
     def loads(self) -> bool:
-        """True if a custom function loads text about the entity."""
+        """True if a custom function loads the text about the entity."""
         return self.type.load is not None and bool(self.entity)
 
     @property
     def first(self) -> tuple[Rule, ...]:
-        """Tools listed first."""
+        """Tools to put first."""
         return self.type.first
 
     def prompt(self, tools: Sequence[str]) -> str:
-        """Return the part of the system prompt; ``tools``: those listed first."""
+        """Return the section of the system prompt. ``tools``: the tools put first."""
         text, names = self.type.load_text(self.entity), ", ".join(tools)
         first = f"Use these tools first where they fit: {names}." if names else ""
         section = _fill_prompt("context", self.type, self.entity, first)
@@ -100,15 +100,15 @@ class TurnContext:
         return f"{section}\n\n{fill(prompt('entity'), {'text': data})}"
 
     def confirms(self, contexts: Sequence[str]) -> Iterable[Rule]:
-        """Return the calls confirmed by the person each time in any of these contexts."""
+        """Return the calls that the person confirms every time in any of these contexts."""
         return [rule for name in contexts if (context := self.known.get(name)) is not None for rule in context.confirms]
 
     def canonical(self, name: str) -> str:
-        """Return the context name for a name or alias; unknown words are unchanged."""
+        """Return the name of the context with this name or alias; return unknown words unchanged."""
         return self.known.canonical(name)
 
     def remind(self, run: Run) -> Guidance | None:
-        """Return the reminder of a shift, for each later round, or None without a shift. A guide."""
+        """Return the reminder of a shift, for every later round, or None if there was no shift. A guide."""
         if (run.context_type, run.entity) == ("".join(run.contexts[:1]), run.first_entity):
             return None
         context = self.known.get(run.context_type)
@@ -116,7 +116,9 @@ class TurnContext:
         return Guidance(EXTENSION, CONTEXT_SHIFT, text, trigger=f"shifted to {run.context_type}") if text else None
 
     def after(self, before: Run) -> TurnContext:
-        """Return the context of a continuing run: the context shifted to, if this one was applied there."""
+        """Return the context for a run that continues ``before``: the one to which that run shifted, if this context
+        was applied there.
+        """
         logged = logged_settings(before) or {}
         is_same = (logged.get("applied"), logged.get("applied_entity")) == self._applied
         context = self.known.get(before.context_type) if is_same else None
@@ -126,7 +128,7 @@ class TurnContext:
 
     @property
     def extension(self) -> Extension:
-        """The extension of an agent."""
+        """The context as an extension of an agent."""
         model = self.models.get(self.profile)
         own = [context.data for context in self.own]
         return Extension(
@@ -147,6 +149,6 @@ class TurnContext:
 
 
 def logged_settings(run: Run) -> dict[str, Any] | None:
-    """Return the logged settings of a run's context, or None without a context."""
+    """Return the logged settings of a run's context, or None if it has none."""
     extension = logged_extensions(run).get(EXTENSION)
     return None if extension is None else extension.get("settings", {})

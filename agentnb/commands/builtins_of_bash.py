@@ -1,4 +1,4 @@
-"""Builtins of bash that start commands, evaluate text or change how bash reads: parsed, or reported as a problem."""
+"""Builtins of bash that start commands, evaluate text or change how bash reads; they are parsed, or reported as a problem."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ ASSIGNED = re.compile(rf"({IDENTIFIER})(\+?=)?")
 
 
 class Reader(Protocol):
-    """Reader of the command, as used by its builtins."""
+    """Reader of the command, as its builtins use it."""
 
     facts: Facts
 
     def read_text(self, text: str) -> None:
-        """Parse a text that bash will run as commands."""
+        """Parse a text that bash is going to run as commands."""
 
     def assign(self, name: str, *, is_number: bool) -> None:
         """Record an assignment to a variable."""
 
     def evaluate(self, word: Word) -> None:
-        """Record that bash evaluates the text of a word."""
+        """Record that bash evaluates a word's text."""
 
     def start(self, command: SimpleCommand) -> None:
-        """Record a command, and the commands that it starts if it is a builtin."""
+        """Record a command and, if it is a builtin, the commands that it starts."""
 
 
 def check_builtin(reader: Reader, command: SimpleCommand) -> None:
-    """Read the commands that a builtin starts or evaluates; flag anything computed."""
+    """Read the commands that a builtin starts or evaluates; flag anything that bash computes."""
     if not command.words:
         return
     program = command.words[0]
@@ -55,7 +55,7 @@ def check_builtin(reader: Reader, command: SimpleCommand) -> None:
 
 
 def _inner(reader: Reader, command: SimpleCommand, skipped: int) -> None:
-    """Read the command that begins at a word."""
+    """Read the command that begins at this word."""
     reader.facts.is_list = False
     if skipped < len(command.words):
         reader.start(replace(command, words=command.words[skipped:]))

@@ -1,4 +1,4 @@
-"""Patterns of commands in rules: what they allow, what they forbid, and which one a question offers."""
+"""Patterns of commands in rules: what they allow, what they forbid, and which pattern a question offers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _PLAIN_WORD = re.compile(r"[\w./:@%+,=-]+")
 
 
 def command_glob(pattern: str) -> str:
-    """Return the regular expression of a pattern with ``*`` for any text; `` *`` at its end may also match nothing."""
+    """Return the regular expression for a pattern in which ``*`` matches any text; `` *`` at its end may also match nothing."""
     beginning, star = (pattern[:-2], r"(?:\ .*)?") if pattern.endswith(" *") else (pattern, "")
     return star_glob(beginning) + star
 
 
 @dataclass(frozen=True, slots=True)
 class CommandPattern:
-    """Parsed pattern of commands."""
+    """A parsed pattern of commands."""
 
     words: tuple[Word, ...]
     assignments: tuple[str, ...]
@@ -37,18 +37,18 @@ class CommandPattern:
 
     @property
     def names_program(self) -> bool:
-        """True if its first word is a program."""
+        """True if the first word of the pattern is a program."""
         return bool(self.words) and "*" not in self.words[0].raw
 
     @property
     def program(self) -> str:
-        """Name of its program in the table; empty if it does not name a program."""
+        """Name of its program in the table; empty if it names no program."""
         return self.invocation.program if self.names_program else ""
 
 
 @lru_cache(maxsize=4096)
 def command_pattern(text: str) -> CommandPattern:
-    """Parse the pattern of a text."""
+    """Parse a text as a pattern."""
     try:
         texts = shlex.split(text)
     except ValueError:  # an unterminated quotation
@@ -63,7 +63,7 @@ def _pattern(words: tuple[Word, ...], assignments: tuple[str, ...] = (), text: s
 
 
 def covers(pattern: str, part: Part) -> bool:
-    """True if a pattern that allows applies to a part of a command: the program in the form that the pattern shows."""
+    """True if an allowing pattern applies to a part of a command: the program in the form that the pattern shows."""
     if (
         not all(_opens_nothing(operator, target) for operator, target in part.redirections)
         or not part.words
@@ -103,14 +103,14 @@ def _covers_started(shown: tuple[Word, ...], words: tuple[Word, ...]) -> bool:
 
 
 def _words_of(words: tuple[Word, ...], text: str) -> tuple[Word, ...]:
-    """Return the words of a started command; a text that is not a plain command is one word."""
+    """Return the words of a started command; text that is not a plain command counts as a single word."""
     if not text:
         return words
     return tuple(Word(word, word, word) for word in (text.split() if PLAIN.fullmatch(text.replace("*", "")) else [text]))
 
 
 def _is_shown(feature: Feature, shown: Feature) -> bool:
-    """True if a pattern shows a feature: an option with its value, which may have stars, or an exact text."""
+    """True if a pattern shows a feature: an option with its value, which may contain stars, or an exact text."""
     if (feature.form, feature.name) != (shown.form, shown.name) or feature.name == "uncertain":
         return False
     is_option = feature.name.startswith("-")
@@ -118,7 +118,7 @@ def _is_shown(feature: Feature, shown: Feature) -> bool:
 
 
 def _escape(value: str) -> str:
-    """Escape a pattern of `fnmatch` except for ``*``."""
+    """Escape a pattern for `fnmatch`, except for ``*``."""
     return re.sub(r"[\[?]", lambda match: f"[{match[0]}]", value)
 
 
@@ -127,9 +127,9 @@ def _opens_nothing(operator: str, target: Word | None) -> bool:
 
 
 def forbids(pattern: str, part: Part) -> bool | None:
-    """True if a pattern that asks or denies applies to a part of a command, or None if undecidable.
+    """True if an asking or denying pattern applies to a part of a command, or None if undecidable.
 
-    Options match in any order and spelling, and beside others.
+    Options match in any order and spelling, and alongside others.
     """
     shown, call = command_pattern(pattern), part.invocation
     if any(shown.regex.fullmatch(text) for text in part.texts):
@@ -146,7 +146,7 @@ def forbids(pattern: str, part: Part) -> bool | None:
 
 
 def _is_form(shown: Invocation, call: Invocation) -> bool | None:
-    """True if a command has the form of a pattern, or None if undecidable."""
+    """True if a command has the form of a pattern, None if undecidable."""
     if shown.form is call.form or shown.form is None or call.form is None:
         return True
     if call.form.name.startswith(shown.form.name):
@@ -155,7 +155,7 @@ def _is_form(shown: Invocation, call: Invocation) -> bool | None:
 
 
 def _limits(shown: Invocation, call: Invocation) -> bool | None:
-    """True if the options and operands of a command include those of a pattern, or None if undecidable."""
+    """True if the options and operands of a command include those of a pattern, None if undecidable."""
     has_all = all(any(_is_option(option, call_option) for call_option in call.options) for option in shown.options)
     matches = _operands_match(shown.operands, call.operands)
     if matches is False or not (has_all or call.is_uncertain):
@@ -171,7 +171,7 @@ def _excludes(shown: Sequence[Word], operands: Sequence[Word]) -> bool:
 
 
 def _is_option(shown: Option, option: Option) -> bool:
-    """True if an option of a command matches that of a pattern, also abbreviated or with a star."""
+    """True if an option of a command matches that of a pattern, even if abbreviated or with a star."""
     if shown.form is not option.form:
         return False
     if "*" in shown.spelled:
@@ -188,7 +188,7 @@ def _is_option(shown: Option, option: Option) -> bool:
 
 
 def _operands_match(shown: Sequence[Word], operands: Sequence[Word]) -> bool | None:
-    """True if operands match those of a pattern, or None if bash computes some."""
+    """True if operands match those of a pattern, None if bash computes some of them."""
     text = " ".join(word.raw for word in shown)
     if text in ("", EVERYTHING) and (text or not operands):
         return True
@@ -199,7 +199,7 @@ def _operands_match(shown: Sequence[Word], operands: Sequence[Word]) -> bool | N
 
 
 def why_refused(pattern: str) -> str:
-    """Return the pattern to suggest instead of one with meaningless options, whose program is not in the table."""
+    """Return the pattern to suggest instead of one with meaningless options, whose program the table does not list."""
     shown = command_pattern(pattern)
     if not any(re.match(r"-[^\s]", word.raw) for word in shown.words):
         return ""
@@ -209,20 +209,20 @@ def why_refused(pattern: str) -> str:
 
 
 def offer_pattern(command: ShellCommand, parts: Iterable[Part]) -> str:
-    """Return the narrow pattern that allows each of these parts of a command, or an empty string."""
+    """Return the narrow pattern that allows every one of these parts of a command, or an empty string."""
     asked = list(parts)
     offered = {_offer(part) for part in asked if part.starter not in asked}
     return offered.pop() if len(offered) == 1 and not command.problem else ""
 
 
 def _offer(part: Part) -> str:
-    """Return the pattern of a part: its form, or all of it if it runs code, or if its form is not in the table."""
+    """Return the pattern for a part: its form, or all of it if it runs code or if its form is not in the table."""
     pattern = _shown_form(part.words) if part.words else ""
     return pattern if pattern and covers(pattern, part) else ""
 
 
 EXACT = ("text", "written", "last", "output")
-"""Kinds of operands that are offered exactly: the program runs or writes what they name."""
+"""Kinds of operands that are offered exactly, since the program runs or writes what they name."""
 
 
 def _shown_form(words: Sequence[Word]) -> str:

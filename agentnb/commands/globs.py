@@ -1,4 +1,4 @@
-"""Star patterns as regular expressions with bounded run time for any text."""
+"""Star patterns as regular expressions whose run time is bounded for any text."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterable
 def star_glob(pattern: str, anything: str = ".*") -> str:
     """Return the regular expression of a pattern in which ``*`` matches ``anything``, such as ``[^/]*``.
 
-    The text between two stars matches at its first occurrence, without backtracking: otherwise many stars would take unbounded
-    time.
+    Text between two stars matches at its first occurrence, without backtracking; otherwise many stars would take
+    unbounded time.
     """
     first, *others = map(re.escape, pattern.split("*"))
     if not others:
@@ -20,5 +20,5 @@ def star_glob(pattern: str, anything: str = ".*") -> str:
 
 
 def names_glob(names: Iterable[str]) -> str:
-    """Return the regular expression of names, each after a slash: ``*`` matches within a name, ``**`` any number of names."""
+    """Return the regular expression for names, each after a slash: ``*`` matches within a name, ``**`` any number of names."""
     return "".join("(?:/.*)?" if name == "**" else "/" + star_glob(name, "[^/]*") for name in names)

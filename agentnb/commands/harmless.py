@@ -1,4 +1,4 @@
-"""Harmless commands: they start no unknown program, and write only named files, where that is allowed."""
+"""Harmless commands: they start no unknown program, and write only files that they name, where that is allowed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from agentnb.commands.shell_command import Part
 from agentnb.commands.shell_script import Word
 
 CanWrite: TypeAlias = Callable[[str], bool]
-"""True if writing a file or folder is harmless."""
+"""Returns True if it is harmless to write to a file or folder."""
 FOLDERS = ("", "/bin", "/usr/bin")
-"""Folders whose programs are what their names say."""
+"""Folders in which programs are what their names say."""
 DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
 _SUFFIX = re.compile(r"\.\w+")
-"""Suffixes of backup copies, as in ``sed -i.bak``, which cannot name another file."""
+"""Suffixes of backup copies, as in ``sed -i.bak``, which cannot turn the name into that of another file."""
 _PLAIN_GLOB = re.compile(r"(?:/?[\w@%+=:,*?-][\w.@%+=:,*?\[\]-]*)+/?")
-"""Globs that match no hidden file."""
+"""Globs that cannot match hidden files."""
 
 
 def is_harmless(part: Part, can_write: CanWrite) -> bool:
-    """True if a part of a command is known as harmless; commands that it starts are separate parts."""
+    """True if a part of a command is known to be harmless; commands that it starts are separate parts."""
     return (
         all(HARMLESS_NAME.fullmatch(name) for name, _ in part.assignments)
         and all(_is_harmless_file(operator, target, can_write) for operator, target in part.redirections)
@@ -45,7 +45,9 @@ def _is_harmless_call(part: Part, can_write: CanWrite) -> bool:
 
 
 def _is_harmless_feature(feature: Feature, call: Invocation, can_write: CanWrite) -> bool:
-    """True if a feature only starts a part of the command, or writes where that is allowed: to its value, or the operands."""
+    """True if a feature only starts a part of the command, or writes only where that is allowed: to its value or the
+    operands.
+    """
     form = call.form
     if form is None or not feature.is_file:
         return form is not None and feature.name in form.commands
@@ -65,7 +67,7 @@ def _are_harmless_operands(form: ProgramForm, call: Invocation, can_write: CanWr
 
 
 def _can_write_last(targets: Sequence[Word], can_write: CanWrite) -> bool:
-    """True if all operands but the last may be written to the last, a file or a folder."""
+    """True if all operands except the last may be written to the last one, a file or a folder."""
     folder = targets[-1].value
     if folder is None or not all(map(_is_known_path, targets)):
         return False
@@ -86,8 +88,8 @@ def _path(word: Word) -> str:
 
 
 def _is_harmless_file(operator: str, target: Word | None, can_write: CanWrite) -> bool:
-    """True if a redirection is harmless: it reads, or writes where that is allowed. Some files of the shell are network
-    addresses.
+    """True if a redirection is harmless: it reads, or writes where that is allowed. To the shell, some files are
+    network addresses.
     """
     if target is None:
         return True

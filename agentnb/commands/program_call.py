@@ -18,7 +18,7 @@ HARMLESS_NAME = re.compile(
     r"(?!.*_proxy$|histchars$)[a-z_][a-z0-9_]*|LANG|LANGUAGE|LC_[A-Z]+|TZ|CI|DEBUG|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES"
     r"|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED|PYTHONHASHSEED|PYTHONIOENCODING|PYTHONUTF8|NODE_ENV|RUST_BACKTRACE|VERBOSE"
 )
-"""Variables that do not affect programs: lower-case ones of scripts, and a few known ones."""
+"""Variables that do not affect programs: lower-case ones used by scripts, and a few known ones."""
 _SED_ADDRESS = r"(?:\d++|\$|/(?:[^/\\\n]|\\.)*+/I?)"
 # No possessive quantifier after a lookahead: Python before 3.11.5 does not match it.
 _SED_COMMAND = (
@@ -28,10 +28,10 @@ _SED_COMMAND = (
 _SED = re.compile(
     rf"(?:\s*+(?:{_SED_ADDRESS}(?:,[+~]?{_SED_ADDRESS})?)?+\s*+!?+\s*+(?:\{{|{_SED_COMMAND}\s*+(?:[;\n]|$|(?=\}}))))*+\s*+"
 )
-"""Scripts of sed that neither run a command nor name a file."""
+"""Scripts for sed that neither run a command nor name a file."""
 _SED_DELIMITERS = "/|#,:@"
 _AWK = re.compile(r"system|getline|\||@|\\\n|print[^>]*>")
-"""Signs in awk programs that may start others or write a file, after removing ``||``."""
+"""Signs that an awk program may start others or write a file, once ``||`` has been removed."""
 
 
 class Option(NamedTuple):
@@ -39,18 +39,18 @@ class Option(NamedTuple):
 
     form: ProgramForm
     names: tuple[str, ...]
-    """Its name in the table, or the names of all options that it may abbreviate."""
+    """The option's name in the table, or the names of all options of which it may be an abbreviation."""
     spelled: str
     values: tuple[Word, ...] = ()
 
     @property
     def value(self) -> str:
-        """Text of its values; empty without values."""
+        """Text of its values; empty if it has none."""
         return " ".join(COMPUTED if word.value is None else word.value for word in self.values)
 
 
 class Feature(NamedTuple):
-    """Word by which a command starts a program, runs a text, or names a file to write to."""
+    """A word by which a command starts a program, runs a text, or names a file to write to."""
 
     form: str
     name: str
@@ -61,16 +61,16 @@ class Feature(NamedTuple):
 
 @dataclass(slots=True)
 class Invocation:
-    """Command as its program reads it."""
+    """A command as its program reads it."""
 
     program: str
-    """Its name in the table; empty if bash computes it."""
+    """The program's name in the table; empty if bash computes it."""
     form: ProgramForm | None = None
     """Row of the table."""
     options: list[Option] = field(default_factory=list)
     operands: list[Word] = field(default_factory=list)
     is_uncertain: bool = False
-    """True if a word that bash computes may be an option, or several words."""
+    """True if a word that bash computes may turn out to be an option, or several words."""
     is_unlisted: bool = False
     """True if the program has forms and this form is not in the table."""
 
@@ -81,14 +81,14 @@ class Invocation:
 
     @property
     def targets(self) -> list[Word]:
-        """Operands after those that the table skips; empty with an option that ends them."""
+        """Operands after those that the table skips; empty if there is an option that ends them."""
         if self.form is None or self.form.ends & self.names:
             return []
         return self.operands[self.form.skip :]
 
 
 def invocation_of(words: Sequence[Word]) -> Invocation:
-    """Parse a command as its program would."""
+    """Parse a command as its program does."""
     if not words or words[0].value is None:
         return Invocation("", operands=list(words[1:]), is_uncertain=True)
     name = program_name(words[0].value)
@@ -135,7 +135,7 @@ class _Reader:
             self._into.options.append(Option(self._form, (spec.name,), spec.name))
 
     def _has_entered(self, word: Word) -> bool:
-        """Continue with the form named by the first operand; return True if there is such a form."""
+        """Continue with the form that the first operand names; return True if there is such a form."""
         if self._into.operands or self._form.name not in names_of_forms():
             return False
         inner = program_forms().get(f"{self._form.name} {word.value}")
@@ -183,7 +183,7 @@ class _Reader:
         return None
 
     def _add(self, specs: tuple[OptionSpec, ...], spelled: str, attached: Word | None = None) -> None:
-        """Add an option with its values: the attached one, or the following words."""
+        """Add an option with its values: the attached value, or the words that follow."""
         names = tuple(spec.name for spec in specs)
         values: tuple[Word, ...] = () if attached is None else (attached,)
         if self._form.commands & set(names):
@@ -208,7 +208,7 @@ def _ends_batch(words: Sequence[Word], index: int) -> bool:
 
 
 def _rest(word: Word, text: str) -> Word:
-    """Return the remainder of a word as a word."""
+    """Return the rest of a word as a word of its own."""
     return Word(text, text if word.value is not None else None, text, word.may_split)
 
 
@@ -218,7 +218,7 @@ def _may_be_option(word: Word) -> bool:
 
 
 class StartedCommand(NamedTuple):
-    """Command that another one starts: its words, or its text for a shell."""
+    """A command that another one starts: its words, or its text for a shell."""
 
     words: tuple[Word, ...] = ()
     assignments: tuple[tuple[str, Word], ...] = ()
@@ -226,7 +226,7 @@ class StartedCommand(NamedTuple):
 
 
 def find_started(invocation: Invocation) -> tuple[list[StartedCommand], bool]:
-    """Return the commands that a command starts through its operands, and True if the list is complete."""
+    """Return the commands that a command starts through its operands, and whether the list is complete."""
     form, targets = invocation.form, invocation.targets
     if form is None:
         return [], True
@@ -261,7 +261,7 @@ def _is_known(option: Option) -> bool:
 
 
 def _takes_text(invocation: Invocation) -> bool:
-    """True if an option holds a command that is not parsed, such as ``npx -c``."""
+    """True if an option's value is a command that is not parsed, as with ``npx -c``."""
     return bool(
         invocation.form
         and invocation.form.name != "env"
@@ -290,7 +290,7 @@ def _started_words(invocation: Invocation, targets: Sequence[Word]) -> Iterator[
 
 
 def _started_texts(form: ProgramForm, invocation: Invocation, targets: Sequence[Word]) -> tuple[list[StartedCommand], bool]:
-    """Return the texts that a shell runs, and True if it runs no others."""
+    """Return the texts that a shell runs, and whether they are all that it runs."""
     if form.operands == "script":
         if "-c" not in invocation.names:
             return [], bool(targets) or bool(invocation.names & {"--version", "--help"})
@@ -304,7 +304,7 @@ def _started_texts(form: ProgramForm, invocation: Invocation, targets: Sequence[
 
 
 def _with_found_files(words: Sequence[Word], invocation: Invocation) -> Iterator[Word]:
-    """Yield the words of a command of ``find -exec``, with the matched files as computed words."""
+    """Yield the words of a command in ``find -exec``, with the matched files as computed words."""
     start = invocation.operands[0].value if invocation.operands else "."
     prefix = "" if start is None or start.startswith("-") else start
     for word in words:
@@ -317,9 +317,7 @@ def _make_computed(word: Word, replaced: str, prefix: str = "") -> Word:
 
 
 def features_of(invocation: Invocation) -> list[Feature]:
-    """Return every feature by which a command starts a program, runs a text, or names a file to write to, besides its
-    operands.
-    """
+    """Return every feature, other than operands, that starts a program, runs a text, or names a file to write to."""
     features = [feature for option in invocation.options for feature in _features_of_option(option)]
     form = invocation.form
     if form is None:
@@ -355,7 +353,7 @@ def _features_of_option(option: Option) -> Iterator[Feature]:
 
 
 def sets_harmless_name(word: Word) -> bool:
-    """True if an operand such as ``name=value`` sets a variable that does not affect programs."""
+    """True if an operand of the form ``name=value`` sets a variable that does not affect programs."""
     text = word.prefix if word.value is None else word.value
     name, equals, _ = text.partition("=")
     return (word.value is not None or bool(equals)) and HARMLESS_NAME.fullmatch(name.removesuffix("+")) is not None

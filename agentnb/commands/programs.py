@@ -1,4 +1,4 @@
-"""Table of programs: their forms, and the options that start a program or name a file to write."""
+"""Table of programs: their forms, and the options that start a program or name a file to write to."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ OperandKind: TypeAlias = Literal[
     "none",
     "opaque",
 ]
-"""Kinds of operands of a program, explained in `programs.toml`."""
+"""Kinds of a program's operands, explained in `programs.toml`."""
 OPERAND_KINDS: tuple[OperandKind, ...] = get_args(OperandKind)
 NAMING = ("ends", "commands", "finals", "modules")
-"""Keys of a row whose values are names of options."""
+"""Keys of a row whose values are option names."""
 _LOADER = re.compile(r"ld(?:-linux|-musl)?(?:-[\w-]+)?\.so(?:\.\d+)?")
 
 
@@ -42,51 +42,51 @@ class OptionSpec(NamedTuple):
     values: int = 0
     """Number of values that follow it."""
     may_attach: bool = False
-    """True if it takes only an attached value."""
+    """True if it takes a value only if attached."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramForm:
-    """Program, or a form of it such as ``git log``."""
+    """A program, or a form of one such as ``git log``."""
 
     name: str
     source: str
     options: Mapping[str, OptionSpec]
-    """Options by spelling."""
+    """Options, by spelling."""
     starts: tuple[tuple[str, str], ...] = ()
-    """Options that start a program, load code or run a text: the name, and a pattern of the value or an empty string."""
+    """Options that start a program, load code or run a text: the name, and a pattern for the value or an empty string."""
     writes: tuple[tuple[str, str], ...] = ()
     """Options that name a file or folder to write to."""
     operands: OperandKind = ""
     skip: int = 0
-    """Number of operands before those of this kind."""
+    """Number of operands that precede those of this kind."""
     harmless: bool | frozenset[str] = False
-    """True if it starts no program and writes only named files; or the options that make it so."""
+    """True if it starts no program and writes only files that it names; or the options that make it so."""
     ends: frozenset[str] = frozenset()
-    """Options that change the kind of the operands."""
+    """Options that change the kind of operand."""
     has_words: bool = False
-    """True if each option is one word, even after a single dash."""
+    """True if each option is a single word, even after one dash."""
     stops: bool = False
     """True if the first operand ends the options."""
     commands: frozenset[str] = frozenset()
-    """Options whose words up to ``;`` or ``+`` are a command."""
+    """Options followed by a command, whose words end at ``;`` or ``+``."""
     finals: frozenset[str] = frozenset()
-    """Options that end the options."""
+    """Options after which no further options are read."""
     modules: frozenset[str] = frozenset()
-    """Options that name a module, which is a program with the operands as its words."""
+    """Options that name a module, which is a program whose words are the operands."""
     is_offered: bool = False
     """True if a question may offer a pattern with the started command."""
     is_bundled: bool = False
-    """True if the first operand holds options without a dash."""
+    """True if the first operand is a bundle of options without a dash."""
     signs: Mapping[str, str] = field(default_factory=dict)
-    """Options by the prefix of an operand that implies them."""
+    """Options, by the operand prefix that implies them."""
 
     def spec(self, spelling: str) -> OptionSpec:
-        """Return the option of a spelling; an unlisted option takes no value."""
+        """Return the option with this spelling; an option that is not listed takes no value."""
         return self.options.get(spelling) or OptionSpec(spelling)
 
     def long_options(self, beginning: str) -> tuple[OptionSpec, ...]:
-        """Return the options that a long option may mean: an exact match, or all that it abbreviates."""
+        """Return the options that a long option may mean: the exact match, or all those that it abbreviates."""
         if beginning in self.options or self.has_words:
             return (self.spec(beginning),)
         specs = {self.options[name] for name in self.options if name.startswith(beginning)}
@@ -99,7 +99,7 @@ STARTS_BY_OPERANDS: frozenset[OperandKind] = frozenset(("command", "shell", "tra
 
 @cache
 def program_forms() -> Mapping[str, ProgramForm]:
-    """Return the table by name of the form, such as ``git log``."""
+    """Return the table, by name of the form, such as ``git log``."""
     text = Path(__file__).with_name("programs.toml").read_text(encoding="utf-8")
     forms: dict[str, ProgramForm] = {}
     for names, row in tomllib.loads(text).items():
@@ -113,12 +113,12 @@ def program_forms() -> Mapping[str, ProgramForm]:
 
 @cache
 def names_of_forms() -> frozenset[str]:
-    """Return the names of all forms with subforms, such as ``git``."""
+    """Return the names of all forms that have subforms, such as ``git``."""
     return frozenset(name.rpartition(" ")[0] for name in program_forms() if " " in name)
 
 
 def program_name(word: str) -> str:
-    """Return the name of a program in the table, without folder and version suffix."""
+    """Return a program's name as in the table, without folder and version suffix."""
     name = word.rpartition("/")[2]
     forms = program_forms()
     if name in forms:
@@ -130,7 +130,7 @@ def program_name(word: str) -> str:
 
 
 def _form(name: str, row: Mapping[str, Any], forms: Mapping[str, ProgramForm]) -> ProgramForm:
-    """Build the form of a row. Options of a form that is ``like`` another come after the inherited ones."""
+    """Build the form in a row. Options of a form that is ``like`` another come after those that it inherits."""
     like = forms.get(row.get("like", ""))
     options = dict(like.options) if like else {}
     options |= {spelling: spec for text in row.get("options", "").split() for spelling, spec in _options(text)}
@@ -158,7 +158,7 @@ def _form(name: str, row: Mapping[str, Any], forms: Mapping[str, ProgramForm]) -
 
 
 def _options(text: str) -> list[tuple[str, OptionSpec]]:
-    """Return the spellings of an option, such as ``-n/--lines=``."""
+    """Return an option's spellings, from a text such as ``-n/--lines=``."""
     bare = text.rstrip("=?")
     marks, spellings = text[len(bare) :], bare.split("/")
     spec = OptionSpec(spellings[0], marks.count("="), "?" in marks)
@@ -166,7 +166,7 @@ def _options(text: str) -> list[tuple[str, OptionSpec]]:
 
 
 def _parse_named(text: str, options: dict[str, OptionSpec]) -> list[tuple[str, str]]:
-    """Return options with the pattern of relevant values, if any: ``-o=keyword``. Unlisted options are added."""
+    """Return options, each with the pattern for relevant values, if any: ``-o=keyword``. Options not listed are added."""
     named = [(name, value) for name, _, value in (word.partition("=") for word in text.split())]
     return [(options.setdefault(name, OptionSpec(name)).name, value) for name, value in named]
 

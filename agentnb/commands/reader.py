@@ -1,4 +1,4 @@
-"""Parser of bash grammar: lists, pipelines, compounds and simple commands."""
+"""Parser for bash's grammar: lists, pipelines, compounds and simple commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.commands.shell_script import Redirection, Script, SimpleCommand, Wo
 from agentnb.commands.shell_words import ASSIGNMENT, KNOWN_NUMBERS, NAME, Facts, Unreadable, WordReader
 
 LEVELS_OF_A_TEXT = 5
-"""Levels that an inner text counts for, as its characters are read again."""
+"""Number of levels that an inner text counts as, since its characters are read again."""
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 BLANKS = re.compile(r"[ \t]+")
 _REDIRECTIONS = """
@@ -34,12 +34,12 @@ _READ_BY_BASH = """
     BASHOPTS BASH_ALIASES BASH_CMDS BASH_ENV ENV POSIXLY_CORRECT PS4 SHELLOPTS TEXTDOMAIN TEXTDOMAINDIR
 """
 READ_BY_BASH = frozenset(_READ_BY_BASH.split())
-"""Variables that make bash start programs or read commands differently."""
+"""Variables that cause bash to start programs or to read commands differently."""
 
 
 @lru_cache(maxsize=256)
 def read_script(text: str) -> Script:
-    """Parse a command as ``bash -c`` would."""
+    """Parse a command as ``bash -c`` does."""
     facts = Facts()
     try:
         if CONTROL.search(text):
@@ -61,23 +61,23 @@ def _check_variables(facts: Facts) -> None:
 
 
 class CommandReader(WordReader):
-    """Parser of commands that collects the simple ones."""
+    """Parser for commands, which collects the simple ones."""
 
     def read_whole(self) -> None:
-        """Parse the whole text."""
+        """Parse the text to its end."""
         self.read_commands("")
         if self.pending:
             raise Unreadable("a here-document that does not end")
 
     def read_text(self, text: str) -> None:
-        """Parse a text that bash will run as commands."""
+        """Parse a text that bash is going to run as commands."""
         self.facts.is_list = False
         inner = CommandReader(text, self.facts, self.depth)
         inner.enter(LEVELS_OF_A_TEXT)
         inner.read_whole()
 
     def read_commands(self, *ends: str, may_be_empty: bool = True) -> None:
-        """Parse a list of commands up to one of the words or operators that end it."""
+        """Parse a list of commands up to one of these words or operators, which end it."""
         self.skip_lines()
         count = 0
         while not self._at(ends):
@@ -211,7 +211,7 @@ class CommandReader(WordReader):
         self._block("}")
 
     def _block(self, *ends: str) -> str:
-        """Parse commands and the word that ends them."""
+        """Parse commands and the word that ends them, and return that word."""
         self.read_commands(*ends, may_be_empty=False)
         word = self._reserved_word()
         self._keyword(word)
@@ -312,7 +312,7 @@ class CommandReader(WordReader):
                     self.evaluate(operand)
 
     def evaluate(self, word: Word) -> None:
-        """Record that bash evaluates the text of a word."""
+        """Record that bash evaluates a word's text."""
         if match := re.fullmatch(rf'"?\$\{{?({NAME.pattern})\}}?"?', word.raw) or NAME.fullmatch(word.raw):
             self.facts.evaluated.add(match[match.re.groups])
         elif not NUMBER.fullmatch(word.raw.strip('"')):
@@ -370,7 +370,7 @@ class CommandReader(WordReader):
         self.start(SimpleCommand(self.text[start:end], tuple(words), tuple(assignments), tuple(redirections)))
 
     def start(self, command: SimpleCommand) -> None:
-        """Record a command, and the commands that it starts if it is a builtin."""
+        """Record a command and, if it is a builtin, the commands that it starts."""
         self.facts.commands.append(command)
         self.enter()
         check_builtin(self, command)

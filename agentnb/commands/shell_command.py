@@ -1,4 +1,4 @@
-"""Shell command with all simple commands that it can run, including those started by its programs."""
+"""A shell command with all simple commands that it can run, including those started by its programs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MAX_DEPTH = 6
 MOVES = ("cd", "pushd", "popd")
 """Builtins that change the folder."""
 PLAIN = re.compile(r"[\w ./:@%+,=-]*", re.ASCII)
-"""Commands whose words are simply separated by blanks."""
+"""Commands whose words are separated by blanks and nothing else."""
 OF_BASH = "bash(1)"
-"""Source of the builtins."""
+"""Source of bash's builtins."""
 INDEXED = re.compile(r"\[[^\]]*[$`]")
-"""Index that the shell may compute, even within single quotes."""
+"""An index that the shell may compute, even within single quotes."""
 BETWEEN_PATHS = re.compile(r"[=:,@\s'\"]+")
 """Characters between paths in a word, as in ``--env-file=.env``."""
 NOT_TAKEN_APART = "it starts other programs in a way that cannot be parsed"
@@ -32,7 +32,7 @@ TWO_FOR_DASH = "sh may read it as two commands"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Simple command within a command."""
+    """A simple command within a command."""
 
     words: tuple[Word, ...]
     assignments: tuple[tuple[str, Word], ...]
@@ -40,13 +40,13 @@ class Part:
     redirections: tuple[tuple[str, Word | None], ...] = ()
     """Operators and files."""
     is_elsewhere: bool = False
-    """True if its program path is relative to a folder that the command has changed to."""
+    """True if its program's path is relative to a folder to which the command has changed."""
     starter: Part | None = None
-    """Part that starts it."""
+    """The part that starts it."""
 
     @property
     def raw(self) -> str:
-        """Words as written, with single blanks."""
+        """The words as written, separated by single blanks."""
         return " ".join(word.raw for word in self.words)
 
     @property
@@ -56,46 +56,46 @@ class Part:
 
     @property
     def text(self) -> str:
-        """Text that allowing rules match: assignments and words as written, with single blanks."""
+        """Text that allowing rules match: assignments and words as written, separated by single blanks."""
         assigned = [f"{name}={value.raw}" for name, value in self.assignments]
         return " ".join([*assigned, self.raw]).rstrip() if assigned else self.raw
 
     @property
     def texts(self) -> set[str]:
-        """Words with single blanks: as written and without quotes, each also without the folder of the program."""
+        """Words separated by single blanks: as written and without quotes, each also without the program's folder."""
         texts = {self.raw, " ".join(word.raw if word.value is None else word.value for word in self.words)}
         return texts | {_without_folder(text) for text in texts}
 
 
 @dataclass(frozen=True, slots=True)
 class ShellCommand:
-    """Parsed shell command."""
+    """A parsed shell command."""
 
     text: str
     parts: tuple[Part, ...]
-    """Everything that it can run: first its written parts, then the parts that these start."""
+    """Everything that it can run: the written parts first, then the parts that these start."""
     listed: int
     """Number of written parts."""
     is_list: bool
-    """True if the written parts are joined only by ``&&``, ``||``, ``;``, ``|`` and line breaks."""
+    """True if the written parts are joined only by ``&&``, ``||``, ``;``, ``|`` or line breaks."""
     problem: str = ""
     """Reason why the parts may be incomplete; empty if they are complete."""
 
     @property
     def texts(self) -> set[str]:
-        """Texts that patterns of rules about all commands match."""
+        """Texts that are matched by patterns in rules about all commands."""
         return {self.text.strip(), *(text for part in self.parts for text in part.texts)}
 
     @property
     def key_files(self) -> tuple[str, ...]:
-        """Files that it names, and that may hold keys by their names."""
+        """Files named in it that may hold keys, judging by their names."""
         return key_files_in(
             word for part in self.parts for word in (*part.words[1:], *[target for _, target in part.redirections]) if word
         )
 
 
 def key_files_in(words: Iterable[Word]) -> tuple[str, ...]:
-    """Return the files that words name, and that may hold keys by their names."""
+    """Return the files that words name and that may hold keys, judging by their names."""
     paths = [path for word in words for path in BETWEEN_PATHS.split(word.raw if word.value is None else word.value)]
     return tuple(dict.fromkeys(path for path in paths if is_key_file(path.rpartition("/")[2])))
 
@@ -123,7 +123,7 @@ def shell_command(text: str) -> ShellCommand:
 
 
 def _plain_script(text: str) -> Script | None:
-    """Return the script of a command that is only plain words, of a program in the table, without a full parse."""
+    """Return the script of a command that consists of plain words and whose program is in the table, without a full parse."""
     if not PLAIN.fullmatch(text):
         return None
     words = text.split()
@@ -147,7 +147,7 @@ def _part(command: SimpleCommand, *, has_moved: bool = False, starter: Part | No
 
 
 def _add_started(part: Part, into: list[Part], depth: int) -> str:
-    """Add the parts that a part starts; return the reason why they may be incomplete."""
+    """Add the parts that a part starts; return the reason why they may be incomplete, if they may."""
     if part.words and not part.invocation.program:
         return COMPUTED_PROGRAM
     started, is_all = find_started(part.invocation)

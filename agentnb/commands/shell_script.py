@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Word of a command."""
+    """A word of a command."""
 
     raw: str
-    """Text as written, with its quotes."""
+    """The text as written, with its quotes."""
     value: str | None
-    """Text that the program receives, quotes removed; None if bash computes it (expansion, glob, braces, ``~``)."""
+    """The text that the program receives, without quotes; or None if bash computes it (expansion, glob, braces, ``~``)."""
     prefix: str = ""
-    """Certain beginning of every resulting word; empty if unknown."""
+    """Beginning that every resulting word is certain to have; empty if unknown."""
     may_split: bool = False
-    """True if it can become several words or disappear: an unquoted expansion, a glob, braces."""
+    """True if it may become several words or disappear: an unquoted expansion, a glob, braces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,32 +26,32 @@ class Redirection:
     operator: str
     """An operator such as ``>``, ``>>``, ``<``, ``&>``, ``>|``, ``<>``."""
     target: Word | None
-    """File that it opens; None for a descriptor (``2>&1``), a here-document or a here-string."""
+    """The file that it opens; or None for a descriptor (``2>&1``), a here-document or a here-string."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """Program or builtin with its words."""
+    """A program or builtin with its words."""
 
     raw: str
-    """Text as written, from its first assignment or word to its last word or redirection."""
+    """The text as written, from the first assignment or word to the last word or redirection."""
     words: tuple[Word, ...]
-    """Program and arguments; empty for assignments or redirections alone."""
+    """The program and its arguments; empty if there are only assignments or redirections."""
     assignments: tuple[tuple[str, Word], ...] = ()
-    """Names and values before the program."""
+    """Names and values that precede the program."""
     redirections: tuple[Redirection, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Parsed command."""
+    """A parsed command."""
 
     commands: tuple[SimpleCommand, ...]
     """Every simple command that it can run, including those in compounds, substitutions and functions."""
     problem: str = ""
-    """Reason why it cannot be parsed, in words for a question; empty if ``commands`` is complete."""
+    """Reason why it cannot be parsed, worded for a question; empty if ``commands`` is complete."""
     is_list: bool = False
     """True if it consists of simple commands joined by ``&&``, ``||``, ``;``, ``|`` or a line break, without substitutions:
     such a command can be allowed part by part."""
     variables: frozenset[str] = frozenset()
-    """Variables that it sets, also in loops and builtins."""
+    """Variables that it sets, including those set in loops and by builtins."""

@@ -14,7 +14,7 @@ IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 NAME = re.compile(IDENTIFIER)
 _SPECIAL = r"[@*#?$!0-9-]"
 PLAIN = re.compile(r"[^\s'\"`$\\<>|&;()\[]+")
-"""Characters of a word without meaning to bash before expansion."""
+"""Characters in a word that have no meaning to bash before expansion."""
 DOUBLE_QUOTED = re.compile(r'[^"\\$`]+')
 HERE_TEXT = re.compile(r"[^\\$`]+")
 BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
@@ -24,7 +24,7 @@ ESCAPE = re.compile(r"\\(?:([abeEfnrtv\\'\"?])|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|
 WHOLE_PARAMETER = re.compile(
     rf"#(?:{IDENTIFIER}(?:\[[@*\w]*\])?|{_SPECIAL}|\d+)?\}}|!{IDENTIFIER}(?:\[[@*]\]|[@*])\}}|!\}}", re.ASCII
 )
-"""Remainder of an expansion to a length or to names."""
+"""Rest of an expansion that yields a length or names."""
 PARAMETER = re.compile(rf"{IDENTIFIER}|\d+|[@*#?$-]")
 OPERATION = re.compile(r":?[-=+?]|##?|%%?|//|/[#%]?|\^\^?|,,?|@[QUuLaAEKk](?=\})|:|\}")
 ARITHMETIC = re.compile(
@@ -34,7 +34,7 @@ ARITHMETIC = re.compile(
 )
 LITERAL_INDEX = re.compile(r"""(?:[@*]|"[\w ./-]*"|'[\w ./-]*')\]""", re.ASCII)
 KNOWN_NUMBERS = re.compile(r"[a-z]\w*|RANDOM|SECONDS|EPOCHSECONDS|LINENO|UID|EUID|PPID|BASHPID|COLUMNS|LINES|SHLVL", re.ASCII)
-"""Variables that hold a number, or that a command does not set by itself."""
+"""Variables that hold a number, or that a command does not set itself."""
 ASSIGNMENT = re.compile(rf"({IDENTIFIER})(\[\0\])?\+?=")
 GLOB = re.compile(r"[*?]|\[(?=.)|(?:^|(?<=[=:]))~", re.DOTALL)
 
@@ -43,12 +43,12 @@ ASSIGNED_EXPANSION = re.compile(r"[\1\2]|(?<=[=:])~")
 
 
 class Unreadable(Exception):
-    """The text is not a command to bash, or uses unsupported syntax."""
+    """Raised for a text that bash would not accept as a command, or that uses unsupported syntax."""
 
 
 @dataclass(slots=True)
 class Facts:
-    """Findings about a command, including its substitutions and inner texts."""
+    """Facts found about a command, including its substitutions and inner texts."""
 
     commands: list[SimpleCommand] = field(default_factory=list)
     problem: str = ""
@@ -58,7 +58,7 @@ class Facts:
     texts: set[str] = field(default_factory=set)
     """Variables set to other values."""
     evaluated: set[str] = field(default_factory=set)
-    """Variables whose value is evaluated; bash then also runs substitutions in it."""
+    """Variables whose values are evaluated; bash then also runs substitutions in them."""
 
     def flag(self, problem: str) -> None:
         """Record a problem; only the first is kept."""
@@ -66,7 +66,7 @@ class Facts:
 
 
 class Draft:
-    """Word under construction."""
+    """A word under construction."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
@@ -74,7 +74,7 @@ class Draft:
 
     @property
     def text(self) -> str:
-        """Text without quotes; an expansion is one character."""
+        """The text without quotes; an expansion counts as one character."""
         return "".join(self._text)
 
     @property
@@ -104,35 +104,37 @@ class Draft:
         return Word(raw, text if end == len(mask) else None, "" if splits else text[:end], may_split)
 
     def value(self, raw: str, start: int = 0) -> Word:
-        """Return the part from ``start`` as the value of an assignment, which bash does not split."""
+        """Return the part from ``start`` on as the value of an assignment, which bash does not split."""
         mask = self.mask
         end = min((match.start() for match in (ASSIGNED_EXPANSION.search(mask, start),) if match), default=len(mask))
         return Word(raw, self.text[start:] if end == len(mask) else None, self.text[start:end])
 
 
 def _brace(mask: str) -> int:
-    """Return the possible start of a brace expansion, or -1."""
+    """Return the position where a brace expansion may start, or -1."""
     begin, end = mask.find("{"), mask.rfind("}")
     return begin if 0 <= begin < end and re.search(r"[,.]", mask[begin:end]) else -1
 
 
 class WordReader(ABC):
-    """Parser of words in a text."""
+    """Parser for the words in a text."""
 
     def __init__(self, text: str, facts: Facts, depth: int = 0) -> None:
         self.text, self.facts, self.depth, self.pos = text, facts, depth, 0
         self.pending: list[tuple[str, bool, bool]] = []
-        """Here-documents whose text begins after this line: delimiter, True if quoted, True if tabs are removed."""
+        """Here-documents whose text begins after this line: the delimiter, whether it is quoted, and whether tabs are
+        removed.
+        """
         self.held = 0
         """Number of enclosing substitutions on the line of a here-document."""
 
     @abstractmethod
     def read_commands(self, *ends: str) -> None:
-        """Parse a list of commands up to one of the words or operators that end it."""
+        """Parse a list of commands up to one of these words or operators, which end it."""
 
     @abstractmethod
     def read_text(self, text: str) -> None:
-        """Parse a text that bash will run as commands."""
+        """Parse a text that bash is going to run as commands."""
 
     def peek(self) -> str:
         """Return the next character after line continuations; empty at the end."""
@@ -141,19 +143,19 @@ class WordReader(ABC):
         return self.text[self.pos : self.pos + 1]
 
     def take(self, sign: str) -> bool:
-        """Skip a character if it is next."""
+        """Skip this character if it is next; return whether it was."""
         if self.peek() != sign:
             return False
         self.pos += 1
         return True
 
     def expect(self, sign: str) -> None:
-        """Skip a character, which must be next."""
+        """Skip this character, which must be next."""
         if not self.take(sign):
             raise Unreadable(f"no {sign!r} where bash expects it" if self.peek() else f"it ends before {sign!r}")
 
     def enter(self, levels: int = 1) -> None:
-        """Count levels, up to the limit."""
+        """Count this many levels, up to the limit."""
         self.depth += levels
         if self.depth > MAX_DEPTH:
             raise Unreadable(f"more than {MAX_DEPTH} levels")
@@ -208,7 +210,7 @@ class WordReader(ABC):
         draft.add(text)
 
     def _quoted_or_expanded(self, draft: Draft, sign: str, context: str = "") -> bool:
-        """Read a quotation or expansion; ``context``: empty, ``"`` or ``<<`` for the text of a here-document."""
+        """Read a quotation or expansion. ``context``: empty, ``"``, or ``<<`` for the text of a here-document."""
         if sign == "$":
             self._dollar(draft, context)
         elif sign == "`":
@@ -305,7 +307,7 @@ class WordReader(ABC):
             )
 
     def _substitution(self, draft: Draft, *, may_split: bool) -> None:
-        """Read the remainder of a command or process substitution."""
+        """Read the rest of a command or process substitution."""
         self.facts.is_list = False
         self.enter()
         self.held, self.pending, outer = self.held + bool(self.pending), [], (self.held, self.pending)
@@ -328,7 +330,7 @@ class WordReader(ABC):
         draft.expand(may_split=not context)
 
     def _parameter(self, context: str) -> None:
-        """Read the remainder of ``${...}``."""
+        """Read the rest of ``${...}``."""
         if whole := WHOLE_PARAMETER.match(self.text, self.pos):
             self.pos = whole.end()
             return
@@ -365,7 +367,7 @@ class WordReader(ABC):
         self.pos += 1
 
     def arithmetic(self, end: str) -> None:
-        """Read an arithmetic expression and its end."""
+        """Read an arithmetic expression and the sign that ends it."""
         brackets: list[str] = []
         while brackets or not self.text.startswith(end, self.pos):
             token = ARITHMETIC.match(self.text, self.pos)

@@ -1,4 +1,6 @@
-"""Compaction of a long conversation: selects the messages to replace, and builds the replacement text. Pure functions."""
+"""Compaction of a long conversation: chooses the messages to replace, and builds the text that replaces them. Pure
+functions.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,15 @@ from agentnb.models.estimate import tokens_of_message
 RESULT, WORDS = 500, 4_000
 """Maximum characters of a tool result, and of other text, in the record for the summary model."""
 MAX_RECORD = 400_000
-"""Maximum characters of the whole record; the middle of a longer one is left out."""
+"""Maximum characters of the complete record; if it is longer, the middle is left out."""
 WORTH_SHARE = 0.25
-"""Minimum replaceable share of a request, prompt and tools included, for another summary soon after the last."""
+"""Minimum share of a request, prompt and tools included, that must be replaceable for another summary soon after the last."""
 RECENT_SHARE = 0.5
-"""Maximum share of a long conversation for the messages that are kept verbatim."""
+"""Maximum share of a long conversation for messages kept verbatim."""
 
 
 def why_due(history: History, messages: int, tokens: int | None, window: int | None) -> WhyCompacted | None:
-    """Return the reason to compact before a request with this many messages and about this many tokens, or None.
+    """Return the reason for compacting before a request with this many messages and about this many tokens, or None.
 
     The number of tokens may be unknown.
     """
@@ -40,7 +42,8 @@ def why_due(history: History, messages: int, tokens: int | None, window: int | N
 def start_of_recent(messages: Sequence[Message], keep: int, most_tokens: float | None) -> int | None:
     """Return the index of the first message to keep, or None if there would be nothing to replace.
 
-    Keeps the last ``keep`` messages, or fewer if these exceed ``most_tokens``, with the calls of their results.
+    Keeps the last ``keep`` messages, or fewer if these exceed ``most_tokens``, and the calls that their results
+    belong to.
     """
     start = max(2, len(messages) - keep)
     if most_tokens is not None:
@@ -50,16 +53,17 @@ def start_of_recent(messages: Sequence[Message], keep: int, most_tokens: float |
 
 
 def recent_tokens(messages: Sequence[Message]) -> float:
-    """Return the maximum tokens of the kept messages, for a conversation that is too long, not one with too many messages.
+    """Return the maximum tokens of the kept messages, for a conversation that is too long rather than one with too
+    many messages.
 
-    A share of the conversation's own tokens, regardless of the window: the prompt may fill most of the window, or the window's
-    size may be unknown.
+    A share of the conversation's own tokens, regardless of the window, since the prompt may fill most of the window,
+    or its size may be unknown.
     """
     return RECENT_SHARE * sum(map(tokens_of_message, messages[1:]))
 
 
 def is_worth_it(messages: Sequence[Message], start: int, tokens: int) -> bool:
-    """True if replacing messages 1 up to ``start`` would shorten a request of this many ``tokens`` enough."""
+    """True if replacing messages 1 up to ``start`` would save enough of a request of this many ``tokens``."""
     return sum(map(tokens_of_message, messages[1:start])) >= WORTH_SHARE * tokens
 
 
@@ -73,14 +77,14 @@ def _start_within(messages: Sequence[Message], most_tokens: float) -> int:
 def summary_request(messages: Sequence[Message], earlier: str = "") -> Request:
     """Return the request for a summary of these messages: without tools, all messages in one text.
 
-    ``earlier``: the summary among them, which is not cut. The reply has no length limit: thinking counts towards a limit, and a
-    truncated summary loses facts.
+    ``earlier``: the summary among them, which is not truncated. The reply has no length limit, since thinking would
+    count towards it, and a truncated summary loses facts.
     """
     return Request(prompt("compaction"), (user(record_of(messages, earlier)),))
 
 
 def record_of(messages: Iterable[Message], earlier: str = "") -> str:
-    """Return the messages as text, with long results and texts cut, except for the ``earlier`` summary among them."""
+    """Return the messages as text, with long results and texts truncated, except for the ``earlier`` summary among them."""
     text = "\n\n".join(line for message in messages for line in _lines(message, earlier))
     if len(text) > MAX_RECORD:
         half = MAX_RECORD // 2
@@ -115,7 +119,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def summary_text(summary: str, count: int, todos: tuple[Todo, ...]) -> str:
-    """Return the summary to send: a heading, the model's text, and the todos; without a text, the todos alone."""
+    """Return the summary to send: a heading, the model's text, and the todos; without a text, only the todos."""
     if not summary.strip():
         return f"As of this point:\n\n{format_with_heading(todos)}" if has_open(todos) else ""
     noun = "message" if count == 1 else "messages"
@@ -126,7 +130,7 @@ def summary_text(summary: str, count: int, todos: tuple[Todo, ...]) -> str:
 
 
 def plain_summary(messages: Sequence[Message], task: str) -> str:
-    """Build a summary without a model, under the same headings: for models that are not language models."""
+    """Build a summary without a model, under the same headings; for models that are not language models."""
     calls = [call for message in messages for call in message.calls]
     results = [part for message in messages for part in message.parts if isinstance(part, ToolResult)]
     words = [message.text for message in messages if message.role == "assistant" and message.text.strip()]

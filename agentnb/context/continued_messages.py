@@ -1,4 +1,4 @@
-"""Messages of a run, for a run that continues its conversation."""
+"""Messages of a run, prepared for a run that continues its conversation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentnb.tools import tool_errors
 
 
 def history_of(before: Run) -> tuple[Message, ...]:
-    """Return the conversation of a run with every call answered, as an interrupted run may have open calls.
+    """Return a run's conversation with every call answered, since an interrupted run may have open calls.
 
     Raises `SettingsError` if the run has not ended.
     """
@@ -38,7 +38,7 @@ def history_of(before: Run) -> tuple[Message, ...]:
 
 
 def _without_question_back(run: Run) -> Sequence[Message]:
-    """Return the conversation of a run without a blank message, which no model accepts, and its answer."""
+    """Return a run's conversation without a blank message, which no model accepts, and the answer to it."""
     messages = run.messages
     is_asked_back = any(call.operation == CLARIFY_BLANK for call in run.model_calls)
     is_blank = is_asked_back and all(map(is_empty, messages[run.inherited].parts))  # pictures stay

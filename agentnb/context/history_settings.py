@@ -1,4 +1,4 @@
-"""Settings for the extent of a conversation that is sent, with three named sets."""
+"""Settings for how much of a conversation is sent, with three named sets."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from agentnb.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Settings for the extent of a conversation that is sent to the model. The log and the tables always keep all of it.
+    """Settings for how much of a conversation is sent to the model. The log and the tables always keep all of it.
 
-    ``share``: a request that would fill a larger share of the model's window is compacted first: the model writes a summary,
-    which replaces the middle; within six rounds of the last compaction only if that removes a quarter of it. ``window``: tokens
-    of that window; default: from the price table of the model. ``compact_above``: messages above which the conversation is
-    compacted, regardless of their length; far above ``keep_recent``, or every other round pays for a summary. ``keep_recent``:
-    messages at the end that no summary replaces; fewer for ``share`` if these alone are more than half of the conversation.
-    ``max_messages``: messages above which the oldest except the first are left out; a call and its result are never separated,
-    so there may be more. ``result_characters``: longer results are truncated; the model can read the remainder with
-    `read_tool_result`. ``failed_rounds_above``: messages of the whole conversation, such as 20, above which rounds are left out
-    whose calls all failed; the other settings count messages to be sent.
+    ``share``: a request that would fill a larger share of the model's window is compacted first: the model writes a
+    summary, which replaces the middle; within six rounds of the previous compaction, only if that removes a quarter
+    of the request. ``window``: tokens of that window; the default is taken from the model's price table.
+    ``compact_above``: messages above which the conversation is compacted, regardless of their length; should be far
+    above ``keep_recent``, or every other round pays for a summary. ``keep_recent``: messages at the end that no
+    summary replaces; fewer for ``share`` if these alone are more than half of the conversation. ``max_messages``:
+    messages above which the oldest, except the first, are left out; a call and its result are never separated, so
+    there may be more. ``result_characters``: longer results are truncated; the model can read the remainder with
+    `read_tool_result`. ``failed_rounds_above``: messages of the complete conversation, such as 20, above which rounds
+    whose calls all failed are left out; the other settings count only messages to be sent.
 
     Each of these may be None for off, except ``keep_recent``.
     """
@@ -66,7 +67,7 @@ FULL = History(result_characters=None)
 
 
 def read_documented() -> History:
-    """Return the documented numbers, 40, 30 and 10 messages, or those of the environment.
+    """Return the documented numbers, 40, 30 and 10 messages, or those set in the environment.
 
     ``keep_recent`` is capped, so that not every other round pays for a summary.
     """
@@ -86,7 +87,7 @@ NAMED: dict[str, Callable[[], History]] = {"auto": _auto, "documented": read_doc
 
 
 def find_history(history: str | History) -> History:
-    """Return the settings of this name, or the given settings unchanged. Raises `SettingsError` with the known names."""
+    """Return the settings with this name; a `History` is returned unchanged. Raises `SettingsError` with the known names."""
     if isinstance(history, History):
         return history
     if isinstance(history, str) and history in NAMED:
@@ -95,12 +96,12 @@ def find_history(history: str | History) -> History:
 
 
 def as_logged(history: History) -> dict[str, Any]:
-    """Return the settings as plain data for a log: all that differ from ``full``, which leaves nothing out."""
+    """Return the settings as plain data for a log: those that differ from ``full``, which leaves nothing out."""
     return {name: value for name, value in asdict(history).items() if value != getattr(FULL, name)}
 
 
 def as_sent_then(logged: dict[str, Any] | None) -> History:
-    """Return the settings of a run from its log. Logs of earlier versions have none, as everything was sent."""
+    """Return a run's settings from its log. Logs of earlier versions have none, since everything was sent."""
     names = {field.name for field in fields(History)}
     try:
         return replace(FULL, **{name: value for name, value in (logged or {}).items() if name in names})

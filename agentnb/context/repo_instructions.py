@@ -10,18 +10,18 @@ from pathlib import Path
 from agentnb.context.defaults import MAX_INSTRUCTIONS
 
 FILES = ("CLAUDE.md", "AGENT.md", "AGENTS.md")
-"""Files that may hold instructions; only the first with a text is used."""
+"""Files that may hold instructions; only the first one with text is used."""
 
 
 MAX_READ = 1_000_000
-"""Maximum characters read from a file, to bound the cost of huge files."""
+"""Maximum characters read from a file, to limit the cost of huge files."""
 
 HEADING = "## Repository Instructions"
 
 
 @dataclass(frozen=True, slots=True)
 class RepoInstructions:
-    """Instructions of a repository; both fields are empty without instructions."""
+    """Instructions of a repository; both fields may be empty."""
 
     file: str = ""
     """Name of their file."""
@@ -29,7 +29,7 @@ class RepoInstructions:
 
     @property
     def section(self) -> str:
-        """Section for a system prompt: the heading, a blank line and the text; empty without instructions."""
+        """Section for a system prompt: the heading, a blank line and the text; empty if there are no instructions."""
         return f"{HEADING}\n\n{self.text}" if self.text else ""
 
 
@@ -37,11 +37,12 @@ NO_INSTRUCTIONS = RepoInstructions()
 
 
 def repo_instructions(folder: Path) -> RepoInstructions:
-    """Return the instructions of the repository around this folder or, without a repository, of the folder itself.
+    """Return the instructions of the repository around this folder or, if it is in no repository, of the folder
+    itself.
 
-    ``folder``: absolute, with all links resolved; called at the beginning of every run, by a caller that has that path. A file
-    that is not readable as UTF-8 text counts as missing, and so does a link out of the repository: outside files are not for
-    the model. Text above `MAX_INSTRUCTIONS` is cut, which its last line says.
+    ``folder``: absolute, with all links resolved; called at the beginning of every run, by a caller that has such a
+    path. A file that cannot be read as UTF-8 text counts as missing, and so does a link out of the repository: files
+    outside it are not for the model. Text above `MAX_INSTRUCTIONS` is truncated, as its last line then says.
     """
     root = _root(folder)
     for file in FILES:
@@ -51,7 +52,8 @@ def repo_instructions(folder: Path) -> RepoInstructions:
 
 
 def repo_root(folder: Path) -> Path:
-    """Return the nearest folder upward that holds ``.git``, a file in worktrees and submodules; else the folder itself.
+    """Return the nearest folder upward that contains ``.git`` (a file in worktrees and submodules), else the folder
+    itself.
 
     ``folder``: as in `repo_instructions`.
     """
@@ -69,13 +71,13 @@ def _root(folder: Path) -> str:
 
 @lru_cache(maxsize=64)
 def _upward(folder: str) -> tuple[str, ...]:
-    """Return the folder and all its parents, the nearest first."""
+    """Return the folder and all its parents, nearest first."""
     # Cached, as strings: needed at the beginning of every run, and paths are slow to create.
     return (folder, *map(str, Path(folder).parents))
 
 
 def _text(root: str, file: str) -> str:
-    """Return the instructions in this file; empty if it has no usable ones."""
+    """Return the instructions in this file; empty if it has none that can be used."""
     path = Path(os.path.realpath(f"{root}/{file}"))
     try:
         # Only a plain file: opening a pipe would block until there is a writer.
@@ -90,7 +92,7 @@ def _text(root: str, file: str) -> str:
 
 
 def _cut(text: str, file: str) -> str:
-    """Cut the text, at the end of a line if possible: half a sentence may mean the opposite of the whole."""
+    """Truncate the text, at the end of a line if possible, since half a sentence may mean the opposite."""
     if len(text) <= MAX_INSTRUCTIONS:
         return text
     end = text.rfind("\n", MAX_INSTRUCTIONS // 2, MAX_INSTRUCTIONS + 1)

@@ -1,11 +1,11 @@
-"""Request builder: turns the run so far into the next request; messages are prepared nowhere else.
+"""Request builder: turns the run so far into the next request; the only place where messages are prepared.
 
-Steps, in this order: leave out rounds and texts that are not sent, truncate long results, replace the middle by its summary,
-pair calls and results, merge messages of one side, leave out the oldest if there are still too many, and append the ephemeral
-text.
+Steps, in this order: leave out rounds and texts that are not sent, truncate long results, replace the middle with its
+summary, pair calls and results, merge consecutive messages of one role, leave out the oldest if there are still too
+many, and append the ephemeral text.
 
-Work per round depends on new messages, not on the length of the history: the prepared list grows with the run, and only its
-last message can still change.
+The work per round depends on the new messages, not on the length of the history: the prepared list grows with the
+run, and only its last message can still change.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WhyLeftOut: TypeAlias = Literal["workflow_mode", "failed_round"]
 
 
 class RequestBuilder:
-    """Prepares the messages of one run: assistant and others alternate, no message is empty, every call is answered."""
+    """Prepares the messages of one run: roles alternate, no message is empty, and every call is answered."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class RequestBuilder:
         self._drops_text = drops_text
         self._messages: list[Message] = []
         self._origins: list[int] = []
-        """For each prepared message, the index of the first stored message in it."""
+        """For each prepared message, the index of the first stored message that it contains."""
         self._kept: dict[Any, Any] = {}
         self._taken = 0
         self._sent = 0
@@ -68,25 +68,25 @@ class RequestBuilder:
         self._compacted: Compacted | None = None
         self._left_out: dict[int, WhyLeftOut] = {}
         self._empty: dict[int, Message] = {}
-        """Empty parts that are not sent, some or all, by index of the stored message."""
+        """Empty parts that are not sent, by index of the stored message; they may be all its parts."""
         self._failed: tuple[int, ...] = ()
-        """Indexes of the results of failed rounds, which may be left out once others have come."""
+        """Indexes of the results of failed rounds, which may be left out once newer ones follow."""
         self._shortens = False
         self.ephemeral = ""
         """Ephemeral text at the end of the last request."""
         self.truncated_by = 0
-        """Number of messages that the last request left out because there were too many."""
+        """Number of messages left out of the last request because there were too many."""
         self._tools_of_run: tuple[ToolSpec, ...] | None = None
-        """Tools of the run at the last check; None before the first."""
+        """The run's tools at the last check, or None before the first check."""
 
     @cached_property
     def _estimate(self) -> RunningEstimate:
-        """Estimates requests; most runs need none."""
+        """Estimates the size of requests; most runs do not need it."""
         return RunningEstimate(self._system, self._first_tools)
 
     @classmethod
     def of_run(cls, started: RunStarted, history: History | None = None) -> RequestBuilder:
-        """Return a builder for a run that starts; ``history``: its settings, by default read from the log."""
+        """Return a builder for a run that is starting. ``history``: its settings, by default read from the log."""
         drops_text = bool(started.settings.get("policy", {}).get("workflow_drops_text"))
         history = as_sent_then(started.settings.get("history")) if history is None else history
         schema = logged_schema(started.settings)
@@ -97,7 +97,7 @@ class RequestBuilder:
 
     @classmethod
     def rebuild(cls, run: Run) -> RequestBuilder:
-        """Return a builder for a run that has begun, by preparing each of its rounds again."""
+        """Return a builder for a run that has begun, preparing each of its rounds again."""
         builder, folded = cls.of_run(run.opening), Run()
         for round_ in walk_rounds(run):
             folded.extend((*round_.before, round_.start))
@@ -112,7 +112,7 @@ class RequestBuilder:
 
     @property
     def left_out(self) -> dict[int, WhyLeftOut]:
-        """Reasons by index of stored messages that are not sent; those that a summary replaces are not listed."""
+        """Reasons why stored messages are not sent, by index; those that a summary replaces are not listed."""
         return self._left_out
 
     @property
@@ -121,9 +121,11 @@ class RequestBuilder:
         return self._empty
 
     def take_in(self, run: Run) -> None:
-        """Prepare new messages; if the conversation was compacted since the last call, then prepare all of it again.
+        """Prepare new messages; if the conversation was compacted since the last call, prepare all of it again
+        afterwards.
 
-        The order holds even if both happen at once: notes about messages must not depend on how often this is called.
+        The order is the same even if both happen at once, since notes about messages must not depend on how often
+        this is called.
         """
         if run.tools is not self._tools_of_run:
             self._follow_tools(run)
@@ -139,7 +141,7 @@ class RequestBuilder:
             self._begin_anew(run, run.compacted)
 
     def _follow_tools(self, run: Run) -> None:
-        """Send the tools that the run had when its open round began, from that round on."""
+        """Send, from the open round on, the tools that the run had when that round began."""
         before = self._tools_of_run
         tools = run.tools if before is None else _tools_at_round(run)
         if before is not None and tools != before:
@@ -148,10 +150,10 @@ class RequestBuilder:
         self._tools_of_run = tools
 
     def request(self, run: Run, ephemeral_text: str = "", *, may_call: bool = True) -> Request:
-        """Return the request for the open round, with the ephemeral text at its end only.
+        """Return the request for the open round, with the ephemeral text only at its end.
 
-        Without ``may_call`` the model must not call tools; they are still described, because providers require it for a
-        conversation with calls.
+        Without ``may_call``, the model must not call tools; they are still described, because providers require that
+        in a conversation with calls.
         """
         self.take_in(run)
         tools, settings = self._tools if self._shortens else self._first_tools, self._settings
@@ -170,7 +172,7 @@ class RequestBuilder:
         return Request(self._system, Sent(items, len(items), last, kept), tools, settings)
 
     def tokens(self, run: Run) -> int:
-        """Estimate the tokens of the next request: the provider's count of the last one, plus new messages."""
+        """Estimate the tokens of the next request: the provider's count for the last one, plus the new messages."""
         before = run.last_finished_round
         usage = None if before is None else before.usage
         if before is None or usage is None or usage.estimated or not usage.input or run.last_round.compactions:
@@ -181,23 +183,23 @@ class RequestBuilder:
         return with_reply + sum(map(tokens_of_message, self._messages[-1:]))
 
     def estimated_tokens(self, request: Request) -> int:
-        """Estimate the tokens of this request, the last one built, if no provider has counted them."""
+        """Estimate the tokens of this request, the last one built, for use if no provider has counted them."""
         return tokens_of_request(request) if self.truncated_by else self._estimate.of(request.messages)
 
     def prepared_of(self, index: int) -> int:
-        """Return the number of prepared messages with only content stored before this index."""
+        """Return the number of prepared messages whose content was all stored before this index."""
         return bisect_left(self._origins, index)
 
     def inherited(self, history: int) -> int:
-        """Return the number of prepared messages with only content of the first ``history`` stored ones, those of the previous
-        run.
+        """Return the number of prepared messages whose content is all from the first ``history`` stored ones, the
+        previous run's.
         """
         position = self.prepared_of(history)
         begins = self._origins[position : position + 1] == [history]  # else the prompt was merged into the message before
         return position if begins else max(0, position - 1)
 
     def place_of(self, prepared: int) -> int:
-        """Return the index in the stored conversation of a prepared message."""
+        """Return the index, in the stored conversation, of a prepared message."""
         return self._origins[prepared] if prepared < len(self._origins) else self._taken
 
     def _as_sent(self) -> tuple[list[Message], dict[Any, Any]]:
@@ -213,8 +215,8 @@ class RequestBuilder:
         return items, kept
 
     def _fewer(self, items: list[Message], most: int) -> list[Message] | None:
-        """Return the first message, a summary after it, and the newest, or None if that would separate a call from its
-        result.
+        """Return the first message, a summary after it, and the newest messages, or None if that would separate a
+        call from its result.
         """
         summary = items[1] if self.is_summary(items[1]) else None
         plain = items if summary is None else [items[0], *items[2:]]
@@ -230,13 +232,13 @@ class RequestBuilder:
         return compacted is not None and message.role == "assistant" and message.parts == (Text(compacted.text),)
 
     def _leaves_out(self, message: Message, run: Run) -> bool:
-        """True for text that workflow mode continued from, and that is not sent again."""
+        """True for text from which workflow mode continued and which is not sent again."""
         if message.role != "assistant" or message.calls:
             return False
         return run.open_round is not None and run.open_round.reason == "workflow_mode"
 
     def _take(self, index: int, message: Message) -> None:
-        """Prepare a stored message: without its empty parts, and with an answer to each call before it.
+        """Prepare a stored message: drop its empty parts, and answer each call before it.
 
         The calls of consecutive replies are answered together, after the last reply.
         """
@@ -271,7 +273,7 @@ class RequestBuilder:
         self._open = message.calls if by_model else ()
 
     def _begin_anew(self, run: Run, compacted: Compacted) -> None:
-        """Prepare all messages again, now that a summary replaces their middle."""
+        """Prepare all messages again, because a summary now replaces those in the middle."""
         self._compacted = compacted
         self._messages, self._origins, self._kept, self._sent, self._open = [], [], {}, 0, ()
         self._estimate.keep(0)
@@ -292,7 +294,7 @@ class RequestBuilder:
         self._failed = failed
 
     def _leave_out_failed(self, run: Run) -> None:
-        """Leave out rounds whose calls all failed, calls and results, once the model has seen them."""
+        """Leave out rounds whose calls all failed, both calls and results, once the model has seen them."""
         above = self._history.failed_rounds_above
         seen = [index for index in self._failed if index < len(run.messages) - 1]
         if above is None or not seen or len(run.messages) <= above:
@@ -303,7 +305,7 @@ class RequestBuilder:
         self._rewind(run, seen[0] - 1)
 
     def _rewind(self, run: Run, index: int) -> None:
-        """Prepare again from this stored message on; what was sent before it stays as it is."""
+        """Prepare again from this stored message on; what was sent before it stays unchanged."""
         position = max(0, self.prepared_of(index) - 1)  # it may have been merged into the message before
         if self._compacted is not None and position <= 1:
             self._begin_anew(run, self._compacted)
@@ -318,7 +320,7 @@ class RequestBuilder:
 
 
 def _without_empty(message: Message) -> Message:
-    """Return the message without its empty parts; the same object if no part is empty."""
+    """Return the message without its empty parts; if none is empty, return the same object."""
     for part in message.parts:  # a plain loop: this runs in every round
         kind = type(part)
         if kind is Thinking or (kind is Text and is_empty(part)):
@@ -332,12 +334,12 @@ def _without_empty(message: Message) -> Message:
 
 
 def _and_read(tools: tuple[ToolSpec, ...], history: History) -> tuple[ToolSpec, ...]:
-    """Add the tool that reads truncated results, if there may be some."""
+    """Add the tool that reads truncated results, if there may be any."""
     return (*tools, READ_SPEC) if history.result_characters is not None and tools else tools
 
 
 def _tools_at_round(run: Run) -> tuple[ToolSpec, ...]:
-    """Return the tools that the run had when its newest round began: a change within a round applies to the next one."""
+    """Return the tools that the run had when its newest round began, since a change during a round applies to the next one."""
     events = reversed(run.events)
     in_round = takewhile(lambda event: not isinstance(event, RoundStarted), events)
     changes = [event for event in in_round if isinstance(event, ToolsOffered)]
@@ -362,12 +364,12 @@ def _alternating(messages: Sequence[Message], summary: Message | None) -> list[M
 
 
 def is_empty(part: AnyPart) -> bool:
-    """True if the part has no content to send; metadata that the provider wants back counts as content."""
+    """True if the part has no content to send; metadata that the provider wants returned counts as content."""
     return type(part) is Text and not part.text.strip() and part.provider_metadata is None
 
 
 def merge_messages(first: Message, second: Message) -> Message:
-    """Merge two messages of one side: all parts in order, adjacent texts joined by a blank line, both authors named."""
+    """Merge two messages of one role: all parts in order, adjacent texts joined by a blank line, both authors named."""
     first_parts, second_parts = first.parts, second.parts
     end, start = first_parts[-1], second_parts[0]
     if type(end) is Text and type(start) is Text and not (end.provider_metadata or start.provider_metadata):
@@ -384,7 +386,7 @@ def _authors(first: str, second: str) -> str:
 
 
 def ephemeral_text(run: Run) -> str:
-    """Return the ephemeral text of the open round: guidance in the order it was given, then the status line."""
+    """Return the ephemeral text of the open round: guidance in the order in which it was logged, then the status line."""
     current = run.open_round
     if current is None:
         return ""

@@ -1,6 +1,7 @@
 """Requests sent in each round of a run, rebuilt from its events alone.
 
-The messages are prepared by the same `RequestBuilder` as when they were sent; this module only compares requests.
+The `RequestBuilder` that prepared the messages when they were sent prepares them again; this module only compares
+requests.
 """
 
 from __future__ import annotations
@@ -28,48 +29,49 @@ class LeftOut(NamedTuple):
     """Part of the conversation that a request omits."""
 
     message: Message
-    """Whole message, or its parts that were not sent."""
+    """The complete message, or the parts of it that were not sent."""
     why: WhyNotSent
-    """``workflow_mode``: text that workflow mode continued from; ``failed_round``: every call of the round failed; ``empty``:
-    no content to send."""
+    """``workflow_mode``: text from which workflow mode continued; ``failed_round``: every call of the round failed;
+    ``empty``: no content to send.
+    """
     place: int
-    """Number of messages of the request before it."""
+    """Number of messages in the request that precede it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """Exact request of one round, with the origin of each piece."""
+    """The exact request of one round, with the origin of each piece."""
 
     index: int
     """Index of the round, from 0."""
     request: Request
-    """The request; every attempt of the round sent the same."""
+    """The request; every attempt of the round sent the same one."""
     ephemeral: str
-    """Ephemeral text, the last part of this request only; empty without one."""
+    """Ephemeral text, which is the last part of this request only; may be empty."""
     lasting: Message
-    """Last message without the ephemeral text, as stored."""
+    """The last message as stored, without the ephemeral text."""
     inherited: int
-    """Number of messages at the beginning from the run that this one continues."""
+    """Number of messages at the beginning that come from the run that this one continues."""
     sent_before: int
-    """Number of messages of the previous round's request; 0 in the first round."""
+    """Number of messages in the previous round's request; 0 in the first round."""
     unchanged: int
-    """Number of these that this request repeats exactly: a provider's prompt cache may hold them."""
+    """Number of those that this request repeats exactly, so that a provider's prompt cache may hold them."""
     kept: int
-    """Number of these that are the same apart from the ephemeral text: `unchanged`, or one more."""
+    """Number of those that are the same apart from the ephemeral text: `unchanged`, or one more."""
     left_out: Sequence[LeftOut]
     """Parts of the conversation that this request omits, in order."""
     left_out_before: int
-    """Number of these that the previous round's request omitted, too."""
+    """Number of those that the previous round's request omitted too."""
     compacted: Compacted | None
-    """Summary in the request, with the messages that it replaces."""
+    """Summary in the request, and the messages that it replaces."""
     truncated: int
     """Number of messages after the first that were left out because there were too many."""
     tokens: int
-    """Tokens of the request, as counted by the provider, else estimated."""
+    """Tokens of the request, as counted by the provider, or else estimated."""
     tokens_estimated: bool
     """True if ``tokens`` is an estimate."""
     cached: int | None
-    """Tokens that the provider read from its cache, or None if unknown or before its reply."""
+    """Tokens that the provider read from its cache, or None if unknown or if it has not replied yet."""
 
 
 def sent_requests(run: Run) -> Iterator[tuple[int, SentRequest]]:
@@ -95,7 +97,7 @@ def _next(past: _Past, folded: Run, run: Run) -> tuple[int, SentRequest]:
 
 
 class _Past:
-    """Requests of one run, rebuilt in order. Work per round depends on its new messages."""
+    """Requests of one run, rebuilt in order. The work per round depends only on its new messages."""
 
     def __init__(self, run: Run) -> None:
         self._request_builder = RequestBuilder.of_run(run.opening)
@@ -131,7 +133,7 @@ class _Past:
         )
 
     def _note_left_out(self, run: Run) -> None:
-        """Record the parts left out of the conversation since the last round, with their positions."""
+        """Record the parts left out of the conversation since the last round, and their positions."""
         omitted = self._request_builder.left_out.keys() | self._request_builder.empty.keys()
         for index in sorted(omitted - self._noted):
             self._noted.add(index)
@@ -141,7 +143,9 @@ class _Past:
 
 
 def _leading(last: Message, before: Sent, current: Sent, *, stored: bool = False) -> int:
-    """Return the number of leading messages of ``now`` shared with the request before, whose last message is ``last``."""
+    """Return the number of leading messages of ``now`` that the previous request has too; ``last`` is that request's
+    last message.
+    """
     last_index = len(before) - 1
     if not current.extends(before):
         return _in_common([*before[:-1], last], [*current[:-1], current.lasting if stored else current[-1]])

@@ -1,4 +1,4 @@
-"""Requests of side questions, outside the conversation."""
+"""Requests for side questions, outside the conversation."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from agentnb.core.request import Request
 
 
 def side_question(text: str, system: str = "") -> Request:
-    """Return a request with this question alone, without the conversation and without tools."""
+    """Return a request with only this question, without the conversation and without tools."""
     return Request(encodable(system), (user(text),))

@@ -10,9 +10,10 @@ LOST = "The result of this call was lost. It may or may not have taken effect: c
 
 
 def answers(calls: Sequence[ToolCall], message: Message | None) -> Message:
-    """Return the answer to these calls: the message itself if it answers each of them once, and has no other results.
+    """Return the answer to these calls: the message itself if it answers each of them once and has no other results.
 
-    Otherwise missing results are marked as lost, and results without a call, or beyond the first for a call, are left out.
+    Otherwise, missing results are marked as lost, and results without a call, or after the first for a call, are left
+    out.
     """
     parts = () if message is None else message.parts
     if message is not None and len(parts) == len(calls):
@@ -32,7 +33,7 @@ def _lost(call: ToolCall) -> ToolResult:
 
 
 def are_whole(messages: Sequence[Message]) -> bool:
-    """True if every call is answered in the next message, and every result follows its call."""
+    """True if every call is answered in the next message and every result follows its call."""
     open_calls: set[str] = set()
     for message in messages:
         answered = {part.call_id for part in message.parts if isinstance(part, ToolResult)}

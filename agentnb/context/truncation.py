@@ -8,16 +8,17 @@ from agentnb.core.messages import Message, ToolResult
 
 
 def truncate_messages(messages: Sequence[Message], most: int) -> Sequence[Message]:
-    """Return the first message and the newest, ``most`` in all; more if a kept result has its call further back.
+    """Return the first message and the newest ones, ``most`` in total; more if the call of a kept result is further
+    back.
 
-    Returns the same object if there are at most that many.
+    Returns the same object if there are no more than that.
     """
     start = kept_from(messages, most)
     return messages if start <= 1 else [messages[0], *messages[start:]]
 
 
 def kept_from(messages: Sequence[Message], most: int) -> int:
-    """Return the index of the first kept message besides the very first; 1 or less if all are kept."""
+    """Return the index of the first kept message after the very first one; 1 or less if all are kept."""
     if len(messages) <= most:
         return 0
     return include_calls(messages, len(messages) - most + 1)
@@ -26,7 +27,7 @@ def kept_from(messages: Sequence[Message], most: int) -> int:
 def include_calls(messages: Sequence[Message], start: int) -> int:
     """Return ``start``, or the nearest earlier index from which every result has its call.
 
-    Repeats until stable: an added message may have results of its own.
+    Repeats until nothing changes, since an added message may have results of its own.
     """
     while (earlier := _place_of_calls(messages, start)) < start:
         start = earlier
@@ -46,7 +47,9 @@ def _place_of_calls(messages: Sequence[Message], start: int) -> int:
 
 
 def _without_calls(messages: Sequence[Message]) -> set[str]:
-    """Return the ids of results without an earlier call of that id. (A later one may exist: ids repeat in odd histories.)"""
+    """Return the ids of results without an earlier call with that id. (A later one may exist, since ids repeat in odd
+    histories.)
+    """
     called: set[str] = set()
     missing: set[str] = set()
     for message in messages:

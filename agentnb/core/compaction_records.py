@@ -10,14 +10,14 @@ from agentnb.core.schema.counts import Count
 from agentnb.core.usage import NOTHING_USED, Usage
 
 WhyCompacted: TypeAlias = Literal["share", "messages", "overflow", "recorded"]
-"""Reason of a compaction: the conversation filled its share of the context window, had too many messages, or was refused by the
-provider as too long; ``recorded``: done by another product, read from its trace."""
+"""The reason for a compaction: the conversation filled its share of the context window, had too many messages, or was refused
+by the provider as too long; ``recorded``: another product compacted it, according to its trace."""
 
 
 class Compacted(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The compacted form of a conversation: its first messages, then ``text``, then everything from ``kept`` on.
 
-    Affects requests only, never the stored conversation: indexes are those of the whole conversation.
+    Affects only requests, never the stored conversation; indexes refer to the full conversation.
     """
 
     first: Count
@@ -27,7 +27,7 @@ class Compacted(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     count: Count
     """Number of messages replaced by the text, including those of earlier summaries."""
     text: str = ""
-    """The summary as sent; without a summary, the open todos, if any."""
+    """The summary as sent, or the open todos, if any, when there is no summary."""
 
 
 class Compaction(msgspec.Struct, frozen=True, gc=False):
@@ -40,4 +40,4 @@ class Compaction(msgspec.Struct, frozen=True, gc=False):
     """Usage of the model call for the summary."""
     seconds: float | None = 0.0
     problem: str = ""
-    """The reason if there is no summary."""
+    """The reason for a missing summary."""

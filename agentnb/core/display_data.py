@@ -13,20 +13,20 @@ from agentnb.core.schema.counts import Count
 Cell: TypeAlias = str | int | float | bool | None
 """A cell value; ``None`` for a gap."""
 MAX_PRECISE = 2**53
-"""Integers from here on are stored as text: some JSON readers lose their last digits."""
+"""Integers of at least this size are stored as text, because some JSON readers lose their last digits."""
 
 
 class Table(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An excerpt of a table, and the size of the whole."""
+    """An excerpt of a table, with the size of the full table."""
 
     columns: tuple[str, ...]
     """Names of the included columns, without the index."""
     rows: tuple[tuple[Cell, ...], ...]
     """Cells by row: first the index, then one per column."""
     row_count: Count
-    """Number of rows of the whole table."""
+    """Number of rows in the full table."""
     column_count: Count
-    """Number of columns of the whole table, without its index."""
+    """Number of columns in the full table, without its index."""
     index: tuple[str, ...] = ()
     """Names of the index columns; most tables have a single, unnamed one."""
     gap: Count = 0

@@ -1,5 +1,5 @@
-"""Expressions in files: ``len(plan.steps) > 0 && iteration < 3``, and within texts ``${plan.steps[-1].name}`` and ``$name`` in
-a task file, ``{{ $steps.qa.output.score }}`` in a workflow.
+"""Expressions in files: ``len(plan.steps) > 0 && iteration < 3``, and, within texts, ``${plan.steps[-1].name}`` and ``$name``
+in a task file or ``{{ $steps.qa.output.score }}`` in a workflow.
 
 Expressions read only plain JSON data: a path walks objects and lists, never the attributes of Python objects, and the only
 function is ``len``. Length, depth and results are bounded, so that a text from a model or a file can be evaluated safely. In
@@ -29,15 +29,15 @@ from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import ExpressionError, suggest_names
 
 MAX_LENGTH = 2_000
-"""Maximum characters of an expression."""
+"""Maximum number of characters in an expression."""
 MAX_LEVELS = 40
 """Maximum nesting of an expression, counting brackets and operators."""
 MAX_BITS = 1_024
-"""Maximum size of an integer result: that of the largest float."""
+"""Maximum size of an integer result in bits, equal to that of the largest float."""
 MAX_ITEMS = 100_000
-"""Maximum characters or items of a result of ``+``."""
+"""Maximum number of characters or items in the result of ``+``."""
 MAX_TEXT = 1_000_000
-"""Maximum total characters of all texts after substitution."""
+"""Maximum total number of characters in all texts after substitution."""
 MAX_COMPARED = 1_000_000
 """Maximum number of values to compare or write as JSON: data combined by steps may contain the same list many times."""
 CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
@@ -57,7 +57,7 @@ ValueOf: TypeAlias = Callable[[Reference], Any]
 
 
 class Spelling(NamedTuple):
-    """The syntax of expressions in the texts of a kind of file."""
+    """The syntax of expressions within the texts of one kind of file."""
 
     begins: re.Pattern[str]
     """Start of an expression; its first group is the name of a path without brackets."""
@@ -94,14 +94,14 @@ class Piece(NamedTuple):
     place: int
     """Its position in the text."""
     may_be_text: str = ""
-    """The variable of a ``$name`` within a text, which remains unchanged if there is no such variable."""
+    """The variable in a ``$name`` within a text; the text is left unchanged if there is no such variable."""
 
 
 def evaluate(expression: str, names: Mapping[str, Any] | ValueOf, is_true: Callable[[Any], bool] = bool) -> Any:
     """Evaluate the expression with these ``names``. Raises `ExpressionError` if it has no value.
 
     ``&&`` and ``||`` return one of their operands, as in Python; ``len(null)`` is 0. ``is_true`` defines truth for them and
-    ``!``. Paths are looked up lazily, so not after ``false &&``.
+    ``!``. Paths are looked up lazily, so none is looked up after ``false &&``.
     """
     tree, value_of = _parse(expression), names if callable(names) else partial(_look_up, names)
     try:
@@ -129,12 +129,12 @@ def _look_up(names: Mapping[str, Any], path: Reference) -> Any:
 
 
 def substitute(value: Any, names: Mapping[str, Any]) -> Any:
-    """Replace each ``${expression}`` and ``$name`` in the texts of plain data by its value, in the syntax of task files."""
+    """Replace each ``${expression}`` and ``$name`` in the texts of plain data with its value, in the syntax of task files."""
     return fill_in(value, OF_TASKS, lambda expression: evaluate(expression, names), names)
 
 
 def fill_in(value: Any, spelling: Spelling, value_of: Callable[[str], Any], known: Container[str] = ()) -> Any:
-    """Replace each expression in the texts of plain data by its value. Keys remain unchanged.
+    """Replace each expression in the texts of plain data with its value. Keys remain unchanged.
 
     A text that is exactly one expression becomes its value, of any type. Within a text, strings are inserted unchanged and
     other values as JSON, and a ``$name`` that is not ``known`` remains. Inserted texts are not searched again. Raises
@@ -176,8 +176,8 @@ def _with_texts(value: Any, change: Callable[[str], Any]) -> Any:
 def references_in(expression: str) -> tuple[Reference, ...]:
     """Return the paths that the expression reads, in order, including those inside brackets.
 
-    ``len(plan.steps) > n`` reads ``plan.steps`` and ``n``. Allows checking a file before it runs. Raises `ExpressionError` for
-    an invalid expression.
+    ``len(plan.steps) > n`` reads ``plan.steps`` and ``n``. Used to check a file before it runs. Raises `ExpressionError` for an
+    invalid expression.
     """
     nodes = [*ast.walk(_parse(expression))]
     within = {id(getattr(node, "func", None) or getattr(node, "value", None)) for node in nodes}
@@ -203,14 +203,16 @@ def _literal(node: ast.expr) -> Any:
 
 
 def names_in(expression: str) -> tuple[str, ...]:
-    """Return the distinct root names of its paths, in order. Raises `ExpressionError` for an invalid expression."""
+    """Return the distinct root names of the expression's paths, in order. Raises `ExpressionError` for an invalid
+    expression.
+    """
     return tuple(dict.fromkeys(path.root.removeprefix("$") for path in references_in(expression)))
 
 
 def paths_in(expression: str) -> tuple[str, ...]:
     """Return the distinct paths and ``len(...)`` that the expression reads, in order.
 
-    ``len(plan.steps) > n`` reads ``len(plan.steps)`` and ``n``. Each of them is an expression itself.
+    ``len(plan.steps) > n`` reads ``len(plan.steps)`` and ``n``. Each of these is itself an expression.
     """
     paths: dict[str, None] = {}
     remaining = [_parse(expression)]
@@ -230,7 +232,7 @@ def _check_depth(value: Any) -> None:
 
 
 def pieces(text: str, spelling: Spelling) -> list[str | Piece]:
-    """Split a text into its non-empty literal texts and expressions. Raises `ExpressionError`."""
+    """Split a text into its expressions and the non-empty literal texts between them. Raises `ExpressionError`."""
     if spelling.alone is not None and spelling.alone.fullmatch(text):
         return [Piece(text, 0)]
     parts: list[str | Piece] = []
@@ -302,7 +304,7 @@ def _check_node(expression: str, node: ast.AST) -> None:
 
 
 def _tokens(expression: str, names: list[tuple[str, int]]) -> Iterator[str]:
-    """Yield the tokens of the expression in Python. Names are collected in ``names`` and replaced by ``w0``, ``w1``, ..."""
+    """Yield the expression's tokens as Python tokens. Names are collected in ``names`` and replaced by ``w0``, ``w1``, ..."""
     position, has_dashes = 0, False
     while position < len(expression):
         token = _TOKEN.match(expression, position)
@@ -366,7 +368,7 @@ class _Evaluator(SimpleEval):  # type: ignore[misc]  # the library has no types
 
 
 def _plain(expression: str, item: Any) -> Any:
-    """Return a value in an expression. Raises `ExpressionError` unless it is plain data."""
+    """Return a value for use in an expression. Raises `ExpressionError` unless it is plain data."""
     if item is not None and not isinstance(item, _PLAIN):
         _refuse(
             expression,
@@ -391,7 +393,7 @@ def _is_number(value: Any) -> bool:
 
 
 def check_size(value: Any) -> None:
-    """Raise OverflowError for data with more than `MAX_COMPARED` values, counting shared ones repeatedly."""
+    """Raise OverflowError for data with more than `MAX_COMPARED` values, counting a shared value each time it occurs."""
     count, level = 1, [value]
     while level:
         level = [item for container in level if isinstance(container, list | tuple | dict) for item in _items(container)]
@@ -418,7 +420,7 @@ def _class_of(value: Any) -> str:
 
 
 def _mismatch(left: Any, right: Any) -> tuple[Any, Any] | None:
-    """Return the first two values of different kinds at the same position in both, including the values themselves."""
+    """Return the first pair of values of different kinds at the same position in both; the values themselves come first."""
     level = [(left, right)]
     while level:
         inner: list[tuple[Any, Any]] = []
@@ -449,7 +451,7 @@ def _comparison(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bo
 
 
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return a bounded operator for numbers only, as Python's operators also repeat and format strings."""
+    """Return a bounded operator for numbers only, because Python's operators also repeat and format strings."""
 
     def calculate(left: Any, right: Any) -> Any:
         if not (_is_number(left) and _is_number(right)):
@@ -531,7 +533,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 
 
 def _path(node: ast.AST) -> str:
-    """Return the part of the expression approximately as written."""
+    """Return this part of the expression, approximately as written."""
     return _shorten(ast.unparse(node).replace("~", "!"))
 
 

@@ -1,4 +1,4 @@
-"""Guidance: ephemeral text for a model, and the model's compliance."""
+"""Guidance: ephemeral text for a model, and the model's compliance with it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Guidance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     version: str = ""
     """Content hash of the set."""
     asks: tuple[str, ...] = ()
-    """Facts of a round (fields of `RoundFacts`), any of which means compliance; empty: the cell's own rule."""
+    """Facts of a round (fields of `RoundFacts`), any of which means compliance; if empty, the cell's own rule applies."""
     forbids: tuple[str, ...] = ()
     """Facts that mean noncompliance."""
     about: tuple[str, ...] = ()
-    """The tools that it is about, if any."""
+    """The tools it concerns, if any."""
 
 
 class GuidanceTexts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -35,7 +35,7 @@ class GuidanceTexts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     set: str = ""
     version: str = ""
     texts: dict[str, str] = msgspec.field(default_factory=dict)
-    """Without empty parts."""
+    """Texts by part; empty parts are omitted."""
 
     def text(self, part: str) -> str:
         """Return the text of a part, or an empty string."""

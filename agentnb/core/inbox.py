@@ -13,13 +13,14 @@ from agentnb.core.questions import Answer
 CommandName: TypeAlias = Literal["stop", "pause", "resume", "suspend", "say", "answer", "withdraw"]
 
 INTERRUPTED = "interrupted"
-"""Reason of a stop by a keyboard interrupt, or by the end of the kernel."""
+"""Stop reason for a keyboard interrupt or the end of the kernel."""
 
 
 class Command(NamedTuple):
-    """A command to a run. ``text``: the message, the reason to stop, or the id of a withdrawn grant; ``answer``: to a question.
+    """A command to a run. ``text``: the message, the reason to stop, or the id of a withdrawn grant; ``answer``: the answer to
+    a question.
 
-    ``now``: an external agent ends its turn for the message.
+    ``now``: an external agent ends its turn to read the message.
     """
 
     name: CommandName
@@ -41,7 +42,7 @@ class Inbox:
         self._lock = threading.Lock()
         self.stop_requested = False
         self.is_paused = False
-        """True if the last command of its kind was to pause, even if the loop has not read it."""
+        """True if the latest pause or resume command was a pause, even if the loop has not read it yet."""
         self._around = around
         self._nested: frozenset[Inbox] = _NONE
         """Inboxes of running nested runs."""

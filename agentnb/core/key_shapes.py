@@ -1,5 +1,5 @@
-"""Detection of texts that look like keys: masked in everything to be shared, such as pages, and in errors about files and
-models.
+"""Detection of texts that look like keys, which are masked in everything to be shared, such as pages, and in errors about files
+and models.
 
 The shapes are those documented by the issuers, long enough not to match words and model names. Libraries that find secrets
 (detect-secrets) search source code by entropy, which also flags ids and hashes of a run, and need a web client; a table of

@@ -125,7 +125,7 @@ _UNSEEN = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(127, 160), *_
 
 
 def visible(text: str) -> str:
-    """Make an untrusted text `encodable`, without characters that a person cannot see."""
+    """Make an untrusted text `encodable`, and remove characters that a person cannot see."""
     return encodable(text).translate(_UNSEEN)
 
 

@@ -1,4 +1,4 @@
-"""Questions to the person: a common mechanism for everything that waits for them, and validation of answers."""
+"""Questions to the person: a common mechanism for everything that waits for an answer, and the validation of answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentnb.core.schema.whole_numbers import whole_numbers
 from agentnb.errors import SettingsError, suggest_names
 
 QuestionKind: TypeAlias = Literal["approval", "elicitation", "plan_review", "human_step"]
-"""Kinds of questions: for a permission, information, a review of a plan, or a step done by the person."""
+"""Kinds of questions: a request for permission, for information, for the review of a plan, or for a step done by the person."""
 KINDS: tuple[QuestionKind, ...] = ("approval", "elicitation", "plan_review", "human_step")
 
 Answerer: TypeAlias = Literal["person", "program", "nobody"]
@@ -30,7 +30,7 @@ Answerer: TypeAlias = Literal["person", "program", "nobody"]
 TEXT: dict[str, Any] = {"type": "string"}
 """Schema of a free-text answer."""
 INPUT_REQUIRED = "Additional input required."
-"""Text of a question without one."""
+"""Default text for a question that has none."""
 ASK_PERSON = "ask_person"
 """The built-in tool for the agent's own questions."""
 DONE: dict[str, Any] = {"enum": ["done"]}
@@ -67,7 +67,7 @@ class AnswerForm:
 
 
 GrantReach: TypeAlias = Literal["run", "session", "project"]
-"""Reach of a grant: its run and the nested runs, all runs of the session, or all runs in a working folder, saved."""
+"""Reach of a grant: its run and the nested runs, all runs of the session, or, if saved, all runs in a working folder."""
 REACHES: tuple[GrantReach, ...] = ("run", "session", "project")
 _RULE = re.compile(r"([^(]+)(?:\((.+)\))?", re.DOTALL)
 
@@ -88,7 +88,7 @@ class GrantOffer(msgspec.Struct, frozen=True):
 
 
 class ToolOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The MCP server of a tool, and their changes since first seen."""
+    """The MCP server of a tool, and the changes to both since first seen."""
 
     server: str
     """Name of the server."""
@@ -103,7 +103,7 @@ class ToolOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
     description: str = ""
     """The server's description of the tool."""
     changed: tuple[Literal["server", "tool"], ...] = ()
-    """``server`` if its command, arguments or address changed; ``tool`` if its description or schema did."""
+    """``server`` if the server's command, arguments or address changed; ``tool`` if the tool's description or schema did."""
     target_before: str = ""
     """Command or address when first seen, if changed and known."""
     diff: str = ""
@@ -116,15 +116,15 @@ class ToolOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A complete tool call. For a gate's question: the subject of the approval, and the identity of the question."""
+    """A complete tool call. For a gate's question, it is the subject of the approval and identifies the question."""
 
     tool: str
     arguments: str
     """All arguments, as JSON."""
     rule: str
-    """The reason of the gate that asks; empty without a gate."""
+    """The reason given by the gate that asks; empty if no gate asks."""
     effects: str | None = None
-    """The declared effects of its tool; empty for none, None in logs before schema 6."""
+    """The declared effects of its tool; empty if there are none, None in logs before schema 6."""
     command: str = ""
     """The shell command executed by the call, if any."""
     diff: str = ""
@@ -132,11 +132,11 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     before: str = ""
     """Digest of that file before the change."""
     grants: tuple[GrantOffer, ...] = ()
-    """The grants available to the answer, the narrowest reach first."""
+    """The grants that an answer may give, narrowest reach first."""
     folder: str = ""
     """The resolved working folder of its run, if rules may be saved for it."""
     cannot_undo: bool = False
-    """True if the change of the file cannot be undone because its old or new content contains a known key."""
+    """True if the change to the file cannot be undone because its old or new content contains a known key."""
     origin: ToolOrigin | None = None
     """The MCP server of its tool, if any."""
 
@@ -168,11 +168,11 @@ class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):
     call_id: str = ""
     about: JudgedCall | None = None
     asked_by: str = ""
-    """The asking part: the name of a tool, the path of a step, a server; empty for gates and in older logs."""
+    """The source of the question: the name of a tool, the path of a step, or a server; empty for gates and in older logs."""
     url: str = ""
-    """The address to open for answering; empty for a question that is answered here."""
+    """The address at which to answer; empty if the question is answered here."""
     problem: str = ""
-    """The reason for refusing the last answer, an edited plan; the message begins with it."""
+    """The reason for refusing the previous answer, an edited plan; the message begins with it."""
     caller: JudgedCall | None = None
     """The call on whose behalf a tool, server or plan asks, or None for other questions, for `ASK_PERSON`, and in older logs.
     """
@@ -183,7 +183,7 @@ Outcome: TypeAlias = Literal["open", "answered", "declined", "cancelled", "withd
 
 
 class NoAnswer(Enum):
-    """The person's alternatives to an answer, in the words of MCP."""
+    """The person's alternatives to an answer, in MCP's terms."""
 
     DECLINE = "decline"
     """The person declines the question."""
@@ -196,7 +196,7 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     question: WaitingOnUser
     round: int
-    """Index of its round; 0 also for a question before the first round."""
+    """Index of its round; also 0 if it was asked before the first round."""
     asked_at: datetime | None = None
     """Time of the question, UTC."""
     outcome: Outcome = "open"
@@ -213,7 +213,7 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return self.outcome in ("answered", "declined", "cancelled")
 
     def as_answer(self) -> Answer:
-        """Return its answer in the original form."""
+        """Return the outcome in its original form, as an `Answer`."""
         is_declined = self.outcome in ("declined", "cancelled")
         return Answer(self.question.id, self.answer, is_declined, self.by, cancelled=self.outcome == "cancelled")
 
@@ -303,7 +303,7 @@ def check_answer_schema(schema: Any) -> dict[str, Any]:
 def check_answer(schema: dict[str, Any], value: Any) -> Any:
     """Return the answer as plain data, or a `NoAnswer` unchanged.
 
-    Raises `SettingsError` with the expected form if it does not fit the schema.
+    Raises `SettingsError` with the expected form if the answer does not fit the schema.
     """
     if isinstance(value, NoAnswer):
         return value
@@ -314,9 +314,10 @@ def check_answer(schema: dict[str, Any], value: Any) -> Any:
 
 
 def answer_in_words(schema: dict[str, Any], text: str) -> Any:
-    """Parse a typed answer: the first interpretation of the text that fits the schema.
+    """Parse a typed answer, using the first interpretation that fits the schema.
 
-    Free text, one of the choices, yes or no, or JSON. Raises `SettingsError` with the expected form if none fits.
+    The interpretations are free text, one of the choices, yes or no, and JSON. Raises `SettingsError` with the expected form if
+    none fits.
     """
     text = encodable(text.strip())
     value: Any = text
@@ -376,7 +377,7 @@ def _number_in(text: str) -> Any:
 
 
 def _problem(schema: dict[str, Any], value: Any) -> str:
-    """Return the problem of the value in a few words; empty if it fits."""
+    """Return the problem with the value in a few words; empty if it fits."""
     if schema == TEXT:
         return "" if isinstance(value, str) else f"you entered {_quote_value(value)}"
     try:
@@ -390,7 +391,7 @@ def _problem(schema: dict[str, Any], value: Any) -> str:
 
 
 def _refusal(schema: dict[str, Any], value: Any) -> str:
-    """Return the refusal of a value with the expected form; empty if it fits."""
+    """Return the message that refuses a value and states the expected form; empty if the value fits."""
     problem = _problem(schema, value)
     named = _named_form(schema, value) if problem else None
     if named is None:
@@ -405,7 +406,7 @@ def _refusal(schema: dict[str, Any], value: Any) -> str:
 
 
 def _named_form(schema: dict[str, Any], value: Any) -> dict[str, Any] | None:
-    """Return the alternative of the schema whose required properties the answer has."""
+    """Return the alternative in the schema whose required properties are all in the answer."""
     for alternative in schema.get("anyOf") or () if isinstance(value, dict) else ():
         needed = alternative.get("required") if isinstance(alternative, dict) else None
         if needed and set(needed) <= value.keys():

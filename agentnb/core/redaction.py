@@ -22,7 +22,7 @@ from agentnb.errors import AgentnbError
 T = TypeVar("T")
 MASK = "[key]"
 BEGINNING = 20
-"""Minimum length of a truncated key to be masked as well."""
+"""Minimum length at which a truncated key is masked as well."""
 IDS = frozenset({"run_id", "parent_id", "continued_from"})
 """Fields set by agentnb itself: they link events and runs, and never contain keys."""
 _NO_TEXT = (
@@ -46,16 +46,16 @@ _NAMED_KEY = re.compile(rb"(?:[?&]|u0026)key=([A-Z][A-Z0-9_]{1,63})(?![A-Za-z0-9
 """The variable of a key within a model name."""
 
 _ITEMS = ("",)
-"""Marks classes without fields that contain texts: subclasses of str, a dict, a list, a tuple, a set."""
+"""Marker for classes that hold texts but have no fields: subclasses of str, a dict, a list, a tuple, a set."""
 _FIELDS: dict[type, tuple[str, ...]] = {}
 """Fields that may contain text, by class."""
 
 
 def redact(value: T, secrets: tuple[str, ...] | None = None) -> T:
-    """Replace each known key in all texts of a value (a str, plain data, or a Struct) by ``[key]``.
+    """Replace each known key in all texts of a value (a str, plain data, or a Struct) with ``[key]``.
 
-    Returns the same object if it contains no key. ``secrets``: the known keys, if the caller already has them. Bytes and fixed
-    words of agentnb (a status, a role) are unchanged.
+    Returns the same object if it contains no key. ``secrets``: the known keys, if the caller already has them. Bytes and
+    agentnb's fixed terms (a status, a role) are unchanged.
     """
     if secrets is None:
         secrets = settings.secrets()
@@ -100,7 +100,7 @@ class FileRedactor:
 
 
 def change_texts(value: T, change: Callable[[str], str]) -> T:
-    """Apply ``change`` to all texts of a value, except fixed words of agentnb and the ids of runs."""
+    """Apply ``change`` to all texts of a value, except agentnb's fixed terms and the ids of runs."""
     return _walk(value, change)  # type: ignore[no-any-return]  # of the same type
 
 
@@ -120,7 +120,7 @@ AgentnbError.redact = staticmethod(redact)
 
 
 class StreamRedactor:
-    """Redacts a streamed text: an end that may begin a key is held back until the next piece."""
+    """Redacts a streamed text: an ending that may be the start of a key is held back until the next piece."""
 
     __slots__ = ("_held",)
 
@@ -141,7 +141,7 @@ class StreamRedactor:
 
 
 def _end_to_show(text: str, secrets: tuple[str, ...]) -> int:
-    """Return the position in a text from which it may be the beginning of a key, including a key written with escapes."""
+    """Return the position in a text from which the rest may be the start of a key, even if written with escapes."""
     cut = _ESCAPE_BEGUN.search(text)
     end = len(text) if cut is None else cut.start()
     plain, positions = _unescape_text(text[:end])
@@ -177,7 +177,7 @@ class _Finder:
         return _CHARACTER_REFERENCE.search(data) is not None or (b"\\u00" in data and _ESCAPED_LETTER.search(data) is not None)
 
     def mask(self, text: str) -> str:
-        """Mask each secret in the text. Returns the same object without a match."""
+        """Mask each secret in the text. Returns the same object if there is no match."""
         for beginning in self._beginnings:
             if beginning in text:
                 return self._mask_spans(text)
@@ -191,7 +191,7 @@ class _Finder:
         return mask_spans(text, self.spans, MASK)
 
     def spans(self, text: str) -> Iterable[tuple[int, int]]:
-        """Yield start and end of each secret in the text, possibly truncated: the longest at each position."""
+        """Yield the start and end of each secret in the text, even if truncated: the longest match at each position."""
         for beginning in self._beginnings:
             start = text.find(beginning)
             while start >= 0:
@@ -202,7 +202,7 @@ class _Finder:
 def mask_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]], mask: str) -> str:
     """Mask the spans that ``find`` returns for the text and for its unescaped form.
 
-    Returns the same object without a match.
+    Returns the same object if there is no match.
     """
     spans = sorted([*find(text), *_escaped_spans(text, find)])
     pieces: list[str] = []
@@ -224,7 +224,7 @@ def _escaped_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]]) 
 
 
 def _unescape_text(text: str) -> tuple[str, Sequence[int]]:
-    """Return the text without escapes, and the position in ``text`` of each of its characters and its end."""
+    """Return the text without escapes and, for each of its characters and its end, the position in ``text``."""
     if "\\" not in text and "&" not in text:
         return text, range(len(text) + 1)
     positions: list[int] = []
@@ -275,7 +275,7 @@ def _walk(value: Any, masked: Callable[[str], str]) -> Any:
 
 
 def _distinct(names: list[Any]) -> list[Any]:
-    """Number the names of a dict that became equal: no value may be lost."""
+    """Number the names of a dict that have become equal, so that no value is lost."""
     names_: dict[Any, None] = {}
     for name in names:
         distinct, number = name, 1
@@ -324,7 +324,7 @@ def _in_common(text: str, start: int, secret: str) -> int:
 
 
 def _overlap(text: str, secret: str) -> int:
-    """Return the number of characters at the end of the text that begin this secret without completing it."""
+    """Return how many characters at the end of the text form the start, but not all, of this secret."""
     start = text.find(secret[0], max(0, len(text) - len(secret) + 1))
     while start >= 0:
         if secret.startswith(text[start:]):

@@ -48,7 +48,7 @@ class Sent(View[Message]):
         return self._items[len(self) - 1] if self._lasting is None else self._lasting
 
     def extends(self, before: Sent) -> bool:
-        """True if these begin with the messages of that earlier request; only its last message may differ."""
+        """True if these messages begin with those of the earlier request; only the last of its messages may differ."""
         return self._kept is before._kept and len(before) <= len(self)
 
     def and_then(self, message: Message) -> Sent:
@@ -67,7 +67,7 @@ class Sent(View[Message]):
         return results if len(results) == stop else results[:stop]
 
     def once(self, form: Any, of: tuple[Any, ...], make: Callable[[], T]) -> T:
-        """Call ``make``, cached under ``form`` until the inputs ``of`` change."""
+        """Return the result of ``make``, cached under ``form`` until the inputs ``of`` change."""
         entry: tuple[tuple[Any, ...], T] | None = self._kept.get(form)
         if entry is None or entry[0] != of:
             entry = self._kept[form] = of, make()
@@ -89,9 +89,9 @@ class ToolSpec(msgspec.Struct, frozen=True, omit_defaults=True):
 class Request(msgspec.Struct, frozen=True, gc=False):
     """A request to a model.
 
-    ``messages`` begins with a message from the person, and messages of the assistant and of others alternate strictly. The list
-    is a view as of the call: a stored request still shows the messages sent then. ``settings`` apply to this call only:
-    ``max_tokens``, ``tool_choice`` (auto, none, required or the name of a tool), ``output_schema`` (the JSON Schema of a
+    ``messages`` begins with a message from the person, and the assistant's messages alternate strictly with those of others.
+    The list is a view as of the call: a stored request still shows the messages sent then. ``settings`` apply to this call
+    only: ``max_tokens``, ``tool_choice`` (auto, none, required or the name of a tool), ``output_schema`` (the JSON Schema of a
     text-only reply, for models that support it).
     """
 

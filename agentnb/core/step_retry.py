@@ -6,7 +6,7 @@
 | ``rate_limit`` | 429, after the model call's own retries |
 | ``provider`` | no connection, 5xx, 529 |
 | ``broken_reply``, ``context_overflow``, ``refused`` | the errors of these names |
-| a stop reason; ``limited``, ``stopped``, ``failed`` | a run that ended so |
+| a stop reason; ``limited``, ``stopped``, ``failed`` | a run that ended this way |
 | ``tool_error``, ``invalid_arguments``, ``declined`` ... | a tool step, by the code of its error |
 | ``/regex/`` | the text of the error |
 """
@@ -56,7 +56,7 @@ class Retry:
     multiplier: float = 2.0
     """Growth factor of an exponential backoff."""
     on: tuple[str, ...] = ()
-    """The failures to retry, in the words of `agentnb.runtime.steps.step_failures`; by default all that can be retried."""
+    """The failures to retry, in the words of `agentnb.runtime.steps.step_failures`; by default, all that can be retried."""
 
     def wait_before(self, attempt: int) -> float:
         """Return the seconds to wait after the attempt with this number, from 1."""
@@ -70,5 +70,5 @@ ONCE = Retry()
 
 
 def format_retries(count: int) -> str:
-    """Return ``2 retries``: attempts after the first."""
+    """Format the number of retries, which are the attempts after the first: ``2 retries``."""
     return "1 retry" if count == 1 else f"{count:,} retries"

@@ -1,6 +1,6 @@
 """Todos: the tasks that an agent sets itself, and queries over a list of them.
 
-A list is a tuple in its written order. Names in JSON are those of the tool, in camel case.
+A list is a tuple in written order. Its JSON uses the tool's names, in camel case.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TodoStatus: TypeAlias = Literal["not-started", "in-progress", "completed", "bloc
 Priority: TypeAlias = Literal["low", "medium", "high", "critical"]
 
 TODO_TOOL = "todo_operations"
-"""The model's tool for its list."""
+"""The tool with which the model manages its list."""
 
 
 class Todo(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, rename="camel"):
@@ -81,7 +81,7 @@ def all_open_are_blocked(todos: Sequence[Todo]) -> bool:
 
 
 def next_todo(todos: Sequence[Todo]) -> Todo | None:
-    """Return the first todo in progress, else the first not started, or None without either."""
+    """Return the first todo in progress, else the first not started, or None if there is neither."""
     for status in ("in-progress", "not-started"):
         for todo in todos:
             if todo.status == status:
@@ -90,12 +90,12 @@ def next_todo(todos: Sequence[Todo]) -> Todo | None:
 
 
 def newly_completed(before: Sequence[Todo], after: Sequence[Todo]) -> Todos:
-    """Return the todos that are completed now but were not completed, or missing, before."""
+    """Return the todos that are completed now, but were open or missing before."""
     return _newly(lambda todo: not is_open(todo), before, after)
 
 
 def newly_blocked(before: Sequence[Todo], after: Sequence[Todo]) -> Todos:
-    """Return the todos that are blocked now but were not blocked, or missing, before."""
+    """Return the todos that are blocked now, but were missing or not blocked before."""
     return _newly(lambda todo: todo.status == "blocked", before, after)
 
 
@@ -117,7 +117,7 @@ def format_list(todos: Sequence[Todo], most: int | None = None) -> str:
 
 
 def format_with_heading(todos: Sequence[Todo]) -> str:
-    """Return the list with its heading, in the same form for all models; empty without todos."""
+    """Return the list with its heading, in the same form for all models; empty if there are no todos."""
     return f"Todos ({format_count(todos)}):\n{format_list(todos)}" if todos else ""
 
 

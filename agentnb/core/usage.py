@@ -54,7 +54,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 UNKNOWN = Usage()
-"""Usage of a model call without a report."""
+"""Usage of a model call for which none was reported."""
 _TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
 NOTHING_USED = Usage(input=0, output=0, cost=0.0)
 """Usage of a run before its first model call."""
@@ -63,7 +63,7 @@ COST_DIGITS = 12
 
 
 class NestedUsage(NamedTuple):
-    """Usage of a nested run, without the runs nested in it."""
+    """Usage of a nested run, excluding the runs nested in it."""
 
     spent: float
     """US dollars for its model calls with a known price."""
@@ -122,12 +122,12 @@ def _add_known(a: int | None, b: int | None) -> int | None:
 
 
 def counts(usage: Usage, error: str = "") -> bool:
-    """True if a call outside the loop changes the sum: unless it used nothing, or failed without a report."""
+    """True if a call outside the loop changes the total: it used something, and did not fail without a report."""
     return usage != NOTHING_USED and not (error and usage == UNKNOWN)
 
 
 def sanitize_usage(found: object) -> Usage:
-    """Sanitize usage reported by third-party models: invalid counts of tokens, or of dollars, become unknown."""
+    """Sanitize usage reported by third-party models: invalid token counts and costs become unknown."""
     if not isinstance(found, Usage):
         return UNKNOWN
     reported = {name: getattr(found, name) for name in _TOKENS}

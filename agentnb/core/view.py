@@ -12,7 +12,7 @@ T = TypeVar("T")
 class View(Sequence[T], Generic[T]):
     """Read-only access to a list without copying it.
 
-    Without ``length`` it grows with the list; with a length it shows the list as of that length (lists behind a view are only
+    Without ``length``, it grows with the list; with a length, it shows the list as of that length (lists behind a view are only
     ever appended to). A slice is an ordinary tuple. ``last`` replaces the last item, for this view only.
     """
 
@@ -59,7 +59,7 @@ class View(Sequence[T], Generic[T]):
 
 
 def with_item(items: Sequence[T], item: T) -> Sequence[T]:
-    """Return the items with one appended: the first as a tuple, more as a fixed view.
+    """Return the items with one appended: a single item as a tuple, several as a fixed view.
 
     Takes constant time for the newest such view: the views share a list, each with its own length.
     """

@@ -7,7 +7,7 @@ from agentnb.core.run.facts import RunFacts
 from agentnb.errors import SettingsError
 
 MAX_NAMED = 3
-"""Maximum nested runs named in a hint."""
+"""Maximum number of nested runs named in a hint."""
 
 
 def works_in_steps(run: RunFacts) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 MIN_CHARACTERS = 40
-"""Minimum characters of a compared answer; short ones are alike by chance."""
+"""Minimum characters of a compared answer; short ones may be alike by chance."""
 MIN_SIMILARITY = 90.0
-"""Per cent of similarity from which two answers count as the same."""
+"""Minimum similarity in per cent for two answers to count as the same."""
 MAX_ANSWERS = 5
 """Number of earlier answers compared with a new one."""
 MAX_COMPARED = 1_000
-"""Maximum characters compared, half of them at the end; more would take longer than the whole rest of a round."""
+"""Maximum characters compared, half of them at the end; more would take longer than the rest of a round."""
 
 
 def both_ends(text: str, most: int, *, between: str = "") -> str:
@@ -20,7 +20,7 @@ def both_ends(text: str, most: int, *, between: str = "") -> str:
 
 
 class Answers(msgspec.Struct, gc=False):
-    """The last answers of a run."""
+    """The most recent answers of a run."""
 
     _last: tuple[tuple[int, int, str], ...] = ()
     """Round, length and compared part of each answer."""
@@ -36,7 +36,7 @@ class Answers(msgspec.Struct, gc=False):
         return similar_round
 
     def clear(self) -> None:
-        """Forget all answers: after a message from the person the same answer may be right."""
+        """Forget all answers, because after a message from the person the same answer may be right."""
         self._last = ()
 
     def _like(self, length: int, text: str) -> int | None:

@@ -22,7 +22,7 @@ Ask = Callable[..., Awaitable[str]]
 
 
 class FunctionDetector:
-    """A `DetectorMaker` for a function that is called after each finished round or call of a step."""
+    """A `DetectorMaker` for a function that is called after each finished round, or each finished call of a step."""
 
     def __init__(self, function: Callable[..., Any], name: str, family: str, severity: Severity) -> None:
         self.function, self.name, self.family, self.severity = function, name, family, severity
@@ -41,7 +41,7 @@ class FunctionDetector:
         return f"<detector {self.name}>"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Pickle by name if it can be imported in place of its function, as after ``@detector``."""
+        """Pickle by name if that name refers to it instead of its function, as after ``@detector``."""
         module = sys.modules.get(self.__module__)
         can_be_imported = self.__module__ != "__main__" or hasattr(module, "__file__")  # not defined in a notebook
         try:
@@ -109,7 +109,7 @@ def detector(
 ) -> FunctionDetector | Callable[[Callable[..., Any]], FunctionDetector]:
     """Make a detector from a function of the run so far, called after each finished round.
 
-    In a workflow's run it is called after each call of a step (``run.step_calls``); findings count these calls, not rounds.
+    In a workflow's run, it is called after each call of a step (``run.step_calls``); findings count these calls, not rounds.
 
     It returns None, a sentence, a `Finding` or several. A sentence is about the round that has just ended, ``run.last_round``.
     ``name``: the rule of its findings, by default the function's name. ``family``: loop, stall, discipline, failure, or a word

@@ -49,7 +49,7 @@ class Detector(Protocol):
     """Looks for findings of one kind, with bounded state and thresholds. Each run gets its own instance."""
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
-        """Process an event that the run has just applied; return new findings."""
+        """Process an event that the run has just applied, and return new findings."""
 
 
 DetectorMaker: TypeAlias = Callable[[], Detector]

@@ -47,9 +47,9 @@ class RoundFacts(msgspec.Struct, frozen=True, gc=False):
     repeats: bool
     """True if it repeats an earlier answer."""
     made_again: bool = False
-    """True if it has calls that all repeat, unchanged, failed calls of the previous round."""
+    """True if it has calls, all of which repeat, unchanged, failed calls of the previous round."""
     failed_again: bool = False
-    """True if it has only calls of tools that failed in several rounds in a row, and none succeeded."""
+    """True if it has only calls to tools that failed in several rounds in a row, and none succeeded."""
     completed_unfinished: bool = False
     """True if a todo was completed right after its work failed, before any other work."""
     ended_blocked: bool = False
@@ -118,7 +118,7 @@ class Rule(NamedTuple):
     asks: tuple[str, ...]
     forbids: tuple[str, ...] = ()
     otherwise: str = ""
-    """Reason if no asked fact holds; by default, that no tool was called or no new work was done."""
+    """Reason if none of the facts in ``asks`` holds; by default, that no tool was called or no new work was done."""
     unknown: str = ""
     """Names of facts that this version does not know."""
 
@@ -154,7 +154,7 @@ RULES: dict[str, Rule | None] = {
 }
 """Default rule of each cell; None: the guidance asks for nothing."""
 INFORMS = frozenset([cell for cell, rule in RULES.items() if rule is None])
-"""Cells that only inform; not judged."""
+"""Cells that only inform, and are not judged."""
 
 
 def judge(guidance: Guidance, facts: RoundFacts) -> Followed:

@@ -15,7 +15,7 @@ RESAMPLES = 2_000
 
 
 class Share(NamedTuple):
-    """A share or a mean with its 95 per cent interval; all None without data."""
+    """A share or a mean with its 95 per cent interval; all None if there is no data."""
 
     value: float | None
     low: float | None
@@ -25,8 +25,8 @@ class Share(NamedTuple):
 def wilson(part: float, whole: float, z: float = Z95) -> Share:
     """Return ``part / whole`` with its Wilson interval, which is sound for small numbers and for shares of 0 and 1.
 
-    Source: Wilson (1927), Journal of the American Statistical Association 22; as ``proportion_confint(method="wilson")`` of
-    statsmodels.
+    Source: Wilson (1927), Journal of the American Statistical Association 22; the same as
+    ``proportion_confint(method="wilson")`` of statsmodels.
     """
     if not whole:
         return Share(None, None, None)
@@ -40,9 +40,9 @@ def wilson(part: float, whole: float, z: float = Z95) -> Share:
 def mean_by_task(values: Sequence[Sequence[float]], clusters: Sequence[Hashable] | None = None) -> Share:
     """Return the mean over tasks of their runs' means; the interval treats tasks, not runs, as independent.
 
-    ``clusters``: the tasks' labels, equal for tasks that belong together. For passes and fails the interval is Wilson's for
-    the effective number of runs: as many as would be equally uncertain. If all tasks pass alike this is the number of tasks.
-    For other numbers it is a t interval.
+    ``clusters``: the tasks' labels, equal for tasks that belong together. For passes and fails the interval is Wilson's for the
+    effective number of runs: as many as would be equally uncertain. If all tasks pass alike, this is the number of tasks. For
+    other values, it is a t interval.
     """
     labels = range(len(values)) if clusters is None else clusters
     means = [(fmean(task), label) for task, label in zip(values, labels, strict=True) if task]
@@ -62,7 +62,8 @@ def mean_by_task(values: Sequence[Sequence[float]], clusters: Sequence[Hashable]
 
 
 def t95(freedom: int) -> float:
-    """Return the half-width of the central 95 per cent of t, in standard deviations: exact to 1 per cent from 4 degrees on.
+    """Return the half-width of the central 95 per cent of the t distribution, in standard deviations: accurate to 1 per cent
+    from 4 degrees upwards.
 
     Source: Cornish and Fisher (1960), Technometrics 2.
     """
@@ -76,7 +77,7 @@ def t95(freedom: int) -> float:
 
 
 def f1_interval(hits: int, misses: int, false: int) -> Share:
-    """Return F1 with the interval of the Jaccard index J, which is a share: F1 = 2 J / (1 + J)."""
+    """Return F1 with an interval derived from that of the Jaccard index J, which is a share: F1 = 2 J / (1 + J)."""
     jaccard = wilson(hits, hits + misses + false)
     return Share(*[None if bound is None else 2 * bound / (1 + bound) for bound in jaccard])
 
@@ -84,7 +85,7 @@ def f1_interval(hits: int, misses: int, false: int) -> Share:
 def mean_interval(values: Sequence[float]) -> Share:
     """Return the mean with the percentile interval of 2,000 resamples with a fixed seed; a single value has no interval.
 
-    Sound for skewed values, such as rounds and tokens of runs, although too narrow for a few. Source: Efron (1979).
+    Sound for skewed values, such as rounds and tokens of runs, although too narrow for only a few values. Source: Efron (1979).
     """
     if not values:
         return Share(None, None, None)
@@ -104,7 +105,7 @@ def mean_interval(values: Sequence[float]) -> Share:
 
 
 def difference(one: Share, other: Share) -> Share:
-    """Return the difference of two independent shares or means, with an interval from theirs.
+    """Return the difference of two independent shares or means, with an interval derived from theirs.
 
     Source: Zou and Donner (2008), Statistics in Medicine 27 (MOVER); with Wilson intervals it is Newcombe's.
     """
@@ -119,7 +120,9 @@ def difference(one: Share, other: Share) -> Share:
 
 
 def auc(values: Sequence[tuple[float, bool]]) -> float | None:
-    """Return the probability that a positive has a higher value than a negative, with ties as half, or None without both."""
+    """Return the probability that a positive has a higher value than a negative, with ties as half, or None unless there are
+    both.
+    """
     positive = [value for value, is_positive in values if is_positive]
     negative = [value for value, is_positive in values if not is_positive]
     if not positive or not negative:

@@ -1,4 +1,4 @@
-"""Judgements about a run: a fold, fed each event after the run itself, that keeps what policies ask about.
+"""Judgements about a run: a fold that receives each event after the run itself, and keeps what policies ask about.
 
 Its state is bounded, whatever the length of the run. It counts and compares; policies and detectors set the thresholds.
 """
@@ -30,10 +30,10 @@ MATRIX_CELLS = "cells"
 
 
 MAX_COMPARED = 4_000
-"""Maximum characters of a result searched for words of the answer."""
+"""Maximum number of characters of a result that are searched for words in the answer."""
 _WORDS = re.compile(r"\w*\d\w*|\w{4,}")
 AFTER_TOOLS = "tool_results"
-"""Reason of a round that merely follows tool results; not counted, as no decision was made."""
+"""Reason of a round that merely follows tool results; not counted, because no decision was made."""
 
 
 class ReasonCounts(msgspec.Struct, gc=False):
@@ -41,9 +41,9 @@ class ReasonCounts(msgspec.Struct, gc=False):
 
     in_run: dict[str, int] = {}
     since_progress: dict[str, int] = {}
-    """Since a work tool ran, the model completed a todo, or the person spoke."""
+    """Counts since a work tool ran, the model completed a todo, or the person spoke."""
     since_call: dict[str, int] = {}
-    """Since the model last called a tool, or the person spoke."""
+    """Counts since the model last called a tool, or the person spoke."""
 
     def begun(self, reason: str) -> None:
         """Count a round."""
@@ -56,21 +56,22 @@ class Judgements(msgspec.Struct, gc=False):
 
     reasons: ReasonCounts = msgspec.field(default_factory=ReasonCounts)
     ignored: dict[str, int] = {}
-    """Consecutive times that guidance was not followed, by cell; unknown does not count. The four cells of the
-    matrix count together, as `MATRIX_CELLS`.
+    """Consecutive times that guidance was not followed, by cell; unknown outcomes do not count. The four cells of the matrix
+    count together, as `MATRIX_CELLS`.
     """
     planning_only: int = 0
-    """Rounds of only planning calls that completed no todo, since the last work. Text-only rounds neither count nor reset."""
+    """Number of rounds since the last work that had only planning calls and completed no todo. Text-only rounds neither count
+    nor reset."""
     planning_since: int = 0
-    """Index of the first of these rounds; of the last round with calls if there are none."""
+    """Index of the first of these rounds, or of the last round with calls if there are none."""
     repeated: int = 0
     """Repeated answers since the person last spoke."""
     all_blocked: int = 0
-    """Rounds in a row whose calls were all blocked as duplicates."""
+    """Number of consecutive rounds whose calls were all blocked as duplicates."""
     blocked_since: int = 0
-    """Index of the first of these rounds; of the last round with calls if there are none."""
+    """Index of the first of these rounds, or of the last round with calls if there are none."""
     same_batch: int = 0
-    """Rounds in a row with exactly the calls of the round before."""
+    """Number of consecutive rounds with exactly the calls of the previous round."""
     called: bool = False
     """True if the last finished round called tools."""
     said_before: int | None = None
@@ -88,15 +89,15 @@ class Judgements(msgspec.Struct, gc=False):
 
     @property
     def ignored_cells(self) -> int:
-        """Times in a row that guidance of the four cells was not followed."""
+        """Number of consecutive times that guidance of the four cells was not followed."""
         return self.ignored.get(MATRIX_CELLS, 0)
 
     def since_progress(self, reasons: Iterable[str]) -> int:
-        """Return the number of rounds for these reasons since a work tool ran, a todo was completed or the person spoke."""
+        """Return the number of rounds with these reasons since a work tool ran, a todo was completed or the person spoke."""
         return _count_of(self.reasons.since_progress, reasons)
 
     def since_call(self, reasons: Iterable[str]) -> int:
-        """Return the number of rounds for these reasons since the model last called a tool, or the person spoke."""
+        """Return the number of rounds with these reasons since the model last called a tool, or the person spoke."""
         return _count_of(self.reasons.since_call, reasons)
 
     def _count_calls(self, run_round: WorkflowRound, worked: bool) -> None:
@@ -146,7 +147,7 @@ def _tool_finished(self: Judgements, event: e.ToolFinished, run: RunFacts) -> No
 def _check_tracked(self: Judgements, run: RunFacts, call_id: str) -> None:
     """Record work that ran while no todo was in progress.
 
-    The list counts as it was at the call's position in the reply: parallel calls all run after the todo tool.
+    The list is taken as of the call's position in the reply, since parallel calls all run after the todo tool.
     """
     records, position = run.last_round.records, run.place_of_call(call_id)
     if position is None:
@@ -229,7 +230,7 @@ def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts)
 
 
 def _facts(self: Judgements, run: RunFacts, run_round: WorkflowRound, worked: bool) -> RoundFacts:
-    """Return the facts of a finished round; the counts are still those of the rounds before."""
+    """Return the facts of a finished round; the counts still cover only the rounds before it."""
     failures, todos = self.failures, self._todos
     called, failed, repeats = self.called, bool(failures.tools), self.said_before is not None
     answered = not called and bool(run_round.text.strip())
@@ -269,7 +270,7 @@ def _facts(self: Judgements, run: RunFacts, run_round: WorkflowRound, worked: bo
 def _is_repeat(self: Judgements, record: CallRecord, run_round: WorkflowRound, run: RunFacts) -> bool:
     """True if a call was made in an earlier round with the same result, or blocked because of that.
 
-    While todos are open, a failure may be retried once in a later round than the next.
+    While todos are open, a failure may be retried once, in a round after the next.
     """
     result, key = record.result, run.calls.key_of(record.call)
     if result is None:

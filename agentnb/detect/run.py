@@ -1,6 +1,7 @@
 """`Run`, the class that users hold: the facts of a run (`agentnb.core.run.facts`) and judgements about them.
 
-A live run, one loaded from its log, one read from a foreign trace and one folded from replayed events are judged alike.
+A live run, one loaded from its log, one read from a foreign trace and one folded from replayed events are judged in the same
+way.
 """
 
 from __future__ import annotations
@@ -80,9 +81,10 @@ NOT_COMPARED = frozenset({"_last_round", "_views", "_output_type", "_labels", "_
 
 
 class _Refused:
-    """Refuses a former name with the replacement to write instead.
+    """Refuses a former name, and states the replacement to write instead.
 
-    A descriptor, because `__getattr__` would slow down all attributes of a run, which are read hundreds of times per round.
+    Implemented as a descriptor, because `__getattr__` would slow down all attributes of a run, which are read hundreds of times
+    per round.
     """
 
     def __init__(self, name: str, instead: str) -> None:
@@ -98,7 +100,7 @@ _STEPS = {kind: (fold, JUDGES.get(kind)) for kind, fold in HANDLERS.items()}
 class Run(RunFacts):
     """A run of an agent, up to its latest event, as read by users, policies, guides and gates.
 
-    Their reads take constant time, whatever the length of the run. A decision that reads only a run is the same live, in a
+    Their access takes constant time, whatever the length of the run. A decision that reads only a run is the same live, in a
     resumed run and in a replay.
     """
 
@@ -128,9 +130,9 @@ class Run(RunFacts):
 
     @property
     def gives_consent(self) -> bool:
-        """True if the approvals, answers and settings in it count as the person's own.
+        """True if the run's approvals, answers and settings count as the person's own.
 
-        True while this process writes its log, and if the person's agentnb wrote all of that; False for runs from elsewhere,
+        True while this process writes the log, and if the person's agentnb wrote all of the log; False for runs from elsewhere,
         for changed logs, and for logs of earlier versions, which have no marks.
         """
         if not isinstance(self._consents, bool):
@@ -151,12 +153,12 @@ class Run(RunFacts):
 
     @property
     def detected(self) -> View[Finding]:
-        """Findings of its detectors, in order; `findings` are those in its log."""
+        """Findings of the run's detectors, in order; `findings` holds those in its log."""
         return View(self._detected)
 
     @property
     def own_tools(self) -> list[str]:
-        """The names of its own tools, without the todo tool and those of extensions and MCP servers."""
+        """The names of its own tools, excluding the todo tool and those of extensions and MCP servers."""
         extensions = self.settings.get("extensions", [])
         added = {TODO_TOOL, *[name for extension in extensions for name in extension.get("tools", ())]}
         return without_tools_of_servers(self.settings, [tool.name for tool in self.tools if tool.name not in added])
@@ -207,12 +209,12 @@ class Run(RunFacts):
         self._unlogged = tuple([finding for finding in refolded._detected if key(finding) not in logged])
 
     def take_failures(self) -> Sequence[tuple[Detector, Exception]]:
-        """Return the detectors that failed and were dropped; each is returned once."""
+        """Return the detectors that failed and were dropped. Each is returned only once."""
         failed, self._failed_detectors = self._failed_detectors, ()
         return failed
 
     def take_unlogged(self) -> Sequence[Finding]:
-        """Return findings that are not in the log yet; each is returned once."""
+        """Return the findings that are not in the log yet. Each is returned only once."""
         unlogged, self._unlogged = self._unlogged, ()
         return unlogged
 

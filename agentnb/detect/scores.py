@@ -72,10 +72,10 @@ def score(
     """Return the agreement of detectors with labels: a row per detector, and per group of runs if ``groups`` names them.
 
     ``preset``: a name, a detector, or a list of these, each with its own row. A run counts as found if it has a finding of
-    ``families``. The baselines are the four naive rules and ``run_length``, which calls a run positive from a number of rounds
-    on: the best number for these very runs, which flatters it. Its ``auc`` is the probability that a positive run is longer
-    than a negative one. All intervals are 95 per cent (Wilson). False alarms are rounds of negative runs with findings, per 100
-    of these rounds.
+    ``families``. The baselines are the four naive rules and ``run_length``, which calls a run positive from a certain number of
+    rounds upwards: the best number for these very runs, which flatters it. Its ``auc`` is the probability that a positive run
+    is longer than a negative one. All intervals are 95 per cent (Wilson). False alarms are rounds of negative runs with
+    findings, per 100 of these rounds.
     """
     examples = pair_labels(runs, labels, groups)
     wanted = set(families)
@@ -106,8 +106,8 @@ def sweep(
 ) -> pd.DataFrame:
     """Return a detector's scores for each value of one of its thresholds, passed by name.
 
-    So ``sweep(runs, labels, RepeatedText, alike=[70, 80])``. The columns are ``threshold`` (its name), ``value`` and those of
-    `score`. Raises `SettingsError` unless exactly one threshold is passed.
+    For example, ``sweep(runs, labels, RepeatedText, alike=[70, 80])``. The columns are ``threshold`` (its name), ``value`` and
+    those of `score`. Raises `SettingsError` unless exactly one threshold is passed.
     """
     if len(threshold) != 1:
         raise SettingsError(
@@ -123,7 +123,7 @@ def sweep(
 
 
 def best_length(runs: Iterable[Labelled]) -> int:
-    """Return the number of rounds that, as threshold for positives, has the best F1; the lowest of several."""
+    """Return the number of rounds that has the best F1 as the threshold for positives; the lowest if there are several."""
     examples = [*runs]
     lengths = sorted({len(example.run.rounds) for example in examples})
     return max(

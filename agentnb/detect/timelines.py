@@ -50,7 +50,7 @@ Presets: TypeAlias = "Detectors | Iterable[Detectors]"
 
 
 class WatchedRun(Run):
-    """A run examined by several detectors independently, while it is folded once."""
+    """A run that is folded once, while several detectors examine it independently."""
 
     __slots__ = ("_watches",)
 

@@ -12,11 +12,11 @@ from agentnb.core.run.rounds import NOT_RUN, WITHOUT_RESULT, CallRecord, Workflo
 from agentnb.core.todos import Todo
 
 LOOP_FROM = 3
-"""Usual number of consecutive rounds with a failure of the same tool that make a failure loop."""
+"""Usual number of consecutive rounds with a failure of the same tool that form a failure loop."""
 NO_FAILURE = (NOT_RUN - {"unknown_tool", "invalid_arguments"}) | {"declined"} | WITHOUT_RESULT
 """Error codes of calls that were blocked, cut off or declined, or have no recorded result: the tool did not fail."""
 MAX_ERROR = 500
-"""Maximum characters of an error searched for words that an answer quotes."""
+"""Maximum number of characters of an error that are searched for words quoted in an answer."""
 _FAILURE = re.compile(
     r"\b(fail|error|exception|unable|unfortunately|blocked|missing|impossible|denied|invalid|refused|timed out|no such)"
     r"|\b(could|can) ?n[o'\u2019]t\b|\bcan['\u2019]t\b"
@@ -35,7 +35,7 @@ def is_failure(record: CallRecord) -> bool:
 
 
 class ToolFailures(msgspec.Struct, gc=False):
-    """Counts of failing tools, with bounded state: all but `rounds` cover the last rounds only."""
+    """Counts of failing tools, with bounded state: all but `rounds` cover only the last rounds."""
 
     rounds: int = 0
     """Rounds in which a tool failed, since the person last spoke."""
@@ -46,7 +46,7 @@ class ToolFailures(msgspec.Struct, gc=False):
     calls: frozenset[tuple[str, bytes]] = frozenset()
     """The calls that failed in the last round."""
     errors: tuple[str, ...] = ()
-    """Their results, truncated."""
+    """Truncated results of those calls."""
     unfinished: frozenset[int] = _NO_TODOS
     """Ids of the todos in progress at the end of the last round, if all its work failed."""
 
@@ -99,7 +99,7 @@ class ToolFailures(msgspec.Struct, gc=False):
         )
 
     def completed_unfinished(self, one: WorkflowRound) -> bool:
-        """True if this new round, before any work, completed a todo whose work failed in the last, and blocked none."""
+        """True if this new round, before any work, completed a todo whose work failed in the last one, and blocked none."""
         ended = self.unfinished.intersection(one.completed)
         return bool(ended) and self.unfinished.isdisjoint(one.blocked) and not one.records[0].is_work
 

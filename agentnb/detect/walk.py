@@ -1,4 +1,4 @@
-"""Walk over the rounds of a recorded run, and its shadow: the same replies and results with other guidance."""
+"""Walk over the rounds of a recorded run, and its shadow: the same replies and results with different guidance."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RoundEvents(msgspec.Struct, frozen=True):
     before: tuple[e.AnyEvent, ...]
     """Messages, questions and list changes since the previous round; for the first round, the opening."""
     prepared: tuple[e.AnyEvent, ...]
-    """From its start to the request: guidance, compaction, retries."""
+    """Events from its start to the request: guidance, compaction, retries."""
     answered: tuple[e.AnyEvent, ...]
     """The reply, the calls and their results; incomplete for an interrupted round."""
 
@@ -81,7 +81,7 @@ def _as_recorded(event: e.AnyEvent) -> e.AnyEvent:
 
 
 class ShadowRun:
-    """A run folded beside a recorded one: the same replies and results, other reasons and guidance.
+    """A run folded beside a recorded one: the same replies and results, different reasons and guidance.
 
     Before each round of the recorded run, `open_round` records the new decision; `close_round` copies the model's answer.
     ``run`` is read by policies, guides and detectors as if it had happened.
@@ -93,7 +93,7 @@ class ShadowRun:
         self._caught_up: RoundEvents | None = None
 
     def catch_up(self, one: RoundEvents) -> None:
-        """Copy the events before this round: messages of the person, changes of the list."""
+        """Copy the events before this round: messages from the person, changes to the list."""
         if self._caught_up is not one:
             self._caught_up = one
             self.take_over(one.before)
@@ -131,7 +131,7 @@ class ShadowRun:
     def close_round(self, one: RoundEvents, judge: JudgeCall | None = None) -> None:
         """Copy this round's events, except for the recorded guidance.
 
-        ``judge``: returns the result and the rule of a call to block; nothing else of such a call is copied.
+        ``judge``: returns the result and the rule for a call to block; nothing else of such a call is copied.
         """
         self.take_over(one.prepared)
         self.take_over(one.answered if judge is None else self._replace_blocked(one.answered, judge))

@@ -1,1 +1,1 @@
-"""The copy of a git directory for a sandboxed command, and the transfer of its changes to the original."""
+"""The copy of a git directory for a sandboxed command, and the transfer of changes back to the original."""

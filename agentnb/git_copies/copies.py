@@ -1,7 +1,8 @@
 """A copy of a git directory, for commands in a sandbox.
 
-Objects are not copied: the command reads them in place, and writes new ones separately. Folders such as hooks are links to a
-mount of the original, since mounting each would take milliseconds. Links left by a command are never followed.
+Objects are not copied: the command reads them in place, and writes new ones separately. Folders such as hooks are
+links into a mount of the original, since mounting each of them would take milliseconds. Links left by a command are
+never followed.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import NamedTuple
 from agentnb.key_files import is_key_file
 
 MAX_FILE_BYTES = 256_000_000
-"""Maximum size of a copied file: an index of two million files."""
+"""Maximum size of a copied file in bytes: enough for an index of two million files."""
 MAX_LOG_BYTES = 8_000_000
 MAX_REFS = 100_000
 COPIED = ("objects", "refs", "logs", "worktrees", "info")
-"""Folders that are created anew."""
+"""Folders that are newly created in the copy."""
 MODULES = "modules"
-"""Repositories of submodules, whose settings have relative paths to the working tree."""
+"""Repositories of submodules, whose settings contain relative paths to the working tree."""
 HEX = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
 REF = re.compile(
     r"refs/(?:stash|(?:heads|tags|remotes|notes)/(?![./])(?!.*(?:\.\.|//|@\{|/\.|\.lock(?:/|$)|[./]$))[^\x00-\x20\x7f~^:?*\[\\]+)"
@@ -32,7 +33,7 @@ REF = re.compile(
 
 
 class Signature(NamedTuple):
-    """Identity of a file's content while nobody writes to it."""
+    """Identity of a file's content as long as nobody writes to it."""
 
     number: int
     size: int
@@ -47,7 +48,7 @@ class GitCopy:
     target: Path
     identity: tuple[int, int]
     shared: GitCopy | None = None
-    """The copy with refs and objects, if different."""
+    """The copy with refs and objects, if that is a different one."""
     mounts: list[tuple[str, str, str]] = field(default_factory=list)
     links: dict[str, Path] = field(default_factory=dict)
     """The links in the copy."""
@@ -61,24 +62,24 @@ class GitCopy:
 
     @property
     def before(self) -> Path:
-        """Path of the original in the sandbox."""
+        """Path of the original inside the sandbox."""
         return self.target.with_name(f"{self.target.name}.before")
 
     @property
     def objects(self) -> Path:
-        """Path of the original objects in the sandbox."""
+        """Path of the original's objects inside the sandbox."""
         return self.target.with_name(f"{self.target.name}.objects")
 
     def paths_of(self, path: Path) -> list[Path]:
-        """Return the paths in the sandbox of an original file."""
+        """Return the paths, inside the sandbox, of a file of the original."""
         inner = path.relative_to(self.source)
         return [self.before / inner, *([path] if inner.parts[0] == MODULES else [])]
 
 
 def copy_git(source: Path, target: Path, shared: GitCopy | None = None, own: Container[Path] = ()) -> GitCopy | None:
-    """Copy a git directory, or return None if it cannot be copied, such as with linked refs or a reftable.
+    """Copy a git directory, or return None if it cannot be copied, for example because of linked refs or a reftable.
 
-    ``own``: its worktree folders that are copied as well.
+    ``own``: those of its worktree folders that are copied as well.
     """
     entries = {entry.name: entry for entry in entries_of(source)}
     names = ("objects", "refs") if shared is None else ()
@@ -114,7 +115,7 @@ def copy_git(source: Path, target: Path, shared: GitCopy | None = None, own: Con
 
 
 def signature(path: Path) -> Signature:
-    """Return the signature of a file, or of the link in its place; zeros if it is missing."""
+    """Return the signature of a file, or of a link in its place; all zeros if it is missing."""
     try:
         status = path.lstat()
     except OSError:
@@ -144,13 +145,13 @@ def entries_of(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def entries_of_git(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield the entries of a git directory itself, of ``info`` and of ``worktrees``."""
+    """Yield the entries of a git directory itself, of its ``info`` and of its ``worktrees``."""
     for inner in ("", "info/", "worktrees/"):
         yield from ((inner + entry.name, entry) for entry in entries_of(folder / inner))
 
 
 def files_below(folder: Path, prefix: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield everything below a folder except folders, by relative path."""
+    """Yield everything below a folder except folders, with relative paths."""
     for entry in entries_of(folder):
         if entry.is_dir(follow_symlinks=False):
             yield from files_below(Path(entry.path), f"{prefix}{entry.name}/")
@@ -188,7 +189,7 @@ def _link(copy: GitCopy, name: str, to: Path) -> None:
 
 
 def _copy_file(copy: GitCopy, name: str) -> bool:
-    """Copy a file with its modification time, which git uses to detect changes; False if it is too large."""
+    """Copy a file with its modification time, which git uses to detect changes; return False if it is too large."""
     source, target = copy.source / name, copy.target / name
     copy.originals[name] = signature(source)
     content = read_plain(source.resolve())
@@ -201,7 +202,7 @@ def _copy_file(copy: GitCopy, name: str) -> bool:
 
 
 def _copy_logs(copy: GitCopy) -> None:
-    """Copy the logs that git reads; in all others a command sees only its own lines."""
+    """Copy the logs that git reads; in all others, a command sees only the lines it writes itself."""
     copy.logs = read_logs(copy.source, ("HEAD", "refs/stash", copy.head.removeprefix("ref: ")))
     for name, content in copy.logs.items():
         path = copy.target / "logs" / name
@@ -210,7 +211,7 @@ def _copy_logs(copy: GitCopy) -> None:
 
 
 def _make_repository(copy: GitCopy, own: Container[Path]) -> bool:
-    """Create the folders of a repository in the copy, with all refs packed; False if there are too many."""
+    """Create the folders of a repository in the copy, with all refs packed; return False if there are too many."""
     for entry in entries_of(copy.source / "worktrees"):
         name = f"worktrees/{entry.name}"
         if copy.source / name in own:

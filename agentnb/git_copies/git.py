@@ -1,4 +1,4 @@
-"""The person's git program, applied to a git directory without hooks and network."""
+"""The person's git program, applied to a git directory without hooks or network access."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ GITLINK = re.compile(rb"(?:^|\0)160000 [0-9a-f]+ \d\t([^\0]*)")
 
 
 class Git:
-    """The git program and the git directory of its calls."""
+    """The git program, and the git directory to which it is applied."""
 
     def __init__(self, program: str, folder: Path) -> None:
         self._words = [program, *SAFE, f"--git-dir={folder}"]
         self._variables = {**settings.program_variables(), **APART}
 
     def run(self, *words: str, given: bytes = b"", **variables: str) -> tuple[bool, bytes]:
-        """Return True if git succeeded, and its output."""
+        """Return whether git succeeded, and its output."""
         try:
             process = subprocess.run(
                 [*self._words, *words],

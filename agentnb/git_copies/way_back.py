@@ -1,8 +1,8 @@
 """Transfer of changes from the copy of a git directory to the original after a command.
 
-Transfers new objects, verified against their names; refs and logs; the files `HEAD`, `ORIG_HEAD` and `index`. Only names
-changed by the command are updated, and only if nobody else changed them meanwhile. Git itself writes the refs. A commit that
-becomes unreachable gets a ref of its own.
+Transfers new objects, verified against their names; refs and logs; the files `HEAD`, `ORIG_HEAD` and `index`. Only
+names that the command changed are updated, and only if nobody else has changed them in the meantime. Git itself
+writes the refs. A commit that becomes unreachable gets a ref of its own.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ CACHES = ("packs", "commit-graph", "commit-graphs")
 LOG_LINE = re.compile(rb"%b %b [^\n]*> (\d{1,12}) [+-]\d{4}(?:\t[^\n]*)?\n" % (HEX.encode(), HEX.encode()))
 DAY = 86_400
 ODD_PATH = re.compile(rb"(?i)[\t/](?:\.{0,2}|(?:\.git|git~[0-9])[ .]*(?::[^/\0]*)?)[/\0]")
-"""A path in an index that git would not put there: outside of the folder, or in a git directory."""
+"""A path in an index that git would not put there: outside the folder, or in a git directory."""
 
 
 @dataclass
 class Returned:
-    """The names that were not transferred, and the refs that preserve unreachable commits."""
+    """The names that were not transferred, and the refs that keep unreachable commits."""
 
     dropped: list[str] = field(default_factory=list)
-    """Changes that commands must not make."""
+    """Changes that commands are not allowed to make."""
     outdated: list[str] = field(default_factory=list)
-    """Names that somebody else changed meanwhile."""
+    """Names that someone else changed in the meantime."""
     kept: list[str] = field(default_factory=list)
 
     @property
@@ -68,7 +68,7 @@ class Returned:
 
 
 def transfer_changes(copies: Iterable[GitCopy], program: str, work_dir: Path) -> Returned:
-    """Transfer a command's changes in copies of git directories, those with the refs before their worktrees."""
+    """Transfer a command's changes from copies of git directories; those with the refs come before their worktrees."""
     result = Returned()
     for copy in sorted(copies, key=lambda copy: copy.shared is not None):
         names = Returned()
@@ -144,7 +144,7 @@ class _Return:
         return invalid
 
     def _bring_object(self, name: str, path: Path) -> bool:
-        """Transfer an object, or the objects of a pack, unless the file exists; False if it is neither."""
+        """Transfer an object, or the objects of a pack, unless the file exists; return False if the file is neither."""
         target = (self._copy.source / "objects").resolve() / name
         content = read_plain(path, MAX_OBJECT_BYTES)
         folder, _, last = name.partition("/")
@@ -165,7 +165,7 @@ class _Return:
         return True
 
     def _bring_refs(self) -> None:
-        """Let git write the changed refs, all or none."""
+        """Let git write the changed refs, either all or none."""
         old, new = self._copy.refs, read_refs(self._copy.target)
         packed: dict[str, str] | None = None
         changes: dict[str, tuple[str | None, str | None]] = {}
@@ -190,7 +190,7 @@ class _Return:
             self._lost.update(value for value, _ in changes.values() if value)
 
     def _is_complete(self, values: Iterable[str]) -> bool:
-        """True if everything reachable from these commits is present, as git checks after a fetch."""
+        """True if everything reachable from these commits is present, which git also checks after a fetch."""
         ids = "".join(f"{value}\n" for value in values).encode()
         return not ids or self._git.run("rev-list", "--objects", "--quiet", "--stdin", "--not", "--all", given=ids)[0]
 
@@ -217,7 +217,9 @@ class _Return:
                 self._lost.update(re.findall(f"^{HEX}$", copy.head))
 
     def _replace(self, name: str, content: bytes, changed: int, old: Signature | None) -> bool:
-        """Replace a file like git, under its lock; False if somebody else is writing it, or has since it was copied."""
+        """Replace a file as git does, under its lock; return False if someone else is writing it, or has written it
+        since it was copied.
+        """
         path = self._copy.source / name
         lock = path.with_name(f"{path.name}.lock")
         try:
@@ -256,7 +258,7 @@ class _Return:
         return not links or links <= links_among(self._git.run("ls-files", "--stage", "-z")[1])
 
     def _bring_logs(self) -> None:
-        """Append the new lines of logs to the original, replacing the lines added by the update of the refs."""
+        """Append the new lines of logs to the original's logs, replacing the lines added when the refs were updated."""
         old, new = self._copy.logs, read_logs(self._copy.target, (name for name, _ in files_below(self._copy.target / "logs")))
         trusted = {line for content in old.values() for line in _lines(content)}
         for name in {name for name in new if new[name] != old.get(name)} | self._touched:
@@ -281,7 +283,7 @@ class _Return:
                     self._names.outdated.append(f"logs/{name}")
 
     def _keep_lost(self) -> None:
-        """Create a ref for each commit and tag that is no longer reachable from any ref or log."""
+        """Create a ref for each commit and tag that no ref or log reaches any longer."""
         if not self._lost:
             return
         ids = "".join(f"{value}\n" for value in self._lost).encode()
@@ -298,7 +300,7 @@ def _lines(content: bytes | None) -> list[bytes]:
 
 
 def _is_of_today(line: bytes) -> bool:
-    """True if git will not expire this log line for its age."""
+    """True if git will not expire this log line because of its age."""
     match = LOG_LINE.fullmatch(line)
     return match is not None and abs(time.time() - int(match[1])) < DAY
 
@@ -308,7 +310,7 @@ def _is_id(content: bytes) -> bool:
 
 
 def _is_object(content: bytes, name: str) -> bool:
-    """True if the content of a loose object matches its name."""
+    """True if a loose object's content matches its name."""
     digest, size, inflate = (hashlib.sha1 if len(name) == 40 else hashlib.sha256)(), 0, zlib.decompressobj()
     with suppress(zlib.error):
         while content and not inflate.eof and size <= MAX_OBJECT_BYTES:

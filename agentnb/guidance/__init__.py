@@ -1,4 +1,4 @@
-"""Guidance: sets of texts, and the guides that decide when the model gets them."""
+"""Guidance: sets of texts, and the guides that decide when to send them to the model."""
 
 from typing import TYPE_CHECKING
 

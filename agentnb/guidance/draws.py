@@ -1,4 +1,4 @@
-"""Draws: random choices of a guidance set for a run, or for each of its rounds, with their probabilities."""
+"""Draws: random choices of a guidance set, for a run or for each of its rounds, with their probabilities."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from agentnb.errors import SettingsError
 from agentnb.guidance.sets import GuidanceSet, find_set
 
 Assign: TypeAlias = Literal["run", "round"]
-"""Frequency of draws: once per run, or for each of its rounds."""
+"""When to draw: once per run, or for each of its rounds."""
 ASSIGN: tuple[Assign, ...] = ("run", "round")
 SUM_TOLERANCE = 1e-9
-"""Allowed deviation of the sum of propensities from 1, due to rounding errors."""
+"""Tolerance for rounding errors when the sum of propensities is compared with 1."""
 ASSIGN_KEY = "assign"
-"""Key of the draw frequency in the logged settings of guidance."""
+"""Key for the frequency of draws in the logged settings of guidance."""
 
 
 class DrawnSet(NamedTuple):
@@ -28,13 +28,13 @@ class DrawnSet(NamedTuple):
 
     set: GuidanceSet
     propensity: float
-    """Its probability, above 0 to 1."""
+    """Its probability, greater than 0 and at most 1."""
     among: Mapping[str, float] = {}
     """Probabilities of all candidate sets, by name."""
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """The fields of its event."""
+        """The fields of the event that records it."""
         texts = self.set.as_texts
         return {
             "set": texts.set,
@@ -46,26 +46,26 @@ class DrawnSet(NamedTuple):
 
 
 Draw: TypeAlias = Callable[[Run], "DrawnSet | None"]
-"""Called before the first round and after each, before the policies decide. Returns None to keep the set in force."""
+"""Called before the first round and after each round, before the policies decide. Returns None to keep the current set."""
 
 
 @dataclass(frozen=True, slots=True)
 class RandomGuidance:
     """A random choice between guidance sets, in place of an agent's set.
 
-    ``sets``: the propensity (probability) of each set, or name of a set; they add up to 1. ``assign``: ``run``
-    draws once per run; ``round`` draws for each round, so that `lift` can measure an effect. ``seed``: an
-    integer; runs with the same seed draw identically. By default each run draws by its own id, and each run of an experiment
-    by the seed of its cell. Raises `SettingsError` for propensities that do not add up to 1.
+    ``sets``: the propensity (probability) for each set, or name of a set; they must add up to 1. ``assign``: ``run``
+    draws once per run; ``round`` draws for each round, so that `lift` can measure an effect. ``seed``: an integer;
+    runs with the same seed draw identically. By default, the seed is a run's own id or, for a run of an experiment,
+    the seed of its cell. Raises `SettingsError` for propensities that do not add up to 1.
 
-        Agent(model, guidance=RandomGuidance({"matrix": 0.5, "off": 0.5}, assign="round"))
+    Agent(model, guidance=RandomGuidance({"matrix": 0.5, "off": 0.5}, assign="round"))
     """
 
     sets: Mapping[Any, float]
     assign: Assign = "run"
     seed: int | None = None
     made: Mapping[int, DrawnSet] = field(default_factory=dict, repr=False, compare=False)
-    """Draws of a recorded run by round index, which are reused instead of drawing again."""
+    """Draws of a recorded run by round index; they are reused instead of drawing again."""
 
     def __post_init__(self) -> None:
         if self.assign not in ASSIGN:
@@ -96,7 +96,7 @@ class RandomGuidance:
         return {guidance_set.name: propensity for guidance_set, propensity in self.sets.items()}
 
     def __call__(self, run: Run) -> DrawnSet | None:
-        """Draw the set of the next round, or return None if the set of the run is already drawn."""
+        """Draw the next round's set, or return None if the run's set has already been drawn."""
         if self.assign == "run" and run.drawn is not None:
             return None
         index = next_round(run)
@@ -107,11 +107,11 @@ class RandomGuidance:
         return DrawnSet(chosen, self.sets[chosen], self.among)
 
     def with_seed(self, seed: int) -> RandomGuidance:
-        """Return a copy with this seed; itself if it has a seed."""
+        """Return a copy with this seed, or the object itself if it already has a seed."""
         return self if self.seed is not None else replace(self, seed=seed)
 
     def with_draws_of(self, run: RunFacts) -> RandomGuidance:
-        """Return a copy that reuses the draws of this run, and draws only for other rounds."""
+        """Return a copy that reuses this run's draws, and draws only for other rounds."""
         return replace(self, made={event.round: _logged_draw(event) for event in draws_of(run) if event.round is not None})
 
     @property
@@ -125,7 +125,7 @@ class RandomGuidance:
 
     @classmethod
     def logged(cls, settings: Mapping[str, Any]) -> RandomGuidance | None:
-        """Return the draws from the settings of a log, or None if its guidance was not drawn by agentnb."""
+        """Return the draws recorded in the settings of a log, or None if agentnb did not draw its guidance."""
         logged = settings.get("guidance")
         if not isinstance(logged, Mapping) or ASSIGN_KEY not in logged:
             return None
@@ -149,7 +149,7 @@ def _logged_draw(event: GuidanceDrawn) -> DrawnSet:
 
 
 def _check_propensities(propensities: Mapping[str, Any]) -> None:
-    """Raise `SettingsError` for a value that is not a probability above 0, and for a sum other than 1."""
+    """Raise `SettingsError` for a value that is not a probability above 0, and for a sum that is not 1."""
     for name, value in propensities.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not isfinite(value) or not 0 < value <= 1:

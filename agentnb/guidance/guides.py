@@ -1,4 +1,4 @@
-"""Guides: functions of the run so far that choose the ephemeral guidance for a round from the set in force."""
+"""Guides: functions of the run so far that choose the ephemeral guidance for a round from the current set."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from agentnb.guidance.parts import LEVELS, NOTE, PLANNING, STRONGER, TOOL_FAILED
 from agentnb.guidance.template import failed_rounds, failed_tools, render
 
 Guide: TypeAlias = Callable[[Run], "Guidance | None"]
-"""Called at the start of a round; the texts of all guides form one reminder, in order."""
+"""Called at the start of a round; the texts from all guides are combined, in order, into one reminder."""
 
 IGNORED_A_LEVEL = 2
-"""Number of consecutive times that guidance must be ignored before it is escalated by one level."""
+"""Number of consecutive times that guidance must be ignored before it is escalated by a level."""
 
 
 HALF_SAID = frozenset({"reply_cut", "pause_turn"})
-"""Reasons of a round in which the model continues a truncated reply, which should not be interrupted."""
+"""Reasons for a round in which the model continues a truncated reply, which should not be interrupted."""
 WITHOUT_CELL = HALF_SAID | {"invalid_output", PLAN_EXECUTED, PLAN_DECLINED}
-"""Also rounds in which the model resends a refused answer, or reports on its draft: there, text alone is correct, and rewording
-is not a repeat."""
+"""These, and the reasons for a round in which the model resends a refused answer or reports on its draft: text alone
+is correct there, and rewording is not a repeat.
+"""
 
 
 def cell_of(run: Run) -> str:
-    """Return the cell of the run by two facts: open todos, and tool use in the previous round."""
+    """Return the run's cell, which depends on two facts: open todos, and tool use in the previous round."""
     used = "tools" if run.last_round_had_tool_results else "text"
     return f"todos_{used}" if run.todos and has_open(run.todos) else used
 
@@ -40,12 +41,12 @@ def cell_of(run: Run) -> str:
 class FourCells:
     """The matrix: the text of the current cell, in every round but the first.
 
-    Omitted in the first round, where it would tell a model that has done nothing yet that it used no tools, and for agents
-    without tools.
+    Omitted for agents without tools, and in the first round, where it would tell a model that has done nothing yet
+    that it used no tools.
     """
 
     def __call__(self, run: Run) -> Guidance | None:
-        """Return the text of the cell at its current level, or None if the model is to finish or correct its last reply."""
+        """Return the cell's text at its current level, or None if the model is to finish or correct its last reply."""
         current = run.last_round
         if not current.index or not run.tools or current.reason in WITHOUT_CELL:
             return None
@@ -61,7 +62,7 @@ class FourCells:
 
 @dataclass(frozen=True, slots=True)
 class TodoNews:
-    """Shows the model a todo list that was changed from outside, or set before the run, and not sent yet."""
+    """Shows the model a todo list that was changed from outside, or set before the run, and has not been sent yet."""
 
     def __call__(self, run: Run) -> Guidance | None:
         """Return the current list, or None if the model has seen it."""
@@ -74,10 +75,10 @@ class TodoNews:
 
 @dataclass(frozen=True, slots=True)
 class AlreadySaid:
-    """Tells the model that its last answer repeats an earlier one."""
+    """Tells the model that its latest answer repeats an earlier one."""
 
     def __call__(self, run: Run) -> Guidance | None:
-        """Return guidance if the previous round repeats one of the last answers."""
+        """Return guidance if the previous round repeats one of the most recent answers."""
         said_before = run.judged.said_before
         if said_before is None:
             return None
@@ -87,10 +88,12 @@ class AlreadySaid:
 
 @dataclass(frozen=True, slots=True)
 class FailedTools:
-    """Gives advice after a round with a failed tool: in full the first time, then briefly, and strongly in a failure loop."""
+    """Gives advice after a round with a failed tool: in full the first time, then briefly, and emphatically in a
+    failure loop.
+    """
 
     loop_from: int = LOOP_FROM
-    """Number of consecutive failures of a tool, in rounds, that make a failure loop."""
+    """Number of consecutive rounds with failures of a tool that make a failure loop."""
 
     def __call__(self, run: Run) -> Guidance | None:
         """Return the text of `tool_failed`, `tool_failed_again` or `failure_loop`, or None for an agent without tools."""
@@ -111,7 +114,7 @@ class FailedTools:
 
 
 def intervention(run: Run, trigger: str, level: int) -> tuple[Guidance, ...]:
-    """Return the guidance of an intervention at this level; empty if the set has no text for it."""
+    """Return the guidance for an intervention at this level; empty if the set has no text for it."""
     level = min(level, len(LEVELS))
     text = run.guidance_in_force.text(LEVELS[level - 1] if has_open(run.todos) else PLANNING)
     return (_guidance_for(INTERVENTION, text, level, trigger, run),) if text else ()
@@ -124,7 +127,7 @@ def workflow_reminder(run: Run) -> tuple[Guidance, ...]:
 
 
 def where_it_stands(run: Run) -> str:
-    """Return the status line for every request: the round number and the maximum."""
+    """Return the status line sent with every request: the round number and the maximum."""
     return render(run.guidance_in_force.texts.get(NOTE, ""), run)
 
 

@@ -1,7 +1,7 @@
 """The parts of a guidance set, and their Markdown format.
 
-A heading is the name of a part, followed by its text. The headings of the highest level present are part names; deeper ones are
-text. A body without headings is the text of all four cells.
+A heading names a part, and is followed by its text. Only headings of the highest level present name parts; deeper
+ones are text. A body without headings is the text for all four cells.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from agentnb.detect.guidance_rules import ALREADY_SAID, CELLS, FAILURE_LOOP, TOD
 from agentnb.errors import SettingsError, suggest_names
 
 LEVELS = ("reminder", "warning", "final_warning")
-"""Parts for the first, the second, and any later intervention."""
+"""Parts for the first, the second, and every later intervention."""
 STRONGER = ("stronger", "strongest")
-"""Parts prepended to the text of a cell after guidance was ignored two and four times in a row."""
+"""Parts prepended to a cell's text after guidance has been ignored two and four times in a row."""
 PLANNING = "planning"
-"""Part for an intervention against endless planning without an open todo."""
+"""Part for an intervention against endless planning while no todo is open."""
 TOOL_FAILED_AGAIN = "tool_failed_again"
-"""Part about failing tools after the first time."""
+"""Part about tools that fail again after the first time."""
 NOTE = "note"
-"""Part with the status line sent with every request."""
+"""Part for the status line that is sent with every request."""
 FAILURES = (TOOL_FAILED, TOOL_FAILED_AGAIN, FAILURE_LOOP)
 PARTS = (*CELLS, *LEVELS, PLANNING, *STRONGER, WORKFLOW, ALREADY_SAID, *FAILURES, TODO_LIST, NOTE)
 
@@ -36,7 +36,9 @@ _OTHER_NAMES = {
 
 
 def part_name(heading: object) -> str:
-    """Return the part for a heading: ``Final warning`` is ``final_warning``. Raises `SettingsError` for an unknown part."""
+    """Return the part that a heading names: ``Final warning`` is ``final_warning``. Raises `SettingsError` for an
+    unknown part.
+    """
     if not isinstance(heading, str):
         raise SettingsError(f"{heading!r} is not the name of a part", f"The parts are {', '.join(PARTS)}")
     name = "_".join(heading.strip().strip("`:*").lower().replace("-", " ").split())
@@ -76,7 +78,7 @@ def read_parts(body: str) -> dict[str, str]:
 
 
 def _headings(body: str) -> list[tuple[int, int, str]]:
-    """Return the headings of the highest level present: first line, line after, text."""
+    """Return the headings of the highest level present: first line, line after the heading, text."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark").parse(body)

@@ -9,9 +9,9 @@ _TAG = re.compile(r"<([\s/\u200b-\u200f\u2060\ufeff]*system-reminder)", re.IGNOR
 
 
 def system_reminder(content: str) -> str:
-    """Wrap the content in tags that mark it as not from the person, identical for all models.
+    """Wrap the content in tags, the same for all models, that mark it as not from the person.
 
-    Tags within the content, such as in a todo's title, are escaped.
+    Tags in the content itself, such as in a todo's title, are escaped.
     """
     if "<" in content:
         content = _TAG.sub(r"&lt;\1", content)

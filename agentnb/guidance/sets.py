@@ -28,11 +28,11 @@ BUILT_IN = (MATRIX, OFF)
 class GuidanceSet:
     """A named set of guidance texts, one per part: the four cells, three levels of intervention, and the other parts.
 
-    ``parts``: the texts by name; a missing part is taken from the built-in set, an empty one sends nothing.
-    ``version`` is a hash of the whole content: equal texts have equal versions, regardless of the name.
-    Raises `SettingsError` for an unknown part or variable.
+    ``parts``: the texts by name; a missing part is taken from the built-in set, and for an empty one nothing is sent.
+    ``version`` is a hash of the complete content: equal texts have equal versions, whatever the name. Raises
+    `SettingsError` for an unknown part or variable.
 
-        GuidanceSet("brief", {"todos_text": "Do {{ next_todo }} now: call a tool."})
+    GuidanceSet("brief", {"todos_text": "Do {{ next_todo }} now: call a tool."})
     """
 
     name: str
@@ -61,14 +61,14 @@ class GuidanceSet:
 
     @classmethod
     def from_markdown(cls, name: str, body: str) -> GuidanceSet:
-        """Parse a set from Markdown: one heading per part; without headings the text applies to all four cells."""
+        """Parse a set from Markdown: one heading per part; without headings, the text applies to all four cells."""
         return cls(name, read_parts(body))
 
     @classmethod
     def as_logged(cls, name: str, texts: Mapping[str, str]) -> GuidanceSet:
         """Recreate the set of a run from the texts in its log; missing parts are empty.
 
-        The name may be that of a built-in set: another version of agentnb may have had other texts under it.
+        The name may be that of a built-in set, since another version of agentnb may have had other texts for it.
         """
         parts = {part: _check_text(part, texts[part]) if part in texts else "" for part in PARTS}
         if name not in BUILT_IN:
@@ -82,15 +82,16 @@ class GuidanceSet:
         return copy
 
     def markdown(self) -> str:
-        """Return the whole set as Markdown, one heading per part.
+        """Return the complete set as Markdown, one heading per part.
 
-        `from_markdown` parses it back, unless a part contains a heading of the highest level, or an unterminated fence.
+        `from_markdown` parses it back, unless a part contains a heading of the highest level, or an unterminated
+        fence.
         """
         return "\n\n".join(f"# {name}\n\n{text}".rstrip() for name, text in self.parts.items())
 
     @property
     def as_texts(self) -> GuidanceTexts:
-        """The set in its logged form."""
+        """The set in the form in which it is logged."""
         return GuidanceTexts(self.name, self.version, {name: text for name, text in self.parts.items() if text})
 
     def own_parts(self) -> list[str]:
@@ -126,8 +127,8 @@ def built_in(name: str) -> GuidanceSet:
 
 
 def find_set(guidance: str | GuidanceSet, known: Mapping[str, GuidanceSet] | None = None) -> GuidanceSet:
-    """Return the set with this name, from ``known`` or built in; a `GuidanceSet` unchanged. Raises `SettingsError` with similar
-    names.
+    """Return the set with this name, from ``known`` or built-in; a `GuidanceSet` is returned unchanged. Raises
+    `SettingsError` with similar names.
     """
     if isinstance(guidance, GuidanceSet):
         return guidance

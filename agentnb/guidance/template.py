@@ -13,19 +13,19 @@ from agentnb.detect.tool_failures import LOOP_FROM
 from agentnb.errors import SettingsError, suggest_names
 
 NO_TODO = "(no todo is open)"
-"""Replacement for a missing todo."""
+"""Text inserted if no todo is open."""
 NO_TOOL = "(no tool failed)"
-"""Replacement for the name of a failed tool if no tool failed."""
+"""Text inserted for the name of a failed tool if no tool failed."""
 NO_NAME = "a tool without a name"
 MAX_TOOLS = 5
 """Maximum number of failed tools to name."""
 LONGEST_NAME = 64
-"""Maximum length of a tool's name: names of unknown tools are invented by the model."""
+"""Maximum length of a tool's name, since the model invents the names of unknown tools."""
 MAX_LISTED = 20
 """Maximum number of open todos to list."""
 _FIELD = re.compile(r"\{\{ ([A-Za-z_]\w*) \}\}")
 _NEARLY = re.compile(r"(\{\{ *([A-Za-z_]\w*) *\}*)")
-"""Text that was possibly meant as a variable."""
+"""Text that was possibly intended as a variable."""
 
 
 _About: TypeAlias = tuple[str, ...]
@@ -52,13 +52,13 @@ def _completing_call(run: Run, about: _About) -> str:
 
 
 def failing(run: Run, loop_from: int = LOOP_FROM) -> tuple[str, ...]:
-    """Return the tools in a failure loop, else all that failed in the previous round."""
+    """Return the tools in a failure loop, or else all that failed in the previous round."""
     failures = run.judged.failures
     return failures.looping(loop_from) or failures.tools
 
 
 def failed_tools(run: Run, about: tuple[str, ...] = ()) -> str:
-    """Return the names of the tools that guidance on failures is about."""
+    """Return the names of the tools that guidance about failures refers to."""
     names = [on_one_line(name)[:LONGEST_NAME] or NO_NAME for name in about or failing(run)]
     more = [f"{len(names) - MAX_TOOLS} more"] if len(names) > MAX_TOOLS else []
     *first, last = [*names[:MAX_TOOLS], *more] or [NO_TOOL]
@@ -82,12 +82,13 @@ VARIABLES: dict[str, Callable[[Run, _About], object]] = {
     "failed_tools": failed_tools,
     "failed_rounds": failed_rounds,
 }
-"""Variables of guidance texts, with functions of the run, and of the tools that the text is about, that return their values.
-``round`` counts from 1."""
+"""Variables of guidance texts. A function of the run, and of the tools that the text is about, returns the value of
+each. ``round`` counts from 1.
+"""
 
 
 def check_variables(template: str) -> None:
-    """Raise `SettingsError` for an unknown variable, or a variable in the wrong syntax."""
+    """Raise `SettingsError` for an unknown variable or one in the wrong syntax."""
     for name in _FIELD.findall(template):
         if name not in VARIABLES:
             raise SettingsError(f"{{{{ {name} }}}} is not a guidance variable", suggest_names(name, VARIABLES, most=2))
@@ -98,13 +99,13 @@ def check_variables(template: str) -> None:
 
 @lru_cache(maxsize=256)
 def _parse(template: str) -> tuple[str, tuple[Callable[[Run, _About], object], ...]]:
-    """Return the text as a ``%`` format, and the functions of its values."""
+    """Return the text as a ``%`` format, and the functions that return its values."""
     pieces = _FIELD.split(template)
     return "%s".join(piece.replace("%", "%%") for piece in pieces[::2]), tuple(VARIABLES[name] for name in pieces[1::2])
 
 
 def render(template: str, run: Run, about: tuple[str, ...] = ()) -> str:
-    """Replace the variables of a text. Inserted values are not searched for variables again.
+    """Replace the variables in a text. Inserted values are not searched for variables.
 
     ``about``: the tools that the text is about, if any.
     """

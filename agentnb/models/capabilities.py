@@ -31,7 +31,7 @@ NO_LANGUAGE_MODEL = Capabilities(language_model=False, has_price=True)
 def used_until_cut(model: Any, request: Request, heard: Message) -> Usage:
     """Estimate the usage of a call until its reply broke off: providers do not report it, but charge for it.
 
-    The model estimates it with its method ``used_until_cut(request, heard)``; unknown without the method.
+    The model estimates it with its method ``used_until_cut(request, heard)``; without the method, the usage is unknown.
     """
     reckon = getattr(model, "used_until_cut", None)
     try:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 MAX_TOKENS = 32_000
-"""Maximum tokens of a reply of an Anthropic model: the API requires a limit. A thinking budget is added: thinking counts."""
+"""Maximum tokens of a reply of an Anthropic model: the API requires a limit. A thinking budget is added to it, because thinking
+counts."""
 MAX_AT_ONCE = 32
-"""Maximum concurrent calls per key and address; a rate limit halves it."""
+"""Maximum concurrent calls per key and address; a rate limit halves the number."""
 LONGEST_CLOSED = 3600.0
-"""Maximum seconds that calls of a key are held back, whatever the provider asks for: the limit may have been raised."""
+"""Maximum seconds that calls with a key are held back, whatever the provider asks for: the limit may have been raised."""
 MAX_TURNS = 10
-"""Maximum requests for one reply that the provider keeps pausing."""
+"""Maximum number of requests for one reply that the provider keeps pausing."""
 RATE_LIMIT_SECONDS = 4.0
 """Seconds before the first retry after a rate limit; each further wait is twice as long."""
 RATE_LIMIT_RETRIES = 5
@@ -19,8 +20,8 @@ TROUBLE_SECONDS = 2.0
 TROUBLE_RETRIES = 4
 """Retries after other transient errors."""
 LONGEST_WAIT = 120.0
-"""Maximum seconds of one wait; if the provider asks for a longer wait, the call fails at once."""
+"""Maximum seconds for a single wait; if the provider asks for a longer wait, the call fails at once."""
 MAX_WAITING = 300.0
-"""Maximum seconds of all waits of a call."""
+"""Maximum total seconds of a call's waits."""
 MAX_RETRY_SECONDS = 600.0
 """Maximum seconds from the first attempt to the start of the last."""

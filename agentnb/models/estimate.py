@@ -65,8 +65,8 @@ def about(request: Request, message: Message) -> Usage:
 def with_estimates(usage: Usage, request: Request, message: Message) -> Usage:
     """Return the usage with an estimate for each missing side; the same object if both sides were counted.
 
-    A count of 0 counts as missing: no request is empty, nor a reply with content. If cached or reasoning tokens exceed their
-    total, as some servers report them, they were counted separately and are added.
+    A count of 0 is treated as missing, because neither a request nor a reply with content is ever empty. If cached or reasoning
+    tokens exceed their total, as some servers report them, they were counted separately and are added.
     """
     sent, received = usage.input, usage.output
     cached, reasoning = (usage.cache_read or 0) + (usage.cache_write or 0), usage.reasoning or 0
@@ -109,7 +109,7 @@ class RunningEstimate:
 
 
 def tokens_of_request(request: Request) -> int:
-    """Estimate the tokens of the whole request. In a conversation each message is encoded once."""
+    """Estimate the tokens of the entire request. In a conversation each message is encoded once."""
     messages = request.messages
     last = len(messages) - 1
     if isinstance(messages, Sent) and last >= 0:

@@ -25,7 +25,8 @@ class Reply(msgspec.Struct, frozen=True):
     raw: Any = None
     """The provider's own object, for inspection. Not logged."""
     seconds: float | None = None
-    """Duration of the call, if the model measures it better than its caller can, for example without the loading of a library.
+    """Duration of the call, if the model measures it better than its caller can, for example by excluding the time to load a
+    library.
     """
 
 
@@ -42,13 +43,13 @@ class Retry(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unshown(msgspec.Struct, frozen=True, gc=False):
-    """Received content that no delta shows, such as arguments of a call; it counts for limits."""
+    """Received content that no delta shows, such as arguments of a call; it counts towards limits."""
 
     characters: int
 
 
 class Checkpoint(msgspec.Struct, frozen=True, gc=False):
-    """Parts of the reply to log now, since no request can repeat them: the deltas since the last checkpoint."""
+    """Parts of the reply to log now, since they cannot be requested again: the deltas since the last checkpoint."""
 
     parts: tuple[Text | Thinking, ...]
     metadata: dict[str, Any] = {}
@@ -56,7 +57,7 @@ class Checkpoint(msgspec.Struct, frozen=True, gc=False):
 
 
 class Notice(msgspec.Struct, frozen=True, gc=False):
-    """A warning for the person about the call, once per run."""
+    """A warning to the person about the call, shown once per run."""
 
     message: str
     advice: str = ""
@@ -76,9 +77,7 @@ class Model(Protocol):
     def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the deltas of a reply, if any, then the `Reply`; a `Retry` where the reply starts over.
 
-        `Unshown` counts received content without deltas; it is optional too, and so is a `Notice` before them. After a
-        `Checkpoint`
-        the log has the reply so far. While an attribute ``is_in_turn`` is true, a model works on between its replies: a pause
-        of
-        the run then waits until it is false.
+        `Unshown` counts received content that no delta shows; it is also optional, as is a `Notice` before the deltas. After a
+        `Checkpoint` the log has the reply so far. While its attribute ``is_in_turn`` is true, a model is still working between
+        its replies, and a pause of the run waits until it is false.
         """

@@ -25,14 +25,14 @@ OF_TRAITS = ("alternating", "system", "tools", "stream_options", "length_limit",
 LEAST = {"max_tokens": 1, "seed": 0, "retries": 0, "timeout": 0.001, "stall": 0.001, "temperature": 0}
 """Numeric options, with their minimum."""
 OPTION_OF = {("returned", "always"): ("echo", "yes"), ("returned", "never"): ("echo", "no")}
-"""Option and value for a trait's value, if they have other names."""
+"""Option and value for each trait value that has other names as an option."""
 UNNAMED = frozenset({"output_schema", "traits", "server"})
 """Options that cannot be written in a name."""
 NUMBER = re.compile("[1-9][0-9]{0,8}")
 MAX_SHOWN = 80
-"""Maximum characters of a wrong value that an error repeats."""
+"""Maximum number of characters of an invalid value that an error repeats."""
 PLAIN = ":/,[]@"
-"""Characters that are not quoted in a name, besides letters and digits."""
+"""Characters left unquoted in a name, besides letters and digits."""
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 
 
@@ -41,24 +41,23 @@ class Options:
     """Settings of one model; None leaves the choice to the provider."""
 
     max_tokens: int | None = None
-    """Maximum tokens of a reply, thinking included; default: the variable ``AGENT_MAX_TOKENS``, if set, and a number in
-    ``thinking=`` on top.
+    """Maximum tokens of a reply, including thinking; default: the variable ``AGENT_MAX_TOKENS``, if set, plus any number in
+    ``thinking=``.
     """
     temperature: float | None = None
-    """As the server defines it; Anthropic's API no longer has one."""
+    """Sampling temperature, as defined by the server; Anthropic's API no longer has one."""
     seed: int | None = None
-    """Whole number from 0 that seeds the server's sampling, as far as it supports that."""
+    """Non-negative integer that seeds the server's sampling, as far as the server supports that."""
     effort: str | None = None
     """Thinking effort: ``none``, ``minimal``, ``low``, ``medium``, ``high``, ``xhigh`` or ``max``, as far as the model supports
     them.
     """
     thinking: str | None = None
-    """``off``; ``adaptive``: as much as the model chooses, with a summary; a number of tokens: only ``anthropic``, for its
-    older
-    models.
+    """``off``, ``adaptive`` (as much as the model chooses, with a summary), or a number of tokens (only ``anthropic``, for its
+    older models).
     """
     stop: tuple[str, ...] = ()
-    """Stop sequence: a reply ends where this text would come; may be repeated."""
+    """Stop sequence: a reply ends where this text would begin; the option may be repeated."""
     echo: bool | None = None
     """Whether thinking fields are sent back to their server; default: with tool calls, if it accepts them."""
     parallel: bool | None = None
@@ -68,14 +67,14 @@ class Options:
     stream: bool = True
     """Whether replies are streamed."""
     images: bool | None = None
-    """Whether the model accepts pictures, which text replaces otherwise; default: no for ``ollama`` and ``compatible``, yes for
-    the others.
+    """Whether the model accepts pictures, which are otherwise replaced with text; default: no for ``ollama`` and
+    ``compatible``, yes for the others.
     """
     timeout: float = 300.0
     """Maximum seconds of silence in an attempt; connecting may take 10."""
     stall: float | None = None
-    """Idle timeout: maximum seconds without any part of a reply in an attempt, whatever else the server sends; default: twice
-    ``timeout``.
+    """Idle timeout: maximum seconds in an attempt during which no part of a reply arrives, whatever else the server sends;
+    default: twice ``timeout``.
     """
     url: str | None = None
     """URL of the server, if not the provider's own: without a password, and with nothing after its path."""
@@ -86,7 +85,7 @@ class Options:
     retries: int | None = None
     """Maximum retries after transient errors; default: 5 after rate limits, 4 after others."""
     alternating: bool | None = None
-    """Whether user and assistant must alternate in requests: no separate message for a reminder after tool results."""
+    """Whether user and assistant must alternate in requests, so that a reminder after tool results gets no separate message."""
     system: str | None = None
     """Place of the system prompt: ``first``, or in the first message of the ``user``."""
     tools: bool | None = None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 
 IN_TABLE = {name: row["prices"] for name, row in SERVERS.items() if "prices" in row}
-"""The table's names of our providers. Other servers are identified by their URL, or not at all."""
+"""The table's names for our providers. Other servers are identified by their URL, or not at all."""
 NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 MILLION = Decimal(1_000_000)
 MAX_MODELS = 256
@@ -33,7 +33,7 @@ _loaded = Event()
 
 
 class Price(msgspec.Struct, frozen=True):
-    """US dollars per million tokens of each kind. A kind without its own price has the price of other input or output."""
+    """US dollars per million tokens of each kind. A kind without its own price is priced as ordinary input or output."""
 
     input: Decimal
     output: Decimal
@@ -107,7 +107,7 @@ def add_cost(
     long_cache: bool = False,
     is_own_price: bool = True,
 ) -> Usage:
-    """Return the usage with its cost in US dollars: by ``price``, or else by the table's price of the model at this time.
+    """Return the usage with its cost in US dollars: by ``price``, or else by the table's price for the model at this time.
 
     ``is_own_price``: the person stated ``price``. A price from a file counts only if the table's is not higher: third-party
     files
@@ -167,7 +167,7 @@ class _Model:
         return self._model.context_window
 
     def price(self, at: datetime, tokens: int, long_cache: bool) -> Price | None:
-        """Return the price at this time of a call with this number of input tokens."""
+        """Return the price, at this time, of a call with this number of input tokens."""
         table = self._model.get_prices(at)
         key = (id(table), long_cache)  # a safe key: the model keeps its price tables alive
         if key not in self._steps:
@@ -190,7 +190,7 @@ def _model(provider: str | None, model: str, url: str | None) -> _Model | None:
 
 
 def _steps(table: ModelPrice, long_cache: bool) -> tuple[_Step, ...]:
-    """Return the price for each size of input, the largest first; the last is for any size."""
+    """Return the price for each size of input, largest first; the last one applies to any size."""
     from genai_prices.types import TieredPrices
 
     tiers = {tier.start for price in table.__dict__.values() if isinstance(price, TieredPrices) for tier in price.tiers}

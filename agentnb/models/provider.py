@@ -1,4 +1,6 @@
-"""Provider-specific parts: the destination of requests, and two pure functions, request to wire and stream to reply."""
+"""Provider-specific parts: the destination of requests, and two pure functions, from request to wire and from stream to
+reply.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from agentnb.models.traits import Traits
 from agentnb.settings import Key
 
 PART = 100
-"""Minimum count of characters for a part of a reply, such as a call, even if it is empty."""
+"""Minimum number of characters counted for a part of a reply, such as a call, even if it is empty."""
 SEALED = 4
-"""Characters of opaque data in a reply, such as a signature, that count as one."""
+"""Number of characters of opaque data in a reply, such as a signature, that count as one."""
 
 
 def sealed_length(value: Any) -> int:
@@ -36,7 +38,9 @@ class Reading(Protocol):
 
     @property
     def unshown(self) -> int:
-        """Number of received characters without deltas: arguments of calls and other kept data, plus `PART` for each part."""
+        """Number of received characters that no delta shows: arguments of calls and other kept data, plus `PART` for each
+        part.
+        """
 
     @property
     def ended(self) -> bool:
@@ -46,7 +50,7 @@ class Reading(Protocol):
         """Read the next chunk, as plain data, and return the deltas to show. Chunks of unknown kinds are ignored."""
 
     def reply(self) -> Reply:
-        """Return the whole reply. Raises `CutOff` if the stream ended before the reply did."""
+        """Return the complete reply. Raises `CutOff` if the stream ended before the reply did."""
 
 
 class CutOff(Exception):
@@ -93,9 +97,9 @@ class Provider:
     path: str
     """Path below the URL of the server."""
     body: Callable[[str, Request, Options], bytes]
-    """Encodes a request, for the model's name."""
+    """Encodes a request for the model with this name."""
     reading: Callable[..., Reading]
-    """Creates the reader of a reply, for the options of its request."""
+    """Creates the reader of a reply from the options of its request."""
     as_stream: Callable[[Any], Sequence[Any]]
     """Converts a complete reply to the chunks of a stream."""
     options: frozenset[str]
@@ -104,17 +108,18 @@ class Provider:
     sees: bool = True
     """True if its models accept images, unless the ``images`` option is set."""
     takes_schema: Callable[[dict[str, Any]], bool] = lambda schema: False
-    """Returns whether its own server enforces this JSON Schema of answers; another server may ignore the tools then."""
+    """Returns whether its own server enforces this JSON Schema of answers; with a schema, other servers may ignore the
+    tools."""
     thinks_by_budget: bool = False
     """True if requests can set a number of thinking tokens."""
     traits: Traits | None = None
-    """Traits of its server, or None for an API that all servers implement alike."""
+    """Traits of its server, or None for an API that all servers implement in the same way."""
     url: str | None = None
     """URL of its server, if its library does not know it."""
     own_url: str | None = None
     """URL of its server, if its library knows it."""
     models_path: str = "/models"
-    """Path of its list of models, or the URL of the list of its own server."""
+    """Path of its list of models, or the URL of the list on its own server."""
 
 
 COMMON_OPTIONS = frozenset({"max_tokens", "stop", "stream", "timeout", "stall", "images", "url", "key", "price", "retries"})

@@ -1,6 +1,6 @@
 """A model that returns the replies of recorded runs: the same request gets the same reply, without a key or a network.
 
-Replies are found by their requests, ignoring call ids; or, in order, by number, with a check of the request.
+A reply is found by its request, ignoring call ids, or, in order, by its number, with a check of the request.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from agentnb.models.capabilities import NO_LANGUAGE_MODEL, Capabilities
 from agentnb.models.model import StreamItem
 
 MAX_DIFF = 14
-"""Maximum lines of a diff in an error."""
+"""Maximum number of lines of a diff in an error."""
 MAX_LINE = 160
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Piece(NamedTuple):
-    """A compared part of a request: its kind, and its full text."""
+    """A part of a request to be compared: its kind, and its full text."""
 
     what: str
     text: str
@@ -42,7 +42,7 @@ class Recording(NamedTuple):
     request: Request
     items: tuple[StreamItem, ...]
     error: Exception | None = None
-    """The model's exception after these items, if it gave no reply."""
+    """The model's exception after these items, if it did not reply."""
 
 
 def pieces(request: Request) -> list[Piece]:
@@ -77,12 +77,12 @@ def digest(request: Request) -> str:
 
 
 class RecordedModel:
-    """Returns the recorded replies of a run, of several, or of all in a file, folder or archive.
+    """Returns the recorded replies of one run, of several runs, or of all runs in a file, folder or archive.
 
-    A reply is found by its request; a request that was made several times gets its replies in their order, and then the last
-    again. With ``in_order`` the replies come in the order recorded, of one run, and each request is checked. A request that was
-    not recorded raises `ReplayDiverged`, which names the first difference to the most similar recorded request. ``requests``
-    holds each `Request` as it was sent.
+    A reply is found by its request; a request that was made several times gets its replies in order, and then the last one
+    repeatedly. With ``in_order``, the replies of a single run are returned in recorded order, and each request is checked. A
+    request that was not recorded raises `ReplayDiverged`, which names the first difference from the most similar recorded
+    request. ``requests`` holds each `Request` as it was sent.
 
         Agent(RecordedModel("runs/20261122-190000-1.jsonl"), tools=[...])
     """

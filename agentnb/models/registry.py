@@ -78,7 +78,7 @@ def endpoint_of(provider: Provider, options: Options, *, by_person: bool = False
     """Return the address and the key of the provider's calls. Raises `MissingKey` if a required key is missing.
 
     ``by_person``: the person named the model, and so chose its address and its key; both are allowed from then on. Options from
-    elsewhere choose neither: raises `UrlNotAllowed`, before a key is searched for, unless the person allowed the destination. A
+    elsewhere choose neither: unless the person allowed the destination, raises `UrlNotAllowed` before looking for a key. A
     server on this machine may be called without permission, but gets no key.
     """
     url = chosen_destination.url_of_calls(provider, options)
@@ -160,14 +160,16 @@ def check_model(model: object) -> None:
 
 
 def check_key(model: str) -> None:
-    """Raise `MissingKey` if the model of this name needs a key that is not set."""
+    """Raise `MissingKey` if the model with this name needs a key that is not set."""
     provider, name, query_options = _split_name(model)
     if provider in REMOTE:
         endpoint_of(REMOTE[provider], _options(provider, name, query_options), by_person=_is_by_person(model))
 
 
 def may_read_key(model: str | Model) -> bool:
-    """Return whether creating the model may read a key from the system's keyring: for the name of a provider's model."""
+    """Return whether creating the model may read a key from the system's keyring, as it may for the name of a provider's
+    model.
+    """
     return isinstance(model, str) and model.partition(":")[0] in REMOTE
 
 
@@ -181,7 +183,7 @@ def can_be_made(model: str) -> bool:
 
 
 def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = None) -> Model:
-    """Return the model of this name; a model object is returned as it is.
+    """Return the model with this name; a model object is returned as it is.
 
     ``output_schema``: JSON Schema (an object) for the replies of a provider's model: the text of each text-only reply is then
     JSON of that form, as far as the provider enforces it. A `FileModelName` chooses neither address nor key by itself.
@@ -210,8 +212,8 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
 
 
 def seed_in(model: str, seed: int) -> str:
-    """Return the name with this seed in place of any other; the name itself if its models take none. A `FileModelName` stays
-    one.
+    """Return the name with this seed in place of any other, or the unchanged name if its models take no seed. A `FileModelName`
+    remains one.
     """
     provider, name, query_options = _split_name(model)
     options = REMOTE[provider].options if provider in REMOTE else options_of(name) if provider == "simulated" else ()
@@ -282,7 +284,7 @@ def _split_name(model: str) -> tuple[str, str, Given]:
 
 
 def _url_of(query: str) -> str:
-    """Return the URL among the options, as it was written; the rest may be a key and is not repeated."""
+    """Return the URL among the options, as written; the rest may be a key, and is not repeated."""
     url = dict(parse_qsl(query)).get("url", "")
     return f"?url={url}" if PLAIN_URL.fullmatch(url) else ""
 
@@ -306,7 +308,7 @@ def _how_to_name(called: str, provider: str) -> Advised:
 
 
 def why_no_model(value: object, name: str = "") -> str:
-    """Return what an object lacks to be a model, in sentences. ``name``: the variable that holds it."""
+    """Return sentences that say why an object is not a model. ``name``: the variable that holds it."""
     if inspect.isclass(value) and callable(getattr(value, "stream", None)):
         construction = f"{name or value.__name__}()"
         return f"It is a class, not an instance. Create one: {f'my_model = {construction}' if name else construction}."
@@ -318,7 +320,9 @@ def why_no_model(value: object, name: str = "") -> str:
 
 
 def is_model(value: object) -> bool:
-    """Return whether this is a model object: it has a name and a stream, and is no class or table that happens to have both."""
+    """Return whether this is a model object: it has a name and a stream, and is not a class or table that happens to have
+    both.
+    """
     return (
         not inspect.isclass(value)
         and callable(getattr(value, "stream", None))

@@ -17,16 +17,15 @@ from agentnb.models.capabilities import NO_LANGUAGE_MODEL, Capabilities
 from agentnb.models.model import Reply, StreamItem
 
 Line: TypeAlias = "str | AnyPart | Sequence[str | AnyPart] | Reply | BaseException | Callable[[Request], Line]"
-"""An entry of a script, for one reply: text, a tool call, a list of both, a whole `Reply`, an exception to raise,
-or a function of the request that returns any of these."""
+"""An entry of a script, for one reply: text, a tool call, a list of both, a complete `Reply`, an exception to raise, or a
+function of the request that returns any of these."""
 
 
 class ScriptedModel:
     """A model that returns the replies of a script, one per call, and an error when they run out.
 
-    ``requests`` holds each `Request` as it was sent. With ``stream=False`` replies are not streamed. ``repeat``: start over
-    after
-    the last reply, so that a cell can be run again. ``used``: number of replies used before, by a dead process.
+    ``requests`` holds each `Request` as it was sent. With ``stream=False``, replies are not streamed. ``repeat``: start over
+    after the last reply, so that a cell can be run again. ``used``: number of replies already used by a process that died.
     """
 
     def __init__(

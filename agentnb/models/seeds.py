@@ -12,9 +12,9 @@ def takes_seed(model: str | Model) -> bool:
 
 
 def with_seed(model: str | Model, seed: int) -> str | Model:
-    """Return the model with this seed; the model itself if it takes none.
+    """Return the model with this seed, or the same model if it takes no seed.
 
-    ``seed``: a whole number from 0. A custom model takes one if its class has a method ``with_seed(seed)``.
+    ``seed``: a non-negative integer. A custom model takes a seed if its class has a method ``with_seed(seed)``.
     """
     if isinstance(model, str):
         return seed_in(model, seed)

@@ -1,4 +1,4 @@
-"""Traits of a server: deviations of its API, from its name, options, and its refusals."""
+"""Traits of a server: deviations of its API, derived from its name, the options, and its refusals."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Traits:
     system: str = "anywhere"
     """Place of the system prompt: ``anywhere``, ``first``, or in the first message of the ``user``."""
     returns: str = ""
-    """Field of a reply that the server expects back with calls; empty for none."""
+    """Field of a reply that the server expects back with calls; empty if there is none."""
     returned: str = "calls"
-    """Replies whose fields are sent back to their server: ``always``, those with ``calls``, ``never``."""
+    """Replies whose fields are sent back to their server: ``always`` (all), ``calls`` (those with calls), or ``never``."""
     tools: bool = True
     """True if the template of its models accepts tools."""
     tool_choice_none: bool = False
@@ -34,12 +34,13 @@ class Traits:
     stream_options: bool = True
     """True if it knows ``stream_options``."""
     usage: str = "alone"
-    """Place of the usage in a stream: a separate chunk (``alone``), the ``last`` one with a choice, the ``choice``, ``x_groq``.
+    """Place of the usage in a stream: a separate chunk (``alone``), the ``last`` one with a choice, the ``choice`` itself, or
+    ``x_groq``.
     """
     length_limit: str = "max_tokens"
-    """Name of the limit of a reply's tokens."""
+    """Name of the limit on a reply's tokens."""
     text_content: bool = False
-    """True if the content of a message must be always a text, even with calls; else null if it is empty."""
+    """True if a message's content must always be text, even with calls; otherwise it is null when empty."""
     think_tags: bool = False
     """True if thinking comes in tags at the start of the text."""
 
@@ -63,6 +64,6 @@ def learn(server: str, trait: str, value: Any) -> None:
 
 
 def named_in(refusal: str, but: Collection[str] = ()) -> tuple[str, Any] | None:
-    """Return the trait named by the words of a refusal, and its value, or None if they name only traits in ``but``, or none."""
+    """Return the trait named in the text of a refusal, and its value, or None if no trait is named except those in ``but``."""
     rows = (row for row in settings.REFUSALS if row["trait"] not in but and re.search(row["words"], refusal, re.IGNORECASE))
     return next(((row["trait"], row["value"]) for row in rows), None)

@@ -1,11 +1,12 @@
 """Plots of runs: each function returns a matplotlib figure.
 
-Each takes a run, several runs, a path, a folder, a glob or a store, as the tables do; `timeline`, `detections` and `similarity`
-take a single run, `sweep` a table of `agentnb.detect.sweep`, and `survey` one of `agentnb.survey`; `differences`, `flips` and
-`pass_k` take comparisons, `cost_against_success` the results of an experiment, `survival` and `ledger` any of them.
+Most take a run, several runs, a path, a folder, a glob or a store, as the tables do. `timeline`, `detections` and
+`similarity` take a single run, `sweep` takes a table from `agentnb.detect.sweep`, and `survey` one from
+`agentnb.survey`; `differences`, `flips` and `pass_k` take comparisons, `cost_against_success` the results of an
+experiment, `survival` and `ledger` any of them.
 
-Figures are made without pyplot: a notebook shows them once, and ``figure.savefig("plot.png")`` writes them. Rounds count from
-1, an unknown value is never drawn as 0, and a plot without data says so.
+Figures are made without pyplot: a notebook shows them once, and ``figure.savefig("plot.png")`` writes them. Rounds
+count from 1, an unknown value is never drawn as 0, and a plot that has no data says so.
 """
 
 from typing import TYPE_CHECKING

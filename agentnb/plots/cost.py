@@ -38,45 +38,45 @@ INPUT, OUTPUT = Look("input tokens", BLUE), Look("output tokens", ORANGE, "///")
 
 
 class Operation(NamedTuple):
-    """Usage of the calls for one purpose; values unknown for all of them are None."""
+    """Usage of the calls made for one purpose; values unknown for all of them are None."""
 
     name: str
     calls: int
     cost: float | None
     priced: int
-    """Calls with a known cost."""
+    """Number of calls with a known cost."""
     input: int | None
     output: int | None
     counted: int
-    """Calls with known tokens."""
+    """Number of calls with known tokens."""
 
     @property
     def tokens(self) -> int:
-        """All known tokens."""
+        """The sum of all known tokens."""
         return (self.input or 0) + (self.output or 0)
 
     @property
     def cost_label(self) -> str:
-        """The cost, as far as it is known."""
+        """The cost, as far as known."""
         if self.cost is None:
             return "no price"
         return dollars(self.cost) if self.priced == self.calls else f"at least {dollars(self.cost)}"
 
     @property
     def tokens_label(self) -> str:
-        """The tokens, as far as they are known."""
+        """The tokens, as far as known."""
         if not self.counted:
             return "not recorded"
         return f"{self.tokens:,}" if self.counted == self.calls else f"at least {self.tokens:,}"
 
 
 def cost(source: RunSource) -> Figure:
-    """Draw cost and tokens of model calls by operation: ``chat``, ``compaction``, ``planner`` and so on.
+    """Draw the cost and tokens of model calls by operation: ``chat``, ``compaction``, ``planner`` and so on.
 
-    Calls of a nested run whose log is not in the source are the operation ``nested``.
+    Calls of a nested run whose log is not in the source count as the operation ``nested``.
 
-    Takes what the tables take. Without any known price only tokens are drawn, and the plot says so; if the cost of only some
-    calls is known, it is "at least" that much.
+    Takes what the tables take. If no price is known, only tokens are drawn, and the plot says so; if the cost of only
+    some calls is known, it is "at least" that much.
     """
     runs = load_traces(source)
     operations = _operations(usage(runs))
@@ -168,7 +168,7 @@ def _notes(operations: list[Operation]) -> list[str]:
 
 
 def dollars(amount: float) -> str:
-    """Format dollars as ``$1.50`` or ``$0.0021``: two decimals, or as many as show two digits."""
+    """Format dollars as ``$1.50`` or ``$0.0021``: with two decimals, or with as many as show two significant digits."""
     if amount <= 0 or amount >= 0.1:
         return f"${amount:,.2f}"
     integer, _, decimals = f"{amount:.{1 - math.floor(math.log10(amount))}f}".partition(".")

@@ -1,4 +1,4 @@
-"""Findings of detectors by round, in a lane for each rule of each preset."""
+"""Findings of detectors by round, with a lane for each rule of each preset."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ LOOKS = {
     "block": Look("block", PURPLE, "\\\\\\"),
     "stop": Look("stop", VERMILLION, "xxx"),
 }
-"""By a finding's last severity."""
+"""Appearance by a finding's last severity."""
 
 
 def detections(source: RunSource, presets: Iterable[Detectors] = (DEFAULT,)) -> Figure:
     """Draw the findings of these detectors in a run: a lane for each rule, coloured by severity.
 
-    Takes a single run, and names of presets or your own detectors. A bar spans the rounds of a finding, and a line marks the
-    round after which it first appeared. Raises `SettingsError` for several runs.
+    Takes a single run, and the names of presets or your own detectors. A bar spans the rounds of a finding, and a
+    line marks the round after which it first appeared. Raises `SettingsError` for several runs.
     """
     run = one_run(source, "detections")
     findings = detections_of(run, presets)

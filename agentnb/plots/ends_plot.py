@@ -37,7 +37,7 @@ LOOKS = {
     "waiting_on_user": Look("waiting on user", GREEN, "|||"),
     "running": Look("running", GREEN),
 }
-"""By status."""
+"""Appearance by status."""
 
 
 def ends(source: RunSource) -> Figure:

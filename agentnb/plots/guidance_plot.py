@@ -1,4 +1,4 @@
-"""Guidance followed and ignored, by cell and level."""
+"""Guidance that was followed and ignored, by cell and level."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class _Bar(NamedTuple):
 
 
 def guidance(source: RunSource) -> Figure:
-    """Draw how often guidance was followed, ignored or not judged: a bar for each cell and level.
+    """Draw how often guidance was followed, ignored or not judged, with a bar for each cell and level.
 
-    Takes what the tables take. Labels say how many of the judged ones were followed. Not judged: guidance that only informs,
-    and guidance in a round without a reply.
+    Takes what the tables take. Labels say how much of the judged guidance was followed. Guidance that only informs,
+    or that was sent in a round without a reply, is not judged.
     """
     runs = load_traces(source)
     bars = _bars(guidance_table(runs))
@@ -91,7 +91,7 @@ def _parts(bars: list[_Bar]) -> list[tuple[Look, list[int]]]:
 
 
 def _bars(table: Any) -> list[_Bar]:
-    """Return the bars: the four cells first, then the others by frequency, each by ascending level."""
+    """Return the bars: first the four cells, then the others by frequency, each by ascending level."""
     counts: dict[tuple[str, int], Counter[bool | None]] = {}
     for cell, level, followed in zip(table["cell"], table["level"], table["followed"].astype(object), strict=True):
         counts.setdefault((cell, level), Counter())[followed if isinstance(followed, bool) else None] += 1

@@ -1,4 +1,4 @@
-"""Outcomes of runs, by source."""
+"""Outcomes of runs, by source of the outcome."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 
 TITLE = "Outcomes of runs"
 LOOKS = {"passed": Look("passed", BLUE), "failed": Look("failed", VERMILLION, "///"), "unknown": Look("unknown", WHITE, "ooo")}
-"""By outcome."""
+"""Appearance by outcome."""
 NOTHING = "not recorded"
 
 
 def outcomes(source: RunSource) -> Figure:
-    """Draw the number of runs that passed and failed, by source of the outcome; unknown outcomes have bars of their own.
+    """Draw the number of runs that passed and failed, by source of the outcome; unknown outcomes have bars of their
+    own.
 
-    Takes what the tables take. docs/runs.md explains outcomes, `ends` draws how runs ended.
+    Takes what the tables take. docs/runs.md explains outcomes; `ends` draws how runs ended.
     """
     runs = load_traces(source)
     if not runs:

@@ -1,4 +1,4 @@
-"""Similarity of a run's rounds: a map of all pairs."""
+"""Similarity of a run's rounds, as a map of all pairs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 TITLE = "Similarity of rounds"
 MAX_ROUNDS = 300
-"""Maximum rounds compared, spread over the run; the map has the square of their number."""
+"""Maximum number of rounds compared, spread over the run, since the map has the square of this number."""
 MAX_COMPARED = 500
-"""Maximum characters compared of a round."""
+"""Maximum number of characters of a round that are compared."""
 
 
 def similarity(source: RunSource) -> Figure:
     """Draw the similarity of all pairs of rounds, in per cent of their characters (rapidfuzz).
 
-    Rounds with calls are compared by their calls and the beginnings of the results, others by their replies. A loop appears as
-    a block or as lines parallel to the diagonal. Takes a single run; raises `SettingsError` for several.
+    Rounds with calls are compared by their calls and the beginnings of the results, other rounds by their replies. A
+    loop appears as a block, or as lines parallel to the diagonal. Takes a single run; raises `SettingsError` for
+    several.
     """
     run = one_run(source, "similarity")
     texts = [(run_round.index + 1, text) for run_round in run.rounds if (text := _text_of(run_round))]

@@ -1,4 +1,4 @@
-"""Survey plots: the runs that each variant would have caught or disturbed, and the rounds it would have saved."""
+"""Survey plots: the runs that each variant would have caught or disturbed, and the rounds that it would have saved."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VARIANT = ("guidance", "policy", "detect", "limits")
 
 
 class Series(NamedTuple):
-    """A kind of runs: its columns and its appearance."""
+    """A kind of run in a survey: its columns and its appearance."""
 
     label: str
     share: str
@@ -40,7 +40,7 @@ class Series(NamedTuple):
     color: str
     marker: str
     beside: float
-    """Vertical offset in its row, so that series do not overlap."""
+    """Vertical offset within a row, so that series do not overlap."""
 
 
 SERIES = (
@@ -50,10 +50,11 @@ SERIES = (
 
 
 def survey(table: pd.DataFrame) -> Figure:
-    """Draw the table that `agentnb.survey` returned: a row for each variant, with intervals of 95 per cent by run.
+    """Draw a table that `agentnb.survey` returned: a row for each variant, with intervals of 95 per cent by run.
 
-    On the left the shares of failed runs that it would have caught, and of healthy runs that it would have disturbed; on the
-    right the rounds per run that it would have saved, or cut off. Raises `SettingsError` for another table.
+    On the left are the shares of failed runs that it would have caught and of healthy runs that it would have
+    disturbed; on the right are the rounds per run that it would have saved or cut off. Raises `SettingsError` for
+    another table.
     """
     check_columns(
         table,
@@ -89,7 +90,7 @@ def survey(table: pd.DataFrame) -> Figure:
 
 
 def _draw(shares: Axes, rounds: Axes, rows: Sequence[dict[Any, Any]], series: Series) -> Any:
-    """Draw a series in both panels and return its legend entry, if it has any values."""
+    """Draw a series in both panels, and return its legend entry if it has any values."""
     drawn = None
     for axes, column in ((shares, series.share), (rounds, series.rounds)):
         for y, row in enumerate(rows):
@@ -104,7 +105,7 @@ def _draw(shares: Axes, rounds: Axes, rows: Sequence[dict[Any, Any]], series: Se
 
 
 def _names(rows: Sequence[dict[Any, Any]]) -> list[str]:
-    """Return each variant's distinguishing columns; a single variant is named by its policy."""
+    """Return the columns that distinguish each variant; a single variant is named after its policy."""
     differing = [name for name in VARIANT if len({row[name] for row in rows}) > 1] or ["policy"]
     return [", ".join(f"{name} {row[name]}" for name in differing) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Rounds until a loop: the share of runs with a loop, by round."""
+"""Rounds until a loop: the share of runs that have had a loop, by round."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TITLE = "Rounds until a loop"
 LOOPS = ("loop", "stall")
 TASK_TAG = "task:"
-"""Prefix of the tag that names a run's task."""
+"""Prefix of the tag that names the task of a run."""
 RESAMPLES = 500
 MIN_UNITS = 6
 
@@ -35,13 +35,13 @@ class RunEnd(NamedTuple):
     """End of a run's time at risk: a loop, completion without a loop, or censoring by a limit or a stop."""
 
     unit: Hashable
-    """Its task, or cluster of tasks, whose runs are not independent."""
+    """Its task, or the cluster of tasks, whose runs are not independent."""
     round: int
     end: END
 
 
 class Step(NamedTuple):
-    """State after a round with a loop: the runs at risk, and the share with a loop with its interval."""
+    """State after a round with a loop: the number of runs at risk, and the share that have had a loop, with its interval."""
 
     round: int
     at_risk: int
@@ -51,15 +51,15 @@ class Step(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """Runs of a variant until a loop, or until they ended without one."""
+    """The runs of a variant, each until a loop or until it ended without one."""
 
     name: str
-    """Empty for runs without variants."""
+    """Name of the variant; empty for runs without variants."""
     ends: list[RunEnd]
 
     @property
     def label(self) -> str:
-        """The name of its curve in the legend."""
+        """The name of the curve in the legend."""
         if not self.name:
             return "with a loop"
         loops = sum(end.end == "loop" for end in self.ends)
@@ -69,12 +69,13 @@ class Arm(NamedTuple):
 def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterable[str] = LOOPS) -> Figure:
     """Draw the share of runs with a finding, by round (cumulative incidence), with intervals of 95 per cent.
 
-    A run that completed without a finding has none in later rounds either. A run that ended otherwise, as at a limit, is
-    censored there: its later rounds are unknown. Intervals come from resampled tasks, or clusters of tasks.
+    A run that completed without a finding counts as having none in later rounds either. A run that ended in another
+    way, such as at a limit, is censored there, since its later rounds are unknown. Intervals come from resampling
+    tasks, or clusters of tasks.
 
-    Takes what the tables take, results of an experiment, or comparisons. Each variant has a curve; runs are grouped by their
-    tags ``variant:NAME``. ``families``: the findings that count. For results and comparisons, loops are those of
-    `tables.loops`, whatever ``preset`` and ``families``.
+    Takes what the tables take, results of an experiment, or comparisons. Each variant has a curve; runs are grouped
+    by their tags ``variant:NAME``. ``families``: the findings that count. For results and comparisons, loops are
+    those of `tables.loops`, whatever ``preset`` and ``families``.
     """
     arms, heading = _arms(source, preset, {*families})
     if not arms:
@@ -102,7 +103,7 @@ def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterab
 
 
 def _arms(source: ArmSource, preset: Detectors, families: set[str]) -> tuple[list[Arm], str]:
-    """Return the arms with rounds, and the figure's heading."""
+    """Return the arms that have rounds, and the heading of the figure."""
     rows = rows_by_variant(source)
     if rows is None:
         runs = load_traces(source)  # type: ignore[arg-type]  # neither results nor comparisons
@@ -119,7 +120,7 @@ def _arms(source: ArmSource, preset: Detectors, families: set[str]) -> tuple[lis
 
 
 def _draw(axes: Axes, arm: Arm, steps: list[Step], index: int, arms: int) -> tuple[list[Any], list[Any]]:
-    """Draw an arm's curve and its censored runs, and return the legend entries of both."""
+    """Draw an arm's curve and its censored runs, and return the legend entries for both."""
     color, _, dashes = SIGNS[index]
     rounds = [0, *[step.round for step in steps], max(end.round for end in arm.ends)]
     shares, lows, highs = ([0.0, *[getattr(step, name) for step in steps]] for name in ("share", "low", "high"))
@@ -135,7 +136,7 @@ def _draw(axes: Axes, arm: Arm, steps: list[Step], index: int, arms: int) -> tup
 
 
 def _ends(runs: Iterable[Run], preset: Detectors, families: set[str]) -> list[RunEnd]:
-    """Return the ends of runs with rounds; each run is a unit, unless a tag names its task."""
+    """Return the ends of runs that have rounds; each run is a unit, unless a tag names its task."""
     ends = []
     for run in runs:
         first_round = min([finding.last + 1 for finding in findings(run, preset) if finding.family in families], default=None)
@@ -145,7 +146,7 @@ def _ends(runs: Iterable[Run], preset: Detectors, families: set[str]) -> list[Ru
 
 
 def ends_of(rows: Iterable[ArmRow]) -> list[RunEnd]:
-    """Return the ends of runs with rounds, by cluster or task."""
+    """Return the ends of runs that have rounds, by cluster or task."""
     return [_end(row.cluster_key, row.rounds, row.loop_round, is_completed=row.is_completed) for row in rows if row.rounds]
 
 
@@ -154,10 +155,11 @@ def _end(unit: Hashable, rounds: int, loop: int | None, *, is_completed: bool) -
 
 
 def cumulative_incidence(ends: Sequence[RunEnd]) -> list[Step]:
-    """Return the share with a loop after each round with a new loop, with intervals from 500 resamples of the units.
+    """Return, after each round with a new loop, the share of runs that have had one, with intervals from 500
+    resamples of the units.
 
-    Under 6 units the intervals are 0 to 1. Sources: Aalen and Johansen (1978), Scandinavian Journal of Statistics 5; Efron
-    (1979).
+    With fewer than 6 units, the intervals are 0 to 1. Sources: Aalen and Johansen (1978), Scandinavian Journal of
+    Statistics 5; Efron (1979).
     """
     import numpy as np
 
@@ -176,7 +178,9 @@ def cumulative_incidence(ends: Sequence[RunEnd]) -> list[Step]:
 
 
 def count_ends(ends: Iterable[RunEnd], units: Sequence[Hashable], last: int | None = None) -> Any:
-    """Return counts by unit (in this order) and by round up to the last: runs at risk, with a loop, and completing."""
+    """Return counts by unit (in this order) and by round up to the last: runs at risk, runs with a loop, and runs
+    that complete.
+    """
     import numpy as np
 
     all_ends = [*ends]
@@ -191,7 +195,7 @@ def count_ends(ends: Iterable[RunEnd], units: Sequence[Hashable], last: int | No
 
 
 def incidence(counts: Any) -> Any:
-    """Return the share with a loop after each round, from counts of runs at risk, with a loop, and completing."""
+    """Return the share of runs that have had a loop after each round, from the counts that `count_ends` returns."""
     import numpy as np
 
     at_risk, loops, completed = np.moveaxis(counts, -2, 0)

@@ -1,4 +1,4 @@
-"""Quality of a detector for each value of a threshold."""
+"""Quality of a detector at each value of a threshold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ LINES = (("precision", BLUE, "o", "-"), ("recall", VERMILLION, "s", "--"), ("f1"
 
 
 def sweep(table: pd.DataFrame) -> Figure:
-    """Draw the precision, recall and F1 of a table that `agentnb.detect.sweep` returned, with intervals of 95 per cent.
+    """Draw the precision, recall and F1 in a table that `agentnb.detect.sweep` returned, with intervals of 95 per
+    cent.
 
     Raises `SettingsError` for another table.
     """

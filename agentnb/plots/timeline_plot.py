@@ -70,19 +70,20 @@ OUTCOMES = {
     OPEN: Look("no result", WHITE, "..."),
 }
 MARKS = {"message from you": ("v", GREEN), "loop found": ("D", VERMILLION), "finding": ("s", PURPLE)}
-"""Marker and colour of points in time."""
+"""Marker and colour for points in time."""
 TITLE = "Timeline of a run"
 OTHERS = "others"
 _UNITS = ((3 * 3_600, "hours", 3_600), (180, "minutes", 60), (0, "seconds", 1))
-"""Units of time: from this many seconds on, the name, and its length in seconds."""
+"""Units of time: the number of seconds from which the unit is used, its name, and its length in seconds."""
 
 
 def timeline(run: RunSource) -> Figure:
     """Draw the start and end of each model call, tool call and wait, round by round.
 
-    Takes a single run, or the path of its log; raises `SettingsError` for several. The horizontal axis is the time since the
-    run began, without time in which no process worked on it; without recorded times it counts rounds, and the plot says so.
-    Tools are in the order of their first call; of more than 15, the least called share a lane. A failed part has a cross.
+    Takes a single run, or the path of its log; raises `SettingsError` for several. The horizontal axis is the time
+    since the run began, leaving out time in which no process worked on it; if no times were recorded, it counts
+    rounds, and the plot says so. Tools are in the order of their first call; if there are more than 15, the least
+    called share a lane. A failed part is marked with a cross.
     """
     run = one_run(run, "timeline")
     if not run.rounds:
@@ -115,7 +116,7 @@ def _draw(run: Run, parts: Spans) -> Figure:
 
 
 def _few_lanes(spans: list[Span]) -> list[Span]:
-    """Merge all but the most called tools into one lane."""
+    """Merge all tools except the most called into one lane."""
     counts = Counter(_lane(span) for span in spans if span.is_tool)
     if len(counts) <= MAX_BARS:
         return [span._replace(lane=_lane(span)) for span in spans]
@@ -125,7 +126,7 @@ def _few_lanes(spans: list[Span]) -> list[Span]:
 
 
 def _lane(span: Span) -> str:
-    """Return the lane of a span; a tool may have the name of another lane."""
+    """Return the lane of a span, since a tool may have the same name as another lane."""
     return f"{span.lane} (tool)" if span.is_tool and (span.lane in LANES or span.lane in MARKS) else span.lane
 
 
@@ -138,7 +139,7 @@ def _lanes(spans: list[Span]) -> list[str]:
 
 
 def _draw_rounds(axes: Axes, parts: Spans, end: float) -> None:
-    """Shade every other round, and number as many as fit."""
+    """Shade every other round, and number as many rounds as fit."""
     free = 0.0
     numbered = set(whole_ticks(1, len(parts.rounds)))
     for number, start, last in parts.rounds:

@@ -1,4 +1,4 @@
-"""Burn-down of todos: the number open after each round, and who changed the list."""
+"""Burn-down of todos: how many are open after each round, and who changed the list."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TITLE = "Open todos, by round"
 
 
 class Change(NamedTuple):
-    """A change of a todo list: its round (0: before the first), its author, and the open todos since."""
+    """A change to a todo list: its round (0: before the first), its author, and the number of todos open from then on."""
 
     round: int
     by: str
@@ -47,9 +47,10 @@ class Change(NamedTuple):
 def todos(source: RunSource) -> Figure:
     """Draw the open todos after each round, as steps.
 
-    Takes what the tables take. For a single run, also the length of the whole list, who changed it (the model, or you and your
-    code), and the rounds with todo violations. For several: a line each; more than six are drawn behind their median, for which
-    a finished run keeps its last count. Runs without todos are omitted, and counted in a note.
+    Takes what the tables take. For a single run, the plot also shows the length of the complete list, who changed it
+    (the model, or you and your code), and the rounds with todo violations. Several runs have a line each; more than
+    six are drawn behind their median, where a finished run keeps its last count. Runs without todos are left out, and
+    counted in a note.
     """
     runs = load_traces(source)
     kept = [(run, history) for run in runs if (history := changes(run))]
@@ -74,7 +75,7 @@ def todos(source: RunSource) -> Figure:
 
 
 def changes(run: Run) -> list[Change]:
-    """Return the changes of the run's list, in order, beginning with its initial list; empty if it never had one."""
+    """Return the changes to the run's list, in order, beginning with the initial list; empty if it never had a list."""
     started = todos_at_start(run)
     history = [Change(0, "", len(open_todos(started)), len(started))] if started else []
     for index, change in todo_changes(run):
@@ -85,7 +86,7 @@ def changes(run: Run) -> list[Change]:
 
 
 def after_rounds(run: Run, found: list[Change]) -> dict[int, float]:
-    """Return the number of open todos after each round, from the first with a list."""
+    """Return the number of open todos after each round, from the first round with a list."""
     open_after = {change.round: change.open for change in found}
     values: dict[int, float] = {}
     current = found[0].open

@@ -1,4 +1,4 @@
-"""Tokens by round, against the model's context window."""
+"""Tokens by round, compared with the model's context window."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 TITLE = "Tokens of each round, against the context window"
 CACHED, INPUT, OUTPUT = Look("input from the cache", SKY), Look("input", BLUE), Look("output", ORANGE, "///")
 WORTH_A_LINE = 0.1
-"""Share of the window that the largest round must fill; below it, a line for the window would flatten the bars."""
+"""Share of the window that the largest round must fill; below that, a line for the window would flatten the bars."""
 
 
 class RoundTokens(NamedTuple):
-    """The tokens of a round's request and reply; unrecorded values are None."""
+    """The tokens of a round's request and reply, or None if not recorded."""
 
     number: int
     input: int | None
@@ -48,21 +48,22 @@ class RoundTokens(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """True if any of them is known."""
+        """True if any count is known."""
         return self.input is not None or self.output is not None
 
     @property
     def total(self) -> int:
-        """All known tokens."""
+        """The sum of all known tokens."""
         return (self.input or 0) + (self.output or 0)
 
 
 def tokens(source: RunSource, *, window: int | None = None) -> Figure:
     """Draw input and output tokens of each round against the model's context window, and mark compactions.
 
-    Takes what the tables take. ``window``: tokens of the context window; by default the one in the run's settings, or that of
-    the price table for its model. It is drawn as a line if the largest round fills a tenth of it, otherwise mentioned in a
-    note. For several runs: a line each with the sum of input and output; more than six are drawn behind their median.
+    Takes what the tables take. ``window``: tokens of the context window; by default, the one in the run's settings,
+    or in the price table for its model. The window is drawn as a line if the largest round fills a tenth of it, and
+    otherwise mentioned in a note. Several runs have a line each, with the sum of input and output; more than six are
+    drawn behind their median.
     """
     runs = load_traces(source)
     kept = [(run, counts) for run in runs if _is_known(counts := round_tokens(run))]
@@ -160,7 +161,7 @@ def _draw_compactions(axes: Axes, run: Run) -> list[Any]:
 
 
 def _draw_window(axes: Axes, window: int | None, share: float | None, top: int) -> tuple[list[Any], list[str]]:
-    """Draw the window, and the share of it that triggers compaction; return lines and notes."""
+    """Draw the window, and the share of it that triggers compaction; return the lines and the notes."""
     if window is None:
         return [], ["The model's context window is not known: plots.tokens(run, window=...) draws it"]
     if top < WORTH_A_LINE * window:

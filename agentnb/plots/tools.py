@@ -1,4 +1,4 @@
-"""Tool calls by tool, and their outcomes."""
+"""Tool calls by tool, and how they turned out."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OUTCOMES = (SUCCEEDED, FAILED, SKIPPED, OPEN)
 
 
 class ToolCalls(NamedTuple):
-    """The calls of a tool: their number by outcome, and the seconds of those with a known duration."""
+    """A tool's calls: their number by outcome, and the total seconds of those whose duration is known."""
 
     name: str
     counts: Counter[Look]
@@ -48,12 +48,12 @@ class ToolCalls(NamedTuple):
 
     @property
     def calls(self) -> int:
-        """All calls."""
+        """Number of all calls."""
         return self.counts.total()
 
     @property
     def label(self) -> str:
-        """Failed calls and duration, where known."""
+        """Number of failed calls, and duration where known."""
         failed = self.counts[FAILED]
         parts = [f"{failed:,} of {self.calls:,} failed" if failed else f"{self.calls:,}"]
         if self.seconds is not None and self.seconds >= 0.05:
@@ -64,8 +64,9 @@ class ToolCalls(NamedTuple):
 def tools(source: RunSource) -> Figure:
     """Draw the number of calls of each tool by outcome: succeeded, failed, not run, or without a result.
 
-    Takes what the tables take. Calls that a gate, a limit or you blocked are "not run". A bar's label also has the calls'
-    seconds, if known. The most called come first; the least called of more than 15 tools are summed up.
+    Takes what the tables take. Calls that a gate, a limit or you blocked are "not run". A bar's label also gives the
+    calls' seconds, if known. The most called tools come first; if there are more than 15, the least called are summed
+    up.
     """
     runs = load_traces(source)
     tool_calls = tool_calls_of(runs)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 
 MAX_CHARACTERS = 600
-"""Maximum characters searched, from the end of a reply."""
+"""Maximum number of characters searched, from the end of a reply."""
 MAX_SENTENCES = 2
 
 _SUBJECT = (
@@ -29,14 +29,14 @@ _NOT_YET = re.compile(
     r"|shall\s+I|should\s+I|want\s+me|please|wait(?:ing)?|in\s+(?:the\s+)?future|next\s+time|later|from\s+now\s+on|tomorrow)\b",
     re.IGNORECASE,
 )
-"""Words of sentences that ask, or that refer to another time."""
+"""Words in sentences that ask, or that refer to another time."""
 _FENCED = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,}).*?(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _ASIDE = re.compile(r"^(?: {0,3}>| {4}|\t).*$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?…:])[\"'”)*_]*\s+|\n\s*\n|\n(?=\s*(?:[-*#]|\d+[.)])\s)")
 
 
 def announced_call(text: str, tool_names: Collection[str]) -> str | None:
-    """Return the tool that the end of a text announces to call, or None."""
+    """Return the tool that the end of a text announces it will call, or None."""
     if not tool_names:
         return None
     words = _ASIDE.sub("", _FENCED.sub("", text)).strip()[-MAX_CHARACTERS:].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")

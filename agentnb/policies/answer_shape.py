@@ -25,8 +25,8 @@ def _accepts_all(value: Any) -> tuple[str, ...]:
 class AnswerShape:
     """Validates the answers of a run against a JSON Schema.
 
-    ``retries``: corrections requested from the model since the person last spoke; then the run fails. ``check``: returns
-    further problems of a value that matches the schema, such as those that only the agent's type detects.
+    ``retries``: corrections requested from the model since the person last spoke, after which the run fails. ``check``: returns
+    further problems with a value that matches the schema, such as those that only the agent's type detects.
     """
 
     schema: dict[str, Any]
@@ -38,7 +38,7 @@ class AnswerShape:
         return bundle._replace(policies=tuple([ShapedPolicy(policy, self) for policy in bundle.policies]))
 
     def problems(self, run: Run) -> tuple[str, ...]:
-        """Return the problems with the answer of the last round, empty for a valid one."""
+        """Return the problems with the answer of the last round; empty for a valid one."""
         output = read_output(answer_of(run.last_round, run.text), self.schema)
         return output.problems or self.check(output.value)
 

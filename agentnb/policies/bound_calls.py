@@ -1,4 +1,4 @@
-"""Faster calls of rules that are objects: their bound ``__call__`` avoids a lookup per call."""
+"""Faster calls to rules that are objects: their bound ``__call__`` avoids a lookup per call."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def bind_calls(rules: Iterable[F]) -> tuple[F, ...]:
 
 
 def unbind_call(rule: Any) -> Any:
-    """Return the rule as it was before `called_directly`, for error messages."""
+    """Return the rule as it was before `bind_calls`, for error messages."""
     return rule.__self__ if isinstance(rule, MethodType) and rule.__name__ == "__call__" else rule

@@ -33,33 +33,33 @@ class _BundleFields(NamedTuple):
     draw: Draw | None = None
     """Draws the guidance set of the next round, or None for a fixed set."""
     tool_seconds: float | None = None
-    """Default time limit in seconds of tool calls, except nested runs, or None."""
+    """Default time limit in seconds for tool calls other than nested runs, or None."""
     note: Callable[[Run], str] = _nothing
     """Returns the status line sent with every request."""
     endings: tuple[Ending, ...] = ()
     """Endings called in order before a run completes."""
     keeps: tuple[Callable[[Run], str], ...] = ()
-    """Return text that compaction keeps verbatim, or ""."""
+    """Functions that return text for compaction to keep verbatim, or ""."""
 
 
 class PolicyBundle(_BundleFields):
-    """The functions of the run so far that the loop calls, each tuple in calling order."""
+    """The functions that the loop calls with the run so far, each tuple in calling order."""
 
     # Created once for all runs of an agent, which share a bundle.
 
     @cached_property
     def after_calls(self) -> tuple[Policy, ...]:
-        """Policies for a reply with tool calls, as `called_directly` returns them."""
+        """Policies for a reply with tool calls, as `bind_calls` returns them."""
         return bind_calls(after_calls(self.policies))
 
     @cached_property
     def direct_guides(self) -> tuple[Guide, ...]:
-        """Guides, as `called_directly` returns them."""
+        """Guides, as `bind_calls` returns them."""
         return bind_calls(self.guides)
 
     @cached_property
     def direct_gates(self) -> tuple[Gate, ...]:
-        """Gates, as `called_directly` returns them."""
+        """Gates, as `bind_calls` returns them."""
         return bind_calls(self.gates)
 
     def also_asking(self, policy: Policy) -> PolicyBundle:

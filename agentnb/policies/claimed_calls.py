@@ -1,7 +1,7 @@
 """Detection of tool calls written as text: nothing runs, but the model believes that something did.
 
 Small models and careless servers do this, each in its own notation. Only typical positions of a call are searched: the
-beginning of a line outside a code block, or the whole reply. Mentioning a tool is not a call.
+beginning of a line outside a code block, or the entire reply. Mentioning a tool is not a call.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 MAX_CHARACTERS = 100_000
-"""Maximum characters searched in a reply."""
+"""Maximum number of characters searched in a reply."""
 MAX_TAGS = 20
-"""Maximum candidate positions examined in a reply."""
+"""Maximum number of candidate positions examined in a reply."""
 REACH = 4_000
 """Characters after such a position within which the tool's name must appear."""
 
@@ -74,7 +74,7 @@ def _line_starts(text: str) -> Iterator[int]:
 
 
 def _whole(text: str, tool_names: Collection[str]) -> str | None:
-    """Return the tool that the whole text calls, as JSON or Python, with or without a code block."""
+    """Return the tool that the entire text calls, as JSON or Python, with or without a code block."""
     fenced = _FENCED.fullmatch(text)
     if fenced:
         text = fenced["body"].strip()
@@ -100,7 +100,7 @@ def _in_json(text: str) -> str | None:
 
 
 def _tool_of_call(value: dict[str, Any]) -> str | None:
-    """Return the tool of an object in the form of a call: a tool name, and an object of arguments."""
+    """Return the tool named by an object that has the form of a call: a tool name, and an object of arguments."""
     if isinstance(value.get("function"), dict):
         value = value["function"]
     name = next((value[key] for key in _OF_TOOL if isinstance(value.get(key), str)), None)

@@ -15,7 +15,7 @@ STRICT = "strict_todos"
 CONTINUATIONS = ("workflow_mode", "continue_marker")
 """Reasons of a round after a text-only reply, due to workflow mode or the model's own marker."""
 CONTINUED = "auto_continue_workflow"
-"""Status of the round before such a round."""
+"""Status of a round that is followed by such a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Complete:
     """``[WORKFLOW_COMPLETE]`` ends the run at once, or after the results of tool calls in the same reply, without another
     reply.
 
-    The stop reason mentions open todos; with ``strict_todos``, the first such end becomes an intervention instead.
+    The stop reason mentions open todos; with ``strict_todos``, the first such stop becomes an intervention instead.
     """
 
     strict_todos: bool = False
@@ -46,7 +46,7 @@ class Complete:
 def stuck(run: Run) -> Stop | None:
     """Stop if the model reports with ``{"status": "stop"}`` that it is stuck.
 
-    Ignored with open todos; if all of them are blocked, the run ends as `blocked`.
+    Ignored while todos are open; if all of those are blocked, the run ends as `blocked`.
     """
     if "stop" not in run.last_round.signals or has_open(run.todos):
         return None

@@ -1,7 +1,7 @@
 """Reactions to findings of detectors during a run: first a nudge, then a block, then a stop.
 
-Findings are logged events, so that resumed and replayed runs decide alike. The severity of a finding limits the reaction, which
-escalates one step at a time; a notice is only logged.
+Findings are logged events, so that resumed and replayed runs decide in the same way. The severity of a finding limits the
+reaction, which escalates one step at a time; a notice is only logged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from agentnb.policies.verdict import Stop
 NOTICE, NUDGE, BLOCK, STOP = range(4)
 LEVELS = {"notice": NOTICE, "nudge": NUDGE, "block": BLOCK, "stop": STOP}
 WITHIN = 12
-"""Rounds in which earlier findings of the same family count as steps: after a longer quiet, reactions restart with a nudge."""
+"""Number of rounds within which earlier findings of the same family count as steps; after a longer quiet period, reactions
+restart with a nudge."""
 SET = "detect"
 """Guidance set under which nudges are logged."""
 CELL = "detected"
@@ -28,7 +29,9 @@ FAMILIES_OF_LOOPS = frozenset({"loop", "stall"})
 
 
 def step_of(finding: FindingMade, findings: Sequence[FindingMade]) -> int:
-    """Return the reaction to a finding: one step above that to the family's last finding, at most its severity."""
+    """Return the reaction to a finding: one step above the reaction to the family's last finding, but at most the severity of
+    this one.
+    """
     rounds = {finding.last}
     for earlier in reversed(findings):
         if earlier.last < finding.last - WITHIN:

@@ -1,7 +1,7 @@
 """Stops that follow from the reply itself, and additional rounds that recover from an unusable reply.
 
-Recovery is limited per kind of unusable reply. Consecutive rounds after such replies form a row; the limit of a kind, usually
-once, applies to the whole row, regardless of other kinds in between.
+Recovery is limited per kind of unusable reply. Consecutive rounds after such replies form a row; the limit for a kind, usually
+one round, applies to the entire row, regardless of other kinds in between.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agentnb.policies.claimed_calls import claimed_call
 from agentnb.policies.verdict import Continue, Stop
 
 FindCall: TypeAlias = Callable[[str, Collection[str]], "str | None"]
-"""Returns the tool among those named that a text seems to call, or None."""
+"""Returns the one of the named tools that a text seems to call, or None."""
 
 CUT = frozenset({"max_tokens", "length", "max_output_tokens"})
 """Provider stop reasons of replies cut off by a token limit."""
@@ -32,7 +32,7 @@ REFUSED = frozenset({"refusal", "content_filter"})
 WHOLE = frozenset({"", "end_turn", "stop", "stop_sequence", "completed", "complete", "eos", "eos_token"})
 """Stop reasons of complete replies."""
 PAUSED = "pause_turn"
-"""Stop reason of a reply that the provider has paused, and continues in the next call."""
+"""Stop reason of a reply that the provider has paused and will continue in the next call."""
 
 EMPTY_ANSWER, REPLY_CUT, CLAIMED_CALL, ANNOUNCED_CALL = "empty_answer", "reply_cut", "claimed_call", "announced_call"
 MENDED = frozenset({EMPTY_ANSWER, REPLY_CUT, CLAIMED_CALL, ANNOUNCED_CALL, PAUSED})
@@ -42,16 +42,16 @@ MAX_PAUSES = 3
 
 
 def person_spoke(run: Run) -> Continue | None:
-    """Continue if the model has not read a message of the person yet, regardless of the reply."""
+    """Continue if the model has not read a message from the person yet, regardless of the reply."""
     if not run.pending:
         return None
     return Continue("tool_results" if run.last_round.records else "said")
 
 
 def natural_stop(run: Run) -> Stop | None:
-    """Complete the run if the model answered without a tool call and no message of the person is pending.
+    """Complete the run if the model answered without a tool call and no message from the person is pending.
 
-    The presence of calls decides, not the provider's stop reason; irregularities of the answer become a warning.
+    The presence of calls decides, not the provider's stop reason; irregularities in the answer become a warning.
     """
     if run.last_round.records or run.pending:
         return None
@@ -94,7 +94,7 @@ def no_room(run: Run) -> Stop | None:
 def reply_cut(run: Run) -> Continue | Stop | None:
     """Let the model finish, once, a text that a token limit cut off before a complete call; otherwise fail the run.
 
-    A reply cut off at a limit of the run is treated as valid: that limit stops the run, unless it was raised meanwhile.
+    A reply cut off at a limit of the run is treated as valid: that limit stops the run, unless it was raised in the meantime.
     """
     last = run.last_round
     if last.stop_reason == OVER_LIMIT:
@@ -130,7 +130,7 @@ def empty_answer(run: Run) -> Continue | None:
     """Report an empty answer to the model, once.
 
     Precedes open todos and workflow mode: a model that said nothing has not chosen text over work, and should not use up an
-    intervention. After a second empty answer, they apply.
+    intervention. After a second empty answer, those apply.
     """
     if not is_empty_answer(run.last_round) or _was_empty_before(run):
         return None
@@ -150,12 +150,12 @@ def two_empty_answers(run: Run) -> Stop | None:
 
 
 def call_in_words(run: Run) -> Continue | None:
-    """Report a call written as text to the model, once. After that, such a text counts as an answer."""
+    """Report to the model, once, a call that it wrote as text. After that, such a text counts as an answer."""
     return _notify_once(run, CLAIMED_CALL, claimed_call)
 
 
 def call_announced(run: Run) -> Continue | None:
-    """Report an announced call that was not made to the model, once. After that, such a text counts as an answer."""
+    """Report to the model, once, a call that it announced but did not make. After that, such a text counts as an answer."""
     return _notify_once(run, ANNOUNCED_CALL, announced_call)
 
 
@@ -169,7 +169,7 @@ def _notify_once(run: Run, reason: str, find: FindCall) -> Continue | None:
 
 
 def _attempts(run: Run, reason: str) -> int:
-    """Return the continuations for this reason in the current row of rounds."""
+    """Return the number of continuations for this reason in the current row of rounds."""
     count = 0
     for round_ in reversed(run.rounds):
         if round_.reason not in MENDED:
@@ -179,7 +179,7 @@ def _attempts(run: Run, reason: str) -> int:
 
 
 def _was_empty_before(run: Run) -> bool:
-    """True if the last answer was empty and the person has not spoken since, or an earlier one of this row was empty."""
+    """True if the last answer was empty and the person has not spoken since, or an earlier one in this row was empty."""
     before = run.rounds[-2] if len(run.rounds) > 1 and run.last_round.reason != "said" else None
     return (before is not None and is_empty_answer(before)) or bool(_attempts(run, EMPTY_ANSWER))
 
@@ -199,7 +199,7 @@ def _search_text(run: Run) -> tuple[str, Collection[str]]:
 
 
 def _oddities(run: Run) -> Iterator[str]:
-    """Yield warnings about the answer for the person."""
+    """Yield warnings to the person about the answer."""
     why = run.last_round.stop_reason
     if why not in WHOLE and why not in ASKED_FOR_TOOLS:
         yield f"The reply ended for an unknown reason: {why[:80]!r}"

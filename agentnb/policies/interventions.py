@@ -17,7 +17,7 @@ CONTINUED_FOR_TODOS = "auto_continue_todos"
 
 
 def attempts(run: Run) -> int:
-    """Return the number of interventions since the last work tool, completed todo or message of the person."""
+    """Return the number of interventions since the last work tool, completed todo or message from the person."""
     return run.judged.since_progress(INTERVENTIONS)
 
 
@@ -30,7 +30,7 @@ class OpenTodos:
 
     cap: int = 5
     planning_rounds: int = 3
-    """Tolerated planning-only rounds; more of them raise the level."""
+    """Number of tolerated planning-only rounds; more of them raise the level."""
 
     def __call__(self, run: Run) -> Verdict | None:
         """Intervene, or stop."""
@@ -55,7 +55,7 @@ def next_intervention(run: Run, trigger: str, cap: int, planning_rounds: int, ro
 
 @dataclass(frozen=True, slots=True)
 class TodoNudges:
-    """Text-only replies with open todos lead to a nudge, ``most`` times per run. After that, they end it."""
+    """Text-only replies with open todos lead to a nudge, ``most`` times per run. After that, such replies end the run."""
 
     most: int = 3
 

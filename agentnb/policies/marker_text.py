@@ -25,7 +25,7 @@ _SIGN = "\ue000"
 """Delimiter around the number of a marker in the parsed text: a private-use character."""
 _NUMBER = re.compile(f"{_SIGN}(\\d+){_SIGN}")
 MAX_PARSES = 20
-"""Maximum parses of a streamed text; after that, text following a marker is shown at the end of the stream."""
+"""Maximum number of parses of a streamed text; after that, text following a marker is shown at the end of the stream."""
 
 
 def without_markers(message: Message) -> tuple[Message, tuple[str, ...]]:

@@ -42,9 +42,9 @@ class Matrix:
 
     ``intervention_cap``: interventions in a row before the run stops. ``planning_rounds``: planning-only rounds without an
     intervention. ``workflow_mode``: text-only replies do not end the run, ``workflow_cap`` times in a row; with
-    ``workflow_drops_text`` the next request omits them, so that they are not repeated. ``strict_todos``: completion with open
-    todos is refused once. ``repeats``: repeated answers that make a loop. ``blocked_rounds``: rounds in a row with all calls
-    blocked that make a loop. ``guard``: the duplicate-call guard, or None.
+    ``workflow_drops_text``, the next request omits them, so that they are not repeated. ``strict_todos``: completion with open
+    todos is refused once. ``repeats``: number of repeated answers that form a loop. ``blocked_rounds``: number of consecutive
+    rounds with all calls blocked that form a loop. ``guard``: the duplicate-call guard, or None.
     """
 
     name: ClassVar[str] = "matrix"
@@ -89,8 +89,8 @@ class Minimal:
     """Tool calls continue the run, text-only replies end it: no guidance cells, no levels, no markers.
 
     ``todo_nudges``: nudges per run while todos are open. ``batches``: number of identical batches of calls in a row at which
-    the last is blocked. ``blocked_rounds``: rounds in a row with all calls blocked that make a loop. ``guard``: the
-    duplicate-call guard, or None.
+    the last is blocked. ``blocked_rounds``: number of consecutive rounds with all calls blocked that form a loop. ``guard``:
+    the duplicate-call guard, or None.
     """
 
     name: ClassVar[str] = "minimal"
@@ -121,10 +121,10 @@ class Minimal:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A single turn of a conversation: a text reply ends it, also with open todos.
+    """A single turn of a conversation: a text reply ends it, even while todos are open.
 
     At its limits, the model answers once more without tools. They apply to agents that set no others:
-    ``max_tool_calls_per_turn``, and ``max_seconds`` without waiting for the person; ``tool_seconds``: default time limit of
+    ``max_tool_calls_per_turn``, and ``max_seconds``, excluding waits for the person; ``tool_seconds``: default time limit of
     tool calls, except nested runs; unlimited if None. ``blocked_rounds`` and ``guard`` as for `Minimal`.
     """
 
@@ -163,7 +163,7 @@ class Chat:
 class PolicySet(Protocol):
     """A policy of an agent: a name, and the functions that the loop calls. Any object with these two members is accepted.
 
-    An optional ``agent_settings`` has limits, by name, for agents that set no others.
+    An optional ``agent_settings`` holds limits, by name, for agents that set no others.
     """
 
     name: ClassVar[str]
@@ -180,12 +180,12 @@ OWN_POLICY = "class"
 """Log key of the class of a third-party policy."""
 USUAL_POLICY = "matrix"
 _AMOUNTS: dict[str, Any] = {"max_tool_calls_per_turn": int, "max_seconds": int | float, "tool_seconds": int | float}
-"""Types of settings that may be None for unlimited."""
+"""Types of the settings that may be None, meaning unlimited."""
 NAMED: dict[str, type[Matrix] | type[Minimal] | type[Chat]] = {"matrix": Matrix, "minimal": Minimal, "chat": Chat}
 
 
 def find_policy(policy: str | PolicySet) -> PolicySet:
-    """Return a policy by name, or the given policy itself. Raises `SettingsError` with the known names."""
+    """Return the policy with this name, or the passed policy itself. Raises `SettingsError` with the known names."""
     if not isinstance(policy, str | type) and callable(getattr(policy, "rules", None)) and hasattr(policy, "name"):
         return policy
     if not isinstance(policy, str):

@@ -37,7 +37,7 @@ class Limit(NamedTuple):
     """Placeholder for the value in a magic's help."""
     help: str
     word: str
-    """Exhausted resource, in a list of runs."""
+    """Word for the exhausted resource in a list of runs."""
     maximum: float = MAX_AMOUNT
     is_required: bool = False
     """True if every run has this limit; others may be None."""
@@ -67,7 +67,7 @@ class Limit(NamedTuple):
 
     @property
     def wrong(self) -> str:
-        """Error text for an invalid value."""
+        """Error text if a value is invalid."""
         if self.unit:
             return f"must be a positive {'amount in' if self.unit == DOLLARS else 'number of'} {self.unit}"
         return f"must be a whole number {f'from 1 to {self.maximum:,}' if self.is_required else 'above 0'}"
@@ -100,14 +100,14 @@ LIMITS = {limit.name: limit for limit in _ROWS}
 LIMIT_SETTINGS = (*LIMITS, "on_limit")
 """Agent settings about limits."""
 SESSION_BUDGET = Limit("session_budget", DOLLARS, "USD", "maximum cost of all runs in the session", "session")
-"""Limit of the whole session."""
+"""Limit of the entire session."""
 OF_FILE = "limits_of_file"
 """Setting of a run that names the limits set only by a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a run, None for unlimited. Raises `SettingsError` for an invalid value."""
+    """Limits of a run; None means unlimited. Raises `SettingsError` for an invalid value."""
 
     max_rounds: int
     max_tool_calls: int | None = None
@@ -116,7 +116,7 @@ class Limits:
     max_tokens: int | None = None
     budget: float | None = None
     unpriced: bool = False
-    """True to allow a budget without a known price of the model."""
+    """True to allow a budget even if the model's price is unknown."""
     on_limit: OnLimit = "stop"
     limits_of_file: tuple[str, ...] = ()
     """Names of limits set only by a file, which do not loosen the person's budget."""

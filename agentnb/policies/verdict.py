@@ -24,13 +24,13 @@ from agentnb.tools.tool import Inside
 MAX_LEVEL = 100
 """Maximum level of guidance; the built-in sets have three."""
 MAX_LISTED = 40
-"""Maximum open todos listed in a warning."""
+"""Maximum number of open todos listed in a warning."""
 
 
 class Continue(msgspec.Struct, frozen=True, gc=False):
     """Another round, with its reason. All limits apply to it.
 
-    ``message`` is sent to the model if nothing else asks it to continue, by default the built-in prompt ``continue``;
+    ``message``, by default the built-in prompt ``continue``, is sent to the model if nothing else asks it to continue;
     ``guidance`` is sent with the next request, before that of the guides.
     """
 
@@ -40,7 +40,7 @@ class Continue(msgspec.Struct, frozen=True, gc=False):
     round_status: RoundStatus = ""
     """Changed status of the finished round, if any."""
     is_news: bool = False
-    """For an ending: True to send the message in any case, as the model gets its content nowhere else."""
+    """For an ending: True to send the message in every case, because the model gets its content nowhere else."""
 
 
 class LoopFinding(NamedTuple):
@@ -65,7 +65,7 @@ class Stop(msgspec.Struct, frozen=True):
     loop: LoopFinding | None = None
     """Loop that ended the run, if any."""
     warning: str = ""
-    """Warning for the person, for any end of the run."""
+    """Warning for the person, regardless of how the run ends."""
     topic: Topic = ""
     """Subject of the warning."""
     round_status: RoundStatus = ""
@@ -93,11 +93,11 @@ class Interlude(msgspec.Struct, frozen=True):
 Verdict: TypeAlias = Continue | Stop
 Policy: TypeAlias = Callable[[Run], "Verdict | None"]
 Ending: TypeAlias = Callable[[Run], "Continue | Interlude | None"]
-"""Returns work or a round before a run completes, or None."""
+"""Returns work or a round to be done before a run completes, or None."""
 
 
 def reason_of(verdict: Verdict) -> str:
-    """Return the reason of the next round, or the stop reason."""
+    """Return the reason for the next round, or the stop reason."""
     return verdict.reason if isinstance(verdict, Continue) else verdict.stop_reason
 
 
@@ -124,10 +124,10 @@ def after_calls(policies: Iterable[Policy]) -> tuple[Policy, ...]:
 
 
 def decide(policies: Iterable[Policy], run: Run) -> Verdict:
-    """Return the first verdict of the policies; without one, the run continues.
+    """Return the first verdict of the policies; if there is none, the run continues.
 
-    A limit also stops a run that another policy would continue. A stop with open todos warns about them. Raises `SettingsError`
-    for a verdict that cannot be logged.
+    A limit also stops a run that another policy would continue. A stop while todos are open warns about them. Raises
+    `SettingsError` for a verdict that cannot be logged.
     """
     first: Verdict | None = None
     for policy in policies:
@@ -142,7 +142,7 @@ def decide(policies: Iterable[Policy], run: Run) -> Verdict:
 
 
 def before_end(verdict: Verdict, endings: Iterable[Ending], policies: Iterable[Policy], run: Run) -> Verdict | Interlude:
-    """Return the verdict, or the work or round of an ending before the run completes. Limits also stop such a round.
+    """Return the verdict, or the work or round that an ending adds before the run completes. Limits also stop such a round.
 
     News also reaches the model in a run that continues because the person has written.
     """

@@ -1,6 +1,6 @@
-"""Expectations about runs: invariants, checked with an error that names the round that broke each.
+"""Expectations about runs: invariants that are checked; an error names the round in which each of them broke.
 
-In this package rather than a lower one so that ``loops`` counts the same findings as `tables.loops`.
+They are in this package rather than a lower one so that ``loops`` counts the same findings as `tables.loops`.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ Expectation: TypeAlias = str | Callable[[Run], Any]
 EXTENSION = "expect"
 """Name of the extension that logs the expectations of a run's cell."""
 EXPLAINED_BY = {"todos_closed": "todos_open", "followed_rate": "guidance_given"}
-"""Values to show in addition to a value that is unclear alone."""
+"""Values to show in addition to one that is unclear on its own."""
 MAX_VALUE = 80
 """Maximum characters of a value in a message."""
 MAX_RUNS = 10
-"""Maximum runs described in a message; further ones are counted."""
+"""Maximum number of runs described in a message; any more are only counted."""
 
 
 class Outcome(NamedTuple):
-    """Result of an expectation for a run."""
+    """Result of an expectation for one run."""
 
     expectation: str
     holds: bool
     found: str
-    """Values read, such as ``loops is 2``, or the reason for a missing value."""
+    """The values that were read, such as ``loops is 2``, or the reason why a value is missing."""
     round: int | None = None
-    """Round, counted from 1, since which it has been false, or None if it holds or never held."""
+    """Round, counted from 1, since which the expectation has been false, or None if it holds or never held."""
     at_end: bool = False
-    """True if only the ended run has the value."""
+    """True if the value exists only once the run has ended."""
     has_value: bool = True
-    """True if it has a value for this run; otherwise `found` has the reason."""
+    """True if there is a value for this run; if not, `found` has the reason."""
 
     @property
     def sentence(self) -> str:
-        """The expectation, its values, and the round that broke it."""
+        """A sentence with the expectation, its values, and the round that broke it."""
         if self.holds:
             return f"{self.expectation} ({self.found})" if self.found else self.expectation
         where = ", and it never held" if self.has_value and not self.at_end else ""
@@ -68,9 +68,10 @@ def expect(source: RunSource, *expectations: Expectation) -> Run | Runs: ...
 def expect(source: RunSource, *expectations: Expectation) -> Run | Runs:
     """Check expectations and return the run. Raises `ExpectationFailed` with every failed expectation and its round.
 
-    ``source``: a run, live or loaded, of any product; or several, as accepted by `load_traces`, which are returned as a list.
-    An expectation is an expression such as ``"loops == 0"`` over the names in docs/expect.md, or a function of the run. An
-    unknown value, such as the cost of a model without a price, fails the expectation. Unknown names raise `ExpressionError`.
+    ``source``: a run, live or loaded, of any product; or several, in any form that `load_traces` accepts, which are
+    returned as a list. An expectation is an expression such as ``"loops == 0"`` over the names in docs/expect.md, or
+    a function of the run. An unknown value, such as the cost of a model without a price, fails the expectation.
+    Unknown names raise `ExpressionError`.
     """
     __tracebackhide__ = True  # pytest and IPython show the calling line, not ours
     check_expectations(expectations)
@@ -101,9 +102,10 @@ def check_expectations(expectations: Sequence[Expectation]) -> None:
 
 
 def check_steps(expectations: Iterable[str], known: Collection[str]) -> None:
-    """Raise `ExpressionError` for an unknown step; ``known``: the step paths of the workflow.
+    """Raise `ExpressionError` for an unknown step. ``known``: the step paths of the workflow.
 
-    For paths that exist only at run time, such as the map item in ``steps["each/2"]``, the enclosing step must be known.
+    For a path that exists only at run time, such as the map item in ``steps["each/2"]``, the enclosing step must be
+    known.
     """
     for expression in expectations:
         for name in _steps_in(expression):
@@ -125,7 +127,7 @@ def _steps_in(expression: str) -> Iterator[str]:
 
 
 def outcomes_of(run: Run, expectations: Iterable[Expectation]) -> tuple[Outcome, ...]:
-    """Check expectations of a run in its current state. Rounds are walked once, and only if an expectation fails."""
+    """Check expectations of a run in its current state. Rounds are replayed once, and only if an expectation fails."""
     whole = at_the_end(run)
     checks = [(expectation, _check(expectation, whole)) for expectation in expectations]
     failing = [expectation for expectation, check in checks if not check.holds]
@@ -180,7 +182,9 @@ def _check_function(function: Callable[[Run], Any], run: Run) -> _Check:
 
 
 def _rounds_that_broke(run: Run, failing: Sequence[Expectation]) -> list[tuple[int | None, bool]]:
-    """Return for each expectation the round, from 1, since which it is false, and whether only the ended run has the value."""
+    """Return, for each expectation, the round, from 1, since which it has been false, and whether only the ended run
+    has the value.
+    """
     at_end = [
         works_in_steps(run) or (isinstance(expectation, str) and _waits_for_the_end(expectation)) for expectation in failing
     ]
@@ -196,7 +200,7 @@ def _rounds_that_broke(run: Run, failing: Sequence[Expectation]) -> list[tuple[i
 
 
 def _waits_for_the_end(expression: str) -> bool:
-    """True if the expression has no value before the run has ended, or comes from a log and is unreadable."""
+    """True if the expression has no value before the run has ended, or if it comes from a log and cannot be read."""
     try:
         return any(name not in NAMES or NAMES[name].at_end for name in names_in(expression))
     except ExpressionError:
@@ -204,7 +208,7 @@ def _waits_for_the_end(expression: str) -> bool:
 
 
 def _holds(expectation: Expectation, at: RunAfterRound) -> bool:
-    """True if the expectation holds after this round; without explanation, because it runs after every round."""
+    """True if the expectation holds after this round; gives no explanation, because it is evaluated after every round."""
     if not isinstance(expectation, str):
         return _check_function(expectation, at.run).holds
     try:
@@ -226,7 +230,7 @@ def _format(value: Any) -> str:
 
 
 def _text(expectation: Expectation) -> str:
-    """Return the expectation as written: of a function its name, of a lambda its source."""
+    """Return the expectation as written: for a function its name, for a lambda its source."""
     if isinstance(expectation, str):
         return expectation.strip()
     name = getattr(expectation, "__name__", type(expectation).__name__)
@@ -278,7 +282,9 @@ def expectations_extension(texts: Sequence[str]) -> Extension:
 
 
 def logged_outcomes(run: Run) -> tuple[Outcome, ...]:
-    """Return the outcomes of the expectations in a run's log; empty without expectations or before the run has ended."""
+    """Return the outcomes of the expectations in a run's log; empty before the run has ended, or if the log has no
+    expectations.
+    """
     return () if run.should_continue else outcomes_of(run, _logged_expectations(run))
 
 
@@ -289,7 +295,7 @@ def _logged_expectations(run: Run) -> list[Expectation]:
 
 
 def expected_outcome(run: Run, end: RunFinished) -> tuple[Assessment, ...]:
-    """Assess a run with this end by the expectations in its log; all of them must hold."""
+    """Assess a run with this end by the expectations in its log, all of which must hold."""
     texts = _logged_expectations(run)
     if not texts:
         return ()
@@ -300,7 +306,9 @@ def expected_outcome(run: Run, end: RunFinished) -> tuple[Assessment, ...]:
 
 
 def check_logged(run: Run, variable: str = "run") -> None:
-    """Raise `ExpectationFailed` if the ended run breaks the expectations in its log; ``variable`` holds the run."""
+    """Raise `ExpectationFailed` if the ended run breaks the expectations in its log. ``variable``: name of the
+    variable that holds the run.
+    """
     wrong = tuple([outcome for outcome in logged_outcomes(run) if not outcome.holds])
     if wrong:
         raise _failure({run.id: (run, wrong)}, 1, variable)

@@ -78,13 +78,14 @@ async def fork(
 ) -> Run:
     """Fork a run: everything before round ``at_round`` is as recorded, and the rest is live.
 
-    ``at_round`` counts from 1, as in tables; the number of rounds plus one continues after the last round. The policy decides
-    first whether the round takes place at all. Omitted settings come from the run's log, or else from ``matrix``. ``tools``:
-    ``recorded`` returns recorded results for matching calls; any other call runs a tool of ``fallback``, or else is refused. Or
-    pass the exact tools to run. With a ``fallback``, the run's built-in tools are added automatically. Runs of other products
-    can be forked with an explicit ``model``. If the log does not give consent (`Run.gives_consent`), recorded answers are
-    dropped, so that gates ask again, and the mode is at least ``ask`` if functions may run, unless the options have a
-    mode or ``trust_log``. Keywords are options of the run, as for `Agent.run`. `run.forked_from` identifies the origin, and
+    ``at_round`` counts from 1, as in tables; the number of rounds plus one continues after the last round. First, the
+    policy decides whether the round takes place at all. Omitted settings come from the run's log, or else from
+    ``matrix``. ``tools``: ``recorded`` returns recorded results for matching calls; any other call runs a tool of
+    ``fallback`` if it has one, and is otherwise refused. Alternatively, pass the exact tools to run. With a
+    ``fallback``, the run's built-in tools are added automatically. Runs of other products can be forked with an
+    explicit ``model``. If the log does not give consent (`Run.gives_consent`), recorded answers are dropped, so that
+    gates ask again, and the mode is at least ``ask`` if functions may run, unless the options have a mode or
+    ``trust_log``. Keywords are options of the run, as for `Agent.run`. `run.forked_from` identifies the origin, and
     ``diff(run, fork)`` compares the two.
 
     Raises `SettingsError` for an invalid round, or if a model or policy cannot be created from the log.
@@ -122,7 +123,7 @@ def fork_sync(
     options: RunOptions | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Run:
-    """Like `fork`, for scripts and code that cannot await."""
+    """Run like `fork`, for use in scripts and code that cannot await."""
 
     def start(options: RunOptions) -> LiveRun:
         return pending_of(
@@ -155,7 +156,9 @@ def pending_of(
     is_fork: bool = True,
     **changes: Any,
 ) -> AgentRun:
-    """Return the fork, ready to start; ``changes`` as for `variant_of`. ``is_fork``: record the origin in the new run."""
+    """Return the fork, ready to start. ``changes``: as for `variant_of`; ``is_fork``: whether to record the origin in
+    the new run.
+    """
     options = options or RunOptions()
     fallback = _with_builtins(run, live_tools) if (live_tools := tuple(fallback)) else ()
     variant = variant_of(run, **changes, is_live=is_fork)
@@ -188,9 +191,9 @@ def pending_of(
 
 
 def _extensions(run: Run, variant: Variant, *, makes_plans: bool) -> tuple[Extension, ...]:
-    """Return the variant's extensions, plus the run's context and plans unless the variant has its own.
+    """Return the variant's extensions, and the run's context and plans unless the variant has its own.
 
-    ``makes_plans``: the fork makes plans itself rather than receive recorded results.
+    ``makes_plans``: whether the fork makes plans itself rather than receive recorded results.
     """
     named = {extension.name for extension in variant.extensions}
     logged = (*context_again(run), *(plans_again(run) if makes_plans else ()))
@@ -198,7 +201,7 @@ def _extensions(run: Run, variant: Variant, *, makes_plans: bool) -> tuple[Exten
 
 
 def _limits(variant: Variant, logged: dict[str, Any]) -> dict[str, Any]:
-    """Return the limits of the fork. For a run logged by agentnb, policy and context add no others."""
+    """Return the limits of the fork. For a run logged by agentnb, policy and context add no further limits."""
     if not logged:
         return {**variant.limits}
     kept = {name: value for name, value in logged.items() if name not in LIMITS}
@@ -206,7 +209,7 @@ def _limits(variant: Variant, logged: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_permissions(run: Run, options: RunOptions, *, counts: bool, only_recorded: bool, is_fork: bool) -> RunOptions:
-    """Add the run's permissions to the options. ``counts``: the log's consent counts."""
+    """Add the run's permissions to the options. ``counts``: whether the log's consent counts."""
     if not only_recorded:
         return with_permissions_of(run, options, counts=counts)
     # Recorded results have no side effects.
@@ -215,9 +218,9 @@ def _with_permissions(run: Run, options: RunOptions, *, counts: bool, only_recor
 
 
 def _without_consent(events: Sequence[AnyEvent], repeatable: Container[str]) -> list[AnyEvent]:
-    """Return the events without questions, answers and grants, and without permissions of calls that would run now.
+    """Return the events without questions, answers and grants, and without permissions for calls that would run now.
 
-    Calls that would run now: permitted ones that have not begun, and unfinished ones of ``repeatable`` tools.
+    Calls that would run now are permitted calls that have not begun, and unfinished calls of ``repeatable`` tools.
     """
     begun = {event.call.id for event in events if isinstance(event, ToolStarted) and event.call.name not in repeatable}
     over = begun | {event.result.call_id for event in events if isinstance(event, ToolFinished)}
@@ -231,13 +234,13 @@ def _without_consent(events: Sequence[AnyEvent], repeatable: Container[str]) -> 
 
 
 def _renumber(events: Iterable[AnyEvent | None]) -> list[AnyEvent]:
-    """Renumber the events, without the omitted ones."""
+    """Renumber the events, leaving out those that are None."""
     kept = [event for event in events if event is not None]
     return [structs.replace(event, seq=seq) for seq, event in enumerate(kept)]
 
 
 def _tools(run: Run, at_round: int, tools: Any, fallback: Iterable[Any], *, is_fork: bool) -> list[Any]:
-    """Return the tools; a fork has exactly the given ones, so that a tool can be removed."""
+    """Return the tools; a fork has exactly those passed to it, so that a tool can be removed."""
     if tools == RECORDED:
         return [*recorded_tools(run, at_round - 1, fallback)]
     if isinstance(tools, str) or not isinstance(tools, Iterable):
@@ -246,7 +249,7 @@ def _tools(run: Run, at_round: int, tools: Any, fallback: Iterable[Any], *, is_f
 
 
 def _pending(agent: Agent, before: Sequence[AnyEvent], forked_from: ForkedFrom | None, options: RunOptions) -> AgentRun:
-    """Return a run of this agent that begins with these events of another run, under a new id."""
+    """Return a run of this agent that begins, under a new id, with these events of another run."""
     offered = [event.tools for event in before if isinstance(event, ToolsOffered)][-1]
     kept = [
         event for event in before[1:] if not isinstance(event, ToolsOffered | ServerStarted)
@@ -298,7 +301,7 @@ def _before(run: Run, at_round: int) -> list[AnyEvent]:
 
 
 def _with_builtins(run: Run, fallback: Sequence[Any]) -> list[Any]:
-    """Return these tools and the run's built-in ones; MCP servers only if given."""
+    """Return these tools and the run's built-in ones; MCP servers only if they are among these."""
     server_names = {item.name for item in servers_among(fallback)}
     return [tool for tool in with_builtins(run, fallback) if not isinstance(tool, ServerTools) or tool.name in server_names]
 

@@ -1,4 +1,4 @@
-"""Decisions of a recorded run after each round, with their reasons."""
+"""Decisions after each round of a recorded run, and the reasons for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentnb.rerun.variant import NOT_COUNTED, is_own, variant_of
 from agentnb.runtime.run_end import OF_THE_REPLY
 
 CONTINUED = "continued"
-"""Reason of a foreign trace's round that follows a text-only reply without an intervening message."""
+"""Reason of a round in another product's trace that follows a text-only reply without a message in between."""
 _NO_RULE: frozenset[TurnRule] = frozenset()
 _UNUSABLE: frozenset[TurnRule] = frozenset({"reply"})
 _ALL_BUT_ANSWERS: frozenset[TurnRule] = frozenset({"reply", "todos"})
@@ -28,7 +28,7 @@ _EVERY_RULE: frozenset[TurnRule] = frozenset({"answer", "reply", "todos"})
 
 
 class RecordedCourse:
-    """Decisions after each round of a recorded run, as far as recorded."""
+    """Decisions after each round of a recorded run, as far as they were recorded."""
 
     def __init__(self, run: Run, walked: Sequence[RoundEvents]) -> None:
         self.walked = walked
@@ -37,7 +37,7 @@ class RecordedCourse:
         self._by_index = {round_.index: round_ for round_ in run.rounds}
         self._after: Sequence[AfterText | None] = [None] * len(walked) if self._own else after_texts(run, walked)
         self.turn_ending = LOGGED if self._own else infer_turn_ending(self._after)
-        """Turn ending of the run."""
+        """The run's way of ending its turns."""
         self._open = self._count_open()
         self.mode = self._workflow_mode()
         """True if text-only replies did not end the run."""
@@ -54,11 +54,11 @@ class RecordedCourse:
         return Decision(tools, self._open[current.start.index], self.mode, continues, reason)
 
     def after_text(self, position: int) -> AfterText | None:
-        """Return the successor of a round with a text-only reply of a foreign trace."""
+        """Return the successor of a round with a text-only reply in another product's trace."""
         return self._after[position]
 
     def hands_over(self, position: int) -> bool:
-        """True if a foreign trace's turn ended with this round and a person spoke next.
+        """True if the turn in another product's trace ended with this round and a person spoke next.
 
         A run of agentnb would end there; in its own logs, user messages precede the decision.
         """
@@ -67,8 +67,9 @@ class RecordedCourse:
     def rules_left_out(self, position: int, *, mode_is_chosen: bool) -> frozenset[TurnRule]:
         """Return the turn rules that cannot judge this round, because the record does not show the end of a turn.
 
-        These rounds occur in foreign traces, and in forks, whose log lacks the policy of the original run. ``mode_is_chosen``:
-        True if the variant decides whether an answer ends the run of an agent that was prompted again after an answer.
+        These rounds occur in traces of other products, and in forks, whose log lacks the policy of the original run.
+        ``mode_is_chosen``: whether the variant decides if an answer ends the run of an agent that was prompted again
+        after an answer.
         """
         after, is_last = self._after[position], position + 1 == len(self.walked)
         if self._own:
@@ -84,34 +85,34 @@ class RecordedCourse:
         return _EVERY_RULE
 
     def _may_be_workflow_mode(self, position: int) -> bool:
-        """True if the agent, in a single-agent run, was prompted again after an answer without an intervening message."""
+        """True if the agent, in a run with a single agent, was prompted again after an answer without a message in between."""
         is_asked_again = self._after[position] == self.turn_ending.kind == "same_agent"
         return is_asked_again and bool(self.round_of(self.walked[position]).text.strip())
 
     def _is_taken_over(self, position: int) -> bool:
-        """True if another run decided after this round: a fork decides from the round before its first."""
+        """True if another run decided after this round, as for a fork, which decides from the round before its first one."""
         forked_from = self._run.forked_from
         return forked_from is not None and position + 1 < forked_from.round
 
     def as_recorded(self, position: int) -> Continue | None:
-        """Return the recorded reason to continue after this round, or None at the end."""
+        """Return the recorded reason for continuing after this round, or None at the end."""
         if position + 1 >= len(self.walked):
             return None
         following = self.walked[position + 1].start
         return Continue(following.reason, following.continuation, round_status=following.before)
 
     def is_outside(self, round_: RoundEvents) -> bool:
-        """True if no policy asked for this round: it is the final answer at a limit."""
+        """True if no policy requested this round, because it is the final answer at a limit."""
         return round_.start.reason == FINAL_ANSWER
 
     def is_decided(self, current: RoundEvents, following: RoundEvents | None) -> bool:
-        """True if policies decide after this round: it was not broken off, nor resumed there by another process."""
+        """True if policies decide after this round: it was not broken off, and no other process resumed there."""
         round_ = self.round_of(current)
         whole = round_.reply is not None and round_.stop_reason != "broken_off" and round_.status != "running"
         return whole and (following is None or following.start.reason != "recovered")
 
     def after_last_round(self) -> list[e.AnyEvent]:
-        """Return todo changes after the last round that preceded the decision to end."""
+        """Return todo changes after the last round that came before the decision to end."""
         changes: list[e.AnyEvent] = []
         for event in reversed(self._run.events):
             if isinstance(event, e.RoundFinished | e.RoundStarted):
@@ -141,7 +142,7 @@ class RecordedCourse:
         return (False if self._was_ended() else None), run.stop_reason or ""
 
     def _was_ended(self) -> bool:
-        """True if a decision after a round ended the run, rather than an external event."""
+        """True if the run was ended by a decision after a round, rather than by an external event."""
         run = self._run
         if not self._own and run.rounds and run.rounds[-1].records:
             return False  # ended by the harness or a tool, such as a submit tool: no loop ends with a call by itself
@@ -154,7 +155,7 @@ class RecordedCourse:
         return run.status in ("completed", "stopped")
 
     def _count_open(self) -> dict[int, int]:
-        """Return the number of open todos after each round, by its index, as seen by the next decision."""
+        """Return the number of open todos after each round, by its index, as the next decision sees it."""
         opened: dict[int, int] = {}
         todos: tuple[Todo, ...] = ()
         last: int | None = None

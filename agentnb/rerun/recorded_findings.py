@@ -1,4 +1,4 @@
-"""Recorded findings of detectors that cannot run again, because they are not in the log or ask a model."""
+"""Recorded findings of detectors that cannot run again, because they are not in the log or because they ask a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentnb.detect.run_detectors import Detectors, detectors_of
 
 
 class RecordedFindings:
-    """A detector that repeats the findings of a log at the end of the same rounds."""
+    """A detector that repeats the findings in a log at the end of the same rounds."""
 
     def __init__(self, by_round: Mapping[int, Sequence[Finding]]) -> None:
         self._by_round = by_round
@@ -26,7 +26,7 @@ class RecordedFindings:
 
 
 def recorded_findings(run: RunFacts, rule: str | None = None) -> DetectorMaker:
-    """Return a maker of a detector that repeats the findings of a run's log: all, or those of one rule."""
+    """Return a maker of a detector that repeats the findings in a run's log, either all or those of one rule."""
     by_round: dict[int, list[Finding]] = defaultdict(list)
     index = 0
     for event in run.events:

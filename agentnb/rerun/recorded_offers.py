@@ -1,4 +1,4 @@
-"""The tools offered to each recorded request, offered again in a new run."""
+"""The tools that each recorded request offered, offered again in a new run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentnb.tools.tool import Tool
 
 
 class RecordedOffers(RunServers):
-    """Replaces the MCP servers of a run whose tools changed while it ran. Starts no server."""
+    """Replaces the MCP servers of a run whose tools changed during the run. Starts no server."""
 
     def __init__(self, run: Run, log: EventLog) -> None:
         """``run``: the recorded run; ``log``: log of the new run."""
@@ -28,7 +28,7 @@ class RecordedOffers(RunServers):
 
     @property
     def has_news(self) -> bool:
-        """True if the next request had other tools than the run has now."""
+        """True if the next request offered other tools than the run has now."""
         return self._next() != self._made.tools
 
     async def connect(self) -> None:
@@ -53,7 +53,7 @@ class RecordedOffers(RunServers):
 
 
 def _tools_by_round(run: Run) -> list[tuple[ToolSpec, ...]]:
-    """Return the tools of each round; without rounds, the tools of the run."""
+    """Return the tools of each round; if there are no rounds, the tools of the run."""
     by_round, tools = [], run.tools
     for event in run.events:
         if isinstance(event, ToolsOffered):
@@ -64,5 +64,5 @@ def _tools_by_round(run: Run) -> list[tuple[ToolSpec, ...]]:
 
 
 def has_changing_tools(run: Run) -> bool:
-    """True if the run's tools changed while it ran."""
+    """True if the run's tools changed during the run."""
     return any(isinstance(event, ToolsOffered) for event in run.events[1:])

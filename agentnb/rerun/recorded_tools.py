@@ -1,4 +1,4 @@
-"""Tools that return the recorded results of a run instead of running."""
+"""Tools that do not run, but return the recorded results of a run."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from agentnb.tools.subject import Flag, Subject, flag_of, origin_of, reads_tree,
 from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome, failure
 
 NOT_RECORDED = "not_recorded"
-"""Error code of a call without a recorded result or a live tool."""
+"""Error code of a call that has neither a recorded result nor a live tool."""
 
 
 class RecordedResults:
-    """Recorded results of a run, by call: results from one round on in order, then the last one repeatedly."""
+    """Recorded results of a run, by call: those from one round on in order, then the last one repeatedly."""
 
     def __init__(self, run: Run, from_round: int = 0) -> None:
         self._left: dict[tuple[str, bytes], deque[CallRecord]] = {}
@@ -49,7 +49,7 @@ def _ran(round_: WorkflowRound) -> Iterable[CallRecord]:
 
 
 class RecordedTool:
-    """A tool of a recorded run: returns recorded results, or else runs the tool behind it, or else refuses the call."""
+    """A tool of a recorded run: returns recorded results, or else runs the tool behind it, or refuses the call."""
 
     parallel_safe = False
     blocking = False
@@ -58,12 +58,12 @@ class RecordedTool:
     def __init__(
         self, spec: ToolSpec, results: RecordedResults, behind: Tool | None = None, origin: ToolOrigin | None = None
     ) -> None:
-        """``origin``: MCP server of the recorded tool, if it had one."""
+        """``origin``: MCP server of the recorded tool, if it came from one."""
         self.spec = spec
         self._results, self._behind, self._origin = results, behind, origin
 
     def put_behind(self, tool: Tool) -> None:
-        """Let a tool of an MCP server run unrecorded calls, unless a tool is already behind."""
+        """Let an MCP server's tool run calls that were not recorded, unless there is already a tool behind."""
         self._behind = self._behind or tool
 
     @property
@@ -80,7 +80,7 @@ class RecordedTool:
 
     @property
     def origin(self) -> ToolOrigin | None:
-        """MCP server of the tool behind it, or else of the recorded tool, whose grants are repeated."""
+        """MCP server of the tool behind it, or else of the recorded tool; that server's grants are repeated."""
         return self._origin if self._behind is None else origin_of(self._behind)
 
     @property
@@ -90,17 +90,17 @@ class RecordedTool:
 
     @property
     def nature(self) -> Any:
-        """Nature of calls of the tool behind it, for `nature_of`."""
+        """Nature of the calls of the tool behind it, for `nature_of`."""
         return getattr(self._behind, "nature", None)
 
     @property
     def reads_tree(self) -> bool:
-        """True if the tool behind it reads everything below its path."""
+        """True if the tool behind it reads everything below the path it is given."""
         return reads_tree(self._behind)
 
     @property
     def new_text(self) -> Any:
-        """File change by the tool behind it, for the question about a call."""
+        """Change that the tool behind it makes to a file, for the question about a call."""
         return getattr(self._behind, "new_text", None)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
@@ -117,10 +117,11 @@ class RecordedTool:
 
 
 def recorded_tools(run: Run, from_round: int = 0, behind: Iterable[Any] = ()) -> list[Tool | ServerTools]:
-    """Return the run's tools, except the todo tool, which has its own list; tools ``behind`` run unrecorded calls.
+    """Return the run's tools, except the todo tool, which has its own list; tools ``behind`` run calls that were not
+    recorded.
 
-    A tool behind that the run did not have is returned unchanged, as are MCP servers behind, whose tools arrive when the run
-    starts. Without them, no server is started.
+    A tool behind that the run did not have is returned unchanged, and so are MCP servers behind, whose tools arrive
+    when the run starts. If no server is behind, none is started.
     """
     behind = tuple(behind)
     results = RecordedResults(run, from_round)
@@ -134,7 +135,7 @@ def recorded_tools(run: Run, from_round: int = 0, behind: Iterable[Any] = ()) ->
 
 
 def _origins(run: Run, names: Iterable[str]) -> dict[str, ToolOrigin]:
-    """Return the MCP servers of these tools, recognized by the tool names and the log."""
+    """Return the MCP servers of these tools, identified by the tool names and the log."""
     asked = {entry.question.about.origin for entry in run.questions if entry.question.about is not None}
     identities = {origin.server: origin.server_identity for origin in asked if origin is not None}
     servers = {

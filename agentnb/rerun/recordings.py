@@ -1,4 +1,4 @@
-"""Recorded requests and replies of runs, for `RecordedModel`."""
+"""Recorded requests and replies of runs, for use by `RecordedModel`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from agentnb.models.model import Reply, Retry, StreamItem
 from agentnb.models.recorded_model import Recording
 
 MARKERS = {"complete": "[WORKFLOW_COMPLETE]", "continue": "[CONTINUE]", "stop": '{"status":"stop"}'}
-"""Marker of each signal. A log stores replies without markers, but the loop reads them from the text."""
+"""Marker for each signal. A log stores replies without markers, but the loop reads them from the text."""
 
 
 def recordings_of(source: Any) -> Iterator[Recording]:
-    """Yield the recordings of one run, several runs, or a path. Raises `SettingsError` for anything else."""
+    """Yield the recordings in one run, several runs, or a path. Raises `SettingsError` for anything else."""
     if isinstance(source, Run):
         yield from _of_run(source)
     elif isinstance(source, str | Path):
@@ -73,14 +73,14 @@ def _reply(round_: WorkflowRound) -> Iterable[StreamItem]:
 
 
 def _with_markers(message: Message, signals: Sequence[str]) -> Message:
-    """Return the reply as the model sent it, with its markers at the end, as a separate part."""
+    """Return the reply as the model sent it, with its markers as a separate part at the end."""
     if not signals:
         return message
     return replace(message, parts=(*message.parts, Text("\n".join(MARKERS[signal] for signal in signals))))
 
 
 def _error(error: RunError) -> Exception:
-    """Return the model's error, of its original class if that is one of ours."""
+    """Return the model's error, as an instance of its original class if that is one of ours."""
     kind = getattr(errors, error.type, None)
     is_ours = isinstance(kind, type) and issubclass(kind, ModelError)
     return kind(error.message, error.advice) if is_ours else ModelError(error.message, error.advice)  # type: ignore[misc]  # just looked

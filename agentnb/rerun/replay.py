@@ -1,4 +1,6 @@
-"""Replay: the effect of another policy, guide, guard or limit on a recorded run, round by round, computed by its real code."""
+"""Replay: how another policy, guide, guard or limit would have affected a recorded run, round by round, computed by
+the real code.
+"""
 
 from __future__ import annotations
 
@@ -45,17 +47,16 @@ def replay(
     *,
     repeatable: Iterable[str] = (),
 ) -> Replay:
-    """Return the effect of this guidance, policy and these limits on a recorded run of any product.
+    """Apply this guidance, policy and these limits to a recorded run of any product, and return the result.
 
-    Omitted settings come from the run's log, or else from ``matrix``; a run of another product has only the given limits.
-    ``limits``: amounts by name, ``{"max_rounds": 10}`` (None removes a limit). ``workflow_mode`` turns the policy's mode on or
-    off. ``detect``: a preset such as ``default``, or your own detectors, which see the whole record; their findings cause
-    nudges, blocks and stops as in a live run. ``repeatable``: tools that may repeat, such as those that poll. No model is
-    called. Time and money are not replayed. Raises `SettingsError` for invalid settings, and for a run with a custom policy if
-    ``policy`` is not given.
+    Omitted settings come from the run's log, or else from ``matrix``; a run of another product has only the limits
+    passed here. ``limits``: amounts by name, ``{"max_rounds": 10}`` (None removes a limit). ``workflow_mode`` turns
+    the policy's mode on or off. ``detect``: a preset such as ``default``, or your own detectors, which see the
+    complete record; their findings cause nudges, blocks and stops as in a live run. ``repeatable``: tools that may
+    repeat, such as those that poll. No model is called. Time and money are not replayed. Raises `SettingsError` for
+    invalid settings, and for a run with a custom policy if ``policy`` is not given.
 
-        r = replay(load_trace("complex-fails"), workflow_mode=True)
-        r.table(); r.first_divergence; r.caught_at
+    r = replay(load_trace("complex-fails"), workflow_mode=True) r.table(); r.first_divergence; r.caught_at
     """
     recorded = one_run(run)
     check_of_agent(recorded, "it cannot be replayed")
@@ -69,7 +70,7 @@ def replay(
 
 
 def _found_by_round(run: Run, detect: Sequence[DetectorMaker]) -> dict[int, list[Finding]]:
-    """Return the detectors' findings in the record, by the index of the round at whose end they arise."""
+    """Return the detectors' findings in the record, by the index of the round at whose end they occur."""
     findings: dict[int, list[Finding]] = {}
     if not detect:
         return findings
@@ -86,12 +87,12 @@ def _found_by_round(run: Run, detect: Sequence[DetectorMaker]) -> dict[int, list
 
 
 class _Walk:
-    """Walk over a recorded run with its shadow run."""
+    """Walks over a recorded run together with its shadow run."""
 
     def __init__(
         self, course: RecordedCourse, variant: Variant, findings: Mapping[int, Sequence[Finding]], mode_is_chosen: bool
     ) -> None:
-        """``mode_is_chosen``: True if the variant decides whether an answer ends the run, even where the record does not."""
+        """``mode_is_chosen``: whether the variant decides if an answer ends the run, even where the record does not show it."""
         self.shadow = ShadowRun(variant.bundle.detectors, variant.vary)
         self._variant, self._found, self._mode_is_chosen = variant, findings, mode_is_chosen
         bundle = variant.bundle
@@ -119,7 +120,7 @@ class _Walk:
         return self._mark(replayed)
 
     def _next(self, done: ReplayedRound, position: int) -> Verdict | None:
-        """Return the reason for the next recorded round, or the end, or None if the next event is not recorded."""
+        """Return the reason for the next recorded round, or the end, or None if what happens next is not recorded."""
         if self._course.hands_over(position):
             if done.differs:  # a further round of the agent, which the person's message does not answer
                 return done.verdict if isinstance(done.verdict, Stop) else None
@@ -145,7 +146,7 @@ class _Walk:
         shadow.guide(self._guidance(why))
 
     def _guidance(self, why: Continue) -> list[Guidance]:
-        """Return the guidance of the open round: the policies', then the guides'."""
+        """Return the guidance of the open round: first that of the policies, then that of the guides."""
         own = [guide(self.shadow.run) for guide in self._guides]
         return [*why.guidance, *[guidance for guidance in own if guidance is not None]]
 
@@ -155,7 +156,7 @@ class _Walk:
         self.shadow.log_findings()
 
     def _judge(self, event: e.CallEvent) -> tuple[ToolResult, str] | None:
-        """Let the gates judge a call, and note a deviation from the record. A person's denial is kept."""
+        """Let the gates judge a call, and note any deviation from the record. A denial by a person is kept."""
         was_blocked = isinstance(event, e.CallEnd)  # no other event of a call has a result
         if isinstance(event, e.CallEnd) and event.result.error_code not in BY_A_GATE:
             return None
@@ -170,7 +171,7 @@ class _Walk:
         return None
 
     def _as_made(self, call: ToolCall) -> ToolCall:
-        """Return the call as the model made it: a person may have changed its arguments before it ran."""
+        """Return the call as the model made it, since a person may have changed its arguments before it ran."""
         records = self.shadow.run.last_round.records
         return next((record.call for record in records if record.call.id == call.id), call)
 
@@ -179,7 +180,7 @@ class _Walk:
 
     @cached_property
     def _may_repeat(self) -> frozenset[str]:
-        """Tools that the run's own gates allowed to repeat; logs do not list exempt tools."""
+        """Tools that the run's own gates allowed to repeat; logs do not list the tools that are exempt."""
         return self._course.tools_that_repeat()
 
     # The decision after a round
@@ -216,7 +217,9 @@ class _Walk:
         )
 
     def _verdict(self, position: int) -> tuple[Verdict, Verdict | None]:
-        """Return the policies' decision after this round, and a verdict about a turn end that the record does not show."""
+        """Return the policies' decision after this round, and their verdict about an end of a turn that the record
+        does not show.
+        """
         run = self.shadow.run
         has_calls = bool(run.last_round.records)
         policies = self._after_calls if has_calls else self._policies
@@ -231,7 +234,7 @@ class _Walk:
         return alternative, verdict
 
     def _limit_at_turn_end(self, verdict: Verdict) -> Stop | None:
-        """Return the limit reached at the end of a turn, which ends the run even if a person continues."""
+        """Return the limit reached at the end of a turn; it ends the run even if a person continues."""
         if not self._variant.limits or not isinstance(verdict, Stop):
             return None
         stop = decide(without_rules(self._policies, frozenset({"answer"})), self.shadow.run)
@@ -262,7 +265,7 @@ class _Walk:
         )
 
     def _mark(self, replayed: list[ReplayedRound]) -> list[ReplayedRound]:
-        """Add facts known only at the end: guidance after each round, and whether a round is hypothetical."""
+        """Add what is known only at the end: the guidance after each round, and whether a round is hypothetical."""
         shadowed = {round_.index: round_ for round_ in self.shadow.run.rounds}
         parting = next((position for position, round_ in enumerate(replayed) if round_.differs), len(replayed))
         beyond = self._beyond(replayed)
@@ -285,7 +288,7 @@ class _Walk:
         return marked
 
     def _beyond(self, replayed: Sequence[ReplayedRound]) -> dict[int, tuple[Guidance, ...]]:
-        """Return the guidance of a round beyond the record, by the index of the round before it."""
+        """Return the guidance for a round beyond the record, by the index of the round before it."""
         last = next((round_ for round_ in reversed(replayed) if round_.would_be is not None), None)
         if last is None or not isinstance(last.verdict, Continue) or self.shadow.run.open_round is not None:
             return {}
@@ -296,7 +299,7 @@ class _Walk:
 
 
 def _read_by(round_: RoundEvents, markers: bool) -> RoundEvents:
-    """Apply the variant's reading of markers to the reply of a round."""
+    """Apply the variant's way of reading markers to the reply of a round."""
     return structs.replace(round_, answered=tuple([_reply_read_by(event, markers) for event in round_.answered]))
 
 

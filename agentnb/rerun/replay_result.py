@@ -1,4 +1,4 @@
-"""Results of a replay: the recorded rounds, each with its outcome under another policy."""
+"""Results of a replay: the recorded rounds, each with its outcome under a different policy."""
 
 from __future__ import annotations
 
@@ -26,57 +26,57 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CORRECTIVE = (ALREADY_SAID, FAILURE_LOOP)
-"""Guidance cells with which a guard answers a repeat or a failure. An intervention for open todos is discipline."""
+"""Guidance cells by which a guard responds to a repeat or a failure. An intervention for open todos is discipline."""
 
 
 class Decision(NamedTuple):
-    """Facts after a round: tools were called, todos are open, workflow mode is on, the run continues."""
+    """Facts after a round: whether tools were called, todos are open, workflow mode is on, and the run continues."""
 
     tools: bool
     open: int
     """Number of open todos."""
     mode: bool
     continues: bool | None
-    """Empty (None) if undecided: the record breaks off, or the run was ended externally."""
+    """True or False, or None if undecided: the record breaks off, or the run was ended from outside."""
     reason: str
-    """Reason of the next round, or of the stop; empty if not recorded."""
+    """Reason for the next round, or for the stop; empty if not recorded."""
 
 
 class JudgedCall(NamedTuple):
-    """A call whose verdict by a gate differs from the record."""
+    """A call on which a gate's verdict differs from the record."""
 
     call: ToolCall
     rule: str
-    """Rule that would have blocked it; the recorded rule if it would have run."""
+    """Rule that would have blocked it; if it would have run, the recorded rule."""
     blocked: bool
-    """True if it would have been blocked; otherwise the record blocked it, and its result is unknown."""
+    """True if it would have been blocked; otherwise, the record blocked it and its result is unknown."""
 
 
 class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded round and its replay. Rounds after the replayed end have no ``would_be``."""
+    """A recorded round and its replay. Rounds after the end of the replay have no ``would_be``."""
 
     recorded: WorkflowRound
     recorded_decision: Decision
     would_be: WorkflowRound | None = None
-    """The round with its replayed guidance, and whether the recorded reply follows it (``followed``)."""
+    """The round with its replayed guidance, and whether the recorded reply follows that guidance (``followed``)."""
     decision: Decision | None = None
     verdict: Verdict | None = None
-    """Verdict of the policies after the round, or None if they were not asked."""
+    """Verdict of the policies after the round, or None if they were not consulted."""
     not_knowable: Verdict | None = None
-    """Their verdict about the end of a turn that the record does not show; the replay does not follow it."""
+    """Their verdict about an end of the turn that the record does not show; the replay does not follow it."""
     after_text: AfterText | None = None
-    """Successor of a text-only reply in the record of another product."""
+    """Successor of a text-only reply in another product's record."""
     next_recorded: tuple[Guidance, ...] = ()
-    """Recorded guidance of the next request."""
+    """Recorded guidance in the next request."""
     next_guidance: tuple[Guidance, ...] = ()
-    """Replayed guidance of the next request."""
+    """Replayed guidance in the next request."""
     next_followed: tuple[Followed, ...] = ()
-    """Verdicts about the recorded next reply, one for each of these; empty without a reply."""
+    """Verdicts on whether the next recorded reply follows each of these; empty if it is missing."""
     judged_calls: tuple[JudgedCall, ...] = ()
     findings: tuple[Finding, ...] = ()
-    """Findings of the detectors in this recorded round."""
+    """Findings of the detectors in the recorded round."""
     ends_otherwise: bool = False
-    """True if either the record or the replay ends here, or reaches a limit, and the other does not."""
+    """True if either the record or the replay ends or reaches a limit here, and the other does not."""
     differs: bool = False
     """True if a decision differs: whether a call is blocked, or whether the run ends here."""
     hypothetical: bool = False
@@ -89,12 +89,12 @@ class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_told_otherwise(self) -> bool:
-        """True if its request would have had different guidance."""
+        """True if its request would have carried different guidance."""
         return self.would_be is not None and _texts(self.would_be.guidance) != _texts(self.recorded.guidance)
 
     @property
     def caught_by(self) -> tuple[str, ...]:
-        """Guards that would have caught a failure here, in words; empty if none."""
+        """Guards that would have caught a failure here, as text; may be empty."""
         had = {guidance.cell for guidance in self.next_recorded}
         corrective = dict.fromkeys(
             guidance.cell for guidance in self.next_guidance if guidance.cell in CORRECTIVE and guidance.cell not in had
@@ -109,7 +109,7 @@ class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def guard_decides(self) -> bool:
-        """True if a guard, a limit or a detector decides after it, rather than only the rule that ends turns."""
+        """True if a guard, a limit or a detector decides after it, not just the rule that ends turns."""
         return self.verdict is not None and is_guard(self.verdict, after_calls=bool(self.recorded.records))
 
 
@@ -117,7 +117,8 @@ class ReplayedRound(msgspec.Struct, frozen=True, kw_only=True):
 class Replay:
     """A recorded run, replayed under a variant: `rounds` has recorded and replayed rounds, `table` is a data frame.
 
-    A replay calls nothing and is deterministic. Time and money are not replayed; `not_replayed` lists all omissions.
+    A replay calls nothing and is deterministic. Time and money are not replayed; `not_replayed` lists everything left
+    out.
     """
 
     recorded: Run
@@ -129,11 +130,11 @@ class Replay:
     would_be: Run = field(repr=False)
     """The shadow run: recorded replies and results, with replayed guidance and reasons."""
     turn_ending: TurnEnding = LOGGED
-    """Turn ending of the recorded run, inferred from the record: ``kind``, ``after_texts``, ``sentence``."""
+    """The recorded run's way of ending its turns, inferred from the record: ``kind``, ``after_texts``, ``sentence``."""
 
     @property
     def not_replayed(self) -> tuple[str, ...]:
-        """Omissions of the replay, such as time and money."""
+        """Omissions from the replay, such as time and money."""
         return self.variant.not_replayed
 
     @cached_property
@@ -143,14 +144,15 @@ class Replay:
 
     @cached_property
     def first_told_otherwise(self) -> ReplayedRound | None:
-        """The first round whose request would have had different guidance, or None."""
+        """The first round whose request would have carried different guidance, or None."""
         return next((round_ for round_ in self.rounds if round_.is_told_otherwise), None)
 
     @cached_property
     def caught_at(self) -> int | None:
         """The first round, from 1, where a guard, a limit or a detector would have caught a failure, or None.
 
-        Counts a block, an end, guidance on repeats or failures, or a finding; not an intervention for open todos.
+        A block, an end, guidance about repeats or failures, or a finding counts; an intervention for open todos does
+        not.
         """
         return next((round_.number for round_ in self.rounds if round_.caught_by), None)
 
@@ -167,7 +169,7 @@ class Replay:
 
     @property
     def tokens_saved(self) -> int | None:
-        """Tokens, sent and received, of the rounds in `rounds_saved`, or None if any are unknown."""
+        """Tokens, sent and received, in the rounds of `rounds_saved`, or None if any of them are unknown."""
         used = [round_.usage for round_ in self._saved]
         if any(usage is None or usage.input is None or usage.output is None for usage in used):
             return None
@@ -185,7 +187,7 @@ class Replay:
 
     @property
     def sentence(self) -> str:
-        """Three sentences: the recorded outcome, the model's changed guidance, and the replayed end."""
+        """Three sentences: the recorded outcome, the change in guidance, and the replayed end."""
         return f"{_outcome_sentence(self.recorded)} {_guidance_sentence(self)} {self.outcome_sentence}"
 
     @property
@@ -210,7 +212,9 @@ class Replay:
         return " ".join(parts)
 
     def table(self) -> pd.DataFrame:
-        """Return one row per recorded round, ``round`` from 1, with recorded and replayed columns; see docs/replay.md."""
+        """Return one row per recorded round, ``round`` from 1, with columns for the record and the replay; see
+        docs/replay.md.
+        """
         import pandas as pd
 
         columns = {name: [value(round_) for round_ in self.rounds] for name, (_, value) in _COLUMNS.items()}
@@ -242,7 +246,7 @@ def _outcome_sentence(run: Run) -> str:
 
 
 def _guidance_sentence(replay: Replay) -> str:
-    """Return a sentence about the guidance of the first request that differs."""
+    """Return a sentence about the guidance of the first request in which it differs."""
     first = replay.first_told_otherwise
     if first is None:
         return "The model would have received the same guidance."
@@ -270,14 +274,14 @@ def _parting(replay: Replay, round_: ReplayedRound) -> str:
 
 
 def cells_of(guidance: Sequence[Guidance]) -> str | None:
-    """Return the cells of guidance in words, with levels above 1, or None without guidance."""
+    """Return the guidance cells as text, with levels above 1, or None if there is no guidance."""
     if not guidance:
         return None
     return ", ".join([f"{item.cell} ({item.level})" if item.level > 1 else item.cell for item in guidance])
 
 
 def followed_all(followed: Sequence[Followed]) -> bool | None:
-    """Return whether all judged guidance was followed, or None if none could be judged."""
+    """Return whether all guidance that could be judged was followed, or None if none could."""
     if not followed:
         return None
     judged = [verdict.followed for verdict in followed if verdict.followed is not None]

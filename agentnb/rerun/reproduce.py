@@ -1,4 +1,4 @@
-"""Reproduce: repeat a recorded run with the recorded model and the recorded tools."""
+"""Reproduce: repeat a recorded run with its recorded model replies and tool results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from agentnb.runtime.workers.foreground import Foreground
 from agentnb.tools.mcp.mcp_server import PREFIX
 
 BY_OTHERS = ("cancelled", "interrupted", "running", "waiting_on_user")
-"""Statuses of runs that were ended externally."""
+"""Statuses of runs that were ended from outside."""
 COMPARE = "diff(run, error.run) compares them"
 _NO_TIMES: dict[str, Any] = {name: None for name in Todo.__struct_fields__ if name.endswith("_at")}
 _encode = msgspec.json.Encoder(order="sorted", enc_hook=list).encode
@@ -51,14 +51,16 @@ async def reproduce(
     options: RunOptions | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Run:
-    """Repeat a recorded run of agentnb with its replies and results; return the new run, equal except for ids and times.
+    """Repeat a recorded run of agentnb with its replies and results; return the new run, equal except for ids and
+    times.
 
-    This verifies that the current version of agentnb, and the given ``tools``, still behave as logged. User messages are sent
-    again after the same rounds, and questions get the recorded answers; with your own tools only if the log gives consent
-    (`Run.gives_consent`), or with ``trust_log`` in the options. ``gates``: your own gates of the run. ``detect``: your own
-    detectors of the run; without them, findings are read from the log, as always for detectors that ask a model. Keywords are
-    options of the run, as for `Agent.run`. Raises `ReplayDiverged` with the first message that differs and a diff, or with the
-    fact that differs; `SettingsError` for a run of another product, or one that was ended externally.
+    This verifies that the current version of agentnb, and the ``tools`` passed here, still behave as logged. User
+    messages are sent again after the same rounds, and questions get the recorded answers; with your own tools, only
+    if the log gives consent (`Run.gives_consent`) or the options set ``trust_log``. ``gates``: the run's gates that
+    are your own. ``detect``: the run's detectors that are your own; without them, findings are read from the log, as
+    they always are for detectors that ask a model. Keywords are options of the run, as for `Agent.run`. Raises
+    `ReplayDiverged` with the first message that differs and a diff, or with another fact that differs;
+    `SettingsError` for a run of another product, or one that was ended from outside.
     """
     run = one_run(run)
     options = options_of(options, keywords, RunKeywords, "reproduce(run")
@@ -79,7 +81,7 @@ def reproduce_sync(
     options: RunOptions | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Run:
-    """Like `reproduce`, for scripts and code that cannot await."""
+    """Run like `reproduce`, for use in scripts and code that cannot await."""
     run, foreground = one_run(run), Foreground()
     options = options_of(options, keywords, RunKeywords, "reproduce_sync(run")
     with foreground.own_interrupts():
@@ -115,9 +117,10 @@ def _pending(
 
 
 def _answers_of(run: Run) -> AnswerQuestion | None:
-    """Return a function that repeats the recorded answers to questions about calls, or None without questions.
+    """Return a function that repeats the recorded answers to questions about calls, or None if there are no
+    questions.
 
-    The function approves calls that a grant from outside, of a session or a parent run, had allowed.
+    The function approves calls that a grant from outside the run, from a session or a parent run, had allowed.
     """
     remaining = {call_id: deque(asked) for call_id, asked in by_call(run.questions).items()}
     granted = [event for event in run.events if isinstance(event, GrantGiven) and is_copy(event)]
@@ -132,7 +135,7 @@ def _answers_of(run: Run) -> AnswerQuestion | None:
 
 
 def _had_allowed(grant: GrantGiven, call: JudgedCall) -> bool:
-    """True if a grant from outside covered calls of this tool; for an MCP server, only of the same server."""
+    """True if a grant from outside the run covered calls of this tool; for an MCP server, only a tool of the same server."""
     origin = call.origin
     if origin is None or not grant.server_identity:
         return grant.tool == call.tool
@@ -181,7 +184,7 @@ def _compare(run: Run, reproduced: Run, model: RecordedModel) -> Run:
 
 
 def _course(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the reproducible facts of a run in order, each with its label."""
+    """Yield, in order, the facts of a run that can be reproduced, each with its label."""
     for round_ in run.rounds:
         for name, value in _facts(round_).items():
             yield f"Round {round_.index + 1}: {name}", _encode(value).decode()

@@ -1,4 +1,4 @@
-"""Comparison of two runs, with rounds aligned by their tool calls."""
+"""Comparison of two runs, whose rounds are aligned by their tool calls."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Difference: TypeAlias = Literal["same", "text", "results", "calls", "only_a", "only_b"]
-"""Difference of two aligned rounds: none, only text, results of the same calls, calls; or the round is only in one run."""
+"""Difference between two aligned rounds: none, only text, results of the same calls, calls; or the round is in one run only."""
 _encoder = msgspec.json.Encoder(order="sorted")
 _Key: TypeAlias = tuple[tuple[str, bytes], ...]
 
 
 class RoundPair(NamedTuple):
-    """Two corresponding rounds; a round missing from a run is None."""
+    """Two corresponding rounds; if one run lacks the round, None."""
 
     a: WorkflowRound | None
     b: WorkflowRound | None
@@ -39,14 +39,14 @@ class RoundPair(NamedTuple):
 
 @dataclass(frozen=True)
 class RunDiff:
-    """Two aligned runs: `rounds` pairs them, `table` and `summary` are data frames."""
+    """Two aligned runs: `rounds` pairs their rounds, `table` and `summary` are data frames."""
 
     a: Run
     b: Run
 
     @cached_property
     def rounds(self) -> tuple[RoundPair, ...]:
-        """Rounds of both runs in order, paired by equal tool calls."""
+        """Rounds of both runs in order; those with equal tool calls are paired."""
         return tuple(_align(self.a.rounds, self.b.rounds))
 
     @cached_property
@@ -62,7 +62,8 @@ class RunDiff:
         return pd.DataFrame({name: pd.Series(values, dtype=_COLUMNS[name][0]) for name, values in columns.items()})
 
     def summary(self) -> pd.DataFrame:
-        """Return one row per figure: outcome, todos, guidance, tokens and cost of both runs, and the difference b - a.
+        """Return one row per figure: outcome, todos, guidance, tokens and cost for both runs, and the difference b -
+        a.
 
         Unknown figures are missing. Tokens are counts, ``cost`` is in US dollars, ``seconds`` is wall time.
         """
@@ -83,7 +84,7 @@ class RunDiff:
         return {name: (value(self.a), value(self.b)) for name, value in _FIGURES.items()}
 
     def todos(self) -> pd.DataFrame:
-        """Return one row per todo of either run, by title: its last status in each run, missing if a run has no such todo."""
+        """Return one row per todo of either run, by title: its final status in each run, missing if a run has no such todo."""
         import pandas as pd
 
         a, b = ({todo.title: todo.status for todo in run.todos} for run in (self.a, self.b))
@@ -97,7 +98,7 @@ class RunDiff:
 
     @property
     def sentence(self) -> str:
-        """Sentence about the first divergence."""
+        """A sentence about the first divergence."""
         pair = self.first_divergence
         if pair is None:
             says = any(candidate.difference == "text" for candidate in self.rounds)
@@ -109,7 +110,7 @@ class RunDiff:
 
 
 def diff(a: Run | str | Path, b: Run | str | Path) -> RunDiff:
-    """Compare two runs, or the runs of two files.
+    """Compare two runs, which may be given as files.
 
     Rounds with the same tool calls are paired, even if their texts differ.
     """
@@ -141,7 +142,7 @@ def _align(a: Sequence[WorkflowRound], b: Sequence[WorkflowRound]) -> Iterator[R
 
 
 def _key(round_: WorkflowRound) -> _Key:
-    """Return the tool calls of a round, without ids; all rounds without calls have equal keys."""
+    """Return the tool calls of a round, without ids; the keys of all rounds without calls are equal."""
     return tuple([(call.name, _encoder.encode(call.arguments)) for call in round_.calls])
 
 
@@ -158,7 +159,7 @@ def _calls(round_: WorkflowRound | None) -> str | None:
 
 
 def _of(name: str, value: Callable[[WorkflowRound], Any]) -> Callable[[RoundPair], Any]:
-    """Return a function that gets a value from one round of a pair, or None without that round."""
+    """Return a function that gets a value from one round of a pair, or None if there is no such round."""
 
     def of_pair(pair: RoundPair) -> Any:
         round_: WorkflowRound | None = getattr(pair, name)

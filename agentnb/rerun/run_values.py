@@ -1,4 +1,4 @@
-"""Names available to expectations, with their values after each round of a run."""
+"""Names that expectations can use, with their values after each round of a run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from agentnb.tables.columns import count_or_unknown, success_of
 from agentnb.tables.loops_table import LOOP, STALL, Row, find_loops
 
 FAMILIES = (LOOP, STALL, "discipline", "failure", "limit", "end")
-"""Families of findings that are counted even without findings."""
+"""Families of findings that have a count even if there are no findings."""
 ANY = "all"
-"""Name of the total count of a preset's findings."""
+"""Name for the total number of a preset's findings."""
 DETECTED = "detected"
 
 
 class CountsByName(dict[str, int]):
-    """Counts by name: 0 for a missing name, unless it looks like a misspelling of an existing one."""
+    """Counts by name: 0 for a name that is missing, unless it looks like a misspelling of one that exists."""
 
     def __contains__(self, name: object) -> bool:
         return dict.__contains__(self, name) or (isinstance(name, str) and not suggest_similar(name, self))
@@ -38,7 +38,7 @@ class CountsByName(dict[str, int]):
 
 
 class Detected(dict[str, dict[str, int]]):
-    """Findings of presets in a run up to a round: by preset, then by family, by rule, and in total."""
+    """Findings of presets in a run up to some round: by preset, then by family, by rule, and in total."""
 
     def __init__(self, find: Callable[[str], Iterable[Detection]], rounds: int) -> None:
         super().__init__()
@@ -60,13 +60,13 @@ class Detected(dict[str, dict[str, int]]):
 
 
 class RunAfterRound:
-    """State of a run after some round, with counts that grow from round to round."""
+    """State of a run after a round, with counts that are updated from round to round."""
 
     def __init__(self, run: Run, whole: Run) -> None:
-        """``whole``: the complete run. Its findings count from their round on."""
+        """``whole``: the complete run. Its findings count from their rounds on."""
         self.run = run
         self.detected: Callable[[str], list[Detection]] = cache(partial(_detections, whole))
-        """Findings of a preset in the whole run."""
+        """Findings of a preset in the complete run."""
         self.rounds = self.tool_calls = self.tool_errors = self.calls_blocked = self.todo_violations = 0
         self.guidance_given = self.guidance_judged = self.guidance_followed = 0
         self.max_consecutive_assistant = 0
@@ -80,7 +80,7 @@ class RunAfterRound:
             self._found_in[row.last].append(row)
 
     def catch_up(self) -> None:
-        """Count the run's new rounds and messages."""
+        """Count the rounds and messages that the run has gained."""
         for index in range(self.rounds, len(self.run.rounds)):
             self._count(self.run.rounds[index])
         first = max(self._messages, self.run.inherited)
@@ -110,14 +110,14 @@ class RunAfterRound:
 
 
 def at_the_end(run: Run) -> RunAfterRound:
-    """Return the counted run in its current state."""
+    """Return the run in its current state, with everything counted."""
     whole = RunAfterRound(run, run)
     whole.catch_up()
     return whole
 
 
 def after_each_round(run: Run) -> Iterator[RunAfterRound]:
-    """Yield the run before its first round and after each round except the last; always the same, growing object."""
+    """Yield the run before its first round, and after each round except the last; it is always the same object, which grows."""
     growing = RunAfterRound(Run(), run)
     for event in run.events:
         if isinstance(event, RoundStarted) and event.index == len(growing.run.rounds):
@@ -131,12 +131,12 @@ def _detections(run: Run, preset: str) -> list[Detection]:
 
 
 class Name(NamedTuple):
-    """A name that expectations can read."""
+    """A name that expectations can use."""
 
     meaning: str
     value: Callable[[RunAfterRound], Any]
     unknown: str = ""
-    """Reason for an unknown value; empty if None is a normal value."""
+    """Reason why a value may be unknown; empty if None is a normal value."""
     at_end: bool = False
     """True if the value exists only once the run has ended."""
 
@@ -233,15 +233,15 @@ NAMES: Mapping[str, Name] = {
         _steps,
     ),
 }
-"""Names that an expectation can read, with their meaning."""
+"""Names that an expectation can use, and their meaning."""
 
 
 class UnknownValue(ExpressionError):
-    """An expectation reads an unknown value."""
+    """Raised for an expectation that reads an unknown value."""
 
 
 class RunValues(Mapping[str, Any]):
-    """The values of all names, computed when read; an unknown value raises `UnknownValue`."""
+    """The values of all names, computed when they are read; an unknown value raises `UnknownValue`."""
 
     def __init__(self, at: RunAfterRound) -> None:
         self._at = at

@@ -1,4 +1,4 @@
-"""Survey: many recorded runs, replayed under several variants, with failures caught and healthy runs disturbed."""
+"""Survey: many recorded runs, replayed under several variants, with the failures caught and the healthy runs disturbed."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Failed: TypeAlias = "Callable[[Run], bool | None] | Mapping[str, bool | None] | str | Iterable[str] | None"
-"""Definition of failed runs: a function of the run, or a mapping by run id (None omits a run), or texts for `expect`, which
-hold for healthy runs. By default: runs whose outcome is failed; if no outcome is known, runs that did not complete.
+"""Definition of a failed run: a function of the run, a mapping by run id (None omits a run), or texts for `expect`,
+which hold for healthy runs. By default: runs whose outcome is failed; if no outcome is known, runs that did not
+complete.
 """
 OWN = "its own"
-"""Column value of an unchanged setting."""
+"""Column value for a setting that is left unchanged."""
 
 
 BY_OUTCOME, BY_END, BY_PERSON = "outcome", "end", "failed="
-"""Sources of the failure labels: outcomes, ends of runs, or the person."""
+"""Sources of failure labels: outcomes, ends of runs, or the person."""
 
 
 class Tried(NamedTuple):
@@ -61,16 +62,17 @@ def survey(
 ) -> pd.DataFrame:
     """Return one row per variant (the product of these settings), with failed runs caught and healthy runs disturbed.
 
-    ``runs``: runs, or a path of any traces, which are read one at a time. A run counts as caught, or disturbed, if a guard, a
-    limit or a detector causes a block, an end or a finding (`Replay.caught_at`). Turn endings and interventions for open todos
-    do not count; ``turns`` counts the runs by `TurnEnding.kind`. ``rounds_saved`` and ``tokens_saved`` are those of failed runs
-    after an end by a guard (``tokens_unknown``: runs with unknown tokens), ``rounds_cut`` those of healthy runs; ``_mean``: per
-    run. Shares and means have 95 per cent intervals by run, ``_low`` and ``_high``: Wilson intervals and bootstrap over runs.
-    ``failed``: a function of the run, labels by ``run.id`` (None omits a run), or expectations for `expect`: with
-    ``failed="loops == 0"``, runs with loops have failed. By default, runs with a failed `Run.outcome`; if no outcome is known,
-    those that did not complete. ``judged_by`` names the source (outcome, end, failed=); ``unknown`` counts unlabelled runs,
-    which count nowhere else. Workflow runs are omitted, because their agents' runs are separate runs. `plots.survey` draws the
-    table. Raises `SettingsError` for invalid settings, or without runs.
+    ``runs``: runs, or a path to any traces, which are read one at a time. A run counts as caught, or disturbed, if a
+    guard, a limit or a detector causes a block, an end or a finding (`Replay.caught_at`). Ends of turns and
+    interventions for open todos do not count; ``turns`` counts the runs by `TurnEnding.kind`. ``rounds_saved`` and
+    ``tokens_saved`` are those of failed runs after an end by a guard (``tokens_unknown``: runs with unknown tokens),
+    ``rounds_cut`` those of healthy runs; ``_mean``: per run. Shares and means have 95 per cent intervals by run,
+    ``_low`` and ``_high``: Wilson intervals and bootstrap over runs. ``failed``: a function of the run, labels by
+    ``run.id`` (None omits a run), or expectations for `expect`: with ``failed="loops == 0"``, runs with loops have
+    failed. By default, runs with a failed `Run.outcome`; if no outcome is known, those that did not complete.
+    ``judged_by`` names the source (outcome, end, failed=); ``unknown`` counts unlabelled runs, which count nowhere
+    else. Workflow runs are omitted, because their agents' runs are separate runs. `plots.survey` draws the table.
+    Raises `SettingsError` for invalid settings, or if there are no runs.
     """
     judges = _judges(failed)
     variants = [*product(_as_variants(guidance), _as_variants(policy), _as_variants(detect), limits)]
@@ -94,12 +96,12 @@ def survey(
 
 
 def _as_variants(variants: Any) -> Any:
-    """Return an iterable of variants; a single variant becomes a list of one."""
+    """Return an iterable of variants; a single variant becomes a list with one item."""
     return (variants,) if isinstance(variants, str) or callable(variants) or not isinstance(variants, Iterable) else variants
 
 
 def _judges(failed: Failed) -> dict[str, Callable[[Run], bool | None]]:
-    """Return the functions that label a run as failed, in order of precedence.
+    """Return the functions that label a run as failed or not, in order of precedence.
 
     Raises `SettingsError` for an invalid expectation.
     """
@@ -118,16 +120,16 @@ def _judges(failed: Failed) -> dict[str, Callable[[Run], bool | None]]:
 
 
 class Verdicts(NamedTuple):
-    """Failure labels of the runs."""
+    """Labels that say which runs failed."""
 
     judged_by: str
     """Source of the labels."""
     has_failed: Sequence[bool | None]
-    """Labels in the order of the runs; unknown ones are None."""
+    """Labels in the order of the runs, or None if unknown."""
 
 
 def _verdicts(labels: Mapping[str, Sequence[bool | None]]) -> Verdicts:
-    """Return the labels of the first source that knows any. Raises `SettingsError` without such a source."""
+    """Return the labels from the first source that has any. Raises `SettingsError` if no source has one."""
     for judged_by, has_failed in labels.items():
         if any(label is not None for label in has_failed):
             return Verdicts(judged_by, has_failed)

@@ -11,10 +11,10 @@ from agentnb.detect.run import Run
 from agentnb.detect.walk import RoundEvents
 
 AfterText: TypeAlias = Literal["end", "person", "harness", "agent", "same_agent"]
-"""Successor of a reply without a tool call: the end of the record, a message of a person or the harness, or another reply."""
+"""Successor of a reply without a tool call: the end of the record, a message from a person or the harness, or another reply."""
 TurnKind: TypeAlias = Literal["end", "person", "harness", "agent", "same_agent", "calls", "logged"]
-"""Most frequent successor of these replies, or ``agent`` if another agent follows any of them. ``calls``: every reply has a
-call. ``logged``: a run of agentnb, whose policy decides.
+"""Most frequent successor of such replies, or ``agent`` if another agent follows any of them. ``calls``: every reply
+has a call. ``logged``: a run of agentnb, whose policy decides.
 """
 GOES_ON: tuple[AfterText, ...] = ("agent", "same_agent", "harness")
 """Successors of a reply that did not end the turn."""
@@ -35,7 +35,7 @@ _LEADS: dict[TurnKind, str] = {
 
 
 class TurnEnding(msgspec.Struct, frozen=True):
-    """Turn ending of a recorded run, with the evidence."""
+    """A recorded run's way of ending its turns, and the evidence."""
 
     kind: TurnKind
     after_texts: Mapping[AfterText, tuple[int, ...]] = {}
@@ -48,7 +48,7 @@ class TurnEnding(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Sentence about turn endings, with the number of text-only replies."""
+        """A sentence about the ends of turns, with the number of text-only replies."""
         parts = [
             f"{_WORDS[after]} after {len(numbers):,} ({'from ' if len(numbers) > 1 else ''}round {numbers[0]})"
             for after, numbers in self.after_texts.items()
@@ -74,7 +74,7 @@ def infer_turn_ending(after_rounds: Iterable[AfterText | None]) -> TurnEnding:
 
 
 def after_texts(run: Run, walked: Sequence[RoundEvents]) -> list[AfterText | None]:
-    """Return the successor of each round in a run of another product; None for rounds with tool calls or without a reply."""
+    """Return the successor of each round in another product's run, or None for rounds with tool calls or without a reply."""
     by_index = {round_.index: round_ for round_ in run.rounds}
     rounds = [by_index[round_.start.index] for round_ in walked]
     persons = {"", _prompt_author(run)}

@@ -1,4 +1,4 @@
-"""A variant for a replay: guidance, policy and limits, as the functions that the loop calls."""
+"""A variant for a replay: guidance, policy and limits, in the form of functions that the loop calls."""
 
 from __future__ import annotations
 
@@ -30,26 +30,28 @@ from agentnb.rerun.recorded_findings import recorded_findings, without_asking
 from agentnb.runtime.runs.gate_names import names_of_gates
 
 NOT_COUNTED = ("max_seconds", "budget")
-"""Limits that a replay cannot count: time and money are as recorded, although different text would have a different cost."""
+"""Limits that a replay cannot count: time and money are as recorded, although different texts would have cost
+different amounts.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Settings of a replay."""
+    """The settings of a replay."""
 
     words: GuidanceSet
     policy: PolicySet
     limits: Mapping[str, Any]
-    """Effective limits, by name."""
+    """The limits in effect, by name."""
     bundle: PolicyBundle
     extensions: tuple[Extension, ...]
-    """Actions on findings of its detectors; empty without detectors."""
+    """Responses to the findings of its detectors; empty if there are no detectors."""
     not_replayed: tuple[str, ...]
-    """Settings of the run or the variant that a replay cannot apply, in words."""
+    """Settings of the run or the variant that a replay cannot apply, as text."""
     keeps_draws: bool
-    """True if guidance sets drawn or set during the run are kept: its guidance is as recorded."""
+    """True if the guidance sets drawn or set during the run are kept, so that guidance is as recorded."""
     draws: RandomGuidance | None = None
-    """Source of guidance draws for live rounds, with the recorded draws, or None without draws."""
+    """Draws guidance for live rounds, with the recorded draws, or None if nothing was drawn."""
 
     @property
     def workflow_mode(self) -> bool:
@@ -65,7 +67,7 @@ class Variant:
         return f"guidance {self.words.name}, policy {self.policy.name}{mode}{detectors}{limits}"
 
     def vary(self, event: AnyEvent) -> AnyEvent | None:
-        """Return the event with the variant's settings, or None to drop it."""
+        """Return the event with the variant's settings applied, or None to drop the event."""
         if isinstance(event, RunStarted):
             return self._vary_start(event)
         if self.keeps_draws or not isinstance(event, GuidanceDrawn | RunRecovered):
@@ -93,9 +95,9 @@ def variant_of(
 ) -> Variant:
     """Build a variant. Omitted settings come from the run's log, or else from ``matrix``.
 
-    A run of another product has only the given limits. ``is_live``: its rounds are new, so detectors may ask a model. For
-    recorded rounds, the log supplies the findings of detectors that ask a model or that it does not define. Raises
-    `SettingsError` for invalid settings.
+    A run of another product has only the limits passed here. ``is_live``: whether its rounds are new, so that
+    detectors may ask a model. For recorded rounds, the log supplies the findings of detectors that ask a model, or
+    whose definition is not in the log. Raises `SettingsError` for invalid settings.
     """
     words = find_set(guidance) if guidance is not None else _logged_words(run)
     chosen = find_policy(policy) if policy is not None else _logged_policy(run)
@@ -129,7 +131,7 @@ def _logged_policy(run: Run) -> PolicySet:
 
 
 def _detection(run: Run, detect: Detectors | None, *, is_live: bool) -> tuple[Extension, ...]:
-    """Return actions on the findings of these detectors, or else of those of the original run."""
+    """Return the responses to the findings of these detectors, or else of those of the original run."""
     preset = logged_extensions(run).get(DETECTION, {}).get("settings", {}).get("preset") if is_own(run) else None
     if detect is None and preset in names():
         detect = str(preset)
@@ -143,7 +145,7 @@ def _as_extension(detectors: Detectors, preset: str) -> Extension:
 
 
 def is_own(run: Run) -> bool:
-    """True if agentnb made the run: settings of other products have other meanings."""
+    """True if agentnb made the run; in other products, settings have other meanings."""
     return run.origin is None
 
 
@@ -154,7 +156,7 @@ def _in_mode(policy: PolicySet, workflow_mode: bool | None) -> PolicySet:
 
 
 def _amounts(run: Run, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the run's limits, updated with the given ones (None removes a limit)."""
+    """Return the run's limits, updated with these (None removes a limit)."""
     for name, value in overrides.items():
         if name not in LIMITS:
             raise SettingsError(f"There is no limit {name!r}", suggest_names(name, LIMITS))

@@ -1,1 +1,3 @@
-"""Services that an orchestrator (an agent's loop, a workflow) runs on: lifecycle, model calls, tool calls, budgets, threads."""
+"""Services underlying every orchestrator (an agent's loop, a workflow): lifecycle, model calls, tool calls, budgets,
+threads.
+"""

@@ -26,7 +26,7 @@ SPENDING = ("pay", "left", "exhausted", "has_limit")
 
 
 class SpentLimit(Protocol):
-    """A spending limit that was reached, in US dollars."""
+    """A spending limit, in US dollars, that has been reached."""
 
     @property
     def name(self) -> str:
@@ -42,27 +42,27 @@ class SpentLimit(Protocol):
 
 
 class Spending(Protocol):
-    """A budget in US dollars that runs spend from: a `Budget`, or any object with these methods, such as one shared by
-    processes.
+    """A budget in US dollars for runs to spend from: a `Budget`, or any object with these methods, such as one shared
+    by processes.
 
     Runs call it from any thread, at the end of each model call and before each round.
     """
 
     def pay(self, dollars: float) -> None:
-        """Subtract what a run has spent. The amount may exceed the remainder, since a reply's cost is known only afterwards."""
+        """Deduct what a run has spent. The amount may exceed the remainder, since a reply's cost is known only afterwards."""
 
     def left(self) -> float | None:
-        """Return the remaining amount, or None without a limit."""
+        """Return the remaining amount, or None if there is no limit."""
 
     def exhausted(self) -> SpentLimit | None:
         """Return the limit that was reached, or None while money remains."""
 
     def has_limit(self) -> bool:
-        """Return whether a limit is set now."""
+        """Return whether a limit is currently set."""
 
 
 class Budget:
-    """A spending limit and the amount spent, in US dollars. Spending also counts against the outer budget. Thread-safe."""
+    """A spending limit and the amount spent, in US dollars. Spending also counts towards the outer budget. Thread-safe."""
 
     def __init__(
         self,
@@ -75,9 +75,9 @@ class Budget:
         usage: Usage = NOTHING_USED,
         is_of_file: bool = False,
     ) -> None:
-        """``limit``: its own limit or None; ``within``: the outer budget; ``spent`` and ``usage``: used by the run
-        itself
-        so far; ``inside``: spent by its nested runs so far; ``is_of_file``: only a file sets the limit.
+        """``limit``: its own limit or None; ``within``: the outer budget; ``spent`` and ``usage``: what the run
+        itself has used so far; ``inside``: what its nested runs have spent so far; ``is_of_file``: whether the limit
+        comes only from a file.
         """
         self.limit = limit
         self.is_of_file = is_of_file
@@ -86,17 +86,17 @@ class Budget:
         self.log: EventLog | None = None
         """Log of the run that owns this budget, or None for a session's budget."""
         self.host_servers: Servers | None = None
-        """MCP servers of the host that started its run."""
+        """MCP servers of the host that started the budget's run."""
         self.own_servers: Servers | None = None
         """MCP servers that are disconnected when its run ends."""
         self.detached = False
-        """True if its run continues after its parent run has ended."""
+        """True if the run continues after its parent run has ended."""
         self.closed = False
         """The run has ended; nobody awaits its nested runs."""
         self.has_place: bool = getattr(within, "has_place", False)
-        """True if its run, or one around it, has a place among the external agents that run."""
+        """True if the run, or an enclosing run, holds a slot among the external agents running."""
         self.on_paid_inside: Callable[[], None] = ignore
-        """Called, from any thread, when a nested run has used tokens or dollars."""
+        """Called, from any thread, when a nested run has used tokens or money."""
         self._own = _NOTHING if usage is NOTHING_USED and not spent else NestedUsage(spent, usage)
         self._inside: dict[str, NestedUsage] = {}
         """Usage of nested runs that the run has not logged yet, by run id."""
@@ -118,7 +118,7 @@ class Budget:
         self._spend("" if self.log is None else self.log.id, more)
 
     def pay(self, dollars: float) -> None:
-        """Subtract the dollars of a nested run whose tokens are unknown."""
+        """Deduct the cost of a nested run whose token usage is unknown."""
         self.take("", NestedUsage.of_dollars(dollars))
 
     def take(self, run_id: str, nested: NestedUsage) -> None:
@@ -132,7 +132,7 @@ class Budget:
 
     @property
     def servers(self) -> Servers:
-        """MCP servers of the run: those of its parent run, else of its host, else its own, created on demand."""
+        """MCP servers of the run: its parent run's, else its host's, else its own, created on demand."""
         outer = self._within
         if isinstance(outer, Budget) and outer.log is not None:
             return outer.servers
@@ -144,7 +144,7 @@ class Budget:
 
     @property
     def has_news(self) -> bool:
-        """True if nested runs have usage that the run has not logged yet."""
+        """True if nested runs have usage that this run has not logged yet."""
         return bool(self._inside)
 
     def take_inside(self) -> dict[str, NestedUsage]:
@@ -163,19 +163,19 @@ class Budget:
             self._of_outer(lambda outer: outer.pay(usage.spent), None)
 
     def left(self) -> float | None:
-        """Return the remaining amount, or None without a limit."""
+        """Return the remaining amount, or None if there is no limit."""
         own = None if self.limit is None else self.limit - self.spent
         outer = self._of_outer(lambda outer: outer.left(), None)
         return min((amount for amount in (own, outer) if amount is not None), default=None)
 
     def exhausted(self) -> SpentLimit | None:
-        """Return the first limit that was reached, of this or an outer budget, or None while all have money left."""
+        """Return the first limit reached, in this budget or an outer one, or None if all have money left."""
         if self.limit is not None and self.spent >= self.limit:
             return self
         return None if self._within is None else self._of_outer(lambda outer: outer.exhausted(), None)
 
     def has_limit(self) -> bool:
-        """Return whether this budget or an outer one has a limit now."""
+        """Return whether this budget or an outer one currently has a limit."""
         return self.limit is not None or (self._within is not None and self._of_outer(lambda outer: outer.has_limit(), False))
 
     def has_limit_of_person(self) -> bool:
@@ -188,7 +188,7 @@ class Budget:
         )
 
     def _of_outer(self, ask: Callable[[Spending], T], without: T) -> T:
-        """Ask the outer budget. Any exception of third-party code becomes a `SettingsError`."""
+        """Query the outer budget. Any exception from third-party code becomes a `SettingsError`."""
         if self._within is None:
             return without
         try:
@@ -200,13 +200,13 @@ class Budget:
             raise SettingsError(problem, f"Fix its methods: {', '.join(SPENDING)}") from error
 
     def is_over(self) -> bool:
-        """Return whether its run has ended, or a parent run whose tool awaits it."""
+        """Return whether the run has ended, or a parent run whose tool awaits it has."""
         if self.closed or self.detached:
             return self.closed
         return isinstance(self._within, Budget) and self._within.is_over()
 
     def may_run_out(self) -> bool:
-        """Return whether a limit exists or may come later: a session accepts a budget at any time."""
+        """Return whether there is a limit or may be one later: a session accepts a budget at any time."""
         if self.limit is not None or self.log is None:
             return True  # a budget without a run is a session's
         outer = self._within
@@ -214,7 +214,7 @@ class Budget:
 
 
 current_budget: ContextVar[Budget | None] = ContextVar("current_budget", default=None)
-"""Budget of the run whose tool is running; runs started by this tool spend from it."""
+"""Budget of the run whose tool is running; runs that the tool starts spend from it."""
 
 
 nested_levels: ContextVar[int] = ContextVar("nested_levels", default=0)

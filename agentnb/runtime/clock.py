@@ -12,7 +12,7 @@ from agentnb.core.run.wait_state import WaitState
 
 
 def seconds_taken(events: Iterable[AnyEvent]) -> float:
-    """Return the elapsed seconds of a run up to its last event, as a `Clock` counts them, over all its processes."""
+    """Return the elapsed seconds of a run up to its last event, as a `Clock` counts them, across all its processes."""
     seconds, wait_state = 0.0, WaitState()
     before: datetime | None = None
     for event in events:
@@ -24,14 +24,14 @@ def seconds_taken(events: Iterable[AnyEvent]) -> float:
 
 
 def ignore() -> None:
-    """Do nothing: default listener. A single function, since a lambda per run would cost memory."""
+    """Do nothing. Default listener: a single function, since a lambda per run would cost memory."""
 
 
 class Clock:
     """A stopwatch with an optional time limit. Used on the run's event loop."""
 
     def __init__(self, limit: float | None = None, *, before: float = 0.0) -> None:
-        """``limit``: seconds until the time is up, None for no limit; ``before``: seconds already elapsed."""
+        """``limit``: seconds until time is up, or None for no limit; ``before``: seconds already elapsed."""
         self.limit = limit
         self.taken = before
         """Seconds elapsed until the clock was last halted."""
@@ -41,12 +41,12 @@ class Clock:
         self._up: Callable[[], None] = ignore
 
     def start(self, up: Callable[[], None]) -> None:
-        """Start counting; ``up`` is called once, when the time is up."""
+        """Start counting; ``up`` is called once, when time is up."""
         self._up = up
         self._go()
 
     def stop(self) -> None:
-        """Stop counting and drop the limit."""
+        """Stop counting and discard the limit."""
         self._halt()
         self._up = ignore
         self.limit = None
@@ -58,14 +58,14 @@ class Clock:
             self._halt()
 
     def release(self) -> None:
-        """Undo one `hold`; continue if it was the last."""
+        """Undo one `hold`; resume counting if it was the last."""
         self._holds -= 1
         if not self._holds:
             self._go()
 
     @property
     def seconds(self) -> float:
-        """Seconds taken so far."""
+        """Seconds elapsed so far."""
         return self.taken + (0.0 if self._since is None else perf_counter() - self._since)
 
     def _go(self) -> None:

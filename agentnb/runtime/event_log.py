@@ -41,11 +41,13 @@ ROOM_FOR_COPY = (
     "agentnb keeps copies so that changes can be undone. Check that the folder of the run log is writable and has free space"
 )
 LEFT_ALONE = "The run is still in memory: save it with save_trace(run, PATH), and check what else writes to its folder"
-"""Advice for a log that cannot be written: the first after a failed write, the second if another file took its place."""
+"""Advice for a log that cannot be written: the first text after a failed write, the second if another file has taken
+its place.
+"""
 
 
 class EventLog:
-    """Creates, redacts, stores and folds the events of one run, and sends them to watchers. Used from one thread."""
+    """Creates, redacts, stores and folds the events of one run, and sends them to watchers. Used from a single thread."""
 
     def __init__(
         self,
@@ -56,8 +58,8 @@ class EventLog:
         run: Run | None = None,
         store: RunStore | None = None,
     ) -> None:
-        """Create a log. ``run``: a run to resume, folded from its log, whose end is not written yet; ``store``: keeps the logs
-        of a new run and of its nested runs.
+        """Create a log. ``run``: a run to resume, folded from its log, which has no end yet; ``store``: keeps the
+        logs of a new run and of its nested runs.
         """
         self.id = run_id
         self.run = Run() if run is None else run
@@ -71,13 +73,13 @@ class EventLog:
         self._untold: AnyEvent | None = None
         self._watchers = tuple(watchers)
         self._streaming: type[ReplyDelta] | None = None
-        """Kind of the streaming deltas, if they are searched for keys."""
+        """Type of the streaming deltas, if they are searched for keys."""
         self._known = secrets_holder()
         secrets()  # the first search; keys found later are redacted from then on
 
     @cached_property
     def _stream(self) -> StreamRedactor:
-        """Redacts streamed text while keys are known."""
+        """Redacts streamed text if any keys are known."""
         return StreamRedactor()
 
     @property
@@ -86,7 +88,7 @@ class EventLog:
         return any(getattr(watcher, "shows_prints", False) for watcher in self._watchers)
 
     def watch(self, watcher: Watcher) -> None:
-        """Also send events and deltas to this watcher, from now on."""
+        """Send events and deltas to this watcher too, from now on."""
         self._watchers = (*self._watchers, watcher)
 
     def child(self, run_id: str, *, watchers: Iterable[Watcher] = ()) -> EventLog:
@@ -109,9 +111,9 @@ class EventLog:
         return self._keep_before is not None
 
     def keep_before(self, file: FileBefore) -> None:
-        """Back up a file before a call changes it, if the log is stored. From any thread.
+        """Back up a file before a call changes it, if the log is stored. Thread-safe.
 
-        Raises `StoreError` on failure: then the file must not be changed.
+        Raises `StoreError` on failure; the file must not be changed then.
         """
         if self._closed:
             raise asyncio.CancelledError
@@ -124,7 +126,9 @@ class EventLog:
             raise StoreError(problem, ROOM_FOR_COPY) from error
 
     def totals(self) -> Totals | None:
-        """Return the run's totals so far, for the last event of a log whose writer knows its size, or None for other logs."""
+        """Return the run's totals so far, for the last event of a log whose writer knows its size, or None for any
+        other log.
+        """
         size = getattr(self._writer, "size", None)
         if size is None:
             return None
@@ -147,35 +151,36 @@ class EventLog:
         )
 
     def warn_once(self, message: str, advice: Advised = "", topic: Topic = "") -> None:
-        """Log a warning, unless the log already has it: a dead process may have written it."""
+        """Log a warning, unless the log already has it: a process that died may have written it."""
         warning = (message, as_advice(advice), topic)
         if all((logged.message, logged.advice, logged.topic) != warning for logged in self.run.warned):
             self.warn(*warning)
 
     def warn(self, message: str, advice: tuple[AnyAdvice, ...] = (), topic: Topic = "") -> None:
-        """Log a warning to the person."""
+        """Log a warning for the person."""
         self.emit(Warned, message=message, advice=advice, topic=topic)
 
     def begin(self, first: AnyEvent) -> None:
         """Append the first event of this process; from then on the run's content counts as the person's own.
 
-        For a log from elsewhere, this event says whether the person accepted its answers; if not, the fold voids them.
+        For a log from elsewhere, this event records whether the person accepted its answers; if not, the fold voids
+        them.
         """
         self.run.set_consent(True)
         self.append(first)
 
     def emit(self, kind: type[AnEvent], **fields: Any) -> AnEvent:
-        """Create an event of this kind, and log it with `append`. The frequent events of each round are created at their call
-        sites.
+        """Create an event of this kind, and log it with `append`. Events that are frequent in every round are created
+        at their call sites.
         """
         return self.append(kind(self.seq, now(UTC), self.id, self.parent_id, **fields))
 
     def append(self, made: AnEvent) -> AnEvent:
         """Redact, store and fold an event, and send it to the watchers.
 
-        Return it as logged: redacted, and truncated if the log has no room.
-        If it cannot be stored, the run in memory still has it, nothing more is stored, and `StoreError` is raised once.
-        Watchers get that event with the next one, once the log is known to have failed.
+        Returns it as logged: redacted, and truncated if the log has no room. If it cannot be stored, the run in
+        memory still contains it, nothing more is stored, and `StoreError` is raised once. Watchers get that event
+        with the next one, once the log is known to have failed.
         """
         if self._closed:
             # The caller belongs to a run that ended without waiting for it.
@@ -198,7 +203,7 @@ class EventLog:
         return event  # type: ignore[no-any-return]  # of this kind
 
     def stream(self, delta: Delta) -> None:
-        """Send a delta to the watchers, redacted. The beginning of a possible key is held back until more characters come."""
+        """Send a delta to the watchers, redacted. Text that may be the beginning of a key is held back until more arrives."""
         texts = self._known.texts
         if isinstance(delta, ToolProgress | ToolPrinted):
             delta = redact(delta, texts) if texts else delta
@@ -215,7 +220,7 @@ class EventLog:
         self.tell(delta)
 
     def _end_stream(self) -> None:
-        """Send the text held back; the stream has ended."""
+        """Send the text that was held back, since the stream has ended."""
         kind, self._streaming = self._streaming, None
         if kind is not None and (text := self._stream.rest(self._known.texts)):
             self.tell(kind(text))
@@ -247,7 +252,7 @@ class EventLog:
             self.tell(untold)
 
     def _store(self, event: AnyEvent, writer: Writer) -> AnyEvent:
-        """Store the event and return it as stored. On failure, fold it all the same, and raise `StoreError`.
+        """Store the event and return it as stored. On failure, fold it anyway and raise `StoreError`.
 
         A `RunFinished` that could not be stored is not folded: the run then ends as failed.
         """
@@ -272,7 +277,7 @@ class EventLog:
 def _could_show_a_key(event: Any) -> bool:
     """Return whether this `ToolFinished` is long enough to hold a key.
 
-    For a short one, the search would take longer than everything else.
+    Searching a short one would take longer than everything else.
     """
     for part in event.result.parts:
         if type(part) is not Text or len(part.text) >= SHORTEST_SECRET:

@@ -11,7 +11,7 @@ from agentnb.core.run.work_records import StepRecord
 from agentnb.detect.run import Run
 
 LOOP, WORKFLOW = "loop", "workflow"
-"""Components of a run that work: in rounds, in steps."""
+"""Components of a run that do its work: in rounds, in steps."""
 START, MODEL_CALL, COMPACTION, TOOL_CALL, REPLY = "start", "model_call", "compaction", "tool_call", "reply"
 """Stages of an agent; ``reply``: a policy judged its reply."""
 PLAN, RUN_PLAN, STEP = "planning", "plan_execution", "step"
@@ -27,7 +27,7 @@ class FailurePlace(TypedDict):
 
 
 def failure_place(run: Run, component: str) -> FailurePlace:
-    """Return the place of an error during a run; a field is empty where the log does not determine it."""
+    """Return the place of an error during a run; fields that the log does not determine are empty."""
     names = {record.call.name for record in open_calls(run)}
     if names:
         return {"component": component, "stage": TOOL_CALL, "tool": names.pop() if len(names) == 1 else ""}
@@ -38,7 +38,7 @@ def failure_place(run: Run, component: str) -> FailurePlace:
 
 
 def place_of_verdict(run: Run, component: str) -> FailurePlace:
-    """Return the place of a failure after the work has ended: the last step if it failed, else the last reply."""
+    """Return the place of a failure after the work has ended: the last step if that failed, else the last reply."""
     if run.rounds:
         return {"component": component, "stage": REPLY, "tool": ""}
     step = _failed_step(run)
@@ -46,7 +46,7 @@ def place_of_verdict(run: Run, component: str) -> FailurePlace:
 
 
 def open_calls(run: Run) -> list[CallRecord]:
-    """Return the running calls: those of steps, or else the model's, one of which may run the steps."""
+    """Return the running calls: those of steps, or else the model's, one of which may be running the steps."""
     current = run.open_round
     for records in ([call.record for call in run.step_calls], current.records if current is not None else ()):
         if calls := [record for record in records if record.result is None and not record.waits]:
@@ -64,13 +64,13 @@ def _stage_of_loop(run: Run) -> str:
 
 
 def _open_step(run: Run) -> StepRecord | None:
-    """Return the innermost open step, or None without one."""
+    """Return the innermost open step, or None."""
     started = [step for step in run.step_records.values() if step.status == "running"]
     return max(started, key=lambda one: one.id.count("/"), default=None)
 
 
 def _failed_step(run: Run) -> StepRecord | None:
-    """Return the step whose failure ended the last top-level step: a block fails with the error of a step inside it."""
+    """Return the step whose failure ended the last top-level step, since a block fails with the error of a step inside it."""
     last: StepFinished | None = None
     failed: StepFinished | None = None
     for event in reversed(run.events):

@@ -19,11 +19,11 @@ from agentnb.runtime.failure_place import place_of_verdict
 from agentnb.tools.tool_errors import traceback_of_own_code
 
 OF_THE_REPLY = "reply"
-"""``where`` of an error that is a verdict on the reply: a resumed run reaches it again from the same rounds."""
+"""``where`` of an error that is a verdict on the reply: a resumed run reaches the same verdict from the same rounds."""
 
 
 class Suspended(Exception):
-    """The run waits for an answer without a process: nobody is there, or the person put the question aside."""
+    """The run waits for an answer without a process: nobody is there, or the person has postponed the question."""
 
     def __init__(self, why: str) -> None:
         """``why``: ``nobody_here`` or ``asked``."""
@@ -32,8 +32,8 @@ class Suspended(Exception):
 
 
 def log_stop(log: EventLog, verdict: Stop, component: str = "") -> None:
-    """Log why the run stops, without entries that a dead process has already logged. ``component``: the working part of the
-    run.
+    """Log why the run stops, except for entries that a dead process has already logged. ``component``: the part of
+    the run that was working.
     """
     run, loop = log.run, verdict.loop
     _log_unknown_facts(log)
@@ -49,7 +49,7 @@ def log_stop(log: EventLog, verdict: Stop, component: str = "") -> None:
 
 
 def _log_unknown_facts(log: EventLog) -> None:
-    """Warn of guidance that names unknown facts, such as misspelled ones: whether it was followed cannot be judged."""
+    """Warn about guidance that refers to unknown facts, such as misspelled ones: whether it was followed cannot be judged."""
     unknown: dict[str, Guidance] = {}
     for record in log.run.rounds:
         for guidance in record.guidance:
@@ -61,7 +61,7 @@ def _log_unknown_facts(log: EventLog) -> None:
 
 
 def log_findings(log: EventLog) -> None:
-    """Log new findings of the detectors; entries already logged by a dead process are skipped."""
+    """Log new findings of the detectors; those already logged by a dead process are skipped."""
     for detector, error in log.run.take_failures():
         name = getattr(detector, "name", type(detector).__name__)
         failure = encodable(f"{name} failed and was dropped ({type(error).__name__}: {error})")
@@ -71,7 +71,7 @@ def log_findings(log: EventLog) -> None:
 
 
 def run_error(error: BaseException) -> e.RunError:
-    """Return the error as it is logged."""
+    """Return the error in the form in which it is logged."""
     if isinstance(error, AgentnbError):
         traceback = traceback_of_own_code(error.__cause__) if isinstance(error, ModelError) and error.__cause__ else ""
         return e.RunError(type(error).__name__, encodable(error.what), change_texts(error.advice, encodable), traceback)
@@ -79,7 +79,7 @@ def run_error(error: BaseException) -> e.RunError:
 
 
 def check_within_limits(run: Run) -> None:
-    """Raise `RunLimited` if the run has ended at a limit."""
+    """Raise `RunLimited` if the run ended at a limit."""
     if run.status == "limited" and run.limit is not None:
         problem = f"The run reached its limit: {run.limit.limit}, {run.limit.value:g}"
         raise RunLimited(problem, "The run is in error.run; continue it with continue_from=error.run", run=run)

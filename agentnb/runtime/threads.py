@@ -20,9 +20,11 @@ from agentnb.core.forks import after_fork
 T = TypeVar("T")
 
 IDLE = 64
-"""Idle threads kept for plain tools; asyncio's own pool has six on two cores and runs more tools in batches."""
+"""Idle threads kept for plain tools; asyncio's own pool, which has six threads on two cores, would run more tools in
+batches.
+"""
 TICK = 0.1
-"""Seconds after which a waiting thread wakes up, so that an interrupt is noticed."""
+"""Interval in seconds at which a waiting thread wakes up, so that interrupts are noticed."""
 
 
 class LoopThread:
@@ -39,7 +41,7 @@ class LoopThread:
         threading.Thread(target=self._serve, name="agentnb", daemon=True).start()
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Run a coroutine on this loop, in a copy of the caller's context: its output appears in the caller's cell."""
+        """Run a coroutine on this loop, in a copy of the caller's context, so that its output appears in the caller's cell."""
         if self._is_of_parent:
             self._begin()
         future: Future[T] = Future()
@@ -56,18 +58,22 @@ class LoopThread:
         return future
 
     async def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine on this loop and return its result to the running one; a cancellation here cancels it there."""
+        """Run a coroutine on this loop and return its result to the running loop; a cancellation of the caller
+        cancels it there.
+        """
         if self._is_of_parent:
             self._begin()
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(make(), self._loop))
 
     def close(self) -> None:
-        """Stop the loop after the callbacks that are ready now."""
+        """Stop the loop once the callbacks that are ready now have run."""
         if not self._is_of_parent:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     def leave_to_parent(self) -> None:
-        """Begin a new loop and thread with the next coroutine: this process was forked, and the old ones are its parent's."""
+        """Use a new loop and thread from the next coroutine on: this process was forked, and the old ones belong to
+        the parent process.
+        """
         _loops_of_parent.append(self._loop)  # kept: closing it would change the selector of the parent's loop
         self._is_of_parent = True
 
@@ -126,8 +132,8 @@ def attempt(function: Callable[[], Any]) -> Outcome:
 
 
 class _Workers:
-    """Daemon threads for plain tools: one for each running call, so that an abandoned call blocks no other, and none keeps
-    the process alive.
+    """Daemon threads for plain tools: one for each running call, so that an abandoned call does not block the others.
+    They do not keep the process alive.
     """
 
     def __init__(self) -> None:
@@ -169,18 +175,18 @@ after_fork(_begin_anew)
 
 
 def in_worker(job: Callable[[], None]) -> None:
-    """Run the job in a worker thread; it must not raise."""
+    """Run the job in a worker thread; it must not raise exceptions."""
     _workers().submit(job)
 
 
 class Work(Protocol):
-    """Work of a worker thread: a plain function, which may still run when nothing awaits it."""
+    """The work of a worker thread: a plain function, which may still be running when nothing awaits it."""
 
     is_running: bool
 
 
 class PendingOutcome:
-    """The outcome of a plain tool, passed from the tool's thread to the awaiting event loop."""
+    """The outcome of a plain tool, passed from the tool's thread to the event loop that awaits it."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -201,10 +207,10 @@ time_limit: ContextVar[asyncio.Timeout | None] = ContextVar("time_limit", defaul
 
 
 class AwakeForInterrupts:
-    """Wakes the main thread's event loop ten times a second: ipykernel's interrupt does not wake a sleeping loop."""
+    """Wakes the main thread's event loop ten times a second, since ipykernel's interrupt does not wake a sleeping loop."""
 
     _of_loop: ClassVar[_Alarm | None] = None
-    """Alarm of the loop that was last awake."""
+    """Alarm of the loop that was most recently kept awake."""
     _alarm: _Alarm | None = None
 
     def __enter__(self) -> None:
@@ -227,7 +233,7 @@ class AwakeForInterrupts:
 
 
 class _Alarm:
-    """Wakes an event loop while something is awaited there, and once after that: consecutive runs share it."""
+    """Wakes an event loop while something is awaited on it, and once more after that: consecutive runs share the alarm."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -242,7 +248,7 @@ class _Alarm:
 
 
 def is_running(task: asyncio.Task[Any] | None) -> bool:
-    """Return whether this task is running now; False while its coroutine is closed from outside, with GeneratorExit."""
+    """Return whether this task is running now; False while its coroutine is being closed from outside, with GeneratorExit."""
     return asyncio._get_running_loop() is not None and asyncio.current_task() is task
 
 
@@ -251,13 +257,13 @@ _swap_task: Callable[..., Any] = getattr(asyncio.tasks, "_swap_current_task", la
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return this thread's running event loop, even if hidden from a tool, or None without one."""
+    """Return this thread's running event loop, even if hidden from a tool, or None."""
     return asyncio._get_running_loop() or getattr(_hidden, "loop", None)
 
 
 @contextmanager
 def without_running_loop() -> Iterator[None]:
-    """Let code on this thread run its own event loops, as in any other thread: the running one waits for it anyway."""
+    """Let code on this thread run its own event loops, as in any other thread: the running loop waits for it anyway."""
     loop = asyncio._get_running_loop()
     if loop is None:
         yield
@@ -275,9 +281,10 @@ def without_running_loop() -> Iterator[None]:
 
 
 def wait_until_over(asked: Future[T], is_over: Callable[[], bool]) -> T:
-    """Block this thread until a call's question or inner call is answered, and return its result; an interrupt ends the wait.
+    """Block this thread until a call's question or inner call is answered, and return its result; an interrupt ends
+    the wait.
 
-    Raises `asyncio.CancelledError` if the call ends first: not an `Exception`, which its tool might catch.
+    Raises `asyncio.CancelledError` if the call ends first, since its tool might catch an `Exception`.
     """
     try:
         while not (asked.done() or is_over()):

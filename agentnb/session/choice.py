@@ -1,4 +1,4 @@
-"""The choice of a model for a cell without one."""
+"""The choice of a model for a cell that does not name one."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ NOTE = (
 
 
 def choose_model(default: str | None, before: Run | None = None) -> tuple[str, tuple[AnyAdvice, ...]]:
-    """Return the model, and a note for the person if there is something to explain.
+    """Return the model, and a note for the person if anything needs explaining.
 
-    A run that continues ``before`` keeps its model, if it can be created from its name. Next come ``default``, the session's,
-    and ``AGENTNB_MODEL``. With neither, the simulated model answers; but if a key is set, or the conversation was with a model
-    object, `SettingsError` asks for a model, as no list of models is built in.
+    A run that continues ``before`` keeps that run's model, if it can be created from its name. Next come ``default``,
+    the session's, and ``AGENTNB_MODEL``. If there is neither, the simulated model answers; but if a key is set, or
+    the conversation was with a model object, `SettingsError` asks for a model, as no list of models is built in.
     """
     if before is not None and can_be_made(before.model):
         return logged_model(before), ()
@@ -59,13 +59,15 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, t
 
 
 def needs_model(workflow: Workflow) -> bool:
-    """True if a planner, or an agent without a model, needs a model from the run."""
+    """True if a planner, or an agent that does not name a model, needs a model from the run."""
     unnamed = any(agent.model is None and not agent.replies for agent in workflow.spec.agents.values())
     return unnamed or PLANNING in actions_of(workflow.declared)
 
 
 def choose_model_of_workflow(workflow: Workflow, default: str | None) -> tuple[str | None, tuple[AnyAdvice, ...]]:
-    """Return the model for agents without one, chosen as for a cell, or None if not needed, and a note for the person."""
+    """Return the model for agents that do not name one, chosen as for a cell, or None if not needed, and a note for
+    the person.
+    """
     if needs_model(workflow):
         return choose_model(default)
     if workflow.tasks is not None or any(isinstance(step, WorkflowStep) for step in walk_all(workflow.spec.steps)):

@@ -1,4 +1,4 @@
-"""Files of MCP servers named by the person: shown and confirmed before their servers are configured."""
+"""MCP server files named by the person: shown and confirmed before the servers in them are configured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentnb.tools.mcp.server_settings import ServerList, read_servers
 from agentnb.workflow.cagent.agent_file import described_servers
 
 FILE = "confirmed-servers.txt"
-"""The person's file with a line per confirmed file of servers. To withdraw a confirmation, delete its line."""
+"""The person's own file with a line for each confirmed server file. To withdraw a confirmation, delete its line."""
 MAX_BYTES = 1_000_000
 NAME_ONE = "Name a file of MCP servers, such as mcp.json"
 WITHOUT_PERSON = (
@@ -30,14 +30,14 @@ WITHOUT_PERSON = (
     "Or set the environment variable MCP_SERVERS to these servers"
 )
 _confirmed_here: set[str] = set()
-"""Lines of files confirmed in this process: the person's folder may not be writable."""
+"""Lines of files confirmed in this process, since the person's folder may not be writable."""
 
 
 def load_server_file(servers: Servers, name: str, ask: Callable[[str], str] | None) -> ServerList:
-    """Configure the servers of a file, after the person's confirmation on first use and after each change.
+    """Configure the servers in a file, after the person has confirmed it on first use and after each change.
 
-    ``ask``: writes a question and returns the person's line, or None if nobody is present. Raises `SettingsError`, and
-    configures nothing, if the file cannot be read, nobody is present, or the person declines.
+    ``ask``: writes a question and returns the line that the person types, or None if nobody is present. Raises
+    `SettingsError`, and configures nothing, if the file cannot be read, nobody is present, or the person declines.
     """
     check_person(CONFIGURING, is_lasting=True)
     path = Path(name).expanduser().absolute()
@@ -51,7 +51,7 @@ def load_server_file(servers: Servers, name: str, ask: Callable[[str], str] | No
 
 
 def read_server_file(path: Path, *, shown: str) -> ServerList:
-    """Parse the MCP servers described by a file, without configuring any. ``shown``: its name in errors.
+    """Parse the MCP servers described in a file, without configuring them. ``shown``: its name in errors.
 
     A relative ``cwd`` is relative to the folder of the file. Raises `SettingsError` with the position of the problem.
     """
@@ -81,7 +81,7 @@ def _confirm(name: str, found: ServerList, ask: Callable[[str], str] | None) -> 
 
 
 def _line(path: Path, servers: Sequence[MCPServer]) -> str:
-    """Return the line of a file: the digest of its servers, including values, and its path."""
+    """Return the line for a file: the digest of its servers, including values, and its path."""
     named = [[getattr(server, setting.name) for setting in fields(server)] for server in servers]
     return f"{sha256(msgspec.json.encode(named, order='sorted')).hexdigest()} {_as_written(path)}"
 
@@ -91,7 +91,7 @@ def _as_written(path: Path) -> str:
 
 
 def _remember(path: Path, line: str) -> None:
-    """Store the person's confirmation, replacing an earlier one of the same file."""
+    """Store the person's confirmation, replacing an earlier one for the same file."""
     _confirmed_here.difference_update({line_ for line_ in _confirmed_here if _is_of(line_, path)})
     _confirmed_here.add(line)
     write_lines(FILE, [*[line_ for line_ in read_lines(FILE) if not _is_of(line_, path)], line])

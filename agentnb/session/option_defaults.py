@@ -1,4 +1,4 @@
-"""Defaults for options not given in a cell: the keys of ``%agent defaults``, and the syntax of their values."""
+"""Defaults for options that a cell does not give: the keys of ``%agent defaults``, and the syntax of their values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ Reader = Callable[[str], Any]
 SESSION_BUDGET = SESSION_BUDGET_LIMIT.name.replace("_", "-")
 SWITCH = ("yes", "no")
 ON_STOP = ("raise", "continue")
-"""Behavior of a cell when you stop the run it waits for: raise, so that Run All stops as well, or end normally."""
+"""Behaviour of a cell when you stop the run that it waits for: raise an error, so that Run All stops as well, or end
+normally.
+"""
 
 
 def _one_of(known: Iterable[str], text: str) -> str:
@@ -53,13 +55,13 @@ def _one_of(known: Iterable[str], text: str) -> str:
 
 
 on_limit: Callable[[str], str] = partial(_one_of, ON_LIMIT)
-"""Parses the behavior at a limit."""
+"""Parses the behaviour at a limit."""
 approval_mode: Callable[[str], str] = partial(_one_of, MODES)
 """Parses a mode."""
 
 
 def typed_rules(texts: Iterable[str]) -> RuleList | None:
-    """Parse rules typed as ``RULE=VERDICT``; returns None without any. Raises `SettingsError` for an invalid text."""
+    """Parse rules typed as ``RULE=VERDICT``; return None for an empty list. Raises `SettingsError` for an invalid text."""
     return RuleList.parse_typed(texts) or None
 
 
@@ -71,7 +73,7 @@ def yes_or_no(text: str) -> bool:
 
 
 LIMIT_KEYS = {limit.name.replace("_", "-"): limit for limit in (*LIMITS.values(), SESSION_BUDGET_LIMIT)}
-"""Keys that set limits."""
+"""Keys of defaults that set limits."""
 OTHERS: dict[str, Reader] = {
     "on-limit": on_limit,
     "history": partial(_one_of, HISTORIES),
@@ -84,9 +86,9 @@ OF_CELLS: dict[str, Reader] = {
     APPROVE: approval_mode,
     SANDBOX: partial(_one_of, SANDBOXES),
 }
-"""Keys other than settings of an agent: `Host` holds the mode, including for runs started by Python code."""
+"""Keys that are not settings of an agent; the `Host` holds the mode, so that it also applies to runs started by Python code."""
 MODELS = ("model", *PROFILES)
-"""Keys for models: the usual one, and those by the profile of a context."""
+"""Keys for models: the usual model, and those for the profiles of contexts."""
 OF_WHOLE_WORKFLOWS = ("budget", "max_seconds")
 """Limits shared by all agents of a workflow."""
 CHOICES = {
@@ -98,7 +100,7 @@ CHOICES = {
     APPROVE: MODES,
     SANDBOX: SANDBOXES,
 }
-"""Allowed values of keys with only a few."""
+"""Allowed values of keys that have only a few."""
 
 
 def at_first() -> dict[str, str]:
@@ -111,12 +113,12 @@ def at_first() -> dict[str, str]:
 
 
 def may_be_empty(key: str) -> bool:
-    """True if the key sets something optional: a limit, a mode, a sandbox, a repository, a model by profile."""
+    """True if the key sets something that is optional: a limit, a mode, a sandbox, a repository, a model for a profile."""
     return key in (APPROVE, SANDBOX, REPO, *PROFILES) or (key in LIMIT_KEYS and not LIMIT_KEYS[key].is_required)
 
 
 def check_default(key: str, text: str) -> str:
-    """Return the text as stored under this key. Raises `SettingsError` for an invalid value."""
+    """Return the text as it is stored under this key. Raises `SettingsError` for an invalid value."""
     if may_be_empty(key) and text.lower() in ("", "none"):
         return ""
     if key in CHOICES:
@@ -130,7 +132,7 @@ def check_default(key: str, text: str) -> str:
 
 
 def agent_settings(defaults: dict[str, str]) -> dict[str, Any]:
-    """Return the defaults as parsed `Agent` arguments, without model, guidance and policy."""
+    """Return the defaults as parsed arguments of `Agent`, except model, guidance and policy."""
     limits = {
         name: limit.read(defaults[key]) if (key := name.replace("_", "-")) and defaults[key] else None
         for name, limit in LIMITS.items()
@@ -141,7 +143,7 @@ def agent_settings(defaults: dict[str, str]) -> dict[str, Any]:
 
 
 def tool_groups(defaults: dict[str, str]) -> dict[str, ToolGroup]:
-    """Return the groups of built-in tools configured by the defaults, by word."""
+    """Return the groups of built-in tools that the defaults configure, by word."""
     groups: dict[str, ToolGroup] = {}
     if defaults[SANDBOX]:
         groups[Shell.word] = Shell(sandbox=defaults[SANDBOX])
@@ -151,9 +153,9 @@ def tool_groups(defaults: dict[str, str]) -> dict[str, ToolGroup]:
 
 
 def workflow_settings(defaults: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the changed defaults: limits of a whole workflow, and settings of the agents that it declares.
+    """Return the changed defaults: limits of a complete workflow, and settings of the agents that it declares.
 
-    Guidance set and policy are names; the model is not included.
+    The guidance set and policy are names; the model is not included.
     """
     first, settings_ = at_first(), agent_settings(defaults) | {"guidance": defaults["guidance"], "policy": defaults["policy"]}
     changed = {key.replace("_", "-") for key in defaults if defaults[key] != first[key]}

@@ -49,19 +49,20 @@ async def recover(
 ) -> Run:
     """Resume an interrupted or suspended run, append to its log, and return the complete run at its end.
 
-    ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: its original functions; ``agents``: a
-    workflow's agents from Python, by name; ``actions``: those called by its tasks; ``model``: its model, if it cannot be
-    created from its name. Or ``agent``: the agent to resume it with, including its gates, regardless of the log, or the
-    `Orchestration` for a run of another kind. ``store``: the store of its log, by default `.agentnb/runs`; ``work_dir``: the
-    working directory of its tools, by default the current folder. ``approve`` and ``answer`` decide and answer on your behalf,
-    as for `Agent.run`, and a word as ``approve`` replaces its mode; ``answers``: to the open questions of its gates,
-    steps and nested runs, by their ids in ``run.waiting``; ``suspend``: suspend it again when a question needs an answer.
-    ``trust_log``: True to accept approvals, answers and settings of a log that your agentnb did not write (`RunOptions`).
-    ``allow_urls``: addresses for models named by its log, such as ``https://models.example.org&key=MY_KEY``, besides the
-    provider's own server and this machine. Finished tool calls are not repeated; an interrupted call is reported to the model
-    as such, unless its tool is ``repeatable``. Raises `StoreError` if the log is missing or still being written,
-    `SettingsError` if the run has ended, if its log is from elsewhere and ``trust_log`` is not given, or if a tool, a gate, an
-    agent or the model is missing.
+    ``run``: a loaded run, its id, or the path of its log. ``tools`` and ``gates``: its original functions;
+    ``agents``: a workflow's agents from Python, by name; ``actions``: the functions called by its tasks; ``model``:
+    its model, if it cannot be created from its name. Alternatively, ``agent``: the agent with which to resume it,
+    including its gates, whatever the log says, or the `Orchestration` for a run of another kind. ``store``: the store
+    of its log, by default `.agentnb/runs`; ``work_dir``: the working directory of its tools, by default the current
+    folder. ``approve`` and ``answer`` decide and answer on your behalf, as for `Agent.run`, and a string for
+    ``approve`` replaces its mode; ``answers``: to the open questions of its gates, steps and nested runs, by their
+    ids in ``run.waiting``; ``suspend``: whether to suspend it again when a question needs an answer. ``trust_log``:
+    True to accept approvals, answers and settings of a log that your agentnb did not write (`RunOptions`).
+    ``allow_urls``: addresses for models named by its log, such as ``https://models.example.org&key=MY_KEY``, in
+    addition to the provider's own server and this machine. Finished tool calls are not repeated; an interrupted call
+    is reported to the model as such, unless its tool is ``repeatable``. Raises `StoreError` if the log is missing or
+    still being written, `SettingsError` if the run has ended, if its log is from elsewhere and ``trust_log`` is not
+    given, or if a tool, a gate, an agent or the model is missing.
     """
     _check_agent(agent)
     options = options_of(options, keywords, ResumeKeywords, "recover(run")
@@ -85,7 +86,8 @@ def begin_recovery(
 ) -> LiveRun:
     """Resume an interrupted or suspended run in the background, and return a handle on it at once; see `recover`.
 
-    Uses the store of its log instead of that of the options. ``parts``: tools, gates, model, agents and actions.
+    The store of its log is used instead of the one in the options. ``parts``: tools, gates, model, agents and
+    actions.
     """
     run_store, run_id = place_of(run, store)
     writer, logged_run = run_store.reopen(run_id)
@@ -108,7 +110,7 @@ def _recreate(run: Run, *, agents: Any = None, actions: Any = None, **parts: Any
 
 
 def is_workflow(run: Run) -> bool:
-    """True if the run is of a workflow from YAML, which its log contains."""
+    """True if the run is of a workflow from YAML, whose text its log contains."""
     return "workflow" in run.settings
 
 
@@ -122,11 +124,11 @@ def workflow_again(
     actions: Mapping[str, Action] | None = None,
     guidance: GuidanceSet | None = None,
 ) -> Orchestration:
-    """Recreate the workflow of a run with its model, budget and inputs from the log, for resuming it.
+    """Recreate the workflow of a run, with the model, budget and inputs from its log, in order to resume it.
 
-    ``tools``, ``gates``, ``agents`` and ``actions`` are its original ones from Python; ``model``: a replacement; ``guidance``:
-    the guidance set of its agents, if custom. Raises `SettingsError` if a gate is missing, or if its model was an object in
-    Python and is not passed again.
+    ``tools``, ``gates``, ``agents`` and ``actions``: the original ones from Python; ``model``: a replacement;
+    ``guidance``: the guidance set of its agents, if custom. Raises `SettingsError` if a gate is missing, or if its
+    model was an object in Python and is not passed again.
     """
     all_gates = tuple(gates)
     check_gates(run, all_gates)
@@ -162,7 +164,7 @@ def _check_agent(agent: object) -> None:
 
 
 def place_of(run: Run | str | Path, store: Store | None = None) -> tuple[Store, str]:
-    """Return the store of a run's log, and its id or a part of it; ``run`` as for `recover`."""
+    """Return the store of a run's log, and its id or part of one. ``run``: as for `recover`."""
     if not isinstance(run, Run | str | Path):
         raise SettingsError(f"recover() needs a run, got {type(run).__name__}", "Pass a run, its id, or the path of its log")
     if isinstance(run, Run):

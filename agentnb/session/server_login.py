@@ -1,4 +1,4 @@
-"""Login to an MCP server: the person opens an address in the browser, and the connection continues with the result."""
+"""Login to an MCP server: the person opens an address in the browser, and the result authorizes the connection."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def log_in(
 ) -> str:
     """Let the person log in to a server, restart its connections, and return a report.
 
-    ``tell``: shows a text, and as a second argument its address. ``ask``: writes a question and returns the person's line
-    without echo, or None if nobody is present. ``scope``: additional rights to request; ``client``: the id of a client that is
-    already registered. Raises `ServerFailed`, and `SettingsError` for a server without a login, or if nobody is present.
+    ``tell``: shows a text; its second argument is the address in it. ``ask``: writes a question and returns the line
+    that the person types without echo, or None if nobody is present. ``scope``: additional rights to request;
+    ``client``: the id of a client that is already registered. Raises `ServerFailed`, and `SettingsError` for a server
+    without a login, or if nobody is present.
     """
     check_person(LOGGING_IN, is_lasting=True)
     name = live.server.name
@@ -66,18 +67,18 @@ def log_in(
 
 
 def in_lines(words: str, address: WebAddress | None = None) -> str:
-    """Return a text with its complete address on a separate line, for a terminal."""
+    """Return a text with its address in full on a separate line, for a terminal."""
     return clean(words if address is None else f"{words}\n{address.opened}")
 
 
 def forget(servers: Servers, live: LiveServer) -> str:
-    """Delete the login at a server, and return a report. Raises `SettingsError` on failure."""
+    """Delete the stored login for a server, and return a report. Raises `SettingsError` on failure."""
     check_person(LOGGING_IN, is_lasting=True)
     name, was_there = live.server.name, servers.forget_login(live)
     return f"The login at {name} was deleted" if was_there else f"There is no login at {name}"
 
 
 def _wait(*futures: Future[Any]) -> None:
-    """Wait for the first of these futures, responding to interrupts."""
+    """Wait for the first of these futures to finish, responding to interrupts."""
     while not any(future.done() for future in futures):
         wait(futures, timeout=TICK, return_when=FIRST_COMPLETED)

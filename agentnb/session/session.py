@@ -1,4 +1,4 @@
-"""The session of a kernel: its live and past runs, store, and defaults."""
+"""The session of a kernel: its live and past runs, its store, and its defaults."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from agentnb.tools.todos.board import Board, TodoBoard
 MAX_RESUMABLE = 50
 """Maximum number of stored runs searched for grants, newest first."""
 SWEEP = 2
-"""Number of runs from which ended ones are dropped."""
+"""Number of runs above which those that have ended are dropped."""
 
 
 class Session:
@@ -66,32 +66,32 @@ class Session:
         self._threads: dict[str, LoopThread] = {}
         self._live: list[LiveRun] = []
         self._begun_here: list[LiveRun] = []
-        """All runs begun in this kernel that may be live, in order, including those outside the conversation."""
+        """All runs begun in this kernel that may still be live, in order, including those outside the conversation."""
         self._sweep_at = SWEEP
         self._experiments: list[Control] = []
-        """The experiments begun in this kernel that may be live, in order."""
+        """The experiments begun in this kernel that may still be live, in order."""
         self._newest: LiveRun | Control | None = None
         """The latest run or experiment of this kernel."""
         self._loaded: Run | None = None
         self._loaded_board: Board | None = None
         self._store_note = ""
         self.notebook = ""
-        """The notebook of this kernel, if known."""
+        """The notebook that this kernel belongs to, if known."""
         self.budget = Budget(name=SESSION_BUDGET_LIMIT.name)
-        """The budget shared by all its runs."""
+        """The budget that all its runs share."""
         self.grants = SessionGrants()
-        """Calls that the person has allowed in all its runs."""
+        """Calls that the person has allowed in all of its runs."""
         self.servers = Servers()
-        """The configured MCP servers, and their connections, which live until the kernel ends."""
+        """The configured MCP servers and their connections, which last until the kernel ends."""
         self.defaults: dict[str, str] = at_first()
-        """Defaults for options not given in a cell."""
+        """Defaults for options that a cell does not give."""
         self.sets: dict[str, GuidanceSet] = {}
         """The guidance sets written in this session, by name."""
         self.contexts = SessionContexts()
 
     @property
     def store(self) -> Store:
-        """The store of its runs' logs."""
+        """The store for the logs of its runs."""
         with self._lock:
             if self._store is None:
                 self._store, self._store_note = default_store()
@@ -108,7 +108,7 @@ class Session:
         prompt: str,
         options: RunOptions | None = None,
     ) -> LiveRun:
-        """Start a run with the session's store, event loop and budget, and the conversation's todo list. Thread-safe."""
+        """Start a run with the session's store, event loop and budget and the conversation's todo list. Thread-safe."""
         with self._lock:
             options = options or RunOptions()
             keeps_todos = isinstance(agent, Agent) and agent.todos is True
@@ -125,7 +125,7 @@ class Session:
     ) -> LiveRun:
         """Resume an interrupted run of the store with the agent from ``make_agent``, and append to its log.
 
-        A watcher first receives all events so far. Raises `SettingsError` if the run is live here, and the errors of
+        A watcher first receives all earlier events. Raises `SettingsError` if the run is live here, and the errors of
         `Store.reopen` and of the agent.
         """
         with self._lock:
@@ -146,7 +146,8 @@ class Session:
     def host(self) -> Host:
         """Return the session's resources for runs started by Python code, such as ``await agent.run(...)``.
 
-        These runs share its budget and count as live runs. Without their own store, their log is in memory only.
+        These runs share its budget and count as live runs. If they have no store of their own, their logs are in
+        memory only.
         """
         return Host(
             begun=self.take,
@@ -160,11 +161,11 @@ class Session:
         )
 
     def _hosting(self) -> AbstractContextManager[None]:
-        """Start a run of the session with its host; nested runs store their logs beside its own."""
+        """Start a run of the session with its host; nested runs store their logs beside the run's own."""
         return use_host(replace(host_here() or self.host(), begun=None, watch=None, store=self.store))
 
     def take(self, live: LiveRun) -> None:
-        """Add a run to the live runs. Only runs from `start` or `recover` are part of the conversation."""
+        """Add a run to the live runs. Only runs started by `start` or `recover` are part of the conversation."""
         with self._lock:
             if len(self._begun_here) >= self._sweep_at:
                 self._begun_here = [earlier for earlier in self._begun_here if not earlier.done]
@@ -173,7 +174,7 @@ class Session:
             self._newest = live
 
     def take_experiment(self, control: Control) -> None:
-        """Add an experiment to the live ones, once."""
+        """Add an experiment to the live ones, unless it is already there."""
         with self._lock:
             if all(known_control is not control for known_control in self._experiments):
                 self._experiments = [*self.experiments(), control]
@@ -184,7 +185,7 @@ class Session:
         return [control for control in tuple(self._experiments) if not control.progress.is_over]
 
     def newest_experiments(self) -> list[Control]:
-        """Return the experiments that have not ended, oldest first, or else the latest."""
+        """Return the experiments that have not ended, oldest first, or else the latest one."""
         return self.experiments() or self._experiments[-1:]
 
     def interrupted_ids(self) -> Iterator[str]:
@@ -201,14 +202,16 @@ class Session:
         return (summary.id for summary in candidates if summary.id not in running_ids)
 
     def only_suspended(self) -> str:
-        """Return the id of the suspended top-level run if it is the only one and no live run waits; else an empty string."""
+        """Return the id of the suspended top-level run if there is only one and no live run is waiting; else an empty
+        string.
+        """
         if any(live.run.waiting for live in self.running()):
             return ""
         ids = list(islice(self.suspended_ids(), 2))
         return ids[0] if len(ids) == 1 else ""
 
     def stored_grants(self) -> Iterator[tuple[str, GrantGiven]]:
-        """Yield the grants of stored runs that no process holds and that may be resumed, each with the id of its run."""
+        """Yield the grants of stored runs that no process holds and that may be resumed, each with its run's id."""
         running_ids = [live.run_id for live in self.running()]
         resumable = (summary.id for summary in self.store.each_summary() if summary.can_be_answered or summary.can_be_recovered)
         for run_id in islice((summary for summary in resumable if summary not in running_ids), MAX_RESUMABLE):
@@ -217,7 +220,7 @@ class Session:
                 yield from [(run_id, grant) for grant in run.grants if run.gives_consent and not is_copy(grant)]
 
     def withdraw_stored(self, run_id: str, grant_id: str) -> None:
-        """Withdraw a grant of a stored run in its log, so that a resumed run does not have it."""
+        """Withdraw a grant in the log of a stored run, so that the run no longer has it when resumed."""
         check_person("Withdrawing a grant")
         writer, run = self.store.reopen(run_id)
         try:
@@ -230,9 +233,9 @@ class Session:
             writer.close()
 
     def newest_interrupted(self) -> str:
-        """Return the newest interrupted top-level run; nested runs belong to their parent.
+        """Return the newest interrupted top-level run; nested runs belong to their parents.
 
-        Raises `SettingsError` without any.
+        Raises `SettingsError` if no run was interrupted.
         """
         running_ids = {live.run_id for live in self.running()}
         for summary in self.store.each_summary():
@@ -252,28 +255,28 @@ class Session:
         return live
 
     def _with_own(self, options: RunOptions) -> RunOptions:
-        """Return the options with the session's budget and one of its event loops."""
+        """Return the options with the session's budget and one of its event loops added."""
         thread = self._thread("background" if options.foreground is None else "foreground")
         return replace(options, thread=thread, budget=self.budget)
 
     def _thread(self, kind: str) -> LoopThread:
-        """Return the event loop for foreground or background runs: a tool that blocks one does not block the other."""
+        """Return the event loop for foreground or background runs, so that a tool that blocks one does not block the other."""
         thread = self._threads.get(kind)
         if thread is None:
             thread = self._threads[kind] = LoopThread()
         return thread
 
     def _forget_ended(self) -> None:
-        """Keep the live runs, and the newest ended run."""
+        """Keep the live runs and the newest run that has ended."""
         states = [(live, live.done) for live in self._live]  # read once: a run that ends meanwhile must not be lost
         ended = [live for live, done in states if done and live.run.started_at is not None]
         self._live = ended[-1:] + [live for live, done in states if not done]
 
     def allow_always(self, rule: str, variables: Iterable[Any] = ()) -> None:
-        """Allow the calls of a rule, such as ``bash(git status *)``, in the session.
+        """Allow the calls that match a rule, such as ``bash(git status *)``, in the session.
 
-        ``variables``: the tools and agents that it may name besides those of live runs, and the words for them. Raises
-        `SettingsError` for an invalid rule, and for an unknown name.
+        ``variables``: tools and agents to which it may refer, in addition to those of live runs, and words for them.
+        Raises `SettingsError` for an invalid rule, and for an unknown name.
         """
         check_person("Allowing calls", is_lasting=True)
         parsed = Rule.read(rule, "allow")
@@ -287,7 +290,9 @@ class Session:
         return agent.first_request(prompt, continue_from=continue_from, board=board)
 
     def board(self) -> Board:
-        """Return the board of the last loaded run, or else of the newest. Raises `SettingsError` if it keeps no list."""
+        """Return the board of the last loaded run or, if none was loaded, of the newest. Raises `SettingsError` if it
+        keeps no list.
+        """
         if self._loaded is not None:
             board: Board | None = self._board_of(self._loaded)
         else:
@@ -305,7 +310,7 @@ class Session:
         return board
 
     def _board_of(self, run: Run | None) -> Board | None:
-        """Return the board of a run of this session, so that the next run keeps changes made since its end."""
+        """Return the board of a run of this session, so that the next run gets changes made since that run ended."""
         if run is not None and run is self._loaded:
             return self._loaded_board
         return next((live.board for live in self._live if live.run is run), None)
@@ -318,16 +323,16 @@ class Session:
         return self.sets[name]
 
     def find_set(self, name: str) -> GuidanceSet:
-        """Return the guidance set with this name, written here or built in."""
+        """Return the guidance set with this name, either written here or built-in."""
         return find_set(name, self.sets)
 
     def leave_foreground(self) -> None:
-        """Give the next cell a new event loop: a tool of the last cell blocks the old one."""
+        """Give the next cell a new event loop, since a tool of the last cell is blocking the old one."""
         self._threads.pop("foreground", None)
 
     @property
     def has_run(self) -> bool:
-        """True if a run was loaded or has started."""
+        """True if a run has been loaded or started."""
         return self._loaded is not None or any(live.run.started_at is not None for live in self._live)
 
     @property
@@ -340,20 +345,20 @@ class Session:
         return [live for live in tuple(self._begun_here) if not live.done]
 
     def newest(self) -> LiveRun | Control:
-        """Return the newest run or experiment that has not ended. Raises `SettingsError` without any."""
+        """Return the newest run or experiment that has not ended. Raises `SettingsError` if everything has ended."""
         live: list[LiveRun | Control] = [*self.experiments(), *self.running()]
         newest = next((candidate for candidate in live if candidate is self._newest), None)
         return newest or (live[-1] if live else self.current())
 
     def current(self) -> LiveRun:
-        """Return the newest run that has not ended. Raises `SettingsError` without any."""
+        """Return the newest run that has not ended. Raises `SettingsError` if all runs have ended."""
         running = self.running()
         if not running:
             raise SettingsError("Nothing is running", "%agent history lists past runs")
         return running[-1]
 
     def leave(self) -> list[LiveRun]:
-        """Suspend and return the runs that wait for an approval: this kernel ends, and another resumes them."""
+        """Suspend and return the runs that wait for an approval: this kernel is ending, and another one resumes them."""
         suspended_runs = []
         for live in self.running():
             with suppress(SettingsError):  # it waits for no approval, or its log is in memory only
@@ -362,25 +367,25 @@ class Session:
         return suspended_runs
 
     def stop(self, chosen: list[LiveRun], seconds: float) -> None:
-        """Stop these runs, and wait up to ``seconds`` in total for the ends of those started by a cell.
+        """Stop these runs, and wait up to ``seconds`` in total for those started by a cell to end.
 
-        Other runs are not awaited: a run awaited by Python code may need the event loop of this thread.
+        Others are not waited for, since a run awaited by Python code may need this thread's event loop.
         """
         for live in chosen:
             live.stop()
         wait_for_ends([live for live in chosen if live in self._live], seconds)
 
     def waiting_for_answer(self) -> LiveRun:
-        """Return the newest run with an open question for the person. Raises `SettingsError` without any."""
+        """Return the newest run with an open question for the person. Raises `SettingsError` if no question is open."""
         waiting = [live for live in self.running() if live.run.waiting]
         if not waiting:
             raise SettingsError("No run waits for an answer", "%agent status shows what is running")
         return waiting[-1]
 
     def last_run(self) -> Run:
-        """Return the last loaded run, or else the newest.
+        """Return the last loaded run or, if none was loaded, the newest.
 
-        Raises `SettingsError` without any, or if it has not ended.
+        Raises `SettingsError` if no run exists, or if it has not ended.
         """
         if self._loaded is not None:
             return self._loaded
@@ -392,9 +397,9 @@ class Session:
         return begun[-1].run
 
     def conversation(self, run: Run | None = None) -> Run:
-        """Return the run to continue, by default the last.
+        """Return the run to continue, by default the last one.
 
-        Raises `SettingsError` if it has not ended, or is of a workflow.
+        Raises `SettingsError` if it has not ended, or is a workflow's.
         """
         run = self.last_run() if run is None else run
         if any(live.run is run for live in self.running()):
@@ -403,7 +408,9 @@ class Session:
         return run
 
     def stored(self, part_of_id: str) -> Run:
-        """Return the stored run with this id, or part of one; for a live run, or the newest here, the object in memory."""
+        """Return the stored run with this id, or part of an id; for a live run, or the newest here, return the object
+        in memory.
+        """
         run_id = self.store.find(part_of_id)
         live_run = next((live.run for live in self._live if live.run_id == run_id), None)
         if self._loaded is not None and self._loaded.id == run_id:
@@ -411,7 +418,7 @@ class Session:
         return self.store.load(run_id) if live_run is None else live_run
 
     def _instead_of_continuing(self) -> str:
-        """Return advice for a kernel without a run: the newest run in the store may have been interrupted."""
+        """Return advice for a kernel that has no run yet: the newest run in the store may have been interrupted."""
         newest = next((summary for summary in self.store.each_summary() if summary.parent_id is None), None)
         if newest is None:
             return "Start one without --continue"
@@ -420,7 +427,7 @@ class Session:
         return f"Start one without --continue, or load one: %agent load {newest.id} loads the newest"
 
     def load(self, part_of_id: str) -> Run:
-        """Load a run from the store for ``--continue``, or return a run of this session that is still live."""
+        """Load a run from the store for ``--continue``, or return it from this session if it is still live."""
         run_id = self.store.find(part_of_id)
         for live in self.running():
             if live.run_id == run_id:
@@ -435,8 +442,8 @@ class Session:
     def set_default(self, key: str, value: str, *, is_variable: bool = False) -> None:
         """Change one of `defaults`. Raises `SettingsError` for an unknown key or an invalid value.
 
-        The key may be written with underscores, like the settings of an `Agent`. ``is_variable``: the value is the name of a
-        variable that holds a model.
+        The key may be written with underscores, as the settings of an `Agent` are. ``is_variable``: whether the value
+        is the name of a variable that holds a model.
         """
         check_person("Changing a default", is_lasting=True)
         key = key.replace("_", "-")
@@ -454,15 +461,15 @@ class Session:
         self.defaults[key] = value
 
     def agent_settings(self) -> dict[str, Any]:
-        """Return the defaults as `Agent` arguments, except model, guidance and policy."""
+        """Return the defaults as arguments of `Agent`, except model, guidance and policy."""
         return agent_settings(self.defaults)
 
     def tool_groups(self) -> dict[str, ToolGroup]:
-        """Return the groups of built-in tools configured by the defaults, by word."""
+        """Return the groups of built-in tools that the defaults configure, by word."""
         return tool_groups(self.defaults)
 
     def workflow_settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the changed defaults: limits of a whole workflow, and settings of the agents that it declares."""
+        """Return the changed defaults: limits of a complete workflow, and settings of the agents that it declares."""
         limits, of_agents = workflow_settings(self.defaults)
         if "guidance" in of_agents:
             of_agents["guidance"] = self.find_set(of_agents["guidance"])
@@ -474,7 +481,7 @@ def _still_running(run: Run) -> SettingsError:
 
 
 def _board_with(todos: tuple[Todo, ...]) -> TodoBoard | None:
-    """Return a board with this list, or None if it came from a board with other rules, which the next run will report."""
+    """Return a board with this list, or None if the list came from a board with other rules, which the next run will report."""
     try:
         return TodoBoard(todos)
     except SettingsError:

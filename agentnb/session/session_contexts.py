@@ -21,7 +21,7 @@ class ContextChoice(NamedTuple):
     context: ContextType | None = None
     entity: str = ""
     word: str = ""
-    """A word that is not the name of a context; stored in the log."""
+    """A word that does not name a context; stored in the log."""
     note: str = ""
     """A line for the person; empty if nothing needs explaining."""
 
@@ -50,9 +50,10 @@ class SessionContexts:
         return context
 
     def choose(self, typed: str, before: Run | None = None) -> ContextChoice:
-        """Return the context of a cell: as ``typed``, NAME or NAME:ENTITY, else that of the run it continues.
+        """Return the context for a cell: the one ``typed``, as NAME or NAME:ENTITY, else that of the run that it
+        continues.
 
-        An unknown word is stored as a word, unless it resembles a name: then `SettingsError` is raised.
+        An unknown word is stored as it is, unless it resembles a name: then `SettingsError` is raised.
         """
         if not typed:
             return ContextChoice() if before is None else self._of(before)

@@ -18,9 +18,10 @@ def save_log(run: Run, path: Path) -> Path:
 
 
 def write_whole(path: Path, pieces: Iterable[bytes], what: str = "The run") -> Path:
-    """Write a file atomically and return its path. Raises `StoreError` on failure, or if ``path`` exists and is not a file.
+    """Write a file atomically and return its path. Raises `StoreError` on failure, or if ``path`` exists and is not a
+    file.
 
-    ``what``: subject of the error message.
+    ``what``: subject of the sentence in an error.
     """
     _check_replaceable(path, what)
     try:
@@ -45,7 +46,7 @@ def _printable(path: Path) -> str:
 
 
 def _make_folder(folder: Path) -> None:
-    """Create the folder of a file, unless it exists; raises OSError that names it."""
+    """Create a file's folder, unless it exists; raises an OSError that names it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

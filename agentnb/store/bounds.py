@@ -1,6 +1,7 @@
-"""Limits on reading: no file takes memory or time out of proportion to its size, and none more than about 1 GB of memory.
+"""Limits on reading: no file takes memory or time out of proportion to its size, or more than about 1 GB of memory.
 
-JSON may take forty times the size of its text in Python: its bytes are limited, and above some size its values.
+In Python, JSON may take forty times the size of its text, so its bytes are limited and, above a certain size, its
+values too.
 """
 
 from __future__ import annotations
@@ -14,42 +15,44 @@ from agentnb.errors import TraceError
 MAX_FILE_BYTES = 1_000_000_000
 """Maximum bytes of a file, unless it is read as a stream."""
 MAX_STREAMED_BYTES = 1_000_000_000_000
-"""Maximum bytes of a file that is read as a stream, such as JSON Lines of many runs."""
+"""Maximum bytes of a file that is read as a stream, such as JSON Lines with many runs."""
 MAX_HELD_BYTES = 200_000_000
-"""Maximum bytes of a file held in memory at once: a run, a document, a log, an unpacked database."""
+"""Maximum bytes of a file held in memory all at once: a run, a document, a log, an unpacked database."""
 MAX_LINE_BYTES = 2 * MAX_HELD_BYTES
 MAX_RECORD_BYTES = 100_000_000
-"""Maximum bytes of a line of JSON Lines, and of a part of a document that is read in parts."""
+"""Maximum bytes of a line of JSON Lines, or of a part of a document that is read in parts."""
 MAX_HELD_VALUES = 3_000_000
-"""Maximum JSON values held at once: as many as in a text of 50 MB with twenty bytes a value."""
+"""Maximum number of JSON values held at once: as many as in a text of 50 MB with twenty bytes per value."""
 UNCOUNTED_BYTES = 10_000_000
-"""Bytes of JSON up to which values are not counted: they take at most 400 MB, and most files are smaller."""
+"""Bytes of JSON up to which values are not counted: they take at most 400 MB, and most files are smaller than this."""
 MAX_RUN_EVENTS = 300_000
-"""Maximum events of a run: 60,000 rounds with a call each. They take about 1.2 KB each."""
+"""Maximum events of a run: 60,000 rounds with one call each. An event takes about 1.2 KB."""
 MAX_ROUND_CALLS = 10_000
-"""Maximum calls of one reply: the time to process each grows with their number."""
+"""Maximum calls in one reply, since the time to process each call grows with their number."""
 MAX_MESSAGES_IN_A_ROW = 5_000
-"""Maximum consecutive replies or user messages: a request merges them into one message, which is rebuilt for each of them."""
+"""Maximum consecutive replies or user messages, since a request merges them into one message, which is rebuilt for
+each of them.
+"""
 MAX_RECORDS = 5_000_000
-"""Maximum lines of a file, or parts of a document."""
+"""Maximum lines in a file, or parts of a document."""
 MAX_PROBLEMS = 1_000
-"""Maximum listed parts that were left out; the rest is counted."""
+"""Maximum number of left-out parts to list; any more are only counted."""
 SURELY_FEW_VALUES = 10_000
-"""JSON values up to which commas in strings are counted as values, too."""
+"""Number of JSON values up to which commas in strings are counted as values too."""
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _TOO_MUCH = "Split it, or remove what you do not need"
 MAX_EXPANSION = 200
-"""Maximum expanded bytes of a compressed file, in multiples of its size, over all passes of a reader."""
+"""Maximum expanded bytes of a compressed file, as a multiple of its size, across all of a reader's passes."""
 MIN_EXPANDED_BYTES = 2_000_000_000
-"""Expanded bytes allowed for any compressed file."""
+"""Expanded bytes that any compressed file may have."""
 
 
 class BoundExceeded(TraceError):
-    """A file exceeds a limit on reading."""
+    """Raised for a file that exceeds a limit on reading."""
 
 
 def check_bytes(size: int, max_bytes: int, source: str, hint: str = _TOO_MUCH) -> None:
-    """Raise `BoundExceeded` for more than ``max_bytes``. ``source``: the file, for the error."""
+    """Raise `BoundExceeded` if there are more than ``max_bytes``. ``source``: the file, for the error."""
     if size > max_bytes:
         raise BoundExceeded(f"{source} has more than {max_bytes / 1e6:,.0f} MB, the limit for reading", hint)
 
@@ -68,7 +71,7 @@ def check_round_calls(count: int, source: str) -> None:
 
 
 def check_messages_in_a_row(count: int, source: str) -> None:
-    """Raise `BoundExceeded` for too many consecutive replies or user messages."""
+    """Raise `BoundExceeded` if there are too many consecutive replies or user messages."""
     if count > MAX_MESSAGES_IN_A_ROW:
         most = f"more than {MAX_MESSAGES_IN_A_ROW:,} consecutive messages of one side, the limit for reading"
         raise BoundExceeded(f"{source} has {most}", _TOO_MUCH)
@@ -81,15 +84,15 @@ def check_records(count: int, source: str) -> None:
 
 
 class Expansion:
-    """Counts the expanded bytes of a compressed file and its inner archives, whatever size they declare."""
+    """Counts the expanded bytes of a compressed file and the archives in it, whatever size they declare."""
 
     def __init__(self, name: str, size: int) -> None:
-        """``size``: bytes of the compressed file."""
+        """``size``: size of the compressed file in bytes."""
         self._name = name
         self._limit = self._left = max(MIN_EXPANDED_BYTES, MAX_EXPANSION * size)
 
     def take(self, size: int) -> None:
-        """Count bytes. Raises `BoundExceeded` if there are too many."""
+        """Count these bytes. Raises `BoundExceeded` if there are too many in total."""
         self._left -= size
         if self._left < 0:
             raise BoundExceeded(
@@ -98,7 +101,7 @@ class Expansion:
 
 
 class HeldData:
-    """Counts the JSON of a file that its reader holds in memory."""
+    """Counts the JSON that the reader of a file holds in memory."""
 
     def __init__(self, source: str) -> None:
         """``source``: the file, for errors."""
@@ -106,7 +109,7 @@ class HeldData:
         self._bytes = self._values = 0
 
     def add(self, data: bytes) -> None:
-        """Count this text. Raises `BoundExceeded` once there is too much."""
+        """Count this text. Raises `BoundExceeded` once the total is too large."""
         self._bytes += len(data)
         if self._bytes <= UNCOUNTED_BYTES:
             return
@@ -124,7 +127,9 @@ def _count_values(data: bytes) -> int:
 
 
 def checked_lines(file: BinaryIO, source: str) -> Iterator[bytes]:
-    """Yield the lines of a log of any size. Raises `BoundExceeded` for a line, or values in total, too large for memory."""
+    """Yield the lines of a log of any size. Raises `BoundExceeded` for a line that is too large for memory, or too
+    many values in total.
+    """
     values = count = 0
     while line := file.readline(MAX_LINE_BYTES):
         if len(line) == MAX_LINE_BYTES:
@@ -139,7 +144,7 @@ def checked_lines(file: BinaryIO, source: str) -> Iterator[bytes]:
 
 
 def check_log(data: bytes, source: str) -> None:
-    """Raise `BoundExceeded` if a log of agentnb exceeds the limits."""
+    """Raise `BoundExceeded` if an agentnb log exceeds the limits."""
     check_json(data, source)
     if len(data) > UNCOUNTED_BYTES:
         check_events(data.count(b"\n"), source)

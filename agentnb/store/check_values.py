@@ -1,4 +1,4 @@
-"""The checks of an experiment as assessments of its runs, from the rows beside their logs."""
+"""The checks of an experiment, as assessments of its runs, from the rows beside their logs."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from agentnb.store.bounds import MAX_STREAMED_BYTES
 from agentnb.store.regular_files import open_regular
 
 ROWS = "experiment.rows"
-"""File of the rows of an experiment, JSON Lines, in the folder of its logs."""
+"""File with an experiment's rows, as JSON Lines, in the folder of its logs."""
 Value: TypeAlias = float | bool | None
 WHOLE = ("completed", "unknown")
-"""States of runs that were not cut short, as far as is known: traces of other products may lack the end."""
+"""States of runs that were not cut short, as far as is known: other products' traces may lack the end."""
 CUT_SHORT = ("limited", "stopped")
-"""States of runs that a limit or a policy ended. All others were ended by the provider, a person, or the end of a process."""
+"""States of runs that were ended by a limit or a policy. All others were ended by the provider, a person, or the end
+of a process.
+"""
 COVER = "experiment.covered"
-"""File that exists until all cells of an experiment have a row; it has the time of the first look at its runs."""
+"""File that exists until every cell of an experiment has a row; it holds the time of the first look at the runs."""
 _OWN_FILE = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # no link, and no pipe that waits
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """The part of a row that assesses its run."""
+    """The part of a row by which its run is assessed."""
 
     run_id: str = ""
     status: str = "failed"
@@ -41,7 +43,7 @@ _decoder = msgspec.json.Decoder(_Row)
 
 
 def assessments_of_rows(folder: Path) -> dict[str, tuple[Assessment, ...]]:
-    """Return the primary check's assessments of the runs in an experiment's folder, by run id; empty for other folders."""
+    """Return, by run id, the primary check's assessments of the runs in an experiment's folder; empty for other folders."""
     try:
         with open_regular(folder / ROWS, MAX_STREAMED_BYTES) as file:
             lines = file.read().split(b"\n")
@@ -59,9 +61,10 @@ def assessments_of_rows(folder: Path) -> dict[str, tuple[Assessment, ...]]:
 
 
 def settle_value(value: Value, status: str) -> Value:
-    """Return a check's value, adjusted for how the run ended: a run cut short has not passed, and has no numeric value.
+    """Return a check's value, adjusted for how the run ended: a run that was cut short has not passed, and has no
+    numeric value.
 
-    For a failed run the value is unknown.
+    If the run failed, the value is unknown.
     """
     if status in WHOLE:
         return value
@@ -69,7 +72,7 @@ def settle_value(value: Value, status: str) -> Value:
 
 
 def note_look(folder: str | Path) -> None:
-    """Record the first look at the runs of a folder, if it has an unfinished experiment."""
+    """Record the first look at the runs in a folder, if it has an unfinished experiment."""
     with suppress(OSError):  # nothing is covered, or the folder is a copy that only its owner changes
         descriptor = os.open(os.path.join(folder, COVER), _OWN_FILE)  # noqa: PTH118  # of either
         try:

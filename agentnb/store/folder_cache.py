@@ -1,4 +1,4 @@
-"""Caches beside the logs of a folder, so that these need not be read again: their place and their validity."""
+"""Caches beside the logs in a folder, so that the logs need not be read again: where they are, and whether they are valid."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import msgspec
 from agentnb.core.log.events import SCHEMA
 
 HOME = ".tables"
-"""Folder of all caches, beside the logs; readers of folders skip hidden ones."""
+"""Folder for all caches, beside the logs; hidden, so that readers of folders skip it."""
 KEPT = 3600
-"""Seconds to keep unused files, as another process may read or write them."""
+"""Seconds for which unused files are kept, since another process may be reading or writing them."""
 _IGNORE = "# Made of the logs beside it: agentnb makes it again when it is gone.\n*\n"
 
 
 class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Fingerprint of a file, for detecting changes: its size in bytes, and its times in nanoseconds."""
+    """Fingerprint of a file, used to detect changes: its size in bytes, and its times in nanoseconds."""
 
     size: int
     modified: int
@@ -39,17 +39,19 @@ def stamp_of(path: str | Path) -> Stamp | None:
 
 @cache
 def made_by(layout: int) -> str:
-    """Return the version key of a cache: versions of everything that affects its content."""
+    """Return the version key of a cache: the versions of everything that affects its content."""
     return f"{layout} {version('agentnb')} {SCHEMA} {version('genai-prices')}"
 
 
 def made_of(folder: Path) -> str:
-    """Return the identity of this folder, which its copies do not share: in a copy, file times may mislead. Raises OSError."""
+    """Return this folder's identity, which copies of the folder do not share, since file times may mislead in a copy.
+    Raises OSError.
+    """
     return f"{folder.resolve()} {folder.stat().st_ino}"
 
 
 def remove_torn(folder: Path) -> None:
-    """Remove incomplete files of dead processes from a folder of caches."""
+    """Remove incomplete files left by dead processes from a folder of caches."""
     with suppress(OSError):
         for path in folder.glob(".*.*"):
             if path.stat().st_mtime < time.time() - KEPT:
@@ -57,7 +59,7 @@ def remove_torn(folder: Path) -> None:
 
 
 def make_home(folder: Path) -> Path:
-    """Create the folder of caches, readable only by its owner, and return it. Raises OSError on failure."""
+    """Create the folder for caches, readable only by its owner, and return it. Raises OSError on failure."""
     home = folder / HOME
     home.mkdir(mode=0o700, exist_ok=True)
     ignore = home / ".gitignore"

@@ -1,4 +1,4 @@
-"""Following a log that another process writes."""
+"""Following a log while another process writes it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from agentnb.store.run_file import is_being_written
 from agentnb.store.store import unreadable
 
 PAUSE = 0.2
-"""Seconds between two checks of the log."""
+"""Seconds between checks of the log."""
 
 
 class FollowedRun:
-    """A run in another process, as far as logged. `run` grows while you iterate, or with each `update`.
+    """A run in another process, as far as it has been logged. `run` grows while you iterate, or with each `update`.
 
-        for event in load_trace("runs/20260301-101500-ab12.jsonl", follow=True):
-            print(event)
+    for event in load_trace("runs/20260301-101500-ab12.jsonl", follow=True): print(event)
 
-    Iterating waits for further events, and ends when the run ends, is suspended, or its process dies; ``async for`` does so
-    without blocking the kernel.
+    Iterating waits for further events, and ends when the run ends, is suspended, or its process dies; ``async for``
+    does so without blocking the kernel.
     """
 
     def __init__(self, path: Path, pause: float = PAUSE) -> None:
@@ -43,7 +42,7 @@ class FollowedRun:
 
     @property
     def is_over(self) -> bool:
-        """True if no event will follow: the run has ended, or nobody writes its log."""
+        """True if no further event will follow, because the run has ended or nobody is writing its log."""
         return self.run.is_suspended or self.run.status not in ("running", "waiting_on_user")
 
     def update(self) -> list[AnyEvent]:

@@ -1,6 +1,6 @@
-"""Summaries of the logs of a folder, cached beside them once there are many: the list of runs then reads only new logs.
+"""Summaries of a folder's logs, cached beside them once there are many, so that listing runs reads only new logs.
 
-The file has a line for each field, so that repeated values are stored once, and few bytes are read at a time.
+The file has a line for each field, so that repeated values are stored once and few bytes are read at a time.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ FILE = "summaries.json"
 LAYOUT = 5
 """Increased when the file's format changes."""
 MANY = 50
-"""Minimum new summaries for writing the file: reading fewer takes less time than writing it."""
+"""Minimum number of new summaries for which the file is written: reading fewer takes less time than writing it."""
 UNSETTLED = frozenset({"running", "interrupted", "waiting_on_user"})
-"""Statuses that depend on more than the log: on whether a process holds it, or the log of its parent run."""
+"""Statuses that depend on more than the log: on whether a process holds it, or on the log of its parent run."""
 Known: TypeAlias = dict[str, tuple[Stamp, RunSummary]]
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """The first line."""
+    """The first line of the file."""
 
     made_by: str
     made_of: str
 
 
 class _Column(msgspec.Struct, Generic[T], frozen=True):
-    """A field of all summaries: its values, or if most are repeated, each value once and an index for every summary."""
+    """A field of all summaries: its values or, if most are repeated, each value once and an index for every summary."""
 
     values: list[T]
     places: list[int] | None = None
 
     @property
     def all(self) -> Iterator[T]:
-        """A value per summary. Raises IndexError for an invalid index."""
+        """Values, one per summary. Raises IndexError for an invalid index."""
         return iter(self.values) if self.places is None else map(self.values.__getitem__, self.places)
 
 
 class KnownSummaries:
-    """Cached summaries of the logs of a folder. A damaged cache, or one of another folder, is rebuilt."""
+    """Cached summaries of a folder's logs. A cache that is damaged or belongs to another folder is rebuilt."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -58,14 +58,14 @@ class KnownSummaries:
         self._new = 0
 
     def get(self, run_id: str, stamp: Stamp | None) -> RunSummary | None:
-        """Return the summary of an unchanged log, or None without one."""
+        """Return the summary of a log that has not changed, or None."""
         if self._known is None:
             self._known = self._read()
         kept = self._known.get(run_id)
         return kept[1] if kept is not None and kept[0] == stamp else None
 
     def add(self, run_id: str, stamp: Stamp | None, summary: RunSummary) -> None:
-        """Keep a summary if only its log can change it. ``stamp``: stamp of the log before it was read."""
+        """Keep a summary if nothing but its log can change it. ``stamp``: the log's stamp before it was read."""
         if stamp is not None and summary.status not in UNSETTLED and self._known is not None:
             self._known[run_id] = (stamp, summary)
             self._new += 1
@@ -83,7 +83,7 @@ class KnownSummaries:
         self._new = 0
 
     def _lines(self, known: Known) -> Iterator[bytes]:
-        """Yield the lines of the file; the last is the digest of all others."""
+        """Yield the lines of the file; the last one is the digest of all others."""
         digest = blake2b(digest_size=16)
         for line in (_Head(made_by(LAYOUT), made_of(self._folder)), *_columns(known)):
             data = msgspec.json.encode(line) + b"\n"
@@ -99,7 +99,7 @@ class KnownSummaries:
             return {}
 
     def _known_in(self, file: BinaryIO) -> Known:
-        """Return the summaries in the file; raises ValueError if it is damaged, or of another folder or version."""
+        """Return the summaries in the file; raises ValueError if it is damaged, or belongs to another folder or version."""
         head, digest, redactor = file.readline(), blake2b(digest_size=16), FileRedactor()
         if msgspec.json.decode(head, type=_Head) != _Head(made_by(LAYOUT), made_of(self._folder)):
             raise ValueError("of another version, or another folder")
@@ -120,7 +120,7 @@ class KnownSummaries:
 
 
 _STAMPED = 1 + len(Stamp.__struct_fields__)
-"""Columns before those of the summaries: the name of the log, and its stamp."""
+"""Columns that precede those of the summaries: the log's name and stamp."""
 
 
 @cache

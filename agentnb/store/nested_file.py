@@ -1,4 +1,4 @@
-"""The log of a nested run: under the lock of its top-level run, and if there are many, open only during writes."""
+"""The log of a nested run: it is covered by the lock of its top-level run and, if there are many, open only during writes."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from agentnb.store.run_file import (
 )
 
 MAX_OPEN = 32
-"""Maximum logs of nested runs that stay open; further ones are opened for each write."""
+"""Maximum number of nested logs that stay open; any more are opened for each write."""
 _RECOVERED = b'\n{"kind":"run_recovered"'
 
 
 class _OpenFiles:
-    """Open descriptors of nested logs, least recently used first: at most `MAX_OPEN`."""
+    """Open descriptors of nested logs, at most `MAX_OPEN`, least recently used first."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._descriptors: OrderedDict[int, int] = OrderedDict()
 
     def begin_anew(self) -> None:
-        """Drop the descriptors, and the lock, which another thread of the parent process may hold."""
+        """Drop the descriptors and the lock, which another thread of the parent process may be holding."""
         for descriptor in self._descriptors.values():
             os.close(descriptor)
         self.__init__()  # type: ignore[misc]  # as new
 
     def of(self, file: NestedFile) -> int:
-        """Return the descriptor of this log, open at its end. The caller holds the lock while it uses it."""
+        """Return this log's descriptor, which is open at the end. The caller holds the lock while using it."""
         descriptor = self._descriptors.pop(id(file), None)
         if descriptor is None:
             descriptor = os.open(file.path, os.O_WRONLY | APPEND)
@@ -55,13 +55,13 @@ class _OpenFiles:
         return descriptor
 
     def put(self, file: NestedFile, descriptor: int) -> None:
-        """Keep a descriptor open; if there are too many, the least recently used is closed."""
+        """Keep a descriptor open; if there are too many, close the least recently used one."""
         self._descriptors[id(file)] = descriptor
         if len(self._descriptors) > MAX_OPEN:
             os.close(self._descriptors.popitem(last=False)[1])
 
     def take(self, file: NestedFile) -> int | None:
-        """Return the descriptor of this log, if it is open, and remove it."""
+        """Remove and return this log's descriptor, if it is open."""
         return self._descriptors.pop(id(file), None)
 
 
@@ -72,8 +72,8 @@ after_fork(_open_files.begin_anew)
 class NestedFile(LogFile):
     """Appends events to the log of a nested run.
 
-    If this process writes the log of its parent run, in the same folder, that run's lock also covers this log, until it is
-    closed. Otherwise it is locked itself, and stays open.
+    If this process writes the log of the parent run, in the same folder, that run's lock also covers this log until
+    it is closed. Otherwise the log has its own lock, and stays open.
     """
 
     def __init__(self, path: str, *, sync_rounds: bool = False) -> None:
@@ -83,9 +83,9 @@ class NestedFile(LogFile):
         self._size = 0
         self._open = True
         self._holder: RunFile | None = None
-        """The log whose lock covers this one."""
+        """The log whose lock covers this one, if there is one."""
         self._own: RunFile | None = None
-        """Writes the log if it has its own lock."""
+        """Writes the log if that has its own lock."""
         self._marks = log_marks()
         descriptor = os.open(path, CREATE, 0o600)
         with _open_files.lock:
@@ -140,13 +140,13 @@ class NestedFile(LogFile):
 
 
 class Holders:
-    """Checks whether logs without their own lock are held by their parent runs, with a cache."""
+    """Checks whether logs without their own lock are held by their parent runs, and caches the answers."""
 
     def __init__(self) -> None:
         self._known: dict[Path, tuple[bool, datetime | None, str | None]] = {}
 
     def hold(self, path: Path, parent_id: str | None, began: datetime | None) -> bool:
-        """Return whether a live process holds this nested log, whose run ``began`` at that time."""
+        """Return whether a live process holds this nested log, whose run ``began`` at this time."""
         passed: set[str] = set()
         while parent_id is not None and parent_id not in passed:
             passed.add(parent_id)
@@ -156,7 +156,7 @@ class Holders:
         return False
 
     def _look(self, path: Path) -> tuple[bool, datetime | None, str | None]:
-        """Return whether this log is locked, when its run was last resumed, and its parent run."""
+        """Return whether this log is locked, when its run was last resumed, and the id of its parent run."""
         if path not in self._known:
             try:
                 self._known[path] = _state(path)

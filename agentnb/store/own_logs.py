@@ -1,7 +1,7 @@
 """Own logs, written by this person's agentnb: recognized by marks made with a secret in the person's own folder.
 
-Each line of a log ends with a mark, made of the line, the mark before it, and the secret. So a mark vouches for all lines up
-to its own: whoever changes, adds or removes a line before the last one cannot make the last mark.
+Each line of a log ends with a mark, computed from the line, the previous mark, and the secret. So a mark vouches for
+all lines up to its own: anyone who changes, adds or removes an earlier line cannot compute the last mark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from agentnb.store.regular_files import open_regular
 SECRET_FILE = "log-secret"
 SECRET_BYTES = 32
 _FIELD, _END = f',"{MARK}":"'.encode(), b'"}'
-"""Text around a mark, at the end of its line: a field that no event has, so that readers skip it."""
+"""Text around a mark at the end of its line: a field that no event has, so readers skip it."""
 _MARK_BYTES = 12
 _MARK_LENGTH = len(b2a_base64(bytes(_MARK_BYTES), newline=False))
 _SUFFIX_LENGTH = len(_FIELD) + _MARK_LENGTH + len(_END)
@@ -36,23 +36,23 @@ _START = bytes(_MARK_BYTES)
 
 
 class LogMarks:
-    """The marks of one log, as far as it was written or read."""
+    """The marks of one log, up to the point where it has been written or read."""
 
     __slots__ = ("_keyed", "state")
 
     def __init__(self, secret: bytes) -> None:
         self._keyed = blake2b(key=secret, digest_size=_MARK_BYTES)
         self.state = _START
-        """Mark of the last line written or read, actual or computed."""
+        """Mark of the last line written or read, as found or as computed."""
 
     def add_mark(self, line: bytes) -> tuple[bytes, bytes]:
-        """Return the next encoded line of the log with its mark, and the `state` once it is written."""
+        """Return the log's next encoded line with its mark, and the `state` that follows once it is written."""
         body = line[:-2]  # without the brace and the line end
         state = self._after(body)
         return b"".join((body, _FIELD, b2a_base64(state, newline=False), _END, b"\n")), state
 
     def read(self, lines: Iterable[bytes]) -> bool:
-        """Read lines of a log, and return whether the last one has a valid mark: then none of them was changed."""
+        """Read lines of a log, and return whether the last one has a valid mark, which means that none of them was changed."""
         is_marked = False
         for line in lines:
             body, mark = _parts(line)
@@ -67,7 +67,7 @@ class LogMarks:
 
 
 def _parts(line: bytes) -> tuple[bytes, bytes]:
-    """Split a line into its text and its mark, empty without one."""
+    """Split a line into its text and its mark; the mark may be empty."""
     line = line.removesuffix(b"\n")
     suffix = line[-_SUFFIX_LENGTH:]
     if suffix.startswith(_FIELD) and suffix.endswith(_END):
@@ -76,15 +76,15 @@ def _parts(line: bytes) -> tuple[bytes, bytes]:
 
 
 def log_marks() -> LogMarks | None:
-    """Return the marks of a new log; None, with one warning, if the person's folder cannot hold the secret."""
+    """Return the marks of a new log; None, with a single warning, if the person's folder cannot hold the secret."""
     secret = _secret()
     return None if secret is None else LogMarks(secret)
 
 
 def is_own_log(path: str | Path, events: Iterable[AnyEvent] | None = None) -> bool:
-    """Return whether this person's agentnb wrote all of a log.
+    """Return whether this person's agentnb wrote the complete log.
 
-    ``events``: the log must begin with these events, read from it earlier.
+    ``events``: events read from the log earlier, which it must begin with.
     """
     marks = log_marks()
     if marks is None:
@@ -102,7 +102,7 @@ def is_own_log(path: str | Path, events: Iterable[AnyEvent] | None = None) -> bo
 
 
 def is_own(path: str | Path, run: Run) -> bool:
-    """Return whether this person's agentnb wrote the log that a run was loaded from."""
+    """Return whether this person's agentnb wrote the log from which a run was loaded."""
     return is_own_log(path, run.events)
 
 
@@ -119,7 +119,7 @@ def _secret() -> bytes | None:
 
 
 def _read(path: Path) -> bytes:
-    """Return the secret, empty if there is none yet; raises OSError if it cannot be used."""
+    """Return the secret, empty if not created yet; raises OSError if it cannot be used."""
     try:
         secret = path.read_bytes()
     except FileNotFoundError:
@@ -133,6 +133,6 @@ def _read(path: Path) -> bytes:
 
 
 def _create(path: Path) -> bytes:
-    """Create the secret and return it, or the secret of another process that was faster."""
+    """Create the secret and return it, or return the secret of another process that was faster."""
     create_file(path, secrets.token_bytes(SECRET_BYTES))
     return _read(path)

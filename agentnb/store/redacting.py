@@ -1,4 +1,4 @@
-"""Redaction of a person's own patterns, such as names or account numbers, in a run to be shared."""
+"""Redaction of a person's own patterns, such as names or account numbers, in a run that is to be shared."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def redacted(run: Run, patterns: str | re.Pattern[str] | Iterable[str | re.Patte
     """Return the run for sharing: with ``[redacted]`` for matches of a pattern, ``[key]`` for every known key, and
     ``[looks like a key: masked]`` for texts that look like keys.
 
-    The patterns are regular expressions. They apply to all texts: prompts, replies, arguments, results, todos, errors and
-    names. Ids of calls and questions stay, as they link events, unless they look like keys; pictures stay as they are.
-    Raises `SettingsError` for an invalid pattern.
+    The patterns are regular expressions. They apply to all texts: prompts, replies, arguments, results, todos, errors
+    and names. Ids of calls and questions are kept, since they link events, unless they look like keys; pictures are
+    left as they are. Raises `SettingsError` for an invalid pattern.
     """
     compiled = [_compile(pattern) for pattern in ([patterns] if isinstance(patterns, str | re.Pattern) else patterns)]
     ids = _mask_ids(_ids(run))
@@ -43,7 +43,7 @@ def redacted(run: Run, patterns: str | re.Pattern[str] | Iterable[str | re.Patte
 
 
 def _mask_ids(ids: Iterable[str]) -> dict[str, str]:
-    """Return a replacement for each id: the id itself, or a numbered mask, which is unique."""
+    """Return a replacement for each id: either the id itself, or a unique numbered mask."""
     replacements = {}
     for number, own_id in enumerate(sorted(ids), 1):
         mask = mask_shapes(own_id)

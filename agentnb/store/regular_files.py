@@ -1,4 +1,4 @@
-"""Opens trace files: regular files within a size limit. Other kinds are refused without waiting."""
+"""Opens trace files: regular files within a size limit. Other kinds of files are refused without waiting."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
 )
 BINARY = getattr(os, "O_BINARY", 0)
-"""Flag without which Windows would translate line ends, and the size of a log would differ from the written bytes."""
+"""Flag without which Windows would translate line ends, so that a log's size would differ from the number of bytes written."""
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | BINARY  # a pipe would wait for a writer
 
 
 _BUFFER = 65_536
-"""Buffer size in bytes for reading lines: most logs fit in one read. Python's own buffer has 4,096."""
+"""Buffer size in bytes for reading lines: most logs fit in a single read. Python's own buffer has 4,096."""
 
 
 def open_regular(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> BufferedReader:
-    """Open a file of at most so many bytes for reading.
+    """Open a file of at most this many bytes for reading.
 
-    Raises `TraceError` if it is not a regular file or too large, OSError if it cannot be opened.
+    Raises `TraceError` if it is not a regular file or is too large, OSError if it cannot be opened.
     """
     try:
         status = os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
@@ -47,7 +47,7 @@ def open_regular(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> BufferedR
 
 
 def check_file(found: os.stat_result, path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> None:
-    """Raise `TraceError` unless this is a regular file within the size limit."""
+    """Raise `TraceError` if this is not a regular file within the size limit."""
     if not stat.S_ISREG(found.st_mode):
         kind = next((name for fits, name in _KINDS if fits(found.st_mode)), "something else")
         raise TraceError(f"{path} is {kind}, not a file", "Move it elsewhere; the other runs are not affected")

@@ -32,11 +32,13 @@ APPEND = os.O_APPEND | BINARY
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | APPEND
 ENDS = frozenset({RoundFinished, *RunEnd.__args__})
 ATTEMPTS, PAUSE = 50, 0.005
-"""Attempts to lock a log that others are reading, and seconds between them."""
+"""Number of attempts to lock a log that others are reading, and seconds between attempts."""
 
 
 def is_being_written(file: BinaryIO) -> bool:
-    """Return whether a live run, in this process or another, holds this log. Always False on Windows, where it is unknown."""
+    """Return whether a live run, in this process or another, holds this log. Always False on Windows, where it cannot
+    be known.
+    """
     if fcntl is None:
         return False  # type: ignore[unreachable]  # reached on Windows
     try:
@@ -74,7 +76,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def _lock_of_a_dead_process(descriptor: int) -> bool:
-    """Lock the log of a dead process, waiting for brief readers; return False on file systems without locks.
+    """Lock the log of a dead process, waiting for short reads by others; return False on file systems without locks.
 
     Raises `BlockingIOError` if a process is writing it.
     """
@@ -95,10 +97,10 @@ def _lock_of_a_dead_process(descriptor: int) -> bool:
 
 
 def delete_log(path: str | Path, nested: Iterable[str | Path] = ()) -> int:
-    """Delete a log that no process writes, and first the ``nested`` logs under its lock; return their bytes.
+    """Delete a log that no process is writing, first deleting the ``nested`` logs that its lock covers; return their
+    total bytes.
 
-    The before-images of each are deleted too.
-    Raises OSError, such as BlockingIOError if a process is writing it.
+    The before-images of each are deleted too. Raises OSError, such as BlockingIOError if a process is writing it.
     """
     descriptor = os.open(path, os.O_RDWR | BINARY)
     try:
@@ -116,7 +118,7 @@ def delete_log(path: str | Path, nested: Iterable[str | Path] = ()) -> int:
 
 @contextmanager
 def held_still(paths: Iterable[str | Path]) -> Iterator[None]:
-    """Keep logs that no process writes from being resumed during the block, on file systems with locks.
+    """Keep logs that no process is writing from being resumed during the block, on file systems with locks.
 
     Raises OSError, such as BlockingIOError if a process is writing one.
     """
@@ -129,7 +131,7 @@ def held_still(paths: Iterable[str | Path]) -> Iterator[None]:
 
 
 def _close_in_child() -> None:
-    """Release our locks in a process that a tool forked, else our runs would seem live after our death."""
+    """Release our locks in a process that a tool forked; otherwise, our runs would seem live after this process has died."""
     global _holding  # noqa: PLW0603  # a lock that another thread held cannot be released here
     _holding = threading.Lock()
     for file in {*_holders.values()}:
@@ -142,7 +144,7 @@ after_fork(_close_in_child)
 
 
 class LogFile:
-    """The log of a run, with its before-images."""
+    """The log of a run, together with its before-images."""
 
     path: str | Path
     _open: bool
@@ -161,7 +163,7 @@ class LogFile:
 class RunFile(LogFile):
     """Appends events to the log of one run, one write per event, so that each survives the death of the process.
 
-    With ``sync_rounds`` each round is also forced to the disk, so that it survives a crash of the machine.
+    With ``sync_rounds``, each round is also forced to disk, so that it survives a crash of the machine.
     """
 
     def __init__(
@@ -177,8 +179,9 @@ class RunFile(LogFile):
     ) -> None:
         """Create the file, which must not exist; or continue the ``opened`` file, which ends with a complete event.
 
-        ``is_locked``: whether the opened file is locked; else each event is written only if nothing else has changed the file.
-        ``marks``: marks of the opened file's lines; ``is_own``: whether the person's agentnb wrote these.
+        ``is_locked``: whether the opened file is locked; if not, each event is written only if nothing else has
+        changed the file. ``marks``: marks of the opened file's lines; ``is_own``: whether the person's agentnb wrote
+        those lines.
         """
         self.path = path
         if opened is None:
@@ -187,24 +190,24 @@ class RunFile(LogFile):
             marks = log_marks()
         self.is_locked = is_locked
         self.is_own = is_own
-        """True if the person's agentnb wrote all of it."""
+        """True if the person's agentnb wrote the complete log."""
         self._marks = marks if is_own else None
         self._later_marks = None if is_own else marks
-        """Marks of a log from elsewhere, written from the `RunRecovered` with the person's decision on."""
+        """Marks for a log from elsewhere, written from the `RunRecovered` on that records the person's decision."""
         self._descriptor = opened
         self._size = os.fstat(opened).st_size
         self._sync_rounds = sync_rounds
         self._on_close = on_close
         self._open = True
         self._nested = 0
-        """Number of open nested logs under the lock of this one."""
+        """Number of open nested logs that this one's lock covers."""
         _holders[str(path)] = self
 
     @classmethod
     def reopened(cls, path: str | Path, *, sync_rounds: bool = False) -> tuple[RunFile, list[AnyEvent]]:
-        """Reopen an interrupted run's file for appending, without a torn last line; return it and its events.
+        """Reopen an interrupted run's file for appending, dropping a torn last line; return it and its events.
 
-        Raises OSError, such as BlockingIOError if a process is writing it; `TraceError` if it is not a log.
+        Raises OSError, such as BlockingIOError if a process is writing it, or `TraceError` if it is not a log.
         """
         check_file(Path(path).stat(), path)  # otherwise opening a pipe would wait
         descriptor = os.open(path, os.O_RDWR | APPEND)
@@ -233,7 +236,7 @@ class RunFile(LogFile):
     def append(self, event: AnyEvent) -> None:
         """Write the event. On failure, the file ends with the previous event, and OSError is raised.
 
-        Raises `EventTooLarge` for an event that must be truncated first.
+        Raises `EventTooLarge` for an event that has to be truncated first.
         """
         if not self._open:  # its descriptor may belong to another file by now
             raise OSError(errno.EBADF, f"{self.path} was closed")
@@ -246,7 +249,7 @@ class RunFile(LogFile):
             self._later_marks.read((encode(event),))
 
     def close(self) -> None:
-        """Close the file; its lock stays until the logs of nested runs are closed too. No-op the second time."""
+        """Close the file; its lock is kept until the nested logs are closed too. No-op the second time."""
         if self._open:
             self._open = False
             with _holding:
@@ -264,10 +267,10 @@ class RunFile(LogFile):
 def write_event(
     descriptor: int, event: AnyEvent, size: int, path: str | Path, sync_rounds: bool, marks: LogMarks | None
 ) -> int:
-    """Append the event to a log of ``size`` bytes and return its length; on failure, the log stays unchanged.
+    """Append the event to a log of ``size`` bytes and return the event's length; on failure, the log stays unchanged.
 
-    Raises `EventTooLarge`, and OSError if the log was deleted; at the end of a round, also if it was changed by something else.
-    A round's end is forced to the disk if asked.
+    Raises `EventTooLarge`, and OSError if the log was deleted or, at the end of a round, if something else has
+    changed it. If ``sync_rounds`` is set, the end of a round is forced to disk.
     """
     data = encode(event)
     check_event(event, len(data), size)
@@ -302,7 +305,9 @@ def check_size(descriptor: int, path: str | Path, size: int) -> os.stat_result:
 
 
 def _check_in_place(descriptor: int, path: str | Path, size: int) -> None:
-    """Raise OSError if the log was deleted, replaced or changed by something else. If it was moved, it is complete there."""
+    """Raise OSError if the log was deleted, replaced or changed by something else. A log that was moved is complete
+    in its new place.
+    """
     # Writes to a file that was removed from its path succeed, but nobody would read them.
     own = check_size(descriptor, path, size)
     try:
@@ -316,14 +321,14 @@ def _check_in_place(descriptor: int, path: str | Path, size: int) -> None:
 
 
 _holders: WeakValueDictionary[str, RunFile] = WeakValueDictionary()
-"""Open locked logs of this process, by path; also by the paths of the nested logs under their locks."""
+"""Open locked logs of this process, by path, and also by the paths of the nested logs that their locks cover."""
 _holding = threading.Lock()
 
 
 def hold(parent: str, nested: str) -> RunFile | None:
     """Return the log whose lock covers a ``nested`` one: that of its parent run, or of the parent's own parent.
 
-    None if this process has no such log open.
+    Returns None if this process has no such log open.
     """
     with _holding:
         holder = _holders.get(parent)
@@ -335,7 +340,7 @@ def hold(parent: str, nested: str) -> RunFile | None:
 
 
 def release(holder: RunFile, nested: str) -> None:
-    """Record that the ``nested`` log is closed."""
+    """Record that the ``nested`` log has been closed."""
     with _holding:
         _holders.pop(nested, None)
         holder._nested -= 1

@@ -1,4 +1,4 @@
-"""Labels that people give runs by hand: a file to which each judgement is appended."""
+"""Labels that people give to runs by hand, in a file to which each judgement is appended."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LabelSource: TypeAlias = "str | Path | pd.DataFrame | Iterable[Label]"
-"""A file of labels, the return value of `labels`, or labels."""
+"""A file of labels, a table that `labels` returned, or the labels themselves."""
 LINES = frozenset({".jsonl", ".ndjson"})
-"""Endings of JSON Lines files; any other is CSV."""
+"""Suffixes of JSON Lines files; files with any other suffix are CSV."""
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -33,47 +33,48 @@ class Label(msgspec.Struct, frozen=True):
 
     run_id: str
     label: int | str | None
-    """None withdraws the earlier judgement."""
+    """The label, or None to withdraw an earlier judgement."""
     seconds: float | None = None
-    """Seconds that the run was looked at."""
+    """Seconds spent looking at the run."""
     at: datetime | None = None
     """Time of the judgement, UTC."""
     who: str = ""
     word: str = ""
-    """Chosen word: `label` may be a number for it. Empty in files of earlier versions."""
+    """The word that was chosen; `label` may be a number that represents it. Empty in files of earlier versions."""
     reminder: str = ""
-    """Reminder that it is about: its round and its position in it, from 1, such as ``3.1``; empty for a judgement of the run.
+    """The reminder that is judged: its round and its position in the round, from 1, such as ``3.1``; empty for a
+    judgement of the run.
     """
 
     @property
     def subject(self) -> str:
-        """The run, and the reminder if it is about one."""
+        """The run, and the reminder if a reminder is judged."""
         return subject_of(self.run_id, self.reminder)
 
     @property
     def assessment(self) -> Assessment | None:
-        """The run's assessment, or None unless the word is healthy or failed, and it is about the run."""
+        """The run's assessment, or None if the word is neither healthy nor failed, or if a reminder is judged."""
         outcome = None if self.reminder else BY_LABEL.get((self.word or str(self.label)).strip().casefold())
         return None if outcome is None else Assessment(outcome, "label", self.who)
 
 
 def subject_of(run_id: str, reminder: str = "") -> str:
-    """Return the name of a run, or of a reminder in it, for labels."""
+    """Return the name that labels use for a run, or for a reminder in it."""
     return f"{run_id}#{reminder}" if reminder else run_id
 
 
 _COLUMNS = Label.__struct_fields__
 _NEEDED = {"run_id", "label"}
 FILE = "labels.csv"
-"""File beside runs whose labels apply to them."""
+"""File, beside runs, whose labels apply to those runs."""
 
 
 def labels(path: str | Path, *, who: str | None = None) -> pd.DataFrame:
-    """Return the labels of a file, one row per run or reminder and person.
+    """Return the labels in a file, one row per person and run or reminder.
 
-    Columns: ``run_id``, ``label``, ``seconds``, ``at`` (UTC), ``who``, ``word``, ``reminder``. ``who``: only labels of this
-    person. ``label`` has whole numbers if all labels are such, else texts. Raises `StoreError` if the file cannot be read,
-    `TraceError` if it has no labels.
+    Columns: ``run_id``, ``label``, ``seconds``, ``at`` (UTC), ``who``, ``word``, ``reminder``. ``who``: only labels
+    of this person. ``label`` is of integers if all labels are integers, otherwise of strings. Raises `StoreError` if
+    the file cannot be read, `TraceError` if it contains no labels.
     """
     import pandas as pd
 
@@ -93,9 +94,9 @@ def labels(path: str | Path, *, who: str | None = None) -> pd.DataFrame:
 
 
 def read_labels(path: str | Path) -> list[Label]:
-    """Return the last label of each run, or reminder, by each person, in the order of the first ones.
+    """Return each person's latest label for each run or reminder, in the order of the first ones.
 
-    Withdrawn labels are left out, as is a torn last line.
+    Withdrawn labels are left out, and so is a torn last line.
     """
     path = Path(path)
     try:
@@ -110,7 +111,7 @@ def read_labels(path: str | Path) -> list[Label]:
 
 
 def labels_of(source: LabelSource) -> list[Label]:
-    """Return the labels of a source. Raises as `read_labels` does, and `TraceError` for another kind of frame."""
+    """Return the labels in a source. Raises the errors of `read_labels`, and `TraceError` for another kind of frame."""
     if isinstance(source, str | Path):
         return read_labels(source)
     frame: Any = source
@@ -125,7 +126,9 @@ def labels_of(source: LabelSource) -> list[Label]:
 
 
 def assessments_in(folder: Path) -> dict[str, tuple[Assessment, ...]]:
-    """Return the assessments of runs, by id, from the labels in a folder and the checks of an experiment in it."""
+    """Return the assessments of runs, by id, from the labels in a folder and the checks of the experiment in it, if
+    there is one.
+    """
     checked = assessments_of_rows(folder)
     try:
         hand_labels = read_labels(folder / FILE)
@@ -136,7 +139,7 @@ def assessments_in(folder: Path) -> dict[str, tuple[Assessment, ...]]:
 
 
 def assessments_by_run(labels: Iterable[Label]) -> dict[str, tuple[Assessment, ...]]:
-    """Return the assessments in these labels, by run id."""
+    """Return the assessments given by these labels, by run id."""
     by_run: dict[str, tuple[Assessment, ...]] = {}
     for record in labels:
         if (assessment := record.assessment) is not None:
@@ -145,9 +148,10 @@ def assessments_by_run(labels: Iterable[Label]) -> dict[str, tuple[Assessment, .
 
 
 def append_label(path: str | Path, label: Label) -> None:
-    """Append a judgement to a file of labels, in one write that is forced to the disk.
+    """Append a judgement to a file of labels, in a single write that is forced to disk.
 
-    Raises `StoreError`, also for a label of a reminder if the file of an earlier version has no column for it.
+    Raises `StoreError`, also for a label on a reminder if the file comes from an earlier version and has no column
+    for it.
     """
     path = Path(path)
     try:
@@ -167,7 +171,7 @@ def append_label(path: str | Path, label: Label) -> None:
 
 
 def _encode_label(path: Path, label: Label, header: tuple[str, ...], *, first: bool) -> bytes:
-    """Encode the line of a label, for CSV in these columns: a file of an earlier version has fewer."""
+    """Encode a label's line; for CSV in these columns, since files of earlier versions have fewer."""
     if path.suffix.lower() in LINES:
         return msgspec.json.encode(label) + b"\n"
     written = io.StringIO()
@@ -219,7 +223,7 @@ def _rows(path: Path, text: str) -> Iterable[Label]:
 
 
 def _convert_cell(text: str, kind: type[T]) -> T | None:
-    """Return the value of a cell, or None if it is empty, or invalid after a person's edit."""
+    """Return the value of a cell, or None if the cell is empty, or invalid after a person has edited it."""
     try:
         return msgspec.convert(text, kind, strict=False) if text else None
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""A folder of run logs: append-only, one JSON Lines file per run."""
+"""A folder of run logs: append-only, with one JSON Lines file per run."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ from agentnb.store.run_labels import assessments_in
 from agentnb.store.summaries import RunSummary, log_summary
 
 FOLDER = Path(".agentnb") / "runs"
-"""Folder of a notebook's runs, relative to its working folder."""
+"""Folder for the runs of a notebook, relative to its working folder."""
 MAX_OPEN = 128
-"""Maximum concurrently writing runs of one event loop; others wait. (Many processes may open only 256 files.)"""
+"""Maximum number of runs on one event loop that write at the same time; others wait. (Many processes may open only
+256 files.)
+"""
 AnyFile = TypeVar("AnyFile")
 
 
@@ -47,7 +49,7 @@ LIST_RUNS = ListRuns(rest=" lists the runs")
 
 
 class Readable(Protocol):
-    """A run as needed to read its log: a `RunFacts`, or a part of one."""
+    """The parts of a run needed to read its log: a `RunFacts`, or a part of one."""
 
     @property
     def parent_id(self) -> str | None:
@@ -55,32 +57,32 @@ class Readable(Protocol):
 
     @property
     def started_at(self) -> datetime | None:
-        """When it began."""
+        """Time at which it began."""
 
     @property
     def should_continue(self) -> bool:
         """True until it has ended."""
 
     def mark_interrupted(self) -> None:
-        """Record that its log has no end, and that no process writes it."""
+        """Record that the log has no end and that no process is writing it."""
 
 
 AnyRun = TypeVar("AnyRun", bound=Readable)
 Fold: TypeAlias = Callable[[list[AnyEvent]], AnyRun]
 """Folds events into a run, as `Run.from_events` does."""
 LOG_BEGINS = b'{"kind":"run_started"'
-"""First bytes of each log that agentnb writes."""
+"""First bytes of every log that agentnb writes."""
 _ENDING = ".jsonl"
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _MADE_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{11}")
-"""Ids that agentnb gives to runs."""
+"""Ids that agentnb generates for runs."""
 
 
 class Store:
     """Run logs in a folder, which is created with the first run.
 
-    ``fsync="round"`` forces each round to the disk (about 0.2 ms per round), in case the machine loses power. Logs survive the
-    death of the process in any case.
+    ``fsync="round"`` forces each round to disk (about 0.2 ms per round), in case the machine loses power. Logs
+    survive the death of the process either way.
     """
 
     def __init__(self, folder: str | Path, *, fsync: Literal["never", "round"] = "never") -> None:
@@ -90,7 +92,9 @@ class Store:
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     async def open(self, run_id: str, *, nested: bool = False) -> RunFile | NestedFile:
-        """Create the log of a new run; waits while too many are being written. Raises `StoreError` if it cannot be created."""
+        """Create the log of a new run; waits while too many others are being written. Raises `StoreError` if it
+        cannot be created.
+        """
         if nested:  # its parent run holds a slot: waiting here could deadlock
             return self._create(run_id, NestedFile)
         loop = asyncio.get_running_loop()
@@ -107,8 +111,8 @@ class Store:
     def reopen(self, run_id: str) -> tuple[RunFile, Run]:
         """Return an interrupted run's log, open for appending, and the run so far.
 
-        Raises `StoreError` if another process is writing it or it cannot be written, `TraceError` if it cannot be read,
-        `SettingsError` if the run has ended.
+        Raises `StoreError` if another process is writing the log or it cannot be written to, `TraceError` if it
+        cannot be read, `SettingsError` if the run has ended.
         """
         path = self.path(self.find(run_id))
         try:
@@ -157,7 +161,7 @@ class Store:
                 ignore.write_text("# Run logs hold what was said and shown: they are not for the repository.\n*\n")
 
     def path(self, run_id: str) -> Path:
-        """Return the file path of this run, which need not exist; raises `StoreError` if the id is invalid."""
+        """Return the path of this run's file, which need not exist; raises `StoreError` if the id is invalid."""
         return Path(self._path(run_id))
 
     def _path(self, run_id: str) -> str:
@@ -167,7 +171,9 @@ class Store:
         return f"{self._prefix}{run_id}{_ENDING}"
 
     def has(self, run_id: str) -> bool:
-        """Return whether there is a log of this run with its first event; a process may die before that is written."""
+        """Return whether there is a log of this run that has its first event, since a process may die before that is
+        written.
+        """
         try:
             with open_regular(self.path(run_id), MAX_STREAMED_BYTES) as file:
                 return file.readline().endswith(b"\n")
@@ -191,7 +197,7 @@ class Store:
     def find(self, part: str) -> str:
         """Return the id that equals, begins with or ends with ``part``; raises `StoreError` if none or several match.
 
-        ``part`` may have the ellipsis with which lists shorten ids.
+        ``part`` may contain the ellipsis with which lists shorten ids.
         """
         ids, bare = self.ids(), bare_id(part)
         matches = (
@@ -205,7 +211,8 @@ class Store:
         return matches[0]
 
     def load(self, run_id: str) -> Run:
-        """Return the run with this id, or an unambiguous part of it. If its process died, its status is ``interrupted``.
+        """Return the run with this id, or with this unambiguous part of an id. If its process died, its status is
+        ``interrupted``.
 
         In the folder of an unfinished experiment, this counts as a look.
         """
@@ -215,16 +222,17 @@ class Store:
         return run
 
     def size(self, run_id: str) -> int:
-        """Return the bytes of this run's log and its before-images; 0 if the log does not exist."""
+        """Return the total bytes of this run's log and before-images; 0 if the log does not exist."""
         try:
             return self.path(run_id).stat().st_size + folder_of_run(self.folder, run_id).size
         except OSError:
             return 0
 
     def delete(self, run_id: str, nested: Iterable[str] = ()) -> int:
-        """Delete the log and before-images of a run that no process writes, and of the ``nested`` ones; return the freed bytes.
+        """Delete the log and before-images of a run that no process is writing, and those of the ``nested`` runs;
+        return the bytes freed.
 
-        Raises `StoreError` if it is live, or cannot be deleted.
+        Raises `StoreError` if it is live or cannot be deleted.
         """
         path = self.path(run_id)
         try:
@@ -235,21 +243,20 @@ class Store:
             raise StoreError(f"{path} cannot be deleted: {error.strerror or error}", LIST_RUNS) from error
 
     def summaries(self, most: int | None = None) -> list[RunSummary]:
-        """Return summaries of the newest runs, newest first, without folding their logs. Skips files that are not run logs.
+        """Return summaries of the newest runs, newest first, without folding their logs. Files that are not run logs
+        are skipped.
 
-        The status of a log without an end is ``running`` while a run writes it, ``waiting_on_user`` if the run is suspended,
-        else ``interrupted``.
+        The status of a log without an end is ``running`` while a run is writing it, ``waiting_on_user`` if the run is
+        suspended, else ``interrupted``.
         """
         return list(islice(self.each_summary(), most))
 
     def each_summary(self, left_out: list[str] | None = None) -> Iterator[RunSummary]:
-        """Yield the same as `summaries`, reading each file only when it is needed.
+        """Yield the same summaries as `summaries`, reading each file only when it is needed.
 
-        The names of files that are not run logs are appended to ``left_out``. If there are many logs, their summaries are
-        cached
-        beside them, so that the next time only new and changed logs are read. In the folder of an unfinished experiment, this
-        counts
-        as a look.
+        The names of files that are not run logs are appended to ``left_out``. If there are many logs, their summaries
+        are cached beside them, so that only new and changed logs are read the next time. In the folder of an
+        unfinished experiment, this counts as a look.
         """
         note_look(self.folder)
         holders, cache, ids = Holders(), KnownSummaries(self.folder), self.ids()
@@ -273,7 +280,7 @@ class Store:
             cache.save(ids)
 
     def summary(self, run_id: str) -> RunSummary:
-        """Return the summary of the run with this id, or an unambiguous part of it."""
+        """Return the summary of the run with this id, or with this unambiguous part of an id."""
         path = self.path(self.find(run_id))
         try:
             return _summary(path)
@@ -282,7 +289,7 @@ class Store:
 
     @property
     def shown_folder(self) -> str:
-        """The folder, relative to the current one if inside it, to keep absolute paths out of saved notebooks."""
+        """The folder, relative to the current one if inside it, so that no absolute paths get into saved notebooks."""
         current = Path.cwd()
         return str(self.folder.relative_to(current) if self.folder.is_relative_to(current) else self.folder)
 
@@ -312,7 +319,7 @@ def _summary(path: str | Path) -> RunSummary:
 
 
 def _summary_now(path: str, holders: Holders) -> RunSummary:
-    """Return the summary of a log, including nested logs that a live run holds."""
+    """Return the summary of a log, even of a nested log that a live run holds."""
     summary = _summary(path)
     if not _is_torn(summary):
         return summary
@@ -321,7 +328,7 @@ def _summary_now(path: str, holders: Holders) -> RunSummary:
 
 
 def _is_torn(found: RunSummary) -> bool:
-    """Return whether this is the log of a nested run without an end and without a lock of its own."""
+    """Return whether this is the log of a nested run that has no end and no lock of its own."""
     return found.parent_id is not None and found.stop_reason == "interrupted"
 
 
@@ -336,7 +343,7 @@ def _check_parents(path: Path) -> None:
 
 
 def _run_of(events: list[AnyEvent], source: str, fold: Fold[AnyRun]) -> AnyRun:
-    """Return the run of these events; raises `TraceError` if they are invalid, or nested too deep."""
+    """Return the run of these events; raises `TraceError` if they are invalid or too deeply nested."""
     try:
         check_events(events, source)
         return fold(events)
@@ -352,14 +359,14 @@ def _resumable(run: Run) -> Run:
 
 
 def _where_logs_are(path: Path) -> Advised:
-    """Return advice on where to find the log instead of at this path, which may be the id of a run."""
+    """Return advice on where the log may be instead of at this path, which may be the id of a run."""
     if _MADE_ID.fullmatch(path.name):
         return f"A run is named by its file: .agentnb/runs/{path.name}.jsonl"
     return (LIST_RUNS, Plain("Logs are in .agentnb/runs, beside the notebook, after its first run"))
 
 
 def unreadable(path: Path, error: OSError) -> StoreError:
-    """Return the error for an unreadable file; for a missing one, its advice says where logs are."""
+    """Return the error for a file that cannot be read; if the file is missing, with advice on where logs are."""
     hint = _where_logs_are(path) if isinstance(error, FileNotFoundError) else LIST_RUNS
     return StoreError(f"{path} cannot be read: {error.strerror or error}", hint)
 
@@ -374,9 +381,10 @@ def load_file(path: Path) -> Run:
 
 
 def load_if_log(path: str | Path, fold: Fold[AnyRun]) -> AnyRun | None:
-    """Return the run of a file that begins like a log, or None if it does not, or cannot be read as one for any reason.
+    """Return the run in a file that begins like a log, or None if it does not or cannot, for any reason, be read as
+    one.
 
-    Opens the file once. ``fold``: folds its events into a run, as `Run.from_events` does.
+    Opens the file only once. ``fold``: folds its events into a run, as `Run.from_events` does.
     """
     try:
         with open_regular(path, MAX_STREAMED_BYTES) as file:
@@ -413,7 +421,7 @@ def _events_in(file: BinaryIO, source: str) -> list[AnyEvent]:
 
 
 def _events_of_large(file: BinaryIO, source: str) -> list[AnyEvent]:
-    """Return the events of a log of an earlier version too large for memory, truncated as new logs are."""
+    """Return the events of an earlier version's log that is too large for memory, truncated as they are in new logs."""
     size = 0
 
     def keep(event: AnyEvent, line: bytes) -> AnyEvent:

@@ -1,7 +1,7 @@
 """Summaries for the list of runs, read from their logs without folding them.
 
-A stored run logs totals at its end: then only the first and the last line of the log are read, unless it was changed since.
-Other logs are read completely.
+A stored run logs totals at its end, so that only the first and the last line of its log need be read, unless the log
+has been changed since. Other logs are read completely.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class RunSummary(NamedTuple):
     model: str
     prompt: str
     tokens: int | None
-    """Sent and received, as far as known, including nested runs, or None if unknown."""
+    """Tokens sent and received, as far as known, including nested runs, or None if unknown."""
     cost: float | None
-    """US dollars, including nested runs, or None if the cost of any call is unknown."""
+    """Cost in US dollars, including nested runs, or None if the cost of any call is unknown."""
     recovered: int = 0
-    """Number of times that another process resumed it after a death."""
+    """Number of times that another process resumed it after its process died."""
     parent_id: str | None = None
     """Id of the run whose tool started it, if it is nested."""
     nested: int = 0
@@ -55,27 +55,27 @@ class RunSummary(NamedTuple):
     """Nesting depth: 0 for a top-level run; counted by `families`."""
     tags: tuple[str, ...] = ()
     notebook: str = ""
-    """The notebook it was started from, if known."""
+    """The notebook from which it was started, if known."""
     foreign: bool = False
-    """True if another product recorded it: no command of agentnb resumes or answers it."""
+    """True if another product recorded it, so that no command of agentnb can resume or answer it."""
     kind: str = "agent"
     """``workflow`` if it works in steps."""
     steps: int = 0
-    """Steps that began or were skipped, without jumps."""
+    """Number of steps that began or were skipped, not counting jumps."""
     own_cost: float | None = None
-    """US dollars of its own model calls, without nested runs; these can be summed over runs."""
+    """Cost in US dollars of its own model calls, without nested runs; this can be summed over runs."""
     assessment: Assessment | None = None
-    """The assessment that decides its outcome, or None without any."""
+    """The assessment that determines its outcome, or None."""
     limit_value: float | None = None
-    """Value of the limit that ended it; ``stop_reason`` names the limit."""
+    """Value of the limit that ended it; ``stop_reason`` says which limit."""
     todos_open: bool = False
-    """True if todos of its list are not completed."""
+    """True if any todo on its list is not completed."""
     paused: bool = False
     """True if it waits without an open question."""
     failed_calls: int = 0
-    """Calls of the model and of steps that failed."""
+    """Number of calls, by the model and by steps, that failed."""
     blocked_calls: int = 0
-    """Such calls refused by a gate, a limit or the person."""
+    """Number of such calls that a gate, a limit or the person refused."""
     plan_rejected: bool = False
     """True if its last plan was rejected."""
 
@@ -86,17 +86,17 @@ class RunSummary(NamedTuple):
 
     @property
     def can_be_recovered(self) -> bool:
-        """True if it is interrupted, and agentnb can resume it."""
+        """True if it was interrupted and agentnb can resume it."""
         return self.status == "interrupted" and not self.foreign
 
     @property
     def can_be_answered(self) -> bool:
-        """True if it is suspended until the person answers, and agentnb can resume it with the answer."""
+        """True if it is suspended until the person answers and agentnb can resume it with the answer."""
         return self.status == "waiting_on_user" and self.stop_reason != "running" and not self.foreign
 
 
 class _Started(msgspec.Struct, tag="run_started", tag_field="kind", gc=False):
-    """The part of a ``run_started`` event needed here; the rest of its line, which is most of it, is skipped."""
+    """The part of a ``run_started`` event that is needed here; the rest of its line, which is most of it, is skipped."""
 
     seq: int
     at: datetime | None
@@ -113,26 +113,26 @@ class _Started(msgspec.Struct, tag="run_started", tag_field="kind", gc=False):
 
 
 class _Reply(msgspec.Struct, gc=False):
-    """The part of a ``model_replied`` event needed here."""
+    """The part of a ``model_replied`` event that is needed here."""
 
     usage: Usage = UNKNOWN
 
 
 class _Step(msgspec.Struct, gc=False):
-    """The part of a ``step_started`` or ``step_skipped`` event needed here."""
+    """The part of a ``step_started`` or ``step_skipped`` event that is needed here."""
 
     step: str
     step_kind: str = ""
 
 
 class _Summary(msgspec.Struct, gc=False):
-    """The part of a ``context_compacted`` event needed here."""
+    """The part of a ``context_compacted`` event that is needed here."""
 
     usage: Usage = NOTHING_USED
 
 
 class _Besides(msgspec.Struct, gc=False):
-    """The part of an ``spent_besides`` event needed here."""
+    """The part of a ``spent_besides`` event that is needed here."""
 
     usage: Usage = NOTHING_USED
     error: str = ""
@@ -142,13 +142,13 @@ class _Besides(msgspec.Struct, gc=False):
 
 
 class _Finished(msgspec.Struct, gc=False):
-    """The part of a ``round_finished`` event of earlier versions needed here."""
+    """The part of an earlier version's ``round_finished`` event that is needed here."""
 
     spent_inside: float = 0.0
 
 
 class _Called(msgspec.Struct, gc=False):
-    """The part of a ``model_called`` event needed here."""
+    """The part of a ``model_called`` event that is needed here."""
 
     usage: Usage = UNKNOWN
     error: str = ""
@@ -162,33 +162,33 @@ _DECODERS: dict[bytes, msgspec.json.Decoder[Any]] = {
     b'{"kind":"spent_besides"': msgspec.json.Decoder(_Besides),
     b'{"kind":"model_called"': msgspec.json.Decoder(_Called),
 }
-"""Decoders for the usage of a model call, by the beginnings of its lines."""
+"""Decoders for the usage of a model call, by the beginning of the line."""
 _ROUND = b'{"kind":"round_started"'
 _BESIDES = next(beginning for beginning in _DECODERS if b"besides" in beginning)
 _FINISHED = b'{"kind":"round_finished"'
 _finished = msgspec.json.Decoder(_Finished)
 _SPENT_INSIDE = re.compile(rb'"spent_inside":(?!0\.0[,}])')
-"""Dollars of nested runs in the end of a round, as earlier versions wrote it."""
+"""US dollars spent by nested runs, in the end of a round as earlier versions wrote it."""
 _NESTED = (_BESIDES, _FINISHED)
 _STEPS = (b'{"kind":"step_started"', b'{"kind":"step_skipped"', b'{"kind":"step_finished"')
 _step = msgspec.json.Decoder(_Step)
 _WIDTH = len(b'{"kind":"model_rep')
 _COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _FINISHED, *BEGINNINGS, *_STEPS)}
-"""Beginnings of the counted lines, by their first bytes: a single lookup rules out most lines."""
+"""Beginnings of the lines that count, by their first bytes, so that a single lookup rules out most lines."""
 _HEAD = 65_536
-"""Bytes of the first read: covers most logs completely."""
+"""Number of bytes in the first read, which covers most logs completely."""
 _TAIL = 4_096
-"""Bytes in which to find the last line of a log, if it is the end of its run."""
+"""Number of bytes in which to look for the last line of a log, if that is the end of its run."""
 SECONDS = len("20260504-120000")
-"""Characters of an id with the second in which the run began."""
+"""Number of characters of an id that give the second in which the run began."""
 NEVER = datetime.min.replace(tzinfo=UTC)
-"""Sorts unknown times first."""
+"""Value that sorts unknown times first."""
 
 
 def log_summary(file: BufferedReader, is_being_written: Callable[[BufferedReader], bool]) -> RunSummary:
-    """Return the summary of a log: from its first line and its last, if that has totals.
+    """Return the summary of a log; if the last line has totals, it is read from the first line and the last.
 
-    ``is_being_written``: whether a run writes the file. Raises `TraceError` if it is not a run log.
+    ``is_being_written``: returns whether a run is writing the file. Raises `TraceError` if it is not a run log.
     """
     result = _summary_of_ends(file)
     if result is None:
@@ -199,7 +199,9 @@ def log_summary(file: BufferedReader, is_being_written: Callable[[BufferedReader
 
 
 def _summary_of_ends(file: BufferedReader) -> RunSummary | None:
-    """Return the summary of a log that its run wrote unchanged, or None if all of it must be read for totals."""
+    """Return the summary of a log that is unchanged since its run wrote it, or None if all of it must be read to find
+    the totals.
+    """
     head = file.read1(_HEAD)
     first = head[: head.find(b"\n") + 1] or head + file.readline(MAX_LINE_BYTES)
     if len(head) < _HEAD:  # all of it
@@ -222,7 +224,9 @@ def _summary_of_ends(file: BufferedReader) -> RunSummary | None:
 
 
 def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
-    """Return the summary of a whole log, one line in memory at a time. ``without_end``: its status if no end is logged."""
+    """Return the summary of a complete log, with one line in memory at a time. ``without_end``: its status if no end
+    is logged.
+    """
     remaining = iter(lines)
     first = next(remaining, b"")
     started = _start(first)
@@ -269,7 +273,7 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
 
 
 def _waiting(row: RunSummary, state: StateLines) -> RunSummary:
-    """Return the summary of a log, with the state of a live run that waits."""
+    """Return the summary of a log, updated if its run is live and waits."""
     if row.status == "running" and state.waits:
         row = row._replace(status="waiting_on_user")
     return row._replace(paused=row.status == "waiting_on_user" and not state.questions)
@@ -283,7 +287,7 @@ def _summary(
     redactor: FileRedactor,
     without_end: str = "",
 ) -> RunSummary:
-    """Return the summary of a log with this ``first`` line, redacted like the events of the log."""
+    """Return the summary of a log with this ``first`` line, redacted as the events of the log are."""
     decided = totals.assessment
     started = redactor.redact(started, first, is_log=True)
     if decided is not None:
@@ -320,7 +324,7 @@ def _summary(
 
 
 def _with_nested(totals: Totals) -> Usage:
-    """Return the usage of a run and of its nested runs, added as in `RunFacts.usage`."""
+    """Return the usage of a run and its nested runs, added up as in `RunFacts.usage`."""
     own, nested = totals.usage, totals.nested
     if nested is None and totals.inside:  # by a version that logged only dollars
         nested = NestedUsage.of_dollars(totals.inside).usage
@@ -332,8 +336,8 @@ def _with_nested(totals: Totals) -> Usage:
 def families(found: Iterable[RunSummary], known: Container[str]) -> Iterator[list[RunSummary]]:
     """Yield each top-level run, newest first, followed by its nested runs, each below its parent, oldest first.
 
-    ``found``: newest first by id; ``known``: the ids of all existing runs. A nested run whose parent is missing counts as
-    top-level. Reads only as much of ``found`` as needed.
+    ``found``: newest first by id; ``known``: the ids of all runs that exist. A nested run whose parent is missing
+    counts as top-level. Only as much of ``found`` is read as needed.
     """
     nested: dict[str, list[RunSummary]] = {}
     for _, same_second in groupby(found, key=lambda one: one.id[:SECONDS]):  # ids within one second have no order
@@ -359,7 +363,7 @@ def _start(line: bytes) -> _Started:
 
 
 def _end(last: bytes, redactor: FileRedactor) -> RunFinished | None:
-    """Return the end of the run if this line is it, redacted, or None for other or torn lines."""
+    """Return the end of the run, redacted, if it is on this line, or None for any other or a torn line."""
     if not last.startswith(b'{"kind":"run_finished"'):
         return None
     try:
@@ -369,7 +373,7 @@ def _end(last: bytes, redactor: FileRedactor) -> RunFinished | None:
 
 
 def _usage(beginning: bytes, line: bytes) -> Usage | None:
-    """Return the usage of a model call, to be added in log order, as the fold adds them, or None if it counts nothing."""
+    """Return the usage of a model call, to be added in log order as the fold does, or None if it counts nothing."""
     try:
         decoded = _DECODERS[beginning].decode(line)
     except RecursionError as error:
@@ -381,7 +385,7 @@ def _usage(beginning: bytes, line: bytes) -> Usage | None:
 
 
 def _inside(beginning: bytes, line: bytes) -> Usage | None:
-    """Return the usage of a nested run that this event logs, or None without any, or if it cannot be read."""
+    """Return the nested run's usage that this event logs, or None if there is none that can be read."""
     try:
         if beginning is _FINISHED:
             spent = _finished.decode(line).spent_inside if _SPENT_INSIDE.search(line) else 0.0
@@ -394,7 +398,7 @@ def _inside(beginning: bytes, line: bytes) -> Usage | None:
 
 
 def _steps(line: bytes) -> set[str]:
-    """Return the path of the step of this event; empty if it cannot be read, or the step is a jump."""
+    """Return the path of this event's step; empty if it cannot be read or the step is a jump."""
     try:
         decoded = _step.decode(line)
     except RecursionError as error:

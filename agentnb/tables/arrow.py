@@ -24,7 +24,7 @@ _TYPES = {
 
 
 class Damaged(Exception):
-    """A Parquet file has changed or is unreadable."""
+    """Raised for a Parquet file that has changed or cannot be read."""
 
 
 def schema_of(columns: Sequence[Column[Any]]) -> pa.Schema:
@@ -45,7 +45,7 @@ def from_frame(frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def to_frame(rows: pa.Table, columns: Sequence[Column[Any]]) -> pd.DataFrame:
-    """Convert an Arrow table to the data frame that `Values.take` would have made."""
+    """Convert an Arrow table to the data frame that `Values.take` would have returned."""
     import pandas as pd
 
     series = {}
@@ -64,7 +64,7 @@ def _series(values: pa.ChunkedArray, dtype: str) -> pd.Series:
 
 
 def writer(path: Path, schema: pa.Schema) -> Any:
-    """Return a writer for a new Parquet file with checksums, so that damage is detected."""
+    """Return a writer for a new Parquet file with checksums, which reveal damage."""
     from pyarrow import parquet
 
     return parquet.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)
@@ -73,7 +73,8 @@ def writer(path: Path, schema: pa.Schema) -> Any:
 def read(path: Path, schema: pa.Schema, count: int) -> pa.Table:
     """Return all rows of a Parquet file.
 
-    Raises `Damaged` if it is missing, if its columns or number of rows differ, or if it holds a key that has become known.
+    Raises `Damaged` if it is missing, if its columns or number of rows differ, or if it contains a key that has since
+    become known.
     """
     import pyarrow as pa
 
@@ -113,7 +114,7 @@ def batches(path: Path, ranges: Sequence[tuple[int, int]], schema: pa.Schema, co
 
 
 def _without_keys(rows: pa.Table, path: Path) -> pa.Table:
-    """Return the rows; raises `Damaged` if one holds a key that became known after they were written."""
+    """Return the rows; raises `Damaged` if any contains a key that became known after they were written."""
     redactor = FileRedactor()
     for column in rows.columns:
         for chunk in column.chunks:

@@ -1,4 +1,4 @@
-"""Parts of a table cache: Parquet files, each with the rows of some files of a folder."""
+"""Parts of a table cache: Parquet files, each with the rows of some of a folder's files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_ROWS, MAX_READ_BYTES = 200_000, 256_000_000
-"""Rows, or bytes of logs, at which a part is closed; a part with less than half is merged with new rows."""
+"""Number of rows, or bytes of logs, at which a part is closed; a part with less than half of that is merged with new rows."""
 BATCH_ROWS, BATCH_READ_BYTES = 20_000, 16_000_000
-"""Rows, or bytes of logs, at which rows are written, and so the maximum in memory."""
+"""Number of rows, or bytes of logs, at which rows are written, and so the maximum held in memory."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A file with rows in a part."""
+    """A file whose rows are in a part."""
 
     name: str
     stamp: Stamp
@@ -34,7 +34,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
-    """A Parquet file with the rows of its entries, in their order."""
+    """A Parquet file with the rows of its entries, in order."""
 
     name: str
     size: int
@@ -47,12 +47,12 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_small(self) -> bool:
-        """True if it is to be merged with new rows."""
+        """True if the part is to be merged with new rows."""
         return self.rows < MAX_ROWS // 2 and sum(entry.stamp.size for entry in self.entries) < MAX_READ_BYTES // 2
 
 
 class Index(msgspec.Struct, frozen=True):
-    """Parts of a cache, and the versions and folder that it was made from."""
+    """The parts of a cache, and the versions and folder from which it was made."""
 
     made_by: str
     made_of: str
@@ -71,10 +71,10 @@ class PartWriter:
         self._file: Any = None
         self._name = ""
         self._unwritten = self._rows = self._read = 0
-        """Log bytes of unwritten rows; rows and log bytes of the open part."""
+        """Log bytes of the unwritten rows; number of rows and log bytes of the open part."""
 
     def take_over(self, part: Part, held: set[str]) -> None:
-        """Copy the rows of a part's unchanged files. Raises `Damaged` for a damaged part."""
+        """Copy the rows of a part's unchanged files. Raises `Damaged` if the part is damaged."""
         first, ranges = 0, []
         for entry in part.entries:
             if entry.name in held:
@@ -85,7 +85,7 @@ class PartWriter:
         self._enter(entry for entry in part.entries if entry.name in held)
 
     def add(self, name: str, stamp: Stamp, problems: list[Problem], runs: Iterable[Any]) -> None:
-        """Add the rows of a file's runs."""
+        """Add the rows for a file's runs."""
         count = 0
         for run in runs:
             count += self._values.add(self._table.rows(run))
@@ -126,12 +126,12 @@ class PartWriter:
         self._file, self._entries, self._rows, self._read = None, [], 0, 0
 
     def close(self) -> list[Part]:
-        """Return the written parts."""
+        """Return the parts that were written."""
         self._end_part()
         return self._parts
 
     def abandon(self) -> None:
-        """Remove the written files."""
+        """Remove the files that were written."""
         if self._file is not None:
             with suppress(Exception):
                 self._file.close()

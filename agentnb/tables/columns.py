@@ -1,4 +1,4 @@
-"""Tables built from lists of columns, each with its meaning and source."""
+"""Tables built from lists of columns, each with its meaning and its source."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ TIME = "datetime64[us, UTC]"
 
 
 class Column(NamedTuple, Generic[R]):
-    """A column: its name, its dtype, a function from a row's object to its value, and a description."""
+    """A column: its name, its dtype, a function that returns its value for a row's object, and a description."""
 
     name: str
     dtype: str
     value: Callable[[R], Any]
     meaning: str
-    """Description in one sentence."""
+    """Description, in one sentence."""
     source: str
-    """Event field, such as ``model_replied.usage.input``, or the method by which agentnb computes it."""
+    """Event field, such as ``model_replied.usage.input``, or how agentnb computes the value."""
     unit: str = ""
-    """Unit of its numbers; empty for text."""
+    """Unit of the numbers; empty for text."""
 
 
 @cache
@@ -41,7 +41,7 @@ def _declarations() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def columns_of(table: str, functions: Mapping[str, Callable[[R], Any]] = MappingProxyType({})) -> list[Column[R]]:
-    """Return the columns of a table from ``columns.toml``; ``functions`` compute those without an attribute of the row."""
+    """Return the columns of a table from ``columns.toml``; ``functions`` compute those that are not an attribute of the row."""
     return [
         Column(
             name,
@@ -56,7 +56,7 @@ def columns_of(table: str, functions: Mapping[str, Callable[[R], Any]] = Mapping
 
 
 def _getter(declared: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return the function from a row's object to a column's attribute."""
+    """Return a function that gets a column's attribute from a row's object."""
     value = attrgetter(declared["value"])
     if declared.get("from"):
         return lambda row: number_of(value(row))
@@ -66,7 +66,7 @@ def _getter(declared: Mapping[str, Any]) -> Callable[[Any], Any]:
 
 
 def table(rows: Iterable[R], columns: Sequence[Column[R]]) -> pd.DataFrame:
-    """Return a DataFrame, built column by column, which is several times faster than row by row."""
+    """Return a DataFrame, built column by column, which is several times as fast as row by row."""
     import pandas as pd
 
     rows = list(rows)
@@ -84,16 +84,18 @@ def column_of(values: list[Any], dtype: str) -> pd.Series:
 
 
 def number_of(index: int | None) -> int | None:
-    """Return the number of the round with this index, counted from 1 as in cards."""
+    """Return the number of the round with this index, counted from 1 as on cards."""
     return None if index is None else index + 1
 
 
 def count_or_unknown(run: Run, count: int) -> int | None:
-    """Return a count that only agentnb's logs record, or None for a count of 0 in a foreign trace."""
+    """Return a count that only agentnb's logs record, or None for a count of 0 in another product's trace."""
     return None if run.origin is not None and not count else count
 
 
 def success_of(record: CallRecord) -> bool | None:
-    """True if the call succeeded, False if it failed, or None while it is open or if a foreign trace lacks its result."""
+    """True if the call succeeded, False if it failed, or None while it is open or if another product's trace lacks
+    its result.
+    """
     unknown = record.result is not None and record.result.error_code in WITHOUT_RESULT
     return None if unknown else record.success

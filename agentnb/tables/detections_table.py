@@ -1,4 +1,4 @@
-"""The table of detections: findings of detectors in recorded runs, whether or not they ran live."""
+"""The table of detections: detectors' findings in recorded runs, whether or not the detectors ran live."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A finding and its run."""
+    """A finding, and the run that it was made in."""
 
     run: DetectedRun
     found: Detection
@@ -36,10 +36,11 @@ COLUMNS: list[Column[Row]] = columns_of(
 def detections(source: RunSource, presets: Presets = (DEFAULT,), *, processes: int = 1) -> pd.DataFrame:
     """Return one row per finding of these detectors in any runs, in the order of the runs; rounds count from 1.
 
-    The columns are those of `agentnb.detect.timeline`, after the run and its model. ``presets``: presets by name, detectors of
-    your own, or several. ``processes``: number of worker processes that read the files, for large folders; detectors of your
-    own must then be in a module. Each process holds one run at a time. Raises `SettingsError` for an unknown preset, and for a
-    detector that a worker cannot import. Errors in detectors propagate; unreadable files are skipped with a warning.
+    The columns are those of `agentnb.detect.timeline`, preceded by the run and its model. ``presets``: the name of a
+    preset, your own detectors, or several of these. ``processes``: number of worker processes that read the files,
+    for large folders; your own detectors must then be in a module. Each process holds one run at a time. Raises
+    `SettingsError` for an unknown preset, and for a detector that a worker cannot import. Errors in detectors
+    propagate; unreadable files are skipped with a warning.
     """
     problems: list[Problem] = []
     values = Values(COLUMNS)

@@ -1,4 +1,4 @@
-"""The table of events: the whole log, one row per event."""
+"""The table of events: the complete log, one row per event."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IN_EVERY_EVENT = ("kind", *Event.__struct_fields__)
 
 
 class Row(NamedTuple):
-    """An event, its round, its kind, and its own fields as JSON."""
+    """An event, its round, its kind, and the fields of its kind as JSON."""
 
     event: AnyEvent
     round: int | None

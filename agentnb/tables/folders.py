@@ -1,4 +1,4 @@
-"""Tables of whole folders: from the cache beside the logs for large folders, otherwise from the logs."""
+"""Tables of complete folders: from the cache beside the logs for large folders, otherwise from the logs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MANY_FILES, MANY_BYTES = 200, 50_000_000
-"""Minimum files, or bytes of files, of a folder that is cached by default: reading fewer takes less than a second."""
+"""Minimum number of files, or of their bytes, for a folder to be cached by default: reading fewer takes less than a second."""
 
 
 def frame_of(source: RunSource, table: Table[Any], cache: bool | None = None) -> pd.DataFrame:
     """Return the table of a source.
 
-    ``cache``: True caches the table of a folder or a store beside its logs, False reads the logs; by default large folders are
-    cached if pyarrow is installed. Raises `NotAvailable` for ``cache=True`` without pyarrow.
+    ``cache``: True caches the table of a folder or a store beside its logs, False reads the logs; by default, large
+    folders are cached if pyarrow is installed. Raises `NotAvailable` for ``cache=True`` if pyarrow is missing.
     """
     kept = None if cache is False else cache_of(source, table, always=bool(cache))
     for _ in range(2):  # once more after discarding a damaged cache
@@ -48,7 +48,7 @@ def frame_of(source: RunSource, table: Table[Any], cache: bool | None = None) ->
 
 
 def cache_of(source: RunSource, table: Table[Any], *, always: bool) -> TableCache | None:
-    """Return the cache of a folder or a store, or None for other sources, and for few files unless ``always``."""
+    """Return the cache of a folder or a store, or None for other sources and, unless ``always``, if there are few files."""
     if find_spec("pyarrow") is None:
         if always:
             raise NotAvailable("The cache of tables needs the package pyarrow", Install("agentnb[scale]", lead="Install it"))
@@ -67,7 +67,7 @@ def _are_large(names: Iterable[str]) -> bool:
 
 
 def _frame(cache: TableCache, state: CacheState, table: Table[Any]) -> pd.DataFrame:
-    """Return the table, with its rows in the order of the files. Raises `Damaged` for a damaged part."""
+    """Return the table with its rows in the order of the files. Raises `Damaged` for a damaged part."""
     import pyarrow as pa
 
     schema = arrow.schema_of(table.columns)
@@ -87,7 +87,7 @@ def _frame(cache: TableCache, state: CacheState, table: Table[Any]) -> pd.DataFr
 
 
 def read_missing(file: SourceFile, table: Table[Any], schema: pa.Schema) -> tuple[pa.Table, list[Problem]]:
-    """Return the rows of a file outside the cache, and its problems."""
+    """Return the rows of a file that the cache lacks, and its problems."""
     problems: list[Problem] = []
     values = Values(table.columns)
     for run in file.runs(problems, table.fold):
@@ -96,7 +96,9 @@ def read_missing(file: SourceFile, table: Table[Any], schema: pa.Schema) -> tupl
 
 
 def _stretches(part: Part, places: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
-    """Yield a part's ranges of files that are consecutive in the folder: first file's position, first row, number of rows."""
+    """Yield a part's ranges of files that are consecutive in the folder: the first file's position, the first row,
+    the number of rows.
+    """
     begin = first = end = 0
     following: int | None = None
     for entry in part.entries:

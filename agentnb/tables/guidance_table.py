@@ -1,4 +1,4 @@
-"""The table of guidance: one row per ephemeral guidance sent to a model."""
+"""The table of guidance: one row per item of ephemeral guidance sent to a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A guidance, whether it was followed, and its relation to earlier and later guidance."""
+    """An item of guidance, whether it was followed, and how it relates to earlier and later guidance."""
 
     run: Run
     round: int
@@ -63,7 +63,7 @@ def _rows(run: Run) -> Iterator[Row]:
 
 
 def _verdicts(given: Sequence[Guidance], followed: tuple[Followed, ...]) -> Iterator[tuple[Guidance, Followed]]:
-    """Yield each guidance with its verdict, which is unknown in a round that was cut off."""
+    """Yield each item of guidance with its verdict, which is unknown in a round that was cut off."""
     for position, guidance in enumerate(given):
         yield guidance, followed[position] if position < len(followed) else Followed(None, "the round did not end")
 
@@ -76,5 +76,5 @@ TABLE = Table("guidance", COLUMNS, _rows)
 
 
 def guidance(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return the ledger of guidance: one row for each guidance sent to a model, in order."""
+    """Return the ledger of guidance: one row for each item of guidance sent to a model, in order."""
     return frame_of(source, TABLE, cache)

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PLANNING_ONLY = "planning_only"
-"""Reason of a round after too many rounds of planning alone, and rule of such a loop."""
+"""Reason of a round that comes after too many rounds with planning only, and rule of such a loop."""
 
 
 LOOP, STALL = "loop", "stall"
 FAMILIES = {PLANNING_ONLY: STALL}
-"""Families of those rules of agentnb's own policies that are not about loops."""
+"""Families of the rules in agentnb's own policies that are not about loops."""
 
 
 class Row(NamedTuple):
-    """A finding and its run; rounds as indexes."""
+    """A finding and its run; rounds are given as indexes."""
 
     run: Run
     rule: str
@@ -50,7 +50,7 @@ COLUMNS: list[Column[Row]] = columns_of(
 
 
 def find_loops(run: Run) -> list[Row]:
-    """Return a run's findings, ordered by their last rounds."""
+    """Return a run's findings, in the order of their last rounds."""
     stops = [_of_loop(run, item) for item in run.loops]
     own = [_of_finding(run, item) for item in run.findings]
     stop_keys = {(row.rule, row.last) for row in stops}
@@ -59,7 +59,7 @@ def find_loops(run: Run) -> list[Row]:
 
 
 def find_new_loops(event: AnyEvent, run: Run) -> list[Row]:
-    """Return the findings that this event, the last of the run, adds."""
+    """Return the findings that the run's last event, this one, adds."""
     if isinstance(event, FindingMade):
         return [_of_finding(run, event)]
     if isinstance(event, LoopDetected):
@@ -82,7 +82,7 @@ def _row(run: Run, rule: str, first: int, last: int, severity: str, sentence: st
 
 
 def _of_round(run: Run, one: WorkflowRound) -> Iterator[Row]:
-    """Yield the findings of a round, except the loop that ended the run."""
+    """Yield the findings in a round, except the loop that ended the run."""
     if one.reason == PLANNING_ONLY and one.index:
         first = _first_of_planning(run, one.index)
         rounds = one.index - first
@@ -97,7 +97,7 @@ def _of_round(run: Run, one: WorkflowRound) -> Iterator[Row]:
 
 
 def _first_of_planning(run: Run, index: int) -> int:
-    """Return the first of the consecutive planning-only rounds before this one."""
+    """Return the first of the consecutive planning-only rounds that precede this one."""
     while index and not any(record.is_work for record in run.rounds[index - 1].records) and not run.rounds[index - 1].completed:
         index -= 1
     return index
@@ -107,5 +107,5 @@ TABLE = Table("loops", COLUMNS, find_loops)
 
 
 def loops(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per finding, whether or not it ended its run, ordered by their last rounds."""
+    """Return one row per finding, whether or not it ended its run, in the order of their last rounds."""
     return frame_of(source, TABLE, cache)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Row(msgspec.Struct, gc=False):
-    """A message's values, collected in one pass over its parts. (A NamedTuple takes twice as long to create.)"""
+    """The values of a message, collected in one pass over its parts. (A NamedTuple takes twice as long to create.)"""
 
     run_id: str
     position: int
@@ -60,5 +60,7 @@ TABLE = Table("messages", COLUMNS, _rows, LoggedMessages)
 
 
 def messages(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per stored message of the conversation, in order, including messages not sent to the model yet."""
+    """Return one row per stored message of the conversation, in order, including messages that have not been sent to
+    the model yet.
+    """
     return frame_of(source, TABLE, cache)

@@ -1,4 +1,4 @@
-"""The model calls of a run, with their purpose, attempts and usage: rows of the usage table."""
+"""The model calls of a run, with their purpose, attempts and usage, as rows of the usage table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentnb.core.run.timeline import CHAT, CLARIFY_BLANK, COMPACTION, JUDGE, Mo
 from agentnb.core.usage import Usage
 
 NESTED = "nested"
-"""Operation of a row that sums up a nested run's calls."""
+"""Operation of a row that sums up the calls of a nested run."""
 MAX_SECONDS = "max_seconds"
 """Name of a run's time limit."""
 
@@ -28,45 +28,45 @@ class Call(NamedTuple):
     operation: str
     started_at: datetime | None
     replied: bool
-    """True if there was a reply, even a partial one."""
+    """True if there was a reply, even if only a partial one."""
     failed: bool
     """True if there was no complete reply."""
     retries: Sequence[Retry]
     usage: Usage
     seconds: float | None
     stop_reason: str | None
-    """The reply's stop reason, or None without a reply or if unknown."""
+    """The reply's stop reason, or None if unknown or if there is no reply."""
     metadata: dict[str, Any]
     not_waited: float
-    """Remaining seconds of the last wait when the person stopped the run, otherwise 0."""
+    """Seconds that were left of the last wait when the person stopped the run, otherwise 0."""
     problem: str = ""
-    """Error that did not end the run."""
+    """An error that did not end the run."""
     model: str = ""
-    """The model, if it differs from the run's."""
+    """The model, if it is not the run's."""
     author: str = ""
     """Author of the reply, if several agents share a conversation."""
     nested_run: str | None = None
-    """The nested run that the row sums up, or None for a call of the run itself."""
+    """The nested run that the row sums up, or None for a call made by the run itself."""
     profile: str = ""
-    """The profile whose model was called."""
+    """The profile whose model was called, if any."""
     context: str = ""
-    """The context type in force at its start."""
+    """The context type in force when it started."""
     execution_mode: str = ""
-    """Execution mode of the plan that the call is for, or follows."""
+    """Execution mode of the plan for which the call is made, or which it follows."""
     call_id: str = ""
-    """The tool call that made it."""
+    """The tool call that made it, if any."""
     conversation: str = ""
-    """First run of the conversation, if it differs from the run's."""
+    """First run of the conversation, if it is not the run's."""
 
     @property
     def response_id(self) -> str | None:
-        """The provider's id of the reply, if recorded."""
+        """The provider's id for the reply, if recorded."""
         response_id = self.metadata.get("response_id")
         return response_id if isinstance(response_id, str) else None
 
     @property
     def copied_from(self) -> str | None:
-        """The run that made the call, in a fork that repeats it."""
+        """The run that originally made the call, in a fork that repeats it."""
         fork = self.run.forked_from
         is_copy = fork is not None and self.run.origin is None and self.round is not None and self.round < fork.round
         return fork.run_id if fork is not None and is_copy else None
@@ -80,12 +80,12 @@ class Call(NamedTuple):
 
     @property
     def waited(self) -> float:
-        """Seconds between the attempts."""
+        """Seconds spent between the attempts."""
         return sum(retry.seconds for retry in self.retries) - self.not_waited
 
     @property
     def error(self) -> str | None:
-        """Reason for the lack of a complete reply."""
+        """Reason why there is no complete reply."""
         if not self.failed:
             return None
         if self.problem:
@@ -94,7 +94,7 @@ class Call(NamedTuple):
 
 
 def model_calls(run: RunFacts) -> Iterator[Call]:
-    """Yield all model calls of a run."""
+    """Yield all of a run's model calls."""
     executor = executor_of(run)
     operation = EXECUTOR if executor else JUDGE if JUDGE in _extensions(run) else CHAT
     contexts, modes = _contexts(run), [(event.seq, event.execution_mode) for event in run.model_calls if event.execution_mode]
@@ -114,30 +114,30 @@ def model_calls(run: RunFacts) -> Iterator[Call]:
 
 
 def executor_of(run: RunFacts) -> Mapping[str, str]:
-    """Return the settings of the calling model call in a run of a chat's plan or plan step; empty for other runs."""
+    """Return the settings of the model call behind a run that executes a chat's plan or a step of it; empty for other runs."""
     return _extensions(run).get(EXECUTOR, {})
 
 
 def _extensions(run: RunFacts) -> dict[str, Mapping[str, str]]:
-    """Return the settings of a run's extensions by name; the first of a name counts."""
+    """Return the settings of a run's extensions by name; if a name occurs twice, the first counts."""
     return {
         extension.get("name", ""): extension.get("settings", {}) for extension in reversed(run.settings.get("extensions", ()))
     }
 
 
 def _contexts(run: RunFacts) -> list[tuple[int, str]]:
-    """Return each context type with the number of the event that set it."""
+    """Return each context type, with the number of the event that set it."""
     return [(event.seq, event.context_type) for event in run.events if isinstance(event, ScopeSet)]
 
 
 def _latest(values: Sequence[tuple[int, str]], seq: int) -> str:
-    """Return the last value logged before the event with this number, or an empty text."""
+    """Return the last value logged before the event with this number, or an empty string."""
     index = bisect_left(values, (seq,))
     return values[index - 1][1] if index else ""
 
 
 def _call(run: RunFacts, part: ModelCall) -> Call:
-    """Return the call with data from its first and last event."""
+    """Return the call, with data from its first and last event."""
     retries = tuple([Retry(retry.attempt, retry.seconds, retry.reason, retry.status, retry.heard) for retry in part.retries])
     call = Call(
         run,
@@ -179,7 +179,7 @@ def _call(run: RunFacts, part: ModelCall) -> Call:
 
 
 def _is_out_of_time(run: RunFacts, one: WorkflowRound) -> bool:
-    """True if the run's time limit cut off the round's reply."""
+    """True if the run's time limit cut off the reply of the round."""
     is_whole = one.reply is not None and one.stop_reason != BROKEN_OFF
     return not is_whole and one.status == "cancelled" and run.limit is not None and run.limit.limit == MAX_SECONDS
 
@@ -193,7 +193,7 @@ def _of_summary(call: Call, part: ModelCall) -> Call:
 
 
 def _not_waited(one: WorkflowRound, part: ModelCall) -> float:
-    """Return the remaining seconds of a stopped call's last wait."""
+    """Return the seconds that were left of a stopped call's last wait."""
     if one.reply is not None or one.status != "cancelled" or not part.retries or one.ended_at is None:
         return 0.0
     last = part.retries[-1]

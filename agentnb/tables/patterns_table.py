@@ -1,4 +1,4 @@
-"""The table of patterns: statistics of runs grouped by their ends and contents."""
+"""The table of patterns: statistics of runs, grouped by how they end and what they contain."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ BY = (
     "agent",
     "origin_format",
 )
-"""Groupings of runs, in the order of the rows."""
+"""Groupings of runs, in the order of rows."""
 
 
 class Counts(NamedTuple):
-    """Number of true, false and unknown values."""
+    """Numbers of true, false and unknown values."""
 
     true: int = 0
     false: int = 0
@@ -55,7 +55,7 @@ CountsByName: TypeAlias = dict[str, tuple[int, int, int]]
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Counted facts of one run, as plain data for the cache."""
+    """Facts of one run to be counted, as plain data for the cache."""
 
     run_id: str
     status: str
@@ -65,16 +65,16 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     todos: int
     todos_done: int
     calls: CountsByName
-    """Counts of successful calls, by tool."""
+    """Counts of success among calls, by tool."""
     guidance: CountsByName
-    """Counts of followed guidance, by guidance set."""
+    """Counts of guidance that was followed, by guidance set."""
     groups: dict[str, tuple[str, ...]]
-    """The run's group values, by grouping."""
+    """The run's values for each grouping."""
 
 
 @dataclass
 class Group:
-    """The runs with one value of a grouping."""
+    """The runs that share one value of a grouping."""
 
     by: str
     value: str
@@ -82,17 +82,17 @@ class Group:
 
     @cached_property
     def ended(self) -> list[Facts]:
-        """Ended runs with a known status."""
+        """Runs that have ended, with a known status."""
         return [member for member in self.members if member.has_ended and member.status != "unknown"]
 
     @property
     def unknown(self) -> int:
-        """Number of runs whose trace does not record their end."""
+        """Number of runs whose traces do not record the end."""
         return sum(member.status == "unknown" for member in self.members)
 
     @cached_property
     def not_completed(self) -> list[Facts]:
-        """Ended runs that did not complete."""
+        """Runs that have ended without completing."""
         return [member for member in self.ended if member.status != "completed"]
 
     @property
@@ -112,39 +112,39 @@ class Group:
 
     @property
     def todos(self) -> tuple[int, int]:
-        """Completed todos and all todos of the runs."""
+        """Numbers of completed todos, and of all todos, across the runs."""
         return sum(member.todos_done for member in self.members), sum(member.todos for member in self.members)
 
     @cached_property
     def successes(self) -> Counts:
-        """Counts of successful calls; in a tool's group, of its calls."""
+        """Counts of success among calls; in a tool's group, among calls of that tool."""
         return self._sum((member.calls for member in self.members), TOOL)
 
     @cached_property
     def verdicts(self) -> Counts:
-        """Counts of followed guidance; in a guidance set's group, of that set."""
+        """Counts of guidance that was followed; in a guidance set's group, guidance of that set."""
         return self._sum((member.guidance for member in self.members), GUIDANCE)
 
     def _sum(self, counted: Iterable[CountsByName], kind: str) -> Counts:
-        """Sum over all names, or over this group's own name if it is of this kind."""
+        """Sum over all names, or take only this group's own name if the group is of this kind."""
         all_counts = [counts for judged in counted for name, counts in judged.items() if self.by != kind or name == self.value]
         return Counts(*map(sum, zip(*all_counts, strict=True)))
 
     @property
     def is_guided(self) -> bool:
-        """True if guidance is known: other products' traces do not record it."""
+        """True if guidance is known, which it is not for other products' traces."""
         return sum(self.verdicts) > 0 or any(not member.is_foreign for member in self.members)
 
     @property
     def order(self) -> tuple[int, int, int, int, str]:
-        """Sort key: most failures first; tools by their errors."""
+        """Sort key: most failures first; tools by number of errors."""
         failures = len(self.not_completed), self.successes.false
         first, second = failures[::-1] if self.by == TOOL else failures
         return BY.index(self.by), -first, -second, -len(self.members), self.value
 
     @property
     def example(self) -> str:
-        """Id of an example run."""
+        """Id of a run that is an example."""
         failing = [member for member in self.members if member.calls[self.value][1]] if self.by == TOOL else self.not_completed
         return (failing or self.members)[-1].run_id
 
@@ -183,7 +183,7 @@ def _groups(known: list[Facts]) -> Iterator[Group]:
 
 
 def _group_names(value: Any) -> list[str]:
-    """Return a logged name as a list of group names, empty for a missing or damaged value."""
+    """Return a logged name as a list of group names; empty for a missing or damaged value."""
     return [value] if isinstance(value, str) and value else []
 
 
@@ -223,26 +223,26 @@ def _facts(run: Run) -> Iterator[Facts]:
 
 
 def _with_label(one: Facts, given: Sequence[Assessment]) -> Facts:
-    """Return the facts with the outcome of the current labels, which may differ from the cached one."""
+    """Return the facts with the outcome given by the current labels, which may differ from the cached one."""
     decided = deciding_assessment(given)
     outcome = "unknown" if decided is None else decided.outcome
     return replace(one, outcome=outcome, groups=one.groups | {"outcome": (outcome,)})
 
 
 def _count(judged: list[tuple[str, bool | None]]) -> CountsByName:
-    """Return the counts of each verdict, by name."""
+    """Return the number of verdicts of each kind, by name."""
     ways = Counter(judged)
     return {name: (ways[name, True], ways[name, False], ways[name, None]) for name, _ in judged}
 
 
 FACTS = Table("patterns", [Column("counts", "str", lambda one: msgspec.json.encode(one).decode(), "", "")], _facts)
-"""Cached facts of each run; the table itself is about groups of runs."""
+"""Cached facts of each run; the table itself has groups of runs."""
 
 
 def patterns(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per group of runs: how often they complete, follow guidance and fail.
 
-    Groups are sorted by kind, then by failures, most frequent first.
+    Groups are sorted by kind, then by number of failures, highest first.
     """
     decode = msgspec.json.Decoder(Facts).decode
     kept = [decode(text) for text in frame_of(source, FACTS, cache)["counts"]]

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A plan, and its run's id."""
+    """A plan, and the id of its run."""
 
     run_id: str
     plan: PlanProgress
 
     @property
     def steps(self) -> int | None:
-        """Number of steps, or None without a list of steps."""
+        """Number of steps, or None if there is no list of steps."""
         return len(self.plan.steps) if isinstance(self.plan.record.plan.get("steps"), list | tuple) else None
 
     @property
     def cost(self) -> float | None:
-        """Cost of its model calls, or None if one is unknown."""
+        """Cost of its model calls, or None if the cost of any is unknown."""
         return sum(self.plan.usages, NOTHING_USED).cost if self.plan.usages else None
 
     @property
@@ -56,5 +56,5 @@ TABLE = Table("plans", COLUMNS, _rows, fold_events)
 
 
 def plans(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per plan, in order of creation. A plan that is proposed again keeps its row."""
+    """Return one row per plan, in order of creation. A plan that is proposed again keeps the same row."""
     return frame_of(source, TABLE, cache)

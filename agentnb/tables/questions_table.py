@@ -1,4 +1,4 @@
-"""The table of questions: one row per question to the person."""
+"""The table of questions: one row per question asked of the person."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A question, its run's id, and the tool that asked it."""
+    """A question, the id of its run, and the tool that asked it."""
 
     run_id: str
     asked: AskedQuestion
@@ -56,5 +56,5 @@ TABLE = Table("questions", COLUMNS, _rows, fold_events)
 
 
 def questions(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per question to the person, in order."""
+    """Return one row per question asked of the person, in order."""
     return with_former_columns(frame_of(source, TABLE, cache), {"outcome": "answered"})

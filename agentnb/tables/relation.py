@@ -1,4 +1,4 @@
-"""Tables of any size as DuckDB relations, queried in place with bounded memory."""
+"""Tables of any size as DuckDB relations, queried in place with limited memory."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ if TYPE_CHECKING:
     import duckdb
 
 MAX_MISSING_BYTES = 256_000_000
-"""Maximum bytes of files outside the cache whose rows are held in memory."""
+"""Maximum bytes of files whose rows are held in memory because the cache lacks them."""
 
 
 def relation(name: str, source: Store | str | Path) -> duckdb.DuckDBPyRelation:
-    """Return a table of a folder or a store as a DuckDB relation of the default connection, with its rows in any order.
+    """Return a table of a folder or a store as a DuckDB relation of the default connection, with its rows in any
+    order.
 
-    The cache beside the logs is created or renewed first, in bounded memory, waiting for another process that does so. The
-    relation's files are kept for an hour after the logs have changed. Raises `NotAvailable` without DuckDB and pyarrow,
-    `SettingsError` for an unknown table, `StoreError` if the source is not a folder, or the cache is not writable.
+    First, the cache beside the logs is created or renewed, in bounded memory, waiting for any other process that is
+    doing so. The relation's files are kept for an hour after the logs have changed. Raises `NotAvailable` unless both
+    DuckDB and pyarrow are installed, `SettingsError` for an unknown table, `StoreError` if the source is not a folder
+    or the cache is not writable.
     """
     if name not in TABLES:
         raise SettingsError(f"There is no table {name!r} for a relation", suggest_names(str(name), TABLES))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A round, its run, its usage, and later decisions about it."""
+    """A round, its run, its usage, and later decisions about the round."""
 
     run: Run
     round: WorkflowRound
@@ -41,7 +41,9 @@ class Row(NamedTuple):
 
     @property
     def context_tokens(self) -> int | None:
-        """Tokens of the conversation including the reply; recorded by replies that took several calls, otherwise computed."""
+        """Tokens of the conversation, including the reply; as recorded for replies that took several calls, otherwise
+        computed.
+        """
         recorded = self.round.metadata.get(CONTEXT_TOKENS)
         if isinstance(recorded, int) and not isinstance(recorded, bool):
             return recorded
@@ -50,7 +52,7 @@ class Row(NamedTuple):
 
     @property
     def context_share(self) -> float | None:
-        """Share of the context window in use."""
+        """Share of the context window that is in use."""
         tokens = self.context_tokens
         return None if tokens is None or not self.window else tokens / self.window
 
@@ -95,7 +97,9 @@ def _rows(run: Run) -> Iterator[Row]:
 
 
 def _open_after(run: Run) -> dict[int, int]:
-    """Return the number of open todos after each round, at the time of its verdict; without rounds before the first list."""
+    """Return the number of open todos after each round, at the time of its verdict; rounds before the first list are
+    left out.
+    """
     counts: dict[int, int] = {}
     at_start = todos_at_start(run)
     count = len(open_todos(at_start)) if at_start else None

@@ -43,7 +43,7 @@ def _violations(run: Run) -> int | None:
 
 
 def _guidance(run: Run, field: str) -> str | None:
-    """Return the name or version of the run's guidance set, or None if it was drawn for each round."""
+    """Return the name or version of the run's guidance set, or None if a set was drawn for each round."""
     if run.drawn is None:
         value: str | None = run.settings.get("guidance", {}).get(field)
         return value
@@ -56,12 +56,12 @@ def _count_followed(run: Run) -> int | None:
 
 
 def _stated_usage(run: Run) -> Usage:
-    """Return the total usage that the run's trace states."""
+    """Return the total usage that the trace of the run states."""
     return (run.origin.stated if run.origin else None) or UNKNOWN
 
 
 def _replies(run: Run) -> str | None:
-    """Return the model calls that other runs may share, as JSON."""
+    """Return, as JSON, the model calls that other runs may share."""
     if run.forked_from is None and not any("response_id" in item.metadata for item in run.rounds):
         return None
     calls = [call for call in model_calls(run) if call.response_id or call.copied_from]
@@ -74,7 +74,7 @@ def _replies(run: Run) -> str | None:
 
 
 def _amount(value: Any) -> float | None:
-    """Return a numeric setting, or None, since logs may hold any value."""
+    """Return a setting if it is a number, or None, since logs may contain any value."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
@@ -132,7 +132,7 @@ def runs(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
 
 
 def _without_copies(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with each reply counted in one run's own usage: the first run that has it."""
+    """Return the table with every reply counted in the own usage of only one run: the first that has it."""
     import pandas as pd
 
     kept = frame.pop("replies").dropna()
@@ -146,7 +146,7 @@ def _without_copies(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_labels(frame: pd.DataFrame, labels: Mapping[str, Sequence[Assessment]]) -> pd.DataFrame:
-    """Return the table with the current labels, also in cached rows."""
+    """Return the table with the current labels, even in cached rows."""
     decided = {
         run_id: label for run_id, assessments in labels.items() if (label := deciding_assessment(assessments)) is not None
     }

@@ -1,4 +1,4 @@
-"""The table of steps: one row per attempt at a workflow step, and per skipped step."""
+"""The table of steps: one row per attempt at a workflow step, and one per skipped step."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """An attempt at a step of a run."""
+    """An attempt at a step in a run."""
 
     run_id: str
     attempt: Step
 
     @property
     def step(self) -> str:
-        """The path of the step."""
+        """The step's path."""
         event = self.attempt.begun or self.attempt.ended
         return "" if event is None else event.step
 
     @property
     def status(self) -> str:
-        """Status of the attempt."""
+        """The status of the attempt."""
         return self.attempt.status
 
     @property
     def ended_at(self) -> datetime | None:
-        """End time."""
+        """The time of its end."""
         return None if self.attempt.ended is None else self.attempt.ended.at
 
     @property
     def seconds(self) -> float | None:
-        """Duration."""
+        """Its duration."""
         began, over = self.of_start("at"), self.ended_at
         return None if began is None or over is None else (over - began).total_seconds()
 
     def of_start(self, name: str) -> Any:
-        """Return a field of its start event, or None if it is empty."""
+        """Return a field of the start event, or None if the field is empty."""
         return getattr(self.attempt.begun, name, None) or None
 
     def of_end(self, name: str) -> Any:
-        """Return a field of its end event, or None if it is missing or empty."""
+        """Return a field of the end event, or None if the event is missing or the field is empty."""
         return getattr(self.attempt.ended, name, None) or None
 
 
@@ -81,7 +81,7 @@ def _output(output: Any) -> str | None:
 
 
 def _rows(run: RunFacts) -> Iterator[Row]:
-    """Yield the attempts in order of their starts."""
+    """Yield the attempts in the order in which they started."""
     for part in sorted(timeline(run, Step), key=first_seq) if run.step_records else ():
         assert isinstance(part, Step), "the only kind requested"
         yield Row(run.id, part)
@@ -91,5 +91,5 @@ TABLE = Table("steps", COLUMNS, _rows, fold_events)
 
 
 def steps(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per attempt at a workflow step, in order of their starts."""
+    """Return one row per attempt at a workflow step, in the order in which they started."""
     return frame_of(source, TABLE, cache)

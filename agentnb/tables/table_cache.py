@@ -1,9 +1,9 @@
 """Self-renewing Parquet cache of a folder's table, beside its logs.
 
-Each table has a folder under ``.tables``: an index, with each file's state when it was read (size and times) and the position
-of its rows, and parts, which are immutable. Renewal reads only new or changed files, and replaces the index last and
-atomically, so that a reader sees either state. Unused parts are removed an hour later, so that readers of the former state
-still find them.
+Each table has a folder under ``.tables``. The folder contains an index, with the state of each file when it was read
+(size and times) and the position of its rows, and parts, which are immutable. A renewal reads only new or changed
+files, and replaces the index last and atomically, so that a reader sees either the old state or the new one. Unused
+parts are removed an hour later, so that readers of the old state can still find them.
 
 A cache with any defect is rebuilt, since all its data is in the logs.
 """
@@ -43,7 +43,7 @@ _PART = re.compile(r"[0-9a-f]{32}\.parquet")
 
 
 class CacheState(NamedTuple):
-    """State of a cache: its parts, and the files in none of them, such as logs still being written."""
+    """State of a cache: its parts, and the files that are in none of them, such as logs still being written."""
 
     folder: Path
     parts: Sequence[Part]
@@ -54,7 +54,9 @@ class TableCache:
     """The cache of one table of one folder."""
 
     def __init__(self, home: Path, kind: str, table: Table[Any], files: Sequence[SourceFile]) -> None:
-        """``kind``: distinguishes ways of reading the same folder; ``files``: its files, in the order of their rows."""
+        """``kind``: distinguishes different ways of reading the same folder; ``files``: the folder's files, in the
+        order of their rows.
+        """
         inside = f"{home}{os.sep}"
         self.files = {file.name.removeprefix(inside): file for file in files}
         self._home = home
@@ -64,9 +66,11 @@ class TableCache:
         self._made_by = _made_by(table)
 
     def current(self, *, wait: bool = False) -> CacheState:
-        """Return the renewed cache. If it is not writable, or another process is renewing it, more files are missing.
+        """Return the cache, renewed. If the cache is not writable or another process is renewing it, more files are
+        missing from it.
 
-        ``wait``: wait for the other process. Raises errors of reading a file that stop the whole source.
+        ``wait``: whether to wait for the other process. Raises an error in reading a file if it makes the complete
+        source unreadable.
         """
         stamps = self._stamps()
         index = self._index()
@@ -98,7 +102,7 @@ class TableCache:
     # The index
 
     def _index(self) -> Index:
-        """Return the index, or an empty one if it is missing, of another folder or version, or lacks a part."""
+        """Return the index; an empty one if it is missing, lacks a part, or belongs to another folder or version."""
         empty = Index(self._made_by, made_of(self._home))
         try:
             index = msgspec.json.decode((self._folder / INDEX).read_bytes(), type=Index)
@@ -114,7 +118,9 @@ class TableCache:
 
     @contextmanager
     def _lock(self, wait: bool) -> Iterator[bool]:
-        """Create the folder and take its lock; yield True if this process has it. Raises OSError for a read-only folder."""
+        """Create the folder and try to lock it; yield True if this process has the lock. Raises OSError for a
+        read-only folder.
+        """
         make_home(self._home)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         with (self._folder / "lock").open("wb") as file:
@@ -129,7 +135,7 @@ class TableCache:
             yield True
 
     def _renew(self, index: Index, stamps: Mapping[str, Stamp]) -> Index:
-        """Write the new parts, and the index. Unchanged parts are kept unless they are small."""
+        """Write the new parts and the index. Unchanged parts are kept unless they are small."""
         held = {entry.name for part in index.parts for entry in part.entries if stamps.get(entry.name) == entry.stamp}
         fresh = self._read_changed([name for name in stamps if name not in held])
         first = next(fresh, None)
@@ -157,7 +163,7 @@ class TableCache:
         return renewed
 
     def _read_changed(self, names: Iterable[str]) -> Iterator[tuple[str, list[Problem], Iterator[Any]]]:
-        """Yield the runs of each of these files, except logs being written, which are read every time."""
+        """Yield the runs in each of these files, except logs that are being written, which are read every time."""
         for name in names:
             problems: list[Problem] = []
             runs = self.files[name].runs(problems, self._table.fold)
@@ -166,7 +172,9 @@ class TableCache:
                 yield name, problems, chain([] if first is None else [first], runs)
 
     def _clear(self, used: set[str], retired: set[str]) -> None:
-        """Remove parts that no reader can still be using; the time of those just retired starts now."""
+        """Remove parts that no reader can still be using; for those that have just been retired, the waiting time
+        starts now.
+        """
         remove_torn(self._folder)
         with suppress(OSError):
             for path in self._folder.glob("*.parquet"):
@@ -177,7 +185,7 @@ class TableCache:
 
 
 def _is_whole(part: Part, stamps: Mapping[str, Stamp]) -> bool:
-    """True if no file of a part has changed or is missing."""
+    """True if none of a part's files has changed or is missing."""
     return all(stamps.get(entry.name) == entry.stamp for entry in part.entries)
 
 
@@ -187,7 +195,7 @@ def _holds_all(index: Index, stamps: Mapping[str, Stamp]) -> bool:
 
 
 def _made_by(table: Table[Any]) -> str:
-    """Return the version key of a cache, from everything that determines its values."""
+    """Return the version key of a cache, made of everything that determines its values."""
     columns = _digest(*(f"{column.name} {column.dtype}" for column in table.columns))
     return f"{made_by(LAYOUT)} {columns}"
 

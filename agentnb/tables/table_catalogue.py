@@ -1,4 +1,4 @@
-"""The columns of all tables as a table."""
+"""The columns of all tables, as a table."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ OF_RUNS: Mapping[str, Table[Any]] = {
     entry.name: entry
     for entry in (RUNS, ROUNDS, MESSAGES, TOOL_CALLS, GUIDANCE, TODOS, LOOPS, USAGE, QUESTIONS, STEPS, PLANS, EVENTS)
 }
-"""Tables whose rows are each about one run."""
+"""Tables in which each row is about one run."""
 TABLES: Mapping[str, Sequence[Column[Any]]] = {
     **{name: entry.columns for name, entry in OF_RUNS.items()},
     "patterns": OF_PATTERNS,
 }
 """The columns of each table."""
 NAMES = tuple(TABLES)
-"""Names of the tables about runs."""
+"""Names of the tables of runs."""
 
 
 class Row(NamedTuple):

@@ -1,4 +1,4 @@
-"""Tables from rows of runs, converted to column values at once so that only one run is in memory at a time."""
+"""Tables from the rows of runs, which are converted to column values at once, so that only one run is in memory at a time."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ R = TypeVar("R")
 
 
 class Table(NamedTuple, Generic[R]):
-    """A table whose rows are each about one run."""
+    """A table in which each row is about one run."""
 
     name: str
     columns: Sequence[Column[R]]
     rows: Callable[[Any], Iterable[R]]
     """Returns the rows of a `Run`, or of the result of ``fold``."""
     fold: Fold[Any] = Run.from_events
-    """Folds a log's events into the facts that the rows need: less than a `Run` if they show no judgement."""
+    """Folds a log's events into the facts that the rows need; that is less than a `Run` if they show no judgement."""
 
 
 class Values(Generic[R]):
-    """Growing values of a table, by column."""
+    """The values of a growing table, by column."""
 
     def __init__(self, columns: Sequence[Column[R]]) -> None:
         self._columns = columns
@@ -43,7 +43,7 @@ class Values(Generic[R]):
         self.rows = 0
 
     def add(self, rows: Iterable[R]) -> int:
-        """Add rows and return their number."""
+        """Add rows and return how many there were."""
         rows = [*rows]
         if len(rows) == 1:  # fast path, as in the table of runs: half the time
             row = rows[0]
@@ -56,7 +56,7 @@ class Values(Generic[R]):
         return len(rows)
 
     def take(self) -> pd.DataFrame:
-        """Return and clear the collected rows, as a data frame."""
+        """Return the collected rows as a data frame, and clear them."""
         import pandas as pd
 
         columns = {

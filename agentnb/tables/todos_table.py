@@ -1,4 +1,4 @@
-"""The table of todos: one row per change of a todo, and per todo violation."""
+"""The table of todos: one row per change of a todo, and one per todo violation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 Violations: TypeAlias = dict[tuple[str, "int | None"], deque[str]]
-"""Rules broken in a round, by call and todo id; the id is None for work."""
+"""Rules broken in a round, by call and todo id; the id is None for a call that is work."""
 
 
 class Row(NamedTuple):
-    """A change of a todo or of the list, or a violation."""
+    """A change of a todo or of the list, or a violation of its rules."""
 
     run_id: str
     round: int | None
@@ -80,7 +80,7 @@ def _rows(run: Run) -> Iterator[Row]:
 
 
 def _violations_of(one: WorkflowRound) -> Violations:
-    """Return the rules that each call of the round broke with each todo, oldest first."""
+    """Return the rules that each call of the round broke for each todo, oldest first."""
     violations: Violations = {}
     for violation in one.todo_violations:
         violations.setdefault((violation.call_id, violation.todo_id), deque()).append(violation.rule)
@@ -90,7 +90,7 @@ def _violations_of(one: WorkflowRound) -> Violations:
 def _changes(
     run: Run, index: int | None, event: TodosChanged, before: Todo | None, after: Todo | None, violations: Violations
 ) -> Iterator[Row]:
-    """Yield the change of a todo, and its violation, which is removed from ``violations``."""
+    """Yield the change of a todo, and its violation, which is then removed from ``violations``."""
     if before == after:
         return
     yield Row(run.id, index, event.at, event.by, _what(before, after), before, after, event.call_id)
@@ -105,7 +105,7 @@ def _is_completion(before: Todo | None, after: Todo) -> bool:
 
 
 def _changed_fields(before: Todo | None, after: Todo | None) -> str | None:
-    """Return the names of the changed fields, except the time of the change."""
+    """Return the names of the fields that changed, except the time of the change."""
     if before is None or after is None:
         return None
     names = [name for name in Todo.__struct_fields__ if name != "updated_at" and getattr(before, name) != getattr(after, name)]

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_EXACT_INTEGER = 2**53
-"""Limit up to which a float represents every integer."""
+"""Limit below which a float can represent every integer."""
 
 
 class Row(NamedTuple):
-    """A tool call, its run, its round or step, its position there, and its start and end."""
+    """A tool call, its run, its round or step, its position in that, and its start and end."""
 
     run: RunFacts
     round: WorkflowRound | None
-    """The round, or None for a call of a step."""
+    """The round, or None for a call made by a step."""
     step: str
     position: int
     record: CallRecord
@@ -87,8 +87,9 @@ TABLE = Table("tool_calls", COLUMNS, _rows, fold_events)
 def tool_calls(source: RunSource, *, arguments: bool = False, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per tool call, in order.
 
-    ``arguments``: add a column ``arguments.NAME`` for each argument of any call. Integers, numbers, texts and booleans are in
-    columns of that type; other or mixed values are Python objects; absent arguments are missing.
+    ``arguments``: whether to add a column ``arguments.NAME`` for every argument that any call has. Integers, floats,
+    strings and booleans are in columns of that type; other or mixed values are Python objects; arguments that a call
+    lacks are missing values.
     """
     frame = frame_of(source, TABLE, cache)
     return _with_values(frame, [msgspec.json.decode(text) for text in frame["arguments"]]) if arguments else frame
@@ -109,7 +110,7 @@ def _with_values(frame: pd.DataFrame, arguments: Sequence[Any]) -> pd.DataFrame:
 
 
 def _dtype_of(values: Sequence[Any]) -> str:
-    """Return the dtype that keeps all of these values unchanged, with None as missing."""
+    """Return the dtype that leaves all of these values unchanged, with None as missing."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int} and all(-LARGEST <= value <= LARGEST for value in values if value is not None):
         return "Int64"

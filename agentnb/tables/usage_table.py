@@ -36,7 +36,7 @@ def _is_untold(call: Call) -> bool:
 
 
 def _rows(run: RunFacts) -> Iterator[Call]:
-    """Yield the model calls of a run, and a row for each nested run."""
+    """Yield the model calls of a run, and one row for each nested run."""
     yield from model_calls(run)
     for run_id, nested in run.nested_usage.items():
         if run_id:  # earlier versions logged no id
@@ -63,15 +63,16 @@ def _answered_by(metadata: dict[str, Any]) -> str | None:
 
 
 _REPLY = ["response_id", "input_tokens", "output_tokens"]
-"""Columns equal in all copies of a reply: some servers give all replies the same id."""
+"""Columns that are equal in all copies of a reply; the id is not enough, since some servers give all replies the same id."""
 TABLE = Table("usage", COLUMNS, _rows, fold_events)
 
 
 def usage(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per model call, in order, including failed ones.
 
-    Calls of a nested run are rows of its own log; if it is not read, one row of the outer run sums them up. A reply that forked
-    and resumed sessions copied is a row of the first of them, so sums count each call once.
+    A nested run's calls are rows of its own log; if that is not read, one row of the outer run sums them up. A reply
+    that was copied into forked and resumed sessions is a row of only the first of them, so that sums count each call
+    once.
     """
     calls = frame_of(source, TABLE, cache)
     nested, run_ids = calls["nested_run"], calls["run_id"].unique()
@@ -80,7 +81,7 @@ def usage(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
 
 
 def is_copy(calls: pd.DataFrame, run_ids: Sequence[str]) -> pd.Series:
-    """Return a mask of the calls that other rows repeat. ``run_ids``: the runs being read."""
+    """Return a mask of the calls that repeat other rows. ``run_ids``: the runs being read."""
     identified = calls[calls["response_id"].notna()]
     replies = identified.groupby(_REPLY, dropna=False)
     is_later = (identified["run_id"] != replies["run_id"].transform("first")) | identified.duplicated(

@@ -50,7 +50,7 @@ SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 MAX_DESCRIPTION = 300
-"""Maximum characters of a description taken from a system prompt."""
+"""Maximum number of characters in a description taken from a system prompt."""
 _SENTENCE = re.compile(r".+?(?:[.!?][\"')\]*_]*(?=\s+[^\sa-z]|\s*$)|$)")
 """First sentence of a line. A full stop before a lowercase letter ends an abbreviation, not the sentence."""
 
@@ -69,7 +69,7 @@ class AgentLike(Protocol):
 
     @property
     def tool_offer(self) -> ToolOffer:
-        """Name and description as a tool, unless `tool` gets others."""
+        """Name and description as a tool, unless others are passed to `tool`."""
 
     def run(self, prompt: Any, /) -> Awaitable[Any]:
         """Run to the end on the running event loop."""
@@ -84,9 +84,9 @@ class AgentTool:
     ``name``: tool name, by default the agent's name with ``_`` for characters that tool names cannot have. ``description``: by
     default the first sentence of the agent's system prompt. ``parallel_safe``: calls may run in parallel. ``timeout``: seconds
     after which a call is abandoned and its run stopped. ``repeatable``: allow the same prompt again; otherwise the
-    duplicate-call guard may block it. ``role``: ``planning`` or ``list`` if a call does not count as work.
-    The call itself has no effects: the calls of its run are judged by their own.
-    Raises `InvalidTool` for a name that no provider accepts, and for unknown settings.
+    duplicate-call guard may block it. ``role``: ``planning`` or ``list`` if a call does not count as work. The call itself has
+    no effects: the calls of its run are judged by their own effects. Raises `InvalidTool` for a name that no provider accepts,
+    and for unknown settings.
     """
 
     effects: frozenset[Effect] = frozenset()
@@ -168,7 +168,7 @@ def first_sentence(text: str) -> str:
 
 
 def neutral_description(kind: str, name: str = "") -> str:
-    """Return the description of a tool without one. ``name``: empty for the default of its kind."""
+    """Return the description of a tool that has none. ``name``: empty for the default name of its kind."""
     subject = f"The {kind} {name}" if name else f"This {kind}"
     return f"{subject} works on the prompt independently and returns its result."
 

@@ -12,15 +12,15 @@ from agentnb.tools.defaults import MAX_COLUMNS, MAX_ROWS
 from agentnb.tools.library_classes import is_of
 
 MAX_NAMED = 40
-"""Maximum columns listed with their types."""
+"""Maximum number of columns listed with their types."""
 LONGEST_CELL = 100
-"""Maximum characters of a cell."""
+"""Maximum number of characters in a cell."""
 LONGEST_NAME = 40
 GAPS = frozenset({"NAType", "NaTType"})
 """Types of missing values in pandas."""
 MIDNIGHT = " 00:00:00"
 MAX_COUNTED = 5_000_000
-"""Maximum cells for which missing values are counted."""
+"""Maximum number of cells for which missing values are counted."""
 
 
 def frame_text(value: Any) -> str | None:
@@ -40,7 +40,7 @@ def frame_text(value: Any) -> str | None:
 
 
 def frame_table(value: Any) -> Table | None:
-    """Return the same value as a small table of plain data, or None for other values."""
+    """Return such a value as a small table of plain data, or None for any other value."""
     if is_of(value, "pandas", "Styler"):
         value = value.data
     if is_of(value, "pandas", "Series"):

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 MAX_ROWS = 30
-"""Maximum rows of a table in results and cards, the first and the last of a longer one."""
+"""Maximum number of rows of a table in results and cards; of a longer table, the first and the last rows."""
 MAX_COLUMNS = 20
-"""Maximum columns shown of a table."""
+"""Maximum number of columns shown per table."""
 MAX_PIXELS = 1_568
-"""Maximum pixels of the longer side of a rendered picture: models downscale larger ones."""
+"""Maximum pixels on the longer side of a rendered picture: models downscale larger ones."""
 READ_CHARACTERS = 4_000
-"""Characters of a long result returned by one call of ``read_result``."""
+"""Characters of a long result returned by one call to ``read_result``."""
 MAX_FILE_BYTES = 10_000_000
 """Maximum size of files that tools read or search."""
 MAX_COMMAND_SECONDS = 300
 """Maximum seconds that a model may request for a command."""
 MAX_TERMINAL_BYTES = 1_000_000
-"""Maximum output bytes kept of a terminal of an ACP agent."""
+"""Maximum number of output bytes kept per terminal of an ACP agent."""
 MAX_AGENTS = 4
-"""Maximum ACP agents that run at once; an agent that runs within another is not counted."""
+"""Maximum number of ACP agents that run at once; an agent that runs within another is not counted."""
 MAX_WATCHED_ENTRIES = 20_000
-"""Maximum files and folders compared before and after a run of an ACP agent."""
+"""Maximum number of files and folders compared before and after a run of an ACP agent."""
 MAX_WATCHED_BYTES = 20_000_000
-"""Maximum bytes of these files read in advance, to tell changed files from touched ones."""
+"""Maximum bytes of these files that are read in advance, to tell changed files from touched ones."""
 GIT_SECONDS = 60.0
 """Time limit of a git process."""
 GITHUB_SECONDS = 40.0
@@ -29,22 +29,22 @@ GITHUB_SECONDS = 40.0
 WEB_SECONDS = 30.0
 """Time limit of fetching a page."""
 WEB_BYTES = 2_000_000
-"""Maximum bytes read of a page, before and after decompression."""
+"""Maximum number of bytes read from a page, before and after decompression."""
 WEB_CHARACTERS = 100_000
-"""Maximum characters returned of a page."""
+"""Maximum number of characters returned from a page."""
 DEFAULT_TIMEOUT = 60.0
-"""Default time limit in seconds of MCP calls that report no progress."""
+"""Default time limit in seconds for MCP calls that report no progress."""
 DEFAULT_MAX_SECONDS = 600.0
-"""Time limit in seconds of MCP calls that report progress."""
+"""Time limit in seconds for MCP calls that report progress."""
 START_SECONDS = 60.0
-"""Seconds for an MCP server to start and list its tools, or its own time limit if longer."""
+"""Seconds for an MCP server to start and list its tools, or the server's own time limit if longer."""
 CONNECT_SECONDS = 30.0
 """Seconds to connect to a remote MCP server; the duration of a call is limited by its tool."""
 LOGIN_SECONDS = 600.0
 """Seconds for the person to log in to an MCP server in the browser."""
 MAX_QUESTIONS = 10
-"""Maximum questions of an MCP server per call."""
+"""Maximum number of questions that an MCP server may ask per call."""
 MAX_OFFERED = 40
-"""Maximum tools per request; beyond it, tools of MCP servers are found by search."""
+"""Maximum number of tools per request; beyond that, tools of MCP servers are found by search."""
 MAX_TEXT_CHARACTERS = 200_000
-"""Maximum characters of a text from an MCP server, half from its beginning and half from its end."""
+"""Maximum number of characters in a text from an MCP server, half from its beginning and half from its end."""

@@ -55,7 +55,7 @@ class FunctionTool:
     """
 
     def __init__(self, function: Callable[..., Any], *, flag: Flag | None = None, **settings: Unpack[FunctionSettings]) -> None:
-        """``settings``: as for `tool`. Raises `InvalidTool` for an unknown one."""
+        """``settings``: as for `tool`. Raises `InvalidTool` for an unknown setting."""
         _check_settings(settings)
         self.function, self.flag = function, flag
         self.settings = settings
@@ -105,7 +105,7 @@ class FunctionTool:
         return refused_arguments(self.spec.name, arguments, self.signature.schema, str(refused))
 
     def _call(self, positional: list[Any], keywords: dict[str, Any]) -> ToolOutcome | Awaitable[Any]:
-        """Call a plain function and convert its value in the same thread, as that may take time.
+        """Call a plain function and convert its value in the same thread, since that may take time.
 
         A plain function around an async one returns an awaitable instead.
         """

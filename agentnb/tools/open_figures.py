@@ -1,4 +1,4 @@
-"""Figures that a tool opens in pyplot and returns: closed once rendered, or the notebook would show them again."""
+"""Figures that a tool opens in pyplot and returns: closed once rendered, since otherwise the notebook would show them again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REGISTER = "matplotlib._pylab_helpers"
 
 
 def open_figures() -> list[Any]:
-    """Return the open figures of pyplot, empty if it is not loaded."""
+    """Return the open figures of pyplot; empty if it is not loaded."""
     if REGISTER not in sys.modules:  # checked in every call
         return []
     held = _figure_registry()

@@ -16,29 +16,29 @@ from agentnb.tools.defaults import MAX_PIXELS
 from agentnb.tools.library_classes import is_of
 
 LONGEST_TAKEN = 8_000
-"""Maximum pixels of the longer side of a finished file; providers refuse larger ones."""
+"""Maximum pixels on the longer side of a finished file; providers refuse larger ones."""
 MAX_BYTES = 3_750_000
-"""Maximum bytes of a picture: 5 MB as base64, close to the limit of providers."""
+"""Maximum number of bytes in a picture: 5 MB as base64, close to the limit of providers."""
 MAX_AS_PNG = 3_000_000
-"""Maximum bytes of a lossless picture; a larger one without transparency becomes a JPEG."""
+"""Maximum number of bytes in a lossless picture; a larger one without transparency becomes a JPEG."""
 PNG_MODES = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 
 _drawing = Lock()
-"""Held while rendering, which temporarily changes a figure."""
+"""Lock held while rendering, which temporarily changes a figure."""
 
 
 class Picture(NamedTuple):
     """Picture of a value, and its description."""
 
     source: object
-    """Rendered object: the whole figure, even if the value is a part of it."""
+    """Rendered object: the complete figure, even if the value is a part of it."""
     words: str | None
     """Description, or None if the value has its own text."""
     data: bytes = b""
     kind: str = ""
     """Media type."""
     problem: str = ""
-    """Reason of a missing picture."""
+    """Reason for a missing picture."""
 
     def parts(self, own_words: str) -> tuple[Text | Image, ...]:
         """Return the description, followed by the picture if there is one."""
@@ -50,7 +50,7 @@ class Picture(NamedTuple):
 
 
 def picture_of(value: Any) -> Picture | None:
-    """Return the picture that a value is or renders, or None for other values."""
+    """Return the picture that a value is, or renders as; None for any other value."""
     if isinstance(value, Image):
         return Picture(value, _describe(value.data, value.media_type), value.data, value.media_type)
     if isinstance(value, bytes | bytearray | memoryview):
@@ -195,7 +195,7 @@ def _why(error: Exception) -> str:
 def media_type(data: bytes) -> str | None:
     """Return the media type of a complete PNG, JPEG, GIF or WebP file, or None for other data.
 
-    Truncated files are rejected: providers refuse the whole request for them.
+    Truncated files are rejected: providers would refuse the entire request because of them.
     """
     if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR" and b"IEND" in data[-64:]:
         return "image/png"

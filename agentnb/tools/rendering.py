@@ -17,13 +17,13 @@ from agentnb.tools.pictures import figure_of, figure_words, picture_of
 from agentnb.tools.tool import ToolOutcome
 
 MAX_ITEMS = 100
-"""Maximum items of a list that is searched for pictures."""
+"""Maximum number of items in a list that is searched for pictures."""
 PLAIN = frozenset({str, int, float, bool, dict, list, tuple, type(None)})
 """Types that are never pictures, for a quick check of list items."""
 WORDS = frozenset({str, int, float, bool, dict, type(None)})
 """Types that become text only and contain no pictures."""
 MAX_PICTURES = 20
-"""Maximum pictures in a result; further ones are only described."""
+"""Maximum number of pictures in a result; further ones are only described."""
 
 
 def success(value: Any) -> ToolOutcome:
@@ -67,7 +67,7 @@ def as_text(value: Any) -> str:
 
 
 def _table(value: Any) -> Table | None:
-    """Return the value as a table for the person, for several values the first table."""
+    """Return the value as a table for the person; if there are several values, the first table."""
     for item in value if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS else (value,):
         if type(item) in PLAIN:
             continue
@@ -81,7 +81,7 @@ def _table(value: Any) -> Table | None:
 
 
 def _one_by_one(items: Sequence[Any]) -> tuple[Text | Image, ...]:
-    """Convert items in order, each figure once. Empty without any picture."""
+    """Convert items in order, each figure once. Empty if there are no pictures."""
     if all(type(item) in PLAIN for item in items):
         return ()
     parts: list[Text | Image] = []

@@ -27,7 +27,7 @@ from agentnb.tools.library.json_types import INEXPRESSIBLE, excluded_members, is
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
 
 MAX_SHOWN = 200
-"""Maximum characters shown to the model of arguments that are not an object."""
+"""Maximum number of characters shown to the model from arguments that are not an object."""
 _MODULES = re.compile(r"~|(?<!['\w])(?:[A-Za-z_]\w*\.)+(?=\w)")
 _REFERENCE = re.compile(r"ForwardRef\('([^']*)'\)")
 
@@ -47,7 +47,7 @@ class Signature:
     defaults: dict[str, Any]
     context_name: str | None
     gaps: tuple[str, ...]
-    """Omissions of the docstring and the type hints, one sentence each."""
+    """Omissions in the docstring and the type hints, one sentence each."""
 
     def bind(self, arguments: Any, context: ToolContext) -> tuple[list[Any], dict[str, Any]]:
         """Return the positional and keyword arguments of the call. Raises `ArgumentsRefused`."""
@@ -130,8 +130,8 @@ def _field(parameter: inspect.Parameter, hint: Any, told: str | None) -> tuple[s
 def _offered_type(parameter: inspect.Parameter, hint: Any, name: str, gaps: list[str], *, is_library: bool) -> Any:
     """Return the JSON-compatible type of a parameter, and note excluded parts in ``gaps``.
 
-    `INEXPRESSIBLE` if only the default value is possible. Raises `InvalidTool` without a default value in that case, and for a
-    hint of the person's own function that is not a type.
+    Returns `INEXPRESSIBLE` if only the default value is possible. Raises `InvalidTool` if there is no default value in that
+    case, and for a hint of the person's own function that is not a type.
     """
     if hint is Any or hint is UNREADABLE:
         gaps.append(
@@ -305,7 +305,7 @@ def not_an_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
 
 
 def _text_problem(text: str) -> tuple[str, int]:
-    """Return the JSON syntax error of a text and its position. Valid JSON should not have been a text."""
+    """Return the JSON syntax error of a text and its position. Valid JSON should not have been sent as text."""
     try:
         json.loads(text, parse_constant=_no_constant, parse_int=str)
     except json.JSONDecodeError as error:

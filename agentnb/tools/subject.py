@@ -11,7 +11,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.errors import InvalidTool, suggest_names
 
 Flag: TypeAlias = Literal["bash", "file_read", "file_write", "git", "github", "network"]
-"""Permission required by a built-in tool; functions have none."""
+"""Permission required by a built-in tool; functions require none."""
 FLAGS: tuple[Flag, ...] = ("bash", "file_read", "file_write", "git", "github", "network")
 READ_TOOL, WRITE_TOOL = "read_file", "write_file"
 SubjectKind: TypeAlias = Literal["command", "path", "url"]
@@ -70,15 +70,15 @@ def value_of_subject(tool: Any, arguments: Any) -> str | None:
 
 
 def shows_change(tool: Any) -> bool:
-    """True if the new text of a file is known before a call of the tool, so that a question can show the change."""
+    """True if the new text of a file is known before a call to the tool, so that a question can show the change."""
     subject = subject_of(tool)
     return subject is not None and (bool(subject.content) or getattr(tool, "new_text", None) is not None)
 
 
 def text_after(tool: Any, arguments: Any, before: str | None) -> str | None:
-    """Return the text of the file after a call of a tool with `shows_change`, or None if the call fails.
+    """Return the text of the file after a call to a tool with `shows_change`, or None if the call fails.
 
-    ``before``: current text, None for a new file.
+    ``before``: the current text, or None for a new file.
     """
     subject, new_text = subject_of(tool), getattr(tool, "new_text", None)
     if subject is None or not isinstance(arguments, dict):
@@ -104,12 +104,12 @@ def has_changed(tool: Any) -> bool:
 
 
 def reads_tree(tool: Any) -> bool:
-    """True if a call of a tool reads everything below its path."""
+    """True if a call to a tool reads everything below its path."""
     return bool(getattr(tool, "reads_tree", False))
 
 
 def file_tools_of(tool: Any) -> tuple[str, ...]:
-    """Return the file tools whose path rules also apply to a tool, as it reads or writes the file at its path."""
+    """Return the file tools whose path rules also apply to a tool, because the tool reads or writes the file at its path."""
     subject = subject_of(tool)
     if subject is None or subject.kind != "path" or reads_tree(tool):  # such tools skip protected files themselves
         return ()
@@ -120,7 +120,7 @@ def file_tools_of(tool: Any) -> tuple[str, ...]:
 
 
 def depends_on_call(tool: Any) -> bool:
-    """True if `nature_of` varies between calls of a tool."""
+    """True if `nature_of` varies between calls to a tool."""
     return getattr(tool, "nature", None) is not None
 
 

@@ -45,10 +45,10 @@ class Asker(Protocol):
 
 
 class CodeScope(Protocol):
-    """Environment of model-written code run by a call."""
+    """Environment for model-written code that a call runs."""
 
     filename: str
-    """File name of the compiled source, in tracebacks and to recognize its functions as the model's."""
+    """File name of the compiled source, used in tracebacks and to recognize its functions as the model's."""
     tools: tuple[Tool, ...]
     """Tools offered by the run."""
 
@@ -56,7 +56,7 @@ class CodeScope(Protocol):
         """True if this code is the caller, in any thread, as opposed to a tool or run that it started."""
 
     def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
-        """Call a tool of the run, as `ToolContext.call_sync`. Raises `ToolFailed` also after the end of the call."""
+        """Call a tool of the run, like `ToolContext.call_sync`. Also raises `ToolFailed` after the end of the call."""
 
 
 Code: TypeAlias = Callable[[CodeScope], "ToolOutcome"]
@@ -108,14 +108,14 @@ class Inside(Protocol):
 
     @property
     def model(self) -> Any:
-        """Model of the run, or None without one."""
+        """Model of the run, or None if it has none."""
 
     @property
     def own_gates(self) -> Sequence[Any]:
-        """Gates given to the agent by the person, and those of its extensions."""
+        """Gates passed to the agent by the person, and those of its extensions."""
 
     async def ask_model(self, request: Request, operation: str, model: Any = None, **about: str) -> Any:
-        """Return the model's reply to a side request, by default of the run's model."""
+        """Return the model's reply to a side request, by default from the run's model."""
 
     def record(self, kind: Any, **fields: Any) -> None:
         """Log an event about the work of this call."""
@@ -125,7 +125,7 @@ class Inside(Protocol):
 
 
 def no_files() -> None:
-    """Return None, as there are no hidden files in a call without rules."""
+    """Return None, because there are no hidden files in a call without rules."""
 
 
 class ToolContext(msgspec.Struct, frozen=True):
@@ -138,12 +138,13 @@ class ToolContext(msgspec.Struct, frozen=True):
     asker: Asker | None = None
     inside: Inside | None = None
     store_folder: Path | None = None
-    """Folder of the logs of runs, where no built-in tool writes, or None without a store."""
+    """Folder of run logs, where no built-in tool writes, or None if there is no store."""
     hidden_files: Callable[[], re.Pattern[str] | None] = no_files
     """Returns the pattern of absolute paths that rules hide from tools that read folder trees, or None."""
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
-        """Report progress: ``done`` of ``total`` steps (None: unknown), and the current activity. From any thread.
+        """Report progress: ``done`` of ``total`` steps (None: unknown), and the current activity. Can be called from any
+        thread.
 
         The card shows it while the tool runs, at most a few times per second; the log keeps the last report.
         """
@@ -153,9 +154,10 @@ class ToolContext(msgspec.Struct, frozen=True):
             self.asker.prolong()
 
     def keep_before(self, path: Path, before: bytes | None, after: bytes) -> None:
-        """Keep a copy of a file before this call changes it, so that the person can undo the change. Blocks; from any thread.
+        """Keep a copy of a file before this call changes it, so that the person can undo the change. Blocks; can be called from
+        any thread.
 
-        ``path``: absolute, links resolved. ``before``: current bytes, None for a new file; ``after``: new bytes. Raises
+        ``path``: absolute, with links resolved. ``before``: current bytes, or None for a new file; ``after``: new bytes. Raises
         `StoreError` on failure, and `asyncio.CancelledError` if the call was abandoned: the file must not be changed then.
         """
         if self.inside is not None:
@@ -165,20 +167,20 @@ class ToolContext(msgspec.Struct, frozen=True):
         """Call another tool of the run and return its outcome: ``value`` is its return value, ``text`` the text for a model.
 
         The call passes the same gates, limits and questions as the model's, and is logged, but invisible to the model. Raises
-        `ToolFailed` if it fails or is not allowed; if the tool does not catch it, the model gets the error. Calls of tools that
-        are not parallel-safe run one by one.
+        `ToolFailed` if it fails or is not allowed; if the calling tool does not catch this, the model gets the error. Calls to
+        tools that are not parallel-safe run one by one.
         """
         return await self._inside().call(self.call_id, name, {} if arguments is None else arguments)
 
     def call_sync(self, name: str, arguments: dict[str, Any] | None = None) -> ToolOutcome:
-        """Call another tool like `call`, from plain functions: blocks their thread until the call has ended.
+        """Call another tool like `call`, but from a plain function, whose thread is blocked until the call has ended.
 
-        On the main thread, plain tools that are called meanwhile run in other threads.
+        On the main thread, plain tools that are called in the meantime run in other threads.
         """
         return self._inside().call_sync(self.call_id, name, {} if arguments is None else arguments)
 
     async def run_code(self, code: Code, schedule: Schedule) -> ToolOutcome:
-        """Run model-written code on the main thread. For tools that do so.
+        """Run model-written code on the main thread. For use by tools that do so.
 
         The code cannot speak for the person: answering questions, allowing calls and changing defaults are refused. If no run
         waits on the main thread, ``schedule`` runs the code between two cells. Raises `ToolFailed` if the main thread is
@@ -210,19 +212,19 @@ class ToolContext(msgspec.Struct, frozen=True):
         return await self._person().ask(message, schema, kind)
 
     def ask_sync(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
-        """Ask like `ask`, from plain functions: blocks their thread until the answer or the end of the run."""
+        """Ask like `ask`, but from a plain function, whose thread is blocked until the answer or the end of the run."""
         return self._person().ask_sync(message, schema, kind)
 
     async def ask_url(self, message: str, url: str) -> None:
         """Ask the person to open an HTTP address and to answer there; return once they confirm.
 
-        agentnb opens nothing: the person sees the host and the full address first. Raises as `ask`, and `SettingsError` for an
-        invalid address.
+        agentnb opens nothing: the person sees the host and the full address first. Raises the errors of `ask`, and
+        `SettingsError` for an invalid address.
         """
         await self._person().ask(message, None, "elicitation", url)
 
     def ask_url_sync(self, message: str, url: str) -> None:
-        """Ask like `ask_url`, from plain functions."""
+        """Ask like `ask_url`, but from a plain function."""
         self._person().ask_sync(message, None, "elicitation", url)
 
     def _person(self) -> Asker:
@@ -266,7 +268,7 @@ def failure(error_code: str, problem: str, advice: str = "") -> ToolOutcome:
 
 
 class ToolRefused(Exception):
-    """Refusal of a call by a built-in tool. ``outcome`` has the reason and advice for the model."""
+    """Refusal of a call by a built-in tool. ``outcome`` holds the reason and advice for the model."""
 
     def __init__(self, error_code: str, problem: str, advice: str = "") -> None:
         problem, advice = redact((encodable(problem), encodable(advice)))
@@ -296,8 +298,8 @@ def asker_name(tool: Tool) -> str:
 class Tool(Protocol):
     """Anything that a model may call.
 
-    A tool may have a method ``refusal(arguments)``: the error result of `run` for arguments that cannot be valid, otherwise
-    None. Refused calls do not bother the person with a question.
+    A tool may have a method ``refusal(arguments)``, which returns the error result of `run` for arguments that cannot be valid,
+    otherwise None. Refused calls do not bother the person with a question.
     """
 
     @property

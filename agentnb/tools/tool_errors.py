@@ -111,7 +111,7 @@ def interrupted(tool: str, asked: Iterable[AskedQuestion] = ()) -> ToolOutcome:
 
 
 def _recorded_answer(asked: AskedQuestion) -> str:
-    """Return the person's answer as a sentence, so that the model need not ask again, or "" without an answer."""
+    """Return the person's answer as a sentence, so that the model need not ask again, or "" if there is none."""
     question = asked.question.message
     if asked.outcome == "cancelled":
         return f"The person closed this without deciding: {question}"
@@ -123,7 +123,7 @@ def _recorded_answer(asked: AskedQuestion) -> str:
 
 
 def inner_failed(tool: str, error: ToolFailed) -> ToolOutcome:
-    """Return the result for a tool with an uncaught failure of a call that it made."""
+    """Return the result for a tool that did not catch the failure of a call it made."""
     return failure("tool_error", encodable(f"{tool} called another tool, which failed. {error}"))
 
 
@@ -135,14 +135,14 @@ def with_edit_note(outcome: ToolOutcome, call: ToolCall) -> ToolOutcome:
 
 
 def users_traceback(error: BaseException) -> str:
-    """Return the traceback with only the person's frames and the last one, for all errors of the chain."""
+    """Return the traceback with only the person's frames and the last one, for all errors in the chain."""
     trace = traceback.TracebackException.from_exception(error)
     _leave_out_ours(trace, set())
     return encodable("".join(trace.format()))
 
 
 def traceback_of_own_code(error: BaseException) -> str:
-    """Return the traceback like `users_traceback`, or "" if no code of the person is involved."""
+    """Return the traceback like `users_traceback`, or "" if none of the person's code is involved."""
     frames = traceback.extract_tb(error.__traceback__)
     is_own = any(not frame.filename.startswith((PACKAGE, *CARRIERS, *LIBRARIES)) for frame in frames)
     return users_traceback(error) if is_own else ""

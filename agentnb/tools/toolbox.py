@@ -86,7 +86,7 @@ class Toolbox:
         return toolbox
 
     def with_words(self, words: Iterable[str]) -> Toolbox:
-        """Return a toolbox with the tools of these words added, except duplicate names.
+        """Return a toolbox that adds the tools of these words, except those with duplicate names.
 
         Words name built-in tools, MCP servers, and tools of servers in this toolbox.
         """
@@ -126,22 +126,22 @@ class Toolbox:
 
     @property
     def is_empty(self) -> bool:
-        """True without any tools or servers."""
+        """True if there are neither tools nor servers."""
         return not self._tools and not self.servers
 
     @property
     def reads_foreign_text(self) -> bool:
-        """True with tools of servers, or with built-in ones, which read files, pages and command output."""
+        """True if it has tools of servers or built-in tools, which read files, pages and command output."""
         return bool(self.servers or [tool for tool in self._tools.values() if isinstance(tool, BuiltinTool)])
 
     def check_usable(self) -> None:
-        """Raise `SettingsError`, with what to install or set, if a built-in tool cannot work here."""
+        """Raise `SettingsError`, naming what to install or set, if a built-in tool cannot work here."""
         for tool in self._tools.values():
             if isinstance(tool, BuiltinTool):
                 tool.check_usable()
 
     def get(self, name: str) -> Tool | None:
-        """Return a tool by name, or by a word such as ``mcp:clock/now`` regardless of its name, or None."""
+        """Return a tool by name, or by a word such as ``mcp:clock/now`` whatever the tool's own name, or None."""
         tool = self._tools.get(name)
         if tool is None and name.startswith(PREFIX):
             origins = [(tool, origin) for tool in self if (origin := origin_of(tool)) is not None]

@@ -1,4 +1,4 @@
-"""A plan: read from YAML, JSON or plain data, checked, written, and run."""
+"""A plan: read from YAML, JSON or plain data, checked, written and run."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, given: str | Path | Mapping[str, Any]) -> Plan:
-        """Parse a plan in either form from YAML or JSON text (also fenced), a file, or plain data.
+        """Parse a plan in either form from YAML or JSON text (fenced or not), a file, or plain data.
 
-        Empty fields become None. Raises `WorkflowProblems` for unreadable input; `validate` returns all other problems.
+        Empty fields become None. Raises `WorkflowProblems` for unreadable input; `validate` returns all other
+        problems.
         """
         problems = Problems()
         read = read_any_plan(given, problems)
@@ -59,15 +60,15 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """Unique names of the tools that its steps call or may use."""
+        """Unique names of the tools that its steps call or are allowed to use."""
         return tuple(dict.fromkeys(name for step in self.steps for name in (step.name, *step.tools) if name))
 
     def validate(self, tools: Iterable[Any] | None = None) -> list[Problem]:
-        """Return all problems; an empty list if the plan is valid. ``tools``: those that its steps may call."""
+        """Return all problems; an empty list if the plan is valid. ``tools``: those that its steps are allowed to call."""
         return validate_plan(self, tools)
 
     def to_dict(self, form: PlanForm | None = None) -> dict[str, Any]:
-        """Return plain data. ``form``: ``planner`` or ``chat``; by default the form that it was written in."""
+        """Return plain data. ``form``: ``planner`` or ``chat``; by default, the form in which the plan was written."""
         return {"planner": self.planner_data, "chat": self.chat_data}[form or self.form]
 
     def to_json(self, form: PlanForm | None = None) -> str:
@@ -79,7 +80,8 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
         return as_yaml_text(self.to_dict(form))
 
     async def run(self, options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
-        """Run the steps until one fails, on the running event loop; ``run.variables["results"]`` has the results.
+        """Run the steps until one fails, on the running event loop; ``run.variables["results"]`` contains the
+        results.
 
         Keywords as for `Workflow.run`, such as ``tools``. Raises `WorkflowError` if a step fails.
         """
@@ -90,7 +92,7 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
         return _workflow().start("", options, **self._with_plan(keywords))
 
     def run_sync(self, options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
-        """Like `run`, for scripts and code that cannot await."""
+        """Run like `run`, for use in scripts and code that cannot await."""
         return _workflow().run_sync("", options, **self._with_plan(keywords))
 
     def orchestration(self, **settings: Unpack[WorkflowSettings]) -> Orchestration:

@@ -1,4 +1,4 @@
-"""Runs based on other runs: resumed in another process, or started at a later step with earlier outputs."""
+"""Runs based on other runs: resumed in another process, or started at a later step with outputs from earlier."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEPT = w.StepStarted | w.StepEnd
 
 
 def check_agents_again(run: Run, agents: Mapping[str, Agent]) -> tuple[str, ...]:
-    """Return the names of the given agents. Raises `SettingsError` if the run used a Python agent that is missing."""
+    """Return the names of the agents passed in. Raises `SettingsError` if a Python agent that the run used is missing."""
     logged = logged_workflow(run.settings)
     for declared in () if logged is None else with_files(logged):
         if not isinstance(declared, WorkflowSpec):
@@ -42,7 +42,7 @@ def check_agents_again(run: Run, agents: Mapping[str, Agent]) -> tuple[str, ...]
 def needed_again(
     model: str | Model | None, agent_settings: Mapping[str, Any] | None, replies: Replies | None
 ) -> dict[str, Any]:
-    """Return the log settings about model, agents' settings and scripts that resuming the run requires."""
+    """Return the settings to log about the model, the agents and scripts without which the run cannot be resumed."""
     settings = dict(agent_settings or {})
     gates = [name_of_gate(gate) for gate in settings.pop("gates", None) or ()]
     name = str(model) if isinstance(model, str) else None if model is None else model.name
@@ -55,7 +55,7 @@ def needed_again(
 
 
 def earlier_events(declared: WorkflowDefinition, first: str | None, of: Run | None) -> tuple[w.StepStarted | Any, ...]:
-    """Return the run's events with the outputs of the steps before ``first``; none without ``first``."""
+    """Return the run's events with the outputs of the steps before ``first``; empty if ``first`` is None."""
     if first is None:
         return ()
     if isinstance(declared, TaskFile):

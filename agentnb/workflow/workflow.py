@@ -1,4 +1,4 @@
-"""A workflow: read from YAML, checked, and run."""
+"""A workflow: read from YAML, checked and run."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from agentnb.workflow.tasks.task_spec import TaskFile
 from agentnb.workflow.templates.templates import Scope
 
 CELL = "cell"
-"""Origin in the log of a workflow that the person typed."""
+"""Origin, in the log, of a workflow that the person typed."""
 
 
 class WorkflowSettings(TypedDict, total=False):
@@ -84,21 +84,21 @@ class WorkflowSettings(TypedDict, total=False):
 
 
 class WorkflowKeywords(RunKeywords, WorkflowSettings, total=False):
-    """Keywords of every function that starts a workflow: options of the run and settings of the workflow."""
+    """Keywords of every function that starts a workflow: options of the run, and settings of the workflow."""
 
 
 @dataclass(frozen=True)
 class Workflow:
-    """A reusable workflow. No run changes it, so runs may also overlap.
+    """A reusable workflow. Runs do not change it, so they may overlap.
 
-    ``spec`` is the parsed workflow; ``agents`` and ``tools`` are the Python objects that it was read with.
+    ``spec`` is the parsed workflow; ``agents`` and ``tools`` are the Python objects with which it was read.
     """
 
     spec: WorkflowSpec
     agents: Mapping[str, Agent] | None = None
     tools: tuple[Any, ...] = ()
     tasks: TaskFile | None = None
-    """The parsed task file, if it was read from one; ``spec`` then has no steps."""
+    """The parsed task file, if the workflow was read from one; ``spec`` then has no steps."""
 
     @classmethod
     def from_yaml(
@@ -113,10 +113,11 @@ class Workflow:
     ) -> Workflow:
         """Read a workflow (``workflow:``) or a task file (``stage:``) from YAML text or a path.
 
-        ``agents``: Python agents by name, which add to those of the file or replace them. ``tools``: all functions that its
-        agents, tool steps and tasks may name; without them, names are resolved when it runs. ``inputs``: names of inputs that a
-        task file receives besides its declared variables. ``strict``: treat warnings as problems. ``checks_actions``: allow
-        tasks only these tools and agentnb's own actions. Raises `WorkflowProblems` with every problem and its line.
+        ``agents``: Python agents by name, which are added to those of the file or replace them. ``tools``: all
+        functions that its agents, tool steps and tasks may name; without them, names are resolved when it runs.
+        ``inputs``: names of inputs that a task file receives in addition to its declared variables. ``strict``: treat
+        warnings as problems. ``checks_actions``: let tasks use only these tools and agentnb's own actions. Raises
+        `WorkflowProblems` with every problem and its line.
         """
         own_tools, path = tuple(tools or ()), _path(text_or_path)
         text = str(text_or_path) if path is None else file_text(path)
@@ -131,16 +132,17 @@ class Workflow:
 
     @classmethod
     def planner(cls, tools: Iterable[Any] = (), *, max_plan_iterations: int = DEFAULT_PLANS) -> Workflow:
-        """Return a workflow in which a planner and an executor alternate, with these tools; its prompt is the question.
+        """Return a workflow in which a planner and an executor with these tools alternate; its prompt is the
+        question.
 
-        Run ``inputs``: ``context``, ``promptTemplate``, ``tools`` (names), ``results`` and ``transcript`` of earlier runs.
-        ``workflow.tasks.text`` is its task file.
+        Run ``inputs``: ``context``, ``promptTemplate``, ``tools`` (names), ``results`` and ``transcript`` of earlier
+        runs. ``workflow.tasks.text`` is its task file.
         """
         return cls.of_declared(read_workflow(planner_text(max_plan_iterations), PLANNER), None, tuple(tools))
 
     @classmethod
     def of_run(cls, run: Run, *, agents: Mapping[str, Agent] | None = None, tools: Iterable[Any] = ()) -> Workflow:
-        """Load the workflow of a run from its log. ``agents`` and ``tools`` are the Python objects that the run had.
+        """Load the workflow of a run from its log. ``agents`` and ``tools`` are the Python objects that the run used.
 
         Raises `SettingsError` for another kind of run and for a missing agent.
         """
@@ -172,7 +174,7 @@ class Workflow:
         return replace(self, spec=mark_typed(self.spec))
 
     def mermaid(self, run: Run | None = None) -> str:
-        """Return a Mermaid flowchart. With a run, colour the steps by status and count the loops."""
+        """Return a Mermaid flowchart. With a run, colour the steps by status and count the loops in it."""
         graph = drawing_of(self.declared)
         return mermaid(graph, None if run is None else node_states(graph, run))
 
@@ -183,12 +185,12 @@ class Workflow:
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """Unique names of the tools of its steps and agents."""
+        """Unique names of the tools used by its steps and agents."""
         return tool_names(self.declared)
 
     @property
     def step_paths(self) -> tuple[str, ...]:
-        """Paths of all steps or tasks, nested ones included, in file order."""
+        """Paths of all steps or tasks, including nested ones, in file order."""
         steps = self._steps if self.tasks is None else self.tasks.tasks
         return tuple([step.path for step in steps])
 
@@ -200,13 +202,14 @@ class Workflow:
     async def run(self, prompt: str = "", options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
         """Run to completion on the running event loop; plain tools run in threads.
 
-        Keywords are the settings of `orchestration` and the options of a run, as for `Agent.run`. ``model``: for agents without
-        their own; ``replies``: scripted replies by step path or agent name, in place of models; ``inputs``: values of
-        ``$inputs.name``, or the variables of a task file, whose ``query`` is the prompt; ``actions``: functions that tasks may
-        call by name, besides tools. ``rerun_from`` and ``of``: begin at the step with this id, with the outputs of earlier
-        steps from that run. ``suspend``: if nobody can answer a question, end as ``waiting_on_user`` and resume with the answer
-        (`recover`). ``run.text`` is the result that ``output:`` names, or else the output of the last step. Raises
-        `WorkflowError` on failure; ``error.run`` is the run, with the outputs so far.
+        Keywords are the settings of `orchestration` and the options of a run, as for `Agent.run`. ``model``: the
+        model of agents that do not name one; ``replies``: scripted replies by step path or agent name, in place of
+        models; ``inputs``: values of ``$inputs.name``, or the variables of a task file, whose ``query`` is the
+        prompt; ``actions``: functions, other than tools, that tasks may call by name. ``rerun_from`` and ``of``:
+        begin at the step with this id, with the outputs of earlier steps from that run. ``suspend``: if nobody can
+        answer a question, end as ``waiting_on_user`` and resume with the answer (`recover`). ``run.text`` is the
+        result that ``output:`` names, or else the output of the last step. Raises `WorkflowError` on failure;
+        ``error.run`` is the run, with the outputs so far.
         """
         orchestration, prompt, options = self._prepare(prompt, options, keywords, "workflow.run(prompt")
         return raise_if_failed(await orchestration.run(prompt, options))
@@ -217,7 +220,7 @@ class Workflow:
         return orchestration.start(prompt, options)
 
     def run_sync(self, prompt: str = "", options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
-        """Like `run`, for scripts and code that cannot await, even inside a running event loop.
+        """Run like `run`, for use in scripts and code that cannot await, even inside a running event loop.
 
         The calling thread runs the plain tools while it waits.
         """
@@ -250,8 +253,9 @@ class Workflow:
         settings: Mapping[str, Any] | None = None,
         checks_files: bool = True,
     ) -> Orchestration:
-        """Return an `Orchestration`. ``budget`` (US dollars), ``max_seconds``: override the file; ``agent_settings`` and
-        ``gates``: for its agents and steps; ``settings``: logged; ``checks_files``: check its files. Raises `SettingsError`.
+        """Return an `Orchestration`. ``budget`` (US dollars), ``max_seconds``: override the file; ``agent_settings``
+        and ``gates``: for its agents and steps; ``settings``: data to log; ``checks_files``: whether to check its
+        files. Raises `SettingsError`.
         """
         earlier, limits = earlier_events(self.declared, rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)
@@ -278,7 +282,7 @@ class Workflow:
         return Orchestration(make=make, check=self._price_check(team, inner), server_tools=servers, **fields)
 
     def _price_check(self, team: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
-        """Return a check for prices that a budget needs. ``inner``: the runs of the workflow's files."""
+        """Return a check for prices that a budget needs. ``inner``: the runs of the files that the workflow runs."""
         steps = [step for step in self._steps if isinstance(step, AgentStep)]
 
         def check(budget: Budget) -> None:
@@ -291,12 +295,12 @@ class Workflow:
 
     @cached_property
     def _steps(self) -> tuple[Step, ...]:
-        """All steps, nested ones included, in file order."""
+        """All steps, including nested ones, in file order."""
         return tuple(walk_all(self.spec.steps))
 
     @cached_property
     def _checked_with(self) -> set[frozenset[str]]:
-        """Sets of agent names for which a workflow made in Python passed its checks."""
+        """Sets of agent names with which a workflow made in Python has passed its checks."""
         return set()
 
     @cached_property
@@ -305,12 +309,12 @@ class Workflow:
 
     @property
     def rule_scope(self) -> tuple[Any, ...]:
-        """Tools and agents of its steps, for permission rules."""
+        """The tools and agents of its steps, for permission rules."""
         return (*self.tools, *(self.agents or {}).values(), *tool_names_of_files(self.declared))
 
     @property
     def tool_offer(self) -> ToolOffer:
-        """Tool name and description; the name is that of the file, if there is one."""
+        """Name and description as a tool; the name is that of the file, if there is one."""
         is_named = bool(self.spec.source)
         return ToolOffer(self._name, neutral_description("workflow", self._name if is_named else ""), is_named)
 
@@ -321,9 +325,10 @@ class Workflow:
     def _check_names(
         self, team: WorkflowAgents, replies: Replies | None, agents: Mapping[str, Agent], model: str | Model | None
     ) -> None:
-        """Raise `SettingsError` for missing tools, forbidden model addresses, and replies for an unknown agent or step.
+        """Raise `SettingsError` for missing tools, forbidden model addresses, and replies for an unknown agent or
+        step.
 
-        Unmatched replies are refused, because the intended agent would call a model instead.
+        Replies that match nothing are refused, because the intended agent would call a model instead.
         """
         if replies is None:
             check_destinations((*model_names(self.spec, agents), model))
@@ -338,7 +343,9 @@ class Workflow:
                 raise SettingsError(f"replies: there is no agent or step {name}", suggest_names(name, sorted(known_names)))
 
     def takes_replies(self, name: str, agents: Iterable[str] = ()) -> bool:
-        """True if replies with this name may be for an agent or a step: its own, one of ``agents``, or one of another file."""
+        """True if replies with this name may be for an agent or a step: one of its own, one of ``agents``, or one of
+        another file.
+        """
         last = name.rpartition("/")[2]
         if any(isinstance(step, WorkflowStep) for step in self._steps):
             return True
@@ -346,7 +353,7 @@ class Workflow:
         return name in known_names or last in known_names or last.isdecimal()
 
     def _log_settings(self, inputs: Mapping[str, Any], first: str | None, of: Run | None, earlier: int) -> dict[str, Any]:
-        """Return the log settings from which the run can be drawn and resumed."""
+        """Return the settings to log, which suffice to draw and resume the run."""
         workflow: dict[str, Any] = {"text": self.spec.text, "source": self.spec.source}
         if self.spec.is_typed:
             workflow["from"] = CELL
@@ -358,7 +365,7 @@ class Workflow:
         return logged
 
     def prompt_of(self, prompt: str, inputs: Mapping[str, Any] | None) -> str:
-        """Return the prompt of a run; for a task file, its input ``query``."""
+        """Return the prompt of a run; for a task file, that is its input ``query``."""
         query = None if self.tasks is None or inputs is None else inputs.get("query")
         if prompt and query is not None:
             raise SettingsError("The prompt of a task file is its input query, but both were given", "Remove one of them")
@@ -380,7 +387,7 @@ class Workflow:
 
 
 class _NestedWorkflows:
-    """Workflows that steps of another workflow run as files, loaded with it or on demand."""
+    """Workflows in files that another workflow's steps run, loaded with it or on demand."""
 
     def __init__(
         self, spec: WorkflowSpec, agents: Mapping[str, Agent], tools: tuple[Any, ...], settings: Mapping[str, Any]
@@ -392,7 +399,7 @@ class _NestedWorkflows:
         self._tools = tools
         self._settings = settings
         self._found: dict[str, Workflow] = {}
-        """By step path."""
+        """Workflows found so far, by step path."""
 
     def __call__(self, step: WorkflowStep, inputs: Mapping[str, Any], before: Run | None) -> Orchestration:
         """Return the workflow of a step; for a resumed run, the one in its log."""
@@ -402,7 +409,7 @@ class _NestedWorkflows:
         return self._runs_of(self._workflow(step, inputs), inputs, checks_files=False)
 
     def check(self, steps: Iterable[Step]) -> list[Orchestration]:
-        """Check the files of these steps before anything runs; return their runs."""
+        """Check the files of these steps before anything runs, and return their runs."""
         return [
             self._runs_of(self._workflow(step, step.inputs), step.inputs, checks_files=True)
             for step in steps
@@ -433,7 +440,7 @@ def _with_gates(agent_settings: Mapping[str, Any] | None, gates: Iterable[Gate])
 
 
 def _path(text_or_path: str | Path) -> Path | None:
-    """Return the path, unless the argument is YAML text."""
+    """Return the path, or None if the argument is YAML text."""
     if isinstance(text_or_path, str) and "\n" in text_or_path:
         return None
     path = Path(text_or_path).expanduser()

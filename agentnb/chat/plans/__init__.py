@@ -1,1 +1,1 @@
-"""Plans as a tool of a chat: made by a model, judged by a reviewer or the person, run as a nested workflow."""
+"""Plans as a tool in a chat: made by a model, judged by a reviewer or the person, and run as a nested workflow."""

@@ -1,4 +1,4 @@
-"""Unambiguous replies to a draft: messages that consist of a yes or a no, in the languages of `LANGUAGES`."""
+"""Unambiguous replies to a draft: messages that amount to a yes or a no, in the languages of `LANGUAGES`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Word: TypeAlias = Literal["yes", "no", ""]
 
 
 class _Language(NamedTuple):
-    """Phrases of a language, without accents and apostrophes, separated by bars. ``*`` represents each of ``it``."""
+    """Phrases of a language, without accents and apostrophes, separated by bars. ``*`` represents each word in ``it``."""
 
     it: str
     polite: str
@@ -65,16 +65,16 @@ LANGUAGES = {
         "cancela|cancelalo|cancela *|rechazado|lo rechazo|rechazo *|descartalo|de ninguna manera|olvidalo",
     ),
 }
-"""Only messages made entirely of these phrases count. Any other message, or a mix of yes and no, leads to a question."""
+"""Only messages made up entirely of these phrases count. Any other message, or a mix of yes and no, leads to a question."""
 MAX_OF_A_MESSAGE = 200
-"""Maximum characters of a message to consider; a clear one is short."""
+"""Maximum characters of a message to be considered; a clear one is short."""
 _APOSTROPHES = str.maketrans(dict.fromkeys("'`\u00b4\u2018\u2019\u02bc"))
 _CLAUSES = re.compile(r"[.,;:!¡…\n]|\s[-\u2013\u2014]+\s")
 _BLANKS = re.compile(r"[\s-]+")
 
 
 def clear_word(text: str) -> Word:
-    """Return ``yes`` or ``no`` if every clause of a message has that meaning; empty otherwise."""
+    """Return ``yes`` or ``no`` if every clause of a message has that meaning, otherwise an empty string."""
     if len(text) > MAX_OF_A_MESSAGE:
         return ""
     clauses = [clause for part in _CLAUSES.split(_plain(text)) if (clause := _POLITE.sub("", _blanks(part)).strip())]
@@ -85,7 +85,7 @@ def clear_word(text: str) -> Word:
 
 
 def _plain(text: str) -> str:
-    """Return a text in lower case without accents and apostrophes."""
+    """Return a text in lower case, without accents or apostrophes."""
     letters = unicodedata.normalize("NFKD", text.translate(_APOSTROPHES)).casefold()
     return "".join([letter for letter in letters if not unicodedata.combining(letter)])
 
@@ -95,7 +95,7 @@ def _blanks(text: str) -> str:
 
 
 def _any_of(*fields: str) -> str:
-    """Return a pattern of the phrases in these fields of all languages, with ``*`` expanded."""
+    """Return a pattern for the phrases in these fields across all languages, with ``*`` expanded."""
     phrases = {
         phrase.replace("*", it)
         for language in LANGUAGES.values()
@@ -107,7 +107,7 @@ def _any_of(*fields: str) -> str:
 
 
 def _clear(opening: str, action: str) -> re.Pattern[str]:
-    """Return a pattern of a clause: optional openings, then an action; at least one of them."""
+    """Return a pattern for a clause: optional openings, then an action; it has at least one of the two."""
     first = _any_of(opening)
     return re.compile(f"(?:(?:{first}) )*(?:{first}|{_any_of(action)})")
 

@@ -1,4 +1,4 @@
-"""A person's edits of a draft: validation, adding, moving and renumbering steps, and changes of a step in a form."""
+"""A person's edits to a draft: validation, adding, moving and renumbering steps, and changing a step in a form."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.step_references import OF_PLANS, references_in, target_of
 
 NEW_STEP = "New step"
-"""Description of an added step until it is edited."""
+"""Description of an added step until the person edits it."""
 WHAT, TOOLS, ARGUMENTS, EXECUTOR, AFTER = "What it does", "Tools", "Arguments", "Done by an agent", "After the steps"
-"""Fields of a step's form, as displayed."""
+"""Fields of a step's form, as shown."""
 
 
 def check_edit(plan: PlanSpec, steps: Any, specs: Iterable[ToolSpec], rules: Sequence[Mapping[str, Any]]) -> PlanSpec:
@@ -39,24 +39,24 @@ def _invalid(problem: str) -> SettingsError:
 
 
 def _whole(step: Any, number: int) -> Any:
-    """Return a step with defaults for missing fields, for steps not written by a model."""
+    """Return a step with defaults for missing fields, since a model may not have written it."""
     usual = {"stepNumber": number, "type": "action", "tools": [], "executorRequired": False, "dependsOn": []}
     return {**usual, **step} if isinstance(step, Mapping) else step
 
 
 def add_step(plan: PlanSpec) -> PlanSpec:
-    """Return the plan with a new step at its end, which is a reply of a model until it gets a tool."""
+    """Return the plan with a new step at its end; it is a model's reply until it gets a tool."""
     step = PlanStep(type="action", number=len(plan.steps) + 1, description=NEW_STEP)
     return structs.replace(plan, steps=(*plan.steps, step))
 
 
 def remove_step(plan: PlanSpec, place: int) -> PlanSpec:
-    """Return the plan without a step. Raises `SettingsError` if another step reads its output."""
+    """Return the plan without this step. Raises `SettingsError` if another step reads its output."""
     return _reorder(plan, [index for index in range(len(plan.steps)) if index != place])
 
 
 def move_step(plan: PlanSpec, place: int, to: int) -> PlanSpec:
-    """Return the plan with a step moved. Raises `SettingsError` if it would precede a step that it depends on."""
+    """Return the plan with this step moved. Raises `SettingsError` if it would precede a step on which it depends."""
     places = [index for index in range(len(plan.steps)) if index != place]
     places.insert(to, place)
     return _reorder(plan, places)
@@ -86,7 +86,7 @@ def _reorder(plan: PlanSpec, places: Sequence[int]) -> PlanSpec:
 
 
 def step_form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> QuestionForm:
-    """Return the form of a step. ``specs``: callable tools, whose arguments get separate fields."""
+    """Return the form for a step. ``specs``: tools that can be called, whose arguments get separate fields."""
     step = plan.steps[place]
     names = [*dict.fromkeys((*[spec.name for spec in specs], *step.tools))]
     before = [earlier.number or at for at, earlier in enumerate(plan.steps[:place], 1)]
@@ -105,7 +105,7 @@ def step_form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Question
 
 
 def fill_step(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], texts: Mapping[str, str]) -> PlanSpec:
-    """Return the draft with a step from its filled form. Raises `FieldsRefused` for an invalid field."""
+    """Return the draft with the step in a filled form. Raises `FieldsRefused` for an invalid field."""
     form, step = step_form(plan, place, specs), plan.steps[place]
     value, problems = filled_form(form.schema, form.initial, texts)
     if problems:
@@ -122,7 +122,7 @@ def fill_step(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], texts: Mapp
 
 
 def _arguments(step: PlanStep, specs: Sequence[ToolSpec]) -> dict[str, Any]:
-    """Return the schema of the arguments: the tool's, unless they are filled at run time or chosen by an agent."""
+    """Return the schema of the arguments: the tool's, unless they are filled in at run time or chosen by an agent."""
     called = next((spec for spec in specs if step.tools[:1] == (spec.name,)), None)
     is_open = step.executor_required or any(references_in(step.args or {}))
     return {"type": "object"} if called is None or is_open else called.input_schema

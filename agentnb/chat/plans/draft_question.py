@@ -1,4 +1,4 @@
-"""The question whether a draft may run, which lists all possible actions; the answer may also edit the steps."""
+"""The question whether a draft may run, which lists everything it might do; the answer may also edit the steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COUNTED: dict[Reach, tuple[str, str]] = {
     "executor": ("step by an agent", "steps by agents"),
     "reply": ("reply of the model", "replies of the model"),
 }
-"""Possible actions of steps, as counted by the question: singular and plural."""
+"""Possible actions of steps, as the question counts them: singular and plural."""
 STEPS = "steps"
 _STEP = {
     "type": "object",
@@ -45,11 +45,11 @@ EDITED: dict[str, Any] = {
     "required": [STEPS],
     "additionalProperties": False,
 }
-"""Schema of an edit: the entire list of steps, in the form of chat plans; each step requires only a description."""
+"""Schema of an edit: the complete list of steps, in the form of chat plans; each step requires only a description."""
 
 
 def draft_question(plan: PlanSpec, specs: Iterable[ToolSpec], problem: str = "") -> WaitingOnUser:
-    """Return the question. ``specs``: the available tools; ``problem``: the problem with the last edit."""
+    """Return the question. ``specs``: the available tools; ``problem``: what was wrong with the last edit."""
     steps = [
         f"{step.number or number}. {_line(step.description or '')}{_how(step)}" for number, step in enumerate(plan.steps, 1)
     ]
@@ -62,12 +62,12 @@ def draft_question(plan: PlanSpec, specs: Iterable[ToolSpec], problem: str = "")
 
 
 def edit_answer(plan: PlanSpec) -> dict[str, Any]:
-    """Return the answer that replaces the draft by this plan."""
+    """Return the answer that replaces the draft with this plan."""
     return {EDIT: {STEPS: plan.chat_data[STEPS]}}
 
 
 def _line(text: str) -> str:
-    """Return a model's text on one line, so that it cannot imitate a line of the question."""
+    """Return a model's text on one line, so that it cannot pass for a line of the question."""
     return " ".join(text.split())
 
 

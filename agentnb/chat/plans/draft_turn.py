@@ -1,4 +1,4 @@
-"""The end of a turn that made a draft: the person is asked about it, and an approved draft runs at once."""
+"""The end of a turn that made a draft: the person is asked about it, and if they approve it runs at once."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from agentnb.tools.tool import Inside
 
 
 class DraftTurn:
-    """Steps before a turn ends: the question about its draft, or a round that informs the model of the outcome."""
+    """Steps before a turn ends: the question about its draft, or a round that tells the model the outcome."""
 
     def __init__(self, execution: PlanExecution) -> None:
         self._execution = execution
 
     def __call__(self, run: Run) -> Continue | Interlude | None:
-        """Return the next step before the end, or None without an open draft or unreported outcome. An ending."""
+        """Return the next step before the end, or None if no draft is open and every outcome has been reported. An ending."""
         if not run.plans:
             return None
         if (news := _find_news(run)) is not None:
@@ -46,7 +46,7 @@ class DraftTurn:
         return None
 
     async def _settle(self, plan_id: str, inside: Inside, ask: AskBetween) -> None:
-        """Ask about a draft until it is approved, declined or changed; run it if approved."""
+        """Ask about a draft until it is approved, declined or changed; run it once approved."""
         run, problem = inside.run, ""
         while (draft := drafts_of(run)[plan_id]).is_open:
             plan, specs = spec_of(draft), plan_specs(inside)
@@ -94,7 +94,7 @@ def kept_plans(run: Run) -> str:
 
 
 def _find_news(run: Run) -> Continue | None:
-    """Return a round that informs the model of a draft's outcome since the last round, or None."""
+    """Return a round that tells the model the outcome of a draft since the last round, or None."""
     # Other plans are reported by their calls.
     own = {event.plan_id for event in run.events if isinstance(event, PlanApproved) and not event.call_id}
     for event in takewhile(lambda event: not isinstance(event, RoundStarted), reversed(run.events)):
@@ -109,18 +109,18 @@ def _find_news(run: Run) -> Continue | None:
 
 
 def _is_due(run: Run, record: PlanRecord) -> bool:
-    """True if an approved draft still has to run, because the process died after the approval."""
+    """True if an approved draft has yet to run, because the process died after the approval."""
     step = run.step_records.get(record.id)
     return record.status == "approved" and (step is None or step.status == "running")
 
 
 def _who_answered(run: Run) -> str:
-    """Return who last answered about a draft."""
+    """Return who gave the latest answer about a draft."""
     answered = (entry for entry in reversed(run.questions) if entry.question.kind == KIND and entry.has_answer)
     return next((entry.by for entry in answered), "person")
 
 
 def _fill_prompt(name: str, **values: Any) -> str:
-    """Return a text for the model; values that are not texts become JSON."""
+    """Return a text for the model, with values inserted; values that are not text become JSON."""
     texts = {key: value if isinstance(value, str) else msgspec.json.encode(value).decode() for key, value in values.items()}
     return fill(prompt(name), texts)

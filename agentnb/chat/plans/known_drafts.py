@@ -1,4 +1,4 @@
-"""Drafts of a conversation, with their statuses in this run and in the runs that it continues."""
+"""Drafts of a conversation, with their status in this run and in the runs that it continues."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_reader import OF_CHAT_PLANS, plan_of_data
 
 EXTENSION = "plans"
-"""Name of the extension, whose settings carry a conversation's drafts from run to run."""
+"""Name of the extension whose settings carry a conversation's drafts from run to run."""
 CARRIED = "drafts"
 UNREADABLE = (AgentnbError, KeyError, TypeError, AttributeError)
-"""Exceptions of drafts in a modified log or one of another version; the conversation continues without these drafts."""
+"""Exceptions raised by drafts in a modified log or one from another version; the conversation continues without them."""
 ELSEWHERE = "Another run has continued the run that made it."
 _STATUSES = {"open": "proposed", "approved": "approved", "declined": "rejected"}
-"""Plan status by status of a carried draft."""
+"""Plan status for each status of a carried draft."""
 _CARRIED_AS = {"edited": "open", **{status: word for word, status in _STATUSES.items()}}
 
 
 def drafts_of(run: Run) -> dict[str, PlanRecord]:
     """Return the drafts by id, oldest first: those of continued runs, then those of this run.
 
-    An open draft has the latest message from the person since it was shown, excluding answers to questions. A clear no rejects
-    it.
+    An open draft carries the person's latest message since it was shown, excluding answers to questions. A clear no
+    rejects the draft.
     """
     drafts = {name: _after_words(draft, run.prompt) for name, draft in _read_carried(run).items()}
     seen = {*drafts}
@@ -56,7 +56,9 @@ def drafts_of(run: Run) -> dict[str, PlanRecord]:
 
 
 def carried_drafts(before: Run) -> list[dict[str, Any]]:
-    """Return the drafts for a continuing run: open drafts and the latest approved one whole, others only by id."""
+    """Return the drafts for a run that continues this one: open drafts and the latest approved one in full, others
+    only by id.
+    """
     drafts = [*drafts_of(before).values()]
     if before.stop_reason == CONTINUED:  # by another run, which has them
         drafts = [replace(draft, status="rejected", reason=ELSEWHERE) if draft.is_open else draft for draft in drafts]
@@ -76,7 +78,7 @@ def reason_of(draft: PlanRecord) -> str:
 
 
 def is_draft(record: PlanRecord) -> bool:
-    """True if a plan is a draft for the person to decide on."""
+    """True if a plan is a draft on which the person decides."""
     return record.plan.get("execution_mode") == DRAFT
 
 
@@ -88,7 +90,7 @@ def spec_of(record: PlanRecord) -> Plan:
 
 
 def data_of(record: PlanRecord) -> dict[str, Any]:
-    """Return a logged plan as written, without the fields of its request."""
+    """Return a logged plan as written, without the fields that come from its request."""
     return {key: value for key, value in {**record.plan, "id": record.id}.items() if key in OF_CHAT_PLANS}
 
 
@@ -115,13 +117,13 @@ def _is_readable(draft: PlanRecord) -> bool:
 
 
 def _after_words(draft: PlanRecord, words: str) -> PlanRecord:
-    """Update a draft after a message from the person."""
+    """Update a draft for a message from the person."""
     is_declined = clear_word(words) == "no"
     return replace(draft, words=words, status="rejected" if is_declined else draft.status) if draft.is_open else draft
 
 
 def _without_consent(draft: PlanRecord, run: Run) -> PlanRecord:
-    """Reset a draft whose logged approvals and messages do not count: it is asked about again unless it has run."""
+    """Reset a draft whose logged approvals and messages do not count: the person is asked again unless it has run."""
     if draft.status == "rejected":
         return draft
     step = run.step_records.get(draft.id)

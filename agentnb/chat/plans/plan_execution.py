@@ -1,4 +1,4 @@
-"""Execution of a chat plan as a nested workflow, which is a step of the run."""
+"""Runs a chat plan as a nested workflow, which is a step of the run."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from agentnb.runtime.run_end import Suspended
 from agentnb.tools.tool import Inside
 
 CALLS = "calls"
-"""Key of the number of tool calls in a step's output, hidden from models."""
+"""Key for the number of tool calls in a step's output; hidden from models."""
 _NOT_OF_PLANS = frozenset({NAME, TODO_TOOL})
-"""Tools that steps of plans never call."""
+"""Tools that a plan's steps never call."""
 
 
 class PlanExecution(NamedTuple):
-    """Settings for running a chat's plans; fields as for `Plans`."""
+    """Settings for running a chat's plans; the fields are those of `Plans`."""
 
     model: str | Model | None
     max_tool_calls: int
     max_seconds: float | None
 
     async def run(self, record: PlanRecord, inside: Inside, *, by: str, call_id: str = "") -> dict[str, Any]:
-        """Run a plan, or resume one begun by a dead process, and return its result.
+        """Run a plan, or resume one that a dead process began, and return its result.
 
-        ``call_id``: call of the tool that runs it; empty if it runs between rounds.
+        ``call_id``: the call whose tool runs it; empty if it runs between rounds.
         """
         before = inside.run.step_records.get(record.id)
         if before is not None and before.status != "running":  # in the dead process
@@ -77,12 +77,12 @@ class PlanExecution(NamedTuple):
 
 
 def without_calls(output: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the step's output as shown to models."""
+    """Return a step's output as shown to models."""
     return {key: value for key, value in output.items() if key != CALLS}
 
 
 def limit_of_calls(most: int) -> Gate:
-    """Return a gate that blocks calls beyond this number in all runs of one execution together."""
+    """Return a gate that blocks calls beyond this number, across all runs of one execution."""
     counts: dict[str, int] = {}  # calls by run, including the latest permitted call
 
     def limit(call: ToolCall, run: Run) -> Block | None:
@@ -95,12 +95,12 @@ def limit_of_calls(most: int) -> Gate:
 
 
 def model_of(model: str | Model | None) -> Model | None:
-    """Return a model of `Plans`, or None for the run's model."""
+    """Return the model for a setting of `Plans`, or None for the run's model."""
     return None if model is None else make_model(model)
 
 
 def _about(run: Run, plan_id: str, call_id: str) -> dict[str, Any]:
-    """Return the purpose of a plan's runs; their own logs have no conversation, context or profile."""
+    """Return the purpose of a plan's runs, since their own logs have no conversation, context or profile."""
     plan = run.plans[plan_id].plan
     return {
         "conversation": run.conversation,
@@ -112,7 +112,7 @@ def _about(run: Run, plan_id: str, call_id: str) -> dict[str, Any]:
 
 
 def _shift(inside: Inside, ended: Run, call_id: str) -> None:
-    """Shift the run to the context that a step of the plan has shifted to."""
+    """Shift the run to the context to which a step of the plan has shifted."""
     run: Run = inside.run
     context = contexts_of_log(run).canonical(ended.context_type)
     if context and (context, ended.entity) != (run.context_type, run.entity):
@@ -121,14 +121,14 @@ def _shift(inside: Inside, ended: Run, call_id: str) -> None:
 
 
 def is_approved(run: Run, plan_id: str, call_id: str | None = None) -> bool:
-    """True if the plan's approval, by this call if given, is in the valid part of the log."""
+    """True if the plan's approval, by this call if one is given, is in the part of the log that counts."""
     approvals = (event for event in since_refusal(run.events) if isinstance(event, PlanApproved) and event.plan_id == plan_id)
     return any(call_id is None or event.call_id == call_id for event in approvals)
 
 
 @contextmanager
 def shown_calls_allowed(record: PlanRecord, inside: Inside, by: str) -> Iterator[None]:
-    """Allow the plan's fully specified calls while it runs; if the run is suspended, they stay allowed."""
+    """Allow the plan's fully specified calls while it runs; if the run is suspended, they remain allowed."""
     plan = spec_of(record)
     reach = reach_of(plan, plan_specs(inside))
     shown = {f"{plan.id}/{index}": step for index, step in enumerate(plan.steps) if reach[index] == "shown"}
@@ -152,10 +152,10 @@ def _granted_ids(inside: Inside) -> set[str]:
 
 
 def plan_specs(inside: Inside) -> list[ToolSpec]:
-    """Return the tools that steps of plans may call, as shown to a model."""
+    """Return the tools that a plan's steps may call, as shown to a model."""
     return specs_of_plans(tool.spec for tool in inside.tools)
 
 
 def specs_of_plans(specs: Iterable[ToolSpec]) -> list[ToolSpec]:
-    """Return the tools of a run that steps of plans may call."""
+    """Return the tools of a run that a plan's steps may call."""
     return [spec for spec in specs if spec.name not in _NOT_OF_PLANS]

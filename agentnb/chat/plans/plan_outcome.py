@@ -1,4 +1,4 @@
-"""Plan outcomes: results of ``agent_create_plan`` for models, and plans in the stored form of the documents."""
+"""Plan outcomes: results of ``agent_create_plan`` for models, and plans in the form in which the documents store them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_SUMMARY = 4_000
 MAX_INSIGHT, MAX_ERROR = 1_000, 500
 """Maximum characters of a result and of an error."""
 PENDING, EXECUTED, FAILED = "pending_review", "executed", "failed"
-"""Statuses of results, besides the verdicts of reviews."""
+"""Statuses of results, in addition to the verdicts of reviews."""
 _NOT_RUN = {"rejected": "Not run: the reviewer rejected the plan.", "needs_changes": "Not run: the reviewer asks for changes."}
 REVIEW_FAILED = "Not run: the review failed."
 
@@ -39,7 +39,7 @@ def pending(plan: PlanSpec, stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def not_run(record: PlanRecord) -> dict[str, Any]:
-    """Return the result of a plan that its review prevents from running."""
+    """Return the result of a plan that must not run because of its review."""
     review = record.reviews[-1]
     summary = REVIEW_FAILED if review.failed else _NOT_RUN[review.verdict]
     return _result(review.verdict, record.id, summary, review=_review(record))
@@ -85,12 +85,12 @@ def _step(run: Run, step: PlanStep, place: int) -> dict[str, Any]:
 
 
 def _by(run: Run, step: PlanStep, place: int) -> str:
-    """Return the worker of the step: the id of a nested run, or the name of a tool."""
+    """Return the worker of a step: the id of a nested run, or the name of a tool."""
     return run.step_records[f"plan/{place}"].nested or ", ".join(step.tools) or step.type
 
 
 def _insights(run: Run) -> list[str]:
-    """Return the last result, shortened."""
+    """Return the last result, truncated."""
     results = run.variables.get("results")
     last = results[-1].get("result") if isinstance(results, list) and results and isinstance(results[-1], dict) else None
     return [] if last in (None, "") else [str(last)[:MAX_INSIGHT]]
@@ -103,9 +103,10 @@ def _review(record: PlanRecord) -> dict[str, str] | None:
 
 
 def stored_plan(run: Run, plan_id: str) -> dict[str, Any]:
-    """Return a plan of a run as plain data in the stored form of the documents. Raises `SettingsError` for an unknown id.
+    """Return a plan of a run as plain data, in the form in which the documents store plans. Raises `SettingsError`
+    for an unknown id.
 
-    Times are ISO 8601, UTC. ``intent_label`` is None: plans have no labels.
+    Times are ISO 8601, UTC. ``intent_label`` is None, since plans have no labels.
     """
     plans = {plan.id: plan for plan in PlanHistory(run.events).plans}
     if plan_id not in plans:

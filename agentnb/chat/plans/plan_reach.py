@@ -14,8 +14,8 @@ from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.step_references import references_in
 
 Reach: TypeAlias = Literal["shown", "filled", "executor", "reply", ""]
-"""Possible actions of a step: a call with known arguments, a call with arguments from earlier steps, an agent's calls, or a
-reply of a model; empty if one of its tools is unavailable.
+"""Possible actions of a step: a call with known arguments, a call with arguments from earlier steps, calls chosen by
+an agent, or a model's reply; empty if one of its tools is unavailable.
 """
 
 

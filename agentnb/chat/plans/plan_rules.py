@@ -1,4 +1,4 @@
-"""Checks of a chat plan against the available tools and its context's rules about tool calls."""
+"""Checks of a chat plan against the available tools and its context's rules for tool calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_chat_plan(data: Mapping[str, Any], specs: Iterable[ToolSpec], rules: I
 
 
 def broken_rules(plan: PlanSpec, rules: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the tools of broken rules, each once: missing, called too often, or out of order."""
+    """Return the tools whose rules are broken, each once: missing, called too often, or out of order."""
     steps = [set(filter(None, (step.name, *step.tools))) for step in plan.steps]
     wanted = [rule for rule in rules if rule.get("tools")]  # the others are hints
     places = [[position for position, names in enumerate(steps) if _calls(names, rule["tools"])] for rule in wanted]
@@ -53,7 +53,7 @@ def broken_rules(plan: PlanSpec, rules: Iterable[Mapping[str, Any]]) -> list[str
 
 
 def hints(rules: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the rules as sentences for a planner."""
+    """Return the rules as sentences addressed to a planner."""
     sentences = []
     for rule in rules:
         if rule.get("tools"):

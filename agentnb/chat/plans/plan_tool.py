@@ -40,7 +40,7 @@ from agentnb.tools.signature import refused_arguments
 from agentnb.tools.tool import Inside, ToolContext, ToolOutcome, failure
 
 NOT_APPROVED, ALREADY_EXECUTED, UNKNOWN_PLAN, DECLINED_PLAN = "not_approved", "already_executed", "unknown_plan", "declined"
-"""Error codes of calls that name a draft."""
+"""Error codes of calls that refer to a draft."""
 OPERATION, QUALITY = "plan_review", "quality"
 """Operation and profile of reviews."""
 NO_ANSWER, UNREADABLE = "The reviewer did not answer.", "The reviewer's answer cannot be read."
@@ -56,7 +56,7 @@ class PlanTool:
     repeatable = True  # continues the work of a dead process
 
     def __init__(self, execution: PlanExecution, reviewer: str | Model | None, review_failed: Verdict) -> None:
-        """``execution`` runs the plans; the others as for `Plans`."""
+        """``execution``: runs the plans. The others are as for `Plans`."""
         self._execution = execution
         self._reviewer = reviewer
         self.timeout = execution.max_seconds
@@ -118,7 +118,7 @@ class PlanTool:
         return checked
 
     async def _review(self, asked: PlanRequest, record: PlanRecord, inside: Inside, call_id: str) -> None:
-        """Have a plan reviewed, unless a dead process did; a failed review has the configured verdict."""
+        """Have a plan reviewed, unless a dead process already did; if the review fails, the configured verdict applies."""
         if record.reviews:
             return
         details = {"call_id": call_id, "execution_mode": asked.mode, "profile": QUALITY}
@@ -149,7 +149,7 @@ class PlanTool:
 
 
 def _refusal(draft: PlanRecord) -> ToolOutcome | None:
-    """Return the reason that a draft may not run, or None."""
+    """Return the reason why a draft may not run, or None."""
     if draft.status == "rejected":
         why = f" They said: {reason}" if (reason := reason_of(draft)) else ""
         return failure(DECLINED_PLAN, f"The draft {draft.id} was declined and stays closed.{why}", "Make another plan, or ask.")
@@ -162,14 +162,14 @@ def _refusal(draft: PlanRecord) -> ToolOutcome | None:
 
 
 def _close_earlier(inside: Inside, plan_id: str) -> None:
-    """Close earlier drafts of this run; the person is asked about the newest."""
+    """Close earlier drafts of this run; the person is asked about the newest one."""
     for record in [*inside.run.plans.values()]:
         if is_draft(record) and record.is_open and record.id != plan_id:
             inside.record(PlanRejected, plan_id=record.id, by=PLANNER, reason=f"{plan_id} replaced it")
 
 
 def _about(asked: PlanRequest, run: Run) -> dict[str, Any]:
-    """Return the log fields of a plan besides the plan itself."""
+    """Return the log fields of a plan other than the plan itself."""
     return {
         "objective": asked.objective,
         "execution_mode": asked.mode,

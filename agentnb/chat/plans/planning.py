@@ -1,4 +1,4 @@
-"""Planning and review: the tool call's request, the prompts of planner and reviewer, and parsers of their replies."""
+"""Planning and review: the request in the tool call, the prompts of planner and reviewer, and parsers for their replies."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from agentnb.workflow.templates.json_in_text import json_values
 NAME = PLAN_TOOL
 AUTO, DRAFT, REVIEW = MODES = ("auto_execute", OF_DRAFTS, "agent_review")
 PLANNER = "planner"
-"""Author of the rejection of a draft that another of the same turn replaces."""
+"""Author of a draft's rejection when another draft of the same turn replaces it."""
 UNKNOWN_MODE = "unknown_mode"
 MAX_PROBLEMS = 10
-"""Maximum problems of a plan reported to the planner or the model."""
+"""Maximum number of a plan's problems to report to the planner or the model."""
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 SPEC = ToolSpec(
     NAME,
@@ -66,11 +66,11 @@ VERDICTS: dict[str, Verdict] = {
     "needs_changes": "needs_changes",
     "changes_requested": "needs_changes",
 }
-"""Words for each verdict, including those of the documents."""
+"""Words for each verdict, including those that the documents use."""
 
 
 class PlanRequest(NamedTuple):
-    """Arguments of a call, with facts of the run."""
+    """Arguments of a call, and facts about the run."""
 
     objective: str
     mode: str = AUTO
@@ -79,10 +79,10 @@ class PlanRequest(NamedTuple):
     plan_id: str = ""
     """Draft to run."""
     message: str = ""
-    """Latest message from the person."""
+    """The person's latest message."""
 
     def intent(self, context: str, entity: str, conversation: str, run_id: str) -> dict[str, Any]:
-        """Return the intent in the form of the documents, without empty fields."""
+        """Return the intent in the form that the documents use, without empty fields."""
         fields: dict[str, Any] = {
             "objective": self.objective,
             "contextType": context,
@@ -97,7 +97,8 @@ class PlanRequest(NamedTuple):
 
 
 def read_request(arguments: Mapping[str, Any], message: str) -> PlanRequest | ToolOutcome:
-    """Parse the arguments of a call; return an error result for an unknown mode. ``message``: replaces a blank objective.
+    """Parse the arguments of a call; return an error result for an unknown mode. ``message``: used if the objective
+    is blank.
 
     An explicit mode takes precedence over ``auto_execute``.
     """
@@ -160,7 +161,7 @@ def review_request(asked: PlanRequest, plan: PlanSpec, tools: Sequence[ToolSpec]
 
 
 def read_review(text: str) -> tuple[Verdict, str] | None:
-    """Return the verdict and notes in a reply, or None without a verdict."""
+    """Return the verdict and notes in a reply, or None if it has no verdict."""
     for value in json_values(text):
         verdict = VERDICTS.get(str(value.get("verdict", "")).strip().lower()) if isinstance(value, dict) else None
         if verdict is not None:

@@ -19,7 +19,7 @@ from agentnb.models.registry import check_model
 
 MODELS = ("model", "reviewer")
 FAILED_REVIEWS = ("needs_changes", "reject", "approve")
-"""Possible verdicts of a failed review."""
+"""Possible verdicts for a review that failed."""
 
 
 def Plans(  # noqa: N802  # an extension, made as other extensions are
@@ -32,10 +32,11 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
 ) -> Extension:
     """Return the extension with the tool ``agent_create_plan``: ``Agent(extensions=[Plans()])``.
 
-    The model makes a plan that runs at once, waits for the person as a draft, or runs if a reviewer approves it. ``model``: for
-    planner and executors, ``reviewer``: for reviews; both default to the run's model. ``max_tool_calls``: per plan;
-    ``max_seconds``: per call, including planning and review, which do not count for the turn. ``review_failed``: verdict of a
-    review without a readable answer: ``needs_changes``, ``reject`` or ``approve``. Raises `SettingsError` for invalid settings.
+    The model makes a plan that runs at once, waits for the person as a draft, or runs if a reviewer approves it.
+    ``model``: for planner and executors; ``reviewer``: for reviews; both default to the run's model.
+    ``max_tool_calls``: per plan; ``max_seconds``: per call, including planning and review, which do not count towards
+    the turn. ``review_failed``: verdict if a review has no readable answer: ``needs_changes``, ``reject`` or
+    ``approve``. Raises `SettingsError` for invalid settings.
     """
     for choice in (model, reviewer):
         if choice is not None:
@@ -65,7 +66,7 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
 
 
 def plans_again(run: Run) -> tuple[Extension, ...]:
-    """Return the extension of a run that could make plans, from its log. Raises `SettingsError` as `plans_of` does."""
+    """Return the plans extension of a run that could make plans, from its log. Raises `SettingsError` as `plans_of` does."""
     logged = logged_extensions(run).get(EXTENSION)
     return () if logged is None or logged.get("tools") != [NAME] else (plans_of(logged.get("settings", {})),)
 

@@ -1,4 +1,4 @@
-"""Prompts of chats for models: contexts, plans and reviews."""
+"""Prompts that chats send to models: contexts, plans and reviews."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def prompt(name: str) -> str:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Fill a text's placeholders, each once: placeholders within values stay text."""
+    """Fill in a text's placeholders in a single pass: placeholders in inserted values remain text."""
     return _PLACEHOLDER.sub(lambda match: values[match[1]], text)

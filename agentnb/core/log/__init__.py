@@ -1,1 +1,1 @@
-"""The log of a run: kinds of events, serialization, earlier schemas, and validation of a whole log."""
+"""The log of a run: kinds of events, serialization, earlier schemas, and validation of a complete log."""

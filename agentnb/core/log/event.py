@@ -40,6 +40,6 @@ class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, g
 
 
 class Noted:
-    """Marker for events that the run's spans keep as notes and that are restored from them."""
+    """Marker for events that are stored as notes in the run's spans and restored from them."""
 
     __slots__ = ()

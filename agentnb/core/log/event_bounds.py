@@ -15,7 +15,7 @@ from agentnb.errors import TraceError
 MAX_EVENT_BYTES = 10_000_000
 MIN_EVENT_BYTES = 2_000
 MAX_LOG_BYTES = 190_000_000
-"""Log size above which only end events are written; below the limit for reading."""
+"""Log size above which only end events are written. It is below the size limit for reading."""
 SHARE = 10
 """An event may take at most 1/SHARE of the log's remaining bytes."""
 MIN_TEXT = 50
@@ -51,7 +51,7 @@ def max_event_bytes(size: int) -> int:
 def cut_event(event: AnyEvent, most: int) -> AnyEvent:
     """Shorten the event to at most ``most`` bytes, marking cut texts, images and lists.
 
-    Raises OSError if that is impossible, as for a long list of todos, whose items cannot hold a mark.
+    Raises OSError if that is impossible, for example for a long list of todos, which cannot be marked as cut.
     """
     plain, longest = msgspec.json.decode(encode(event)), most // 4
     while longest >= MIN_TEXT:

@@ -1,8 +1,8 @@
 """The events of a run: immutable, named in the past tense, in order of occurrence.
 
 A run log has one event per line. All views are folds over these events; nothing else is recorded. ``TextDelta`` and
-``ThinkingDelta`` go to watchers while a reply streams and are not stored: `ModelReplied` holds the whole reply. For an external
-agent, `ReplyStreamed` stores batches of the reply beforehand.
+``ThinkingDelta`` go to watchers while a reply streams and are not stored: `ModelReplied` holds the complete reply. For an
+external agent, `ReplyStreamed` stores batches of the reply before that.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ Topic: TypeAlias = Literal["", "todos", "filled"]
 SCHEMA = 9
 """Version of the log schema. Readers reject newer logs and accept older ones.
 
-Each new kind of event makes a new version: 2 added questions; 3 compaction and recovery; 4 extra usage; 5 steps, plans,
+Each new kind of event increments the version: 2 added questions; 3 compaction and recovery; 4 extra usage; 5 steps, plans,
 findings, other model calls, suspension, and the run's own assessments; 6 tool calls of steps, and grants; 7 advice as values; 8
 outcomes; 9 rules, and ``auto`` as a mode of its own (before, it meant no mode)."""
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):
-    """The next text of a streaming reply. Live only."""
+    """The next piece of text in a streaming reply. Live only."""
 
     text: str
 
@@ -62,7 +62,7 @@ class ToolPrinted(msgspec.Struct, frozen=True, gc=False):
 
 
 class ThinkingDelta(msgspec.Struct, frozen=True, gc=False):
-    """The next text of the model's thinking. Live only."""
+    """The next piece of the model's thinking. Live only."""
 
     text: str
 
@@ -82,7 +82,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     benchmark: str = ""
     """The benchmark of the task, or the file if the trace does not name it; empty if task ids are unique."""
     usage: Usage | None = None
-    """Usage of the whole run if the trace reports more than its replies do; else None."""
+    """Usage of the entire run if the trace reports more than its replies do; else None."""
     has_nested_cost: bool = False
     """True if the cost in ``usage`` includes nested runs."""
     stated: Usage | None = None
@@ -90,7 +90,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def file_name(self) -> str:
-        """File name without folders, whichever operating system wrote it."""
+        """The file name without its folders, regardless of the operating system that wrote it."""
         return self.file.replace("\\", "/").rpartition("/")[2]
 
 
@@ -99,7 +99,7 @@ class ForkedFrom(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     run_id: str
     round: Count
-    """Index of the first round of the fork's own."""
+    """Index of the fork's own first round."""
 
 
 class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
@@ -115,7 +115,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     tools: tuple[ToolSpec, ...] = ()
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
     guidance: dict[str, str] = msgspec.field(default_factory=dict)
-    """Texts of the guidance set by part, as of the start."""
+    """Texts of the initial guidance set, by part."""
     tags: tuple[str, ...] = ()
     """Free-form labels for finding the run."""
     origin: Origin | None = None
@@ -136,7 +136,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     todos: tuple[Todo, ...] = ()
     """The todo list continued by the run."""
     carried_todos: tuple[Todo, ...] = msgspec.field(default=(), name="resting_todos")
-    """The conversation's todo list, if this run keeps none; passed on to the next run."""
+    """The conversation's todo list if this run has none of its own; passed on to the next run."""
     compacted: Compacted | None = None
     """The compaction of the continued conversation, if any."""
 
@@ -182,12 +182,12 @@ class CompactionStarted(Event, frozen=True, kw_only=True, tag="compaction_starte
 
 
 class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted", gc=False):
-    """From now on a summary replaces the middle of the conversation. ``problem``: the reason if there is no summary."""
+    """From now on a summary replaces the middle of the conversation. ``problem``: the reason for a missing summary."""
 
     why: WhyCompacted
     compacted: Compacted
     usage: Usage = NOTHING_USED
-    """Usage of the model call for the summary; nothing if no model was called."""
+    """Usage of the model call for the summary; `NOTHING_USED` if no model was called."""
     seconds: float | None = 0.0
     problem: str = ""
 
@@ -195,9 +195,9 @@ class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted"
 class ExtraUsage(Event, Noted, frozen=True, kw_only=True, tag="spent_besides", gc=False):
     """Usage outside the replies of the rounds, logged immediately because the process may die.
 
-    ``usage``: approximate usage of a model call whose result is lost, such as a stopped summary or a reply that broke off in
-    its thinking. ``nested_run``, ``nested``: a nested run at any depth and the usage of its own model calls since the last such
-    event; ``inside``: the priced part of it in US dollars. Earlier versions logged ``inside`` alone.
+    ``usage``: approximate usage of a model call whose result is lost, such as a stopped summary or a reply that broke off while
+    thinking. ``nested_run``, ``nested``: a nested run at any depth and the usage of its own model calls since the last such
+    event; ``inside``: the priced part of that usage, in US dollars. Earlier versions logged only ``inside``.
     """
 
     inside: float = 0.0
@@ -221,9 +221,9 @@ class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=Fal
 
 
 class ReplyStreamed(Event, frozen=True, kw_only=True, tag="reply_streamed", gc=False):
-    """The next part of an incomplete reply, logged because no request can bring it again.
+    """The next part of an incomplete reply, logged because it cannot be requested again.
 
-    `ModelReplied` replaces all of them. If the process dies first, together they are the broken-off reply.
+    `ModelReplied` replaces all these parts. If the process dies first, together they form the broken-off reply.
     """
 
     parts: tuple[Text | Thinking, ...]
@@ -270,7 +270,7 @@ class NestedStart(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class ToolFinished(Event, frozen=True, kw_only=True, tag="tool_finished", gc=False):
-    """A tool call has its result. ``seconds``: the tool's own running time; ``traceback``: of the user's code.
+    """A tool call has its result. ``seconds``: the tool's own running time; ``traceback``: that of the user's code.
 
     ``display``: the table returned by the tool, for display; the model gets the text of ``result``. ``progress``: the last
     report; ``printed``: the tail of its output in a notebook; ``nested``: the runs it started, in order.
@@ -298,7 +298,7 @@ class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False
 
 
 class TodosChanged(Event, Noted, frozen=True, kw_only=True, tag="todos_changed", gc=False):
-    """The todo list changed. ``by``: the model (in the call ``call_id``), or outside, such as the person."""
+    """The todo list changed. ``by``: the model (in the call ``call_id``), or someone outside the loop, such as the person."""
 
     todos: tuple[Todo, ...]
     by: Literal["model", "outside"]
@@ -357,14 +357,14 @@ class LimitReached(Event, Noted, frozen=True, kw_only=True, tag="limit_reached",
 
 
 class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", gc=False):
-    """The person (in traces, also the environment) sent a message or a command during the run."""
+    """The person (or, in traces, the environment) sent a message or a command during the run."""
 
     command: Literal["stop", "pause", "resume", "suspend", "say"]
     text: str = ""
     message: Message | None = None
-    """The complete message if it is more than text: with pictures or an author."""
+    """The complete message if it has more than text, such as pictures or an author."""
     by_person: bool = True
-    """False for a message of the environment, such as a notice that a background task ended."""
+    """False for a message from the environment, such as a notice that a background task ended."""
 
     @property
     def user_message(self) -> Message | None:  # type: ignore[override]  # other kinds have none
@@ -381,13 +381,13 @@ class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=Fal
     """The run waits for the person without a process: its log is closed; an answer resumes it."""
 
     why: str = ""
-    """``nobody_here``, or ``asked``: the person suspended the run."""
+    """``nobody_here``, or ``asked`` if the person suspended the run."""
 
 
 class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=False):
-    """Another process resumes the run, whose process had died or which was suspended.
+    """Another process resumes the run, because its process died or it was suspended.
 
-    From here on: ``schema``, the version that writes; ``approve``, the mode; ``permissions``, the rules; ``guidance``,
+    In force from here on: ``schema``, the writer's version; ``approve``, the mode; ``permissions``, the rules; ``guidance``,
     the guidance set, if changed.
     """
 
@@ -409,12 +409,12 @@ class Warned(Event, Noted, frozen=True, kw_only=True, tag="warned", gc=False):
         return self.worded(PYTHON)
 
     def worded(self, commands: Commands) -> str:
-        """Return the warning and its advice in the commands of a surface."""
+        """Return the warning and its advice, worded for a surface."""
         return "".join(pieces(self.message, self.advice, commands))
 
 
 class RunError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The error of a failed run: its class, message and advice; ``traceback`` for the person's own model."""
+    """The error of a failed run: its class, message and advice; ``traceback`` is for errors in the person's own model."""
 
     type: str
     message: str
@@ -425,7 +425,7 @@ class RunError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def hint(self) -> str:
-        """The advice in words for Python."""
+        """The advice, worded for Python."""
         return in_python(self.advice)
 
     def __str__(self) -> str:
@@ -447,7 +447,7 @@ class ErrorRaised(Event, Noted, frozen=True, kw_only=True, tag="error_raised", g
 
 
 class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Totals over the events of a stored run, so that a list of runs need not read the lines between.
+    """Totals over the events of a stored run, so that a list of runs need read only the first and last lines.
 
     Valid while the log is unchanged: ``size`` is its length in bytes before the last line. Used only for lists.
     """
@@ -458,19 +458,19 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Usage of the run's own model calls."""
     recovered: Count = 0
     steps: Count = 0
-    """Steps of a workflow; 0 also in logs of earlier versions."""
+    """Number of steps in a workflow; also 0 in logs of earlier versions."""
     inside: Annotated[float, msgspec.Meta(ge=0, le=LARGEST)] = 0.0
-    """US dollars spent by nested runs; in logs of earlier versions, by those of a workflow."""
+    """US dollars spent by nested runs; in logs of earlier versions, only by a workflow's."""
     nested: Usage | None = None
-    """Usage of all nested runs, or None if they called no model, and in logs of earlier versions."""
+    """Usage of all nested runs, or None if they called no model or the log is from an earlier version."""
     assessment: Assessment | None = None
     """The assessment that decides the outcome, or None."""
     limit_value: float | None = None
     """Value of the limit that ended the run."""
     todos_open: bool | None = None
-    """True if todos are open, or None in logs of earlier versions."""
+    """True if todos are open, or None if the log is from an earlier version."""
     failed_calls: Count | None = None
-    """Failed calls of the model and of steps, or None in logs of earlier versions."""
+    """Number of failed calls of the model and of steps, or None if the log is from an earlier version."""
     blocked_calls: Count = 0
     """Calls refused by a gate, a limit or the person."""
     plan_rejected: bool = False
@@ -485,7 +485,7 @@ class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False
     last_round: RoundStatus = ""
     seconds: float | None = 0.0
     totals: Totals | None = None
-    """Totals for lists of runs, or None without a store, and in logs of earlier versions."""
+    """Totals for lists of runs, or None if there is no store or the log is from an earlier version."""
 
 
 StreamEnd: TypeAlias = ModelReplied | RetryScheduled

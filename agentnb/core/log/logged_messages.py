@@ -1,6 +1,6 @@
-"""The stored conversation of a log, without the rest of its run.
+"""The stored conversation of a log, read without the rest of its run.
 
-Three times as fast as the fold of a whole run, for tables of messages over thousands of logs. A property test checks that both
+Three times as fast as folding a complete run, for tables of messages over thousands of logs. A property test checks that both
 return the same messages.
 """
 

@@ -21,7 +21,7 @@ STATUS_BEFORE: Mapping[str, RoundStatus] = {
     "empty_answer": "premature_stop_nudge",
     "claimed_call": "narration_without_tool_call",
 }
-"""Up to schema 4: status of a round, by the reason of the next round."""
+"""Up to schema 4: status of a round, by the reason for the next round."""
 STATUS_AT_END: Mapping[str, RoundStatus] = {
     "natural": "natural_completion",
     "workflow_complete": "workflow_complete",
@@ -34,7 +34,7 @@ FILLED, TODOS_OPEN = "Filled in what the trace lacks.", " still open:\n"
 NO_PROMPT = "(The trace has no prompt.)"
 """Up to schema 6: text of a placeholder for a missing prompt."""
 AUTO, RULES = "auto", "rules"
-"""Up to schema 8: the word for no mode; and the current word (`core.run.approvals`)."""
+"""The word for no mode: up to schema 8, and the current one (`core.run.approvals`)."""
 STATUSES_SINCE = 5
 """First schema whose events carry these statuses themselves."""
 MODES_SINCE = 9
@@ -58,7 +58,8 @@ HINTS: tuple[tuple[str, Callable[[str, str, str], AnyAdvice]], ...] = (
     (r"()%agent models (\S+)( .*)", lambda _, name, rest: ShowModels(name, rest=rest)),
     (r"()()%agent history( .*)", lambda _, __, rest: ListRuns(rest=rest)),
 )
-"""Patterns of sentences in logs up to schema 6, with their advice: words before, a name, words after."""
+"""Patterns of sentences in logs up to schema 6, with their advice. Their groups are the words before, a name, and the words
+after."""
 
 
 def advice_of(hint: str) -> tuple[AnyAdvice, ...]:

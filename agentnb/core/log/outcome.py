@@ -1,4 +1,4 @@
-"""The outcome of a run: assessments of success, their sources, and the rule to combine them.
+"""The outcome of a run: assessments of success, their sources, and the rule for combining them.
 
 The state of a run is the way it ended; the outcome is its success at the task. Neither is derived from the other.
 """
@@ -13,10 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 Outcome: TypeAlias = Literal["passed", "failed", "unknown"]
-"""Success of a run at its task. ``unknown``: without any assessment, or with a score between zero and full marks."""
+"""Success of a run at its task. ``unknown``: no assessment, or a score between zero and full marks."""
 Source: TypeAlias = Literal["trace", "expectation", "check", "label"]
-"""Sources of assessments in ascending priority: recorded in the trace, an expectation, a check of the experiment, a label by
-hand."""
+"""Sources of assessments in ascending priority: recorded in the trace, an expectation, a check of the experiment, a manual
+label."""
 SOURCES: tuple[Source, ...] = get_args(Source)
 FULL_MARKS = 1.0
 """Score for complete success, unless the format defines another."""
@@ -53,7 +53,7 @@ def with_threshold(assessment: Assessment, threshold: float) -> Assessment:
 
 
 def deciding_assessment(assessments: Iterable[Assessment]) -> Assessment | None:
-    """Return the assessment that counts, or None without any.
+    """Return the assessment that counts, or None if there are none.
 
     The source with the highest priority wins, regardless of time. Several assessments by that source are combined: their
     outcome is unknown unless all agree.

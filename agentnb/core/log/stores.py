@@ -1,4 +1,4 @@
-"""Interfaces of a run's log: storage of its events, and watchers."""
+"""Interfaces to a run's log: storage for its events, and watchers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 from agentnb.core.log.events import AnyEvent, Delta
 
 Watcher: TypeAlias = Callable[[AnyEvent | Delta], Any]
-"""Callback for each delta, and for each event after it was stored. The return value is ignored."""
+"""Callback for each delta, and for each event after it is stored. The return value is ignored."""
 
 BEFORE_IMAGES = ".before-"
 """Name prefix of folders with files saved before a change. Hidden, so that listings skip them; tools do not read them, since
@@ -22,11 +22,11 @@ class FileBefore(NamedTuple):
     """A file before a tool call changes it, or a file that changed without a call."""
 
     call_id: str
-    """Empty if the file changed without a call."""
+    """Id of the tool call; empty if the file changed without a call."""
     work_dir: Path
     """Working directory of the run's tools."""
     path: Path
-    """Absolute path, links resolved."""
+    """Absolute path with links resolved."""
     before: bytes | None
     """The old content, or None for a new file."""
     after: bytes | None
@@ -36,12 +36,14 @@ class FileBefore(NamedTuple):
 class Writer(Protocol):
     """Storage for the events of one run.
 
-    With a ``size`` attribute (bytes of the log so far), the run ends with a `Totals` for lists of runs. An optional method
+    If it has a ``size`` attribute (bytes of the log so far), the run ends with a `Totals` for lists of runs. An optional method
     ``keep_before`` saves a `FileBefore` durably before it returns, from any thread, and raises OSError on failure.
     """
 
     def append(self, event: AnyEvent) -> None:
-        """Store the event durably before returning. Raises OSError on failure, `EventTooLarge` for an event to be cut first."""
+        """Store the event durably before returning. Raises OSError on failure, or `EventTooLarge` for an event that must first
+        be cut.
+        """
 
     def close(self) -> None:
         """Close the storage."""
@@ -51,7 +53,7 @@ class RunStore(Protocol):
     """Storage for runs."""
 
     async def open(self, run_id: str, *, nested: bool = False) -> Writer:
-        """Begin the log of a new run. May wait for another run to end, except for a nested run."""
+        """Begin the log of a new run. May wait for another run to end, unless the new run is nested."""
 
 
 @runtime_checkable
@@ -65,4 +67,4 @@ class ReopeningStore(RunStore, Protocol):
         """Return the run."""
 
     def has(self, run_id: str) -> bool:
-        """Return True if the store has a log of this run with its first event."""
+        """Return True if the store has a log of this run that includes its first event."""

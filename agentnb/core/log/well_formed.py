@@ -1,8 +1,8 @@
-"""Validation of a log that was read: its events must form a run. Live runs skip it, as they write only valid events.
+"""Validation of a log that was read: its events must form a run. Live runs skip it, because they write only valid events.
 
 Times may go backwards, as clocks do. The checks cover the assumptions of the fold, tables, cards and requests: the order,
-pairing and ids of events. Bounds of single fields are in their types; for single events, only rules that no type expresses are
-checked here: roles of messages, nesting, settings of extensions, years, statuses of rounds (policies may define their own).
+pairing and ids of events. Bounds on single fields are part of their types; for single events, only rules that no type expresses
+are checked here: roles of messages, nesting, settings of extensions, years, statuses of rounds (policies may define their own).
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def check_events(events: Sequence[e.AnyEvent], source: str) -> None:
 
 
 def _heads_are_sound(events: Sequence[e.AnyEvent]) -> bool:
-    """Check the fields shared by all kinds for all events at once: one by one, this took most of the time."""
+    """Check the fields shared by all kinds of events, for all events at once: checking them one by one took most of the
+    time.
+    """
     if not events or type(events[0]) is not e.RunStarted:
         return False
     times = [event.at for event in events if event.at is not None]
@@ -84,19 +86,19 @@ class _Reading:
         self.is_open = self.replied = self.has_calls = self.suspended = False
         self.messages = self.pending = 0
         self.calls: set[str] = set()
-        """Ids of all calls of the run's own rounds."""
+        """Ids of all calls in the run's own rounds."""
         self.unanswered: dict[str, None] = {}
         self.begun: set[str] = set()
         """Calls that began in this process and have no result yet."""
         self.inner: set[str] = set()
-        """Calls made by tools, without a result yet."""
+        """Calls made by tools that have no result yet."""
         self.questions: set[str] = set()
         self.steps: set[str] = set()
         """Paths of the open steps."""
         self.step_calls: dict[str, str] = {}
-        """Steps by the ids of their calls without a result."""
+        """The steps of calls that have no result yet, by call id."""
         self.calling: Counter[str] = Counter()
-        """Number of calls without a result, by step."""
+        """Number of calls that have no result yet, by step."""
 
     def take(self, event: e.AnyEvent) -> None:
         """Check the event against all earlier events. Raises `Wrong`."""
@@ -144,18 +146,18 @@ class _Reading:
             raise Wrong(f"{_kind(event)} comes after the reply of its round")
 
     def call_is_open(self, event: e.Event, call_id: str) -> None:
-        """Check that the open round has a call with this id and without a result."""
+        """Check that the open round has a call with this id that has no result yet."""
         if not self.is_open or call_id not in self.unanswered:
             self.in_round(event)
             problem = "already has a result" if call_id in self.calls else "was never made"
             raise Wrong(f"{_kind(event)} refers to the call {call_id!r}, which {problem}")
 
     def calls_of(self, event: AnyCallEvent) -> tuple[CheckCall, CheckCall]:
-        """Return the checks for calls of the step, else of the open round: that a call is open, and that it ends."""
+        """Return the checks that a call is open and that it ends: of the event's step if it has one, else of the open round."""
         return (self.step_call_is_open, self.step_call_ends) if event.step else (self.call_is_open, self.call_ends)
 
     def step_call_is_open(self, event: AnyCallEvent, call_id: str) -> None:
-        """Check that the step is open and that the call has no result. Registers a new call."""
+        """Check that the step is open and that the call has no result. Also registers a new call."""
         step = event.step
         if step not in self.steps:
             raise Wrong(f"{_kind(event)} refers to a call of the step {step!r}, which is not open")
@@ -233,7 +235,7 @@ class _Reading:
 
     @checks
     def model_replied(self, event: e.ModelReplied) -> None:
-        """Check the one reply of the open round, and that its calls are new."""
+        """Check that the open round has no earlier reply, and that the reply's calls are new."""
         if not self.is_open or self.replied:
             self.before_reply(event)
         message = event.message
@@ -302,19 +304,19 @@ class _Reading:
         ends(event, event.call.id)
 
     def call_ends(self, event: AnyCallEvent, call_id: str) -> None:
-        """Check that the open round has the call, without a result so far."""
+        """Check that the open round has this call, and no result for it yet."""
         self.call_is_open(event, call_id)
         del self.unanswered[call_id]
 
     def step_call_ends(self, event: AnyCallEvent, call_id: str) -> None:
-        """Check that the step made the call, without a result so far."""
+        """Check that the step made this call, and that it has no result yet."""
         if self.step_calls.pop(call_id, None) != event.step:
             raise Wrong(f"{_kind(event)} refers to the call {call_id!r}, which is not open in its step {event.step!r}")
         self.calling[event.step] -= 1
         self.begun.discard(call_id)
 
     def inner_begins(self, parent: str) -> None:
-        """Check that the parent call, whose tool makes another call, is running."""
+        """Check that the parent call, whose tool is making another call, is running."""
         if parent not in self.begun and parent not in self.inner:
             raise Wrong(f"a call was made by the tool of {parent!r}, which is not running")
 
@@ -372,7 +374,7 @@ class _Reading:
 
     @checks
     def run_recovered(self, event: e.RunRecovered) -> None:
-        """Check the version. Closes questions of a process that died; its calls may begin again."""
+        """Check the version, and close the questions of a process that died; its calls may begin again."""
         if event.schema > e.SCHEMA:
             raise Wrong(f"unknown schema {event.schema}")
         if not self.suspended or event.consent == "refused":

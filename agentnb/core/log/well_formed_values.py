@@ -13,11 +13,11 @@ MAX_DEPTH = 300
 
 
 class Wrong(Exception):
-    """The reason why an event is invalid at its position."""
+    """The reason an event is invalid at its position."""
 
 
 class _Sound:
-    """The last tools whose schemas were valid, in any log."""
+    """The most recent tools found to have valid schemas, across all logs."""
 
     tools: tuple[ToolSpec, ...] = ()
 
@@ -35,7 +35,8 @@ def _too_deep(name: str) -> Wrong:
 def check_tools(tools: tuple[ToolSpec, ...]) -> None:
     """Raise `Wrong` if a schema is nested too deeply.
 
-    The runs of a folder often share their tools: comparing with the last valid ones takes a fifth of the time.
+    The runs of a folder often share their tools: comparing them with the most recent valid ones takes a fifth of the time of a
+    check.
     """
     if tools == _Sound.tools:
         return

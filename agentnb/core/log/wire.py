@@ -43,18 +43,20 @@ _start_fields = attrgetter(*_Start.__struct_fields__)
 
 
 MAX_SHARED, MAX_SHARED_BYTES = 32, 200_000
-"""Maximum number of cached values of each kind, and maximum bytes of JSON of a cached value."""
+"""Maximum number of cached values of each kind, and maximum size in bytes of the JSON of a cached value."""
 
 
 class _SharedValues(Generic[T]):
-    """Cache of values shared by many logs, by their JSON: each is decoded once. Values are immutable, as events are."""
+    """Cache of values shared by many logs, keyed by their JSON, so that each is decoded only once. Values are immutable, like
+    events.
+    """
 
     def __init__(self, kind: type[T], missing: T) -> None:
         """``missing``: the value for empty JSON."""
         self._decode = msgspec.json.Decoder(kind).decode
         self._missing = missing
         self._known: dict[int, tuple[bytes, T]] = {}
-        """The last value by length of its JSON: comparing is faster than hashing."""
+        """The most recent value for each length of JSON: comparing is faster than hashing."""
 
     def decode(self, raw: msgspec.Raw) -> T:
         """Return the value of this JSON. Raises the errors of its decoder."""
@@ -86,12 +88,12 @@ def _with_shared(start: _Start) -> RunStarted:
 
 
 MARK = "_mark"
-"""Field at the end of a line with the writer's mark (`agentnb.store.own_logs`). Not part of the event."""
+"""Field at the end of a line that holds the writer's mark (`agentnb.store.own_logs`). Not part of the event."""
 DAMAGED = "The log was edited or is damaged; the lines before this one are intact"
 _anything = msgspec.json.Decoder()
 _KNOWN = frozenset(kind.__struct_config__.tag for kind in KINDS)
 _SPECIAL = frozenset({OtherEvent, RunRecovered, _Start})
-"""Events that change the reading of other lines, or that are stored under another name or only as the first line."""
+"""Events that affect how other lines are read, or that are stored under another name or only as the first line."""
 
 
 class _Base(msgspec.Struct):
@@ -182,7 +184,9 @@ def _of_unknown_kind(line: bytes) -> OtherEvent | None:
 
 
 def decode_log(data: bytes, source: str) -> list[AnyEvent]:
-    """Decode a whole log, with the result of `decode_lines`; several times as fast if one version wrote the log."""
+    """Decode a complete log with the same result as `decode_lines`, but several times as fast if one version wrote all of
+    it.
+    """
     try:
         events = _log_decoder.decode_lines(data)
         if events and type(events[0]) is _Start:

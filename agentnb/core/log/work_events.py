@@ -1,6 +1,6 @@
 """Events outside an agent's loop: steps, branches, plans, other model calls, findings, draws, outcomes.
 
-Written by orchestrators, planners, detectors and experiments; `agentnb.core.log.events` has the union of all events.
+Written by orchestrators, planners, detectors and experiments; `agentnb.core.log.events` defines the union of all events.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class StepAttempted(Event, Noted, frozen=True, kw_only=True, tag="step_attempted
 
 
 class StepSkipped(Event, Noted, frozen=True, kw_only=True, tag="step_skipped", gc=False):
-    """A step was skipped; ``reason``: such as the condition that was false."""
+    """A step was skipped; ``reason``: for example, the condition that was false."""
 
     step: str
     reason: str = ""
@@ -68,9 +68,9 @@ class StepFinished(Event, Noted, frozen=True, kw_only=True, tag="step_finished",
     sets: dict[str, Any] = msgspec.field(default_factory=dict)
     """Variables set by a step of a task file."""
     words: tuple[str, ...] = ()
-    """For a failure: its words for ``retry.on``, and ``final`` if it must not be retried."""
+    """For a failure: the words for it in ``retry.on``, and ``final`` if it must not be retried."""
     reason: str = ""
-    """Reason of a cancellation while the run continued; empty if the run was cancelled."""
+    """The reason for a cancellation while the run continued; empty if the run itself was cancelled."""
 
 
 class BranchTaken(Event, Noted, frozen=True, kw_only=True, tag="branch_taken", gc=False):
@@ -80,7 +80,7 @@ class BranchTaken(Event, Noted, frozen=True, kw_only=True, tag="branch_taken", g
     to: str
     reason: str = ""
     count: Count = 0
-    """For a jump to an earlier step: its count in this loop, this time included; else 0."""
+    """For a jump to an earlier step, the number of times it has been taken in this loop, including this one; else 0."""
 
 
 StepEvent: TypeAlias = StepStarted | StepAttempted | StepSkipped | StepFinished | BranchTaken
@@ -90,7 +90,7 @@ StepEnd: TypeAlias = StepFinished | StepAttempted | StepSkipped
 
 
 class ResultGiven(Event, Noted, frozen=True, kw_only=True, tag="result_given", gc=False):
-    """A workflow with a named result produced it: plain data, of the template's type.
+    """A workflow produced its named result: plain data of the template's type.
 
     ``text``: the result as text, unless that is ``output`` itself or its JSON.
     """
@@ -100,7 +100,7 @@ class ResultGiven(Event, Noted, frozen=True, kw_only=True, tag="result_given", g
 
 
 class PlanProposed(Event, Noted, frozen=True, kw_only=True, tag="plan_proposed", gc=False):
-    """A plan was made. ``plan`` is the whole plan as plain data; a new proposal with the same id replaces it."""
+    """A plan was made. ``plan`` is the complete plan as plain data; a new proposal with the same id replaces it."""
 
     plan_id: str
     plan: dict[str, Any]
@@ -109,7 +109,7 @@ class PlanProposed(Event, Noted, frozen=True, kw_only=True, tag="plan_proposed",
 
 
 class PlanEdited(Event, Noted, frozen=True, kw_only=True, tag="plan_edited", gc=False):
-    """A plan was changed before it ran; ``plan`` is the whole plan after the change."""
+    """A plan was changed before it ran; ``plan`` is the complete plan after the change."""
 
     plan_id: str
     plan: dict[str, Any]
@@ -124,7 +124,7 @@ class PlanApproved(Event, Noted, frozen=True, kw_only=True, tag="plan_approved",
     call_id: str = ""
     """The tool call that runs it, if any."""
     words: str = ""
-    """The person's words, if approved in words."""
+    """The person's words, if they approved it in words."""
 
 
 class PlanRejected(Event, Noted, frozen=True, kw_only=True, tag="plan_rejected", gc=False):
@@ -134,7 +134,7 @@ class PlanRejected(Event, Noted, frozen=True, kw_only=True, tag="plan_rejected",
     by: str = "person"
     reason: str = ""
     words: str = ""
-    """The person's words, if declined in words; the planner reads them as the person's message."""
+    """The person's words, if they declined it in words; the planner reads them as the person's message."""
 
 
 class PlanReviewed(Event, Noted, frozen=True, kw_only=True, tag="plan_reviewed", gc=False):
@@ -172,7 +172,7 @@ class ReplyGiven(Event, frozen=True, kw_only=True, tag="reply_given", gc=False):
 
 
 class ToolsChanged(Event, frozen=True, kw_only=True, tag="tools_changed"):
-    """The model sees these tools from the next round on."""
+    """The model sees these tools from the next round onwards."""
 
     tools: tuple[ToolSpec, ...]
     reason: str = ""
@@ -215,7 +215,7 @@ class FindingMade(Event, Noted, frozen=True, kw_only=True, tag="finding_made", g
 class GuidanceDrawn(Event, Noted, frozen=True, kw_only=True, tag="guidance_drawn", gc=False):
     """A guidance set was drawn at random and is in force from here on.
 
-    ``propensity`` is its probability, above 0 to 1.
+    ``propensity`` is its probability, greater than 0 and at most 1.
     """
 
     set: str
@@ -230,7 +230,7 @@ class GuidanceDrawn(Event, Noted, frozen=True, kw_only=True, tag="guidance_drawn
 
 
 class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):
-    """Calls of a tool are allowed without asking from here on. ``by``: person, program, policy, or code between cells."""
+    """From here on, calls to a tool are allowed without asking. ``by``: person, program, policy, or code between cells."""
 
     grant_id: str
     tool: str
@@ -245,20 +245,20 @@ class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):
     given_in: str = ""
     """Id of the enclosing run that got the grant; empty for this run or the session."""
     server_identity: str = ""
-    """Digest of the MCP server's configuration; empty unless the tool is a server's."""
+    """Digest of the MCP server's configuration; empty unless the tool belongs to a server."""
     tool_identity: str = ""
     """Digest of the approved server tool, as the server described it."""
     arguments: str = ""
-    """Arguments of the single allowed call, as JSON with sorted keys: for a step of a plan that runs inside the run. Empty for
-    calls with any arguments."""
+    """Arguments of the only allowed call, as JSON with sorted keys, for a step of a plan that runs inside the run. Empty if any
+    arguments are allowed."""
 
 
 BY_PLAN = "plan"
-"""Withdrawer of grants for single calls: their plan, when it ends."""
+"""The value of ``by`` when a plan ends and withdraws its grants for single calls."""
 
 
 class GrantWithdrawn(Event, frozen=True, kw_only=True, tag="grant_withdrawn", gc=False):
-    """A grant was withdrawn: calls of its tool need approval again."""
+    """A grant was withdrawn: calls to its tool need approval again."""
 
     grant_id: str
     by: str = "person"
@@ -274,7 +274,7 @@ class ContextShifted(Event, Noted, frozen=True, kw_only=True, tag="context_shift
 
 
 class OutcomeGiven(Event, frozen=True, kw_only=True, tag="outcome_given", gc=False):
-    """A source assessed the success of the run. Labels by hand are stored beside the log."""
+    """A source assessed the success of the run. Manual labels are stored beside the log."""
 
     assessment: Assessment
 

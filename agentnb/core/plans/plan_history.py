@@ -1,6 +1,6 @@
 """The plans of a run in order, with the progress of each step: a fold over the log.
 
-Steps of successive plans share their paths in the log: logged steps belong to the plan executed by their task, else to the
+Steps of successive plans share their paths in the log: a logged step belongs to the plan that its task executes, or else to the
 latest proposed plan.
 """
 
@@ -50,11 +50,11 @@ class PlanProgress:
 
     def __init__(self, number: int, record: PlanRecord, context: str) -> None:
         self.number = number
-        """From 1, in order of creation."""
+        """Number from 1, in order of creation."""
         self.record = record
         self.steps = steps_of(record.plan, record.id)
         self.context = context
-        """The scope of its creation."""
+        """The scope in which it was created."""
         self.mode = ""
         self.questions: tuple[str, ...] = ()
         """Ids of the questions asked by the plan itself."""
@@ -64,9 +64,9 @@ class PlanProgress:
         self.began_at: datetime | None = None
         self.ended_at: datetime | None = None
         self.calls = 0
-        """Tool calls started by its steps, including further attempts."""
+        """Tool calls started by its steps, including retries."""
         self.usages: list[Usage] = []
-        """Usage of the model calls that made it, and of those of its steps."""
+        """Usage of the model calls that made it, and of its steps' model calls."""
         self.changes = 0
         """Number of events about it since its creation."""
         self._known: frozenset[str] = frozenset()
@@ -94,7 +94,7 @@ class PlanProgress:
 
     @property
     def asks(self) -> bool:
-        """True if it asks the person before any step."""
+        """True if it asks the person before running any step."""
         elicitation = self.record.plan.get("elicitation")
         return isinstance(elicitation, Mapping) and bool(elicitation)
 
@@ -147,7 +147,7 @@ class PlanProgress:
                 self.change(step.number, status="failed", error=step.written.problem or "")
 
     def end(self, event: w.StepFinished) -> None:
-        """End its execution, and settle the steps without events from its results."""
+        """End its execution, and use its results to settle the steps without events."""
         self.status, self.ended_at = event.status, event.at
         if isinstance(event.output, Mapping) and "steps" in event.output:  # executed as a separate run
             self._take_summary(event.output)
@@ -198,7 +198,7 @@ class PlanHistory:
         self._tasks: dict[str, str] = {}
         """Actions of the planning and executing tasks, by path."""
         self._running: dict[str, PlanProgress] = {}
-        """The plan executed, or last made, by each task."""
+        """The plan that each task is executing, or the last one it made."""
         self._places: dict[str, tuple[PlanProgress, int]] = {}
         """The current plan and step of each path; -1 for the plan itself."""
         self.questions: dict[str, PlanProgress] = {}
@@ -367,7 +367,7 @@ class PlanHistory:
 
 
 def _results(value: Any) -> dict[str, Mapping[str, Any]]:
-    """Return the results in the input or output of an execution, by the ids of their steps."""
+    """Return the results in the input or output of an execution, by step id."""
     results = value.get("results") if isinstance(value, Mapping) else None
     items = results if isinstance(results, list | tuple) else ()
     return {result["id"]: result for result in items if isinstance(result, Mapping) and isinstance(result.get("id"), str)}

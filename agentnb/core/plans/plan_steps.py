@@ -1,4 +1,4 @@
-"""The steps of a plan, and their progress. Logged plans are any JSON from a model, and read without validation."""
+"""The steps of a plan, and their progress. A logged plan may be any JSON from a model, and is read without validation."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ TOOL, NOOP, ABORT, ELICITATION, CLARIFY = "tool", "noop", "abort", "elicitation"
 QUESTIONS = (ELICITATION, CLARIFY)
 """Types of steps that ask the person."""
 CALL = "call"
-"""Kind of a logged step for the action of a task: a call of a tool or a model, or a question."""
+"""Kind of a logged step for the action of a task: a call to a tool or a model, or a question."""
 EXECUTOR = "executor"
 """Operation of a step's model calls, and settings key under which nested runs of a chat's plan log their call."""
 REPLYING = "reply-"
-"""Prefix of the number in the path of a step that asks a planner instead of making a call; `ASKING`: the person."""
+"""Prefix of the number in the path of a step that asks a planner instead of making a call; `ASKING` is the prefix for asking
+the person."""
 _OTHERS = (NOOP, ABORT, *QUESTIONS)
 PENDING, DROPPED, KNOWN, PASSED, BLOCKED, NOT_RUN = "pending", "dropped", "known", "passed", "blocked", "not_run"
 """Additional statuses of plan steps: not begun; equal to an earlier step; result already known; nothing to do; blocked as a
 repeat; plan ended before it. All others are those of `StepRecord`."""
 CHAT_TYPES = ("research", "action", "analysis", "synthesis")
-"""Types of a chat's steps."""
+"""Types of steps in a chat's plan."""
 NO_FORM = {"type": "object", "properties": {}}
 """Schema of a question without form fields."""
 
@@ -40,7 +41,7 @@ _AS_WRITTEN = {
     "executor_required": "executorRequired",
     "depends_on": "dependsOn",
 }
-"""Names of renamed fields in plain data."""
+"""Names that renamed fields have in plain data."""
 
 
 class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=_AS_WRITTEN):
@@ -77,11 +78,11 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
     """Arguments of the tool. A string consisting of ``$step[N].output`` with a path refers to an earlier output."""
     reason: str | None = None
     retries: int = 0
-    """Further attempts after the first one."""
+    """Number of attempts after the first."""
     content: str | None = None
     elicitation: PlanQuestion | None = None
     problem: str | None = None
-    """The unusable part of a model's reply: the step is not run, and has this as its error."""
+    """The unusable part of a model's reply; the step is not run, and this is its error."""
     number: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """For a chat's step: its number, from 1."""
     description: str | None = None
@@ -158,7 +159,7 @@ class StepProgress(msgspec.Struct, frozen=True, gc=False):
     same_as: int | None = None
     """The first step of the plan with the same call."""
     record: StepRecord | None = None
-    """The logged step that executes it, or None before its start, and for steps without events."""
+    """The logged step that executes it, or None if it has not begun or has no events."""
     error: str = ""
     result: Any = None
     questions: tuple[str, ...] = ()
@@ -169,7 +170,7 @@ class StepProgress(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def asks(self) -> bool:
-        """True if it asked the person instead of making a call: by its type, or for missing arguments."""
+        """True if it asked the person instead of making a call: because of its type, or of missing arguments."""
         return self.record is not None and self.record.id.rpartition("/")[2].startswith(ASKING)
 
     @property
@@ -179,7 +180,7 @@ class StepProgress(msgspec.Struct, frozen=True, gc=False):
 
 
 def steps_of(plan: Mapping[str, Any], plan_id: str) -> list[StepProgress]:
-    """Return the steps of a plan, not begun; empty for a plan without a list of steps."""
+    """Return the steps of a plan as not yet begun; empty for a plan without a list of steps."""
     listed = plan.get("steps")
     steps: list[StepProgress] = []
     first: dict[tuple[str, bytes], int] = {}

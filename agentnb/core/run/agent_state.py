@@ -19,28 +19,28 @@ CUT_OFF = frozenset({"cancelled", "time_limit"})
 """Error codes of calls cut off by the end of the turn: the agent does not think about their results."""
 
 _WITH_WORDS = frozenset({"completed", "limited", "unknown"})
-"""End statuses of runs whose last words are for the person."""
+"""End statuses of runs whose last text is for the person."""
 
 
 class PlanPosition(NamedTuple):
     """The progress of a running plan."""
 
     step: int
-    """Number of the step that began last, from 1, as in the plan; 0 before the first."""
+    """Number of the most recent step, from 1, as in the plan; 0 before the first."""
     steps: int
     """Number of all steps, including those dropped or not run."""
 
 
 class AgentStateMachine(msgspec.Struct, gc=False):
-    """The agent's state, switched by the events of its run. Called by the fold only.
+    """The agent's state, switched by the events of its run. Called only by the fold.
 
     An open question or a pause takes precedence over everything else, and a plan over the tools called by its steps. After the
     person's answer, if nothing runs, the state remains until the next event.
     """
 
     executions: dict[str, tuple[str, int]] = {}
-    """The running plans, by the path of the task or the id of the call that runs each: the path of the step that began last,
-    and the number of steps."""
+    """The running plans, by the path of the task or the id of the call that runs each: the path of the most recent step, and
+    the number of steps."""
     _calls: set[tuple[str, str]] = set()
     """Open tool calls by step and id."""
     _held: AgentState | Literal["works"] | None = None
@@ -48,11 +48,11 @@ class AgentStateMachine(msgspec.Struct, gc=False):
     _waits: bool = False
     """True if a question is open or the run is paused."""
     _has_words: bool = False
-    """True if the last reply ended the turn with words."""
+    """True if the last reply ended the turn with text."""
 
     @property
     def state(self) -> AgentState | None:
-        """The current state, or None before the first round or step, and after an end without words for the person."""
+        """The current state, or None before the first round or step, and after a run that ended without text for the person."""
         if self._held != "works":
             return self._held
         if self._waits:
@@ -63,7 +63,7 @@ class AgentStateMachine(msgspec.Struct, gc=False):
 
     @property
     def position(self) -> PlanPosition | None:
-        """Progress of the plan that began last, or None without a running plan."""
+        """Progress of the most recent plan, or None if no plan is running."""
         current = next(reversed(self.executions.values()), None)
         return None if current is None else PlanPosition(plan_step_number(current[0]) + 1, current[1])
 
@@ -74,7 +74,7 @@ class AgentStateMachine(msgspec.Struct, gc=False):
         self._held = "works"
 
     def say(self) -> None:
-        """Wait for the person: the model's words end its turn."""
+        """Wait for the person: the model's text ends its turn."""
         self._held = "waiting_on_user"
         self._has_words = True
 
@@ -121,7 +121,7 @@ class AgentStateMachine(msgspec.Struct, gc=False):
         self._held = "works"
 
     def end(self, status: Status) -> None:
-        """End the run: the agent waits for the person if words ended its turn and it neither failed nor was stopped."""
+        """End the run: the agent waits for the person if text ended its turn and it neither failed nor was stopped."""
         self._calls.clear()
         self.executions.clear()
         has_words = self._has_words and status in _WITH_WORDS

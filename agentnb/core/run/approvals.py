@@ -58,17 +58,17 @@ def waiting_for_approval(run: RunFacts) -> list[WaitingOnUser]:
 
 
 def waits_for_drafts(run: RunFacts) -> bool:
-    """True if the run is suspended and waits only for its drafts: a message of the person may continue it."""
+    """True if the run is suspended and waits only for its drafts: a message from the person may continue it."""
     return run.is_suspended and bool(run.waiting) and all(is_of_draft(run, question) for question in run.waiting)
 
 
 def is_of_draft(run: RunFacts, question: WaitingOnUser) -> bool:
-    """True if the question is about a draft of this run, not about a call of its plan or a draft of a nested run."""
+    """True if the question is about a draft of this run, not about a call in its plan or a draft of a nested run."""
     return question.kind == "plan_review" and question.call_id in run.plans
 
 
 def answerable_later(run: RunFacts) -> list[WaitingOnUser]:
-    """Return the open questions that can be answered when a suspended or interrupted run is resumed.
+    """Return the open questions that can be answered when their suspended or interrupted run is resumed.
 
     For a workflow these include its steps' questions, and approvals requested by its steps and their agents.
     """
@@ -102,7 +102,7 @@ def check_answers(run: RunFacts, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_answer_to(question: WaitingOnUser, value: Any) -> Any:
-    """Return an answer as `check_answer` does. Also raises `SettingsError` if it allows more than the question may."""
+    """Validate an answer like `check_answer`. Also raises `SettingsError` if it allows more than the question may."""
     value = check_answer(question.schema, value)
     check_grant(question, value)
     return value
@@ -113,7 +113,7 @@ class Decision(NamedTuple):
 
     approved: bool
     reason: str = ""
-    """The reason for denying, in the person's words."""
+    """The reason for the denial, in the person's words."""
     arguments: dict[str, Any] | None = None
     """The person's replacement for the model's arguments."""
 
@@ -157,7 +157,7 @@ def approval_schema(
 
 
 def edit_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema for edited arguments in answers to this question."""
+    """Return the schema of edited arguments in an answer to this question."""
     for option in schema.get("anyOf") or ():
         edited = (
             option.get("properties", {}).get(EDIT) if isinstance(option, dict) and option.get("required") == [EDIT] else None
@@ -277,7 +277,7 @@ def grant_in_answer(question: WaitingOnUser, event: QuestionAnswered) -> GrantGi
 
 
 def decision(answer: Any) -> Decision:
-    """Return the decision of an answer that fits the schema."""
+    """Return the decision in an answer that fits the schema."""
     if isinstance(answer, dict):
         if ALWAYS in answer:
             return Decision(True)

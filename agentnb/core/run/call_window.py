@@ -48,7 +48,7 @@ class Executed(msgspec.Struct, frozen=True, gc=False):
 class CallWindow(msgspec.Struct, gc=False, eq=False):
     """The latest executed calls, and the number of times in a row that the model made the newest one.
 
-    Blocked calls count for the row only; a message from the person empties the window.
+    Blocked calls count only towards that number; a message from the person empties the window.
     """
 
     executed: deque[Executed] = msgspec.field(default_factory=partial(deque, maxlen=LONGEST))
@@ -56,13 +56,13 @@ class CallWindow(msgspec.Struct, gc=False, eq=False):
     """Occurrences of each call in `executed`."""
     row_key: tuple[str, bytes] | None = None
     row: int = 0
-    """Length of the current row of identical calls, blocked ones included."""
+    """Number of identical calls in a row so far, including blocked ones."""
     row_executed: int = 0
-    """Number of executed calls in the row."""
+    """Number of those calls that were executed."""
     results: dict[str, ToolResult] = {}
     """Results of the calls in `executed`, by id."""
     outputs: dict[tuple[str, bytes], ToolResult] = {}
-    """The last result of each call; a failure does not replace a success."""
+    """The most recent result of each call; a failure does not replace a success."""
     _known: tuple[ToolCall | None, tuple[str, bytes]] = (None, ("", b""))
 
     def key_of(self, call: ToolCall) -> tuple[str, bytes]:

@@ -1,4 +1,4 @@
-"""The facts of a run: its state, changed by the fold only (`agentnb.core.run.fold`), and read access for other code.
+"""The facts of a run: its state, changed only by the fold (`agentnb.core.run.fold`), and read access for other code.
 
 `agentnb.detect.run.Run`, the run that users hold, adds the interpretation.
 """
@@ -53,7 +53,7 @@ class _Views(msgspec.Struct, gc=False):
 
 
 class RunFacts:
-    """A run up to its latest event, facts only."""
+    """The facts of a run up to its latest event."""
 
     # Lists that usually remain empty start as tuples: the garbage collector visits each list and set of every open run.
 
@@ -86,7 +86,7 @@ class RunFacts:
         self._prompt = self._context_type = self._entity = ""
         self._contexts: tuple[str, ...] = ()
         self._output_type: Callable[[Any], Any] | None = None
-        """Constructor of the agent's type. No event holds it, and it does not affect the equality of runs."""
+        """Constructor of the agent's type. It is in no event, and does not affect the equality of runs."""
 
     def _start_conversation(self) -> None:
         self._events: list[e.AnyEvent] = []
@@ -100,10 +100,10 @@ class RunFacts:
         self._inner_places: dict[str, tuple[int, ...]] = {}
         """Positions of the records of the last reply's calls, and of inner calls, by call id."""
         self._results: dict[str, ToolResult | None] = {}
-        """Result of each call of the conversation, or None while there is no result."""
+        """Result of each call in the conversation, or None while there is no result."""
         self._compacted: Compacted | None = None
         self._streamed: Sequence[e.ReplyStreamed] = ()
-        """Streamed parts of an incomplete reply, as far as logged."""
+        """The logged parts of an incomplete streamed reply."""
         self._text = ""
         self._todos: tuple[Todo, ...] = ()
         self._carried_todos: tuple[Todo, ...] = ()
@@ -137,10 +137,10 @@ class RunFacts:
         self._steps: dict[str, StepRecord] = {}
         self._outputs = StepOutputs()
         self._result: w.ResultGiven | None = None
-        """The result of a workflow with a named result, or None until then, and for all other runs."""
+        """The named result of a workflow; None until it is produced, and for all other runs."""
         self._step_calls: list[StepCall] = []
         self._open_step_calls: dict[str, tuple[int, ...]] = {}
-        """Positions of step calls without a result, then of calls made by their tools, by id."""
+        """Positions of the step calls without a result, and of the calls made by their tools, by id."""
         self._back_edges: dict[str, int] = {}
         self._variables: dict[str, Any] = {}
         self._plans: dict[str, PlanRecord] = {}
@@ -149,7 +149,7 @@ class RunFacts:
         self._drawn: w.GuidanceDrawn | None = None
         self._assessments: tuple[Assessment, ...] = ()
         self._labels: tuple[Assessment, ...] = ()
-        """Assessments by hand, stored beside the log; they do not affect the equality of runs."""
+        """Manual assessments, stored beside the log; they do not affect the equality of runs."""
         self._threshold: float | None = None
         """The minimum recorded score to pass, if chosen by the reader of the run."""
 
@@ -172,7 +172,7 @@ class RunFacts:
 
     @property
     def guidance(self) -> Mapping[str, str]:
-        """Texts of the guidance set in force by part; empty for runs of older versions, and with guidance off."""
+        """Texts of the guidance set in force, by part; empty for runs of older versions and if guidance is off."""
         return MappingProxyType(self._guidance.texts)
 
     guidance_in_force: GuidanceTexts = _read(
@@ -237,13 +237,13 @@ class RunFacts:
     def agent_state(self) -> AgentState | None:
         """thinking, executing_tool, executing_plan or waiting_on_user.
 
-        ``None`` before the first round or step, and after an end without words for the person.
+        ``None`` before the first round or step, and after a run that ended without text for the person.
         """
         return self._agent_states.state if self._status != "interrupted" else None
 
     @property
     def plan_position(self) -> PlanPosition | None:
-        """Progress of the running plan, or None without one.
+        """Progress of the running plan, or None if no plan is running.
 
         Holds the number of the current step, from 1, and the total number of steps.
         """
@@ -316,7 +316,7 @@ class RunFacts:
         return None if assessment is None else assessment.source
 
     def set_labels(self, labels: Iterable[Assessment]) -> None:
-        """Replace the assessments by hand. Called only by readers of labels."""
+        """Replace the manual assessments. Called only by readers of labels."""
         self._labels = tuple(labels)
 
     def set_threshold(self, threshold: float) -> None:
@@ -325,7 +325,7 @@ class RunFacts:
 
     @property
     def waiting(self) -> tuple[WaitingOnUser, ...]:
-        """The open questions, oldest first; with any, the run is ``waiting_on_user``.
+        """The open questions, oldest first; while there are any, the run is ``waiting_on_user``.
 
         A run whose process died keeps its open questions; a finished run has none.
         """
@@ -440,7 +440,7 @@ class RunFacts:
 
     @property
     def own_usage(self) -> Usage:
-        """Tokens and cost of the run's own model calls, without nested runs."""
+        """Tokens and cost of the run's own model calls, excluding nested runs."""
         return NOTHING_USED if self._usage is None else self._usage
 
     cost: float | None = _read(
@@ -507,7 +507,7 @@ class RunFacts:
 
     @property
     def step_count(self) -> int:
-        """Number of steps that began or were skipped, including those in blocks, without jumps."""
+        """Number of steps that began or were skipped, including those in blocks, excluding jumps."""
         return sum(record.kind != "goto" for record in self._steps.values())
 
     def open_outputs(self, block: str) -> Mapping[str, dict[str, Any]]:
@@ -521,7 +521,7 @@ class RunFacts:
 
     @property
     def progress(self) -> e.Progress | None:
-        """Number of finished steps among those known so far, and titles of the open steps, or None without steps."""
+        """Number of finished steps among those known so far, and titles of the open steps; None if there are no steps."""
         return progress_of(self._steps.values())
 
     # Answer
@@ -565,7 +565,7 @@ class RunFacts:
 
     @property
     def _plain_output(self) -> Output:
-        """The output as plain data; without an output, a problem."""
+        """The output as plain data, or a problem if there is no output."""
         if self._result is not None:
             return Output(self._result.output)
         schema = self.output_schema
@@ -618,7 +618,7 @@ class RunFacts:
         self._pending.clear()
 
     def _use(self, usage: Usage) -> None:
-        """Add the usage of a model call, unless a foreign trace reports that of the whole run."""
+        """Add the usage of a model call, unless a foreign trace reports the usage of the entire run."""
         origin = self._opening.origin
         if origin is not None and origin.usage is not None:
             return

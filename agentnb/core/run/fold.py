@@ -126,7 +126,7 @@ def _spent_besides(run: RunFacts, event: e.ExtraUsage) -> None:
 
 
 def _whole(compactions: Sequence[Compaction]) -> Sequence[Compaction]:
-    """Return the compactions without the last if it is still being written."""
+    """Return the compactions, excluding the last while its summary is still being written."""
     return without_last(compactions) if compactions and compactions[-1].compacted is None else compactions
 
 
@@ -169,7 +169,7 @@ def _model_replied(run: RunFacts, event: e.ModelReplied) -> None:
 
 
 def _ends_turn(event: e.ModelReplied, records: Sequence[CallRecord]) -> bool:
-    """True if the reply's words are for the person: it is complete and calls no tool."""
+    """True if the reply's text is for the person: it is complete and calls no tool."""
     return event.stop_reason != BROKEN_OFF and all(record.is_server_side for record in records)
 
 

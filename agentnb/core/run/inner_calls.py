@@ -1,6 +1,7 @@
-"""The fold over inner calls, made by tools: stored only in the record of the call whose tool made them.
+"""The fold over inner calls, which are made by tools and stored only in the record of the call whose tool made them.
 
-They count as calls of the run, but are not part of the conversation, and are ignored for repeated calls of the model.
+They count as calls of the run, but are not part of the conversation, and are ignored in the detection of the model's repeated
+calls.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def with_inner(records: Records, parent: str = "") -> Iterator[tuple[str, CallRe
 
 
 def _places(run: RunFacts, call_id: str) -> dict[str, Path]:
-    """Return the positions of step calls if this call is among them, else of the open round's inner calls."""
+    """Return the positions of step calls if this call is among them, else those of the open round's inner calls."""
     open_calls = run._open_step_calls
     return open_calls if call_id in open_calls else run._inner_places
 

@@ -68,19 +68,20 @@ SERVER_SIDE = "server_side"
 
 
 ASKED_FOR_TOOLS = frozenset({"tool_use", "tool_calls", "function_call"})
-"""Providers' stop reasons that announce tool calls; with text and no call, the text is the answer."""
+"""Providers' stop reasons that announce tool calls; if the reply has text but no call, the text is the answer."""
 BROKEN_OFF = "broken_off"
 """Stop reason of a partial reply."""
 PLAN_EXECUTED, PLAN_DECLINED = "plan_executed", "plan_declined"
 """Reasons of rounds in which the model reads the person's decision about its draft."""
 FINAL_ANSWER = "final_answer"
-"""Reason of the round at a limit that asks for an answer without tools."""
+"""Reason for the round at a limit that asks for an answer without tools."""
 LEARNED_TRAITS = "learned_traits"
-"""Metadata key of a reply for server traits learned from refusals and applied to its request."""
+"""Metadata key, in a reply, of the server traits learned from refusals and applied to its request."""
 BY_SCHEMA = "by_schema"
-"""Metadata key of a reply whose text was requested by a JSON Schema."""
+"""Metadata key of a reply whose text was requested with a JSON Schema."""
 CONTEXT_TOKENS = "context_tokens"
-"""Metadata key of a reply made by several calls: the tokens of the conversation with it. Its usage is the sum of all calls."""
+"""Metadata key of a reply made by several calls: the token count of the conversation including it. Its usage is the sum of all
+calls."""
 TOKENS_ESTIMATED = "tokens_estimated"
 """Metadata key of a reply with incomplete token counts from the model; the missing counts are estimates."""
 
@@ -111,7 +112,7 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     printed: str = ""
     """The tail of the tool's printed output, if a notebook stored it with the call; the model does not see it."""
     nested: tuple[NestedStart, ...] = ()
-    """The runs started by the tool, in order; known after its end."""
+    """The runs started by the tool, in order; known only after the tool has finished."""
 
     def with_result(self, event: ToolFinished) -> CallRecord:
         """Return the record with the call's result."""
@@ -169,7 +170,7 @@ class Retry(msgspec.Struct, frozen=True, gc=False):
     """A failed attempt to call the model that was followed by another."""
 
     attempt: int
-    """Counted from 1; 0: no attempt was made, the call waited for others before the first."""
+    """Number of the attempt, from 1; 0 if the call was waiting for others before its first attempt."""
     seconds: float
     """The wait before the next attempt."""
     reason: str
@@ -192,7 +193,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     status: RoundStatus = "running"
     """Its status at the end."""
     reply: Message | None = None
-    """The model's reply, or None without a reply."""
+    """The model's reply, or None if there is none."""
     stop_reason: str = ""
     """The reason for the reply's end, as named by the provider."""
     note: str = ""
@@ -200,15 +201,15 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     guidance: Sequence[Guidance] = ()
     """Ephemeral guidance for this round only, in order."""
     followed: tuple[Followed, ...] = ()
-    """Compliance of the reply with each of these, once the round is over."""
+    """Compliance of the reply with each piece of guidance, once the round is over."""
     signals: tuple[str, ...] = ()
     """Markers in the reply: complete, continue, stop."""
     completed: Sequence[int] = ()
     """Ids of the todos completed by the model."""
     blocked: Sequence[int] = ()
-    """Ids of the todos marked as blocked by the model."""
+    """Ids of the todos that the model marked as blocked."""
     todo_violations: Sequence[TodoViolation] = ()
-    """Deviations of the model from its todo list."""
+    """The model's deviations from its todo list."""
     said_before: int | None = None
     """Index of the round whose answer this round repeats exactly or nearly."""
     usage: Usage | None = None
@@ -218,7 +219,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     compactions: Sequence[Compaction] = ()
     """Compactions of the conversation before its request was sent; the last may be in progress."""
     recovered: bool = False
-    """True if the process died in this round, or right before it, and another resumed the run."""
+    """True if the process died in this round, or right before it, and another process resumed the run."""
     model_seconds: float | None = 0.0
     """Seconds from the request to the complete reply, or None if unknown."""
     metadata: dict[str, Any] = {}
@@ -226,7 +227,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     records: tuple[CallRecord, ...] = ()
     """The tool calls with their results, in the model's order."""
     ended_at: datetime | None = None
-    """UTC, or None while the round runs, or if unknown."""
+    """UTC, or None while the round runs or if the time is unknown."""
     seconds: float | None = 0.0
     """Duration of the round in seconds; 0 while it runs, None if unknown."""
 
@@ -242,7 +243,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
-        """Their results in the same order, without those of running calls."""
+        """The results of the finished calls, in the same order."""
         results = []
         for record in self.records:  # a plain loop: used in every round
             if record.result is not None:
@@ -276,7 +277,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_planning_only(self) -> bool:
-        """True if all of its one or more tool calls are planning, and it completed no todo."""
+        """True if it has tool calls, none of which is work, and completed no todo."""
         return bool(self.records) and not self.completed and not any(record.is_work for record in self.records)
 
     @property

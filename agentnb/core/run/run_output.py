@@ -14,21 +14,21 @@ from agentnb.core.schema.json_schema import schema_problems
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 
 MAX_PROBLEMS = 10
-"""Maximum number of listed problems of an answer."""
+"""Maximum number of an answer's problems to list."""
 _BEGINNINGS = '{["'
 """First characters of JSON other than a number or a literal."""
 _FENCE = re.compile(r"[ \t]{0,3}```(?P<language>[\w-]{0,20})[ \t]*")
 
 
 class Output(NamedTuple):
-    """A text parsed as an answer: its value, and its problems, one sentence each; without problems, it fits."""
+    """A text parsed as an answer: its value, and its problems, one sentence each; it fits if there are no problems."""
 
     value: Any = None
     problems: tuple[str, ...] = ()
 
 
 def read_output(text: str, schema: dict[str, Any]) -> Output:
-    """Parse a text as an answer for this schema: only JSON, or words around a single code block with JSON."""
+    """Parse a text as an answer for this schema: pure JSON, or text around a single code block with JSON."""
     text = text.replace("\r\n", "\n").strip()
     if not text:
         return Output(problems=("it contains no text",))
@@ -68,5 +68,5 @@ def logged_schema(run_settings: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def answer_of(last: WorkflowRound, text: str) -> str:
-    """Return the text of the last reply; for the continuation of a truncated reply, the whole ``run.text``."""
+    """Return the text of the last reply; for the continuation of a truncated reply, all of ``run.text``."""
     return text if last.reason == "reply_cut" else last.text

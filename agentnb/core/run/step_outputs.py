@@ -1,7 +1,7 @@
-"""Outputs of a run's steps: the step context, which templates, prompts and people read.
+"""Outputs of a run's steps: the step context, read by templates, prompts and people.
 
-An entry is plain data. For a step that does work: ``agent`` or its other kind, ``output``, and ``runs``, all its executions
-with their outputs, the latest last. For a parallel block: ``outputs`` by child, ``order`` as in the file, and ``attempts``.
+An entry is plain data. For a step that does work: ``agent`` or another kind, ``output``, and ``runs``, all its executions with
+their outputs, latest last. For a parallel block: ``outputs`` by child, ``order`` as in the file, and ``attempts``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agentnb.core.log import work_events as w
 
 Entry = dict[str, Any]
 BLOCKS = ("parallel", "map", "emit")
-"""Kinds of steps whose children run at the same time: all of them count, or none."""
+"""Kinds of steps whose children run at the same time: either all of them count, or none."""
 WITHOUT_ENTRY = ("call", "on_error")
 """Kinds of steps that are part of another step's work, or of its error handling."""
 OF_TASKS = ("task", "emit", "await")
@@ -28,7 +28,7 @@ OF_TASKS = ("task", "emit", "await")
 class StepOutputs:
     """Entries of completed steps by id, in the order of their first completion.
 
-    Changed by the fold only; `snapshot` may be called from any thread.
+    Changed only by the fold; `snapshot` may be called from any thread.
     """
 
     __slots__ = ("_blocks", "_history", "_last", "_lock", "_steps", "_text")
@@ -38,7 +38,7 @@ class StepOutputs:
         self._blocks: dict[str, _Block] = {}
         """The open blocks, by path."""
         self._history: dict[str, list[Entry]] = {}
-        """By path, the executions of a step that count: without those inside a failed block."""
+        """The executions of each step that count, by path; those inside a failed block do not."""
         self._lock = threading.Lock()
         self._last: Entry | None = None
         """The entry of the last step that does work; for a task, ``_text`` is its text."""
@@ -70,13 +70,13 @@ class StepOutputs:
             return {"steps": copy.deepcopy(self._steps), "order": list(self._steps)}
 
     def start(self, event: w.StepStarted) -> None:
-        """Start a step, or a further attempt at it. Discards the outputs of a block's last attempt."""
+        """Start a step, or a further attempt at it. Discards the outputs of a block's previous attempt."""
         if event.step_kind in BLOCKS:
             inputs = event.inputs if isinstance(event.inputs, dict) else {}
             self._blocks[event.step] = _Block(inputs.get("order") or ())
 
     def finish(self, event: w.StepFinished, kind: str, parent: str, agent: str) -> None:
-        """Finish a step. ``kind``, ``parent`` and ``agent`` are those of its start."""
+        """Finish a step. ``kind``, ``parent`` and ``agent`` come from its start."""
         block = self._blocks.pop(event.step, None)
         if event.status != "completed" or kind in WITHOUT_ENTRY:
             return
@@ -136,7 +136,7 @@ class _Block:
 
 
 def leaves(steps: Mapping[str, Entry], before: str = "") -> Iterator[tuple[str, Entry]]:
-    """Yield the entries of steps that did work, with their paths, in blocks in the order of the file."""
+    """Yield the entries of the steps that did work, with their paths; within blocks, in the order of the file."""
     for name, entry in steps.items():
         path = f"{before}{name}"
         if "outputs" in entry:
@@ -152,7 +152,7 @@ def text_of(entry: Entry) -> str:
 
 
 def _text_of_task(output: Any, before: str) -> str:
-    """Return the result of a task as text: the last of a plan's results; without a result, the previous text."""
+    """Return the result of a task as text: for a plan, its last result; if there is none, the previous text."""
     results = output.get("results") if isinstance(output, dict) else None
     if isinstance(results, list):
         last = results[-1] if results else None

@@ -1,7 +1,6 @@
 """The timeline of a run: its rounds, model calls, attempts, waits, compactions, tool calls, steps and pauses.
 
-Each part has its first and last event, whose times are ``at`` (None if the log does not have them). Read by tables, plots and
-exports.
+Each part has its first and last event, whose times are in ``at`` (None if not in the log). Read by tables, plots and exports.
 """
 
 from __future__ import annotations
@@ -22,13 +21,14 @@ from agentnb.core.usage import NOTHING_USED, Usage
 CHAT, COMPACTION = "chat", "compaction"
 """Operations of model calls: in rounds, as named by OpenTelemetry, and for summaries."""
 PLANNER_STREAM = "planner_stream"
-"""Operation of the rounds' calls in a run with a profile."""
+"""Operation of the model calls in the rounds of a run with a profile."""
 JUDGE = "judge"
-"""Operation of the rounds' calls in a run that judges another, and name of the extension that marks it in its log."""
+"""Operation of the model calls in the rounds of a run that judges another, and name of the extension that marks it in its
+log."""
 CLARIFY_BLANK = "clarify_blank"
 """Operation of the canned answer to a blank message, made without a model, and the stop reason of its run."""
 OVERFLOW = "overflow"
-"""Reason of a compaction after a call was refused as too long."""
+"""Reason for a compaction after a call was refused as too long."""
 TOO_LONG = "The conversation exceeded the model's context window; it was compacted and sent again"
 INTERRUPTED = "interrupted"
 """Problem of a summary whose process died."""
@@ -102,7 +102,7 @@ class Compaction(Part, frozen=True, gc=False):
 
 
 class Tool(Part, frozen=True, gc=False):
-    """A tool call by any caller. A blocked call ends with `CallBlocked`, and has a start only if a dead process ran it."""
+    """A tool call by any caller. A blocked call ends with `CallBlocked`, and has a start only if a process that died ran it."""
 
     begun: e.ToolStarted | None
     ended: e.CallEnd | None
@@ -143,7 +143,7 @@ _TAKES: dict[type[Part], Handlers] = {Tool: of_tools, Step: of_steps, Pause: of_
 
 
 def timeline(run: RunFacts, *kinds: type[Part]) -> list[Part]:
-    """Return the parts of a run of these kinds, or all, in the order of their ends, then the open ones."""
+    """Return the parts of a run, optionally only of these kinds, in the order of their ends, followed by the open ones."""
     fold, handler_for = _Timeline(run.profile), _takes(kinds).get
     for event in run.events:
         handler = handler_for(type(event))
@@ -281,7 +281,7 @@ class _Timeline:
         self.parts.append(Tool(begun, event, self._replied_call(call_id) if begun is None else begun.call))
 
     def _replied_call(self, call_id: str) -> ToolCall | None:
-        """Return the call of the last reply with this id."""
+        """Return the call with this id in the last reply."""
         calls = () if self._reply is None else self._reply.message.calls
         return next((call for call in calls if call.id == call_id), None)
 
@@ -337,7 +337,7 @@ class _Timeline:
             self._attempt = None
 
     def _end_chat(self, reply: e.ModelReplied | None = None) -> None:
-        """Add the model call of the round, once; without a reply it ends with the round."""
+        """Add the model call of the round, once; if there is no reply, it ends with the round."""
         if self._has_chat:
             self._has_chat = False
             self._add_call(self._sent, reply or self._round_end, self._chat(), self._retries, self._unkept)
@@ -366,6 +366,6 @@ class _Timeline:
 
 @cache
 def _takes(kinds: tuple[type[Part], ...]) -> Handlers:
-    """Return the handlers for parts of these kinds, or of all."""
+    """Return the handlers for parts of these kinds, or for all kinds."""
     tables = [_TAKES.get(kind, of_rounds) for kind in kinds] if kinds else [of_rounds, *_TAKES.values()]
     return Handlers({kind: take for table in tables for kind, take in table.items()})

@@ -32,18 +32,18 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
     """Reason for skipping it, or for its choice of branch."""
     attempts: int = 0
     times: int = 0
-    """Number of starts, without further attempts."""
+    """Number of starts, excluding retries."""
     seconds: float | None = None
     agent: str = ""
     """Name of the agent, tool or file that executes it."""
     attempt: int = 0
     """Number of the latest attempt."""
     goes_to: str = ""
-    """The step or branch chosen to continue with; ``reason`` has the condition."""
+    """The step or branch chosen to continue with; ``reason`` holds the condition."""
 
     @property
     def is_substituted(self) -> bool:
-        """True if it failed and ``on_error`` supplied its output; ``error`` has the reason."""
+        """True if it failed and ``on_error`` supplied its output; ``error`` holds the reason."""
         return is_substituted(self.status, self.error)
 
 
@@ -85,7 +85,7 @@ def end_step(event: w.StepFinished, before: StepRecord) -> StepRecord:
 
 
 def is_substituted(status: str, error: str) -> bool:
-    """True if a step with this status and error failed, and completed with the substitute of ``on_error``."""
+    """True if a step with this status and error failed and was completed with the substitute from ``on_error``."""
     return status == "completed" and bool(error)
 
 
@@ -96,9 +96,9 @@ class StepCall(msgspec.Struct, frozen=True, gc=False):
     """Path of the step."""
     record: CallRecord
     started_at: datetime | None = None
-    """UTC, or None if it has not begun, or if unknown."""
+    """UTC, or None if it has not begun or the time is unknown."""
     ended_at: datetime | None = None
-    """UTC, or None while it is open, or if unknown."""
+    """UTC, or None while it is open or if the time is unknown."""
 
 
 class PlanRecord(msgspec.Struct, frozen=True, gc=False):
@@ -140,7 +140,7 @@ def plan_after(event: w.PlanEvent, before: PlanRecord | None) -> PlanRecord:
 
 
 def progress_of(steps: Iterable[StepRecord]) -> Progress | None:
-    """Return the number of finished steps and the titles of the open ones, or None without steps."""
+    """Return the number of finished steps and the titles of the open ones, or None if there are no steps."""
     records = list(steps)
     open_titles = [record.title or record.id for record in records if record.status == "running"]
     return Progress(len(records) - len(open_titles), len(records), ", ".join(open_titles)) if records else None

@@ -1,4 +1,4 @@
-"""Tool schemas in the form that every provider accepts: some refuse a whole request for one keyword of one tool."""
+"""Tool schemas in a form that every provider accepts: some refuse an entire request because of one keyword in one tool."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def accepted_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def real_names(schema: Mapping[str, Any]) -> dict[str, str]:
-    """Return the property names that providers refuse, by their replacements in `accepted_schema`."""
+    """Return the property names that providers refuse, keyed by their replacements in `accepted_schema`."""
     names = [*_properties(schema)]
     names_by_safe = dict[str, str]()
     for name in names:

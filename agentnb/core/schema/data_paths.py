@@ -12,7 +12,7 @@ Place: TypeAlias = tuple[str | int, ...]
 
 
 class PathError(ExpressionError):
-    """A path without a value; ``what`` is the reason, without the surrounding expression."""
+    """A path has no value; ``what`` is the reason, without the surrounding expression."""
 
 
 class Reference(NamedTuple):
@@ -23,7 +23,7 @@ class Reference(NamedTuple):
     """Names and indices, or None for a nested expression until it is evaluated."""
     written: str = ""
     place: int = 0
-    """Its position in the text."""
+    """Its position in the surrounding text."""
 
     def upto(self, count: int) -> str:
         """Return the first ``count`` parts of the path, as a person would write it."""
@@ -79,7 +79,7 @@ def _format_part(part: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """Return the kind of a plain value in words."""
+    """Describe the kind of a plain value in words."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     kinds = ((str, "a string"), (int | float, "a number"), (Mapping, "an object"), (list | tuple, "a list"))

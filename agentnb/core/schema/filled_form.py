@@ -22,14 +22,15 @@ class FilledForm(NamedTuple):
 
     value: Any
     problems: Mapping[str, str]
-    """Problems by the key of the field; under the empty key, problems of the whole value."""
+    """Problems by field key; the empty key holds the problems of the value as a whole."""
 
 
 def filled_form(schema: Any, initial: Any, texts: Mapping[str, str]) -> FilledForm:
     """Build the value of a form for this schema from the typed texts.
 
-    ``initial``: the initial value; ``texts``: by field key. A field that is missing, or has its initial text, keeps its value
-    exactly. An empty field is omitted if the schema allows it, or is the empty string if the key with `EMPTY` has any text.
+    ``initial``: the initial value; ``texts``: the typed texts, by field key. A field that is missing, or has its initial text,
+    keeps its value exactly. An empty field is omitted if the schema allows it, or is the empty string if the key with `EMPTY`
+    has any text.
     """
     fields = form_fields(schema, initial)
     problems: dict[str, str] = {}

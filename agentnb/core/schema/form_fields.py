@@ -20,7 +20,7 @@ FieldKind: TypeAlias = Literal["text", "lines", "integer", "number", "choice", "
 """Kinds of fields: a line of text, several lines, numbers, one of several choices, several of them, JSON, an object with its
 own fields."""
 MAX_FIELDS = 40
-"""Maximum number of fields in a form; an object with more is a single JSON field."""
+"""Maximum number of fields in a form; an object with more becomes a single JSON field."""
 MAX_LEVELS = 3
 MAX_OPTIONS = 100
 MAX_NAME_CHARACTERS = 100
@@ -29,9 +29,9 @@ MAX_DEFAULT_CHARACTERS = 2_000
 LONG_TEXT = 60
 """Number of characters above which a text gets a multi-line field."""
 WHOLE = "whole"
-"""Key of the only field of an undivided form."""
+"""Key of the single field in an undivided form."""
 OTHERS = "other"
-"""Last part of the key of the field for properties not named in the schema."""
+"""Last part of the key for the field that holds properties not named in the schema."""
 EMPTY = "empty"
 """Last part of the key of the flag that turns an empty field into the empty string instead of omitting it."""
 _ABSENT = object()
@@ -58,7 +58,7 @@ class FormField:
     is_required: bool = False
     may_be_null: bool = False
     has_value: bool = False
-    """True if the initial value includes it; if not edited, that value remains unchanged."""
+    """True if the initial value includes it; that value remains unchanged unless edited."""
     label: str = ""
     description: str = ""
     options: tuple[Option, ...] = ()
@@ -76,7 +76,7 @@ class FormField:
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """The initially selected choices of a field for several, as the texts of their options."""
+        """The initially selected choices of a multiple-choice field, as the texts of their options."""
         return (
             tuple(json_of(choice) for choice in msgspec.json.decode(self.text)) if self.kind == "choices" and self.text else ()
         )
@@ -217,7 +217,7 @@ def _kind_and_text(schema: Any, value: Any) -> tuple[FieldKind, str]:
 
 
 def _has_controls(text: str) -> bool:
-    """True if the text has characters that input fields of a page drop."""
+    """True if the text contains characters that a page's input fields drop."""
     return any((char < " " and char != "\n") or char == "\x7f" for char in text)
 
 
@@ -245,7 +245,7 @@ def _without_null(schema: Any, root: Any) -> tuple[Any, bool]:
 
 
 def _options(schema: Any) -> tuple[Option, ...]:
-    """Return the choices of a schema that lists its values; empty for no list, or too many."""
+    """Return the choices of a schema that lists its values; empty if it lists none, or too many."""
     if not isinstance(schema, dict):
         return ()
     listed, names = schema.get("enum"), schema.get("enumNames")

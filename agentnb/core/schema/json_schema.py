@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
 
 MAX_STEPS = 1_000
-"""Maximum steps of a schema for skipping the check of each value; a schema that refers to itself always exceeds it."""
+"""Number of steps up to which a schema is quick for any value, so that single values need no check; a self-referential schema
+always exceeds it."""
 MAX_STEPS_OF_VALUE = 50_000
 _ANY = object()
 """An unknown value: it may have every property and item."""
@@ -54,7 +55,7 @@ _METASCHEMA = re.compile(r"https?://json-schema\.org/")
 
 
 def takes_too_long(schema: Any, value: Any = _ANY, most: int = MAX_STEPS) -> bool:
-    """True if checking a value takes more steps; without a value, if it may for some value."""
+    """True if checking a value takes more than ``most`` steps; without a value, if checking some value may."""
     todo, unbranched = [(schema, value)], set[tuple[int, int]]()
     for _ in range(most):
         if not todo:
@@ -70,7 +71,7 @@ def takes_too_long(schema: Any, value: Any = _ANY, most: int = MAX_STEPS) -> boo
 
 
 def _applied_schemas(part: dict[str, Any], root: Any, value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield each schema applied by a schema, with the value it applies to."""
+    """Yield each subschema that a schema applies, with the value it applies to."""
     for key in _REFERENCES:
         if key in part:
             yield _resolve_reference(part[key], root), value
@@ -88,7 +89,7 @@ def _applied_schemas(part: dict[str, Any], root: Any, value: Any) -> Iterator[tu
 
 
 def _schemas(part: dict[str, Any], key: str) -> Iterable[Any]:
-    """Return the schemas of a keyword."""
+    """Return the subschemas under a keyword."""
     value = part.get(key, ())
     if key in SCHEMAS_BY_NAME:
         return value.values() if isinstance(value, dict) else ()
@@ -104,9 +105,9 @@ def _resolve_reference(reference: Any, root: Any) -> Any:
 
 
 MAX_OF_A_PROBLEM = 300
-"""Maximum characters of a sentence about a value."""
+"""Maximum number of characters in a sentence about a value."""
 MAX_BACKTRACKS = 100_000
-"""Maximum backtracking steps of a pattern with lookarounds or backreferences; all others take linear time."""
+"""Maximum number of backtracking steps for a pattern with lookarounds or backreferences; all others take linear time."""
 MAX_PATTERN_BYTES = 300_000
 """Maximum memory of a compiled pattern in an untrusted schema; about 3 ms."""
 MAX_REPAIRS = 100
@@ -125,7 +126,7 @@ _FORMATS = {
     "uuid": uuid.UUID,
 }
 _ADDRESSES = {"email": is_email, "uri": is_uri}
-"""The checked formats, with `_FORMATS`: always these, whatever else is installed."""
+"""The checked formats, besides `_FORMATS`: always the same, whatever else is installed."""
 
 
 _OTHER_FORMATS = (
@@ -145,7 +146,7 @@ _MISSING = re.compile(r"(?P<local>Pointer |Anchor )?[^']*'(?P<name>[^']*)'")
 
 
 class SchemaError(NamedTuple):
-    """A problem of a value: its position, a message, and the violated keyword of the schema."""
+    """A problem with a value: its position, a message, and the violated keyword of the schema."""
 
     where: tuple[str | int, ...]
     message: str
@@ -205,7 +206,9 @@ def integer_places(schema: Any, value: Any) -> set[tuple[str, ...]]:
 
 
 def _errors(schema: Any, value: Any, *, formats: bool = False) -> list[ValidationError] | None:
-    """Return the errors of a value, or None if it does not fit and locating the problem takes longer than checking."""
+    """Return the errors of a value, or None if the value does not fit but locating the problem would take longer than checking
+    it.
+    """
     try:
         checker = _checker(schema, formats=formats)
         if not checker.is_quick and takes_too_long(schema, value, MAX_STEPS_OF_VALUE):
@@ -438,7 +441,7 @@ def json_of(value: Any) -> str:
 
 
 def plain_data(value: Any, what: str = "That") -> Any:
-    """Convert the value to JSON data. Raises `SettingsError` if impossible. ``what`` names it."""
+    """Convert the value to JSON data. Raises `SettingsError` if impossible. ``what`` names the value in the error."""
     if isinstance(value, str):
         return encodable(value)
     if is_too_deep(value):
@@ -456,7 +459,7 @@ def plain_data(value: Any, what: str = "That") -> Any:
 
 
 def cut(text: str) -> str:
-    """Cut the middle out of a long text: the library repeats the whole value, with its own words at the end."""
+    """Cut the middle out of a long text, because the library quotes the entire value before its own words."""
     half = MAX_OF_A_PROBLEM // 2
     return text if len(text) <= MAX_OF_A_PROBLEM else f"{text[:half]} … {text[-half:]}"
 

@@ -119,7 +119,7 @@ def _sentence_before(words: list[str], place: int) -> list[str]:
 
 
 def _length_of_secret(words: list[str], place: int) -> int:
-    """Return the number of words that name a secret at this position; 0 for none."""
+    """Return the number of words that name a secret at this position; 0 if there are none."""
     word, after = words[place], words[place + 1 : place + 2]
     if after and after[0] in _KEYS and word in _KINDS_OF_KEYS:
         return 2

@@ -41,7 +41,7 @@ def is_uri(text: str) -> bool:
 
 
 def web_address(url: str) -> WebAddress:
-    """Parse an http or https address. Raises `SettingsError` for any other, and for a host that could be misread."""
+    """Parse an http or https address. Raises `SettingsError` for any other address, and for a host that could be misread."""
     try:
         return _read(url)
     except ValueError as error:

@@ -9,7 +9,7 @@ from agentnb.core.schema.json_schema import UnusableSchema, integer_places
 
 
 def whole_numbers(schema: Any, value: Any) -> Any:
-    """Replace 1.0 by 1 wherever the schema allows an integer and no other number.
+    """Replace 1.0 with 1 wherever the schema allows an integer and no other number.
 
     Returns the same object if nothing changes.
     """
@@ -29,7 +29,9 @@ def _is_whole(leaf: Any) -> bool:
 
 
 def with_leaves(value: Any, change: Callable[[Any, tuple[str, ...]], Any], place: tuple[str, ...] = ()) -> Any:
-    """Map the values in the objects and lists of plain data, by position. Returns the same object if nothing changes."""
+    """Apply ``change`` to each value in the objects and lists of plain data, with its position. Returns the same object if
+    nothing changes.
+    """
     if not isinstance(value, dict | list):
         return change(value, place)
     items = dict(value.items() if isinstance(value, dict) else enumerate(value))

@@ -48,7 +48,7 @@ class FrequentCall(RoundDetector):
 
 
 class FrequentStep(RoundDetector):
-    """Rounds with the same calls and the same results: more than ``most`` among the last ``window`` rounds with calls."""
+    """More than ``most`` rounds with the same calls and the same results among the last ``window`` rounds with calls."""
 
     rule = "frequent_step"
 
@@ -61,7 +61,7 @@ class FrequentStep(RoundDetector):
         self._last.clear()
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Compare a round with the last ones."""
+        """Compare a round with the previous ones."""
         if not one.records:
             return ()
         key = step_key(one, with_results=True)
@@ -75,7 +75,7 @@ class FrequentStep(RoundDetector):
 
 
 class RepeatedBatch(RoundDetector):
-    """Rounds in a row whose calls all occur in the previous round: ``times`` such rounds, including the first."""
+    """``times`` consecutive rounds, including the first, whose calls all occur in the previous round."""
 
     rule = "repeated_batch"
 
@@ -103,7 +103,7 @@ class RepeatedBatch(RoundDetector):
 
 
 class MostlyReading(RoundDetector):
-    """``least`` of the last ``window`` calls only read, after another tool was called."""
+    """At least ``least`` of the last ``window`` calls only read, after another tool was called."""
 
     rule = "mostly_reading"
     family = "stall"

@@ -15,7 +15,7 @@ from agentnb.detect.detector import Finding
 
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _STRUCTURE = re.compile(r"^\s*(?:\|.*\||[|+-]{3,}|[*+-]\s.*|\d+\.\s.*|#{1,6}\s.*|>.*)$", re.MULTILINE)
-"""Lines of tables, lists, headings and quotes: they begin alike by nature, so the search restarts after them."""
+"""Lines of tables, lists, headings and quotes: they naturally begin alike, so the search restarts after them."""
 
 
 class RepeatedChunks(RoundDetector):

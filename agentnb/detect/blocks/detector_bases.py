@@ -14,7 +14,7 @@ from agentnb.detect.detector import Finding
 
 NOTHING: tuple[Finding, ...] = ()
 Ladder = Mapping[int, Severity]
-"""The severity from a count on: ``{3: "nudge", 5: "stop"}``."""
+"""Severities by the count from which they apply: ``{3: "nudge", 5: "stop"}``."""
 
 
 class RoundDetector:
@@ -36,7 +36,7 @@ class RoundDetector:
         raise NotImplementedError(f"{type(self).__name__} must implement finished")
 
     def spoke(self, message: Message) -> None:
-        """Process a message from the person: it is new input, and rows of repeats end."""
+        """Process a message from the person, which is new input and ends all rows of repeats."""
 
     def found(self, first: int, last: int, severity: Severity, sentence: str, evidence: Any = None) -> tuple[Finding, ...]:
         """Return a finding about the rounds ``first`` to ``last``."""
@@ -73,7 +73,7 @@ def ladder_of(at: Ladder | int, severity: Severity) -> dict[int, Severity]:
 
 
 def is_new_input(message: Message, last: str) -> bool:
-    """True if a message is new input. Another agent's is new only if it differs from the last message.
+    """True if a message is new input. A message from another agent is new only if it differs from the last message.
 
     In conversations of several agents, a proxy often answers every reply with the same words.
     """

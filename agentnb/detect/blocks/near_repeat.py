@@ -20,13 +20,13 @@ from agentnb.detect.tool_failures import is_failure
 COMMANDS = frozenset({"command", "cmd", "code", "script"})
 """Arguments that hold the command or code to run."""
 ASIDES = frozenset({"description", "explanation", "thought", "timeout", "security_risk"})
-"""Arguments that do not change a command's effect; not compared."""
+"""Arguments that do not change a command's effect; they are not compared."""
 MAX_COMPARED = 1_000
-"""Maximum characters compared of a call's arguments, half of them at the end."""
+"""Maximum number of characters of a call's arguments to compare, half of them at the end."""
 MAX_ERROR = 500
-"""Maximum characters compared of an error."""
+"""Maximum number of characters of an error to compare."""
 MAX_REMEMBERED_ROWS = 16
-"""Maximum rows remembered."""
+"""Maximum number of rows to remember."""
 _WORDS = re.compile(r"\w+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 
@@ -36,13 +36,13 @@ class _Words(NamedTuple):
 
     call: frozenset[str]
     letters: frozenset[str]
-    """Without digits and underscores: words of the call that an error may quote."""
+    """Words of the call that an error may quote, without digits and underscores."""
     error: frozenset[str] | None
     """Words of the error, without numbers, or None for a call that returned nothing."""
 
 
 class _Row:
-    """Nearly identical calls of a tool: the first and the last of them, with their rounds."""
+    """Nearly identical calls to a tool: the first and the last of them, with their rounds."""
 
     __slots__ = ("count", "first", "first_words", "last", "last_words", "tool")
 
@@ -54,10 +54,10 @@ class _Row:
 class NearRepeat(RoundDetector):
     """Nearly the same call ``times`` times, each of which failed in the same way or returned nothing.
 
-    Two calls of a tool are nearly the same if the words of one are a subset of the other's and at least ``alike`` per cent of
+    Two calls to a tool are nearly the same if the words of one are a subset of the other's and at least ``alike`` per cent of
     them; punctuation and mere descriptions of a command do not count. Each call is compared with the first and the last of its
-    row. Two failures are the same if their words are, without numbers and words quoted from the calls. Any other result ends
-    all rows. A new call that returned nothing ends rows of failures only: it may have fixed the failure. Waiting calls and
+    row. Two failures are the same if their words are, ignoring numbers and words quoted from the calls. Any other result ends
+    all rows. A new call that returned nothing ends only rows of failures: it may have fixed the failure. Waiting calls and
     transient failures are skipped.
     """
 

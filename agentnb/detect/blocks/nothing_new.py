@@ -16,14 +16,14 @@ from agentnb.detect.detector import Finding
 
 Signature = tuple[Key, int]
 MAX_REMEMBERED_CALLS = 64
-"""Maximum call and result pairs remembered; longer cycles go undetected."""
+"""Maximum number of call and result pairs to remember; longer cycles go undetected."""
 
 
 class NothingNew(RoundDetector):
     """A stretch of repeated calls with unchanged results, each ``times`` times on average.
 
-    A A A is found at the third call, A B A B A B at the sixth, and A B C in any order likewise. A new call, a new result or a
-    message from the person ends the stretch, so rerunning a test after an edit, rereading a changed file, and a poll whose
+    A A A is found at the third call, A B A B A B at the sixth, and likewise for A B C in any order. A new call, a new result or
+    a message from the person ends the stretch, so rerunning a test after an edit, rereading a changed file, and a poll whose
     answer changes are not loops. Waiting calls (`is_waiting`) count only beyond ``waits`` in a row, and transient failures,
     such as a 503, only beyond ``retries``. After the first finding, each further repetition raises the severity: nudge, block,
     stop.
@@ -41,7 +41,7 @@ class NothingNew(RoundDetector):
         """Consecutive new calls right before the stretch."""
         self._stretch: set[Signature] = set()
         self._repeats = self._first = self._excused = 0
-        """Calls in the stretch, its first round, and its legitimate repeats."""
+        """Number of calls in the stretch, its first round, and the number of its legitimate repeats."""
 
     def spoke(self, message: Message) -> None:
         """Forget all calls: the person's message is new input."""
@@ -88,7 +88,7 @@ class NothingNew(RoundDetector):
         return self._tell(record, (first, index), call_count // len(self._stretch))
 
     def _made_before(self) -> list[Signature]:
-        """Return the stretch's calls that were new right before it, made once so far."""
+        """Return the calls of the stretch that were new right before it, and were made only once so far."""
         return [*takewhile(self._stretch.__contains__, reversed(self._new))]
 
     def _tell(self, record: CallRecord, rounds: tuple[int, int], times: int) -> tuple[Finding, ...]:

@@ -37,8 +37,8 @@ def thought_of(one: WorkflowRound) -> str:
 class RepeatedCall(RoundDetector):
     """The same call in a row. ``times``: the count that triggers a finding, or a severity for each of several counts.
 
-    ``compare``: how calls are compared; ``results``: which results count; ``with_thought``: a reworded thought makes it
-    another call. A message from the person ends the row.
+    ``compare``: how calls are compared; ``results``: which results count; ``with_thought``: a reworded thought makes it a
+    different call. A message from the person ends the row.
     """
 
     rule = "repeated_call"
@@ -143,7 +143,7 @@ class CycledCalls(RoundDetector):
         return ()
 
     def _length(self) -> int:
-        """Return the length of the cycle that ends with the last call; 0 without a cycle."""
+        """Return the length of the cycle that ends with the last call; 0 if there is none."""
         keys = [key for key, _ in self._calls]
         for length in self.lengths:
             needed = length * self.times

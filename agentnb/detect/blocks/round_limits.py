@@ -1,4 +1,4 @@
-"""Round limits, as other products have them: the point where a run would have been ended regardless."""
+"""Round limits, like those of other products: the point at which a run would have been ended regardless."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentnb.detect.detector import Finding
 
 
 class RoundLimit(RoundDetector):
-    """The run reached ``most`` rounds; at the share ``warn_at`` of them the person is asked. Each is reported once.
+    """The run reached ``most`` rounds; at the share ``warn_at`` of them, the person is asked. Each is reported once.
 
     ``each_turn``: count rounds from the person's last message.
     """

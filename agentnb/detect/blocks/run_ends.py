@@ -18,7 +18,7 @@ from agentnb.detect.tool_failures import is_failure
 OVER = frozenset({"completed", "unknown"})
 """Statuses of runs that ended by themselves; many products' traces do not record how a run ended."""
 MAX_READ = 4_000
-"""Maximum characters read of a last reply, half of them at the end."""
+"""Maximum number of characters read from a last reply, half of them at the end."""
 _CLAIM = re.compile(
     r"\bsuccessful(ly)?\b|\ball (done|set|tests pass(ed)?)\b|\btask complete(d)?\b"
     r"|(\b(is|are|was|were|been|have|now|and)|'ve) ((now|all|fully|already|been) ){0,2}"
@@ -74,8 +74,8 @@ class EndDetector(RoundDetector):
 class EmptyAnswer(EndDetector):
     """An empty last reply although a call or an open todo preceded it.
 
-    A reply with only thinking counts as empty. Not reported after an answer in words, unless todos are open, nor for a reply
-    that announced calls, which the trace has lost.
+    A reply with only thinking counts as empty. Not reported after a text answer, unless todos are open, nor for a reply that
+    announced calls, which the trace has lost.
     """
 
     rule = "empty_answer"
@@ -90,7 +90,7 @@ class EmptyAnswer(EndDetector):
         self._is_working = False
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Record whether a round called a tool or answered in words; an empty round changes nothing."""
+        """Record whether a round called a tool or answered with text; an empty round changes nothing."""
         if one.records:
             self._is_working = True
         elif one.text.strip():

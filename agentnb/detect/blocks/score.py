@@ -1,4 +1,4 @@
-"""A score of a whole run that combines repeated calls, repeated texts and cycles, like DeepEval's metric."""
+"""A score for an entire run that combines repeated calls, repeated texts and cycles, like DeepEval's metric."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentnb.detect.detector import Finding
 
 WEIGHTS: Mapping[str, float] = MappingProxyType({"calls": 0.40, "texts": 0.35, "cycles": 0.25})
 MAX_REMEMBERED = 512
-"""Maximum calls counted. Like MAX_TEXTS a bound that the original, which reads a finished trace, does not need."""
+"""Maximum calls counted. Like MAX_TEXTS, a bound that the original, which reads a finished trace, does not need."""
 MAX_TEXTS = 64
 MAX_COMPARED = 1_000
 
@@ -25,8 +25,9 @@ MAX_COMPARED = 1_000
 class CombinedScore(RoundDetector):
     """The weighted score of a run fell below ``passes``; 1 is a run without repeats.
 
-    ``calls``: the score from each count of the same call on. ``alike``: the similarities from which two texts score 0.5 and 0,
-    by Jaccard of their word pairs or by characters, whichever is higher. A tool called inside itself is a cycle.
+    ``calls``: the score that applies from each number of identical calls upwards. ``alike``: the similarities at which two
+    texts score 0.5 and 0, by Jaccard of their word pairs or by characters, whichever is higher. A tool called inside itself is
+    a cycle.
     """
 
     rule = "loop_score"

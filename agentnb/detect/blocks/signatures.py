@@ -15,9 +15,9 @@ from agentnb.core.run.rounds import LOST, CallRecord, WorkflowRound
 Key = tuple[str, bytes]
 
 WAITING_TOOLS = frozenset({"poll", "polling", "wait", "sleep", "status", "watch", "monitor", "await", "heartbeat"})
-"""Words in the names of tools that are called repeatedly by nature."""
+"""Words in the names of tools that are naturally called repeatedly."""
 MAX_NOTE_CHARACTERS = 300
-"""Maximum characters searched for words such as "pending" or "503"; longer results contain them by chance."""
+"""Maximum characters searched for words such as "pending" or "503"; longer results may contain them by chance."""
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _PENDING = re.compile(
     r"\b(pending|running|queued|in[ _-]?progress|processing|waiting|starting|"
@@ -42,7 +42,7 @@ _unsorted = msgspec.json.Encoder().encode
 
 
 def key_of(call: ToolCall, run: RunFacts) -> Key:
-    """Return the `call_key` of a call of the last round, reusing the run's key if it has one."""
+    """Return the `call_key` of a call in the last round, reusing the run's key if it has one."""
     executed = run.calls.executed
     if executed and executed[-1].call_id == call.id:
         return executed[-1].key

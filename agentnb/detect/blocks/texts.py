@@ -1,4 +1,4 @@
-"""Replies that repeat: near-identical texts, thoughts, and replies without a call in a row."""
+"""Replies that repeat: near-identical texts, thoughts, and consecutive replies without a call."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from agentnb.detect.blocks.signatures import is_lost
 from agentnb.detect.detector import Finding
 
 MIN_CHARACTERS = 40
-"""Minimum characters of a compared text; short ones are alike by chance."""
+"""Minimum characters of a compared text; short ones may be alike by chance."""
 MAX_COMPARED = 1_000
-"""Maximum characters compared, half of them at the end."""
+"""Maximum number of characters compared, half of them at the end."""
 MIN_SIMILARITY = 80.0
-"""Per cent of similarity that makes texts near-identical; 75 to 90 find nearly the same in the labelled traces."""
+"""Similarity in per cent that makes texts near-identical; values from 75 to 90 find nearly the same in the labelled traces."""
 _NAMES = re.compile(r"\w*\d\w*|\b[A-Z]\w*|\w+(?:[./_-]\w+)+")
 _WORDS = re.compile(r"\w+(?:[./_-]\w+)*")
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-"""Turns texts into vectors, for the comparison by meaning."""
+"""Turns texts into vectors, for comparison by meaning."""
 
 
 class _Reply(NamedTuple):
@@ -38,11 +38,11 @@ class _Reply(NamedTuple):
 class RepeatedText(RoundDetector):
     """Replies without a call that nearly repeat a recent text of the same author.
 
-    A call without a recorded result counts as text. Reported from the ``repeats``-th repeat within ``within`` replies on. A
-    text is compared with its author's last ``window`` texts by rapidfuzz: from ``alike`` per cent on they are the same, unless
-    each has a name or a number that the other lacks, as in a form filled in for each item of a list. ``embed`` compares by
-    meaning instead: ``alike`` is then 100 times the cosine of the vectors. From the ``stop_after``-th finding on, the severity
-    is stop.
+    A call without a recorded result counts as text. Reported from the ``repeats``-th repeat onwards within ``within`` replies.
+    A text is compared with its author's last ``window`` texts by rapidfuzz: at ``alike`` per cent or more, they are the same,
+    unless each has a name or a number that the other lacks, as in a form filled in for each item of a list. ``embed`` compares
+    by meaning instead: ``alike`` is then 100 times the cosine of the vectors. From the ``stop_after``-th finding onwards, the
+    severity is stop.
     """
 
     rule = "repeated_text"
@@ -64,7 +64,7 @@ class RepeatedText(RoundDetector):
         self._replied: dict[str, deque[_Reply]] = {}
         self._replies = self._times = 0
         self._found: deque[tuple[int, int]] = deque(maxlen=max(repeats, 1))
-        """For each of the last repeats, its reply number and the round that it repeats."""
+        """For each of the most recent repeats, the number of its reply and the round that it repeats."""
         self._heard = ""
 
     def spoke(self, message: Message) -> None:
@@ -104,7 +104,7 @@ class RepeatedText(RoundDetector):
         return self.found(min(first, repeated.round), one.index, severity, sentence, [repeated.text, text])
 
     def _before(self, author: str) -> deque[_Reply]:
-        """Return an author's last texts, keeping at most 16 authors."""
+        """Return an author's most recent texts, keeping at most 16 authors."""
         if author not in self._replied and len(self._replied) == 16:
             del self._replied[next(iter(self._replied))]
         return self._replied.setdefault(author, deque(maxlen=self.window))

@@ -1,4 +1,4 @@
-"""Prompts: Markdown files, read once."""
+"""Prompts: Markdown files, each read only once."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def allow(destination: Destination) -> None:
 def allow_urls(urls: Iterable[str]) -> tuple[str, ...]:
     """Allow these destinations, each written as ``URL`` or ``URL&key=NAME``, until this process ends; return them.
 
-    Raises `SettingsError` if any is neither; then nothing is allowed.
+    Raises `SettingsError`, and allows none of them, if any has neither form.
     """
     if isinstance(urls, str):
         raise SettingsError("allow_urls= is a list of URLs", 'Write allow_urls=["https://models.example.org&key=MY_KEY"]')
@@ -69,7 +69,7 @@ def with_consent(make: Callable[[], T], ask: Callable[[str], str] | None) -> T:
 
 
 def question(destination: Destination) -> str:
-    """Return the one-line question whether calls may go to this destination."""
+    """Return the one-line question asking whether calls may go to this destination."""
     goes = f"The key in {destination.variable} would go there" if destination.variable else "No key would go there"
     return f"A file or log names a model at {destination.address}. {goes}. Allow that from now on? [y/N] "
 

@@ -1,6 +1,6 @@
 """The destination chosen by the options of a model; files may only choose one that the person has allowed.
 
-The same for recorded runs chosen by a name: files may only name runs in their own folder.
+Likewise, for recorded runs chosen by name, files may only name runs in their own folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from agentnb.models.provider import Provider
 
 
 def url_of_calls(provider: Provider, options: Options) -> str | None:
-    """Return the URL of the server, as written in options or settings; else None, as the provider's library knows it."""
+    """Return the server's URL from the options, the environment or the provider's row; None if only the provider's library
+    knows it.
+    """
     return options.url or settings.base_url(provider.name) or provider.url
 
 
@@ -45,7 +47,8 @@ def allow_chosen(provider: Provider, options: Options) -> None:
 def check(wanted: Iterable[tuple[Provider, Options]]) -> None:
     """Raise `UrlNotAllowed`, with all missing destinations, unless the person allowed the destinations of these models.
 
-    A server on this machine needs no permission if the options name no key. The error's advice has options that allow the rest.
+    A server on this machine needs no permission if the options name no key. The error's advice includes options that allow the
+    rest.
     """
     missing = [find_missing(*model) for model in wanted if model[1].key is not None or not is_local(url_of_calls(*model))]
     destinations = tuple(dict.fromkeys(filter(None, missing)))
@@ -86,7 +89,9 @@ def _find_chosen(provider: Provider, options: Options) -> Destination | None:
 
 
 def _usual_destinations(provider: Provider) -> Iterable[Destination]:
-    """Yield the destinations of the provider's models without any options: its own server, and that of the environment."""
+    """Yield the destinations of the provider's models without any options: its own server, and the one named in the
+    environment.
+    """
     for url in (provider.own_url or provider.url, settings.base_url(provider.name)):
         with suppress(SettingsError):
             if url is not None:

@@ -12,7 +12,7 @@ _SERVER = re.compile(
     r"(?P<scheme>https?)://(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?(?:/[^\s?#@\\]*)?",
     re.ASCII | re.IGNORECASE,
 )
-"""URLs that all libraries parse alike: no user, no escapes, no letters of other scripts in the host."""
+"""URLs that all libraries parse in the same way: no user, no escapes, no letters of other scripts in the host."""
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _THIS_MACHINE = re.compile(rf"localhost|127(?:\.{_OCTET}){{3}}|\[::1\]", re.ASCII)
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
@@ -30,14 +30,14 @@ class FileModelName(str):
     folder: str | None
 
     def __new__(cls, name: str, folder: str | None = None) -> FileModelName:
-        """Mark a name."""
+        """Mark a name as read from a file."""
         marked = super().__new__(cls, name)
         marked.folder = folder
         return marked
 
 
 class Destination(NamedTuple):
-    """An address of calls, and the variable whose key is sent with them; empty for no key."""
+    """An address for calls, and the variable of the key sent with them, which is empty if no key is sent."""
 
     scheme: str
     host: str
@@ -51,16 +51,18 @@ class Destination(NamedTuple):
         return f"{self.scheme}://{self.host}{port}"
 
     def __str__(self) -> str:
-        """Return the form of ``--allow-url``."""
+        """Return the destination in the form of ``--allow-url``."""
         return f"{self.address}&key={self.variable}" if self.variable else self.address
 
     @property
     def description(self) -> str:
-        """The address and the key, in words."""
+        """The address and the key, as text for a person."""
         return f"{self.address}, with the key in {self.variable}" if self.variable else f"{self.address}, without a key"
 
     def covers(self, other: Destination) -> bool:
-        """Return whether allowing this destination allows the other: the same, or the same address without a key."""
+        """Return whether allowing this destination allows the other, which must be the same, or the same address without a
+        key.
+        """
         return self == other or (not other.variable and self[:3] == other[:3])
 
 

@@ -1,1 +1,1 @@
-"""Providers: a module for each wire."""
+"""Providers: one module per wire format."""

@@ -56,7 +56,7 @@ SCHEMA_KEYWORDS = {"$defs", "$ref", "additionalProperties", "anyOf", "const", "d
     "title",
     "type",
 }
-"""JSON Schema keywords for answers that the API surely accepts; it refuses others, such as ``minimum``."""
+"""JSON Schema keywords for answers that the API is known to accept; it refuses others, such as ``minimum``."""
 MARKED = 3
 """Number of latest messages in which user messages are marked for the cache: the last one, which the next request will
 read, and the one before, which the previous request has written. (The provider searches back only 20 blocks by itself.)
@@ -165,7 +165,7 @@ def _output(options: Options) -> dict[str, Any]:
 
 
 def takes_schema(schema: Any) -> bool:
-    """Return whether the API accepts this schema of answers: plain keywords, and objects declared closed."""
+    """Return whether the API accepts this schema for answers: plain keywords, and objects declared closed."""
     if isinstance(schema, list):
         return all(map(takes_schema, schema))
     if not isinstance(schema, dict) or not schema.keys() <= SCHEMA_KEYWORDS:
@@ -266,7 +266,7 @@ class AnthropicReading:
         return ()
 
     def _start(self, index: int, block: dict[str, Any]) -> Iterable[ReplyDelta]:
-        """Start a block. A block that comes complete already has its text, or input."""
+        """Start a block. A block that arrives complete already contains its text or input."""
         self._blocks[index] = dict(block)
         self.unshown += PART
         kind = block.get("type")
@@ -302,7 +302,7 @@ class AnthropicReading:
         return ()
 
     def reply(self) -> Reply:
-        """Return the whole reply."""
+        """Return the complete reply."""
         stop_reason = self._end.get("stop_reason") or self._message.get("stop_reason")
         if not stop_reason:
             raise CutOff
@@ -318,7 +318,7 @@ class AnthropicReading:
         return sanitize_reply(Reply(Message("assistant", parts), read_usage(self._usage), stop_reason, metadata))
 
     def _has_ended(self, index: int) -> bool:
-        """Return whether the block is complete: its end event came, or its input ends like an object (``{}`` included)."""
+        """Return whether the block is complete: its end event arrived, or its input ends like an object (``{}`` included)."""
         return index in self._ended or "".join(self._pieces.get(index, ())).endswith("}")
 
     def _part(self, index: int, mended: list[str]) -> AnyPart | None:
@@ -390,7 +390,7 @@ class AnthropicSdk:
         return client
 
     def error_details(self, error: BaseException) -> ProviderError | None:
-        """Return the details of an error of the provider, or None for any other."""
+        """Return the details of an error from the provider, or None for any other error."""
         import anthropic
 
         if not isinstance(error, anthropic.APIStatusError):

@@ -1,4 +1,4 @@
-"""Reply of the Chat Completions API, read from its chunks; lenient with servers that deviate from the format."""
+"""Replies of the Chat Completions API, read from their chunks; lenient with servers that deviate from the format."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ THOUGHTS = ("thinking", "reasoning")
 TAGS = {"<think>": "</think>", "<thinking>": "</thinking>", "[THINK]": "[/THINK]"}
 """Tags around thinking inside the text."""
 LONE_END = re.compile(rf"(?<![`'\"])(?:{'|'.join(map(re.escape, TAGS.values()))})\s*")
-"""End tag of thinking whose start tag is in the prompt: DeepSeek's and Qwen's templates."""
+"""End tag of thinking whose start tag is in the prompt, as in DeepSeek's and Qwen's templates."""
 FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
 """Finish reasons of servers that could not finish: OpenRouter's, Zhipu's and DeepSeek's."""
 MAX_LOOKS = 50
-"""Maximum checks whether a call is complete, for servers that separate calls in no other way."""
+"""Maximum number of checks whether a call is complete, for servers that do not otherwise separate calls."""
 MAX_BLANK = 1000
-"""Maximum blank characters before a tag."""
+"""Maximum number of blank characters before a tag."""
 COUNTS = {
     "input": ("prompt_tokens", "input_tokens"),
     "output": ("completion_tokens", "output_tokens"),
@@ -53,7 +53,7 @@ COUNTS = {
     "cache_write": ("cache_write_tokens", "cache_creation_input_tokens"),
     "reasoning": ("reasoning_tokens",),
 }
-"""Usage fields, of either API and of other servers: DeepSeek's and LiteLLM's names for the cache."""
+"""Usage fields of both APIs and of other servers, such as DeepSeek's and LiteLLM's names for the cache."""
 COUNT_DETAILS = ("prompt_tokens_details", "input_tokens_details", "completion_tokens_details", "output_tokens_details")
 _OWN_KEYS = frozenset({"index", "id", "type", "function"})
 
@@ -79,7 +79,8 @@ class _Call:
         return "".join(self.pieces)
 
     def is_followed_by(self, function: Mapping[str, Any]) -> bool:
-        """Return whether the fragment starts another call, despite the same index or id: by its name, or after the end.
+        """Return whether the fragment starts another call, despite the same index or id: as shown by its name, or because the
+        arguments have ended.
 
         A repeated name alone proves nothing: some servers repeat it with each fragment.
         """
@@ -94,7 +95,7 @@ class _Call:
         return bool(is_same and function.get("name") not in (None, "", self.name) and not (self.end or self.given))
 
     def goes_on(self, function: Mapping[str, Any]) -> bool:
-        """Return whether the fragment, despite another index or id, can only be the rest of the arguments."""
+        """Return whether the fragment, despite a different index or id, can only be the rest of the arguments."""
         name, arguments = function.get("name"), function.get("arguments")
         if not isinstance(arguments, str) or not arguments.strip() or name not in (None, "", self.name) or self.is_whole():
             return False
@@ -115,7 +116,7 @@ class _Call:
 
 
 def _begins(function: Mapping[str, Any]) -> bool:
-    """Return whether the fragment has the beginning of arguments."""
+    """Return whether the fragment contains the start of the arguments."""
     arguments = function.get("arguments")
     return arguments.lstrip().startswith("{") if isinstance(arguments, str) else arguments is not None
 
@@ -143,7 +144,7 @@ class ChatReading:
         self._calls: list[_Call] = []
         self._by_index: dict[Any, _Call] = {}
         self._left_open: list[_Call] = []
-        """Calls whose arguments had not ended when another began: fragments without index and id go to them first."""
+        """Calls whose arguments had not ended when another began: fragments with neither index nor id go to them first."""
         self._usage: dict[str, Any] = {}
         self._finish = ""
         self._refused = False
@@ -192,7 +193,7 @@ class ChatReading:
         return {}
 
     def _other(self, chunk: dict[str, Any]) -> None:
-        """Read a chunk without a part of the reply: it may be an error, in any form."""
+        """Read a chunk that has no part of the reply: it may be an error, in any form."""
         self._count(object_of(chunk.get("x_groq")).get("usage"))
         if chunk.get("object") == "error":
             raise Refused(read_error(chunk))
@@ -267,7 +268,7 @@ class ChatReading:
         deltas.append(ThinkingDelta(text) if thought else TextDelta(text))
 
     def _say_untagged(self, text: str, deltas: list[ReplyDelta]) -> None:
-        """Emit text that may begin with thinking in tags, except an end that may be part of a tag."""
+        """Emit text that may begin with thinking in tags, holding back an ending that may be part of a tag."""
         held, self._held = self._held + text, ""
         while held:
             if self._tag:
@@ -352,7 +353,7 @@ class ChatReading:
         return last if last.has_rest_of_name(call_id, function) or last.goes_on(function) else None
 
     def reply(self) -> Reply:
-        """Return the whole reply."""
+        """Return the complete reply."""
         if not self._finish or self._finish in FAILED:
             self._raise_failed()
         parts: list[AnyPart] = []

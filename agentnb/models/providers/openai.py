@@ -1,7 +1,7 @@
-"""OpenAI's Chat Completions API, which many servers implement: local ones, gateways, other providers; a row each in
+"""OpenAI's Chat Completions API, which many servers implement (local ones, gateways, other providers), each with a row in
 `servers.toml`.
 
-Replies are parsed leniently, and requests have only fields that all servers know, or that the row names.
+Replies are parsed leniently, and requests contain only fields that all servers know or that the row names.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ BETWEEN = {"role": "assistant", "content": "(interrupted)"}
 """Message between tool results and a user message, where roles must alternate."""
 SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 SHOWN_BELOW = "(shown below)"
-"""Text of a tool result with pictures only, which follow in a user message."""
+"""Text of a tool result that has only pictures, which follow in a user message."""
 
 
 # The request
@@ -65,7 +65,8 @@ class Form(NamedTuple):
 def body(model: str, request: Request, options: Options, *, traits: Traits, own: str) -> bytes:
     """Return the request as JSON. In a conversation, each message and the fields before the messages are encoded once.
 
-    ``traits``: of the server, overridden by the options; ``own``: the metadata key of its fields in parts, likewise.
+    ``traits``: those of the server, unless the options set others; ``own``: the metadata key of the server's fields in parts,
+    likewise.
     """
     traits = options.traits or traits
     returned = traits.returned if options.echo is None else "always" if options.echo else "never"
@@ -124,12 +125,12 @@ def _function(tool: ToolSpec) -> dict[str, Any]:
 
 
 def schema_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the field that requests answers of this JSON Schema, or None without one."""
+    """Return the field that requests answers of this JSON Schema, or None if there is none."""
     return None if schema is None else {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 
 def takes_schema(schema: dict[str, Any]) -> bool:
-    """Return whether the API accepts this schema of answers: it requires an object."""
+    """Return whether the API accepts this schema for answers: it requires an object."""
     return schema.get("type") == "object"
 
 
@@ -234,7 +235,7 @@ class OpenAISdk:
         return client
 
     def error_details(self, error: BaseException) -> ProviderError | None:
-        """Return the details of an error of the provider, or None for any other."""
+        """Return the details of an error from the provider, or None for any other error."""
         import openai
 
         if not isinstance(error, openai.APIError) or isinstance(error, openai.APIConnectionError):
@@ -251,7 +252,7 @@ _OPTIONS = COMMON_OPTIONS | {"effort", "temperature", "seed", "echo", *OF_TRAITS
 
 
 def _provider_of(name: str, row: Mapping[str, Any]) -> Provider:
-    """Return the provider of a row of the data file. Its name is the metadata key of its fields if the server is unknown."""
+    """Return the provider for a row in the data file. Its name is the metadata key of its fields if the server is unknown."""
     traits, is_own = Traits(**row.get("traits", {})), row.get("own", False)
     parallel = {"parallel"} if traits.parallel else set()
     return Provider(

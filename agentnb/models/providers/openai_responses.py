@@ -160,7 +160,7 @@ class ResponsesReading:
 
     @property
     def unshown(self) -> int:
-        """Number of received characters without deltas; arguments come twice and count once."""
+        """Number of received characters that no delta shows; arguments arrive twice but count once."""
         return max(self._streamed, self._kept)
 
     @property
@@ -193,7 +193,7 @@ class ResponsesReading:
         return ()
 
     def reply(self) -> Reply:
-        """Return the whole reply. Some servers omit the output in the last event: then the earlier items are used.
+        """Return the complete reply. Some servers omit the output in the last event, in which case the earlier items are used.
 
         If these have no text, the streamed text is used, because it was shown.
         """

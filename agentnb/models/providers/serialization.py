@@ -40,9 +40,9 @@ DIGITS = re.compile("[0-9]{1,13}")
 ARGUMENTS_MENDED = "arguments_mended"
 """Metadata key for repaired arguments: the call's name and the repairs."""
 MAX_MENDED = 100_000
-"""Maximum characters of arguments that are repaired."""
+"""Maximum number of characters in arguments to be repaired."""
 MAX_MENDS = 4
-"""Maximum nested repairs of one call's arguments."""
+"""Maximum number of nested repairs of one call's arguments."""
 WITHOUT_RESULT = "(no value)"
 """Text sent for an empty tool result."""
 
@@ -67,14 +67,14 @@ def parameters(tool: ToolSpec) -> dict[str, Any]:
 
 
 def words(value: Any) -> str:
-    """Return the value, which must be text at this point of a stream; TypeError otherwise."""
+    """Return the value, which must be text at this point in a stream. Raises TypeError otherwise."""
     if not isinstance(value, str):
         raise TypeError(f"expected a string, got {type(value).__name__}")
     return value
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments as an object, which all APIs require; other values become its key ``arguments``."""
+    """Return the arguments as an object, which all APIs require; any other value is put under the key ``arguments``."""
     arguments = call.arguments
     return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
@@ -99,9 +99,10 @@ def call_of(name: str, given: Any, call_id: str, mended: list[str], own: dict[st
 
 
 def repair_arguments(given: Any) -> tuple[Any, str]:
-    """Return the arguments, repaired if they are not a JSON object but unambiguous, and a description of the repairs.
+    """Return the arguments and a description of their repairs: if they are not a JSON object, they are repaired if that is
+    unambiguous.
 
-    Unreadable or ambiguous arguments are returned unchanged, to be refused.
+    Unreadable or ambiguous arguments are returned unchanged and refused later.
     """
     original = read_arguments(given) if isinstance(given, str) else given
     if isinstance(original, dict):
@@ -132,9 +133,9 @@ def _repair_once(found: Any) -> tuple[Any, str] | None:
 
 
 def _within(text: str) -> Any:
-    """Return the JSON in a code block, or between leading words and template tokens; ValueError without any.
+    """Return the JSON in a code block, or between leading words and template tokens; raise ValueError if there is none.
 
-    No words may follow it: they might retract it.
+    No text may follow the JSON, since it might retract it.
     """
     if not (match := _AROUND.fullmatch(text)) or match[1] == text:
         raise ValueError
@@ -142,7 +143,7 @@ def _within(text: str) -> Any:
 
 
 def _in_a_row(text: str) -> Any:
-    """Return the single object among consecutive ones that are otherwise empty or equal; ValueError if several differ."""
+    """Return the single object among consecutive ones that are otherwise empty or equal; raise ValueError if several differ."""
     objects: list[Any] = []
     remaining = whole = text.strip()
     while remaining.startswith("{") and len(objects) < 2:
@@ -155,7 +156,7 @@ def _in_a_row(text: str) -> Any:
 
 
 def _literal(text: str) -> Any:
-    """Return the dictionary of a Python or JavaScript literal with JSON values only; ValueError otherwise."""
+    """Return the dictionary of a Python or JavaScript literal with JSON values only; raise ValueError otherwise."""
     value = ast.literal_eval(_TOKEN.sub(_in_python, text.strip()))
     if value is not None and not (isinstance(value, dict) and all(isinstance(key, str) for key in value)):
         raise ValueError
@@ -175,7 +176,7 @@ def _refuse(name: str) -> Any:
 
 _decoder = json.JSONDecoder(strict=False, parse_constant=_refuse)
 _AROUND = re.compile(r"[^{}\[\]\"]*([{\[\"].*[}\]\"])[\s;)`~\0]*(?:</?[a-z_|]{1,40}>\s*)*", re.DOTALL | re.IGNORECASE)
-"""JSON, after words or the start of a code block, before its end or tokens of a chat template."""
+"""JSON after text or the start of a code block, and before the end of the block or the tokens of a chat template."""
 _TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|(?P<key>[A-Za-z_$][\w$]*(?=\s*:))|[A-Za-z_]\w*""", re.DOTALL)
 """Strings, unquoted key names, and constants, in JSON and in literals of Python and JavaScript.
 
@@ -254,8 +255,8 @@ def without_last_thoughts(items: list[dict[str, Any]], kinds: Collection[str]) -
 def without_half_call(parts: Sequence[AnyPart], *, ended: bool) -> tuple[tuple[AnyPart, ...], dict[str, str]]:
     """Return the parts of a truncated reply without its incomplete call, and that call's name as metadata.
 
-    After complete calls, which run, the incomplete call is kept, to be refused: otherwise the model would not learn that it
-    did not run. ``ended``: the server reported the end of the last part; without that, empty arguments count as incomplete.
+    After complete calls, which are run, the incomplete call is kept and refused later: otherwise the model would not learn that
+    it did not run. ``ended``: the server reported the end of the last part; otherwise, empty arguments count as incomplete.
     """
     last = parts[-1] if parts else None
     if not isinstance(last, ToolCall) or (isinstance(last.arguments, dict) and (last.arguments or ended)):
@@ -267,14 +268,14 @@ def without_half_call(parts: Sequence[AnyPart], *, ended: bool) -> tuple[tuple[A
 
 
 def encode_messages(messages: Sequence[Message], form: Any, make: Callable[[Message], T], stop: int) -> list[T]:
-    """Return ``make`` of each of the first ``stop`` messages; in a conversation, each result is cached."""
+    """Apply ``make`` to each of the first ``stop`` messages and return the results, which are cached in a conversation."""
     if isinstance(messages, Sent):
         return messages.map_messages(form, make, stop)
     return [make(message) for message in messages[:stop]]
 
 
 def encode_all_messages(messages: Sequence[Message], form: Any, make: Callable[[Message], T]) -> list[T]:
-    """Return ``make`` of each message; in a conversation, each result but the last is cached."""
+    """Apply ``make`` to each message and return the results; in a conversation, all but the last are cached."""
     last = len(messages) - 1
     return [*encode_messages(messages, form, make, last), make(messages[last])]
 

@@ -83,7 +83,7 @@ COMMIT: dict[str, Callable[[Observation, Move], Move | None]] = {
     "plan": _plan,
     "stop": _stop,
 }
-"""Functions by fault name, from the right move to the wrong one, or None if the fault does not apply."""
+"""Functions by fault name. Each returns the wrong move for the right move, or None if the fault does not apply."""
 
 
 def _answer(observation: Observation) -> Move:

@@ -42,7 +42,7 @@ class Step(NamedTuple):
 
 
 class _StepMove(NamedTuple):
-    """A reply that made a step."""
+    """A reply that carried out a step."""
 
     at: int
     """Its index in `Observation.since`."""
@@ -63,12 +63,12 @@ class Observation:
         self.turn = sum(message.role == "assistant" for message in self.messages)
         """Replies so far."""
         self.plan, self.since = _since_plan(self.messages)
-        """The newest plan in a message of others, and the messages after it."""
+        """The newest plan in a message by others, and the messages after it."""
         self.steps = steps_of(self.plan, self.tools)
         names = {tool.name for tool in self.tools}
         self.has_todos = TODO_TOOL in names
         self.keeps_list = self.has_todos and not any(call.name == TODO_TOOL for step in self.steps for call in step.calls)
-        """True if it adds its steps as todos: not if the plan itself calls the todo tool."""
+        """True if it adds its steps as todos, which it does unless the plan itself calls the todo tool."""
 
     @cached_property
     def plan_result(self) -> dict[str, Any] | None:
@@ -88,7 +88,7 @@ class Observation:
 
     @cached_property
     def left_out(self) -> list[str]:
-        """Everything in the plan that it does not do: code that is not a call of its tools, and items without code."""
+        """Everything in the plan that it does not do: code that is not a call to its tools, and items without code."""
         return [skipped for item in self.plan for skipped in unread(item, self.tools)]
 
     @cached_property
@@ -98,7 +98,7 @@ class Observation:
 
     @cached_property
     def _moves(self) -> list[_StepMove]:
-        """Its replies since the plan that made a step."""
+        """The replies since the plan that each carried out a step."""
         moves = []
         for index, message in enumerate(self.since):
             if message.role == "assistant" and (match := _STEP.match(message.text)) and message.calls:
@@ -107,9 +107,8 @@ class Observation:
 
     @cached_property
     def next_step(self) -> int | None:
-        """The next step: a step to retry, else the first after the last made step that the list does not show as completed;
-        None
-        without any.
+        """The next step: a step to retry, else the first step after the last one made that the list does not show as completed;
+        None if there is none.
         """
         if self.due_again:
             return self.due_again[0]
@@ -127,7 +126,7 @@ class Observation:
 
     @cached_property
     def _tried_since_words(self) -> set[int]:
-        """Steps it has made since the last message of the person."""
+        """Steps it has made since the person's last message."""
         last = max((index for index, message in enumerate(self.since) if message.role == "user"), default=-1)
         return {move.place for move in self._moves if move.at > last} if last >= 0 else set(self.made)
 
@@ -169,7 +168,7 @@ class Observation:
 
     @cached_property
     def own(self) -> dict[int, Entry]:
-        """Its steps' entries on the todo list, by index of the step. Of equal titles, the last are its own.
+        """Its steps' entries on the todo list, by index of the step. If titles are equal, the last ones are its own.
 
         Before it has added its steps as todos, only open todos left by an earlier run of the conversation count.
         """
@@ -200,20 +199,20 @@ class Observation:
 
     @property
     def list_due(self) -> bool:
-        """True if it still has to add its steps, or the missing ones, as todos; at most two attempts."""
+        """True if it still has to add its steps, or the missing ones, as todos; it makes at most two attempts."""
         if not self.keeps_list or self.made or self.attempts_at_list >= 2:
             return False
         return not self.own and bool(self.steps) if self.attempts_at_list else len(self.own) < len(self.steps)
 
     @cached_property
     def unmarked(self) -> list[Entry]:
-        """Open todos of steps it has made, in the order of the steps, without failed ones that it has marked blocked."""
+        """Open todos of steps it has made, in the order of the steps, excluding failed ones that it has marked as blocked."""
         steps = [index for index in self.made if index in self.own and self.own[index].is_open]
         return [self.own[index] for index in steps if index not in self.failed or self.own[index].status != "blocked"]
 
     @cached_property
     def failed(self) -> dict[int, str]:
-        """Steps with only failed calls, with the names of their tools."""
+        """Steps whose calls all failed, with the names of their tools."""
         if not any(result.is_error for result in self._results_since):  # as in nearly all rounds
             return {}
         results = {result.call_id: result for result in self._results_since}
@@ -240,7 +239,7 @@ class Observation:
 
     @cached_property
     def todos_worked_on(self) -> set[int]:
-        """Ids of todos not from its plan whose calls it has made since its last text-only reply."""
+        """Ids of todos outside its plan whose calls it has made since its last text-only reply."""
         matches = (_TODO.match(message.text) for message in self.since_words if message.calls)
         return {int(match[1]) for match in matches if match}
 
@@ -278,7 +277,7 @@ def _without_reminder(messages: Sequence[Message]) -> tuple[list[Message], str]:
 
 
 def _since_plan(messages: Sequence[Message]) -> tuple[tuple[PlanItem, ...], list[Message]]:
-    """Return the plan, from the newest message of others that has a list, and the messages after it.
+    """Return the plan, from the newest message by others that has a list, and the messages after it.
 
     Messages without a list do not change the plan.
     """
@@ -290,12 +289,12 @@ def _since_plan(messages: Sequence[Message]) -> tuple[tuple[PlanItem, ...], list
 
 
 def steps_of(plan: tuple[PlanItem, ...], tools: Sequence[ToolSpec]) -> tuple[Step, ...]:
-    """Return the items of a plan that have calls of these tools."""
+    """Return the items of a plan that have calls to these tools."""
     return _steps_of(plan, tuple([_Signature(tool.name, tuple(tool.input_schema.get("properties", ()))) for tool in tools]))
 
 
 class _Signature(NamedTuple):
-    """A tool as needed to parse its calls: its name, and its argument names in order."""
+    """The parts of a tool needed to parse its calls: its name, and its argument names in order."""
 
     name: str
     arguments: tuple[str, ...]

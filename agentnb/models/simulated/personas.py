@@ -135,7 +135,9 @@ def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float | Pr
 
 
 def complete_options(persona: str, given: Mapping[str, float]) -> dict[str, float]:
-    """Return all options of the persona, given or default. Raises `UnknownModel` for unknown options and invalid values."""
+    """Return all options of the persona, with defaults for missing ones. Raises `UnknownModel` for unknown options and invalid
+    values.
+    """
     defaults = options_of(persona)
     for name, value in given.items():
         _check_known(persona, name, defaults)

@@ -12,7 +12,7 @@ from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.todos import normal_status
 
 LONGEST_TITLE = 60
-"""Maximum characters of an item that become the title of its todo."""
+"""Maximum number of characters of an item that become the title of its todo."""
 _HEADING = re.compile(r"^Todos \(\d+ of \d+ completed\):[ ]*$", re.MULTILINE)
 _EMPTY = ("There are no todos", "There is no list")
 """Beginnings of results for an empty list."""
@@ -22,7 +22,7 @@ _ENTRY = re.compile(r"(\d+)\. \[([^\]]*)\] (.*)")
 
 
 class Signature(Protocol):
-    """A tool as needed to parse its calls."""
+    """The parts of a tool needed to parse its calls."""
 
     @property
     def name(self) -> str:
@@ -30,7 +30,7 @@ class Signature(Protocol):
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """JSON Schema of its arguments, whose order counts."""
+        """JSON Schema of its arguments, whose order matters."""
 
 
 class PlanItem(NamedTuple):
@@ -56,7 +56,7 @@ class Entry(NamedTuple):
         return self.status != "completed"
 
     def has_title(self, title: str) -> bool:
-        """Return whether this is its title, whatever follows it."""
+        """Return whether this is the entry's title, possibly followed by other text."""
         return self.words == title or self.words.startswith((f"{title}: ", f"{title} (blocked: "))
 
     @property
@@ -65,7 +65,7 @@ class Entry(NamedTuple):
         return _titles(self.words)
 
     def as_item(self) -> PlanItem:
-        """Return it as an item of a plan, as if it came from a prompt."""
+        """Return the entry as an item of a plan, as if it came from a prompt."""
         return PlanItem(self.words, tuple(re.findall(r"`([^`]+)`", self.words)))
 
 
@@ -126,7 +126,7 @@ def read_plan(prompt: str) -> tuple[PlanItem, ...]:
 
 
 def calls_of(item: PlanItem, tools: Sequence[Signature]) -> list[ToolCall]:
-    """Return the tool calls of one item: Python calls in backticks, with literal arguments, of existing tools."""
+    """Return the tool calls of one item: Python calls of existing tools, written in backticks with literal arguments."""
     specs = {tool.name: tool for tool in tools}
     calls = (_call(code, specs) for code in item.code)
     return [call for call in calls if call is not None]
@@ -141,7 +141,9 @@ def left_out(item: PlanItem, tools: Sequence[Signature]) -> list[str]:
 
 
 def unread(item: PlanItem, tools: Sequence[Signature]) -> list[str]:
-    """Return the skipped parts of an item: code like a call that is not valid, or the whole item if it has no call."""
+    """Return the skipped parts of an item: code that looks like a call but is not valid, or the entire item if it has no
+    call.
+    """
     specs = {tool.name: tool for tool in tools}
     bad = [code for code in item.code if _call(code, specs) is None and _LIKE_A_CALL.match(code)]
     has_more = bad or item.has_items or not item.title or calls_of(item, tools)
@@ -183,7 +185,7 @@ def _read_call(code: str) -> _Written | None:
 
 
 def _as_json(value: Any) -> Any:
-    """Return the value as JSON can hold it: tuples and sets as lists, other objects as their ``repr``."""
+    """Return the value in a form that JSON can hold: tuples and sets as lists, other objects as their ``repr``."""
     if isinstance(value, dict):
         return {encodable(str(key)): _as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

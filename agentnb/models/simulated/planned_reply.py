@@ -1,4 +1,4 @@
-"""The simulated model's replies to planning requests: the calls in the list of the query as one plan, then the answer."""
+"""The simulated model's replies to planning requests: the calls in the query's list as one plan, then the answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentnb.models.simulated.plan_parser import read_plan, unread
 from agentnb.models.simulated.planner import Move, introduction, listless, report
 
 MAX_STEPS = 1_000
-"""Maximum steps of one plan; further calls are in the next."""
+"""Maximum number of steps in one plan; further calls go into the next plan."""
 _REFERENCE = re.compile(r"\$step\[\S*")
 _LIKE_A_PLAN = re.compile(r"""(?:steps|elicitation)\b\s*["':]|\\[uUx]""")
 """Keys of a plan, and escapes that may hide one."""
@@ -28,8 +28,7 @@ def planned_reply(request: Request, planning: Mapping[str, Any]) -> Move:
     """Return a plan with the calls of the query that have no result, or the answer if all have one.
 
     ``planning``: ``query`` and ``results``, as in the planner's request. A question is never asked twice: the person's values
-    for
-    missing arguments of a tool are added to its calls; without an answer these calls are left out.
+    for missing arguments of a tool are added to its calls; if there is no answer, these calls are left out.
     """
     seen = _Planning(str(planning.get("query") or ""), planning.get("results") or (), request.tools)
     if not seen.items:
@@ -86,7 +85,9 @@ class _Planning:
         return [f"Not called because arguments are missing: {', '.join(names)}."] if names else []
 
     def _complete(self, call: ToolCall) -> ToolCall | None:
-        """Return the call with the person's values for missing arguments, or None if they were asked and gave none."""
+        """Return the call with the person's values for missing arguments, or None if they were asked for values but gave
+        none.
+        """
         arguments = call.arguments if isinstance(call.arguments, dict) else {}
         missing = [name for name in self._required[call.name] if name not in arguments]
         asked = [answer for answer in self._answers if f'"{call.name}"' in str(answer["args"])]
@@ -96,7 +97,9 @@ class _Planning:
         return ToolCall(call.name, {**arguments, **content}) if all(name in content for name in missing) else None
 
     def _result_of(self, call: ToolCall) -> Mapping[str, Any] | None:
-        """Return the result of a call. A reference to another step matches any value: the results have its value."""
+        """Return the result of a call. A reference to another step matches any value, because the results hold the actual
+        value.
+        """
         result = self._made.get(call_key(call))
         if result is None and _REFERENCE.search(str(call.arguments)):
             return next(
@@ -105,7 +108,7 @@ class _Planning:
         return result
 
     def _errors_of(self, step: Step) -> list[str | None]:
-        """Return the error of each call of a step that has a result, or None for success."""
+        """Return the error, or None for success, of each call of a step that has a result."""
         calls = [completed for call in step.calls if (completed := self._complete(call)) is not None]
         return [result["error"] for call in calls if (result := self._result_of(call)) is not None]
 
@@ -136,7 +139,7 @@ def _quotable(result: Mapping[str, Any]) -> ToolResult:
 
 
 def _fits(written: Any, made: Any) -> bool:
-    """Return whether written arguments match those of a made call, with references as wildcards."""
+    """Return whether arguments as written match those of an actual call, treating references as wildcards."""
     if isinstance(written, str) and _REFERENCE.fullmatch(written):
         return True
     if isinstance(written, dict) and isinstance(made, dict):

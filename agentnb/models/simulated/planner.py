@@ -1,4 +1,4 @@
-"""The next move of the simulated model without a fault."""
+"""The simulated model's next move when no fault applies."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from agentnb.models.simulated.personas import OPEN_TODOS, says
 from agentnb.models.simulated.plan_parser import Entry, calls_of, short_title
 
 MAX_OF_A_RESULT = 400
-"""Maximum characters of a result that an answer repeats."""
+"""Maximum number of characters of a result that an answer repeats."""
 COMPLETE = "[WORKFLOW_COMPLETE]"
 """Marker that it adds to an answer when the reminder mentions it."""
 READ = ToolCall(TODO_TOOL, {"operation": "read"})
 FAILURE_LOOP = "failure loop"
-"""Words of a reminder after which it stops, rather than call the failing tool once more."""
+"""Words of a reminder after which it stops, rather than calling the failing tool once more."""
 NO_CALL = "it contains no call in backticks of one of my tools"
 LEFT_OUT = "Left out, because it is not a call of one of my tools with literal arguments:"
 
 Kind: TypeAlias = Literal["list", "step", "close", "review", "answer", "introduction", "talk", "again", "planning"]
 Marks: TypeAlias = Literal["none", "last", "all"]
-"""Finished steps whose todos to mark completed before the next step."""
+"""The finished steps whose todos are marked completed before the next step."""
 
 
 Mark: TypeAlias = tuple[Entry, str, str]
@@ -82,7 +82,7 @@ def step_move(observation: Observation, place: int, marks: Marks) -> Move:
 
 
 def todo_call(operation: str, **what: Any) -> ToolCall:
-    """Return a call of the todo tool."""
+    """Return a call to the todo tool."""
     return ToolCall(TODO_TOOL, {"operation": operation, **what})
 
 
@@ -160,7 +160,7 @@ def _after_review(observation: Observation, left: Sequence[Entry]) -> str:
 
 
 def _close_finished(observation: Observation, finished: Sequence[Entry], more: Iterable[Mark] = ()) -> tuple[ToolCall, ...]:
-    """Return the calls that mark finished todos completed, via in-progress if needed, and ``more`` todos as given."""
+    """Return the calls that mark finished todos completed, via in-progress if needed, and ``more`` todos as specified."""
     ended = [_final_mark(observation, entry) for entry in finished]
     started: list[Mark] = [
         (entry, "in-progress", "") for entry, status, _ in ended if status == "completed" and entry.status != "in-progress"
@@ -169,7 +169,7 @@ def _close_finished(observation: Observation, finished: Sequence[Entry], more: I
 
 
 def _final_mark(observation: Observation, entry: Entry) -> Mark:
-    """Return the mark for the todo of a made step: completed, or blocked if all its calls failed."""
+    """Return the mark for the todo of a step that was made: completed, or blocked if all its calls failed."""
     why = observation.why_failed(entry)
     return (entry, "blocked", why) if why else (entry, "completed", "")
 

@@ -29,7 +29,7 @@ _FORMATS = {
 
 
 def shape_answer(move: Move, schema: dict[str, Any], request: Request) -> str:
-    """Return the text of the move; if it is its answer, JSON that matches the schema as far as the model can tell."""
+    """Return the text of the move; if the move is an answer, JSON that matches the schema as far as the model can tell."""
     if move.kind not in ("answer", "introduction"):
         return move.text
     words = move.text.removesuffix(COMPLETE).strip()

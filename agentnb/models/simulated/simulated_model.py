@@ -1,12 +1,12 @@
 """A model without a language model: it follows the list in the prompt, so that you can see everything else work.
 
-``simulated:disciplined`` reads the same requests as any model. Its plan is the newest message with a Markdown list:
-it adds the items as todos if it has a tool for that, makes the calls in backticks of one item per round (Python calls with
-literal arguments, of tools of the run), and finally answers with their results. Without a list it introduces itself. The other
-personas do the same and fail in documented ways (docs/personas.md). Asked for a plan, each of them plans all these calls at
-once, and answers when all have results. Asked for answers of a JSON Schema, it answers with the newest result that matches,
-or invents values. Its tokens are estimates, its cost is 0. ``?delay=0.02`` streams one word every 0.02 seconds, ``?seed=3``
-draws other faults, ``?price=3/15`` sets a price, ``?verdict=rejected`` its verdict on plans that it reviews.
+``simulated:disciplined`` reads the same requests as any model. Its plan is the newest message with a Markdown list: it adds the
+items as todos if it has a tool for that, makes the calls in backticks of one item per round (Python calls of the run's tools,
+with literal arguments), and finally answers with their results. Without a list, it introduces itself. The other personas do the
+same and fail in documented ways (docs/personas.md). Asked for a plan, each of them plans all these calls at once, and answers
+when all have results. Asked for answers that match a JSON Schema, it answers with the newest result that matches, or invents
+values. Its tokens are estimates, its cost is 0. ``?delay=0.02`` streams one word every 0.02 seconds, ``?seed=3`` draws other
+faults, ``?price=3/15`` sets a price, and ``?verdict=rejected`` sets its verdict on plans that it reviews.
 """
 
 from __future__ import annotations
@@ -50,12 +50,10 @@ class SimulatedModel:
     """A plan follower.
 
     ``delay``: seconds between two words. ``seed``: seed of its draws. ``heed``: probability that it acts correctly after all
-    when
-    the reminder asks for it. ``p``: probability of its fault per reply; ``mixed``, which has all faults, has ``forget``,
-    ``chat``,
-    ``loop``, ``plan`` and ``stop`` instead. ``verdict``: on plans that it reviews, ``approved``, ``rejected`` or
-    ``needs_changes``. ``price``: price of its estimated tokens, to see budgets at work; `FREE`, ``Price.parse("3/15")``. Raises
-    `UnknownModel` for an unknown persona or an invalid value.
+    when the reminder asks for it. ``p``: probability of its fault per reply; ``mixed``, which has all faults, has ``forget``,
+    ``chat``, ``loop``, ``plan`` and ``stop`` instead. ``verdict``: its verdict on plans that it reviews, ``approved``,
+    ``rejected`` or ``needs_changes``. ``price``: price of its estimated tokens, to see budgets at work; `FREE`,
+    ``Price.parse("3/15")``. Raises `UnknownModel` for an unknown persona or an invalid value.
     """
 
     def __init__(

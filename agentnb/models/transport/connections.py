@@ -1,7 +1,7 @@
 """Connections to providers: one client per event loop and endpoint, one limiter per account.
 
-Clients are shared by the whole process, as a connection belongs to the event loop it was opened on; limiters by the runs of a
-host with its own (`CallLimits`), else by the process too.
+Clients are shared across the process, one per event loop, because a connection belongs to the loop that opened it. Limiters are
+shared by the runs of a host with its own (`CallLimits`), or else across the process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from agentnb.settings import Key
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address of calls, and their key."""
+    """The address for calls, and the key sent there."""
 
     provider: str
     url: str | None
@@ -71,7 +71,7 @@ class CallLimits:
         _all_limits.add(self)
 
     def of(self, endpoint: Endpoint) -> CallLimiter:
-        """Return the limiter of this account. Providers that count the calls of a key together share it."""
+        """Return the limiter of this account. Providers that count a key's calls together share the limiter."""
         account = endpoint.key, endpoint.key_name or endpoint.provider, endpoint.url
         with self._lock:
             if account not in self._limiters:
@@ -86,8 +86,8 @@ class CallLimits:
 
 _all_limits: WeakSet[CallLimits] = WeakSet()
 current_limits: ContextVar[CallLimits] = ContextVar("current_limits", default=CallLimits())  # noqa: B039  # shared on purpose
-"""Limiters of calls in this context: those of the process, since a provider counts all calls of a key, unless the host of
-the run has others.
+"""Limiters of calls in this context: those of the process, since a provider counts all calls with a key, unless the run's host
+has its own.
 """
 
 
@@ -157,7 +157,7 @@ def is_at(url: str | None, host: str) -> bool:
 
 
 def _make_client(endpoint: Endpoint, sdk: Sdk) -> Any:
-    """Return the client, or the error: returned, not raised, so that no frame with a key is in its traceback."""
+    """Return the client, or the error, which is returned rather than raised so that no frame with a key is in its traceback."""
     try:
         return sdk.client(endpoint.url, endpoint.key, endpoint.timeout)
     except (ImportError, ValueError, OSError) as error:

@@ -1,4 +1,6 @@
-"""Events of a stream, parsed leniently: with any line ends, a BOM, no blank lines, keep-alives, and errors between events."""
+"""Events of a stream, parsed leniently: with any line endings, a BOM, no blank lines, keep-alives, and errors between
+events.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,10 @@ from agentnb.models.provider import DONE
 from agentnb.models.transport import response_limit
 
 DONE_MARK = "[DONE]"
-"""End mark of streams of OpenAI's APIs."""
+"""End mark in the streams of OpenAI's APIs."""
 BOM = b"\xef\xbb\xbf"
 MAX_BARE = 100_000
-"""Maximum lines kept of those outside of events."""
+"""Maximum number of lines kept from outside of events."""
 
 
 class EventStream:

@@ -37,9 +37,9 @@ DURATION = re.compile(
     r"(\d{1,9}(?:\.\d{1,9})?) ?(ms|[smhd])(?:ec(?:ond)?s?|in(?:ute)?s?|(?:ou)?rs?|ays?)?(?![a-z])", re.IGNORECASE | re.ASCII
 )
 WAIT = re.compile(rf"\b(?:try again|retry) (?:in|after) ((?:{DURATION.pattern},? ?(?:and )?)+)", re.IGNORECASE | re.ASCII)
-"""Words of a refusal with the seconds to wait: those of OpenAI, Groq, Azure and Google."""
+"""Text of a refusal with the seconds to wait, as worded by OpenAI, Groq, Azure and Google."""
 MAX_OF_A_MESSAGE = 500
-"""Maximum characters of a provider's message that an error repeats."""
+"""Maximum number of characters of a provider's message that an error repeats."""
 
 TLS = re.compile(r"\bSSL|certificate", re.IGNORECASE)
 CERTIFICATE = re.compile("certificate", re.IGNORECASE)
@@ -134,7 +134,7 @@ WORDED = (400, 404, 422, 500, 501)
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why an attempt failed, and whether a retry may succeed."""
+    """The reason for a failed attempt, and whether a retry may succeed."""
 
     error: ModelError
     transient: bool
@@ -222,7 +222,7 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
 
 
 def wait_longer(option: str) -> tuple[AnyAdvice, ...]:
-    """Return the advice for a model that takes too long: to try again, or to raise the option with the limit."""
+    """Return the advice for a model that takes too long: try again, or increase the limit with its option."""
     return (TRY_AGAIN, Plain(f"To wait longer, add ?{option}=SECONDS to the model name"))
 
 
@@ -251,7 +251,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 
 def _said_wait(message: str) -> float | None:
-    """Return the seconds that the words of a refusal ask to wait, as in ``try again in 1m26.4s``, or None without them."""
+    """Return the seconds that the text of a refusal asks to wait, as in ``try again in 1m26.4s``, or None if it states none."""
     if (duration := WAIT.search(message[: 10 * MAX_OF_A_MESSAGE])) is None:
         return None
     return sum(float(number) * UNITS[unit.lower()] for number, unit in DURATION.findall(duration[1]))
@@ -321,14 +321,14 @@ def _place(location: str, url: str | None) -> str:
 
 
 def words_of(body: object) -> str:
-    """Return the message in the body of an error, in any form of a server or gateway; empty without one."""
+    """Return the message in the body of an error, in the form of any server or gateway; empty if there is none."""
     return error_text(body) or (str(dict(body)) if isinstance(body, Mapping) and body else "")
 
 
 def error_text(body: object) -> str:
-    """Return the words of an error in one of the fields that servers use; empty without any.
+    """Return the text of an error in one of the fields that servers use; empty if there is none.
 
-    A gateway's own words are followed by those of the server behind it, Google's by the names of the quotas.
+    A gateway's own text is followed by that of the server behind it, Google's by the names of the quotas.
     """
     body = body[0] if isinstance(body, list) and body else body
     if isinstance(body, str) and body.startswith("{"):

@@ -1,4 +1,4 @@
-"""Idle timeout of a reply. Keep-alives do not reset it: the reply must progress, not only its connection stay open."""
+"""Idle timeout of a reply. Keep-alives do not reset it: the reply must progress; an open connection is not enough."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = frozenset({"type", "role", "id", "name", "index"})
 AFTER_THE_END = 3.0
 """Seconds to wait after the end of a reply, for its usage and the end of its stream."""
 MAX_SIGNS = 100_000
-"""Maximum different events without content that count as progress."""
+"""Maximum number of distinct events without content that count as progress."""
 ENDED: Any = object()
 
 
@@ -34,10 +34,8 @@ async def until_idle(
 ) -> AsyncGenerator[Any]:
     """Yield the chunks; raise `IdleTimeout` after ``seconds`` without a part of the reply.
 
-    Once it has ``ended``, the wait is short: some servers leave the stream open.
-    The time that the consumer spends on a chunk does not count. Comments in the stream, which the libraries skip, yield no
-    chunk
-    and do not reset the timeout.
+    Once the reply has ``ended``, the wait is short: some servers leave the stream open. The time that the consumer spends on a
+    chunk does not count. Comments in the stream, which the libraries skip, yield no chunk and do not reset the timeout.
     """
     clock, remaining, progress = asyncio.get_running_loop().time, seconds, Progress()
     while True:
@@ -78,7 +76,7 @@ class Progress:
 
 
 def _sign(chunk: Any) -> str | None:
-    """Return a key for an event of the reply, or None if it has content, empty if it does not belong to the reply."""
+    """Return a key for an event of the reply: None if the event has content, empty if it is not part of the reply."""
     if not isinstance(chunk, dict):
         return ""
     if isinstance(choices := chunk.get("choices"), list):

@@ -1,4 +1,4 @@
-"""Limits on concurrent calls to a provider: one limiter per account, shared by the whole process and all its event loops."""
+"""Limits on concurrent calls to a provider: one limiter per account, shared across the process and all its event loops."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from typing import Protocol
 from agentnb.models.defaults import LONGEST_CLOSED, MAX_AT_ONCE
 
 LOOK_AGAIN = 1.0
-"""Seconds after which a waiting call checks whether an event loop ended while holding places: nothing signals that."""
+"""Seconds after which a waiting call checks whether an event loop ended while holding places, since nothing signals that."""
 MOMENT = 0.001
-"""Seconds too short to wait for."""
+"""A time in seconds that is too short to wait for."""
 
 
 class NoPlace(Exception):
-    """No place becomes free in time. ``seconds``: until the limiter opens, 0 if open; ``held``: seconds held up so far."""
+    """No place becomes free in time. ``seconds``: time until the limiter opens, 0 if it is open; ``held``: time held up so
+    far.
+    """
 
     def __init__(self, seconds: float, held: float) -> None:
         super().__init__(f"no place for {seconds:g} s, after {held:g} s")
@@ -40,7 +42,7 @@ class CallLimiter(Protocol):
     def place(self, most: float = math.inf, longest: float = math.inf) -> AbstractAsyncContextManager[float]:
         """Wait for a place and hold it; yield the seconds that the call was held up.
 
-        Raises `NoPlace` if they would exceed ``most``, or if the limiter is closed for more than ``longest`` seconds.
+        Raises `NoPlace` if these seconds would exceed ``most``, or if the limiter is closed for more than ``longest`` seconds.
         """
 
     def went_well(self) -> None:
@@ -105,8 +107,8 @@ class Limiter:
         """Wait for a place and hold it; yield the seconds that the call was held up.
 
         These are the seconds in which the limiter was closed, or let fewer calls in after a refusal; waiting while all places
-        are
-        occupied does not count. Raises `NoPlace` if they would exceed ``most``, or if it is closed for more than ``longest``.
+        are occupied does not count. Raises `NoPlace` if these seconds would exceed ``most``, or if the limiter is closed for
+        more than ``longest``.
         """
         mine, held = await self._come(next(self._numbers), most, longest)
         try:

@@ -1,4 +1,4 @@
-"""Meanings of words and names of errors, from a table that is loaded at the first error."""
+"""Meanings of error texts and error names, from a table that is loaded at the first error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 STATUSES = {"overflow": (None, 400, 413, 422, 500), "quota": (None, 400, 403, 429, 503)}
-"""HTTP statuses by kind, None inside a stream: for an overflow 413 and 422 at some servers, 500 at local ones and gateways."""
+"""HTTP statuses by kind; None is for errors inside a stream. For an overflow, some servers use 413 and 422, local ones and
+gateways 500."""
 
 
 @cache
@@ -30,6 +31,6 @@ def is_named(kind: str, name: str) -> bool:
 
 
 def says(kind: str, status: int | None, message: str) -> bool:
-    """Return whether an error of this status has the words of a row of this kind."""
+    """Return whether the message of an error with this status matches a row of this kind."""
     rows = [row for row in words_of_servers()[kind] if status in (*STATUSES[kind], *row.get("more", ()))]
     return any(re.search(row["words"], message, re.IGNORECASE) for row in rows)

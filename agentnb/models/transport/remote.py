@@ -60,7 +60,7 @@ WHOLE = ("content", "choices", "output")
 class RemoteModel:
     """A model of a provider, created from its name by `make_model`.
 
-    Replies are streamed, or not with ``stream=no`` in the name; the result is the same. Transient failures are retried, see
+    Replies are streamed unless the name has ``stream=no``; the result is the same. Transient failures are retried, see
     `RetryPolicy`. Raises a `ModelError`: `KeyRefused`, `RequestRefused`, `ContextOverflow`, `RateLimited`, `ProviderTrouble` or
     `BrokenReply`.
     """
@@ -149,7 +149,9 @@ class RemoteModel:
         return self._add_cost(Reply(heard, used), used)
 
     def _traits(self) -> Traits | None:
-        """Return the traits of the server: by its name, overridden by its refusals, and these by the options."""
+        """Return the traits of the server: those for its name, overridden by its refusals, which the options override in
+        turn.
+        """
         usual = self._provider.traits
         own = {name: value for name in OF_TRAITS if (value := getattr(self.options, name)) is not None}
         return None if usual is None else with_changes(usual, **{**(self._learned or {}), **own})
@@ -221,7 +223,7 @@ class RemoteModel:
         return until_idle(chunks, self.options.longest_stall, lambda: reading.ended)
 
     async def _chunks(self, body: bytes, reading: Reading) -> AsyncGenerator[Any]:
-        """Yield the chunks of the reply as plain data. The library's ``create`` would traverse the whole history first."""
+        """Yield the chunks of the reply as plain data. The library's ``create`` would traverse the entire history first."""
         import httpx2
 
         client = await client_of(self._endpoint, self._provider.sdk)
@@ -243,10 +245,11 @@ class RemoteModel:
                 raise Refused(read_error(body_data))
 
     def _add_cost(self, reply: Reply, used: Usage) -> Usage:
-        """Return the usage with its cost: by the requested model's name, or else by the name in the reply, as with gateways.
+        """Return the usage with its cost, priced by the requested model's name, or else by the name in the reply, as with
+        gateways.
 
-        ``used`` has estimates for tokens that the server did not count. They matter only if there is a price, as a budget may
-        depend on it; otherwise the server's own counts are returned.
+        ``used`` includes estimates for tokens that the server did not count. They matter only if there is a price, since a
+        budget may depend on it; otherwise the server's own counts are returned.
         """
         at, price = datetime.now(UTC), self.options.price
         details: Any = {"url": self._endpoint.url, "long_cache": self.options.cache == "1h"}
@@ -283,7 +286,7 @@ async def models_of(provider: Provider, endpoint: Endpoint) -> list[str]:
 
 
 class NoReply(Exception):
-    """The server sent something other than a reply, with a status of success."""
+    """The server sent something other than a reply, with a success status."""
 
     def __init__(self, sent: str, wanted: str = "reply") -> None:
         super().__init__(sent)
@@ -328,7 +331,7 @@ def _read_json(text: str) -> Any:
 def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: str) -> Failure:
     """Return the failure for an attempt's exception, without the key, which servers may repeat.
 
-    Any other exception is a bug, and raised again.
+    Any other exception is a bug, and is raised again.
     """
     if isinstance(error, IdleTimeout):
         result = _idle_timeout(error, provider)

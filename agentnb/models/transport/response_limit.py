@@ -1,4 +1,6 @@
-"""A limit on unbroken data from a server: libraries hold it in memory until it ends, and some streams never do."""
+"""A limit on unbroken data from a server: libraries hold such data in memory until it ends, which in some streams it never
+does.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,15 @@ from functools import cache
 from typing import Any
 
 MAX_PIECE = 64_000_000
-"""Maximum bytes of a line of a stream, and of any other body."""
+"""Maximum number of bytes in a line of a stream, or in any other body."""
 
 
 class TooMuch(Exception):
-    """The server sent a larger piece than any reply has."""
+    """The server sent a piece larger than in any reply."""
 
 
 async def bound(response: Any) -> None:
-    """Limit the body of a response: the hook of every client. A compressed body is limited as a whole."""
+    """Limit the body of a response; used as a hook by every client. A compressed body is limited as a whole."""
     is_stream = "event-stream" in response.headers.get("content-type", "") and "content-encoding" not in response.headers
     response.stream = _body_class()(response.stream, is_stream)
 
@@ -25,7 +27,7 @@ def _body_class() -> Any:
     import httpx2
 
     class Body(httpx2.AsyncByteStream):
-        """A body with a limit on its size, or with ``lines`` on the size of each line."""
+        """A body with a limit on its size or, if ``lines`` is set, on the size of each line."""
 
         def __init__(self, body: Any, lines: bool) -> None:
             self._body = body

@@ -1,4 +1,4 @@
-"""Retries, in one place: which failures, when, and how often. The SDKs' own retries are off."""
+"""Retries, all in one place: which failures are retried, when, and how often. The SDKs' own retries are off."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentnb.models.transport.failure import Failure
 from agentnb.models.transport.limiter import CallLimiter, NoPlace
 
 WORTH_TELLING = 1.0
-"""Minimum seconds of a reported wait for other calls."""
+"""Minimum seconds of a wait for other calls that is reported."""
 
 
 class AttemptFailed(Exception):
@@ -32,12 +32,11 @@ class AttemptFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When to retry: rate limits after 4, 8, 16, 32 and 64 seconds, other transient failures after 2, 4, 8 and 16.
+    """The retry schedule: rate limits after 4, 8, 16, 32 and 64 seconds, other transient failures after 2, 4, 8 and 16.
 
-    Each wait is multiplied by a random factor, so that runs that failed together do not retry together.
-    A wait that the provider asks for takes precedence; if it is longer than ``longest_wait`` seconds, the call fails at once.
-    The same if its waits would exceed ``most_waiting`` seconds, or if the next attempt would begin more than
-    ``most_seconds``
+    Each wait is multiplied by a random factor, so that runs that failed together do not retry together. A wait that the
+    provider asks for takes precedence; if it is longer than ``longest_wait`` seconds, the call fails at once. The call also
+    fails if its waits would exceed ``most_waiting`` seconds, or if the next attempt would begin more than ``most_seconds``
     after the first.
     """
 
@@ -50,7 +49,7 @@ class RetryPolicy:
     most_seconds: float = defaults.MAX_RETRY_SECONDS
 
     def wait(self, failure: Failure, attempt: int, waited: float, draw: float, elapsed: float = 0.0) -> float | None:
-        """Return the seconds to wait after this failed attempt, counted from 1; None to give up.
+        """Return the seconds to wait after this failed attempt, counted from 1; or None to give up.
 
         ``waited``: seconds of waiting so far; ``elapsed``: seconds since the first attempt began; ``draw``: a random number
         from 0
@@ -84,9 +83,8 @@ async def with_retries(
 ) -> AsyncGenerator[StreamItem]:
     """Yield the items of the attempts, with a `Retry` between two of them. Raises the `ModelError` of the last attempt.
 
-    Waits hold no place in the limiter; a cancellation ends them at once. Time that the limiter delays a call, because other
-    calls
-    were refused, counts like the call's own waits; before the first attempt it is reported as the `Retry` of attempt 0.
+    Waits hold no place in the limiter; a cancellation ends them at once. Time for which the limiter delays a call because other
+    calls were refused counts like the call's own waits; before the first attempt it is reported as the `Retry` of attempt 0.
     """
     waited, number, begun, is_reported = 0.0, 1, math.inf, False
     last: Failure | None = None

@@ -1,1 +1,1 @@
-"""Drawing of plots: figures, style, sources."""
+"""Helpers for drawing plots: figures, style, sources."""

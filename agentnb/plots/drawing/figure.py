@@ -1,6 +1,6 @@
-"""The figures that every plot returns: matplotlib figures, made without pyplot, with a description in words.
+"""The figures that plots return: matplotlib figures, made without pyplot, with a description as text.
 
-A notebook shows a plain ``Figure`` only after pyplot was imported. This one is always shown, and once.
+A notebook shows a plain ``Figure`` only if pyplot has been imported. This one is always shown, and only once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 100
-"""Pixels per inch: a figure of 7 inches is 700 pixels wide."""
+"""Pixels per inch: a figure 7 inches wide has 700 pixels."""
 DARK = {
     "ffffff": "111111",
     "f3f3f3": "262626",
@@ -30,15 +30,15 @@ DARK = {
     "000000": "ffffff",
     "0072b2": "3d9bd6",
 }
-"""Colours on a dark page, by those on a light one; the others of the palette are seen on both."""
+"""Colours on a dark page, by the corresponding colour on a light one; the other colours of the palette are visible on both."""
 _DARK_RULE = f"@media (prefers-color-scheme:dark){{svg{{{''.join(f'--{light}:#{dark};' for light, dark in DARK.items())}}}}}"
 _THEMED = re.compile(rf"(?<=: )#({'|'.join(DARK)})\b")
 SHARPNESS = 2
-"""Picture pixels per pixel on the page, for high-density screens."""
+"""Pixels of the picture per pixel on the page, for high-density screens."""
 
 
 def check_matplotlib() -> None:
-    """Raise `SettingsError` with the install command if matplotlib is missing."""
+    """Raise `SettingsError`, with the install command, if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401  # only its presence matters
     except ImportError as error:
@@ -51,12 +51,12 @@ def new_figure(width: float, height: float, **settings: Any) -> Figure:
 
 
 def describe(figure: Figure, description: str) -> None:
-    """Set the figure's description, which is its text form and its alternative text in a notebook."""
+    """Set the figure's description, which is its text form and, in a notebook, its alternative text."""
     figure.description = description  # type: ignore[attr-defined]  # an attribute of `PlotFigure`
 
 
 def png_of(figure: Figure) -> bytes:
-    """Return the picture as PNG for high-density screens, whatever matplotlib's settings for saving."""
+    """Return the picture as PNG for high-density screens, whatever matplotlib's settings for saving are."""
     file = BytesIO()
     figure.savefig(
         file, format="png", dpi=figure.dpi * SHARPNESS, facecolor=figure.get_facecolor(), transparent=False, backend="agg"
@@ -67,7 +67,7 @@ def png_of(figure: Figure) -> bytes:
 def html_of(figure: Figure) -> str:
     """Return the picture as HTML that follows the page's theme: an SVG image takes the colour scheme of its element.
 
-    An image runs nothing. It has a ground of its own, so that it can be read on any page.
+    An image runs no code. Its own background makes it legible on any page.
     """
     from matplotlib import rc_context
 
@@ -83,7 +83,7 @@ def html_of(figure: Figure) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """Return the class of figures, created on first use: unpickling a figure looks it up by name."""
+    """Return the figure class, created on first use, since unpickling a figure looks it up by name."""
     if name == "PlotFigure":
         return _kind()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -94,7 +94,7 @@ def _kind() -> type[Figure]:
     from matplotlib.figure import Figure
 
     class PlotFigure(Figure):
-        """A matplotlib figure with a description, which notebooks show without pyplot."""
+        """A matplotlib figure with a description; notebooks show it without pyplot."""
 
         description = ""
 
@@ -102,7 +102,7 @@ def _kind() -> type[Figure]:
             return self.description or super().__repr__()
 
         def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
-            """Return the picture for a notebook, unless matplotlib's inline backend is loaded, which makes its own."""
+            """Return the picture for a notebook, unless matplotlib's inline backend is loaded, which makes its own picture."""
             width, height = self.get_size_inches() * self.dpi
             return png_of(self), {"width": round(width), "height": round(height), "alt": self.description}
 

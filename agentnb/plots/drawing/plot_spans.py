@@ -1,4 +1,4 @@
-"""Spans of a run's parts on its timeline, in seconds, without any drawing."""
+"""Spans of a run's parts on its timeline, in seconds; this module draws nothing."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from agentnb.core.run.timeline import CLARIFY_BLANK, Attempt, Compaction, ModelC
 from agentnb.detect.run import Run
 
 MODEL, RETRY, COMPACTION, SIDE_CALL, QUESTION, PAUSE = "model", "wait to retry", "compaction", "side calls", "you", "paused"
-"""Lanes other than the tools'."""
+"""Lanes other than those of tools."""
 OK, FAILED, SKIPPED, OPEN = "ok", "failed", "not run", "no result"
-"""Outcomes of a call."""
+"""Possible outcomes of a call."""
 
 
 class Span(NamedTuple):
-    """A part of a run, from ``start`` to ``end``: seconds, or rounds if no times are known."""
+    """A part of a run, from ``start`` to ``end``, in seconds, or in rounds if no times are known."""
 
     lane: str
-    """A lane above, or the name of a tool."""
+    """Lane listed above, or the name of a tool."""
     start: float
     end: float
     outcome: str = OK
@@ -37,36 +37,36 @@ class Spans(NamedTuple):
     spans: list[Span]
     rounds: list[tuple[int, float, float]]
     marks: list[tuple[str, float]]
-    """Points in time: messages of the person, and detected repetitions."""
+    """Points in time: the person's messages, and detected repetitions."""
     timed: bool
     cuts: list[float]
-    """Positions of omitted time without a process, between a kernel's death and the recovery."""
+    """Positions at which time without a process is left out, between a kernel's death and the recovery."""
     inferred: bool = False
-    """True if starts are missing, so that a part begins at the previous one's end."""
+    """True if start times are missing, so that a part is drawn from the end of the previous one."""
 
 
 def spans_of(run: Run) -> Spans:
-    """Return the run's parts on the clock or, without times, in order, with rounds of equal width."""
+    """Return the run's parts by clock time or, if times are missing, in order, with rounds of equal width."""
     return _Clock(run).spans() if has_times(run) else _in_order(run)
 
 
 def has_times(run: Run) -> bool:
-    """True if the ends of all replies and tool calls are known, and time passes at all."""
+    """True if the end times of all replies and tool calls are known, and any time passes."""
     end_times = [event.at for event in run.events if isinstance(event, e.ModelReplied | e.ToolFinished)]
     times = [event.at for event in run.events if event.at is not None]
     return None not in end_times and len(times) > 1 and max(times) > min(times)
 
 
 class _Clock:
-    """Places the parts of a run with known times on the clock, in seconds since its first event."""
+    """Places the parts of a run whose times are known by the clock, in seconds since its first event."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._zero = min(event.at for event in run.events if event.at is not None)
         self._now: list[float] = []
-        """Time of each event; for an event without a time, the last known one."""
+        """Time of each event; for an event that has none, the last known time."""
         self._latest: list[float] = []
-        """Latest time up to each event."""
+        """Latest time up to and including each event."""
         last = 0.0
         for event in run.events:
             self._now.append(last if event.at is None else self._seconds(event.at))
@@ -74,7 +74,7 @@ class _Clock:
             self._latest.append(last)
         self._last = last
         self._after_waits: dict[int, float | None] = {}
-        """Start of each retry's attempt, by its ``seq``, or None if its wait was cut short without an attempt."""
+        """Start of each retry's attempt, by its ``seq``, or None if the wait was cut short and there was no attempt."""
         self._found: list[Span] = []
         self._rounds: list[tuple[int, float, float]] = []
         self._inferred = False
@@ -120,7 +120,7 @@ class _Clock:
             self._rounds.append((part.begun.index + 1, start, end))
 
     def _add_wait(self, wait: Wait) -> None:
-        """Add the wait until its end or interruption. Interrupted, it led to no attempt, unless a reply came."""
+        """Add the wait up to its end or interruption. An interrupted wait led to no attempt, unless a reply came."""
         retry = wait.begun
         start = self._at(retry)
         planned = start + retry.seconds
@@ -160,7 +160,9 @@ class _Clock:
             self._add(tool.call.name, self._at(begun), end, OPEN, is_tool=True)
 
     def _start(self, start: float | None, seconds: float | None, end: float, *, inferred: bool) -> float:
-        """Return the start of a part that ends at ``now``: as recorded, by its seconds, or the previous part's end."""
+        """Return the start of a part that ends at ``now``: as recorded, or from its duration, or else the end of the
+        previous part.
+        """
         if start is None or (inferred and seconds is not None):
             return end - (seconds or 0.0)
         self._inferred |= inferred
@@ -187,7 +189,7 @@ class _Clock:
 
 
 def _without_gaps(whole: Spans, gaps: list[tuple[float, float]]) -> Spans:
-    """Omit the time in which no process worked on the run."""
+    """Leave out the time in which no process was working on the run."""
     if not gaps:
         return whole
 
@@ -203,7 +205,7 @@ def _without_gaps(whole: Spans, gaps: list[tuple[float, float]]) -> Spans:
 
 
 def _in_order(run: Run) -> Spans:
-    """Return the parts in order, each round from ``n - 0.5`` to ``n + 0.5`` with parts of equal width."""
+    """Return the parts in order: each round spans ``n - 0.5`` to ``n + 0.5``, with parts of equal width."""
     spans: list[Span] = []
     rounds = []
     for number, run_round in enumerate(run.rounds, 1):
@@ -230,7 +232,7 @@ def _outcome(result: ToolResult) -> str:
 
 
 def _repetitions(run: Run) -> Iterable[tuple[str, int]]:
-    """Yield the mark and the last round of each of the run's findings."""
+    """Yield the mark and the last round of each of a run's findings."""
     for loop in run.loops:
         yield "loop found", loop.last
     for finding in run.findings:

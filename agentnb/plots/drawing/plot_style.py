@@ -1,6 +1,6 @@
 """Style of all plots: colours, texts and the frame around the axes.
 
-Drawn for a white ground; `DARK` has the colours on dark pages. Colour is never the only cue.
+Plots are drawn for a white background; `DARK` has the colours for dark pages. Colour is never the only cue.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ INK, FAINT, MANY, LINES, SHADE, WHITE = "#222222", "#5A5A5A", "#A8A8A8", "#DDDDD
 WIDTH = 7.0
 """Width of every figure in inches: 700 pixels, the width of a narrow notebook."""
 AXES_PIXELS = 0.78 * WIDTH * DPI
-"""Approximate width in pixels left beside long labels."""
+"""Approximate width in pixels that remains beside long labels."""
 MAX_BARS = 15
-"""Maximum bars of a plot; the last sums up the others."""
+"""Maximum bars in a plot; the last one sums up those left out."""
 _EDGE, _LINE, _TITLE_LINE, _LEGEND_ROW = 0.12, 0.19, 0.24, 0.24
-"""In inches: margin of a figure, and heights of a line of text, of the title and of a legend row."""
+"""Sizes in inches: the margin of a figure, and the heights of a line of text, of the title and of a row of the legend."""
 _CHARACTERS = 102
 """Maximum characters on a line of text."""
 _RC: dict[str, Any] = {
@@ -61,7 +61,7 @@ _RC: dict[str, Any] = {
 
 
 class Look(NamedTuple):
-    """Appearance of a kind of element, and its name in the legend."""
+    """Appearance of a kind of element, and the name of the kind in the legend."""
 
     label: str
     color: str
@@ -69,15 +69,15 @@ class Look(NamedTuple):
 
     @property
     def fill(self) -> dict[str, Any]:
-        """The arguments for a bar of this look."""
+        """The arguments for drawing a bar with this look."""
         return {"facecolor": self.color, "edgecolor": INK if self.hatch else self.color, "hatch": self.hatch, "linewidth": 0.6}
 
 
 @contextmanager
 def plot_style() -> Iterator[None]:
-    """Draw with our defaults, whatever the person's matplotlib style, which is restored at the end.
+    """Draw with our defaults, whatever the person's matplotlib style, which is restored afterwards.
 
-    Raises `SettingsError` without matplotlib.
+    Raises `SettingsError` if matplotlib is missing.
     """
     check_matplotlib()
     from matplotlib import style
@@ -87,14 +87,14 @@ def plot_style() -> Iterator[None]:
 
 
 def panels(height: float, widths: Sequence[float] = (1.0,)) -> tuple[Figure, list[Axes]]:
-    """Return a figure with axes of these relative widths side by side, ``height`` inches high with their labels."""
+    """Return a figure with axes of these relative widths side by side, ``height`` inches high including their labels."""
     figure = new_figure(WIDTH, height, layout="constrained", facecolor=WHITE)
     row = figure.subplots(1, len(widths), squeeze=False, sharey=True, width_ratios=list(widths))
     return figure, list(row[0])
 
 
 def stacked_panels(height: float) -> tuple[Figure, tuple[Axes, Axes]]:
-    """Return a figure with two stacked axes for the same rounds, labelled at the lower one."""
+    """Return a figure with two axes, one above the other, for the same rounds, which are labelled on the lower one."""
     figure = new_figure(WIDTH, height, layout="constrained", facecolor=WHITE)
     upper, lower = figure.subplots(2, 1)
     upper.tick_params(labelbottom=False)
@@ -104,10 +104,10 @@ def stacked_panels(height: float) -> tuple[Figure, tuple[Axes, Axes]]:
 def finish(
     figure: Figure, title: str, about: str, looks: Sequence[Any] = (), notes: Sequence[str] = (), says: str = ""
 ) -> Figure:
-    """Add the frame around the axes, each part on its own lines, and the figure's description.
+    """Add the frame around the axes, each part on lines of its own, and the figure's description.
 
-    ``title``: what is shown; ``about``: the runs; ``looks``: the legend, as `Look` or artists with a label; ``says``:
-    additional text of the description.
+    ``title``: what is shown; ``about``: the runs; ``looks``: entries for the legend, each a `Look` or an artist with
+    a label; ``says``: additional text for the description.
     """
     width, height = figure.get_size_inches()
     heading, lines = _wrap([about]), _wrap(notes)
@@ -136,7 +136,7 @@ def _wrap(texts: Sequence[str]) -> list[str]:
 
 
 def empty(title: str, about: str, sentence: str) -> Figure:
-    """Return a figure that explains why there is nothing to draw."""
+    """Return a figure that says why there is nothing to draw."""
     with plot_style():
         figure, (axes,) = panels(0.7)
         axes.set_axis_off()  # axes are needed: a notebook does not show a figure without them
@@ -145,7 +145,7 @@ def empty(title: str, about: str, sentence: str) -> Figure:
 
 
 def clean(text: str) -> str:
-    """Return the text on one line, with a placeholder for each undrawable character."""
+    """Return the text on one line, with a placeholder for each character that cannot be drawn."""
     line = " ".join(encodable(text).split())
     if line.isascii() and line.isprintable():
         return line
@@ -157,7 +157,7 @@ def clean(text: str) -> str:
 
 
 def short(text: str, most: int = 26) -> str:
-    """Return the cleaned text truncated in the middle, as names often differ at their end."""
+    """Return the cleaned text, truncated in the middle, since names often differ at the end."""
     line = clean(text) or "(no name)"
     if len(line) <= most:
         return line
@@ -166,7 +166,7 @@ def short(text: str, most: int = 26) -> str:
 
 
 def distinct(names: Sequence[str], most: int = 26) -> list[str]:
-    """Return shortened names, numbering those that become equal."""
+    """Return shortened names, with numbers on those that would otherwise be equal."""
     seen: dict[str, int] = {}
     labels = []
     for name in names:
@@ -177,7 +177,7 @@ def distinct(names: Sequence[str], most: int = 26) -> list[str]:
 
 
 def first_bars(bars: Sequence[T], summed: Callable[[str, Sequence[T]], T]) -> list[T]:
-    """Return the bars to draw. ``summed``: makes the last one from its name and the omitted bars."""
+    """Return the bars to draw. ``summed``: makes the last bar, given its name and the bars left out."""
     if len(bars) <= MAX_BARS:
         return [*bars]
     others = bars[MAX_BARS - 1 :]
@@ -185,7 +185,7 @@ def first_bars(bars: Sequence[T], summed: Callable[[str, Sequence[T]], T]) -> li
 
 
 def stack(axes: Axes, parts: Sequence[tuple[Look, Sequence[int]]]) -> list[Look]:
-    """Draw horizontal bars stacked from these parts, and return the looks that occur, for the legend."""
+    """Draw horizontal bars, stacked from these parts, and return the looks that were used, for the legend."""
     starts = [0] * len(parts[0][1])
     for look, counts in parts:
         positions = [position for position, count in enumerate(counts) if count]  # an empty bar would still have an edge
@@ -197,12 +197,12 @@ def stack(axes: Axes, parts: Sequence[tuple[Look, Sequence[int]]]) -> list[Look]
 
 
 def bar_label(axes: Axes, place: int, end: float, text: str) -> None:
-    """Write a label after the end of a horizontal bar."""
+    """Write a label next to the end of a horizontal bar."""
     axes.annotate(text, (end, place), (4, 0), textcoords="offset points", va="center", fontsize=8.5)
 
 
 def bar_axis(axes: Axes, names: Sequence[str]) -> None:
-    """Label horizontal bars, the first at the top."""
+    """Label horizontal bars, with the first at the top."""
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
@@ -219,9 +219,9 @@ def round_axis(axes: Axes, first: int, last: int) -> None:
 def amounts(
     axes: Axes, which: str, top: float, *, low: float = 0, prefix: str = "", unit: float = 1, whole: bool = False, most: int = 6
 ) -> None:
-    """Set up an axis (``x`` or ``y``) of amounts from ``low`` to ``top``, with round multiples of ``unit``.
+    """Set up an axis (``x`` or ``y``) of amounts from ``low`` to ``top``, with ticks at round multiples of ``unit``.
 
-    The ticks are fixed: those that matplotlib makes while drawing have the person's style.
+    The ticks are fixed, since those that matplotlib makes while drawing would have the person's style.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -242,7 +242,7 @@ def amounts(
 
 
 def whole_ticks(first: int, last: int, most: int = 15) -> list[int]:
-    """Return whole numbers from ``first`` to ``last``: all, or the first and multiples of 2, 5, 10 and so on."""
+    """Return integers from ``first`` to ``last``: all of them, or the first and multiples of 2, 5, 10 and so on."""
     step = next(size * 10**power for power in range(9) for size in (1, 2, 5) if (last - first) / (size * 10**power) <= most)
     multiples = [at for at in range(first - first % step, last + 1, step) if at > first]
     return [first, *(at for at in multiples if at - first >= step / 2)]
@@ -255,7 +255,7 @@ def pluralize(count: int, noun: str) -> str:
 
 @cache
 def _drawable() -> frozenset[int]:
-    """Return the code points of the font, available in both weights."""
+    """Return the code points that the font has in both weights."""
     import matplotlib as mpl
     from matplotlib.ft2font import FT2Font
 
@@ -265,7 +265,7 @@ def _drawable() -> frozenset[int]:
 
 
 def _legend_rows(looks: Sequence[Any]) -> list[list[Any]]:
-    """Return the legend's entries in rows, as many as fit."""
+    """Return the legend's entries in rows, with as many in each as fit."""
     rows: list[list[Any]] = []
     remaining = 0.0
     for look in looks:

@@ -1,4 +1,4 @@
-"""Bars that count runs: one for each group, with its share."""
+"""Bars that count runs: one bar for each group, with its share."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class RunBar(NamedTuple):
 
     name: str
     look: Look | None
-    """Appearance, or None for the bar that sums up the remaining groups."""
+    """Appearance, or None for the bar that sums up the groups left out."""
     runs: int
     label: str
 
 
 def draw_run_bars(title: str, about: str, bars: Sequence[RunBar], looks: Iterable[Look], xlabel: str = "runs") -> Figure:
-    """Return a figure of these bars, from the top. ``looks``: possible entries of the legend, in order."""
+    """Return a figure with these bars, from the top down. ``looks``: possible entries of the legend, in order."""
     with plot_style():
         figure, (axes,) = panels(0.7 + 0.27 * len(bars))
         for y, bar in enumerate(bars):

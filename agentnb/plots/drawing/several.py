@@ -1,4 +1,4 @@
-"""Curves of several runs in one plot: individually drawn, or many in the background of their median."""
+"""Curves of several runs in one plot: drawn individually or, if there are many, in the background of their median."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ SIGNS = (
     (VERMILLION, "v", "-"),
     (SKY, "P", "--"),
 )
-"""Colour, marker and line of each curve; their number limits the distinguishable curves."""
+"""Colour, marker and line style of each curve; their number limits the curves that can be distinguished."""
 
 
 class Curve(NamedTuple):
-    """The values of a run by round; a round without a known value is missing."""
+    """The values of a run by round; a round whose value is unknown is left out."""
 
     run: Run
     values: Mapping[int, float]
 
 
 def draw_curves(axes: Axes, curves: Sequence[Curve], *, steps: bool) -> list[Any]:
-    """Draw the curves and return the legend's entries. ``steps``: a value holds until the next one."""
+    """Draw the curves and return the entries for the legend. ``steps``: whether a value holds until the next one."""
     if len(curves) > len(SIGNS):
         return _draw_many(axes, curves, steps=steps)
     names = distinct([name_of(curve.run) for curve in curves], 44)
@@ -63,7 +63,7 @@ def _draw_many(axes: Axes, curves: Sequence[Curve], *, steps: bool) -> list[Any]
 
 
 def medians(curves: Sequence[Curve], *, carried: bool) -> dict[int, float]:
-    """Return the median by round. ``carried``: a finished run keeps its last value; otherwise it no longer counts."""
+    """Return the median by round. ``carried``: whether a finished run keeps its last value, rather than no longer count."""
     rounds = sorted({number for curve in curves for number in curve.values})
     last: list[float | None] = [None] * len(curves)
     result = {}

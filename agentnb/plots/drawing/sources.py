@@ -11,7 +11,7 @@ from agentnb.plots.drawing.plot_style import clean, pluralize, short
 
 
 def one_run(source: RunSource, plot: str) -> Run:
-    """Return the source's run. Raises `SettingsError` unless it has exactly one."""
+    """Return the run in the source. Raises `SettingsError` unless there is exactly one."""
     runs = load_traces(source)
     if len(runs) != 1:
         raise SettingsError(
@@ -21,19 +21,19 @@ def one_run(source: RunSource, plot: str) -> Run:
 
 
 def check_columns(table: object, columns: set[str], what: str, advice: str) -> None:
-    """Raise `SettingsError` for a table without the columns of its expected origin ``what``, such as a survey."""
+    """Raise `SettingsError` if a table lacks the columns of ``what`` it is expected to come from, such as a survey."""
     if missing := columns - {*getattr(table, "columns", ())}:
         raise SettingsError(f"The table is not from a {what}: it lacks the columns {', '.join(sorted(missing))}", advice)
 
 
 def name_of(run: Run) -> str:
-    """Return a short name of a run: the end of its id, as commands accept it, and its model."""
+    """Return a short name for a run: the end of its id, as commands accept it, and its model."""
     run_id = clean(run.id)
     run_id = run_id if len(run_id) <= 12 else f"…{run_id[-8:]}"
     return f"{run_id} ({short(run.model.partition('?')[0], 34)})"  # without the model's options
 
 
 def about(runs: Sequence[Run], *more: str) -> str:
-    """Return a plot's subtitle: the name of one run or the number of runs, and further facts."""
+    """Return the subtitle of a plot: the name of the run or the number of runs, and further facts."""
     subject = f"Run {name_of(runs[0])}" if len(runs) == 1 else f"n = {pluralize(len(runs), 'run')}"
     return ": ".join(filter(None, [subject, ", ".join(more)]))

@@ -1,1 +1,1 @@
-"""Figures of experiments: differences, flips, pass^k, ledgers, and cost against success."""
+"""Figures about experiments: differences, flips, pass^k, ledgers, and cost against success."""

@@ -1,6 +1,6 @@
-"""Variants of experiments for figures: rows or runs by variant name, and their appearance.
+"""Variants of experiments for use in figures: rows or runs by variant name, and their appearance.
 
-Results and comparisons are recognized by their attributes: plots do not import experiments.
+Results and comparisons are recognized by their attributes, since plots do not import experiments.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ VARIANT_TAG = "variant:"
 UNTAGGED = "(no variant)"
 COST, TOKENS = "cost", "tokens"
 MAX_CURVES = len(SIGNS)
-"""Maximum variants of a figure with curves, so that they remain distinguishable."""
+"""Maximum number of variants in a figure with curves, so that they can be distinguished."""
 MARKED = tuple([(SIGNS[index % MAX_CURVES][0], marker) for index, marker in enumerate("os^DvPX<>pd*")])
-"""Colour and marker of each variant of a figure with points; their number limits the variants drawn."""
+"""Colour and marker of each variant in a figure with points; their number limits the variants drawn."""
 UNITS = {"cost": "US dollars", "seconds": "seconds", "tokens": "tokens", "rounds": "rounds"}
-"""Units of measures; checks have no unit."""
+"""Units of measures; checks have none."""
 
 
 class Sign(NamedTuple):
-    """A variant's appearance."""
+    """The appearance of a variant."""
 
     color: str
     marker: str
@@ -36,7 +36,7 @@ class Sign(NamedTuple):
 
 
 def comparisons_of(source: object, plot: str) -> list[ComparisonLike]:
-    """Return the source's comparisons. Raises `SettingsError` for anything else."""
+    """Return the comparisons in the source. Raises `SettingsError` for anything else."""
     comparisons = [source] if is_comparison(source) else [*source] if isinstance(source, list | tuple) else [None]
     if not all(is_comparison(item) for item in comparisons):
         raise SettingsError(
@@ -47,7 +47,7 @@ def comparisons_of(source: object, plot: str) -> list[ComparisonLike]:
 
 
 def one_comparison(source: object, plot: str) -> ComparisonLike:
-    """Return the source's comparison. Raises `SettingsError` for several, and for anything else."""
+    """Return the comparison in the source. Raises `SettingsError` for several comparisons, and for anything else."""
     comparisons = comparisons_of(source, plot)
     if len(comparisons) != 1:
         raise SettingsError(f"plots.{plot} draws one comparison, got {len(comparisons):,}", "Give one of them")
@@ -65,7 +65,7 @@ def is_results(source: object) -> bool:
 
 
 def rows_by_variant(source: object) -> dict[str, Sequence[ArmRow]] | None:
-    """Return rows of results or comparisons by variant, or None if the source has runs instead.
+    """Return the rows of results or comparisons by variant, or None if the source is of runs.
 
     Raises `SettingsError` while the results are covered.
     """
@@ -76,7 +76,7 @@ def rows_by_variant(source: object) -> dict[str, Sequence[ArmRow]] | None:
 def runs_by_variant(source: Any) -> dict[str, list[Run]]:
     """Return runs by variant: from results or comparisons, otherwise by their tags ``variant:NAME``.
 
-    Without any such tag, all runs belong to one variant with an empty name.
+    If no run has such a tag, all belong to one variant with an empty name.
     """
     arms = _arms_of(source)
     if arms is not None:
@@ -85,7 +85,7 @@ def runs_by_variant(source: Any) -> dict[str, list[Run]]:
 
 
 def runs_by_tag(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Return runs by their tag's variant, sorted by name."""
+    """Return runs by the variant in their tags, sorted by name."""
     names = [next((tag.removeprefix(VARIANT_TAG) for tag in run.tags if tag.startswith(VARIANT_TAG)), "") for run in runs]
     groups: dict[str, list[Run]] = {name: [] for name in sorted({*names})}
     for run, name in zip(runs, names, strict=True):
@@ -109,7 +109,7 @@ def _arms_of(source: object) -> dict[str, tuple[Sequence[ArmRow], ComparisonLike
 
 
 def task_means(rows: Iterable[ArmRow], name: str) -> dict[str, float]:
-    """Return the mean of a check or measure by task, for tasks with a known value."""
+    """Return the mean of a check or measure for each task that has a known value."""
     values: dict[str, list[float]] = {}
     for row in rows:
         if (value := row.value(name)) is not None:
@@ -118,7 +118,7 @@ def task_means(rows: Iterable[ArmRow], name: str) -> dict[str, float]:
 
 
 def measure_of(costs: Collection[float | None]) -> str:
-    """Return the measure to draw: cost if all costs are known and any is above 0, otherwise tokens."""
+    """Return the measure to draw: cost if every cost is known and any is above 0, otherwise tokens."""
     return COST if None not in costs and any(costs) else TOKENS
 
 
@@ -129,13 +129,13 @@ def signs_of(names: Sequence[str]) -> list[tuple[str, str, Sign]]:
 
 
 def omission_note(names: Sequence[str]) -> list[str]:
-    """Return the note on omitted variants."""
+    """Return a note about the variants that are left out."""
     more = len(names) - MAX_CURVES
     return [f"{pluralize(more, 'more variant')} {'is' if more == 1 else 'are'} not drawn"] if more > 0 else []
 
 
 def tasks_range(counts: Iterable[int]) -> str:
-    """Format numbers of tasks: ``n = 30 tasks``, or ``n = 12 to 30 tasks`` if they differ."""
+    """Format numbers of tasks: ``n = 30 tasks`` or, if they differ, ``n = 12 to 30 tasks``."""
     distinct_counts = sorted({*counts})
     if len(distinct_counts) > 1:
         return f"n = {distinct_counts[0]:,} to {distinct_counts[-1]:,} tasks"

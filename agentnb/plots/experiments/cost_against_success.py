@@ -23,7 +23,7 @@ CLOSE_SHARE = 0.5
 
 
 class VariantPoint(NamedTuple):
-    """A variant with the cost and success of its runs."""
+    """A variant, with the cost and success of its runs."""
 
     name: str
     runs: int
@@ -34,8 +34,8 @@ class VariantPoint(NamedTuple):
 def cost_against_success(results: ResultsLike) -> Figure:
     """Draw each variant at its mean cost per run and its mean of the primary, with intervals of 95 per cent.
 
-    Takes the results of an experiment. If cost is 0 or unknown, tokens are drawn, and the figure says so. With several runs per
-    task, intervals are by task. Raises `SettingsError` while the results are covered.
+    Takes the results of an experiment. If any cost is unknown or all are 0, tokens are drawn instead, and the figure
+    says so. If tasks have several runs, intervals are by task. Raises `SettingsError` while the results are covered.
     """
     if not is_results(results):
         raise SettingsError(
@@ -76,7 +76,7 @@ def cost_against_success(results: ResultsLike) -> Figure:
 
 
 def _draw(axes: Axes, point: VariantPoint, label: str, index: int, variants: int) -> Any:
-    """Draw a variant with its two intervals, and return its marker for the legend."""
+    """Draw a variant with both of its intervals, and return its marker for the legend."""
     color, marker = MARKED[index]
     x, y = point.spent.value, point.success.value
     assert x is not None and y is not None, "variants without a value are not drawn"
@@ -100,7 +100,7 @@ def _scale_spent(axes: Axes, shown: Sequence[VariantPoint], measure: str) -> Non
 
 
 def _scale_success(axes: Axes, shown: Sequence[VariantPoint], primary: str) -> None:
-    """Scale the axis of the primary from 0 to 1, or to its range of values."""
+    """Scale the axis of the primary from 0 to 1, or to the range of its values."""
     ends = [end for point in shown for end in point.success if end is not None]
     unit = f" ({UNITS[primary]})" if UNITS.get(primary, primary) != primary else ""
     amounts(axes, "y", 1.0 if max(ends) <= 1 else 1.08 * max(ends), low=min(0.0, 1.08 * min(ends)))

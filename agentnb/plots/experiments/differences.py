@@ -35,15 +35,15 @@ TITLE = "Differences between variants"
 MDE_OFFSET = 0.24
 """Offset of a minimum detectable effect below its interval, in rows."""
 _CHARACTERS = 46
-"""Maximum characters of a line beside the intervals."""
+"""Maximum characters of a line of text beside the intervals."""
 
 
 def differences(comparisons: Comparisons) -> Figure:
-    """Draw the difference of each comparison with its interval of 95 per cent, and 0.
+    """Draw the difference in each comparison, with its interval of 95 per cent, and a line at 0.
 
-    Takes what `agentnb.compare` returns: a comparison or several, of one primary or of checks. An interval that contains 0 is
-    shown with the minimum detectable effect. A comparison without a number says what is missing. Raises `SettingsError` for
-    measures of different units.
+    Takes what `agentnb.compare` returns: one comparison or several, of one primary or of checks. If an interval
+    contains 0, the minimum detectable effect is shown too. For a comparison that has no number, the figure says what
+    is missing. Raises `SettingsError` for measures of different units.
     """
     rows = comparisons_of(comparisons, "differences")
     if not rows:
@@ -81,7 +81,7 @@ def differences(comparisons: Comparisons) -> Figure:
 
 
 def holds_zero(one: ComparisonLike) -> bool:
-    """True if the interval contains 0, so that no difference is shown."""
+    """True if the interval contains 0, so that it shows no difference."""
     return one.interval is not None and one.interval[0] <= 0 <= one.interval[1]
 
 
@@ -95,7 +95,7 @@ def _unit(rows: Sequence[ComparisonLike]) -> str:
 
 
 def _reach(rows: Sequence[ComparisonLike]) -> float:
-    """Return the end of the axis on both sides of 0."""
+    """Return the extent of the axis on either side of 0."""
     ends = [
         end
         for comparison in rows
@@ -124,7 +124,7 @@ def _draw(axes: Axes, y: int, comparison: ComparisonLike, drawn: dict[str, Any])
 
 
 def _beside(comparison: ComparisonLike) -> list[str]:
-    """Return the lines beside a comparison: its numbers, or the reason they are missing."""
+    """Return the lines of text beside a comparison: its numbers, or the reason why they are missing."""
     if comparison.difference is None or comparison.missing:
         return [f"n = {pluralize(comparison.tasks, 'task')}", *textwrap.wrap(clean(comparison.missing), _CHARACTERS)]
     p_value = comparison.p_value if comparison.p_adjusted is None else comparison.p_adjusted
@@ -140,5 +140,5 @@ def _beside(comparison: ComparisonLike) -> list[str]:
 
 
 def _format_signed(value: float) -> str:
-    """Format a number with its sign and three digits; a rounding error around 0 becomes 0."""
+    """Format a number with its sign and three digits; a rounding error near 0 becomes 0."""
     return f"{round(value, 12) + 0.0:+.3g}"

@@ -1,4 +1,4 @@
-"""Flips: tasks that passed in one variant only, in both, or in neither."""
+"""Flips: tasks that passed in only one variant, in both, or in neither."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 TITLE = "Tasks that flip between variants"
 MAX_TASKS = 120
-"""Maximum tasks drawn; those that differ most are kept."""
+"""Maximum number of tasks drawn; those that differ most are kept."""
 MAX_NAMED = 60
-"""Maximum tasks whose names fit below the bars."""
+"""Maximum number of tasks whose names fit below the bars."""
 _CHARACTER_PIXELS = 7
 
 
 class TaskShares(NamedTuple):
-    """A task and the share of its runs that passed in each variant."""
+    """A task, and the share of its runs that passed in each variant."""
 
     task: str
     a: float
@@ -48,17 +48,19 @@ class TaskShares(NamedTuple):
 
     @property
     def group(self) -> int:
-        """The index of its group: passed in a only or more often, in both alike, in neither, in b only or more often."""
+        """The index of its group: passed only or more often in a, in both alike, in neither, only or more often in b."""
         if self.a != self.b:
             return 0 if self.a > self.b else 3
         return 1 if self.a else 2
 
 
 def flips(comparison: ComparisonLike) -> Figure:
-    """Draw the tasks of a comparison that passed in its first variant only, in both, in neither, or in its second only.
+    """Draw the tasks of a comparison that passed only in its first variant, in both, in neither, or only in its
+    second.
 
-    A task has a bar up for the first variant and one down for the second, as high as its share of passed runs. Tasks with a
-    value in one variant only are omitted. Raises `SettingsError` for a primary that is not between 0 and 1.
+    A task has a bar up for the first variant and one down for the second, each as high as the share of its runs that
+    passed. Tasks with a value in only one variant are left out. Raises `SettingsError` for a primary that is not
+    between 0 and 1.
     """
     compared = one_comparison(comparison, "flips")
     shares, unpaired = _shares(compared)
@@ -98,7 +100,7 @@ def flips(comparison: ComparisonLike) -> Figure:
 
 
 def _shares(comparison: ComparisonLike) -> tuple[list[TaskShares], int]:
-    """Return the shares of tasks with a known value in both variants, and the number of other tasks."""
+    """Return the shares of the tasks whose values in both variants are known, and the number of other tasks."""
     a, b = (task_means(rows, comparison.primary) for rows in (comparison.rows_a, comparison.rows_b))
     paired = [TaskShares(task, a[task], b[task]) for task in a if task in b]
     if any(not 0 <= share <= 1 for task in paired for share in task[1:]):
@@ -113,7 +115,7 @@ def _order(task: TaskShares) -> tuple[int, float, float, str]:
 
 
 def _group_counts(comparison: ComparisonLike, shares: Sequence[TaskShares]) -> list[tuple[str, int]]:
-    """Return name and number of tasks of each group, from the left."""
+    """Return the name of each group and its number of tasks, from the left."""
     has_repeats = any(share not in (0, 1) for task in shares for share in task[1:])
     a, b = distinct([comparison.a, comparison.b], 20)
     qualifier = "more often" if has_repeats else "only"
@@ -122,7 +124,7 @@ def _group_counts(comparison: ComparisonLike, shares: Sequence[TaskShares]) -> l
 
 
 def _draw_groups(axes: Axes, shown: Sequence[TaskShares], groups: Sequence[tuple[str, int]]) -> None:
-    """Draw lines between the groups, and label each one that is wide enough."""
+    """Draw lines between the groups, and label those that are wide enough."""
     for index, (name, count) in enumerate(groups):
         columns = [x for x, task in enumerate(shown) if task.group == index]
         if not columns:

@@ -1,4 +1,4 @@
-"""Ledger by round: a variant's share of runs still going, and the cost of their rounds."""
+"""Ledger by round: the share of a variant's runs that are still going, and the cost of their rounds."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ TITLE = "Ledger by round"
 
 
 class RunLedger(NamedTuple):
-    """Cost and tokens of each round of a run; unknown values are None."""
+    """Cost and tokens of each round of a run, or None if unknown."""
 
     cost: list[float | None]
     tokens: list[float | None]
 
 
 class Point(NamedTuple):
-    """A value of a round with its interval and number of runs."""
+    """The value for a round, with its interval and the number of runs."""
 
     round: int
     value: float
@@ -41,10 +41,11 @@ class Point(NamedTuple):
 
 
 def ledger(source: ArmSource) -> Figure:
-    """Draw the share of runs that reach each round, and the mean cost of a round, with a curve for each variant.
+    """Draw the share of runs that reach each round, and the mean cost of each round, with a curve for each variant.
 
-    Takes what the tables take, results of an experiment, or comparisons; runs are grouped by their tags ``variant:NAME``. If
-    cost is 0 or unknown, tokens are drawn. All model calls of a round count; calls before the first round count as part of it.
+    Takes what the tables take, results of an experiment, or comparisons; runs are grouped by their tags
+    ``variant:NAME``. If any cost is unknown or all are 0, tokens are drawn. All model calls of a round count; calls
+    before the first round count as part of it.
     """
     arms = {name: [_ledger_of(run) for run in runs if run.rounds] for name, runs in runs_by_variant(source).items()}
     nonempty = {name: runs for name, runs in arms.items() if runs}
@@ -94,7 +95,7 @@ def goes_on(runs: Sequence[RunLedger]) -> list[Point]:
 
 
 def by_round(runs: Sequence[RunLedger], what: str) -> list[Point]:
-    """Return the mean cost or tokens of each round, over the runs that reach it and have a known value."""
+    """Return the mean cost or tokens of each round, across the runs that reach it and whose value is known."""
     points = []
     for index in range(max(len(run.tokens) for run in runs)):
         values = [value for run in runs if index < len(run.tokens) and (value := getattr(run, what)[index]) is not None]
@@ -105,7 +106,7 @@ def by_round(runs: Sequence[RunLedger], what: str) -> list[Point]:
 
 
 def _draw(axes: Axes, points: Sequence[Point], sign: Sign, label: str, thick: float) -> list[Any]:
-    """Draw a variant's curve with its band, and return it for the legend."""
+    """Draw a variant's curve with its band, and return the entries for the legend."""
     bounded = [(point.round, point.low, point.high) for point in points if point.low is not None and point.high is not None]
     lows, highs = [low for _, low, _ in bounded], [high for *_, high in bounded]
     axes.fill_between([number for number, *_ in bounded], lows, highs, color=sign.color, alpha=0.1, linewidth=0)
@@ -116,7 +117,7 @@ def _draw(axes: Axes, points: Sequence[Point], sign: Sign, label: str, thick: fl
 
 
 def _ledger_of(run: Run) -> RunLedger:
-    """Return the cost and tokens of each round, over all its model calls."""
+    """Return the cost and tokens of each round, summed over all its model calls."""
     cost: list[float | None] = [0.0] * len(run.rounds)
     tokens: list[float | None] = [0.0] * len(run.rounds)
     for call in model_calls(run):
@@ -131,7 +132,7 @@ def _ledger_of(run: Run) -> RunLedger:
 
 
 def _per_run(runs: Sequence[RunLedger], measure: str) -> str:
-    """Return the mean per run, over the runs where it is known."""
+    """Return the mean per run, across the runs for which it is known."""
     sums = [sum(values) for run in runs if None not in (values := getattr(run, measure))]
     if not sums:
         return f"{measure} not recorded"

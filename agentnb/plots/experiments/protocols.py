@@ -1,4 +1,4 @@
-"""Protocols for results, comparisons and rows in figures of experiments, as plots do not import experiments."""
+"""Protocols for the results, comparisons and rows in figures about experiments, since plots do not import experiments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ArmRow(Protocol):
 
     @property
     def cluster_key(self) -> tuple[bool, str]:
-        """Its task's group of tasks, else the task."""
+        """The group of tasks that its task belongs to, or else the task."""
 
     @property
     def is_completed(self) -> bool:
@@ -26,19 +26,19 @@ class ArmRow(Protocol):
 
     @property
     def run_id(self) -> str:
-        """Its run; empty if it never began."""
+        """Id of its run; empty if the run never began."""
 
     @property
     def rounds(self) -> int:
-        """Rounds."""
+        """Number of rounds."""
 
     @property
     def loop_round(self) -> int | None:
-        """First round with a loop, from 1, or None without one."""
+        """The first round with a loop, from 1, or None if there was none."""
 
     @property
     def cost(self) -> float | None:
-        """US dollars, or None if unknown."""
+        """Cost in US dollars, or None if unknown."""
 
     @property
     def tokens(self) -> int | None:
@@ -61,7 +61,7 @@ class ComparisonLike(Protocol):
 
     @property
     def primary(self) -> str:
-        """The compared check or measure."""
+        """The check or measure that is compared."""
 
     @property
     def rows_a(self) -> Sequence[ArmRow]:
@@ -73,19 +73,19 @@ class ComparisonLike(Protocol):
 
     @property
     def difference(self) -> float | None:
-        """Mean of a minus mean of b, or None without a number."""
+        """The mean of a minus the mean of b, or None if unavailable."""
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Limits of 95 per cent, if known."""
+        """Limits of the interval of 95 per cent, if known."""
 
     @property
     def p_value(self) -> float | None:
-        """Two-sided p value of no difference."""
+        """Two-sided p-value for the hypothesis of no difference."""
 
     @property
     def p_adjusted(self) -> float | None:
-        """The p value adjusted by Holm, if one of several comparisons."""
+        """The p-value adjusted by Holm's method, if this is one of several comparisons."""
 
     @property
     def mde(self) -> float | None:
@@ -93,7 +93,7 @@ class ComparisonLike(Protocol):
 
     @property
     def tasks(self) -> int:
-        """Paired tasks."""
+        """Number of paired tasks."""
 
     @property
     def missing(self) -> str:
@@ -105,18 +105,18 @@ class ComparisonLike(Protocol):
 
     @property
     def survival(self) -> Any:
-        """Rounds until the first loop in both variants."""
+        """Number of rounds until the first loop, in both variants."""
 
     def run(self, run_id: str, /) -> Run:
-        """Return a run of the comparison."""
+        """Return one of the comparison's runs."""
 
 
 class ResultsLike(Protocol):
-    """Results of an experiment."""
+    """The results of an experiment."""
 
     @property
     def rows(self) -> Sequence[ArmRow]:
-        """A row per run."""
+        """Rows, one per run."""
 
     @property
     def variants(self) -> Sequence[str]:
@@ -124,19 +124,19 @@ class ResultsLike(Protocol):
 
     @property
     def primary(self) -> str:
-        """The check that decides."""
+        """The check by which variants are judged."""
 
     def of(self, variant: str, /) -> Sequence[ArmRow]:
         """Return the rows of a variant."""
 
     def means(self) -> Mapping[str, Any]:
-        """Return the mean of the primary by variant, with its interval."""
+        """Return the mean of the primary for each variant, with its interval."""
 
     def check_open(self) -> None:
         """Raise `SettingsError` while the differences between variants are covered."""
 
     def run(self, run_id: str, /) -> Run:
-        """Return a run from its log."""
+        """Return a run, loaded from its log."""
 
 
 Comparisons: TypeAlias = "ComparisonLike | Sequence[ComparisonLike]"

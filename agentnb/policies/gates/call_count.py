@@ -12,7 +12,7 @@ from agentnb.policies.gates.gate_verdicts import Block
 
 @dataclass(frozen=True, slots=True)
 class CallCount:
-    """Blocks calls beyond ``in_run`` in the whole run, or beyond ``in_turn`` since the person last spoke."""
+    """Blocks calls beyond ``in_run`` in the entire run, or beyond ``in_turn`` since the person last spoke."""
 
     in_run: int | None = None
     in_turn: int | None = None
@@ -27,7 +27,7 @@ class CallCount:
 
 
 def too_many(call: ToolCall, rule: str, most: int) -> Block:
-    """Return the block of a call beyond ``most`` calls. ``rule``: the exceeded limit."""
+    """Return the block for a call beyond ``most`` calls. ``rule``: the exceeded limit."""
     allowed = "1 tool call is" if most == 1 else f"{most} tool calls are"
     reason = f"only {allowed} allowed"
     text = f"{rule}: {call.name} was not run: {reason}. Answer with what you have."

@@ -22,9 +22,9 @@ class DuplicateGuard:
     """Blocks a repeated call: in a row, frequently among the last calls, or alternating with another one.
 
     ``consecutive``: number of identical calls in a row at which the last is blocked. ``window``: executed calls that are
-    examined. ``frequency``: occurrences among them from which a call is blocked. ``exempt``: tools that may repeat, such as
-    those that poll. ``same_result``: count only repeats with the same result. ``block_immediate_success_repeat``: block a call
-    that has just succeeded. A message from the person resets the count.
+    examined. ``frequency``: number of occurrences among them at which a call is blocked. ``exempt``: tools that may repeat,
+    such as those that poll. ``same_result``: count only repeats with the same result. ``block_immediate_success_repeat``: block
+    a call that has just succeeded. A message from the person resets the count.
     """
 
     consecutive: int = 3
@@ -58,9 +58,10 @@ class DuplicateGuard:
         return blocked_as_duplicate(call, *match, calls.outputs.get(calls.key_of(call))) if match else None
 
     def _check_todo_call(self, call: ToolCall, run: Run) -> Block | None:
-        """Check a call of the todo tool: after changes by others no call is a repeat, and a block shows the current list.
+        """Check a call to the todo tool: after changes by others, no call counts as a repeat, and a block shows the current
+        list.
 
-        Read-only calls are repeats only with the same result.
+        Read-only calls are repeats only if the result is the same.
         """
         if run.has_unseen_todos:
             return None
@@ -120,7 +121,7 @@ class DuplicateGuard:
 
 
 def _names(exempt: Iterable[Any]) -> Iterator[str]:
-    """Yield the names of tools, given as names or as tools."""
+    """Yield the names of tools, passed as names or as tools."""
     if isinstance(exempt, str) or not isinstance(exempt, Iterable):
         raise SettingsError(f"exempt={exempt!r} is not a list of tools", 'Write exempt=["poll"]')
     for item in exempt:
@@ -143,7 +144,7 @@ def _has_failed(one: Executed, calls: CallWindow) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BatchGuard:
-    """Blocks the calls of a reply that repeats all calls of the preceding replies, from the ``batches``-th time on.
+    """Blocks the calls of a reply that repeats all calls of the preceding replies, from the ``batches``-th time onwards.
 
     Replies with a single call are left to the `DuplicateGuard`.
     """

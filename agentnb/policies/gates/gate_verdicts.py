@@ -16,14 +16,15 @@ from agentnb.errors import SettingsError
 from agentnb.policies.bound_calls import unbind_call
 
 MAX_REPEATED = 8_192
-"""Maximum characters of an earlier result repeated in a block."""
+"""Maximum number of characters of an earlier result that a block repeats."""
 
 
 class Allow(NamedTuple):
     """The call may run without a question: later gates cannot ask, but may still deny.
 
-    The permissions are a gate after all others: in the outermost run, `Allow` skips questions of their defaults and of the mode
-    ``ask``. Denials and questions of rules remain, as do questions in nested runs, which may do no more than their parents.
+    The permissions are a gate after all others: in the outermost run, `Allow` skips the questions of their defaults and of the
+    mode ``ask``. Denials and questions from rules remain, as do questions in nested runs, which may do no more than their
+    parents.
     """
 
     rule: str = "allowed"
@@ -34,7 +35,7 @@ class Ask(NamedTuple):
 
     question: str
     rule: str = "approval"
-    """Reason, for the log."""
+    """Reason for the question, for the log."""
     approvals: tuple[str, ...] = ()
     """Further approving answers, such as "always", which a gate finds in the run's events later."""
 
@@ -49,13 +50,13 @@ class AskByRules(Ask):
 
 
 class FirmAsk(AskByRules):
-    """Question of a rule, or in a nested run: no gate of an agent lifts it."""
+    """Question asked by a rule, or in a nested run, which no gate of an agent lifts."""
 
     __slots__ = ()
 
 
 class AskUnsettled(FirmAsk):
-    """Question about a command not known to be harmless, while a rule forbids others. Grants for this command count."""
+    """Question about a command not known to be harmless, while a rule forbids other commands. Grants for this command count."""
 
     __slots__ = ()
 
@@ -97,7 +98,7 @@ def as_copy(call: ToolCall) -> ToolCall:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OnCopy:
-    """Wraps a gate of a third party, which gets a copy of each call."""
+    """Wraps a third party's gate, passing it a copy of each call."""
 
     gate: Gate
 
@@ -133,7 +134,7 @@ def judge(gates: Iterable[Gate], call: ToolCall, run: Run) -> Ask | Block | None
 
 
 def denied(call: ToolCall, rule: str, reason: str) -> Block:
-    """Return the block of a call denied by a gate or the person."""
+    """Return the block for a call denied by a gate or the person."""
     words = "Do not try to do the same another way. Continue without it, or say what you need."
     text = f"{DENIED}: {call.name} was not run: {reason}\n{words}"
     return Block(rule, ToolResult(call.id, call.name, (Text(encodable(text)),), is_error=True, error_code=DENIED), reason)

@@ -19,10 +19,10 @@ SETTING = "approve"
 
 @dataclass(frozen=True, slots=True)
 class ApprovalMode:
-    """The mode of a run, combined with those of its parents. Without one, the rules and their defaults decide."""
+    """The mode of a run, combined with those of its parents. Without a mode, the rules and their defaults decide."""
 
     held: tuple[str, ...] = ()
-    """In the order of `MODES`; ``auto`` is never combined."""
+    """The combined modes, in the order of `MODES`; ``auto`` is never combined."""
 
     @classmethod
     def of(cls, words: str) -> ApprovalMode:
@@ -53,7 +53,7 @@ class ApprovalMode:
 
     @property
     def is_auto(self) -> bool:
-        """True if calls run that only the defaults would ask about."""
+        """True if calls that only the defaults would ask about are run."""
         return AUTO in self.held
 
     @property
@@ -72,7 +72,7 @@ class ApprovalMode:
         return NO_MODE if self.is_auto else self
 
     def within(self, outer: ApprovalMode) -> ApprovalMode:
-        """Return the mode of a run with this mode, nested in a run with another: both restrictions apply."""
+        """Return the mode of a run with this mode, nested in a run with the other: the restrictions of both apply."""
         strict = [word for word in (*self.held, *outer.held) if word != AUTO]
         if strict:
             return ApprovalMode.of("+".join(strict))

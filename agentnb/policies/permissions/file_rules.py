@@ -15,7 +15,7 @@ _FLAGS: dict[str, Flag] = {READ_TOOL: "file_read", WRITE_TOOL: "file_write"}
 
 
 def denied_write(layers: Iterable[RuleList], path: Path, work_dir: Path) -> str:
-    """Return the rule or flag that denies `WRITE_TOOL` for a file, or "" if it is allowed or can be asked for."""
+    """Return the rule or flag that denies `WRITE_TOOL` for a file, or "" if the write is allowed or the person can be asked."""
     flag = _FLAGS[WRITE_TOOL]
     for layer in layers:
         if layer.flags is not None and flag not in layer.flags:
@@ -30,7 +30,9 @@ def denied_write(layers: Iterable[RuleList], path: Path, work_dir: Path) -> str:
 
 
 def hidden_files(layers: Sequence[RuleList], confirms: Iterable[Rule], work_dir: Path) -> re.Pattern[str] | None:
-    """Return a pattern of absolute paths that path rules deny or ask about for `READ_TOOL`, or None without such rules."""
+    """Return a pattern of absolute paths that path rules deny or ask about for `READ_TOOL`, or None if there are no such
+    rules.
+    """
     asks = [rule for rule in confirms if rule.pattern and rule.may_be_about(READ_TOOL, None)]
     globs = [path_glob(rule.pattern, work_dir, with_inside=True) for rule in asks]
     for depth, layer in enumerate(layers):

@@ -25,9 +25,9 @@ from agentnb.tools.subject import has_changed, kind_of_subject, origin_of
 from agentnb.tools.tool import Tool
 
 MAX_SHOWN = 300
-"""Maximum characters of a command or an address in a question."""
+"""Maximum number of characters of a command or an address in a question."""
 FORBIDDEN = "permissions"
-"""Rule name of calls denied by a rule of the person."""
+"""Rule name of calls denied by one of the person's rules."""
 EFFECTS_IN_WORDS = {
     "read": "read files or data",
     "write": "change files or data",
@@ -105,7 +105,7 @@ def _granted_rules(name: str, tool: Tool, run: Run) -> list[Rule]:
 
 
 def _has_arguments(call: ToolCall, arguments: str) -> bool:
-    """True if the call has exactly these arguments, given as JSON with sorted keys."""
+    """True if the call has exactly these arguments, written as JSON with sorted keys."""
     try:
         return msgspec.json.encode(call.arguments, order="sorted").decode() == arguments
     except (TypeError, ValueError, RecursionError):  # not JSON: a call made by a tool
@@ -116,7 +116,7 @@ def counts_for(grant: GrantGiven, tool: Tool) -> bool:
     """True if a grant applies to this tool as it is, and to its MCP server as configured.
 
     A grant that names neither applies like a rule: while both are unchanged since their first use. A grant for all tools of a
-    server applies to the tool that was asked about in its version then, and to unchanged other tools.
+    server applies to the tool that was asked about, in its version at that time, and to other, unchanged tools.
     """
     origin = origin_of(tool)
     if origin is None or not grant.server_identity:
@@ -147,7 +147,7 @@ def _denial(judged: Judgement, tool: Tool) -> Deny:
 
 
 def _why(judged: Judgement, tool: Tool) -> str:
-    """Return the reason of a question."""
+    """Return the reason for a question."""
     if judged.is_unclear:
         return f"Calls that the rule {_rule_text(judged)} might deny are asked about."
     if judged.unsettled:

@@ -1,4 +1,4 @@
-"""Rules about a tool, prepared for matching with many calls."""
+"""Rules about a tool, prepared for matching against many calls."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RuleMatcher:
     for_all: int | None
     """Index of the first rule without a pattern."""
     by_program: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Indices of command patterns by program name, "" for patterns without one."""
+    """Indices of command patterns by program name; "" holds the patterns without one."""
 
     @classmethod
     def of(cls, placed: Iterable[tuple[int, Rule]], kind: SubjectKind | None, work_dir: Path) -> RuleMatcher:
@@ -96,7 +96,7 @@ class RuleMatcher:
         return min(indices) if indices else self.for_all
 
     def first_possible(self, reading: Reading) -> int | None:
-        """Return the index of the first rule that may limit the call, as its full meaning cannot be determined."""
+        """Return the index of the first rule that may limit the call, because the call's full meaning cannot be determined."""
         if not self.rules or not reading.is_whole:
             return 0 if self.rules else None
         return min((index for index, is_about in self._judge_programs(reading) if is_about is None), default=None)
@@ -121,7 +121,7 @@ class RuleMatcher:
         return next((index for index in candidates if covers(self.rules[index].pattern, part)), None)
 
     def _judge_programs(self, reading: Reading) -> Iterator[tuple[int, bool | None]]:
-        """Yield the indices of patterns with a program of the command or without one, each with its verdict about the part."""
+        """Yield the indices of patterns that name a program in the command, or none, each with its verdict about the part."""
         for part in () if reading.command is None or not self.by_program else reading.command.parts:
             for index in (*self.by_program.get(part.invocation.program, ()), *self.by_program.get("", ())):
                 yield index, forbids(self.rules[index].pattern, part)
@@ -131,7 +131,7 @@ class RuleMatcher:
 
 
 NEVER = r"(?!)"
-"""Regular expression without matches."""
+"""Regular expression that never matches."""
 NO_MATCHER = RuleMatcher((), (), re.compile(NEVER), None)
 """Matcher without rules."""
 

@@ -28,15 +28,15 @@ from agentnb.tools.tool import Tool
 def grants_about(
     call: ToolCall, tool: Tool, work_dir: Path, *, reaches: Sequence[GrantReach], settles: bool = False
 ) -> tuple[GrantOffer, ...]:
-    """Return the grants offered with a question about this call, the narrowest first. ``reaches``: those that can be
+    """Return the grants offered with a question about this call, the narrowest first. ``reaches``: the reaches that can be
     remembered.
 
-    A tool without a subject is offered as a whole; a tool of an MCP server only for the run, and for longer all tools of the
-    server. For commands and locations without a narrow pattern, the session is not offered: it would allow too much for too
-    long. For files that may hold keys, and files that are only read, only the file itself is offered, as ordinary reads do not
-    ask; for a command that names a file of keys, only that command. Rules that name a whole tool or such files are not saved:
-    another tool may have the same name later.
-    ``settles``: True if the question is about parts of a command not known to be harmless.
+    A tool without a subject is offered as a whole; a tool of an MCP server is offered only for the run, and for longer reaches
+    only all tools of the server. For commands and locations without a narrow pattern, the session is not offered: it would
+    allow too much for too long. For files that may hold keys, and files that are only read, only the file itself is offered,
+    since ordinary reads need no question; for a command that names a key file, only that command. Rules that name an entire
+    tool or such files are not saved: another tool may have the same name later. ``settles``: True if the question is about
+    parts of a command not known to be harmless.
     """
     command = value_of_subject(tool, call.arguments) if kind_of_subject(tool) == "command" else None
     names_keys = command is not None and bool(shell_command(command).key_files)
@@ -54,7 +54,7 @@ def grants_about(
 
 
 def _rule(call: ToolCall, tool: Tool, work_dir: Path, *, is_one_file: bool, settles: bool) -> str:
-    """Return the rule offered besides the tool: the tool itself if it has no subject, or "" without an offer."""
+    """Return the rule offered besides the tool: the tool itself if it has no subject, or "" if nothing is offered."""
     origin = origin_of(tool)
     if origin is not None:
         return f"{PREFIX}{origin.server}"

@@ -49,7 +49,7 @@ def path_glob(pattern: str, work_dir: Path, *, with_inside: bool = False) -> str
 
 
 def path_beginning(pattern: str, work_dir: Path) -> tuple[Path, tuple[str, ...]]:
-    """Return the beginning of a path pattern, resolved, and the names from the first with a star on."""
+    """Return the resolved beginning of a path pattern, and the remaining names, from the first one with a star."""
     try:
         path = work_dir / Path(pattern).expanduser()
     except RuntimeError:  # home of an unknown user
@@ -60,7 +60,7 @@ def path_beginning(pattern: str, work_dir: Path) -> tuple[Path, tuple[str, ...]]
 
 
 def folders_of(command: ShellCommand, work_dir: Path) -> tuple[str, ...]:
-    """Return the resolved folders in which parts of a command may run, empty if one may be outside ``work_dir``."""
+    """Return the resolved folders in which parts of a command may run; empty if one may be outside ``work_dir``."""
     root = os.path.realpath(work_dir)
     folders = [root]
     for part in command.parts:
@@ -82,7 +82,7 @@ def folders_of(command: ShellCommand, work_dir: Path) -> tuple[str, ...]:
 
 
 def parts_to_allow(command: ShellCommand, work_dir: Path) -> tuple[Part, ...]:
-    """Return the parts of a list that rules must allow: all except changes to a folder inside the working folder."""
+    """Return the parts of a command list that rules must allow: all except changes to a folder inside the working folder."""
     parts = command.parts[: command.listed]
     others = tuple([part for part in parts if part.invocation.program not in MOVES])
     return others if others and len(others) < len(parts) and folders_of(command, work_dir) else parts
@@ -102,7 +102,7 @@ def can_write(path: str, folders: Iterable[str], work_dir: Path) -> bool:
 
 
 def _may_change(real: str, path: str, root: str) -> bool:
-    """True if a resolved path may be written: inside the working folder, and without influence on programs."""
+    """True if a resolved path may be written: it is inside the working folder and does not influence programs."""
     names = (*real.removeprefix(root).split("/"), *path.split("/"))
     if real == root or not is_within(real, root) or path.startswith("~") or any(map(_is_of_git, names)) or _holds_git(real):
         return False
@@ -133,7 +133,7 @@ def _is_of_git(name: str) -> bool:
 
 
 def offered_folder(path: Path, work_dir: Path) -> str:
-    """Return the pattern for the folder of a file offered with "always", or "" without an offer."""
+    """Return the pattern for the folder of a file offered with "always", or "" if nothing is offered."""
     folder = path.parent
     shown = "" if folder == folder.parent else offered_file(folder)
     return shown and f"{shown}/{'*' if folder == work_dir or work_dir.is_relative_to(folder) else '**'}"

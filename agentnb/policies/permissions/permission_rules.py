@@ -29,12 +29,12 @@ EFFECT = "effect:"
 _OF_SERVER = rf"{PREFIX}[\w.-]+(?:/[^*()]+)?|[\w.-]+/[^\s*()]+|mcp_[^\s()]+"
 _TOOLS = re.compile(rf"{_OF_SERVER}|{EFFECT}\w+|[\w*?\[\]-]+")
 NAMES_ALONE: tuple[Flag, ...] = ("bash",)
-"""Flags that are also tool names: as a rule, such a word means the tool."""
+"""Flags that are also tool names: in a rule, such a word means the tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A verdict about the calls of a tool, or about those that a pattern matches."""
+    """A verdict about the calls to a tool, or about those that a pattern matches."""
 
     verdict: RuleVerdict
     tools: str
@@ -72,13 +72,13 @@ class Rule:
 
     @property
     def is_of_server(self) -> bool:
-        """True if the tools are given by an MCP server, not by name."""
+        """True if the tools are identified by an MCP server rather than by name."""
         return self.tools.startswith(PREFIX)
 
     def is_about(self, name: str, tool: Tool | None) -> bool:
-        """True if the rule applies to calls of this tool.
+        """True if the rule applies to calls to this tool.
 
-        Asking and denying rules match MCP tools in every spelling, allowing ones only by name or as ``mcp:``.
+        Asking and denying rules match MCP tools in every spelling, allowing rules only by name or as ``mcp:``.
         """
         origin = origin_of(tool)
         if self.tools == name:
@@ -95,7 +95,7 @@ class Rule:
         return self.tools not in NAMES_ALONE and tool is not None and self.tools == flag_of(tool)
 
     def holds_for(self, name: str, tool: Tool | None) -> bool:
-        """True if the rule decides about calls of this tool. Asking and denying file rules also apply to other tools.
+        """True if the rule decides about calls to this tool. Asking and denying file rules also apply to other tools.
 
         An allowing file rule applies only to its own tool.
         """
@@ -103,7 +103,7 @@ class Rule:
         return bool(about_files) or self.is_about(name, tool)
 
     def may_be_about(self, name: str, tool: Tool | None) -> bool:
-        """True if the rule applies to calls of this tool, also in another case, or by its name on the MCP server."""
+        """True if the rule applies to calls to this tool, even in a different letter case, or by its name on the MCP server."""
         if self.holds_for(name, tool):
             return True
         origin = origin_of(tool)
@@ -133,7 +133,7 @@ class RuleList:
 
     rules: tuple[Rule, ...] = ()
     flags: frozenset[Flag] | None = None
-    """Permitted flags, None for all."""
+    """Permitted flags, or None for all."""
 
     @classmethod
     def of(cls, given: Any) -> RuleList:

@@ -27,7 +27,7 @@ from agentnb.tools.toolbox import Toolbox
 _EVERY_SERVER = "mcp_"
 """Prefix of tool names of all servers: ``mcp_*`` matches them even without a named server."""
 MAX_ITEMS = 100
-"""Maximum items of a list or dict that is searched for tools."""
+"""Maximum number of items in a list or dict that is searched for tools."""
 ALWAYS_KNOWN = (*GROUP_OF, ASK_PERSON, TODO_TOOL, READ_TOOL, FIND_TOOLS, *FLAGS)
 """Words allowed in all rules."""
 
@@ -133,7 +133,7 @@ def _reachable(scope: Iterable[Any]) -> Iterator[Tool | ServerTools | str]:
 
 
 def _within(value: Any, module: str) -> Iterable[Any]:
-    """Return the values reachable from a value; ``module``: the module to search, as library code leads everywhere."""
+    """Return the values reachable from a value; ``module``: the module to search, because library code leads everywhere."""
     if isinstance(value, Toolbox):
         return [*value.servers, *[getattr(tool, "function", getattr(tool, "agent", None)) for tool in value]]
     if isinstance(value, FunctionTool | AgentTool):

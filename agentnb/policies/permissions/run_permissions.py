@@ -43,7 +43,7 @@ class Judgement(NamedTuple):
     flag: Flag | None = None
     """Flag that is not permitted."""
     is_unclear: bool = False
-    """True if a rule may forbid the call: then only the person can allow it, for this time."""
+    """True if a rule may forbid the call: only the person can then allow it, for this one time."""
     nature: CallNature | None = None
     """Nature of the call, if a default depends on it."""
     is_confirmed: bool = False
@@ -62,7 +62,8 @@ class Permissions:
 
     mode: ApprovalMode = NO_MODE
     layers: tuple[RuleList, ...] = ()
-    """Rules of the outermost run and of each run within, in this order: only the outermost ones can allow."""
+    """Rules of the outermost run and of each run nested in it, in this order; only those of the outermost run can allow
+    calls."""
     is_nested: bool = field(default=False, compare=False)
     confirms: tuple[Rule, ...] = ()
     """Calls confirmed each time, regardless of grants; a mode that never asks denies them."""
@@ -79,7 +80,7 @@ class Permissions:
 
     @classmethod
     def logged(cls, settings: Mapping[str, Any], *, loosens: bool) -> Permissions:
-        """Return the permissions in the settings of a log. ``loosens``: honour what they allow, too."""
+        """Return the permissions in the settings of a log. ``loosens``: also honour what they allow."""
         mode, layers = ApprovalMode.logged(settings.get(MODE, RULES)), settings.get(SETTING, ())
         read = tuple(map(RuleList.logged, layers if isinstance(layers, list | tuple) else (None,)))
         confirms = _logged_confirms(settings.get(CONFIRM))
@@ -89,14 +90,14 @@ class Permissions:
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """Settings that describe these permissions in a log, empty if the defaults alone decide."""
+        """Settings that describe these permissions in a log; empty if the defaults alone decide."""
         mode = {MODE: self.mode.words} if self.mode.held else {}
         confirms = {CONFIRM: [rule.text for rule in self.confirms]} if self.confirms else {}
         return {**mode, **({SETTING: [layer.as_logged for layer in self.layers]} if any(self.layers) else {}), **confirms}
 
     @property
     def loosen(self) -> bool:
-        """True if calls run that the defaults would ask about."""
+        """True if calls that the defaults would ask about are run."""
         return self.mode.is_auto or bool(self.layers and self.layers[0].allows)
 
     def within(self, outer: Permissions) -> Permissions:
@@ -111,12 +112,12 @@ class Permissions:
         return replace(self, confirms=tuple(dict.fromkeys((*self.confirms, *added)))) if added else self
 
     def for_tool(self, name: str, tool: Tool, work_dir: Path) -> ToolPermissions:
-        """Return the permissions for calls of a tool."""
+        """Return the permissions for calls to a tool."""
         return ToolPermissions(self, name, tool, work_dir)
 
 
 class ToolPermissions:
-    """Permissions of a run for calls of a tool."""
+    """Permissions of a run for calls to a tool."""
 
     # Most runs have no rules.
     _confirms = _denies = _inner_asks = _allows = _asks = NO_MATCHER
@@ -134,7 +135,7 @@ class ToolPermissions:
             self._denial = BY_DEFAULT_DENIED
         has_rules = bool(self._denies or self._confirms or self._inner_asks or self._allows or self._asks)
         self.is_free = self._denial is None and default == "allow" and not has_rules and not self._is_per_call
-        """True if all calls of the tool are allowed."""
+        """True if all calls to the tool are allowed."""
 
     def _read_rules(self, permissions: Permissions, name: str) -> None:
         tool, work_dir = self.tool, self._work_dir

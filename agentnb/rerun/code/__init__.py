@@ -1,1 +1,1 @@
-"""Conversion of a recorded run to code and to a test."""
+"""Converts a recorded run to code and to a test."""

@@ -1,4 +1,4 @@
-"""Conversion of a run's tool calls to plain Python, to repeat an analysis without the agent."""
+"""Converts a run's tool calls to plain Python, to repeat an analysis without the agent."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ _MAX_COMMENT = 300
 
 
 def to_code(run: Run | str | Path) -> str:
-    """Return the run's calls of work tools as Python, in one ``# %%`` cell per round.
+    """Return the run's calls of work tools as Python, with one ``# %%`` cell per round.
 
-    The code calls tools by name; the first cell lists the names to define or import. Results are assigned to ``result_1``,
-    ``result_2`` and so on. Failed and blocked calls become comments with the reason; planning and todo lists are omitted.
-    Comments above the calls quote the agent. Keys, and texts that look like keys, are masked, as by `save_trace`.
+    The code calls tools by name; the first cell lists the names that you have to define or import. Results are
+    assigned to ``result_1``, ``result_2`` and so on. Failed and blocked calls become comments with the reason;
+    planning and todo lists are omitted. Comments above the calls quote the agent. Keys, and texts that look like
+    keys, are masked as they are by `save_trace`.
     """
     run = redacted(one_run(run))
     check_of_agent(run, "no model called its tools")
@@ -86,7 +87,7 @@ def _call(record: CallRecord, numbers: Iterator[int]) -> Iterator[str]:
 
 
 def _about_nested(record: CallRecord) -> list[str]:
-    """Return a comment on a call that may be of an agent or workflow, which code cannot call like a function."""
+    """Return a comment on a call that may be one to an agent or workflow, which code cannot call like a function."""
     arguments = record.call.arguments
     if not record.nested or not isinstance(arguments, dict) or arguments.keys() != {PROMPT}:
         return []

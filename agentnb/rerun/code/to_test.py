@@ -1,4 +1,4 @@
-"""Conversion of a saved failure to a test that loads the trace and checks expectations of a healthy run."""
+"""Converts a saved failure to a test that loads the trace and checks what is expected of a healthy run."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ HEALTHY = (
     "calls_blocked == 0",
     "todo_violations == 0",
 )
-"""Expectations of a healthy run, checked only if the trace records their values."""
+"""Expectations of a healthy run; checked only where the trace records the values."""
 FORMS = ("cell", "pytest")
 MAX_ASKED = 80
-"""Maximum characters of the prompt in a comment."""
+"""Maximum characters of the prompt shown in a comment."""
 MAX_NAME = 40
 """Maximum characters of a run id in a test name."""
 
 
 def to_test(run: Run | str | Path, *expectations: str, path: str | Path = "", form: Literal["cell", "pytest"] = "cell") -> str:
-    """Return a test of a trace, ready to paste: code that loads it and checks expectations, in a cell or a pytest function.
+    """Return a test of a trace, ready to paste: code that loads it and checks expectations, in a cell or a pytest
+    function.
 
-    ``run``: a run, or the path of a trace. ``path``: path of the saved run, if it is neither a run of this notebook's store nor
-    a trace of another product. Without ``expectations``: those of `HEALTHY` that the run breaks. Raises `SettingsError` if the
-    file of the run is unknown, or if the run breaks none of these.
+    ``run``: a run, or the path of a trace. ``path``: path of the saved run, if it is neither a run in this notebook's
+    store nor a trace of another product. The default ``expectations`` are those of `HEALTHY` that the run breaks.
+    Raises `SettingsError` if the run's file is unknown, or if the run breaks none of them.
     """
     if form not in FORMS:
         raise SettingsError(f"{form!r} is not a form of test", NameOne(known=tuple(FORMS), lead="Choose one of"))
@@ -92,7 +93,7 @@ def _origin_of(run: Run) -> tuple[str, bool]:
 
 
 def _find_broken(run: Run) -> Sequence[str]:
-    """Return the expectations of `HEALTHY` that the run breaks; unrecorded values do not count."""
+    """Return the expectations of `HEALTHY` that the run breaks; values that were not recorded do not count."""
     recorded = [text for text in HEALTHY if text != COMPLETED or run.status != "unknown"]
     broken = [outcome.expectation for outcome in outcomes_of(run, recorded) if not outcome.holds and outcome.has_value]
     if not broken:
@@ -103,7 +104,7 @@ def _find_broken(run: Run) -> Sequence[str]:
 
 
 def _about(run: Run, texts: Sequence[str]) -> list[str]:
-    """Return comments with the prompt and the broken expectations."""
+    """Return comments that show the prompt and the broken expectations."""
     wrong = [outcome for outcome in outcomes_of(run, texts) if not outcome.holds]
     asked = shorten(one_line(mask_keys(run.prompt)), MAX_ASKED, placeholder=" …")
     lines = [*([f"# {asked}"] if asked else []), *[f"# {one_line(mask_keys(outcome.sentence))}" for outcome in wrong]]
@@ -111,7 +112,7 @@ def _about(run: Run, texts: Sequence[str]) -> list[str]:
 
 
 def _quote(text: str) -> str:
-    """Return a Python literal of the text as formatters write it, with double quotes where possible."""
+    """Return the text as a Python literal in the style of formatters, with double quotes where possible."""
     return repr(text) if set(text) & {'"', "\\"} or not text.isprintable() else f'"{text}"'
 
 

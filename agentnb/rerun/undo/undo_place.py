@@ -1,4 +1,4 @@
-"""Files in a run's working directory, read and restored through descriptors, so that no link leads outside."""
+"""Files in a run's working directory, read and restored through descriptors, so that no link can lead outside."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from agentnb.tools.tool import ToolRefused
 
 PROTECTED, SWAPPED = "it belongs to git or to agentnb", "a link or a file has replaced its folder"
 WHY = {"protected_path": PROTECTED, "link_changed": SWAPPED, "not_a_directory": SWAPPED}
-"""Reasons for refused folders, by error code."""
+"""Reasons why a folder is refused, by error code."""
 
 
 class NotAllowed(Exception):
-    """A path that must not be written, with the reason as text."""
+    """Raised, with the reason, for a path that must not be written to."""
 
 
 class Place(NamedTuple):
-    """A file's name in an open folder."""
+    """A file's name within an open folder."""
 
     name: str
     folder: int
@@ -36,7 +36,9 @@ class Place(NamedTuple):
     """True if its folder exists."""
 
     def digest(self) -> str:
-        """Return the digest of the current file. Raises `NotAllowed` for a link, a folder, a device and a read-only file."""
+        """Return the digest of the file as it is now. Raises `NotAllowed` for a link, a folder, a device or a
+        read-only file.
+        """
         if not self.exists:
             return ABSENT
         try:
@@ -56,7 +58,7 @@ class Place(NamedTuple):
             return digest(file.read())
 
     def put(self, data: bytes, mode: int | None) -> None:
-        """Write the file atomically. ``mode``: its earlier permissions, restricted to those that it still has."""
+        """Write the file atomically. ``mode``: its earlier permissions, reduced to those that it still has."""
         current_mode = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False).st_mode
         with replace_atomically(self.folder, self.name, data, current_mode if mode is None else mode & current_mode):
             pass
@@ -68,7 +70,9 @@ class Place(NamedTuple):
 
 @contextmanager
 def open_place(path: Path, work_dir: Path, store: Path) -> Iterator[Place]:
-    """Open the folder of a file. Raises `NotAllowed` unless it is in ``work_dir``, outside the ``store``, and writable."""
+    """Open the folder of a file. Raises `NotAllowed` if it is not in ``work_dir``, is inside the ``store``, or cannot
+    be written to.
+    """
     location = confined.ConfinedPath(str(work_dir), _names_within(path, work_dir, store), str(path))
     name = location.names[-1]
     try:
@@ -85,7 +89,7 @@ def open_place(path: Path, work_dir: Path, store: Path) -> Iterator[Place]:
 
 
 def _names_within(path: Path, work_dir: Path, store: Path) -> tuple[str, ...]:
-    """Return the path parts from the working directory to a file."""
+    """Return the parts of the path from the working directory to a file."""
     if os.open not in os.supports_dir_fd:  # Windows, where the file tools do not work either
         raise NotAllowed("this system cannot open files within folders")
     if not work_dir.is_absolute() or ".." in path.parts or not path.is_relative_to(work_dir) or path == work_dir:

@@ -1,4 +1,4 @@
-"""Plan of an undo: the target state of a file, from the run's recorded changes and the current file."""
+"""Plan of an undo: what to restore a file to, given the run's recorded changes and the current file."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ run made them.
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """Plan for one file."""
+    """The plan for one file."""
 
     action: Action
     """``none``: the file is not touched."""
     source: FileChanged | None = None
-    """Change whose stored image is restored."""
+    """The change whose stored image is restored."""
     undone: tuple[FileChanged, ...] = ()
-    """Changes that this undoes, or that never took place, oldest first."""
+    """Changes that this undoes or that never took place, oldest first."""
     why_not: WhyNot | None = None
-    """Reason for keeping the other changes, or None if there are no others."""
+    """Reason for keeping the remaining changes, or None if none remain."""
 
 
 def plan_file(changes: Sequence[FileChanged], now: str) -> FilePlan:
-    """Return the plan for a file with the digest ``now``. ``changes``: the run's changes to it that are not undone, oldest
-    first.
+    """Return the plan for a file whose digest is ``now``. ``changes``: those of the run's changes to it that are not
+    undone, oldest first.
 
-    Undoes change by change, newest first, as long as the state matches the one that the change produced or started from.
+    Undoes one change after the other, newest first, as long as the state matches the one that the change produced or
+    started from.
     """
     state, plan = now, FilePlan("none")
     for index in range(len(changes) - 1, -1, -1):

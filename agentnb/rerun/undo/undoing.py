@@ -1,4 +1,4 @@
-"""Undo of file changes that a run and its nested runs made with ``write_file`` and ``edit_file``."""
+"""Undo of the file changes that a run and its nested runs made with ``write_file`` and ``edit_file``."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ FILE_TOOLS = frozenset({"write_file", "edit_file"})
 _LASTING = frozenset({"execute", "write"})
 """Effects that outlast an undo."""
 LASTING_TOOLS = frozenset({"bash", "git_add", "git_commit", "git_branch", "github_create_comment", "run_python"})
-"""Built-in tools with lasting effects, for workflows, whose logs do not have the declared effects of tools."""
+"""Built-in tools with lasting effects, for workflows, whose logs lack the declared effects of tools."""
 Why: TypeAlias = WhyNot | Literal["not_allowed", "denied", "failed"]
-"""Reasons for keeping changes. ``not_allowed``: agentnb does not write there; ``denied``: a rule of the run forbids it;
-``failed``: the system refused.
+"""Reasons for keeping changes. ``not_allowed``: agentnb does not write there; ``denied``: a rule of the run forbids
+it; ``failed``: the system refused to.
 """
 
 
 class UndoneFile(NamedTuple):
-    """Outcome for one file."""
+    """The outcome for one file."""
 
     path: str
     """Relative to the run's working directory."""
     action: Action
     why_not: Why | None = None
-    """Reason for keeping changes of the run, or None if all are undone."""
+    """Reason for keeping changes of the run, or None if all were undone."""
     detail: str = ""
     """The rule or the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class UndoReport:
-    """Outcome of an undo."""
+    """The outcome of an undo."""
 
     run_id: str
     files: tuple[UndoneFile, ...]
@@ -60,11 +60,11 @@ class UndoReport:
     has_changed_files: bool
     """True if the run ever changed files."""
     foreign: int
-    """Changes listed by another person's agentnb, which are ignored."""
+    """Number of changes listed by another person's agentnb, which are ignored."""
 
 
 def has_file_changes(store: Store, run_id: str) -> bool:
-    """True if a run itself, without its nested runs, has recorded file changes."""
+    """True if the run itself, as opposed to its nested runs, has recorded file changes."""
     return folder_of_run(store.folder, run_id).exists
 
 
@@ -84,7 +84,7 @@ def undo_run(store: Store, run_id: str) -> UndoReport:
 
 
 def _relatives(store: Store, run_id: str) -> tuple[list[str], list[str]]:
-    """Return the ids of a run's ancestors, outermost first; and its own id followed by those of its nested runs."""
+    """Return the ids of a run's ancestors, outermost first, and then the run's own id followed by those of its nested runs."""
     parents = {summary.id: summary.parent_id for summary in store.each_summary()}
     outer: list[str] = []
     parent = parents.get(run_id)
@@ -126,7 +126,7 @@ def _refuse(run_id: str) -> None:
 
 
 def lasting_calls(run: Run, listed: Container[str] = ()) -> Iterator[ToolCall]:
-    """Yield calls that may have lasting effects beyond an undo, except those with ``listed`` ids."""
+    """Yield calls whose effects may outlast an undo, except those with ``listed`` ids."""
     declared = {tool.name: tool.effects for tool in run.tools}
     for event in run.events:
         if not isinstance(event, ToolStarted) or event.call.name in FILE_TOOLS or event.call.id in listed:
@@ -142,7 +142,7 @@ def _only_lists(call: ToolCall) -> bool:
 
 
 def _undo_file(store: Store, changes: Sequence[FileChanged], rules: Iterable[RuleList]) -> UndoneFile:
-    """Restore one file. ``changes``: those not undone yet, oldest first."""
+    """Restore one file. ``changes``: those that are not undone yet, oldest first."""
     path, work_dir = Path(changes[-1].path), Path(changes[-1].work_dir)
     shown = str(path.relative_to(work_dir)) if path.is_relative_to(work_dir) else str(path)
     try:
@@ -168,7 +168,7 @@ def _carry_out(store: Store, plan: FilePlan, place: Place) -> None:
 
 
 def _note(store: Store, plan: FilePlan) -> None:
-    """Mark the changes as undone in their runs' lists. If that fails, the file's content still shows it."""
+    """Mark the changes as undone in the lists of their runs. If that fails, the file's content still shows it."""
     in_order = sorted(plan.undone, key=lambda change: change.run_id)
     for run_id, changes in groupby(in_order, key=lambda change: change.run_id):
         with suppress(OSError):

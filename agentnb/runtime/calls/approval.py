@@ -47,19 +47,19 @@ from agentnb.tools.subject import flag_of, kind_of_subject, origin_of, shows_cha
 from agentnb.tools.tool import CallSync, Tool, ToolRefused
 
 MAX_BYTES = 1_000_000
-"""Maximum size of a file or text whose change is shown, since the time for a comparison grows with both."""
+"""Maximum size in bytes of a file or text whose change is shown, since comparison time grows with size."""
 
 
 class FileChange(NamedTuple):
-    """The change of a file."""
+    """A change to a file."""
 
     diff: str = ""
     """Unified diff; empty if it cannot be shown, or if nothing changes."""
     before: str = ""
-    """Digest of the file and its path when the diff was made; empty if the call writes no readable file."""
+    """Digest of the file and its path when the diff was made; empty if the call does not write to a readable file."""
 
     may_hold_keys: bool = False
-    """True if the file's name suggests that it holds keys; then no diff is made."""
+    """True if the file's name suggests that it holds keys; no diff is made in that case."""
 
 
 NO_CHANGE = FileChange()
@@ -68,7 +68,7 @@ NO_CHANGE = FileChange()
 def file_change(tool: Tool | None, arguments: Any, work_dir: Path) -> FileChange:
     """Return the change that a call would make to a file in the working folder.
 
-    A file elsewhere is not read: the diff goes into the log, and the model may name any path.
+    A file outside the folder is not read: the diff goes into the log, and the model may name any path.
     """
     target = _place(tool, arguments, work_dir) if shows_change(tool) else None
     if target is None:
@@ -90,7 +90,7 @@ def file_change(tool: Tool | None, arguments: Any, work_dir: Path) -> FileChange
 
 
 def holds_known_key(tool: Tool | None, arguments: Any, work_dir: Path) -> bool:
-    """Return whether a call that writes a file in the working folder replaces or writes a known key."""
+    """Return whether a call that writes to a file in the working folder would overwrite or write a known key."""
     target = _place(tool, arguments, work_dir) if flag_of(tool) == "file_write" else None
     if target is None:
         return False
@@ -99,13 +99,13 @@ def holds_known_key(tool: Tool | None, arguments: Any, work_dir: Path) -> bool:
 
 
 def file_digest(tool: Tool | None, arguments: Any, work_dir: Path) -> str:
-    """Return the digest of the file that a call writes, as it is now; empty as in `FileChange`."""
+    """Return the current digest of the file that a call writes; empty as in `FileChange`."""
     target = _place(tool, arguments, work_dir)
     return "" if target is None else _read(target)[1]
 
 
 def _place(tool: Tool | None, arguments: Any, work_dir: Path) -> ConfinedPath | None:
-    """Return the path that a call writes, if it is in the working folder and a regular or new file."""
+    """Return the path that a call writes to, if it is in the working folder and is a regular or new file."""
     value = value_of_subject(tool, arguments)
     if kind_of_subject(tool) != "path" or value is None:
         return None
@@ -119,7 +119,7 @@ def _place(tool: Tool | None, arguments: Any, work_dir: Path) -> ConfinedPath | 
 
 
 def _read(place: ConfinedPath) -> tuple[bytes | None, str]:
-    """Return at most ``MAX_BYTES + 1`` bytes of a file, None if it cannot be read, and its digest."""
+    """Return up to ``MAX_BYTES + 1`` bytes of a file, or None if it cannot be read, and its digest."""
     path = f"{place.real}\0".encode("utf-8", "surrogateescape")
     beginning = _first_bytes(place, MAX_BYTES + 1)
     if beginning is None:
@@ -149,7 +149,7 @@ def _with_line_endings(lines: Iterable[str]) -> Iterable[str]:
 
 
 OWN_RULE = "approval"
-"""Rule of a question whose gate names no rule."""
+"""Rule of a question whose gate does not name one."""
 KEEPS_CHANGING = "The file keeps changing before the question is answered."
 CHANGED_SINCE = "The file has changed since you were asked."
 KEY_FILE = "The change is not shown because the file name suggests that it holds keys."
@@ -162,8 +162,8 @@ NOT_OBTAINED = "It needs the person's permission, but the function that decides 
 def approval_question(
     ask: Ask, call: ToolCall, tool: Tool, work_dir: Path, *, reaching: ReachingGrants | None = None, keeps_files: bool = False
 ) -> WaitingOnUser:
-    """Return a gate's question about a call. ``reaching``: remembers grants; ``keeps_files``: whether files are
-    backed up before calls change them.
+    """Return a gate's question about a call. ``reaching``: stores grants; ``keeps_files``: whether files are backed
+    up before calls change them.
     """
     effects = ", ".join(sorted(declared_effects(tool) or ()))
     is_of_rules = isinstance(ask, AskByRules)
@@ -185,13 +185,13 @@ def approval_question(
 
 
 def is_outdated(question: WaitingOnUser, call: ToolCall, tool: Tool | None, work_dir: Path) -> bool:
-    """Return whether the file that the call writes has changed since the question showed the change."""
+    """Return whether the file that the call writes has changed since the change was shown in the question."""
     shown = "" if question.about is None else question.about.before
     return bool(shown) and shown != file_digest(tool, call.arguments, work_dir)
 
 
 def is_of_this_tool(question: WaitingOnUser, tool: Tool | None) -> bool:
-    """Return whether a question from an earlier process was about the same tool: a tool of an MCP server may have changed."""
+    """Return whether a question from an earlier process was about the same tool: an MCP server's tool may have changed."""
     before, current = None if question.about is None else question.about.origin, origin_of(tool)
     return before is None or current is None or redact(current).identities == before.identities
 
@@ -208,14 +208,14 @@ def refresh_question(
 
 
 def _with_rule(reason: str, question: WaitingOnUser) -> str:
-    """Return why a call is denied without a question, with the narrow rule that would allow it if there is one."""
+    """Return why a call is denied without asking, and the narrow rule that would allow it, if there is one."""
     judged = question.about
     rule = next((grant.rule for grant in judged.grants if rule_parts(grant.rule)[1]), "") if judged else ""
     return f"{reason} A rule that allows it: {rule}" if rule else reason
 
 
 def answer_program(answer: AnswerQuestion) -> Program:
-    """Return the `Program` for a function that answers questions."""
+    """Return a `Program` that wraps a function that answers questions."""
 
     async def program(question: WaitingOnUser) -> Any:
         # In a thread of its own: the main thread may be inside the tool that asks.
@@ -228,7 +228,7 @@ def answer_program(answer: AnswerQuestion) -> Program:
 
 
 async def _result(function: Callable[..., Any], *args: Any, call_plain: Callable[[Callable[[], Any]], Awaitable[Any]]) -> Any:
-    """Call a function of the person, sync or async, and return its result. ``call_plain`` calls a sync one."""
+    """Call a function supplied by the person, sync or async, and return its result. ``call_plain`` calls a sync one."""
     if any(map(inspect.iscoroutinefunction, (function, type(function).__call__))):
         return await function(*args)
     value = await call_plain(partial(function, *args))
@@ -236,7 +236,7 @@ async def _result(function: Callable[..., Any], *args: Any, call_plain: Callable
 
 
 class Approval:
-    """Asks for permission to run calls. Without an answerer, the call is denied."""
+    """Asks for permission to run calls. If nobody can answer, the call is denied."""
 
     def __init__(self, run: Run, elicitation: Elicitation, call_sync: CallSync) -> None:
         self._run = run
@@ -244,9 +244,10 @@ class Approval:
         self._call_sync = call_sync
 
     async def ask(self, call: ToolCall, question: WaitingOnUser, *, suspends: bool = False) -> Decision | None:
-        """Return the decision about this call. Without an answer, a denial that says why.
+        """Return the decision about this call; if there is no answer, a denial with the reason.
 
-        Returns None, and leaves the question open, if the run is being suspended, or with ``suspends`` if nobody can be asked.
+        Returns None, leaving the question open, if the run is being suspended, or with ``suspends`` if nobody can be
+        asked.
         """
         book = self._elicitation.book
         if self._elicitation.permissions.mode.never_asks:
@@ -273,8 +274,8 @@ class Approval:
         return Decision(False, f"{NOT_ALLOWED} They said: {verdict.reason}" if verdict.reason else NOT_ALLOWED)
 
     async def _ask_approvers(self, call: ToolCall, _: WaitingOnUser) -> Any:
-        """Ask the approve functions, the innermost first, and return the answer in a person's words; None leaves it to the
-        person.
+        """Ask the approve functions, the innermost first, and return the answer as a person would give it; None
+        leaves the decision to the person.
 
         The function of a nested run can only deny: the outermost run's function approves, or else the person does.
         """

@@ -16,7 +16,7 @@ from agentnb.tools.tool import Tool, ToolOutcome
 
 
 class Call(msgspec.Struct, eq=False):
-    """A tool call of the model in a round, of a step, or of another call's tool."""
+    """A tool call made by the model in a round, by a step, or by another call's tool."""
 
     made: ToolCall
     """The call as requested."""
@@ -28,35 +28,35 @@ class Call(msgspec.Struct, eq=False):
     depth: int = 0
     """Number of enclosing tool calls."""
     state: Literal["proposed", "judged", "asked", "started", "ended"] = "proposed"
-    """Its progress. Once it is judged, the gates are not asked again, unless the person changes its arguments."""
+    """Its progress. Once a call has been judged, the gates are not consulted again unless the person changes its arguments."""
     question: WaitingOnUser | None = None
     """The approval question, if one was asked."""
     started: ToolCall | None = None
-    """The call as logged at its start: redacted, with the arguments that the person chose. If an earlier process has logged
-    it, the tool runs again without another start, in whatever state the call is.
+    """The call as logged at its start: redacted, with the arguments that the person chose. If an earlier process
+    logged the start, the tool runs again without logging another, whatever the call's state.
     """
     is_edited: bool = False
     """True if the person changed its arguments."""
     outcome: ToolOutcome | None = None
-    """Its result, or None if the run was stopped, or while an absent person is asked."""
+    """Its result, or None if the run was stopped, or while it waits for an absent person."""
     block: Block | None = None
     """The verdict that blocked it, if any."""
     elicitor: CallElicitor | None = None
-    """The questions of its tool, once the tool runs."""
+    """Asks the questions of its tool, once the tool runs."""
     reports: CallReports | None = None
     """Reports of its tool, if any."""
     turn: asyncio.Lock | None = None
     """Serializes the nested calls of its tool that are not parallel-safe, or None before the first."""
     inner_count: int = 0
-    """Number of calls its tool has made, including those of an earlier process."""
+    """Number of calls that its tool has made, including those made in an earlier process."""
 
     @property
     def waits_for_person(self) -> bool:
-        """True if the person is asked before it runs, or by its tool."""
+        """True if the person is asked before the call runs, or by its tool."""
         return self.state == "asked" or (self.tool is not None and self.tool.blocking)
 
     @property
     def still_runs(self) -> bool:
-        """True if its plain function still runs in a worker thread after the call was given up."""
+        """True if its plain function still runs in a worker thread although the call was abandoned."""
         worker = None if self.elicitor is None else self.elicitor.worker
         return worker is not None and worker.is_running

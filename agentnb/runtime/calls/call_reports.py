@@ -1,4 +1,4 @@
-"""Reports of a running tool, from any thread: its progress and its output, kept up to a limit."""
+"""Reports of a running tool, from any thread: its progress, and its output up to a limit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_TEXT = 200
 
 
 class CallProgress:
-    """Progress of one call. Reports may come from any thread; after the call has ended they are ignored."""
+    """Progress of one call. Reports may come from any thread; they are ignored once the call has ended."""
 
     def __init__(self, log: EventLog, call_id: str, loop: asyncio.AbstractEventLoop) -> None:
         """``loop``: the run's event loop, on which watchers are notified."""
@@ -62,14 +62,14 @@ def _text(text: str) -> str:
 
 
 MAX_KEPT = 20_000
-"""Maximum characters kept of a call's output, from the end."""
+"""Maximum characters kept from the end of a call's output."""
 MAX_LIVE = 2_000
-"""Maximum characters streamed while the tool runs, from the end."""
+"""Maximum characters streamed from the end of the output while the tool runs."""
 LEFT_OUT = "[{:,} earlier characters were not kept]\n"
 
 
 class CallPrints:
-    """Printed output of one call so far."""
+    """The output that one call has printed so far."""
 
     def __init__(self, log: EventLog, call_id: str, loop: asyncio.AbstractEventLoop) -> None:
         """``loop``: the run's event loop, on which watchers are notified."""
@@ -119,8 +119,8 @@ class CallPrints:
 
 
 def as_shown(text: str) -> str:
-    """Return the text as a terminal shows it: of a line rewritten with carriage returns, such as a progress bar, the last
-    version.
+    """Return the text as a terminal shows it: of a line rewritten with carriage returns, such as a progress bar, only
+    the final version.
     """
     if "\r" not in text:
         return text
@@ -153,6 +153,6 @@ class CallReports:
     nested: list[NestedStart] = field(default_factory=list)
 
     def close(self) -> Reported:
-        """Stop all reports and return what is kept."""
+        """Stop all reports and return those that are kept."""
         progress = None if self.progress is None else self.progress.close()
         return Reported(progress, "" if self.prints is None else self.prints.close(), tuple(self.nested))

@@ -1,4 +1,4 @@
-"""Services of a run for its running tools: report progress, call other tools, start nested runs."""
+"""Services that a run offers its running tools: report progress, call other tools, start nested runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class InnerCalls(Protocol):
-    """Runner of calls that tools make."""
+    """Runner of the calls made by tools."""
 
     async def call_inside(self, parent: str, name: str, arguments: Any) -> ToolOutcome:
         """Run a call made by the tool of the ``parent`` call."""
@@ -62,7 +62,7 @@ _ELSEWHERE = object()
 
 
 class ContextServices:
-    """Services of a run for all its calls, on the event loop of the run. Most calls use none."""
+    """Services that a run offers all its calls, on the run's event loop. Most calls use none of them."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class ContextServices:
         self.loop: asyncio.AbstractEventLoop | None = None
         """Event loop of the run, set by its first call."""
         self.lock = threading.RLock()  # a finalizer may print at the same time
-        """Held while a call gets its first report, or ends."""
+        """Held while a call gets its first report, or while it ends."""
 
     def held(self) -> AbstractContextManager[None]:
         """Pause the clock of the run."""
@@ -103,7 +103,9 @@ class ContextServices:
         progress.report(done, total, text)
 
     def printed(self, call_id: str, text: str) -> bool:
-        """Record a text printed by this call, from any thread. False if the call has ended, or if no watcher shows output."""
+        """Record text printed by this call, from any thread. Returns False if the call has ended, or if no watcher
+        shows output.
+        """
         if not self._log.shows_prints:
             return False
         with self.lock:
@@ -122,13 +124,13 @@ class ContextServices:
                 reports.nested.append(NestedStart(run_id, encodable(agent)))
 
     def keep_before(self, call_id: str, path: Path, before: bytes | None, after: bytes) -> None:
-        """Back up a file before this call changes it, from any thread. Raises if it must not be changed."""
+        """Back up a file before this call changes it, from any thread. Raises an error if the file must not be changed."""
         if call_id not in self._calls:  # it was given up, as its result says
             raise asyncio.CancelledError("The call has ended")
         self._log.keep_before(FileBefore(call_id, self._context.work_dir, path, before, after))
 
     def _reports_of(self, call_id: str) -> CallReports | None:
-        """Return the reports of a call, to add to while the lock is held, or None if the call has ended."""
+        """Return the reports of a call, to be extended while the lock is held, or None if the call has ended."""
         call = self._calls.get(call_id)
         if call is not None and call.reports is None:
             call.reports = CallReports()
@@ -152,7 +154,7 @@ class ContextServices:
         return outcome
 
     def call_sync(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
-        """Call a tool like `call`, and block the calling thread until the call has ended."""
+        """Call a tool as `call` does, blocking the calling thread until the call has ended."""
         if running_loop() is self._running_loop:
             raise SettingsError("call_sync would block the event loop that runs the call", "Use await context.call(...)")
         holds_main_thread = threading.current_thread() is threading.main_thread()
@@ -168,7 +170,7 @@ class ContextServices:
         )
 
     async def run_code(self, call_id: str, code: Code, schedule: Schedule) -> ToolOutcome:
-        """Run code of a model on the main thread, where decisions reserved for the person are refused."""
+        """Run a model's code on the main thread, where it is refused decisions reserved for the person."""
         if main_thread_is_held.get():
             raise ToolFailed("The code of another call is waiting for this one", "Call it directly, not from code")
         call = current_call.get()
@@ -190,7 +192,7 @@ class ContextServices:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Tools that the run offers now."""
+        """Tools that the run currently offers."""
         return self._tools.offered_tools()
 
     @property
@@ -200,11 +202,11 @@ class ContextServices:
 
     @property
     def model(self) -> Model | None:
-        """Model of the run, for side requests of tools."""
+        """Model of the run, for side requests made by tools."""
         return None if self._models is None else self._models.model
 
     async def ask_model(self, request: Request, operation: str, model: Model | None = None, **about: str) -> Reply:
-        """Return a model's reply to a side request, by default of the run's model."""
+        """Return a model's reply to a side request. The default is the run's model."""
         if self._models is None:
             raise SettingsError("The tools of this run have no model to ask", "Give the tool its own model")
         return await self._on_loop(self._models.ask(request, operation, model, **about))
@@ -226,7 +228,7 @@ class ContextServices:
         return await self._on_loop(runnable.run(prompt, RunOptions(parent=self._log)))
 
     async def start_step(self, path: str, runnable: Any, output: Callable[[Run], Any], **about: Any) -> Any:
-        """Run a nested run to its end as a step, or resume the one that a dead process had started."""
+        """Run a nested run to its end as a step, or resume the one that a dead process started."""
         if self._steps is None:
             raise SettingsError("This run has no steps", "Use await context.start_run(...)")
         return await self._steps.run(path, runnable, output, **about)
@@ -238,7 +240,7 @@ class ContextServices:
 
 
 class RunningCode:
-    """Running code of a model, and the environment its tool provides."""
+    """A model's code that is running, and the environment that its tool provides."""
 
     def __init__(self, services: ContextServices, call_id: str, call: CallElicitor) -> None:
         self._services = services
@@ -249,11 +251,11 @@ class RunningCode:
         self.tools = services.tools
 
     def is_inside(self) -> bool:
-        """Return whether the caller is this code, in any thread; not a tool that it calls, nor a run that it starts."""
+        """Return whether the caller is this code, in any thread, rather than a tool that it calls or a run that it starts."""
         return self.code.is_running and call_around() is self._call
 
     def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
-        """Call a tool of the run. Raises `ToolFailed` if it fails, is blocked, or cannot be called from this code."""
+        """Call a tool of the run. Raises `ToolFailed` if the tool fails, is blocked, or cannot be called from this code."""
         if not self.code.is_running:
             raise ToolFailed(f"{name} can no longer be called: the code that received it has ended", "Call it from new code")
         if self._services.holds_loop:

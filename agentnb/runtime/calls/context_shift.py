@@ -11,13 +11,13 @@ from agentnb.core.messages import visible
 from agentnb.tools.tool import ToolOutcome
 
 CONTEXT, ENTITY, REASON = ("new_context", "context_type"), ("entity_id", "entity"), ("message", "reason")
-"""Result fields with the new context, the entity and the reason; each has two accepted names."""
+"""Result fields with the new context, the entity and the reason; each may have either of two names."""
 INSIDE = "context_shift"
 """Result field that may hold these fields."""
 MAX_CHARACTERS = 200
 """Maximum characters of a name or a reason."""
 MAX_READ = 10 * MAX_CHARACTERS
-"""Characters read of a text in a result, before invisible ones are removed."""
+"""Characters read of a text in a result, before invisible ones are stripped."""
 
 
 class ContextShift(NamedTuple):
@@ -29,7 +29,7 @@ class ContextShift(NamedTuple):
 
 
 def shift_of(outcome: ToolOutcome) -> ContextShift | None:
-    """Return the shift in the result of a tool that declares it, or None without a shift, or after an error."""
+    """Return the shift in the result of a tool that declares it, or None if there is no shift, or after an error."""
     if not outcome.ok:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Runs the tool calls of a reply in order. Each gets exactly one result, however the round ends."""
+"""Runs the tool calls of a reply in order. Each call gets exactly one result, however the round ends."""
 
 from __future__ import annotations
 
@@ -21,23 +21,26 @@ from agentnb.tools import tool_errors
 from agentnb.tools.tool import Inside, ToolOutcome
 
 PATIENCE = 0.15
-"""Seconds that a cancelled run may clean up before it ends without tasks that ignore the cancellation."""
+"""Seconds that a cancelled run has to clean up before it ends without waiting for tasks that ignore the cancellation."""
 PATIENCE_WITH_PART = 2 * PATIENCE
-"""Seconds that a cancelled call or step may clean up before its run continues without it; longer, so nested runs end first."""
+"""Seconds that a cancelled call or step has to clean up before its run continues without it; longer, so that nested
+runs end first.
+"""
 
 
 class Dispatch:
     """Dispatcher of the tool calls of replies.
 
-    Calls are judged and started in the order of the reply, and each start is logged before the next call is judged. A call that
-    is not ``parallel_safe`` starts when all earlier calls have ended, and later calls are judged when it has ended. While it
-    waits for the person (a gate asks, or its tool is ``blocking``), the parallel-safe calls right after it run all the same.
+    Calls are judged and started in the order of the reply, and each start is logged before the next call is judged. A
+    call that is not ``parallel_safe`` starts when all earlier calls have ended, and later calls are judged when it
+    has ended. While it waits for the person (a gate asks, or its tool is ``blocking``), the parallel-safe calls right
+    after it still run.
     """
 
     def __init__(self, log: EventLog, calls: ToolCalls, elicitation: Elicitation, *, can_suspend: bool = False) -> None:
         """``can_suspend``: whether the run may be suspended.
 
-        `Suspended` is raised when the running calls have ended.
+        `Suspended` is raised once the running calls have ended.
         """
         self._log = log
         self._calls = calls
@@ -47,14 +50,15 @@ class Dispatch:
         """Reason for the suspension in progress, or empty."""
 
     def services(self) -> Inside:
-        """Return the run's services for work outside any tool call."""
+        """Return the run's services for work done outside tool calls."""
         self._calls.inside.loop = asyncio.get_running_loop()
         return self._calls.inside
 
     async def run(self, calls: Sequence[Call], check_stop: Callable[[], None]) -> None:
         """Judge and run the calls.
 
-        ``check_stop`` raises if the run was stopped: no further call may follow a tool that swallowed its cancellation.
+        ``check_stop`` raises if the run was stopped: no further call may follow a tool that has swallowed its
+        cancellation.
         """
         if self._can_suspend:
             check_stop = partial(self._check, check_stop)
@@ -91,10 +95,10 @@ class Dispatch:
     async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         """Answer the calls of the open round that a dead process left open.
 
-        Calls that were running are run again only if their tool is repeatable; otherwise the model gets an error result that
-        names the interruption and the person's answers. A repeated call gets the same answers. Calls that were judged and
-        had not started run once their question is answered. The others are judged, as are all calls if the person refused
-        the earlier entries of a log from elsewhere.
+        Calls that were running are run again only if their tool is repeatable; otherwise the model gets an error
+        result that names the interruption and the person's answers. A repeated call gets the same answers. Calls that
+        were judged but had not started run once their question is answered. The others are judged; so are all calls
+        if the person rejected the earlier entries of a log from elsewhere.
         """
         events, book = since_start(self._log.run.events), self._elicitation.book
         logged = since_refusal(events)
@@ -129,13 +133,14 @@ class Dispatch:
         await self.run(pending, check_stop)
 
     def _check(self, check_stop: Callable[[], None]) -> None:
-        """Raise between calls if the run is to be suspended, or was stopped."""
+        """Raise, between calls, if the run is to be suspended or was stopped."""
         if self._calls.waits_for_person or self.suspending:
             raise Suspended(self.suspending or "nobody_here")
         check_stop()
 
     def suspend(self, why: str) -> None:
-        """Suspend the run when its running calls have ended; questions of gates and drafts stay open. No-op without any.
+        """Suspend the run once its running calls have ended; questions from gates and drafts stay open. No-op if
+        nothing is waiting.
 
         ``why``: ``asked`` or ``nobody_here``, for the log.
         """

@@ -27,7 +27,7 @@ OpenLog: TypeAlias = Callable[[], Awaitable[Writer]]
 class RunContext:
     """Context of one run: log, time, money, person, threads, folder and servers.
 
-    Its permissions and the call that awaits it belong to its elicitation.
+    Its permissions, and the call that awaits it, are held by its elicitation.
     """
 
     log: EventLog
@@ -43,7 +43,7 @@ class RunContext:
     """Options from the person and the host; the folder is absolute."""
     host: Host = field(default_factory=Host)
     servers: RunServers | None = None
-    """MCP servers that it names, or None without any."""
+    """MCP servers that it names, or None if it names none."""
     open_log: OpenLog | None = None
     """Opens the log, or None if the log is not kept."""
     warnings: Sequence[tuple[str, Advised]] = ()
@@ -51,5 +51,5 @@ class RunContext:
 
     @property
     def is_kept(self) -> bool:
-        """True if its log is kept, so that it may be suspended."""
+        """True if the log is kept, so that the run may be suspended."""
         return self.open_log is not None

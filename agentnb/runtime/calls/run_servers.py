@@ -24,7 +24,7 @@ from agentnb.tools.mcp.server_tool import ListedTools, MCPTool, names_of, tools_
 from agentnb.tools.mcp.wire_names import may_be_of, tool_of_word, wire_name, wire_names
 
 MAX_PLACES = 5
-"""Maximum number of tools, and of keywords of each, in one warning."""
+"""Maximum number of tools, and of keywords per tool, in one warning."""
 
 
 class RunServers:
@@ -45,9 +45,9 @@ class RunServers:
         self._servers = servers
         self._work_dir = work_dir
         self._live: dict[LiveServer, list[ServerTools]] = {}
-        """The items that name tools, by server."""
+        """The items that name tools, keyed by server."""
         self._seen: dict[LiveServer, int] = {}
-        """Version of the run's tools, by server."""
+        """Version of the run's tools, keyed by server."""
         self._run_tools: list[RunTools] = []
         self._sightings = Sightings(log)
 
@@ -62,16 +62,18 @@ class RunServers:
         return logged_servers(self._items)
 
     def serve(self, tools: RunTools) -> None:
-        """Include the servers' tools in these tools, from `connect` on."""
+        """Include the servers' tools in these tools once `connect` has been called."""
         self._run_tools.append(tools)
 
     @property
     def has_news(self) -> bool:
-        """True if the tools of a server have changed."""
+        """True if a server's tools have changed."""
         return any(live.version != seen for live, seen in self._seen.items())
 
     async def connect(self) -> None:
-        """Start servers that are not running, concurrently, and offer their tools. Raises `SettingsError`, `ServerFailed`."""
+        """Start any servers that are not running, concurrently, and offer their tools. Raises `SettingsError`,
+        `ServerFailed`.
+        """
         if not self._items:
             return
         for item in self._items:
@@ -83,9 +85,9 @@ class RunServers:
         self._check_rules(await self._offer({live: live.version for live in self._live}))
 
     async def update(self) -> None:
-        """List the tools of changed servers again, and offer them with the next request.
+        """List the tools of changed servers again, and offer them in the next request.
 
-        On failure, the person is warned and the tools stay as they are: a server must not end a healthy run.
+        On failure, the person is warned and the tools are left unchanged: a server must not end a healthy run.
         """
         versions = {live: live.version for live, seen in self._seen.items() if live.version != seen}
         try:
@@ -96,8 +98,8 @@ class RunServers:
             self._log.warn_once(f"The tools of MCP servers have changed, but this run keeps the earlier ones: {error.what}")
 
     async def _offer(self, versions: Mapping[LiveServer, int]) -> Sequence[MCPTool]:
-        """Offer the tools that the run names, and return all tools of its servers. ``versions``: versions of the tools
-        afterwards.
+        """Offer the tools that the run names, and return all tools of its servers. ``versions``: the resulting
+        versions of the tools.
         """
         self._seen.update(versions)
         named, tools = dict[MCPTool, list[str]](), self._tools()
@@ -113,7 +115,9 @@ class RunServers:
         return [tool for server_tools in tools.values() for tool in server_tools]
 
     def _check_rules(self, tools: Sequence[MCPTool]) -> None:
-        """Raise `SettingsError` for a rule that misspells a tool of a server. Other names pass: the tool may appear later."""
+        """Raise `SettingsError` for a rule that misspells the name of a server's tool. Other names pass: the tool may
+        appear later.
+        """
         names = [tool.spec.name for tool in tools]
         for rule, item in product(self._rules, self._items):
             word, prefix = tool_of_word(rule.tools), wire_name(item.name, "")
@@ -126,7 +130,7 @@ class RunServers:
                 )
 
     def _tools(self) -> dict[LiveServer, list[MCPTool]]:
-        """Return the tools by server. Listed tools come first, since they may have any name."""
+        """Return the tools by server. Listed tools come first, since their names are arbitrary."""
         names = wire_names([name for live in self._live for name in names_of(live, live.tools)])
         by_server = {live: tools_of_server(live, live.tools, names) for live in self._live}
         used_names = {tool.spec.name for listed in by_server.values() for tool in listed.usable}
@@ -138,7 +142,7 @@ class RunServers:
 
 
 def _warnings(live: LiveServer, found: ListedTools, items: Sequence[ServerTools], *, is_empty: bool) -> Iterator[str]:
-    """Yield warnings about listed tools that the items name."""
+    """Yield warnings about listed tools that the items refer to."""
     server = live.server.name
     for name, why in found.left_out.items():
         if any(item.tool in ("", name) for item in items):
@@ -156,7 +160,7 @@ def _warnings(live: LiveServer, found: ListedTools, items: Sequence[ServerTools]
 
 
 def _check_has(item: ServerTools, live: LiveServer) -> None:
-    """Raise `UnknownTool` if the server lacks the tool of an item. An excluded tool does not count as missing."""
+    """Raise `UnknownTool` if the server lacks an item's tool. An excluded tool does not count as missing."""
     names = [*[tool.name for tool in live.tools], *live.set_aside]
     wire = [wire_name(item.name, name) for name in names]
     if item.tool and item.tool not in (*names, *wire):

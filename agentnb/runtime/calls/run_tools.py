@@ -21,7 +21,7 @@ _NONE: frozenset[str] = frozenset()
 
 @runtime_checkable
 class StandIn(Protocol):
-    """A tool that replaces a tool of a server, such as one with recorded results."""
+    """A replacement for a server's tool, such as a tool with recorded results."""
 
     def put_behind(self, tool: Tool) -> None:
         """Set the server's tool, for calls that this tool does not answer itself."""
@@ -39,28 +39,27 @@ class RunTools:
         earlier: Iterable[str] = (),
         handlers: Mapping[str, Handler] | None = None,
     ) -> None:
-        """``logs_changes``: whether the log has the tools, as for an agent; else all of them are offered.
-        ``earlier``: tools of the conversation's last run, in order; ``handlers``: functions that answer calls by name, before
-        any
-        tool.
+        """``logs_changes``: whether the log lists the tools, as for an agent; otherwise all of them are offered.
+        ``earlier``: tools of the conversation's last run, in order; ``handlers``: functions that answer calls by
+        name, before any tool.
         """
         self._virtual = VirtualTools(handlers) if handlers else None
         self._log = log
         self._own = toolbox
         self.toolbox = toolbox
-        """Tools that can be called now."""
+        """Tools that can currently be called."""
         self._logs_changes = logs_changes
         self._earlier = tuple(earlier)
         self._of_servers: dict[str, MCPTool] = {}
         self._named: tuple[str, ...] = ()
         self._wanted: tuple[str, ...] = ()
-        """Tools of servers that the model searched for or called by name, in order."""
+        """Server tools that the model searched for or called by name, in order."""
         self.hidden: frozenset[str] = _NONE
-        """Tools of servers that can be called but are not offered."""
+        """Server tools that can be called but are not offered."""
         self._finder: ToolFinder | None = None
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool or handler for calls of this name, or None."""
+        """Return the tool or handler for calls by this name, or None."""
         tool = self.toolbox.get(name)
         return tool if self._virtual is None else self._virtual.get(name, tool)
 
@@ -74,16 +73,16 @@ class RunTools:
         return self.toolbox.not_found(name, sorted(self.hidden), advice)
 
     def take_server_tools(self, tools: Iterable[MCPTool], named: Iterable[str] = ()) -> None:
-        """Replace the tools of MCP servers, listed after the run's own.
+        """Replace the MCP servers' tools, which are listed after the run's own.
 
-        If there are too many, offer only those that the person ``named`` one by one and those that the model finds. Raises
-        `InvalidTool` for a name clash.
+        If there are too many, offer only those that the person ``named`` individually and those that the model finds.
+        Raises `InvalidTool` for a name clash.
         """
         free = [tool for tool in tools if self._is_free(tool, f"{tool.tool_name!r} of the MCP server {tool.live.server.name}")]
         self._compose("mcp_servers", {tool.spec.name: tool for tool in free}, tuple(named))
 
     def offer(self, names: Sequence[str]) -> Sequence[str]:
-        """Offer the hidden tools among these from now on, and return them."""
+        """Offer the hidden tools among these names from now on, and return their names."""
         new = [name for name in names if name in self.hidden]
         if new:
             self._wanted = (*self._wanted, *new)
@@ -91,12 +90,12 @@ class RunTools:
         return new
 
     def change(self, toolbox: Toolbox) -> None:
-        """Replace the tools: the next request offers these, and only these can be called. Running calls are not affected."""
+        """Replace the tools: only these are offered in the next request and can be called. Running calls are not affected."""
         self._own = toolbox
         self._compose("", {})
 
     def _compose(self, reason: str, of_servers: dict[str, MCPTool], named: tuple[str, ...] = ()) -> None:
-        """Combine the tools. Tools offered before keep their positions: another order invalidates prompt caches."""
+        """Combine the tools. Tools offered before keep their positions, since a different order invalidates prompt caches."""
         offer = self._next_offer(tuple(of_servers), named)
         shown: list[Tool] = []
         for name in offer.shown:
@@ -118,7 +117,7 @@ class RunTools:
         )
 
     def _is_free(self, tool: Tool, described: str) -> bool:
-        """Return whether no tool of the run's own has this name; a replacement of this name takes the tool.
+        """Return whether none of the run's own tools has this name; a replacement with this name takes the tool.
 
         Raises `InvalidTool` for a name clash.
         """
@@ -131,7 +130,7 @@ class RunTools:
         return False
 
     def _search(self, of_servers: Mapping[str, MCPTool]) -> ToolFinder:
-        """Return the tool search; its description stays the same during a run, for prompt caches."""
+        """Return the tool search; its description does not change during a run, for the sake of prompt caches."""
         if self._finder is None:
             servers = Counter([tool.live.server.name for tool in of_servers.values()])
             self._finder = ToolFinder(lambda: [*self._of_servers.values()], self.offer, servers)

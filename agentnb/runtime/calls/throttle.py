@@ -1,4 +1,4 @@
-"""A throttle: notifies watchers at most a few times a second, on the run's event loop, of reports from any thread."""
+"""A throttle: passes reports from any thread to watchers, at most a few times a second, on the run's event loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Throttle:
         self.is_over = False
 
     def due(self) -> None:
-        """Schedule a call of the function, from any thread; no-op if one is scheduled."""
+        """Schedule a call of the function, from any thread; no-op if one is already scheduled."""
         with self._lock:
             if self._is_due or self.is_over:
                 return

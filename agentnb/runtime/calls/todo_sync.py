@@ -32,7 +32,7 @@ class TodoSync:
         self._failed = False
 
     def begin(self) -> Todos:
-        """Return the initial list; empty if it cannot be read, which the first `look` reports."""
+        """Return the initial list; empty if it cannot be read, which the first `look` then reports."""
         if self._board is None:
             return ()
         try:
@@ -44,7 +44,7 @@ class TodoSync:
         return todos
 
     def look(self) -> None:
-        """Read the board and log its changes. If it cannot be read, warn and keep the last known list."""
+        """Read the board and log its changes. If it cannot be read, warn and keep the list last read."""
         if self._board is None:
             return
         try:
@@ -58,7 +58,7 @@ class TodoSync:
             self._note(todos, "outside")
 
     def log_call(self, outcome: ToolOutcome, call_id: str) -> None:
-        """Log the changes around a call of the todo tool: others' before it, the call's own, and any since."""
+        """Log the changes around a call of the todo tool: others' changes before it, the call's own, and any since."""
         change = outcome.value
         if isinstance(change, TodoChange):
             with suppress(TypeError, ValueError):  # the next `look` reports a malformed list
@@ -67,11 +67,11 @@ class TodoSync:
         self.look()
 
     def log_plan(self, todos: Todos) -> None:
-        """Log the todo list of an agent that keeps its own."""
+        """Log the todo list of an agent that maintains its own."""
         self._note(redact(todos), "model")
 
     def _unseen(self, found: Any) -> Todos | None:
-        """Return the list as logged, or None if it is the same object as last time, as in nearly every round."""
+        """Return the list as logged, or None if it is the same object as last time, which is so in nearly every round."""
         if found is self._seen and type(found) is tuple:  # a mutable list may have changed in place
             return None
         todos = settled_todos(found)

@@ -1,4 +1,4 @@
-"""Judges a tool call, asks the person, runs the tool and logs its one result: the single path to a tool, for any caller."""
+"""The single path to a tool, for any caller: judges a call, asks the person, runs the tool and logs the call's one result."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ from agentnb.tools import tool_errors
 from agentnb.tools.tool import Tool, ToolOutcome
 
 MAX_CHANGES = 10
-"""Maximum questions about one call whose file changes before each answer."""
+"""Maximum questions about one call whose file changes each time before the answer comes."""
 MAX_INNER_DEPTH = 10
-"""Maximum depth of calls that tools make of tools."""
+"""Maximum depth of tool calls made by tools."""
 
 
 class ToolCalls:
@@ -68,10 +68,10 @@ class ToolCalls:
         models: SideModels | None = None,
         steps: RunSteps | None = None,
     ) -> None:
-        """``tool_seconds``: default time limit of a call, nested runs apart, or None for no limit. ``context_name``: returns
-        the name of a conversation's context, by its name or an alias. ``own_gates``: the person's gates, which also judge the
-        calls of the run's steps. ``models``: models for side requests of tools. ``steps``: the run's steps that are nested
-        runs.
+        """``tool_seconds``: default time limit of a call, excluding nested runs, or None for no limit.
+        ``context_name``: returns the name of a conversation's context, given its name or an alias. ``own_gates``: the
+        person's gates, which also judge the calls of the run's steps. ``models``: models for side requests of tools.
+        ``steps``: the run's steps that are nested runs.
         """
         log = self._log = context.log
         elicitation = self._elicitation = context.elicitation
@@ -79,7 +79,7 @@ class ToolCalls:
         self._gates = gates
         self._todos = todos or TodoSync(None, log)
         self._open: dict[str, Call] = {}
-        """Running calls, by id, for reports from threads and records of the log."""
+        """Running calls, by id, for reports from threads and for records in the log."""
         self.inside = ContextServices(context, self, tools, self._open, own_gates=own_gates, models=models, steps=steps)
         self._permission_gate = PermissionGate(elicitation.permissions, context.work_dir, elicitation.confirms)
         self._runner = ToolRunner(context, self._permission_gate, self.inside, tool_seconds)
@@ -125,7 +125,7 @@ class ToolCalls:
             await work
 
     def refuse(self, call: Call, block: Block) -> None:
-        """Log that this verdict blocked a call."""
+        """Log that this verdict has blocked a call."""
         result = block.result
         call.state, call.block = "ended", block
         call.outcome = ToolOutcome(False, result.parts, error_code=result.error_code)
@@ -136,11 +136,11 @@ class ToolCalls:
             refused(call.made.id)
 
     def reopen(self, call: Call) -> None:
-        """Adopt a call that a dead process had started."""
+        """Take over a call that a dead process started."""
         self._open[call.made.id] = call
 
     def close(self, step: str, outcome: ToolOutcome) -> None:
-        """Log the result of a step's open call that nothing awaits. No-op if it has ended."""
+        """Log the result of a step's open call that nothing awaits. No-op if the call has ended."""
         opened = self._log.run.open_step_call(step)
         if opened is not None:
             self.answer_inner((opened.record,), lambda name: outcome)
@@ -152,22 +152,24 @@ class ToolCalls:
             self._steps.close_open()
 
     def still_running(self, records: Iterable[CallRecord]) -> dict[str, str]:
-        """Return the tool names, by call id, of open calls that were given up and still run in a worker thread."""
+        """Return the tool names, by call id, of open calls that were abandoned but still run in a worker thread."""
         logged = [record.call for _, record in with_inner(tuple(records)) if record.result is None]
         return {call.id: call.name for call in logged if call.id in self._open and self._open[call.id].still_runs}
 
     def answer_inner(self, records: Iterable[CallRecord], outcome: Callable[[str], ToolOutcome]) -> None:
-        """Answer all open calls made by the tools of these calls. ``outcome``: returns the result, by tool name."""
+        """Answer all open calls made by the tools of these calls. ``outcome``: returns the result for a tool name."""
         for parent, record in [*with_inner(tuple(records))][::-1]:
             if parent and record.result is None:
                 self.answer(record.call, outcome(record.call.name), parent_call=parent)
 
     def answer(self, made: ToolCall, outcome: ToolOutcome, *, parent_call: str = "", step: str = "") -> None:
-        """Log the result of a call that is open in the log, whichever process has started it."""
+        """Log the result of a call that is open in the log, whichever process started it."""
         self.finish(self._open.get(made.id) or Call(made, parent_call=parent_call, step=step), outcome)
 
     def finish(self, call: Call, outcome: ToolOutcome, seconds: float = 0.0, traceback: str = "") -> None:
-        """Log the one result of a call; no-op if it has ended, for example if its tool ignored its cancellation."""
+        """Log the one result of a call; no-op if the call has already ended, for example because its tool ignored the
+        cancellation.
+        """
         if call.state == "ended":
             return
         logged = call.started or call.made
@@ -200,7 +202,7 @@ class ToolCalls:
         log.append(finished)
 
     def _start(self, call: Call) -> None:
-        """Log the start of a call, unless an earlier process has. Its tool gets the arguments as logged, redacted."""
+        """Log the start of a call, unless an earlier process has done so. Its tool gets the arguments as logged, redacted."""
         call.state = "started"
         if call.started is None:
             log, edited, parent_call, step = self._log, call.is_edited, call.parent_call, call.step
@@ -229,7 +231,7 @@ class ToolCalls:
         return inner.outcome
 
     def _judge(self, made: ToolCall, tool: Tool | None, *, again: bool = False) -> Ask | Block | None:
-        """Return the verdict of the gates and the permissions on a call. ``again``: ask only the permissions."""
+        """Return the verdict of the gates and the permissions on a call. ``again``: consult only the permissions."""
         run = self._log.run
         permitted = (partial(self._permission_gate, tool),)  # applied after all gates
         if again:  # the verdict of other gates holds: they may count calls
@@ -260,7 +262,8 @@ class ToolCalls:
     def _refusal(self, call: ToolCall, tool: Tool | None, *, checks: bool) -> ToolOutcome | None:
         """Return the error result of a call that cannot run at all.
 
-        ``checks``: check the arguments before the person is asked about them; without a question the tool checks them.
+        ``checks``: check the arguments before the person is asked about them; if there is no question, the tool
+        checks them.
         """
         if tool is None:
             return self.tools.not_found(call.name)
@@ -319,7 +322,7 @@ class ToolCalls:
             self._shift(call.made.id, shift)
 
     def _shift(self, call_id: str, shift: ContextShift) -> None:
-        """Log a change of context, unless it equals the current one."""
+        """Log a change of context, unless the context stays the same."""
         run, context = self._log.run, self._context_name(shift.context_type)
         entity = shift.entity or (run.entity if context == run.context_type else "")
         if (context, entity) != (run.context_type, run.entity):
@@ -327,7 +330,7 @@ class ToolCalls:
 
 
 def _rule_of(question: WaitingOnUser) -> str:
-    """Return the rule of the gate that asks about a call."""
+    """Return the rule of the gate that asks about the call."""
     return "" if question.about is None else question.about.rule
 
 

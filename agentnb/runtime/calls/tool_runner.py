@@ -22,13 +22,13 @@ from agentnb.tools.tool import Inside, Tool, ToolContext, ToolOutcome
 
 
 class ToolRun(msgspec.Struct, frozen=True):
-    """The end of a call: its outcome, the tool's seconds, and the traceback of an exception."""
+    """The end of a call: its outcome, the tool's running time in seconds, and the traceback of any exception."""
 
     outcome: ToolOutcome
     seconds: float = 0.0
     traceback: str = ""
     is_suspended: bool = False
-    """True if the call waits for the person instead; it is made again when the run is resumed."""
+    """True if the call is waiting for the person; it is made again when the run is resumed."""
 
 
 class ToolRunner:
@@ -45,7 +45,7 @@ class ToolRunner:
     async def run(self, call: Call, tool: Tool, *, may_wait: bool = False) -> ToolRun:
         """Run the tool. Its exceptions become outcomes, except those that end the run.
 
-        ``may_wait``: an unanswered question stays open.
+        ``may_wait``: whether an unanswered question stays open.
         """
         requested = call.started or call.made
         arguments = {} if requested.arguments is None else requested.arguments  # some models send null for no arguments

@@ -1,4 +1,4 @@
-"""Handlers of extensions that answer calls in place of tools."""
+"""Handlers supplied by extensions, which answer calls in place of tools."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from agentnb.tools.subject import Flag, Subject, flag_of, origin_of, reads_tree,
 from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome
 
 Handler: TypeAlias = Callable[[Any, ToolContext], Any | Awaitable[Any]]
-"""Answers a call: takes its arguments as the model wrote them and the call's context; returns a tool's return value."""
+"""Answers a call: takes the arguments as the model wrote them, and the call's context; returns what a tool could return."""
 
 
 class VirtualTool:
-    """A handler in place of a tool. The model sees the tool of the same name, if any.
+    """A handler in place of a tool. The model sees the tool of the same name, if there is one.
 
-    Rules and modes judge its calls like calls of that tool.
+    Rules and modes apply to its calls as to that tool's.
     """
 
     parallel_safe = False
@@ -40,7 +40,7 @@ class VirtualTool:
         self.nature, self.new_text = getattr(behind, "nature", None), getattr(behind, "new_text", None)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Call the handler; a plain handler runs on the thread of plain tools. The arguments are not checked."""
+        """Call the handler; a plain handler runs on the thread of plain tools. The arguments are not validated."""
         call = partial(self._handler, arguments, context)
         value = call() if inspect.iscoroutinefunction(self._handler) else await context.run_plain(call, False)
         if inspect.isawaitable(value):
@@ -59,7 +59,7 @@ class VirtualTools:
         self._tools: dict[str, VirtualTool] = {}
 
     def get(self, name: str, behind: Tool | None) -> Tool | None:
-        """Return the handler for calls of this name, else the tool itself."""
+        """Return the handler for calls by this name, or else the tool itself."""
         handler = self._handlers.get(name)
         if handler is None:
             return behind

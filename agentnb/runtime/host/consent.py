@@ -18,11 +18,12 @@ from agentnb.runtime.host.run_options import RunOptions
 
 LOST_ADVICE = TrustLog(True, lead="Set the permissions again, or trust the whole log")
 _begun_here: set[str] = set()
-"""Ids of runs that began in this process with permissions that loosen."""
+"""Ids of runs that began in this process with loosened permissions."""
 
 
 def takes_log(run: Run, options: RunOptions) -> bool:
-    """Return whether the log of a resumed run counts: the person's agentnb wrote it, or ``trust_log`` is True.
+    """Return whether the log of a resumed run counts: it does if the person's agentnb wrote it, or if ``trust_log``
+    is True.
 
     Raises `SettingsError` if it is from elsewhere and ``trust_log`` is None.
     """
@@ -39,32 +40,33 @@ def takes_log(run: Run, options: RunOptions) -> bool:
 
 
 def consent_to(run: Run, options: RunOptions) -> Consent:
-    """Return the person's decision about the log, for `RunRecovered`; empty for a log of their own."""
+    """Return the person's decision about the log, for `RunRecovered`; empty if the log is their own."""
     if run.gives_consent:
         return ""
     return "taken" if takes_log(run, options) else "refused"
 
 
 def loosens(run: Run, options: RunOptions) -> bool:
-    """Return whether a log's allowances count: the person set them in this process, or trusts the whole log."""
+    """Return whether a log's allowances count: they do if the person set them in this process, or trusts the complete log."""
     return bool(options.trust_log) or (run.gives_consent and run.id in _begun_here)
 
 
 def note_begun(run_id: str) -> None:
-    """Record a run that begins in this process with permissions that loosen: they hold when it is resumed here."""
+    """Record a run that begins in this process with loosened permissions: they hold when it is resumed here."""
     _begun_here.add(run_id)
 
 
 def logged_permissions(run: Run, options: RunOptions, *, counts: bool, whole: bool = False) -> Permissions:
-    """Return the permissions logged by a run, for a run that starts from it. ``counts``: whether the log counts.
+    """Return the permissions logged by a run, for use in a run that starts from it. ``counts``: whether the log
+    counts.
 
-    ``whole``: its allowances count too, whoever set them.
+    ``whole``: whether its allowances count too, whoever set them.
     """
     return Permissions.logged(run.settings, loosens=whole or (counts and loosens(run, options)))
 
 
 def warning_of_lost(run: Run, options: RunOptions) -> Iterator[tuple[str, Advised]]:
-    """Yield a warning about logged allowances that do not hold in this process, unless the options set permissions again."""
+    """Yield a warning about logged allowances that do not hold in this process, unless the options set permissions anew."""
     logged = Permissions.logged(run.settings, loosens=True)
     if not logged.loosen or loosens(run, options) or options.approval_mode is not None or options.permissions:
         return
@@ -74,7 +76,8 @@ def warning_of_lost(run: Run, options: RunOptions) -> Iterator[tuple[str, Advise
 
 
 def with_permissions_of(of: Run, options: RunOptions, *, counts: bool, whole: bool = False) -> RunOptions:
-    """Return the options of a run that begins from another: the other's rules hold, and its mode unless the options name one.
+    """Return the options of a run that begins from another: the other run's rules apply, and so does its mode unless
+    the options set one.
 
     ``counts`` and ``whole`` as for `logged_permissions`.
     """
@@ -88,12 +91,12 @@ def with_permissions_of(of: Run, options: RunOptions, *, counts: bool, whole: bo
 
 
 def least_mode(found: Permissions) -> str:
-    """Return the least mode of a run that begins from a log that does not count."""
+    """Return the minimum mode of a run that begins from a log that does not count."""
     return found.mode.within(ApprovalMode.of(ASK)).words
 
 
 def with_mode_to_continue(options: RunOptions) -> RunOptions:
-    """Return the options of a run that continues a conversation, with the mode it needs."""
+    """Return the options of a run that continues a conversation, with the mode that it needs."""
     before = options.continue_from
     if before is None or options.approval_mode is not None or before.gives_consent or options.trust_log:
         return options
@@ -101,6 +104,6 @@ def with_mode_to_continue(options: RunOptions) -> RunOptions:
 
 
 def since_refusal(events: Sequence[AnyEvent]) -> Sequence[AnyEvent]:
-    """Return the events after the person last refused the content of a log from elsewhere; all without a refusal."""
+    """Return the events after the person last rejected the content of a log from elsewhere; all events if they never did."""
     refusals = [index for index, event in enumerate(events) if isinstance(event, RunRecovered) and event.consent == "refused"]
     return events[refusals[-1] :] if refusals and refusals[-1] else events

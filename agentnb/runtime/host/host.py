@@ -1,4 +1,4 @@
-"""The host: services that a notebook or a session offers to runs that start in it. Empty in a library."""
+"""The host: services that a notebook or session offers to runs started in it. Empty when used as a library."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Beginning(NamedTuple):
     """A run that is about to begin, as reported to its host."""
 
     run: Run
-    """The run, which grows; still without events."""
+    """The run, which grows; it has no events yet."""
     run_id: str
     parent_id: str | None
     call_id: str | None
@@ -38,7 +38,7 @@ class Beginning(NamedTuple):
     agent: str
     """Name of the agent."""
     awaited: bool
-    """True if the caller's own event loop runs and awaits it."""
+    """True if the caller's own event loop is running and awaits it."""
     blocks: bool
     """True if the caller's thread waits for it."""
     stored: bool
@@ -51,14 +51,16 @@ Watch: TypeAlias = "Callable[[Beginning], Watcher | None]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """Services for runs whose own options do not set them. A run that a tool starts gets them from its parent run."""
+    """Services for runs whose own options do not set them. A run started by a tool gets them from its parent run."""
 
     watch: Watch | None = None
-    """Creates the watcher of a run without one. A watcher's method ``nested`` creates the watchers of the run's nested runs."""
+    """Creates the watcher of a run that has none. A watcher's method ``nested`` creates the watchers of the run's
+    nested runs.
+    """
     begun: Callable[[LiveRun], Any] | None = None
     """Called with the handle of each run."""
     can_ask: bool = False
-    """Whether a person can answer the questions of runs whose caller gets no handle."""
+    """Whether a person can answer the questions of runs whose caller does not get a handle."""
     approve: Approve | None = None
     answer: AnswerQuestion | None = None
     call_sync: CallSync | None = None
@@ -67,20 +69,20 @@ class Host:
     grants: SessionGrants | None = None
     """Calls that the person has allowed for the whole session."""
     approval_mode: Callable[[], str] | None = None
-    """Returns the mode of runs whose options and agent set none; empty for none."""
+    """Returns the mode of runs for which neither options nor agent set one; empty for none."""
     thread: Callable[[], LoopThread] | None = None
     """Returns the event loop of background runs."""
     store: RunStore | None = None
     notebook: str = ""
     """Notebook that runs are started from."""
     experiment: Callable[[Any], Callable[[Any], object] | None] | None = None
-    """Called with the control of each experiment that runs here; returns the watcher of its progress."""
+    """Called with the control of each experiment that runs here; returns a watcher for its progress."""
     ask: Callable[[str], str] | None = None
-    """Prints a question and returns the line that the person types, before anything runs, or None if nobody is present."""
+    """Prints a question and returns the line that the person types, before any run starts, or None if nobody is present."""
     servers: Servers | None = None
-    """MCP servers of the session, whose connections live across runs."""
+    """MCP servers of the session, whose connections outlive single runs."""
     limits: CallLimits | None = None
-    """Limiters of model calls; by default those of the process."""
+    """Limiters of model calls; the default is the process's."""
 
     def __bool__(self) -> bool:
         return self is not _EMPTY and self != _EMPTY
@@ -88,9 +90,8 @@ class Host:
     def inside(self, watcher: Watcher | None, store: RunStore | None, call_sync: CallSync | None) -> Host:
         """Return the host of the runs nested in a run with this watcher, store and thread for plain tools.
 
-        They ask through the call that started them, spend from the budget of the run, and share the grants of the session and
-        the
-        MCP servers of the run.
+        They ask through the call that started them, spend from the run's budget, and share the session's grants and
+        the run's MCP servers.
         """
         nested: Watch | None = getattr(watcher, "nested", None)
         if not self and nested is None:
@@ -100,7 +101,7 @@ class Host:
 
 _EMPTY = Host()
 current_host: ContextVar[Callable[[], Host]] = ContextVar("current_host", default=lambda: _EMPTY)
-"""Returns the host of runs that start in this context; a cell creates it when its first run starts."""
+"""Returns the host of runs that start in this context; a cell creates the host when its first run starts."""
 
 
 def host_here() -> Host:
@@ -135,7 +136,7 @@ def _set_limits(limits: CallLimits) -> Callable[[], None]:
 
 
 def _leave_host() -> None:
-    """Keep only the store in a forked process: the views, the person and the main thread belong to its parent."""
+    """Keep only the store in a forked process: the views, the person and the main thread belong to the parent process."""
     of_parent = current_host.get()
 
     def host() -> Host:
@@ -149,7 +150,7 @@ after_fork(_leave_host)
 
 
 def complete_options(options: RunOptions, host: Host, *, is_resumed: bool) -> RunOptions:
-    """Return the options, completed from the host. A resumed run already has its store."""
+    """Return the options, with unset ones taken from the host. A resumed run already has its store."""
     if not host:
         return options
     return replace(
@@ -164,11 +165,11 @@ def complete_options(options: RunOptions, host: Host, *, is_resumed: bool) -> Ru
 
 
 main_thread_is_held: ContextVar[bool] = ContextVar("main_thread_is_held", default=False)
-"""True while a plain tool waits on the main thread for the call of this code: no other tool can run there."""
+"""True while a plain tool on the main thread waits for a call made by this code: no other tool can run there."""
 
 
 def on_main_thread(call_sync: CallSync) -> CallSync:
-    """Wrap it for the tools of a run: a run that such a tool starts does not wait for the thread that the tool holds."""
+    """Wrap it for the tools of a run, so that a run started by such a tool does not wait for the thread that the tool holds."""
     from agentnb.runtime.workers.worker_calls import call_in_thread
 
     async def call(function: Callable[[], Any], parallel_safe: bool) -> Any:
@@ -188,7 +189,7 @@ def _call_hosted(host: Host, function: Callable[[], Any]) -> Any:
 
 
 def plain_tools(foreground: Foreground | None, host: Host) -> CallSync:
-    """Return the runner of a run's plain tools: its own foreground, else the host's, else threads."""
+    """Return the runner for a run's plain tools: its own foreground, else the host's, else threads."""
     if foreground is not None:
         return on_main_thread(foreground.call)
     from agentnb.runtime.workers.worker_calls import call_in_thread

@@ -28,8 +28,8 @@ from agentnb.runtime.workers.foreground import Foreground
 class LiveRun:
     """A run in the background: look at ``run`` while it grows, steer it, ``await`` its end.
 
-    All methods except `result` and `wait_in_foreground` return at once, and may be called from any thread and any cell. Methods
-    that speak for the person, such as `answer`, raise `SettingsError` in a model's code.
+    All methods except `result` and `wait_in_foreground` return at once, and may be called from any thread and any
+    cell. Methods that speak for the person, such as `answer`, raise `SettingsError` if called by a model's code.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class LiveRun:
         self.board = board
         """The todo list, which you may change too: a `TodoBoard`, the agent's own board, or None."""
         self.events_before = events_before
-        """Number of events that an earlier process logged, for a run that is resumed."""
+        """Number of events logged by an earlier process, for a resumed run."""
         self._inbox = inbox
         self._future = future
         self._foreground = foreground
@@ -63,9 +63,10 @@ class LiveRun:
         return self._future.done()
 
     def stop(self, why: str = "") -> None:
-        """End the run now: open calls are answered as cancelled, and its work so far is kept. No-op if it has ended.
+        """End the run now: open calls are answered as cancelled, and the work so far is kept. No-op if it has ended.
 
-        A plain tool on the main thread that waits for the run gets a KeyboardInterrupt; the waiting code gets the run.
+        A plain tool on the main thread that waits for the run gets a KeyboardInterrupt; the code that waits for it
+        gets the run.
         """
         if self._foreground is not None:
             self._foreground.refuse_tools()  # first: the run may end before the next line, and give up this very tool
@@ -84,11 +85,11 @@ class LiveRun:
         self._put("resume")
 
     def suspend(self, *, nobody_here: bool = False) -> None:
-        """Suspend the run while a gate or a draft waits for your answer: its log is closed, and `recover` resumes it with the
-        answer.
+        """Suspend the run while a gate or a draft awaits your answer: its log is closed, and `recover` resumes it
+        with the answer.
 
-        Running calls end first. ``nobody_here``: suspended because nobody can answer here, not by your decision. Raises
-        `SettingsError` if neither waits, or if no store keeps the log.
+        Running calls end first. ``nobody_here``: whether it is suspended because nobody can answer here, rather than
+        by your decision. Raises `SettingsError` if no gate or draft awaits an answer, or if no store keeps the log.
         """
         waiting = waiting_for_approval(self.run)
         unanswered = [question.id for question in waiting if question.id not in self._answered]
@@ -102,14 +103,16 @@ class LiveRun:
         self._put("suspend", "nobody_here" if nobody_here else "asked")
 
     def leave(self) -> None:
-        """Note that nobody can answer here any longer: a run in steps is suspended where it waits for an answer."""
+        """Note that nobody can answer here any longer: a run with steps is suspended at the point where it waits for
+        an answer.
+        """
         self._put("suspend", "nobody_here")
 
     def say(self, text: str, *, now: bool = False) -> None:
         """Send the model a message for its next round; a third-party agent gets it as its next prompt.
 
-        ``now``: a third-party agent ends its turn at once, and its open questions are declined. Raises `SettingsError` if the
-        message is blank, and for a workflow, which reads no messages.
+        ``now``: a third-party agent ends its turn at once, and its open questions are declined. Raises
+        `SettingsError` if the message is blank, or if the run is a workflow, which does not read messages.
         """
         if not text.strip():
             raise SettingsError("The message is empty", "For example: live.say(TEXT)")
@@ -121,10 +124,10 @@ class LiveRun:
         self._put("say", text, now=now)
 
     def answer(self, value: Any, question_id: str | None = None) -> None:
-        """Answer an open question of the run, one of ``run.waiting``; by default the oldest.
+        """Answer an open question of the run, one of ``run.waiting``; the oldest by default.
 
-        ``value`` may be a `NoAnswer`. Raises `SettingsError` if there is no such question, or if the value does not match its
-        schema.
+        ``value`` may be a `NoAnswer`. Raises `SettingsError` if there is no such question, or if the value does not
+        match its schema.
         """
         question = self._question(question_id)
         value = check_answer_to(question, value)
@@ -134,21 +137,25 @@ class LiveRun:
         self._put_answer(answer_of(question.id, value))
 
     def answer_in_words(self, text: str, question_id: str | None = None) -> None:
-        """Like `answer`, but with typed text: a text, one of the choices, yes or no, or JSON, as the question requires."""
+        """Answer like `answer`, but with typed text: free text, one of the choices, yes or no, or JSON, as the
+        question requires.
+        """
         question = self._question(question_id)
         self.answer(answer_in_words(question.schema, text), question.id)
 
     def decline(self, question_id: str | None = None, *, nobody_here: bool = False) -> None:
-        """Decline a question; the tool that asked gets `Declined`. ``nobody_here``: nobody can answer it here."""
+        """Decline a question; the tool that asked gets `Declined`. ``nobody_here``: whether that is because nobody
+        can answer it here.
+        """
         by: Answerer = "nobody" if nobody_here else "person"
         self._put_answer(answer_of(self._question(question_id).id, NoAnswer.DECLINE, by))
 
     def cancel_question(self, question_id: str | None = None) -> None:
-        """Close a question without deciding; the tool that asked gets `QuestionCancelled`, which is a `Declined`."""
+        """Close a question without a decision; the tool that asked gets `QuestionCancelled`, a kind of `Declined`."""
         self._put_answer(answer_of(self._question(question_id).id, NoAnswer.CANCEL))
 
     def withdraw(self, grant_id: str) -> None:
-        """Withdraw a permanent grant of this run, one of ``run.grants``: its calls are asked about again.
+        """Withdraw a permanent grant of this run, one of ``run.grants``: such calls need approval again.
 
         Raises `SettingsError` if there is no such grant, or if it was given for the session or in the parent run.
         """
@@ -161,7 +168,7 @@ class LiveRun:
 
     @property
     def grants(self) -> list[GrantGiven]:
-        """Grants given in this run, without those being withdrawn."""
+        """Grants given in this run, except those being withdrawn."""
         return [grant for grant in self.run.grants if not is_copy(grant) and grant.grant_id not in self._withdrawn]
 
     def result(self, timeout: float | None = None) -> Run:
@@ -169,15 +176,15 @@ class LiveRun:
         return self._future.result(timeout)
 
     def wait_in_foreground(self) -> Run:
-        """Wait for the end, while the calling thread runs the plain tools handed to the run's foreground.
+        """Wait for the end, while the calling thread runs the plain tools passed to the run's foreground.
 
-        An interrupt stops the run and, when its log is closed, raises `RunInterrupted`, a KeyboardInterrupt.
+        An interrupt stops the run and, once its log is closed, raises `RunInterrupted`, a KeyboardInterrupt.
         """
         assert self._foreground is not None, "the run was started with a foreground"
         return self._foreground.wait(self._future, self._interrupt)
 
     def _interrupt(self) -> None:
-        """Stop the run; with a pending approval only after a delay, since the end of the kernel would suspend it instead."""
+        """Stop the run; if an approval is pending, only after a delay, since the kernel's end would suspend the run instead."""
         if process_end.is_watched and self._is_kept and waiting_for_approval(self.run):
             later = threading.Timer(NOTICE, self._inbox.put, ("stop", INTERRUPTED))
             later.daemon = True
@@ -219,7 +226,7 @@ class LiveRun:
 
 
 def wait_for_ends(lives: Iterable[LiveRun], seconds: float) -> None:
-    """Wait until these runs have ended, at most ``seconds`` in total."""
+    """Wait until these runs have ended, for at most ``seconds`` in total."""
     wait([live._future for live in lives], seconds)
 
 

@@ -1,4 +1,4 @@
-"""The end of this process, where a notebook announces it: its runs stay resumable for another process."""
+"""The end of this process, if a notebook announces it: its runs remain resumable by another process."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 import threading
 
 NOTICE = 0.5
-"""Seconds between an interrupt and the announced end of a kernel: Jupyter interrupts a kernel before it restarts it."""
+"""Seconds between an interrupt and the announced end of a kernel, since Jupyter interrupts a kernel before restarting it."""
 
 
 class ProcessEnd:
-    """Distinguishes an interrupt by the person from the interrupt before the end of the kernel."""
+    """Distinguishes an interrupt by the person from the interrupt that precedes the end of the kernel."""
 
     def __init__(self) -> None:
         self.is_watched = False
@@ -18,11 +18,11 @@ class ProcessEnd:
         self._announced = threading.Event()
 
     def announce(self) -> None:
-        """Announce the end of this process. From any thread."""
+        """Announce the end of this process. Thread-safe."""
         self._announced.set()
 
     async def follows(self) -> bool:
-        """Return whether the end of the process follows an interrupt; a second interrupt ends the wait."""
+        """Return whether the process ends after an interrupt; a second interrupt ends the wait."""
         try:
             return self.is_watched and await asyncio.to_thread(self._announced.wait, NOTICE)
         except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""Options of one run, for any agent: what it continues, its store, watcher, budget and threads, and who can answer."""
+"""Options of one run of any agent: the run it continues, its store, watcher, budget and threads, and who can answer."""
 
 from __future__ import annotations
 
@@ -28,83 +28,88 @@ from agentnb.tools.todos.board import Board
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of one run. Unset options come from the host it starts in, such as a notebook (`runtime.host`).
+    """The options of one run. Unset options are taken from the host in which it starts, such as a notebook
+    (`runtime.host`).
 
     Raises `SettingsError` for an invalid ``store``, ``continue_from``, ``work_dir`` or other option.
     """
 
     store: RunStore | None = None
-    """Keeps the log, and those of nested runs; without a store, the log is in memory only. A resumed run already has its log
-    open: then only those of nested runs.
+    """Stores the log, and those of nested runs; without a store, logs are in memory only. For a resumed run, whose
+    own log is already open, only those of nested runs.
     """
     continue_from: Run | None = None
     """The run whose conversation is continued."""
     watch: Watcher | None = None
     """Called with every event and delta."""
     show: bool = True
-    """Whether a run without a watcher is shown: in a notebook with the extension as a card, in a terminal as a line."""
+    """Whether a run that has no watcher is shown: as a card in a notebook with the extension, as a line in a terminal."""
     work_dir: str | Path | None = None
-    """Working folder of the tools, instead of the agent's own; for a workflow, of its steps' tools and its nested runs."""
+    """Working folder of the tools, instead of the agent's own; for a workflow, also that of its steps' tools and its
+    nested runs.
+    """
     tags: tuple[str, ...] = ()
-    """Free-form labels for finding the run later."""
+    """Free-form labels by which to find the run later."""
     context_type: str = ""
     """Type of the context, which scopes the run."""
     entity: str = ""
     """Id of the entity that the task is about."""
     notebook: str = ""
-    """Notebook that the run is started from; by default that of the host."""
+    """Notebook from which the run is started; the host's by default."""
     invocation: Invocation | None = None
-    """Options of the cell or command that starts the run, for commands that continue it."""
+    """Options of the cell or command that starts the run, needed by commands that continue it."""
     parent_id: str | None = None
-    """Id of the parent run; by default the run whose tool starts this one."""
+    """Id of the parent run; by default the run whose tool starts the new one."""
     run_id: str | None = None
-    """Id of the new run; by default it begins with date and time."""
+    """Id of the new run; the default begins with the date and time."""
     parent: EventLog | None = None
-    """Log of the parent run: the new log becomes its child in the same store. Replaces ``parent_id``."""
+    """Log of the parent run, in whose store the new log is created as its child. Replaces ``parent_id``."""
     board: Board | None = None
-    """The todo list to continue; by default the conversation's."""
+    """The todo list to continue; the conversation's by default."""
     can_ask: bool | None = None
-    """Whether the run has a person to answer its tools' questions; by default whether the caller gets a handle. A nested run
-    without one asks the person of its parent run.
+    """Whether a person can answer the questions of the run's tools; by default, whether the caller gets a handle. A
+    nested run where nobody can asks the person of its parent run.
     """
     approve: Approve | str | None = None
-    """Decides about calls that a gate asks about, before the person: a function of the call and the run. A string sets the
-    ``approval_mode``.
+    """Decides, before the person, about calls that a gate asks about: a function of the call and the run. A string
+    sets the ``approval_mode``.
     """
     approval_mode: str | None = None
     """Which calls without a matching rule need the person's permission: ``auto``, ``ask``, ``never`` or ``read_only``
-    (`policies.permissions.approval_mode`). By default a resumed run keeps its own mode, unless that is ``auto``.
+    (`policies.permissions.approval_mode`). By default, a resumed run keeps its own mode unless that is ``auto``.
     """
     least_mode: str = ""
-    """Minimum mode of a run without an ``approval_mode``, if it begins from a log that does not count."""
+    """Minimum mode of a run without an ``approval_mode``, if the run begins from a log that does not count."""
     permissions: Any = None
-    """Rules about tool calls, before those of the agent: ``{"bash(git status*)": "allow", "bash": "ask"}``, the permitted
-    flags, or ``restricted`` (`policies.permissions.rules`). A resumed run keeps its own rules too, except those that allow.
+    """Rules about tool calls, which precede those of the agent: ``{"bash(git status*)": "allow", "bash": "ask"}``,
+    the permitted flags, or ``restricted`` (`policies.permissions.rules`). A resumed run also keeps its own rules,
+    except those that allow calls.
     """
     answer: AnswerQuestion | None = None
     """Answers the questions of the run and of its nested runs, instead of the person."""
     suspend: bool = False
-    """If a gate asks and nobody is there to answer, suspend the run instead of denying the call, if a store keeps its log:
-    it ends as ``waiting_on_user``, and is resumed with the answer (`recover`).
+    """Whether to suspend the run, rather than deny the call, if a gate asks and nobody is there to answer; requires a
+    store that keeps the log. The run ends as ``waiting_on_user``, and is resumed with the answer (`recover`).
     """
     answers: Mapping[str, Any] | None = None
-    """For a resumed run: answers to the questions of gates and steps that were open when it was suspended or its process
-    died, by their ids in ``run.waiting``.
+    """Answers, for a resumed run, to the questions of gates and steps that were open when it was suspended or its
+    process died, by their ids in ``run.waiting``.
     """
     trust_log: bool | None = None
-    """Whether the approvals, answers and settings count in a log that the person's agentnb did not write, or that was changed
-    since. With False, every call is judged and every question asked again; with None, such a run is not resumed.
+    """Whether to accept the approvals, answers and settings in a log that the person's agentnb did not write, or that
+    has been changed since. If False, every call is judged and every question asked again; if None, such a run is not
+    resumed.
     """
     allow_urls: Iterable[str] = ()
-    """Addresses that models named by files, logs and traces may use until the process ends: ``URL``, or ``URL&key=NAME`` with
-    the variable whose key is sent there (`agentnb.models.destinations.allowed_urls`).
+    """Addresses that models named by files, logs and traces may use until the process ends: ``URL``, or
+    ``URL&key=NAME``, which names the variable whose key is sent there (`agentnb.models.destinations.allowed_urls`).
     """
     budget: Spending | None = None
-    """The budget that the run spends from, besides its agent's own."""
+    """The budget that the run spends from, in addition to its agent's own."""
     thread: LoopThread | None = None
     """The event loop that the run uses; its own by default."""
     foreground: Foreground | None = None
-    """Runs plain tools on the thread that waits for the run; by default each runs in its own thread."""
+    """Runs plain tools on the thread that waits for the run; by default, each runs in a thread of its own."""
 
     def __post_init__(self) -> None:
         # Nearly all runs set none of these: a look first halves the time.
@@ -134,12 +139,12 @@ class RunOptions:
 
 
 def answerable(options: RunOptions) -> RunOptions:
-    """Return the options of a run whose caller gets a handle, and so can answer its questions."""
+    """Return the options of a run whose caller gets a handle, and can therefore answer its questions."""
     return replace(options, can_ask=True) if options.can_ask is None else options
 
 
 class _Keywords(TypedDict, total=False):
-    """Keywords of all functions that start or resume a run. None means not given."""
+    """Keywords shared by all functions that start or resume a run. A value of None means unset."""
 
     work_dir: str | Path | None
     watch: Watcher | None
@@ -152,7 +157,7 @@ class _Keywords(TypedDict, total=False):
 
 
 class RunKeywords(_Keywords, total=False):
-    """Keywords of all functions that start a run: each replaces the option of its name (`RunOptions`)."""
+    """Keywords shared by all functions that start a run: each overrides the option of the same name (`RunOptions`)."""
 
     store: RunStore | None
     tags: tuple[str, ...] | None
@@ -162,13 +167,13 @@ class RunKeywords(_Keywords, total=False):
 
 
 class AgentRunKeywords(RunKeywords, total=False):
-    """Keywords of the functions that start an agent, which alone has a conversation."""
+    """Keywords of the functions that start an agent, the only kind of run with a conversation."""
 
     continue_from: Run | None
 
 
 class ResumeKeywords(_Keywords, total=False):
-    """Keywords of all functions that resume a run."""
+    """Keywords shared by all functions that resume a run."""
 
     answers: Mapping[str, Any] | None
     trust_log: bool | None
@@ -177,8 +182,8 @@ class ResumeKeywords(_Keywords, total=False):
 def options_of(options: RunOptions | None, keywords: Mapping[str, Any], known: type, door: str) -> RunOptions:
     """Return the options, overridden by the keywords that are not None.
 
-    ``known``: the class of these keywords; ``door``: the call, up to its options. Raises `SettingsError` for an option that is
-    no keyword there, and TypeError for an unknown name.
+    ``known``: the class of these keywords; ``door``: the call, up to its options. Raises `SettingsError` for an
+    option that the call does not take, and TypeError for an unknown name.
     """
     if not keywords:
         return options or _USUAL
@@ -190,9 +195,9 @@ def options_of(options: RunOptions | None, keywords: Mapping[str, Any], known: t
 
 
 def folder_of(chosen: str | Path | None) -> Path:
-    """Return the working folder of tools, absolute: the chosen folder, else the current one.
+    """Return the working folder of tools as an absolute path: the chosen folder, or else the current one.
 
-    Raises `SettingsError` if the current folder is gone.
+    Raises `SettingsError` if the current folder no longer exists.
     """
     try:
         if chosen is None:

@@ -1,1 +1,1 @@
-"""Questions to the person: asked, answered, kept for the next process; permissions that last."""
+"""Questions to the person: asking, answering, keeping them for the next process; lasting permissions."""

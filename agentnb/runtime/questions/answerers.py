@@ -1,4 +1,4 @@
-"""Answerers in the person's place, and the exceptions that an asker gets without an answer."""
+"""Answerers in the person's place, and the exceptions raised to an asker who gets no answer."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from agentnb.errors import Declined, QuestionCancelled, SettingsError
 from agentnb.policies.permissions.approval_mode import ApprovalMode
 
 Approve: TypeAlias = Callable[[ToolCall, Run], Any]
-"""Decides about a call: True, False, a reason why not, or other arguments as a dict; None leaves it to the person.
+"""Decides about a call: True, False, a reason for denial, other arguments as a dict, or None to leave it to the
+person.
 
-May be async. A plain function is called where plain tools run: in a notebook, on the main thread. Also decides for nested
-runs too.
+May be async. A plain function is called where plain tools run: in a notebook, on the main thread. Also decides for
+nested runs.
 """
 AnswerQuestion: TypeAlias = Callable[[WaitingOnUser], Any]
-"""Answers a question in the person's place; None or raising `Declined` declines, raising `QuestionCancelled` closes it.
+"""Answers a question in the person's place; returning None or raising `Declined` declines it, raising
+`QuestionCancelled` closes it.
 
 May be async. A plain function is called in a thread.
 """
@@ -39,7 +41,7 @@ def check_approve(given: Any) -> None:
 
 
 class QuestionSuspended(Exception):
-    """The run is being suspended: the question stays open, and nothing awaits its answer in this process."""
+    """The run is being suspended: the question stays open, and this process no longer awaits the answer."""
 
 
 class Unanswered(Declined):
@@ -47,7 +49,7 @@ class Unanswered(Declined):
 
 
 def value_of(answer: Answer) -> Any:
-    """Return the value of an answer. Raises `Declined` or `QuestionCancelled` for an answer without one."""
+    """Return the value of an answer. Raises `Declined` or `QuestionCancelled` if it has no value."""
     if answer.failed:
         raise Unanswered("The function that answers for the person failed", GO_ON)
     if answer.cancelled:

@@ -1,4 +1,4 @@
-"""The time limit of one tool call, suspended while a question of the call is open."""
+"""The time limit of one tool call, which is suspended while a question of the call is open."""
 
 from __future__ import annotations
 
@@ -9,34 +9,36 @@ from time import perf_counter
 
 
 class CallClock:
-    """The time limit of a call. Most calls ask no question, and then it is idle."""
+    """The time limit of a call. In most calls, which ask no question, it does nothing."""
 
     # Class defaults, since there is an instance for each call.
     limit: asyncio.Timeout | None = None
     """Time limit of the call."""
     waited = 0.0
-    """Seconds spent waiting for the person."""
+    """Seconds spent waiting for the person so far."""
     max_seconds: float | None = None
-    """Maximum seconds of a call that reports progress, or None if progress does not prolong it."""
+    """Maximum seconds of a call that reports progress, or None if progress does not extend the limit."""
     is_prolonged = False
-    """True if progress has prolonged it."""
+    """True if progress has extended the limit."""
     _began = 0.0
     _seconds = 0.0
     _loop: asyncio.AbstractEventLoop
     _outer: CallClock | None = None
-    """Clock of the call whose tool makes this call; it stops too."""
+    """Clock of the call whose tool makes this call; it is suspended too."""
     _asks = 0
     """Number of open questions, including those about to be asked."""
     _since = 0.0
     _left: float | None = None
-    """Seconds left of a suspended time limit."""
+    """Seconds left when the time limit was suspended."""
 
     def begin(self, limit: asyncio.Timeout, seconds: float, max_seconds: float | None) -> None:
-        """Begin with a time limit, which each progress report resets to ``seconds`` from then, up to ``max_seconds`` in all."""
+        """Start with this time limit. Each progress report then restarts it with ``seconds``, up to ``max_seconds``
+        in total.
+        """
         self.limit, self.max_seconds, self._seconds, self._began = limit, max_seconds, seconds, self._loop.time()
 
     def prolong(self) -> None:
-        """Extend the time limit of a call that reports progress. From any thread."""
+        """Extend the time limit of a call that reports progress. Thread-safe."""
         if self.max_seconds is not None:
             with suppress(RuntimeError):  # the loop was closed
                 self._loop.call_soon_threadsafe(self._prolong, self.max_seconds)
@@ -50,7 +52,7 @@ class CallClock:
 
     @property
     def worked(self) -> float:
-        """Seconds since the call began, without those spent waiting for the person."""
+        """Seconds since the call began, excluding time spent waiting for the person."""
         return self._loop.time() - self._began - self.waited
 
     @contextmanager

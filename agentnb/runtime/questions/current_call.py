@@ -1,4 +1,4 @@
-"""The tool call in which code runs."""
+"""The tool call in which the current code runs."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from contextvars import ContextVar
 from typing import Any
 
 current_call: ContextVar[Any] = ContextVar("current_call", default=None)
-"""The `CallElicitor` of the running tool call, or None: runs that it starts and awaits ask through it."""
+"""The `CallElicitor` of the running tool call, or None: runs that the call starts and awaits ask through it."""

@@ -1,4 +1,4 @@
-"""Elicitation: asks the person about a tool call, or during one, and returns the answer."""
+"""Elicitation: asks the person about a tool call, or during one, and returns their answer."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ NOBODY = (
     "Decide yourself and state your assumptions, or end and say what you need to know",
 )
 GRACE = 1.0
-"""Seconds for a stop to reach a nested run whose question was withdrawn."""
+"""Seconds allowed for a stop to reach a nested run whose question was withdrawn."""
 
 
 class Elicitation:
-    """The open questions of one run, and the futures of their answers. Used on the run's event loop."""
+    """The open questions of one run, and the futures for their answers. Used on the run's event loop."""
 
     def __init__(
         self,
@@ -58,23 +58,26 @@ class Elicitation:
         grants: SessionGrants | None = None,
         work_dir: Path | None = None,
     ) -> None:
-        """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, paused while a
-        question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may run;
-        ``permissions``: the run's permissions; ``confirms``: as for `PermissionGate`; ``parent``: the call of another run that
-        awaits this run, whose person is asked if this run has none; ``grants``: the session's grants; ``work_dir``: the
-        folder whose saved rules hold too.
+        """``can_ask``: whether the caller has a handle on which to answer the run's questions; ``clock``: the run's,
+        paused while a question is open; ``answer``: answers in the person's place; ``approve``: decides in their
+        place whether a call may run; ``permissions``: the run's permissions; ``confirms``: as for `PermissionGate`;
+        ``parent``: the call of another run that awaits this run; that run's person is asked if this run has none;
+        ``grants``: the session's grants; ``work_dir``: the folder whose saved rules also apply.
         """
         self.suspends = False
-        """True if the run is suspended where a question must wait."""
+        """True if the run is suspended wherever a question has to wait."""
         outer = () if parent is None else parent.elicitation.approvers
         self.approvers: tuple[Approve | None, ...] = (*outer, approve)
-        """Approve functions of the outermost run and of each run nested in it, outermost first, or None for a run without one.
+        """Approve functions of the outermost run and of each run nested in it, outermost first, or None for a run
+        without one.
         """
         self.permissions = permissions or Permissions()
         self.confirms = confirms
         self._log = log
         self.around = parent
-        """The call of another run that awaits this run: output not shown at this run's calls is shown there."""
+        """The call of another run that awaits this run; output that is not shown with this run's calls is shown with
+        that call.
+        """
         self._can_ask = can_ask
         self._answer = answer
         self._parent = parent if not (can_ask or answer) and parent is not None and parent.elicitation.has_anybody else None
@@ -84,7 +87,7 @@ class Elicitation:
         self.grants: ReachingGrants = ReachingGrants(log, around, grants, work_dir)
         self.book: QuestionBook = QuestionBook(log, ids, self.grants)
         self._programs: dict[asyncio.Task[None], None] = {}
-        """Tasks that answer in the person's place; the event loop holds tasks only weakly."""
+        """Tasks that answer in the person's place, since the event loop holds only weak references to tasks."""
         self._clock = clock or Clock()
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._may_wait: tuple[str, ...] = ()
@@ -94,12 +97,11 @@ class Elicitation:
         self.is_closed = False
         """True while the run is ending; further questions are refused."""
         self.wait_while_paused: Callable[[], Awaitable[None]] | None = None
-        """Delays questions while the run is paused in the middle of a round, or None if a pause takes effect at the next round.
-        """
+        """Delays questions while the run is paused in mid-round, or None if a pause takes effect at the next round."""
 
     @property
     def permissions_of_nested(self) -> Permissions:
-        """The current permissions of this run, which its nested runs cannot exceed."""
+        """The current permissions of this run; nested runs cannot exceed them."""
         return self.permissions.confirming(self.confirms(self._log.run.contexts))
 
     @contextmanager
@@ -114,7 +116,7 @@ class Elicitation:
 
     @contextmanager
     def _around_held(self) -> Iterator[None]:
-        """Pause the clocks of the runs and calls that await the run."""
+        """Pause the clocks of the runs and calls that await this run."""
         around: concurrent.futures.Future[None] | None = None
         if self.around is not None:
             with suppress(NobodyToAsk, asyncio.CancelledError):  # the parent run has ended
@@ -127,7 +129,7 @@ class Elicitation:
 
     @property
     def has_anybody(self) -> bool:
-        """True if a person can answer, or a program in their place."""
+        """True if there is a person to answer, or a program in their place."""
         parent = self._parent
         return self._can_ask or self._answer is not None or (parent is not None and parent.elicitation.has_anybody)
 
@@ -154,7 +156,7 @@ class Elicitation:
         return answer
 
     def take(self, answer: Answer) -> None:
-        """Log an answer and resolve its question; no-op for a late or second answer."""
+        """Log an answer and resolve its question; no-op for an answer that is late or not the first."""
         future = self._open.get(answer.question_id)
         if future is None and self.book.is_open(answer.question_id):
             self.book.handed_in[answer.question_id] = answer  # a resumed run that has not reached this question yet
@@ -167,7 +169,9 @@ class Elicitation:
         future.set_result(answer)
 
     def leave_to_parent(self) -> None:
-        """Stop asking, here and in the parent runs: this process was forked, and the person is attached to its parent."""
+        """Stop asking, here and in the parent runs: this process was forked, and the person is attached to the parent
+        process.
+        """
         self._can_ask, self._answer, self._parent = False, None, None
         if self.around is not None:
             self.around.leave_to_parent()
@@ -181,19 +185,19 @@ class Elicitation:
             self.book.withdraw(question_id)
 
     def close(self) -> None:
-        """Withdraw all open questions and refuse new ones: the run ends, although a call may still be running."""
+        """Withdraw all open questions and refuse new ones: the run is ending, although a call may still be running."""
         self.is_closed = True
         for question_id in tuple(self._open):
             self.withdraw(question_id)
 
     def end_code(self) -> None:
-        """Release the models' code that ran in this run: the run and its parents have ended."""
+        """Release the models' code that ran in this run, since the run and its parents have ended."""
         for code in self.codes:
             code.is_over = True
         self.codes = ()
 
     def leave(self) -> None:
-        """Stop asking. Open questions that may wait stay open; askers of others get `NobodyToAsk`."""
+        """Stop asking. Questions that may wait stay open; askers of the others get `NobodyToAsk`."""
         self._can_ask = False
         for question_id in tuple(self._open):
             self._leave(question_id)
@@ -207,14 +211,14 @@ class Elicitation:
             self.book.withdraw(question_id)
 
     def leave_open(self, question_id: str) -> None:
-        """Stop awaiting the answer to an open question: its asker gets `QuestionSuspended`. No-op if it was answered."""
+        """Stop awaiting the answer to an open question; its asker gets `QuestionSuspended`. No-op if it was answered."""
         future = self._open.pop(question_id, None)
         if future is not None and not future.done():
             future.set_exception(QuestionSuspended())
             self._clock.release()
 
     async def _answer_from_elsewhere(self, program: Program | None, question: WaitingOnUser) -> None:
-        """Take the answer of the program or, without one, of the person: this run's, or else the parent run's."""
+        """Take the answer of the program or, without a program, of the person: this run's, or else the parent run's."""
         answer, own_task = Answer(question.id, declined=True, by="program"), asyncio.current_task()
         try:
             value = None
@@ -261,12 +265,12 @@ class Elicitation:
 
 
 class CallElicitor(CallClock):
-    """Asks the questions of one tool call, whose time limit is suspended while a question is open."""
+    """Asks the questions of one tool call; its time limit is suspended while a question is open."""
 
     # Class defaults, since there is an instance for each call and most ask no question.
     _open: tuple[str, ...] = ()
     _inner: tuple[CallElicitor, ...] = ()
-    """Elicitors of the calls made by its tool."""
+    """Elicitors of the calls that its tool makes."""
     _over = False
     _is_of_parent = False
     """True if the call was made in the process from which this one was forked."""
@@ -277,19 +281,19 @@ class CallElicitor(CallClock):
     call: ToolCall | None = None
     """The call, or None outside tool calls."""
     asked_by: str = ""
-    """Name of the asker, shown to the person; empty for the call's tool, or the party it represents."""
+    """Name of the asker, shown to the person; empty if it is the call's tool, or the party that the tool represents."""
     names: str = ""
-    """Prefix of the question ids of runs that the call awaits; if empty, such a run's id is the prefix."""
+    """Prefix of the question ids of runs that the call awaits; if empty, the prefix is the run's id."""
     worker: Work | None = None
     """The plain function of the call, if it runs in a worker thread."""
     may_wait = False
-    """True if its unanswered questions stay open: the call is made again when the run is resumed."""
+    """True if its unanswered questions stay open, so that the call is made again when the run is resumed."""
     is_suspended = False
-    """True if one of its questions stays open, and the run is suspended."""
+    """True if one of its questions stays open and the run is suspended."""
     _before: Token[CallElicitor | None]
 
     def __init__(self, elicitation: Elicitation, call_id: str) -> None:
-        """Link to the call whose tool makes this call: its time limit is suspended too while this call asks."""
+        """Link to the call whose tool makes this call: its time limit is also suspended while this call asks."""
         self.elicitation = elicitation
         outer = current_call.get()
         if outer is not None and outer.elicitation is elicitation:
@@ -304,7 +308,7 @@ class CallElicitor(CallClock):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the call: open questions are withdrawn, new ones refused."""
+        """End the call: withdraw open questions and refuse new ones."""
         try:  # noqa: SIM105  # in every call: `suppress` would take longer
             current_call.reset(self._before)
         except ValueError:  # a run that was not awaited is closed from another context
@@ -314,11 +318,11 @@ class CallElicitor(CallClock):
             self.close()
 
     async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
-        """Ask and await the answer, on any event loop."""
+        """Ask, and await the answer on any event loop."""
         return await self._on_loop(self._ask(message, schema, kind, url))
 
     async def forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
-        """Ask the person a question of a run that the call awaits, on any event loop; ``may_wait`` as in `ask_question`."""
+        """Ask the person a question from a run that the call awaits, on any event loop; ``may_wait`` as in `ask_question`."""
         return await self._on_loop(self._forward(question, may_wait=may_wait))
 
     def begin_code(self) -> ModelCode:
@@ -335,7 +339,7 @@ class CallElicitor(CallClock):
             self.inside.begun(self._call_id, run_id, agent)
 
     def printed(self, text: str) -> bool:
-        """Record the call's output with the call, from any thread; False if it belongs elsewhere."""
+        """Record output with the call, from any thread; return False if it belongs elsewhere."""
         if self.inside is not None and self.inside.printed(self._call_id, text):
             return True
         around = self.elicitation.around
@@ -347,19 +351,19 @@ class CallElicitor(CallClock):
         return self._call_id
 
     def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
-        """Ask and block this thread until the answer, an interrupt or the end of the call."""
+        """Ask, and block this thread until an answer, an interrupt or the end of the call."""
         if running_loop() is self._loop:
             raise SettingsError("ask_sync would block the event loop that delivers the answer", "Use await context.ask(...)")
         return wait_until_over(self._submit(self._ask(message, schema, kind, url)), lambda: self._over)
 
     def check_person(self) -> None:
-        """Raise `NobodyToAsk` if questions would not be answered while the call runs."""
+        """Raise `NobodyToAsk` if nobody could answer questions while the call runs."""
         if self.may_wait:
             raise NobodyToAsk(*NOBODY)
         self.elicitation.check_anybody()
 
     def hold(self) -> concurrent.futures.Future[None]:
-        """Pause the clocks of the call and its run until the future is cancelled, since a run that it awaits is paused."""
+        """Pause the clocks of the call and its run until the future is cancelled, because a run that it awaits is paused."""
         return self._submit(self._held())
 
     async def _held(self) -> None:
@@ -367,7 +371,7 @@ class CallElicitor(CallClock):
             await asyncio.get_running_loop().create_future()
 
     def close(self) -> None:
-        """Withdraw open questions and refuse new ones: the call has ended, even if its tool still runs."""
+        """Withdraw open questions and refuse new ones, since the call has ended, even if its tool is still running."""
         self._over = True
         inner_calls, self._inner = self._inner, ()
         for inner in inner_calls:
@@ -376,7 +380,7 @@ class CallElicitor(CallClock):
             self.elicitation.withdraw(question_id)
 
     def leave_to_parent(self) -> None:
-        """Stop asking: this process was forked, and the call's event loop is in its parent."""
+        """Stop asking: this process was forked, and the call's event loop is in the parent process."""
         self._is_of_parent = True
         self.elicitation.leave_to_parent()
 
@@ -397,10 +401,11 @@ class CallElicitor(CallClock):
             raise asyncio.CancelledError("The run has ended") from None
 
     async def ask_question(self, question: WaitingOnUser, program: Program | None = None, *, may_wait: bool = False) -> Any:
-        """Return the answer to a new question, or to its copy of an earlier process; raises `Declined` without an answer.
+        """Return the answer to a new question, or to the same question of an earlier process; raises `Declined` if
+        there is no answer.
 
-        ``program`` is asked before the person. With ``may_wait``, an unanswered question stays open, and `QuestionSuspended` is
-        raised; else `NobodyToAsk`.
+        ``program`` is asked before the person. With ``may_wait``, an unanswered question stays open and
+        `QuestionSuspended` is raised; otherwise `NobodyToAsk`.
         """
         book = self.elicitation.book
         with self.suspend_limit():
@@ -441,7 +446,9 @@ class CallElicitor(CallClock):
     async def _answer(
         self, question: WaitingOnUser, program: Program | None, handed_in: Answer | None, *, may_wait: bool
     ) -> Answer:
-        """Return the answer to a question, handed in or from the person; withdraw the question if cancelled."""
+        """Return the answer to a question, supplied on resumption or given by the person; withdraw the question if
+        cancelled.
+        """
         if (wait_while_paused := self.elicitation.wait_while_paused) is not None:
             await wait_while_paused()
         if self._over or self.elicitation.is_closed:

@@ -1,4 +1,4 @@
-"""Grants from outside a run, of its session or its parent runs, or saved: copied into its log, where gates read them."""
+"""Grants from outside a run (from its session or its parent runs, or saved), copied into its log, where gates read them."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class SessionGrants:
     """Grants that hold in all runs of a session. Thread-safe."""
 
     def __init__(self, reaches: Sequence[GrantReach] = REACHES) -> None:
-        """``reaches``: those that questions offer."""
+        """``reaches``: the reaches that questions offer."""
         self.reaches = reaches
         self._given: dict[str, SessionGrant] = {}
         """Grants, by id."""
         self._begun_in: dict[str, bool] = {}
-        """Folders in which runs began, and whether their saved rules were shown."""
+        """Folders in which runs have begun, and whether their saved rules have been shown."""
 
     def begin_in(self, work_dir: Path) -> str:
         """Note that a run begins in a working folder, and return it resolved."""
@@ -48,28 +48,29 @@ class SessionGrants:
         return folder
 
     def new_saved_rules(self) -> Iterator[tuple[str, SavedRules]]:
-        """Yield each folder in which runs have begun since the last call, with its saved rules, if it has any."""
+        """Yield each folder in which runs have begun since the last call, with its saved rules, if there are any."""
         for folder in [folder for folder, is_shown in self._begun_in.items() if not is_shown]:
             self._begun_in[folder] = True
             if any(found := saved_rules(folder)):
                 yield folder, found
 
     def give(self, tool: str, by: str = "person", *, rule: str = "") -> str:
-        """Allow the calls of a tool that match a rule, else all, also in live runs, and return the id of the grant.
+        """Allow a tool's calls that match a rule, or all of them without one, including those of live runs; return
+        the id of the grant.
 
-        Raises `SettingsError` in a model's code.
+        Raises `SettingsError` if called by a model's code.
         """
         check_person("Allowing calls", is_lasting=True)
         return self.take(SessionGrant(tool, rule, giver() or by))
 
     def take(self, grant: SessionGrant) -> str:
-        """Store a grant given by an answer, and return its id."""
+        """Store a grant given in an answer, and return its id."""
         grant_id = f"session-{uuid4().hex[:12]}"  # unique across sessions: logs keep the grants of past sessions
         self._given[grant_id] = grant
         return grant_id
 
     def withdraw(self, grant_id: str) -> None:
-        """Withdraw a grant: from the next call on, the tool is asked about again. No-op for a grant that is not in force."""
+        """Withdraw a grant: from the next call on, the tool needs approval again. No-op for a grant that is not in force."""
         self._given.pop(grant_id, None)
 
     def in_force(self) -> Iterator[dict[str, str]]:
@@ -79,17 +80,17 @@ class SessionGrants:
 
 
 class ReachingGrants:
-    """Grants from outside that hold in one run."""
+    """Grants from outside a run that apply in it."""
 
     def __init__(
         self, log: EventLog, around: ReachingGrants | None, session: SessionGrants | None, work_dir: Path | None = None
     ) -> None:
-        """``around``: grants that reach the parent run; ``work_dir``: the folder whose saved rules hold in a session's run."""
+        """``around``: grants that reach the parent run; ``work_dir``: the folder whose saved rules apply in a session's run."""
         self._log = log
         self._around = around
         self._session = session
         self.folder = "" if session is None or work_dir is None else session.begin_in(work_dir)
-        """The working folder, resolved; empty without a session."""
+        """The working folder, resolved; empty if there is no session."""
         self._taken_back: tuple[str, ...] = ()
 
     @property
@@ -99,7 +100,9 @@ class ReachingGrants:
         return tuple(reach for reach in known if reach != "project" or (self.folder and may_save(self.folder)))
 
     def take(self, grant: SessionGrant, *, is_saved: bool) -> str:
-        """Store a grant given by an answer beyond the run, and return its id. If it cannot be saved, the session keeps it."""
+        """Store a grant that reaches beyond the run, given in an answer, and return its id. If it cannot be saved,
+        the session keeps it.
+        """
         assert self._session is not None, "a run without a session offers neither"
         problem = "none of your cells ran" if is_saved and grant.by == BETWEEN_CELLS else ""
         try:
@@ -112,7 +115,7 @@ class ReachingGrants:
         return self._session.take(grant)
 
     def update(self) -> bool:
-        """Log outside grants given or withdrawn since the last call.
+        """Log grants from outside that were given or withdrawn since the last call.
 
         Returns whether there were any.
         """
@@ -132,7 +135,7 @@ class ReachingGrants:
         return bool(over or new)
 
     def withdraw(self, grant_id: str) -> None:
-        """Withdraw a grant given in this run, from any thread: `update` logs it, before the next call is judged."""
+        """Withdraw a grant given in this run, from any thread: `update` logs the withdrawal before the next call is judged."""
         self._taken_back = (*self._taken_back, grant_id)
 
     def _from_outside(self) -> Iterable[dict[str, str]]:
@@ -144,7 +147,7 @@ class ReachingGrants:
             yield from self._around._for_nested_runs(is_direct=True)
 
     def _for_nested_runs(self, *, is_direct: bool = False) -> Iterator[dict[str, str]]:
-        """Yield the grants given in this run and its parent runs, without those for single calls."""
+        """Yield the grants given in this run and its parent runs, except those for single calls."""
         run = self._log.run
         for grant in run.grants:
             if not is_copy(grant) and (is_direct or not grant.arguments):

@@ -1,4 +1,4 @@
-"""Code written by a model and run by one of its calls. Decisions reserved for the person are refused in it.
+"""Code written by a model and run by one of its calls, which is refused decisions reserved for the person.
 
 This is a courtesy among honest code, not a sandbox: code in this process can reach into its memory.
 """
@@ -40,7 +40,7 @@ class ModelCode:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Assign this thread's work in the block, and the threads it starts, to this code."""
+        """Attribute this thread's work in the block, and the threads it starts, to this code."""
         before = _current.set(self)
         _running.append(self)
         self.is_running = True
@@ -55,18 +55,18 @@ class ModelCode:
 _current: ContextVar[ModelCode | None] = ContextVar("model_code", default=None)
 _running: list[ModelCode] = []
 BETWEEN_CELLS = "code"
-"""Giver of grants while no cell of the person runs and nothing was clicked."""
+"""Giver of grants while no cell of the person's is running and nothing has been clicked."""
 running_cells: list[Any] = [None]
-"""Running cells of the person, or None before the first has ended, and outside a notebook."""
+"""The person's running cells, or None before the first has ended and outside a notebook."""
 _is_click: ContextVar[bool] = ContextVar("is_click", default=False)
 _has_run = threading.Event()
-"""Set once code of a model has run in this process."""
+"""Set once a model's code has run in this process."""
 _of_file: WeakValueDictionary[str, ModelCode] = WeakValueDictionary()
-"""Code of live runs, by file name; their elicitations hold the references."""
+"""Code of live runs, by file name; strong references are held by their elicitations."""
 
 
 def model_code() -> ModelCode | None:
-    """Return the calling code of a model, in any thread, or None for other callers."""
+    """Return the model's code that is calling, in any thread, or None for other callers."""
     code = _current.get()
     if code is None and _of_file:
         code = _on_stack() or _of_unknown_thread()  # the code may have left its context
@@ -82,7 +82,7 @@ def _callers() -> Iterator[CodeType]:
 
 
 def _on_stack() -> ModelCode | None:
-    """Return the model's code that has a function on the call stack."""
+    """Return the model's code that has a function on the call stack, if any."""
     return next((code for caller in _callers() if (code := _of_file.get(caller.co_filename)) is not None), None)
 
 
@@ -92,7 +92,7 @@ def _is_left_behind() -> bool:
 
 
 def _is_in_hook() -> bool:
-    """Return whether a hook of IPython is on the call stack: a model's code may have registered it under any name."""
+    """Return whether a hook of IPython is on the call stack, since a model's code may have registered it under any name."""
     events, shell = (sys.modules.get(f"IPython.core.{name}") for name in ("events", "interactiveshell"))
     if events is None or shell is None or not _has_run.is_set():
         return False
@@ -117,30 +117,31 @@ def _bind(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 
 def as_code(code: ModelCode | None) -> AbstractContextManager[None]:
-    """Assign this thread, started by the code, to it."""
+    """Attribute this thread, started by the code, to it."""
     return _bind(_current, code)
 
 
 def leave_code() -> None:
-    """Detach this context from the code that called it: a tool is the person's code."""
+    """Detach this context from the code that called it, since a tool is the person's code."""
     _current.set(None)
 
 
 def click() -> AbstractContextManager[None]:
-    """Attribute actions in the block to the person, whether or not a cell runs."""
+    """Attribute actions in this block to the person, whether or not a cell is running."""
     return _bind(_is_click, True)
 
 
 def giver() -> str:
-    """Return `BETWEEN_CELLS` if no cell of the person runs and nothing was clicked, else an empty string."""
+    """Return `BETWEEN_CELLS` if no cell of the person's is running and nothing has been clicked, else an empty string."""
     return "" if running_cells or _is_click.get() else BETWEEN_CELLS
 
 
 def check_person(act: str, *, is_lasting: bool = False) -> None:
-    """Raise `SettingsError` if a model's code performs an act reserved for the person. ``act``: such as "Answering a question".
+    """Raise `SettingsError` if a model's code performs an act reserved for the person. ``act``: for example
+    "Answering a question".
 
-    ``is_lasting``: whether the act also affects later runs. Then remnants of the code, such as a timer or a function, are
-    refused even after its run has ended.
+    ``is_lasting``: whether the act also affects later runs. If so, remnants of the code, such as a timer or a
+    function, are refused it even after its run has ended.
     """
     is_left = is_lasting and (_current.get() is not None or _is_left_behind() or _is_in_hook())
     if is_left or model_code() is not None:

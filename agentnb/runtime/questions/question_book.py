@@ -1,4 +1,4 @@
-"""The book of questions: those in the log of a run, and the answers handed in when the run was resumed."""
+"""A run's questions: those in its log, and the answers supplied when the run was resumed."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ from agentnb.runtime.questions.model_code import giver
 from agentnb.runtime.questions.question_ids import QuestionIds
 
 _Asker: TypeAlias = tuple[str, bool]
-"""Id of a tool call or path of a step, and whether a gate asks about it."""
+"""Id of a tool call or path of a step, and whether a gate is asking about it."""
 
 
 class QuestionBook:
     """The questions of one run.
 
-    A question that is asked again after a death or a suspension is matched by its asker (tool call or step) and its purpose, in
-    the original order. New calls and steps match nothing.
+    A question that is asked again after a suspension or the death of a process is matched by its asker (tool call or
+    step) and purpose, in the original order. New calls and steps match nothing.
     """
 
     def __init__(self, log: EventLog, ids: QuestionIds, grants: ReachingGrants | None = None) -> None:
-        """``grants``: receives grants beyond the run."""
+        """``grants``: receives grants that reach beyond the run."""
         self._log = log
         self._grants = grants
         self.ids = ids
         self.handed_in: dict[str, Answer] = {}
-        """Answers to questions of an earlier process that no call or step has taken yet, by question id."""
+        """Answers to an earlier process's questions that no call or step has taken yet, by question id."""
         self.earlier: dict[_Asker, list[AskedQuestion]] = {}
-        """Questions of an earlier process that were not asked again yet, by asker."""
+        """Questions of an earlier process that have not been asked again yet, by asker."""
         self._by_kind: tuple[str, ...] = ()
-        """Steps that ask one question of each kind, with any wording."""
+        """Steps that ask one question of each kind, whatever its wording."""
         self._failure: StoreError | None = None
 
     def check(self) -> None:
-        """Raise the `StoreError` of a question that could not be logged: the tool that asked may have caught it."""
+        """Raise the `StoreError` of a question that could not be logged, since the tool that asked may have caught it."""
         if self._failure is not None:
             raise self._failure
 
@@ -69,7 +69,7 @@ class QuestionBook:
             self.emit(QuestionAsked, question=question)
 
     def answer(self, answer: Answer) -> None:
-        """Log the answer to an open question, and the grant if it allows further calls."""
+        """Log the answer to an open question, and the grant if it allows further calls too."""
         question_id, by = answer.question_id, answer.by
         question = self._open_question(question_id)
         fields = {"answer": answer.value, "declined": answer.declined, "by": by, "cancelled": answer.cancelled}
@@ -103,15 +103,16 @@ class QuestionBook:
             raise
 
     def hand_in(self, answers: Mapping[str, Any]) -> None:
-        """Store answers to questions that the run asked before it was suspended, or its process died."""
+        """Store answers to questions that the run asked before it was suspended or its process died."""
         self.handed_in = {
             question_id: answer_of(question_id, value)._replace(granted_by=giver()) for question_id, value in answers.items()
         }
 
     def recall(self, events: Iterable[AnyEvent], place: str = "", *, by_kind: bool = False) -> None:
-        """Expect the questions in these events again.
+        """Expect the questions in these events to be asked again.
 
-        ``place``: expect only those of this call or step; ``by_kind``: it asks one question of each kind, with any wording.
+        ``place``: only those of this call or step; ``by_kind``: whether it asks one question of each kind, whatever
+        its wording.
         """
         if by_kind:
             self._by_kind = (*self._by_kind, place)
@@ -138,17 +139,17 @@ class QuestionBook:
         expected[position : position + 1] = [asked]
 
     def permission_of(self, call_id: str) -> WaitingOnUser | None:
-        """Return the approval question about a call that an earlier process asked, if any."""
+        """Return the approval question that an earlier process asked about a call, if there is one."""
         expected = self.earlier.get((call_id, True))
         return expected[0].question if expected else None
 
     def find_expected(self, question: WaitingOnUser) -> AskedQuestion | None:
-        """Return the same question of an earlier process, if its asker's next expected question matches."""
+        """Return the same question from an earlier process, if it is the one that its asker is expected to ask next."""
         remaining = self.earlier.get(_asker(question))
         return remaining[0] if remaining and self._is_same(remaining[0], question) else None
 
     def skip_to(self, question: WaitingOnUser) -> None:
-        """Expect this question next from its asker, if an earlier process asked it; the skipped ones are withdrawn."""
+        """Expect this question next from its asker, if an earlier process asked it; questions skipped are withdrawn."""
         earlier = self.earlier.get(_asker(question), [])
         position = next((index for index, asked in enumerate(earlier) if self._is_same(asked, question)), 0)
         for asked in earlier[:position]:
@@ -156,7 +157,7 @@ class QuestionBook:
         del earlier[:position]
 
     def take(self, question: WaitingOnUser) -> AskedQuestion | None:
-        """Return the same question of an earlier process. After a mismatch, all further questions of its asker are new."""
+        """Return the same question of an earlier process. After a mismatch, all further questions from its asker are new."""
         earlier = self.find_expected(question)
         if earlier is None:
             self._drop(_asker(question))
@@ -165,12 +166,12 @@ class QuestionBook:
         return earlier
 
     def drop(self, place: str) -> None:
-        """Expect no further questions of a call or step; open ones are withdrawn."""
+        """Expect no further questions from a call or step; any that are open are withdrawn."""
         self.drop_permission(place)
         self._drop((place, False))
 
     def drop_permission(self, call_id: str) -> None:
-        """Expect no further approval question about a call; an open one is withdrawn."""
+        """Expect no further approval question about a call; if one is open, it is withdrawn."""
         self._drop((call_id, True))
 
     def _drop(self, asker: _Asker) -> None:
@@ -180,8 +181,8 @@ class QuestionBook:
     def _is_same(self, asked: AskedQuestion, question: WaitingOnUser) -> bool:
         """Return whether two questions of one asker have the same purpose.
 
-        A gate's question is about the whole call, for its rule and the effects of its tool, with any wording. A tool may ask
-        several, which differ only in their wording.
+        A gate asks one question about the call, identified by its rule and the effects of its tool, whatever the
+        wording. A tool may ask several questions, which differ only in wording.
         """
         before = asked.question
         if question.about is not None:
@@ -191,7 +192,7 @@ class QuestionBook:
         return question.call_id in self._by_kind or before.message == question.message
 
     def answers_for(self, waiting: Iterable[WaitingOnUser]) -> dict[str, Any]:
-        """Return the answers to open questions of a nested run, which have the same ids in its log, and log them here."""
+        """Return the answers to a nested run's open questions, which have the same ids in its log, and log them here."""
         available = {record.question.id: record.as_answer() for record in self._log.run.questions if record.has_answer}
         available |= self.handed_in
         answers = [available[question.id] for question in waiting if question.id in available]
@@ -201,8 +202,8 @@ class QuestionBook:
         return {answer.question_id: answer.no_answer or answer.value for answer in answers}
 
     def share(self, nested: RunFacts, place: str) -> None:
-        """Mirror a nested run's questions in this log: answers, withdrawals, and open ones if it is suspended. ``place``: its
-        step.
+        """Mirror a nested run's questions in this log: answers, withdrawals and, if it is suspended, open questions.
+        ``place``: its step.
         """
         own = [question.id for question in self._log.run.waiting if question.call_id == place]
         for asked in nested.questions:
@@ -229,9 +230,9 @@ def since_start(events: Sequence[AnyEvent], step: str = "") -> list[AnyEvent]:
 
 
 def asked_by_tools(run: RunFacts, events: Iterable[AnyEvent]) -> dict[str, list[AskedQuestion]]:
-    """Return the questions that tools asked while they ran, by call id, in order; without those of gates.
+    """Return the questions that tools asked while they ran, by call id, in order; those of gates are excluded.
 
-    ``events``: those of the open round. Questions of a nested call count for the enclosing calls too.
+    ``events``: those of the open round. Questions of a nested call also count for the enclosing calls.
     """
     parents: dict[str, str] = {}
     started: set[str] = set()

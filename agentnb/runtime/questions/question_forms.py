@@ -1,4 +1,4 @@
-"""Questions answered with a form: the schema of its values, and its initial value."""
+"""Questions answered with a form: the schema of the values, and the initial value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class QuestionForm(NamedTuple):
 
 
 class FieldsRefused(SettingsError):
-    """Invalid values of a form, with the problem by field key."""
+    """Invalid values of a form, with the problem for each field key."""
 
     def __init__(self, problems: Mapping[str, str]) -> None:
         super().__init__("; ".join(problems.values()))
@@ -30,7 +30,9 @@ class FieldsRefused(SettingsError):
 
 
 def question_form(question: WaitingOnUser) -> QuestionForm | None:
-    """Return the form for answering a question, or for editing the arguments of its call, or None without one."""
+    """Return the form for answering a question or for editing the arguments of its call, or None if the question has
+    no form.
+    """
     if question.kind == "approval":
         return (
             None if question.about is None else QuestionForm(edit_schema(question.schema), _arguments(question.about.arguments))
@@ -41,7 +43,7 @@ def question_form(question: WaitingOnUser) -> QuestionForm | None:
 
 
 def answer_of_form(question: WaitingOnUser, texts: Mapping[str, str]) -> Any:
-    """Return the answer from a filled form; raises `FieldsRefused` for invalid fields."""
+    """Return the answer given by a filled-in form; raises `FieldsRefused` for invalid fields."""
     form = question_form(question)
     if form is None:
         raise SettingsError("This question has no form")

@@ -1,4 +1,4 @@
-"""Ids of questions to the person: ``q1``; in a nested run prefixed with the path of the awaiting step, ``researcher/q1``."""
+"""Ids of questions to the person: ``q1``; in a nested run, prefixed with the path of the awaiting step, ``researcher/q1``."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ _NUMBERED = re.compile(r"(.*)q(\d{1,9})", re.DOTALL)
 
 
 class QuestionIds:
-    """Question ids of one run. Questions forwarded from nested runs keep their ids, and each id is unique."""
+    """Question ids of one run. Questions forwarded from nested runs keep their ids, and every id is unique."""
 
     def __init__(self, prefix: str, logged: Iterable[Event], around: QuestionIds | None = None) -> None:
-        """``prefix``: of all its ids; ``logged``: the events so far; ``around``: the ids of the run that awaits this run."""
+        """``prefix``: the prefix of all its ids; ``logged``: the events so far; ``around``: the ids of the run that
+        awaits this run.
+        """
         self.prefix = prefix
         self._around = around
         self._last: dict[str, int] = {}
-        """Highest number so far, by prefix."""
+        """Highest number used so far, by prefix."""
         for event in logged:
             if isinstance(event, QuestionAsked):
                 self.note(event.question.id)
 
     def new(self) -> str:
-        """Return an id that neither this run nor its parent runs have in their logs."""
+        """Return an id that is not in the log of this run or of its parent runs."""
         return f"{self.prefix}q{self._last_number(self.prefix) + 1}"
 
     def note(self, question_id: str) -> None:
-        """Count a logged id."""
+        """Take account of a logged id."""
         if match := _NUMBERED.fullmatch(question_id):
             self._last[match[1]] = max(int(match[2]), self._last.get(match[1], 0))
 
     def is_own(self, question_id: str) -> bool:
-        """Return whether the run itself asked this question, not a nested run."""
+        """Return whether this question was asked by the run itself, not by a nested run."""
         match = _NUMBERED.fullmatch(question_id)
         return match is not None and match[1] == self.prefix
 

@@ -1,7 +1,7 @@
 """Saved rules: calls that the person has allowed in all runs in a working folder, until withdrawn.
 
-The person's own folder has a small file for each rule, written whole, so that processes do not lose each other's. A file that
-is damaged, or that somebody else may write, allows nothing.
+The person's own folder has a small file for each rule, written in one piece, so that processes do not lose each
+other's rules. A file that is damaged, or that someone else can write to, allows nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from agentnb.tools.mcp.mcp_server import PREFIX, digest
 FOLDER = "saved-rules"
 MAX_BYTES = 20_000
 _ID = "saved-"
-"""Prefix of the ids of grants by saved rules."""
+"""Prefix of the ids of grants that come from saved rules."""
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -41,20 +41,20 @@ class SavedRule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     tool: str
     rule: str
     leads_to: str
-    """The resolved beginning of its pattern, as a path: it stops to count if a link leads elsewhere."""
+    """The resolved beginning of its pattern, as a path: the rule no longer counts if a link leads elsewhere."""
     by: str = "person"
     server_identity: str = ""
     tool_identity: str = ""
 
     @property
     def grant_id(self) -> str:
-        """The id of its grant."""
+        """The id of the rule's grant."""
         named = [self.tool, self.rule, self.server_identity, self.tool_identity]
         return f"{_prefix(self.folder)}{digest(named)}"
 
     @property
     def counts(self) -> bool:
-        """True if it means what it meant when it was saved, and could be saved now."""
+        """True if the rule still means what it meant when it was saved, and could be saved now."""
         try:
             tools = Rule.read(self.rule, "allow").tools
         except SettingsError:
@@ -64,7 +64,7 @@ class SavedRule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
 
 
 class SavedRules(NamedTuple):
-    """The saved rules that were found, by the id of their grant."""
+    """The saved rules that were found, by the ids of their grants."""
 
     rules: dict[str, SavedRule]
     refused: tuple[str, ...] = ()
@@ -77,19 +77,19 @@ def rules_folder() -> Path:
 
 
 def may_save(folder: str) -> bool:
-    """True if rules may be saved for a working folder: the person's own folder is not inside it, where a project could bring
-    its own rules.
+    """True if rules may be saved for a working folder: the person's own folder must not be inside it, where a project
+    could bring its own rules.
     """
     return not is_within(os.path.realpath(settings.personal_folder()), folder)
 
 
 def leads_to(rule: str, folder: str) -> str:
-    """Return the resolved beginning of a rule's pattern, as a path in a working folder."""
+    """Return the resolved beginning of a rule's pattern, as a path in the working folder."""
     return str(path_beginning(rule_parts(rule)[1], Path(folder))[0])
 
 
 def save(folder: str, tool: str, rule: str, by: str, server_identity: str, tool_identity: str) -> str:
-    """Save a rule for a working folder, and return the id of its grant. Raises OSError."""
+    """Save a rule for a working folder, and return its grant's id. Raises OSError."""
     now, place = datetime.now(UTC), leads_to(rule, folder)
     saved = SavedRule(folder, now, tool, rule, place, by, server_identity, tool_identity)
     replace_file(rules_folder() / f"{saved.grant_id}.json", msgspec.json.format(msgspec.json.encode(saved)) + b"\n")
@@ -97,7 +97,7 @@ def save(folder: str, tool: str, rule: str, by: str, server_identity: str, tool_
 
 
 def withdraw_saved(grant_id: str) -> None:
-    """Delete a saved rule: from the next call on, such calls are asked about again. Raises `SettingsError` if it cannot be."""
+    """Delete a saved rule: from the next call on, such calls need approval again. Raises `SettingsError` if that fails."""
     path = rules_folder() / f"{grant_id}.json"
     try:
         path.unlink(missing_ok=True)
@@ -106,7 +106,7 @@ def withdraw_saved(grant_id: str) -> None:
 
 
 def saved_rules(folder: str | None = None) -> SavedRules:
-    """Return the saved rules, by default for all working folders; none for a folder for which none may be saved."""
+    """Return the saved rules, by default for all working folders; empty for a folder for which rules may not be saved."""
     if folder is not None and not may_save(folder):
         return SavedRules({})
     rules, refused = dict[str, SavedRule](), list[str]()
@@ -130,7 +130,7 @@ def _files(prefix: str) -> Iterator[Path]:
 
 
 def _read(path: Path) -> SavedRule | None:
-    """Return the rule of a file, or None if it does not count. Raises FileNotFoundError."""
+    """Return the rule in a file, or None if it does not count. Raises FileNotFoundError."""
     try:
         descriptor = os.open(path, _FLAGS)
         try:
@@ -147,6 +147,6 @@ def _read(path: Path) -> SavedRule | None:
 
 
 def _is_own(status: os.stat_result) -> bool:
-    """True if only the person may write a file or folder."""
+    """True if only the person may write to a file or folder."""
     owner = getattr(os, "getuid", lambda: status.st_uid)()
     return status.st_uid == owner and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -1,1 +1,1 @@
-"""Replies of models: streamed, bounded, normalized, and the conversation compacted for them."""
+"""Gets model replies: streams, bounds and normalizes them, and compacts the conversation for them."""

@@ -1,4 +1,4 @@
-"""Detectors that ask a model: they run between rounds, and each of their calls is a separate operation in the log."""
+"""Detectors that ask a model: they run between rounds, and each call they make is a separate operation in the log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPERATION = "detector"
 
 
 class AskedDetectors:
-    """Detectors of one run that ask its model."""
+    """A run's detectors that ask its model."""
 
     def __init__(self, detectors: Iterable[FunctionDetector], calls: ModelCalls, log: EventLog) -> None:
         self._detectors, self._calls, self._log = tuple(detectors), calls, log
@@ -43,6 +43,6 @@ class AskedDetectors:
                 self._log.emit(FindingMade, **structs.asdict(finding))
 
     async def ask(self, text: str, *, system: str = "") -> str:
-        """Return the run's model's answer, outside the conversation. Raises `ModelError` without an answer."""
+        """Return an answer from the run's model, outside the conversation. Raises `ModelError` if the model gives none."""
         reply = await call_aside(self._calls, side_question(text, system), OPERATION, self._log)
         return reply.message.text

@@ -35,7 +35,7 @@ CUT_OFF = "\n\n[The summary was cut off here.]"
 
 
 class Compactor:
-    """Compaction of one run's conversation."""
+    """Compacts the conversation of one run."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Compactor:
         log: EventLog,
         keeps: Sequence[Callable[[Run], str]] = (),
     ) -> None:
-        """``keeps``: functions that return text to keep in the conversation verbatim."""
+        """``keeps``: functions that return text to keep verbatim in the conversation."""
         self._calls = calls
         self._request_builder = request_builder
         self._history = history
@@ -54,7 +54,7 @@ class Compactor:
         self._keeps = keeps
 
     def why_due(self) -> WhyCompacted | None:
-        """Return why the conversation must be compacted before the open round's request, or None if it need not be."""
+        """Return why the conversation must be compacted before the open round's request, or None if there is no need."""
         if not self._compacts:
             return None
         history, run = self._history, self._log.run
@@ -66,7 +66,7 @@ class Compactor:
         return why_due(history, len(self._request_builder.messages), tokens, window)
 
     async def after_overflow(self) -> bool:
-        """Compact after the provider refused the request as too long. Return False if compaction cannot shorten it."""
+        """Compact after the provider has refused the request as too long. Return False if compaction cannot shorten it."""
         if not self._compacts or any(compaction.why == "overflow" for compaction in self._log.run.last_round.compactions):
             return False
         return await self.compact("overflow")
@@ -105,19 +105,19 @@ class Compactor:
         return True
 
     def _text(self, summary: str, count: int) -> str:
-        """Return the summary as it is sent, with the text kept verbatim."""
+        """Return the summary as it is sent, including the text kept verbatim."""
         run = self._log.run
         kept = [encodable(text) for keep in self._keeps if (text := keep(run))]
         return "\n\n".join(filter(None, (summary_text(summary, count, run.conversation_todos), *kept)))
 
     def _was_just_done(self) -> bool:
-        """Return whether one of the last rounds compacted: then the prompt or the kept messages are too long."""
+        """Return whether one of the most recent rounds compacted; if so, the prompt or the kept messages are too long."""
         return any(
             event.compacted is not None for record in self._log.run.rounds[-ROUNDS_BETWEEN:] for event in record.compactions
         )
 
     async def _summary(self, messages: Sequence[Message], earlier: str) -> tuple[str, Usage, str]:
-        """Return the summary, its usage and, if there is no summary, the reason."""
+        """Return the summary and its usage; if there is no summary, also the reason."""
         if not capabilities_of(self._calls.model).language_model:
             return plain_summary(messages, self._log.run.prompt), NOTHING_USED, ""
         request = summary_request(messages, earlier)

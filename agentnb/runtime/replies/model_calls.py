@@ -36,7 +36,7 @@ from agentnb.tools.tool_errors import traceback_of_own_code
 
 
 class StreamBuffer:
-    """Forwards the deltas of one reply, dropping marker lines if enabled."""
+    """Forwards the deltas of one reply, dropping marker lines if they are read."""
 
     __slots__ = ("_filter", "_heard", "_markers", "_redactor", "_tell", "_thoughts", "_unshown")
 
@@ -50,7 +50,7 @@ class StreamBuffer:
         self._redactor: StreamRedactor | None = None
 
     def take(self, item: ReplyDelta | Unshown) -> None:
-        """Take a delta and forward the part that may already be shown."""
+        """Take a delta, and forward the part of it that may already be shown."""
         if isinstance(item, Unshown):
             self._unshown += item.characters
             return
@@ -68,8 +68,8 @@ class StreamBuffer:
             self._tell(TextDelta(shown))
 
     def kept(self, parts: Iterable[Text | Thinking]) -> tuple[Text | Thinking, ...]:
-        """Return the next parts as the log may hold them: a possible beginning of a key is held back until more characters
-        come.
+        """Return the next parts as the log may hold them: text that may be the beginning of a key is held back until
+        more arrives.
         """
         redactor = self._redactor = self._redactor or StreamRedactor()
         texts = known_secrets()
@@ -79,7 +79,7 @@ class StreamBuffer:
     def all_that_came(self) -> Message | None:
         """Return everything received as one message, to be estimated, or None if nothing was received.
 
-        Of parts that are not shown only the length is known: filler text replaces them.
+        Filler text replaces parts that are not shown, since only their length is known.
         """
         thoughts, words = encodable("".join(self._thoughts)), encodable("".join(self._heard))
         parts: tuple[AnyPart, ...] = (Thinking(thoughts),) if thoughts else ()
@@ -88,7 +88,7 @@ class StreamBuffer:
         return Message("assistant", parts) if parts else None
 
     def end(self) -> str:
-        """Forward the text held back, and return all text received."""
+        """Forward the text that was held back, and return all text received."""
         if not self._heard:
             return ""
         if self._filter is not None and (remainder := self._filter.rest()):
@@ -97,10 +97,10 @@ class StreamBuffer:
 
 
 class UsageCheck:
-    """Completes the reported usage that a limit depends on, and warns about it once per run."""
+    """Completes the reported usage on which a limit depends, and warns about it once per run."""
 
     def __init__(self, log: EventLog, budget: Budget, policies: Iterable[Policy]) -> None:
-        """``budget`` and ``policies``: limits on money and tokens, if any."""
+        """``budget`` and ``policies``: limits on money and tokens, if there are any."""
         self._log = log
         self._budget = budget
         self._counts_tokens = bool([policy for policy in policies if isinstance(policy, MaxTokens)])
@@ -108,7 +108,7 @@ class UsageCheck:
         """True if a limit depends on usage."""
 
     def complete(self, request: Request, reply: Reply) -> Reply:
-        """Return the reply with an estimate for each count the model did not report, if tokens are limited."""
+        """Return the reply with an estimate for each count that the model did not report, if tokens are limited."""
         if not self._counts_tokens or (_is_count(reply.usage.input) and _is_count(reply.usage.output)):
             return reply
         usage = with_estimates(sanitize_usage(reply.usage), request, reply.message)
@@ -117,7 +117,7 @@ class UsageCheck:
         return replace(reply, usage=usage)
 
     def warn(self, reply: Reply) -> None:
-        """Warn, once per run, that a limit depends on estimates, or that a budget cannot count the call."""
+        """Warn, once per run, that a limit depends on estimates, or that a budget cannot account for the call."""
         cost, is_estimated = reply.usage.cost, TOKENS_ESTIMATED in reply.metadata
         if cost is not None and not is_estimated:
             return
@@ -161,8 +161,8 @@ class ModelCalls:
         *,
         is_cancelled: Callable[[BaseException], bool],
     ) -> None:
-        """``bundle`` and ``budget``: whether marker lines are read, and the limits; ``is_cancelled``: whether an exception is a
-        cancellation of the run.
+        """``bundle`` and ``budget``: whether marker lines are read, and the limits; ``is_cancelled``: whether an
+        exception cancels the run.
         """
         self.model = model
         self._log = log
@@ -231,7 +231,7 @@ class ModelCalls:
         raise ModelError(problem, f"Define async def stream(self, request) with yield. {HOW_TO_YIELD}")
 
     def _log_reply(self, request: Request, reply: Reply, seconds: float) -> Message:
-        """Log the reply with complete usage and without markers, and return its message as logged."""
+        """Log the reply with complete usage and without markers, and return the message as logged."""
         if self._usage_check.is_needed:
             reply = self._usage_check.complete(request, reply)
         message, signals = without_markers(reply.message) if self._markers else (reply.message, ())
@@ -297,7 +297,7 @@ class ModelCalls:
     def _keep_broken_off(
         self, request: Request, stream_buffer: StreamBuffer | None, reply: Reply | None, seconds: float
     ) -> None:
-        """Log the partial text and its usage, which the reply reports if it came before the failure."""
+        """Log the partial text and its usage, which the reply reports if it arrived before the failure."""
         heard, text = (None, "") if stream_buffer is None else (stream_buffer.all_that_came(), stream_buffer.end())
         usage = sanitize_usage(reply.usage) if reply is not None else UNKNOWN
         if usage == UNKNOWN and heard is not None:
@@ -313,7 +313,7 @@ class ModelCalls:
             self._log.emit(e.ExtraUsage, usage=usage)
 
     async def side_request(self, request: Request) -> AsyncGenerator[StreamItem]:
-        """Stream a side request, outside the conversation; only its retries and usage warnings are logged."""
+        """Stream a side request, outside the conversation; only retries and usage warnings are logged."""
         limit = self._limit(request, comes_after_limit=True)
         items = self._stream(request)
         try:
@@ -348,7 +348,7 @@ def _length(item: ReplyDelta | Unshown) -> int:
 
 
 async def _close(stream: AsyncIterator[StreamItem] | None, error: BaseException) -> None:
-    """Close the stream after a failure, unless awaiting is no longer possible."""
+    """Close the stream after a failure, unless it is no longer possible to await."""
     if not isinstance(error, GeneratorExit) and hasattr(stream, "aclose"):
         await stream.aclose()  # type: ignore[union-attr]  # just looked
 

@@ -1,7 +1,7 @@
 """Normalizes a provider's reply for the log: each call has a unique id, and all of it can be encoded as JSON.
 
-A reply goes through JSON and back before anything reads it, so that the live run and the run loaded from its log are the same
-even if a model was careless: tuples, numbers that JSON lacks, lone surrogates.
+A reply is converted to JSON and back before anything reads it, so that the live run and the run loaded from its log
+are the same even if the model was careless: tuples, numbers that JSON lacks, lone surrogates.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 def normalize_reply(reply: Reply, run: Run) -> Reply:
-    """Return the reply as its log can hold it, redacted.
+    """Return the reply as the log can hold it, redacted.
 
-    A call without an id, or with an id that the conversation has used or may use for an inner call, gets a new ``toolu_…`` id.
+    A call without an id, or with one that the conversation has used or may use for an inner call, gets a new
+    ``toolu_…`` id.
     """
     if not _is_plain(reply):
         message, metadata = bound_message(reply.message), bound_metadata(reply.metadata)
@@ -51,7 +52,7 @@ def normalize_reply(reply: Reply, run: Run) -> Reply:
 
 
 def _is_plain(reply: Reply) -> bool:
-    """Return whether JSON would give the reply back unchanged: ASCII text and plain values only."""
+    """Return whether JSON would leave the reply unchanged, because it has ASCII text and plain values only."""
     cost = reply.usage.cost
     if reply.metadata or not reply.stop_reason.isascii() or not (cost is None or math.isfinite(cost)):
         return False
@@ -99,7 +100,7 @@ def _with_ids(message: Message, run: Run) -> Message:
 
 
 def _may_be_of_inner(call_id: str, message: Message) -> bool:
-    """Return whether the tool of another call of the reply may make a call with this id."""
+    """Return whether the tool of another call in the reply may make a call with this id."""
     return any(call_id.startswith(f"{call.id}.") for call in message.calls if call.id)
 
 

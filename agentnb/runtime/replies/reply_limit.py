@@ -1,4 +1,4 @@
-"""Length limit of a streaming reply: it is counted as it streams, and an endless reply is cut off."""
+"""Length limit of a streaming reply: its length is counted as it arrives, and an endless reply is cut off."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from agentnb.runtime.budget import Budget
 from agentnb.runtime.defaults import MARGIN, MAX_REPLY, SPARE, SPARE_OF_AN_END
 
 SAMPLE = 100_000
-"""Tokens in the sample whose cost gives the price of one."""
+"""Tokens in the sample whose cost gives the price of one token."""
 
 
 class OverLimit(Exception):
-    """The reply continues far beyond the remainder of a limit. Never leaves `agentnb.runtime`."""
+    """The reply continues far beyond what remains of a limit. Never leaves `agentnb.runtime`."""
 
 
 class ReplyLimit:
-    """Counts the characters of one reply while it streams, and raises once it is too long.
+    """Counts the characters of one reply while it streams, and raises an exception once it is too long.
 
-    The exception comes at the first piece after the limit was passed: a reply in one piece is never cut.
+    The exception is raised at the first piece after the limit was passed: a reply in one piece is never cut.
     """
 
     def __init__(
@@ -41,7 +41,9 @@ class ReplyLimit:
         *,
         comes_after_limit: bool,
     ) -> None:
-        """``budget`` and ``policies``: the limits; ``comes_after_limit``: a limit may have been reached before this reply."""
+        """``budget`` and ``policies``: the limits; ``comes_after_limit``: whether a limit may have been reached
+        before this reply.
+        """
         self._model = model
         self._request = request
         self._run = run
@@ -53,13 +55,15 @@ class ReplyLimit:
         """Character count at which the limits are checked again."""
 
     def count(self, characters: int) -> None:
-        """Count a piece. Raises `OverLimit` if earlier pieces exceed a limit, `BrokenReply` if they exceed any reply's size."""
+        """Count a piece. Raises `OverLimit` if earlier pieces exceed a limit, `BrokenReply` if they exceed the
+        maximum size of any reply.
+        """
         if self._count >= self._next:
             self._look()
         self._count += characters
 
     def restart(self) -> None:
-        """Reset the count: the reply starts over."""
+        """Reset the count, since the reply starts over."""
         self._count, self._next = 0, self._first
 
     def _look(self) -> None:
@@ -75,7 +79,7 @@ class ReplyLimit:
         self._next = min(most, self._count * 2)
 
     def _tokens_left(self) -> float | None:
-        """Return the remaining tokens, by `max_tokens` and by the budget."""
+        """Return the number of tokens left by `max_tokens` and by the budget."""
         amounts: list[float] = []
         if self._max_tokens is not None:
             used = self._run.own_usage
@@ -86,7 +90,7 @@ class ReplyLimit:
         return min(amounts, default=None)
 
     def _cost_of_a_token(self) -> float | None:
-        """Return the price of one reply token in dollars, or None if unknown."""
+        """Return the price of one token of the reply in dollars, or None if unknown."""
         sample = Message("assistant", (Text("." * round(SAMPLE * CHARACTERS_A_TOKEN)),))
         messages = Message("assistant", ()), sample
         without, with_it = (used_until_cut(self._model, self._request, message).cost for message in messages)

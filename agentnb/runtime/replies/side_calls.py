@@ -18,7 +18,7 @@ from agentnb.runtime.replies.model_calls import ModelCalls
 
 
 class Payer(Protocol):
-    """The part of a run that pays for model calls: its lifecycle, or the runner of its steps."""
+    """The part of a run that pays for model calls: its lifecycle, or its step runner."""
 
     log: EventLog
     budget: Budget
@@ -31,17 +31,17 @@ class Payer(Protocol):
 
 
 class SideModels:
-    """Models for side requests of one run."""
+    """Models for one run's side requests."""
 
     def __init__(self, model: Model | None, run: Payer) -> None:
-        """``model``: model of the run."""
+        """``model``: the run's model."""
         self.model = model
         self._run = run
 
     async def ask(self, request: Request, operation: str, model: Model | None = None, **about: str) -> Reply:
-        """Return a model's reply, by default of the run's model. ``about``: further fields of its `ModelCalled`.
+        """Return a model's reply, by default from the run's model. ``about``: further fields of its `ModelCalled`.
 
-        Raises `ModelError` without a reply.
+        Raises `ModelError` if there is no reply.
         """
         chosen = self.model if model is None else model
         if chosen is None:
@@ -55,9 +55,9 @@ class SideModels:
 
 
 async def call_aside(calls: ModelCalls, request: Request, operation: str, log: EventLog, **about: str) -> Reply:
-    """Return the model's reply, outside the conversation. Raises `ModelError` without a reply.
+    """Return the model's reply, outside the conversation. Raises `ModelError` if there is no reply.
 
-    The call, its usage and its error are logged as this operation, with ``about``: further fields of `ModelCalled`.
+    The call, its usage and any error are logged as this operation. ``about``: further fields of its `ModelCalled`.
     """
     started, usage, problem = perf_counter(), NOTHING_USED, ""
     reply: Reply | None = None

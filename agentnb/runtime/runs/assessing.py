@@ -1,4 +1,4 @@
-"""Assessments of a run at its end, by its expectations."""
+"""Assessments of a run, made at its end from its expectations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.detect.run import Run
 
 
 def assessments_at(run: Run, end: RunFinished) -> list[Assessment]:
-    """Return the assessments of a run by its expectations, which its log keeps as settings."""
+    """Return the assessments of a run by the expectations that its log keeps as settings."""
     if not run.settings.get("extensions"):
         return []
     try:

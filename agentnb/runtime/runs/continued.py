@@ -1,4 +1,4 @@
-"""End of a waiting run that another run continues: after it, nobody else can answer or continue the waiting run."""
+"""End of a waiting run when another run continues it: from then on nobody else can answer or continue the waiting run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agentnb.runtime.event_log import EventLog
 
 
 async def open_after_ending(before: Run, store: object, open_log: Callable[[], Awaitable[Writer]]) -> Writer:
-    """Open the log of a new run, after the run that it continues has ended in its store.
+    """Open the log of a new run, once the run that it continues has ended in its store.
 
-    Raises `StoreError` if another process resumes that run, and `SettingsError` if it has ended in the meantime.
+    Raises `StoreError` if another process is resuming that run, and `SettingsError` if it has ended in the meantime.
     """
     if isinstance(store, ReopeningStore) and store.has(before.id):
         writer, run = store.reopen(before.id)
@@ -27,7 +27,7 @@ async def open_after_ending(before: Run, store: object, open_log: Callable[[], A
 
 
 def end_waiting(run: Run, writer: Writer | None = None) -> None:
-    """Log the end of a suspended run. ``writer``: its open log; without one the run is in memory only."""
+    """Log the end of a suspended run. ``writer``: writes to its open log; without one, the run is in memory only."""
     log = EventLog(run.id, parent_id=run.parent_id, run=run)
     if writer is not None:
         log.keep_in(writer)

@@ -1,4 +1,4 @@
-"""Names of gates, for checking that a resumed run has all of them."""
+"""Names of gates, used to check that a resumed run has all of them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agentnb.errors import SettingsError
 from agentnb.policies.gates import Gate
 
 LAMBDA = "<lambda>"
-"""Name of every lambda; logs of earlier versions have it without a digest."""
+"""Name of every lambda; in logs of earlier versions, the name has no digest."""
 
 
 def name_of_gate(gate: Gate) -> str:
-    """Return a gate's name for the log: that of the function or class; for a lambda, with a digest of its code."""
+    """Return a gate's name for the log: that of the function or class; for a lambda, a name with a digest of its code."""
     name = str(getattr(gate, "__name__", type(gate).__name__))
     return f"{LAMBDA}-{_digest(gate.__code__)}" if name == LAMBDA and hasattr(gate, "__code__") else name
 
@@ -29,7 +29,7 @@ def names_of_gates(run: Run) -> list[str]:
 
 
 def missing_gates(run: Run, names: Iterable[str]) -> list[str]:
-    """Return the names of the run's gates that are not in ``names``; a name that it had twice must be there twice."""
+    """Return the names of the run's gates that are not in ``names``; a name that occurred twice must occur twice."""
     missing = names_of_gates(run)
     for name in names:
         former = LAMBDA if name.startswith(LAMBDA) else name
@@ -41,7 +41,7 @@ def missing_gates(run: Run, names: Iterable[str]) -> list[str]:
 
 
 def check_gates(run: Run, gates: Iterable[Gate] = (), names: Iterable[str] = ()) -> None:
-    """Raise `SettingsError` if a gate of the run is missing. ``names``: of further gates that are present."""
+    """Raise `SettingsError` if a gate of the run is missing. ``names``: those of further gates that are present."""
     missing = missing_gates(run, [*map(name_of_gate, gates), *names])
     if missing:
         subject, them = missing_subject(run, "gate", missing)
@@ -52,7 +52,7 @@ def check_gates(run: Run, gates: Iterable[Gate] = (), names: Iterable[str] = ())
 
 
 def missing_subject(run: Run, noun: str, missing: Sequence[str]) -> tuple[str, str]:
-    """Return the beginning of a sentence that names the run's missing tools or gates, and ``it`` or ``them``."""
+    """Return the beginning of a sentence naming the run's missing tools or gates, and ``it`` or ``them``."""
     is_one = len(missing) == 1
     return f"Run {run.id} had the {noun}{'' if is_one else 's'} {', '.join(missing)}", "it" if is_one else "them"
 

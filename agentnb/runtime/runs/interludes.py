@@ -1,4 +1,4 @@
-"""Interludes of an agent's run: work of extensions between rounds, with the services of a call and questions to the person."""
+"""Interludes of an agent's run: work done by extensions between rounds, with a call's services and questions to the person."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentnb.runtime.runs.lifecycle import Lifecycle
 
 _CHANGES = (RoundFinished, PlanEdited, PlanProposed)
 MAX_ANSWERS = 20
-"""Maximum answers of a function in the person's place between two rounds; after them the person is asked."""
+"""Maximum answers from a function in the person's place between two rounds; after that, the person is asked."""
 
 
 class Interludes:
@@ -34,7 +34,7 @@ class Interludes:
         self._dispatch = dispatch
 
     async def run(self, interlude: Interlude) -> None:
-        """Run an interlude. Raises `Suspended` if nobody gives the answer that it needs."""
+        """Run an interlude. Raises `Suspended` if nobody gives an answer that it needs."""
         if self._lifecycle.inbox.has_news:
             await self._lifecycle.read_inbox()
             if self._lifecycle.log.run.pending:  # the model reads that first
@@ -48,7 +48,7 @@ class Interludes:
         self._lifecycle.check_stop()
 
     async def _ask(self, asker: CallElicitor, question: WaitingOnUser) -> Any:
-        """Ask a question, new or from an earlier process; see `AskBetween`."""
+        """Ask a question, either new or from an earlier process; see `AskBetween`."""
         self._elicitation.book.skip_to(question)
         if self._program_repeats(question):
             self._lifecycle.log.warn_once(f"The function that answers for you made no decision in {MAX_ANSWERS} answers")
@@ -66,7 +66,7 @@ class Interludes:
             raise Suspended("asked" if isinstance(error, QuestionCancelled) else "nobody_here") from None
 
     def _keep_open(self, question: WaitingOnUser) -> None:
-        """Log the question as open: it is deferred, and can be answered later."""
+        """Log the question as open: it is deferred and can be answered later."""
         book = self._elicitation.book
         book.keep(replace(question, id=book.ids.new()))
 
@@ -83,9 +83,10 @@ class Interludes:
         return len(answered) >= MAX_ANSWERS
 
     def _since_change(self, place: str) -> list[AnyEvent]:
-        """Return the events since the last round or the last change of a plan, whose questions may be asked again.
+        """Return the events since the last round or the last change of a plan; the questions in them may be asked
+        again.
 
-        Without questions that were put off, if another followed.
+        A question that was deferred is left out if another followed it.
         """
         since = [*self._since(_CHANGES)][::-1]
         asked = [event.question.id for event in since if isinstance(event, QuestionAsked) and event.question.call_id == place]
@@ -98,7 +99,7 @@ class Interludes:
         return takewhile(lambda event: not isinstance(event, kinds), reversed(self._lifecycle.log.run.events))
 
     def close_open(self) -> None:
-        """Withdraw questions that no process will ask again: the run ends."""
+        """Withdraw questions that no process will ask again, since the run is ending."""
         for question in self._lifecycle.log.run.waiting:
             if question.kind == "plan_review":
                 self._elicitation.book.withdraw(question.id)

@@ -1,4 +1,4 @@
-"""The start of every run, for any orchestrator: its id, its log, its budget, and a handle on it."""
+"""The start of every run, for any orchestrator: its id, log and budget, and a handle on it."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ MAX_LEVELS = 20
 
 
 def new_run_id() -> str:
-    """Return a new run id: the time (UTC) to the millisecond, so that ids sort by age, and eight random hex digits."""
+    """Return a new run id: the time (UTC) to the millisecond, so that ids sort by age, followed by eight random hex digits."""
     seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
     return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(seconds)) + f"{milliseconds:03d}{os.urandom(4).hex()}"
 
 
 def check_resumable(run: Run, options: RunOptions) -> None:
-    """Raise `SettingsError` if the run has ended, or for options that are only for new runs."""
+    """Raise `SettingsError` if the run has ended, or for options that apply only to new runs."""
     if not run.should_continue:
         raise SettingsError(f"Run {run.id} has ended ({run.status})", how_to_continue(run))
     for name in ("continue_from", "board", "parent_id", "parent", "run_id"):
@@ -81,39 +81,41 @@ def check_resumable(run: Run, options: RunOptions) -> None:
 
 
 class PendingRun:
-    """A run about to start or to be resumed: the settings of its agent or orchestration, and its context."""
+    """A run that is about to start or be resumed: the settings of its agent or orchestration, and its context."""
 
     name: str
     """Name of the agent."""
     budget: float | None
     """Its own budget in US dollars."""
     limits_of_file: Iterable[str]
-    """Names of limits that only a file sets."""
+    """Names of limits that come only from a file."""
     max_seconds: float | None
     """Its time limit."""
     server_tools: Sequence[ServerTools]
-    """Tools of MCP servers that it names."""
+    """MCP server tools that it names."""
     on_limit: OnLimit = "stop"
     """Behaviour at a limit."""
     approve: Approve | str | None = None
-    """Mode of its runs, or the function that decides about their calls, unless their options set one."""
+    """Mode of its runs, or the function that decides about their calls, unless the run's options set one."""
     rule_list = NO_RULES
     """Its rules about tool calls."""
     confirms: Confirms = staticmethod(confirms_nothing)
-    """Returns the calls that the person must confirm each time in some contexts."""
+    """Returns the calls that the person must confirm every time in some contexts."""
     guidance: GuidanceTexts | None = None
     """Its guidance set, or None if no model gets guidance."""
     board: Board | None = None
-    """The todo list that the run keeps or carries along."""
+    """The todo list that the run maintains or carries along."""
     work_dir: str | Path | None = None
-    """Working folder of its tools unless the options name one; None: the current folder."""
+    """Working folder of its tools unless the options set one; None: the current folder."""
     first: AnyEvent | None = None
     """First event of this process, for a fork, or None for new and resumed runs."""
 
     def __init__(
         self, options: RunOptions, *, recovered: Run | None = None, writer: Writer | None = None, is_fork: bool = False
     ) -> None:
-        """``recovered``: the interrupted run to resume, whose log ``writer`` has open at its end, or the head of a fork."""
+        """``recovered``: the interrupted run to resume, or the head of a fork. ``writer``: has the interrupted run's
+        log open, at its end.
+        """
         self.recovered = recovered
         host, around, is_resumed = host_here(), call_around(), recovered is not None
         options = complete_options(options, host, is_resumed=is_resumed)
@@ -123,7 +125,7 @@ class PendingRun:
         if options.work_dir is not None:
             options = replace(options, work_dir=work_dir)
         self.consent: Consent = "" if recovered is None else consent_to(recovered, options)
-        """The person's decision about the log of a resumed run, as `RunRecovered` logs it."""
+        """The person's decision about the log of a resumed run, in the form that `RunRecovered` logs."""
         logged = _NOTHING_LOGGED
         warnings: Sequence[tuple[str, Advised]] = ()
         if recovered is not None and not is_fork:
@@ -160,7 +162,7 @@ class PendingRun:
 
     @property
     def rule_scope(self) -> Iterable[Any]:
-        """Toolboxes, agents and names that rules may name."""
+        """Toolboxes, agents and names that rules may refer to."""
         return ()
 
     @property
@@ -169,10 +171,10 @@ class PendingRun:
         return False
 
     def prepare(self) -> None:
-        """Create prerequisites of the run, such as its model."""
+        """Create what the run needs before it starts, such as its model."""
 
     def check(self) -> None:
-        """Raise `SettingsError` for settings that cannot work within the budget of the run."""
+        """Raise `SettingsError` for settings that cannot work within the run's budget."""
 
     def start_event(self) -> AnyEvent:
         """Return the first event of a new run, already redacted."""
@@ -184,7 +186,7 @@ class PendingRun:
 
     @property
     def logged_settings(self) -> dict[str, Any]:
-        """The MCP servers and the permissions, for the settings of the log."""
+        """The MCP servers and permissions, for the settings in the log."""
         servers, permissions = self.context.servers, self.context.elicitation.permissions
         return permissions.as_logged if servers is None else {**servers.as_logged, **permissions.as_logged}
 
@@ -209,7 +211,9 @@ class PendingRun:
         return self._in_background(self._assemble())
 
     def _assemble(self) -> Life:
-        """Return the function that creates its coroutine. Raises `SettingsError` if the budget is spent or cannot work."""
+        """Return the function that creates its coroutine. Raises `SettingsError` if the budget is spent or the
+        settings cannot work within it.
+        """
         context, recovered, servers = self.context, self.recovered, self.context.host.servers
         self._check_left()
         if (rules := context.options.permissions) is not None:
@@ -256,11 +260,10 @@ class PendingRun:
         return replace(options, least_mode=least_mode(logged)) if is_refused else options, logged
 
     def _permissions(self, options: RunOptions, logged: Permissions, host: Host, around: CallElicitor | None) -> Permissions:
-        """Return the run's permissions by its options, its log if resumed, its agent, and the defaults here.
+        """Return the run's permissions, from its options, its log if resumed, its agent, and the defaults here.
 
-        The first of them with a mode sets it; a log that does not count only adds restrictions. The rules of the log, outer
-        ones
-        first, hold as well, and so do the restrictions of the parent run.
+        The first of these that has a mode sets it; a log that does not count can only add restrictions. The rules in
+        the log, outer ones first, apply as well, and so do the restrictions of the parent run.
         """
         usual = NO_MODE if around is not None else _usual_mode(host)
         rules = self.rule_list if options.permissions is None else options.permissions.then(self.rule_list)
@@ -290,7 +293,7 @@ class PendingRun:
         return RunServers(log, servers.resolve(self.server_tools), servers, work_dir, rules)
 
     def _check_left(self) -> None:
-        """Raise `SettingsError` if the budget is spent. A recovered run passes: it ends at its own limit by itself."""
+        """Raise `SettingsError` if the budget is spent. A recovered run is let through: it ends at its own limit by itself."""
         spent = self.context.budget.exhausted()
         if spent is not None and not (self.recovered is not None and spent.name == OWN):
             is_own, more = spent.name == OWN, RaiseSessionBudget(2 * (spent.limit or 1), lead="Raise it")
@@ -300,7 +303,7 @@ class PendingRun:
             )
 
     def _recovery_event(self, run: Run) -> RunRecovered:
-        """Return the event with which this process resumes the run."""
+        """Return the event that records that this process resumes the run."""
         permissions = self.context.elicitation.permissions
         words, rules = permissions.mode.words, permissions.as_logged.get(PERMISSIONS, [])
         return RunRecovered(
@@ -316,7 +319,7 @@ class PendingRun:
         )
 
     async def _in_host(self, life: Life) -> Run:
-        """Await the run's coroutine on the running event loop; its host gets a handle on it."""
+        """Await the run's coroutine on the running event loop; the host gets a handle on the run."""
         inside, ended = self._attach_watcher(awaited=True), Future[Run]()
         self._hand_over(ended, len(self.context.log.run.events))
         try:
@@ -329,7 +332,7 @@ class PendingRun:
         return run
 
     def _in_background(self, life: Life) -> LiveRun:
-        """Start the run's coroutine on an event loop in a thread, and return a handle at once, which its host gets too."""
+        """Start the run's coroutine on an event loop in a thread, and return a handle at once; the host gets it too."""
         options, host, before = self.context.options, self.context.host, len(self.context.log.run.events)
         inside = self._attach_watcher(awaited=False)
         shared = options.thread or (host.thread() if host.thread is not None and options.foreground is None else None)
@@ -345,7 +348,7 @@ class PendingRun:
         return self._hand_over(future, before)
 
     def _attach_watcher(self, *, awaited: bool) -> Host:
-        """Let the host watch the run unless its options name a watcher; return the host of its nested runs."""
+        """Let the host watch the run unless its options set a watcher; return the host of its nested runs."""
         log, options, host = self.context.log, self.context.options, self.context.host
         watcher = options.watch
         if host.watch is None:
@@ -370,13 +373,13 @@ class PendingRun:
         return host.inside(watcher, store, host.call_sync if foreground is None else on_main_thread(foreground.call))
 
     def _show_in_terminal(self) -> None:
-        """Show a top-level run without a watcher on standard error, if that is a terminal."""
+        """Show a top-level run that has no watcher on standard error, if that is a terminal."""
         log, options = self.context.log, self.context.options
         if options.watch is None and options.show and log.parent_id is None and (line := progress_watcher(log.run, log.id)):
             log.watch(line)
 
     def _hand_over(self, ended: Future[Run], before: int) -> LiveRun:
-        """Return a handle on the run, which the host gets too. ``before``: number of its earlier events."""
+        """Return a handle on the run; the host gets it too. ``before``: number of its earlier events."""
         context = self.context
         log, foreground, is_kept = context.log, context.options.foreground, context.is_kept
         live = LiveRun(log.id, log.run, context.inbox, ended, self.board, foreground, before, is_kept=is_kept)
@@ -397,7 +400,7 @@ def in_foreground(start: Callable[[RunOptions], LiveRun], options: RunOptions) -
 
 
 def _without_person(options: RunOptions) -> RunOptions:
-    """Return the options of a run started by a model's code: it asks the person only through its parent run.
+    """Return the options of a run started by a model's code: it may ask the person only through its parent run.
 
     Raises `SettingsError` if that code would answer in the person's place.
     """
@@ -409,7 +412,7 @@ def _without_person(options: RunOptions) -> RunOptions:
 
 
 def _usual_mode(host: Host) -> ApprovalMode:
-    """Return the default mode of a top-level run: that of its host, else of the environment."""
+    """Return the default mode of a top-level run: the host's, or else the environment's."""
     mode = "" if host.approval_mode is None else host.approval_mode()
     return ApprovalMode.of(mode or agent_mode() or RULES)
 
@@ -434,7 +437,7 @@ def _log_of(options: RunOptions, recovered: Run | None) -> EventLog:
 
 
 def _budget_of(limit: float | None, options: RunOptions, log: EventLog, recovered: Run | None) -> Budget:
-    """Return the budget of a run with its own limit, within that of the parent run or of the options (the session's)."""
+    """Return the budget of a run with its own limit, within that of its parent run or its options (the session's)."""
     within = current_budget.get() or options.budget
     if recovered is None:
         budget = Budget(limit, within=within)
@@ -446,7 +449,9 @@ def _budget_of(limit: float | None, options: RunOptions, log: EventLog, recovere
 
 
 async def _open_writer(log: EventLog, writer: Writer | None) -> Writer:
-    """Return the writer of a log, creating the log if it is not open. A fork's log begins with its earlier events."""
+    """Return the writer of a log, creating the log if it is not open yet. A fork's log begins with the events before
+    the fork.
+    """
     if writer is None:
         writer = await log.open()
         for event in log.run.events:

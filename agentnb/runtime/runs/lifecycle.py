@@ -1,4 +1,4 @@
-"""The life of one run under any orchestrator: stop, pause, time, money, abandonment, failure, and the end of its log."""
+"""The life of one run, whatever its orchestrator: stop, pause, time, money, abandonment, failure, and the end of its log."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ T = TypeVar("T")
 
 
 class Orchestrator(Protocol):
-    """Works on a run: an agent's loop, or the steps of a workflow."""
+    """Does the work of a run: an agent's loop, or a workflow's steps."""
 
     where: str
-    """Source of errors raised by its work, for the log: ``model`` for an agent's loop."""
+    """Source, for the log, of errors raised by its work: ``model`` for an agent's loop."""
 
     def raises(self, error: AgentnbError) -> bool:
-        """Return whether to raise this error of its work to the caller; otherwise the failed run is returned."""
+        """Return whether to raise this error from its work to the caller; if not, the failed run is returned."""
 
     async def work(self) -> Stop:
         """Work until a policy or a limit stops the run."""
@@ -51,21 +51,21 @@ class Orchestrator(Protocol):
         """Request a final answer at a limit."""
 
     def close_open(self, status: e.RoundStatus) -> None:
-        """Close everything open and answer every call. No-op the second time."""
+        """Close everything that is open and answer every call. No-op the second time."""
 
     def suspend(self, why: str) -> None:
-        """Leave open what waits for the person: the run is suspended once its running work has ended."""
+        """Leave open whatever waits for the person: the run is suspended once its running work has ended."""
 
 
 class Orchestrated(Protocol):
-    """A run about to start: creates its orchestrator once its log is open."""
+    """A run about to start, which creates its orchestrator once its log is open."""
 
     def orchestrator(self, lifecycle: Lifecycle, first: e.AnyEvent) -> Orchestrator:
-        """Return the orchestrator of the run, which begins with this event."""
+        """Return the orchestrator of the run that begins with this event."""
 
 
 class Lifecycle:
-    """Takes one run from its first event to its last. Lives in one task of one event loop."""
+    """Takes a run from its first event to its last, in one task of one event loop."""
 
     def __init__(self, context: RunContext, *, on_limit: OnLimit = "stop") -> None:
         self.context = context
@@ -74,31 +74,31 @@ class Lifecycle:
         self.budget = context.budget
         self.inbox = context.inbox
         self.end_turn: Callable[[], None] | None = None
-        """Ends the turn of a third-party agent, for an urgent message from the person."""
+        """Ends the turn of a third-party agent, so that it reads an urgent message from the person."""
         self.patience = PATIENCE
-        """Seconds that the cancelled run may clean up; more with an external agent, whose processes end first."""
+        """Seconds that a cancelled run has to clean up; longer with an external agent, whose processes end first."""
         self._on_limit = on_limit
         self._orchestrator: Orchestrator | None = None
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
-        """Works on the run; a separate task, so that its caller can abandon work that ignores a cancellation."""
+        """Does the work of the run, in a separate task so that the caller can abandon work that ignores cancellation."""
         self._caller: asyncio.Task[Any] | None = None
         self._cancelled_before = 0
-        """Cancellations of the caller's task before the run began."""
+        """Number of cancellations of the caller's task before the run began."""
         self._time_up: Stop | None = None
-        """Verdict when the time is up, until it is handled."""
+        """Verdict when time is up, until it is handled."""
         self._abandoning: asyncio.TimerHandle | None = None
         self._waits_for_nested = True
-        """True if an abandonment waits once more, for nested runs that are being abandoned too."""
+        """True if an abandonment waits a second time, for nested runs that are being abandoned too."""
         self._error: BaseException | None = None
-        """Exception for the caller of the run."""
+        """Exception to raise to the caller of the run."""
         self._has_ended = False
-        """True once the caller gets the run or its error, even if some work ignores its cancellation."""
+        """True once the caller has received the run or its error, even if some work ignores its cancellation."""
         self._end: asyncio.Future[None] | None = None
         """Resolved when the caller may continue."""
         self._own_cancellations = 0
         self._is_interrupted = False
-        """True if an interrupt stopped it, as far as a cancellation shows its cause."""
+        """True if an interrupt stopped the run, as far as the cause of a cancellation can be told."""
         self._log_failure: StoreError | None = None  # kept where it could not be raised
         self._over = False
         self._started = perf_counter()
@@ -109,10 +109,9 @@ class Lifecycle:
     async def run(self, pending: Orchestrated, first: e.AnyEvent) -> Run:
         """Run to completion, or resume a recovered run. Work that ignores its cancellation is abandoned.
 
-        Returns the run, however it ended. Four things are raised instead, after the log is closed: a failure that the
-        orchestrator
-        raises, a log that cannot be written, a limit with ``on_limit="raise"``, and a cancellation other than the person's
-        stop.
+        Returns the run, however it ended. In four cases an exception is raised instead, once the log is closed: a
+        failure that the orchestrator raises, a log that cannot be written, a limit with ``on_limit="raise"``, and a
+        cancellation other than the person's stop.
         """
         loop, self._caller = asyncio.get_running_loop(), asyncio.current_task()
         self._loop = loop
@@ -143,7 +142,7 @@ class Lifecycle:
         return self.log.run
 
     async def _run_to_end(self, pending: Orchestrated, first: e.AnyEvent) -> None:
-        """Run to the end and keep the error: an interrupt raised in a task would end the event loop."""
+        """Run to the end and store any error, since an interrupt raised in a task would end the event loop."""
         try:
             await self._run_in_context(pending, first)
         except BaseException as error:
@@ -166,7 +165,7 @@ class Lifecycle:
             pass
 
     async def _run_in_context(self, pending: Orchestrated, first: e.AnyEvent) -> None:
-        """Run to completion; code that the run calls sees its budget and inbox."""
+        """Run to completion; code called by the run sees its budget and inbox."""
         self._started = perf_counter()
         self.inbox.on_put(self._wake)
         self.budget.on_paid_inside = self._note_paid_inside
@@ -198,7 +197,7 @@ class Lifecycle:
             self._let_go()
 
     async def _run_closed(self, pending: Orchestrated, first: e.AnyEvent) -> None:
-        """Run, and end the log properly when the run is cancelled or interrupted."""
+        """Run, and end the log properly if the run is cancelled or interrupted."""
         try:
             try:
                 self.check_stop()
@@ -225,7 +224,7 @@ class Lifecycle:
                 raise
 
     async def _is_left(self) -> bool:
-        """Return whether the run stays without an end, for `recover`: it was interrupted by the end of its process."""
+        """Return whether the run is left without an end, for `recover`, because the end of its process interrupted it."""
         if not (self._is_interrupted and self.log.store):
             return False
         if self._abandoning is not None:
@@ -256,7 +255,7 @@ class Lifecycle:
     # For the orchestrator, while it works
 
     async def read_inbox(self) -> None:
-        """Log all commands; wait while paused; raise if the run is to stop."""
+        """Log all commands, wait while the run is paused, and raise if it is to stop."""
         paused = False
         while True:
             self._wake_event.clear()
@@ -269,13 +268,13 @@ class Lifecycle:
                 await self._wake_event.wait()
 
     async def wait_while_paused(self) -> None:
-        """Wait until the person resumes the run, in the middle of a round; no-op if it is not paused."""
+        """Wait, in mid-round, until the person resumes the run; no-op if it is not paused."""
         async with self._pause:
             if self.inbox.is_paused:
                 await self.read_inbox()
 
     async def hear_while(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Await the work and log commands meanwhile. A message from the person cancels it, and None is returned."""
+        """Await the work, logging commands meanwhile. A message from the person cancels it, and None is returned."""
         task = asyncio.ensure_future(work)
         try:
             while not task.done():
@@ -297,7 +296,7 @@ class Lifecycle:
                 await asyncio.wait((task,))
 
     def check_stop(self) -> None:
-        """Raise if the run is to stop: no further tool may follow one that swallowed its cancellation."""
+        """Raise if the run is to stop: no further tool may follow one that has swallowed its cancellation."""
         if self._log_failure is not None:
             raise self._log_failure
         task, caller = self._task, self._caller
@@ -312,7 +311,7 @@ class Lifecycle:
         return self._time_up is not None
 
     def is_cancelled(self, error: BaseException) -> bool:
-        """Return whether the error cancels the run; a model may also raise it on its own."""
+        """Return whether the error cancels the run; a model may raise such an error on its own, too."""
         task = asyncio.current_task()
         return isinstance(error, asyncio.CancelledError) and (
             self.inbox.stop_requested or task is None or task.cancelling() > 0
@@ -324,7 +323,7 @@ class Lifecycle:
         self.budget.settle(run.own_spent, run.own_usage)
 
     def log_nested_usage(self) -> None:
-        """Log the usage of nested runs since the last call, unless it would not change the run's usage."""
+        """Log nested runs' usage since the last call, unless it would not change the run's usage."""
         for run_id, nested in self.budget.take_inside().items():
             if not nested.is_nothing or (nested.usage.cost is None and self.log.run.cost is not None):
                 by_run = {"nested_run": run_id, "nested": nested.usage} if run_id else {}
@@ -364,14 +363,16 @@ class Lifecycle:
         self._wake_event.set()
 
     def _note_paid_inside(self) -> None:
-        """Log the usage of nested runs, from any thread."""
+        """Schedule logging of the nested runs' usage. Thread-safe."""
         if not self._over and running_loop() is self._loop:
             self._log_nested_usage_now()
         elif not self._over:
             self._loop.call_soon_threadsafe(self._log_nested_usage_now)
 
     def _cancel(self, *, own: bool = True) -> None:
-        """Cancel the run, and abandon it if that does not end it. ``own``: by the person or the clock, not by others."""
+        """Cancel the run, and abandon it if that does not end it. ``own``: whether the person or the clock cancels
+        it, not others.
+        """
         assert self._task is not None, "it has begun"
         self._own_cancellations += own
         self._task.cancel()
@@ -391,7 +392,7 @@ class Lifecycle:
         return command
 
     def _cancelled_by_others(self, stopped: bool = False) -> bool:
-        """Return whether others cancelled the run too; the person's stop and the time limit are handled here."""
+        """Return whether others cancelled the run too; the person's stop and the time limit are handled elsewhere."""
         if self._abandoning is not None:
             self._abandoning.cancel()
         while self._task is not None and self._own_cancellations:
@@ -403,14 +404,14 @@ class Lifecycle:
 
     @property
     def _others_cancel(self) -> bool:
-        """True if the task or its caller was cancelled, apart from the person's stop and the time limit."""
+        """True if others cancelled the task or its caller, as opposed to the person's stop or the time limit."""
         caller, task = self._caller, self._task
         return (task is not None and task.cancelling() > self._own_cancellations) or (
             caller is not None and caller.cancelling() > self._cancelled_before
         )
 
     def _log_nested_usage_now(self) -> None:
-        """Log the usage of nested runs before the round is over: the process may die in the middle of it."""
+        """Log the usage of nested runs before the round is over, since the process may die in the middle of it."""
         if not self._over:
             try:
                 self.log_nested_usage()
@@ -425,7 +426,7 @@ class Lifecycle:
             check_within_limits(self.log.run)
 
     def _fail(self, error: BaseException, where: str) -> None:
-        """Log the failure if the log can still be written; the run in memory records it anyway."""
+        """Log the failure if the log can still be written to; the run in memory records it in any case."""
         if isinstance(error, AgentnbError):
             error.run = self.log.run
             redact_error(error)
@@ -443,7 +444,7 @@ class Lifecycle:
 
     @property
     def _component(self) -> str:
-        """The working part of the run: loop or workflow."""
+        """The part of the run that does the work: loop or workflow."""
         is_loop = self._orchestrator is not None and self._orchestrator.where == "model"
         return LOOP if is_loop else WORKFLOW
 
@@ -456,13 +457,13 @@ class Lifecycle:
         self._finish(status, stop_reason)
 
     def _close_open(self, status: e.RoundStatus) -> None:
-        """Withdraw open questions and close everything else that is open."""
+        """Withdraw open questions and close everything else still open."""
         self.context.elicitation.close()
         if self._orchestrator is not None:
             self._orchestrator.close_open(status)
 
     def _abandon(self) -> None:
-        """End a cancelled run although some of its work ignores its cancellation; nested runs first."""
+        """End a cancelled run even though some of its work ignores the cancellation; nested runs first."""
         if self._over:
             return
         if self._waits_for_nested and self.inbox.has_nested:
@@ -489,13 +490,13 @@ class Lifecycle:
         self.log.close()
 
     def _let_go(self) -> None:
-        """Drop references back to the lifecycle, so that a run's memory is freed without garbage collection."""
+        """Drop references back to the lifecycle, so that a run's memory is freed without waiting for garbage collection."""
         self._orchestrator = None
         self.inbox.close()
         self.budget.on_paid_inside = ignore
 
     def _log_late_commands(self) -> None:
-        """Log commands that came too late for a round."""
+        """Log commands that arrived too late for a round."""
         while self.inbox.unread:
             self._take_command()
 

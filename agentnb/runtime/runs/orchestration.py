@@ -1,4 +1,4 @@
-"""Runs of any orchestrator: an `Orchestration` is for your own orchestrator what an `Agent` is for a loop."""
+"""Runs of any orchestrator: an `Orchestration` is to your own orchestrator what an `Agent` is to a loop."""
 
 from __future__ import annotations
 
@@ -37,10 +37,9 @@ DEFAULT_NAME = "workflow"
 class Orchestration:
     """Runs of an orchestrator: started, awaited, stopped, limited, logged, nested and resumed like those of an agent.
 
-    ``make`` returns the orchestrator of one run, such as a subclass of `StepOrchestrator`. The log has its kind ``run_kind``,
-    its
-    ``name`` and its ``settings``. Limits, None for no limit: ``max_seconds``, and ``budget`` in US dollars, for all nested runs
-    together. Raises `SettingsError` for settings that cannot work.
+    ``make`` returns the orchestrator of one run, such as a subclass of `StepOrchestrator`. ``run_kind``, ``name`` and
+    ``settings`` are recorded in the log. Limits, None for no limit: ``max_seconds``, and ``budget`` in US dollars,
+    for all nested runs together. Raises `SettingsError` for settings that cannot work.
     """
 
     make: Callable[[Lifecycle, Elicitation], Orchestrator]
@@ -50,17 +49,17 @@ class Orchestration:
     max_seconds: float | None = None
     budget: float | None = None
     is_plain: bool = False
-    """True if the settings are plain data that is never changed, and need not be copied."""
+    """True if the settings are plain data that is never changed, and so need not be copied."""
     limits_of_file: tuple[str, ...] = ()
-    """Names of limits that only a file sets: they loosen no budget of the person."""
+    """Names of limits that come only from a file: they do not loosen any budget of the person's."""
     server_tools: tuple[ServerTools, ...] = ()
-    """Tools of MCP servers that its steps may call."""
+    """MCP server tools that its steps may call."""
     rule_scope: tuple[Any, ...] = ()
-    """Toolboxes and agents of its steps, which rules may name; by default those that the code of ``make`` names."""
+    """Toolboxes and agents of its steps that rules may refer to; by default those that the code of ``make`` refers to."""
     check: Callable[[Budget], None] | None = None
     """Called before a new run begins, with its budget; raises `SettingsError` for settings that cannot work within it."""
     begins_with: Run | None = None
-    """The run whose outputs new runs begin with: its mode holds for them, unless their options set one."""
+    """The run with whose outputs new runs begin: its mode applies to them unless their options set one."""
 
     def __post_init__(self) -> None:
         for name in ("max_seconds", "budget"):
@@ -73,16 +72,16 @@ class Orchestration:
         return ToolOffer(self.name, neutral_description(self.run_kind, self.name if is_named else ""), is_named)
 
     async def run(self, prompt: str, options: RunOptions | None = None, **keywords: Unpack[RunKeywords]) -> Run:
-        """Work on the prompt until the run ends, on the running event loop; keywords as for `Agent.run`."""
+        """Work on the prompt until the run ends, on the running event loop; takes the keywords of `Agent.run`."""
         return await self._pending(prompt, options_of(options, keywords, RunKeywords, "orchestration.run(prompt")).run_here()
 
     def start(self, prompt: str, options: RunOptions | None = None, **keywords: Unpack[RunKeywords]) -> LiveRun:
-        """Start a run in the background and return a handle on it at once, which stops its nested runs too."""
+        """Start a run in the background and return a handle on it at once; stopping the run stops its nested runs too."""
         options = options_of(options, keywords, RunKeywords, "orchestration.start(prompt")
         return self._pending(prompt, answerable(options)).start()
 
     def run_sync(self, prompt: str, options: RunOptions | None = None, **keywords: Unpack[RunKeywords]) -> Run:
-        """Like `run`, for scripts and for code that cannot await, even inside a running event loop."""
+        """Run like `run`, for use in scripts and code that cannot await, even inside a running event loop."""
         options = options_of(options, keywords, RunKeywords, "orchestration.run_sync(prompt")
         return in_foreground(partial(self.start, prompt), options)
 
@@ -91,7 +90,7 @@ class Orchestration:
         return await self._resumed_run(run, writer, options or RunOptions()).run_here()
 
     def check_same(self, run: Run) -> None:
-        """Raise `SettingsError` for a run of another workflow, whose log lacks the steps, or of other gates."""
+        """Raise `SettingsError` for a run of another workflow, whose log lacks the steps, or one with other gates."""
         own, logged = [
             settings["workflow"].get("text") if isinstance(settings.get("workflow"), dict) else None
             for settings in (redact(plain_data(dict(self.settings)), known_secrets()), run.settings)
@@ -104,9 +103,8 @@ class Orchestration:
     def resume(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> LiveRun:
         """Resume an interrupted run where it was cut off, and append to its log with ``writer``.
 
-        The ``store`` of the options has its nested runs, which are resumed with it. Raises `SettingsError` for answers to
-        questions
-        that it does not ask.
+        The ``store`` in the options has its nested runs, which are resumed with it. Raises `SettingsError` for
+        answers to questions that the run does not ask.
         """
         if options is not None and options.answers and run.should_continue:
             options = replace(options, answers=check_answers(run, options.answers))
@@ -130,7 +128,7 @@ class Orchestration:
 
 
 class _OrchestratedRun(PendingRun):
-    """A run of an orchestration, about to start."""
+    """A run of an orchestration that is about to start."""
 
     def __init__(self, orchestration: Orchestration, prompt: str, options: RunOptions, **resumed: Any) -> None:
         self._orchestration = orchestration

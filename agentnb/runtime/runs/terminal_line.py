@@ -1,4 +1,4 @@
-"""A line on standard error with the progress of a script's runs; only in a terminal."""
+"""A line on standard error that shows the progress of a script's runs; only in a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.detect.run import Run
 
 
 def progress_watcher(run: Run, run_id: str) -> Watcher | None:
-    """Return a watcher that shows this run in the line, or None if standard error is not a terminal."""
+    """Return a watcher that shows this run on the line, or None if standard error is not a terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
         return None
     _line.add(run_id, run)
@@ -39,7 +39,7 @@ def progress_text(run: Run) -> str:
 
 
 class _Line:
-    """The line of this process, shared by all its runs. Used from any thread."""
+    """The process's line, shared by all its runs. Used from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -86,5 +86,5 @@ def _bar() -> Any:
 
 
 def _printable(text: str) -> str:
-    """Replace terminal control characters in the text."""
+    """Replace the terminal control characters in a text."""
     return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,1 +1,1 @@
-"""MCP servers of runs: connections that live across runs, and the tools that a run gets from them."""
+"""MCP servers of runs: connections that outlive single runs, and the tools that a run gets from them."""

@@ -1,6 +1,7 @@
 """First sightings of MCP servers and their tools, in the person's folder and in a log. Permissions belong to them.
 
-The person's folder has a small file for each, which is created whole and once, so that several processes agree on it.
+The person's folder has a small file for each, which is created once and in one piece, so that several processes agree
+on it.
 """
 
 from __future__ import annotations
@@ -38,44 +39,44 @@ ACCEPTING = "Accepting the changes of an MCP server"
 
 FOLDER = "mcp-first-seen"
 MAX_TEXT_CHARACTERS = 20_000
-"""Maximum characters kept of a description and schema, to show later changes."""
+"""Maximum characters kept of a description and schema, in order to show later changes."""
 MAX_DIFF_CHARACTERS = 8_000
 
 
 class FirstSight(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A server, or one of its tools, as it was seen."""
+    """A server, or one of its tools, at the time it was seen."""
 
     name: str = ""
     identity: str = ""
     text: str = ""
-    """Text for showing a change: command or address; description and schema."""
+    """Text used to show a change: command or address; description and schema."""
     is_accepted: bool = False
-    """True if the person accepted it as it was then, and did not merely use it."""
+    """True if the person accepted it as it was then, rather than merely used it."""
 
 
 UNREADABLE = FirstSight()
-"""Placeholder for a damaged file: everything differs from it."""
+"""Placeholder for a damaged file; nothing equals it."""
 
 
 Sights: TypeAlias = dict[Changed, tuple[FirstSight, list[Path]]]
-"""A server and one of its tools as they are now, each with the paths of its files, that of the first sighting first."""
+"""A server and each of its tools as they are now, each with the paths of its files, that of the first sighting first."""
 _known: dict[Path, FirstSight] = {}
-"""Contents of the files read, or kept here if the person's folder cannot be written. For the whole process."""
+"""Contents of the files read, or kept here if the person's folder cannot be written to. Shared by the process."""
 
 
 class Sightings:
-    """First sightings of one run's servers and tools, by the person's folder and by the run's log."""
+    """First sightings of one run's servers and tools, both in the person's folder and in the run's log."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._reported: set[tuple[str, ...]] = set()
 
     def note(self, tools: Iterable[MCPTool]) -> None:
-        """Record the run's tools: each then knows what has changed in it. Reads and writes files."""
+        """Record the run's tools, each of which then knows what has changed in it. Reads and writes files."""
         note(tools, self._changes_since_log)
 
     def report(self, tools: Iterable[MCPTool]) -> None:
-        """Log changes since the first sighting, each change once."""
+        """Log changes since the first sighting, each only once."""
         by_server: dict[tuple[str, str], dict[str, ToolOrigin]] = {}
         for tool in tools:
             origin = tool.origin
@@ -95,7 +96,7 @@ class Sightings:
 
     @cached_property
     def _specs(self) -> dict[str, ToolSpec]:
-        """The tools as the log first had them, by name; a tool that the log lacks, as this run first had it."""
+        """The tools as the log first had them, by name; for a tool that the log lacks, as this run first had it."""
         having = [event for event in self._log.run.events if isinstance(event, RunStarted | ToolsChanged)]
         return {spec.name: spec for event in reversed(having) for spec in event.tools}
 
@@ -117,7 +118,7 @@ class Sightings:
 def note(tools: Iterable[MCPTool], since_log: Callable[[MCPTool], Changes] = lambda tool: {}) -> None:
     """Record first sightings of servers and tools not seen before. Reads and writes files.
 
-    Each tool then knows what has changed in it. ``since_log`` returns the differences from the log of a run.
+    After that, each tool knows what has changed in it. ``since_log`` returns the differences from a run's log.
     """
     looked = set[Path]()
     for tool in tools:
@@ -131,7 +132,7 @@ def note(tools: Iterable[MCPTool], since_log: Callable[[MCPTool], Changes] = lam
 
 
 def _changes(sights: Sights, since_log: Changes) -> Changes:
-    """Return the changes; those that the person has accepted since then do not count as changed since the log."""
+    """Return the changes; those that the person has since accepted do not count as changes since the log."""
     changes: Changes = {}
     for subject, (record, paths) in sights.items():
         seen = [*filter(None, map(_known.get, paths))]
@@ -145,9 +146,10 @@ def _changes(sights: Sights, since_log: Changes) -> Changes:
 
 
 def accept(server: MCPServer, tools: Iterable[MCPTool]) -> bool:
-    """Accept a server and these tools as they are: rules that allow count for them, also in live runs.
+    """Accept a server and these tools as they are: rules that allow calls apply to them, including in live runs.
 
-    Earlier acceptances remain. Returns whether the acceptance outlives the process. Raises `SettingsError` in a model's code.
+    Earlier acceptances remain. Returns whether the acceptance outlives the process. Raises `SettingsError` if called
+    by a model's code.
     """
     check_person(ACCEPTING, is_lasting=True)
     before = _look(_path_of(server.name))
@@ -161,19 +163,19 @@ def accept(server: MCPServer, tools: Iterable[MCPTool]) -> bool:
 
 
 def forget() -> None:
-    """Clear the cache: files decide again."""
+    """Clear the cache, so that the files are read again."""
     _known.clear()
 
 
 def compare_tools(live: LiveServer, tools: Iterable[t.Tool]) -> tuple[MCPTool, ...]:
-    """Return the tools of a server with their changes since they were first seen."""
+    """Return a server's tools with the changes since they were first seen."""
     usable = tools_of_server(live, tools).usable
     note(usable)
     return usable
 
 
 def diff(before: str, now: str) -> str:
-    """Return the change of a text as a unified diff, bounded; empty if the earlier text is unknown."""
+    """Return the change to a text as a unified diff, bounded; empty if the earlier text is unknown."""
     if not before:
         return ""
     lines = difflib.unified_diff(before.splitlines(), now.splitlines(), "first seen", "now", lineterm="")
@@ -201,15 +203,16 @@ def _sights(tool: MCPTool) -> Sights:
 
 
 def _path_of(name: str, *parts: str) -> Path:
-    """Return the path of a file about a server of this name: as first seen, as accepted since, or of one of its tools.
+    """Return the path of a file about a server with this name: as first seen, as accepted since, or of one of its
+    tools.
 
-    Digests: a file system may not distinguish upper and lower case.
+    Uses digests, since a file system may not distinguish upper and lower case.
     """
     return settings.personal_folder() / FOLDER / digest([name]) / f"{'-'.join(parts) or 'server'}.json"
 
 
 def _look(path: Path, now: FirstSight | None = None) -> FirstSight | None:
-    """Return the content of a file, creating it with ``now`` if it is missing. If it cannot be written, keep it in memory."""
+    """Return the content of a file, creating it from ``now`` if it is missing. If it cannot be written, keep it in memory."""
     record = _known.get(path, now)
     try:
         if now is not None and not path.exists():

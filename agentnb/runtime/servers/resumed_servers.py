@@ -1,6 +1,6 @@
-"""MCP servers of a resumed run: those of its log by name, as they are configured now.
+"""MCP servers of a resumed run: those named in its log, as they are configured now.
 
-A log never starts a command by itself: servers are configured by the person, or given with the agent.
+A log never starts a command by itself: servers are configured by the person, or supplied with the agent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agentnb.tools.mcp.mcp_server import ServerTools
 
 
 def changed_servers(run: Run, items: Iterable[ServerTools]) -> Iterator[tuple[str, Advised]]:
-    """Yield a warning for each server that differs from the log of the resumed run."""
+    """Yield a warning for each server that differs from the one in the resumed run's log."""
     logged = servers_of_log(run.settings)
     for name, server in {item.name: item.server for item in items}.items():
         if server is not None and name in logged and logged[name].target != redact(server.target):
@@ -27,7 +27,7 @@ def changed_servers(run: Run, items: Iterable[ServerTools]) -> Iterator[tuple[st
 
 
 def check_configured(servers: Servers, items: Iterable[ServerTools], run: Run) -> None:
-    """Raise `SettingsError`, with the command or address from the run's log, for a server that is not configured."""
+    """Raise `SettingsError`, quoting the command or address from the run's log, for a server that is not configured."""
     logged, configured = servers_of_log(run.settings), servers.configuration.known
     for item in items:
         if item.server is None and item.name not in configured and item.name in logged:

@@ -37,11 +37,11 @@ CLOSE_SECONDS = 10.0
 
 
 class ListedServer(NamedTuple):
-    """A configured server, or one connection to it."""
+    """A configured server, or a connection to one."""
 
     live: LiveServer
     source: str
-    """Source of its configuration: ``added``, a file, the variable, or `IN_CODE`."""
+    """Source of its configuration: ``added``, a file, the environment variable, or `IN_CODE`."""
 
 
 class Servers:
@@ -55,7 +55,8 @@ class Servers:
         _all.add(self)
 
     def resolve(self, items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
-        """Return the items with their servers, without duplicates; servers given only by name come from the configuration.
+        """Return the items with their servers, without duplicates; servers given only by name are looked up in the
+        configuration.
 
         Raises `SettingsError` for a server that is not configured.
         """
@@ -64,7 +65,7 @@ class Servers:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Guard a change of the configuration, and end connections of changed servers, also those in use. Blocks."""
+        """Guard a change of the configuration, and end the connections of changed servers, including those in use. Blocks."""
         check_person(CONFIGURING, is_lasting=True)
         before = self.configuration.known
         yield
@@ -78,7 +79,7 @@ class Servers:
         self._end(chosen, for_good=True)
 
     def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
-        """Return the server of an item, which starts on first use. Raises `SettingsError` if it is not configured.
+        """Return the server of an item; it is started on first use. Raises `SettingsError` if it is not configured.
 
         Runs in different folders have separate connections, since a program starts in one folder.
         """
@@ -96,7 +97,8 @@ class Servers:
         return tuple(self._used)
 
     def list_rows(self, work_dir: Path) -> list[ListedServer]:
-        """Return a row for each connection, and for each configured server without one, which would start in this folder.
+        """Return a row for each connection, and one for each configured server without a connection, which would
+        start in this folder.
 
         Servers of a variable that cannot be read are left out.
         """
@@ -108,7 +110,7 @@ class Servers:
         return rows + [ListedServer(live, IN_CODE) for live in used if live.server not in configured.values()]
 
     async def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine on the event loop of the connections, from any loop; a cancellation here cancels it there."""
+        """Run a coroutine on the connections' event loop, from any loop; a cancellation of the caller cancels it there."""
         return await self._loop().run(make)
 
     def expand(self, server: MCPServer) -> MCPServer:
@@ -124,9 +126,10 @@ class Servers:
         return filled
 
     def ask(self, live: LiveServer, make: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a request to a server for the waiting person: within its time limit, and an interrupt ends it. Blocks.
+        """Send a request to a server on behalf of the person, within its time limit; an interrupt ends it. Blocks.
 
-        The server is started first if it is not running. Raises `ServerFailed`, and `SettingsError` for an unset variable.
+        The server is started first if it is not running. Raises `ServerFailed`, or `SettingsError` for an unset
+        variable.
         """
         check_person("Using an MCP server directly")
         live.check_retired()
@@ -152,9 +155,9 @@ class Servers:
             raise
 
     def begin_login(self, live: LiveServer, *given: Any) -> tuple[Login, Future[bool]]:
-        """Begin to log in to a server, and return the login with a future: whether it could be stored.
+        """Begin to log in to a server, and return the login and a future that tells whether it could be stored.
 
-        ``given``: further arguments of `Login`. Raises `SettingsError` for a server without a login.
+        ``given``: further arguments of `Login`. Raises `SettingsError` for a server that has no login.
         """
         live.check_retired()
         server = self.expand(live.server)
@@ -165,7 +168,9 @@ class Servers:
         return login, self._loop().submit(login.run)
 
     def forget_login(self, live: LiveServer) -> bool:
-        """Delete the login at a server, and end its connections; return whether there was one. Raises `SettingsError`."""
+        """Delete the stored login for a server and end its connections; return whether there was one. Raises
+        `SettingsError`.
+        """
         was_there = delete_login(self.expand(live.server).command_or_url)
         self.stop(live.server.name)
         return was_there
@@ -184,7 +189,7 @@ class Servers:
         return was_running
 
     def close(self) -> None:
-        """End all connections. Blocks, for some seconds at most."""
+        """End all connections. Blocks, for a few seconds at most."""
         with self._lock:
             chosen, self._used = self._used, []
             thread, self._thread = self._thread, None
@@ -206,12 +211,12 @@ class Servers:
         thread.submit(end).exception()
 
     def leave_to_parent(self) -> None:
-        """Drop the connections: this process was forked, and they belong to its parent."""
+        """Drop the connections: this process was forked, and they belong to the parent process."""
         self._used, self._thread, self._lock = [], None, threading.Lock()
 
 
 def keep_secret(server: MCPServer) -> None:
-    """Redact the secrets in the settings of a server from now on."""
+    """Redact the secrets in a server's settings from now on."""
     values = {**server.env, **server.headers}
     redact_values(values)
     redact_values({name: value.rpartition(" ")[2] for name, value in values.items()})  # without Bearer

@@ -1,4 +1,4 @@
-"""An attempt at a step, and the place of the step in its run."""
+"""An attempt at a step, and the step's place in its run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StepTerms(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     timeout: float | None = None
     """Maximum seconds of one attempt."""
     instead: tuple[Any, ...] = ()
-    """Output that replaces a failure, so that the step counts as completed; empty for none."""
+    """Output that replaces a failure, so that the step counts as completed; may be empty."""
 
 
 class Place(NamedTuple):
@@ -41,12 +41,12 @@ class Attempt:
 
     place: Place
     limit: asyncio.Timeout | None = None
-    """Its time limit, if any, which is suspended while the person is asked."""
+    """Its time limit, if any; suspended while the person is being asked."""
     run_id: str = ""
-    """Id of the nested run that does the work, if any."""
+    """Id of the nested run that does the work, if there is one."""
     is_new: bool = True
     """True if no process has started it before."""
     is_plain: bool = False
-    """True if its output is plain data with no other references, and need not be copied."""
+    """True if its output is plain data without other references, so that it need not be copied."""
     sets: Mapping[str, Any] | None = None
     """Variables that its work has set, logged with its end."""

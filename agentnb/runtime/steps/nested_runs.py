@@ -1,4 +1,4 @@
-"""Nested runs of the steps of one run: started, resumed or loaded, and their questions to its person."""
+"""Nested runs of one run's steps: starting, resuming and loading them, and passing their questions to its person."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Runnable(Protocol):
 
 
 class NestedRuns:
-    """Runs the nested runs of one run."""
+    """Runs a run's nested runs."""
 
     def __init__(self, context: RunContext) -> None:
         self._log = context.log
@@ -52,13 +52,11 @@ class NestedRuns:
         *,
         in_call: bool = False,
     ) -> Run:
-        """Return the nested run of an attempt, however it ended; a suspended run suspends this one.
+        """Return the nested run of an attempt, however it ended; if it is suspended, so is this run.
 
-        ``options``: of the nested run, such as its watcher or folder; its log, id and person are set here. ``before``: the
-        nested run
-        as a dead process left it, if the caller has loaded it. ``in_call``: whether a tool runs it in its call, which then asks
-        the
-        nested run's questions, and is not suspended.
+        ``options``: those of the nested run, such as its watcher or folder; its log, id and person are set here.
+        ``before``: the nested run as a dead process left it, if the caller has loaded it. ``in_call``: whether a tool
+        runs it during its call, which then asks the nested run's questions and is not suspended.
         """
         elicitation = self._elicitation
         if self._work_dir is not None and (options is None or options.work_dir is None):
@@ -81,7 +79,7 @@ class NestedRuns:
         return run
 
     def asker(self, attempt: Attempt) -> CallElicitor:
-        """Return the elicitor for the person of the run; it suspends the time limit of the step while a question is open."""
+        """Return the elicitor for the run's person; it suspends the step's time limit while a question is open."""
         asker = CallElicitor(self._elicitation, attempt.place.path)
         asker.limit = attempt.limit
         asker.asked_by = attempt.place.path
@@ -89,18 +87,18 @@ class NestedRuns:
         return asker
 
     def load(self, run_id: str) -> Run | None:
-        """Return a nested run as a dead process left it, or None without a log."""
+        """Return a nested run as a dead process left it, or None if it has no log."""
         return self._store_for(run_id).load(run_id) if self._has_log(run_id) else None
 
     def load_ended(self, record: StepRecord) -> Run | None:
-        """Return the nested run of an ended step, or None if the step failed before that run began."""
+        """Return the nested run of a step that has ended, or None if the step failed before that run began."""
         if record.status == "failed" and (not record.nested or not self._has_log(record.nested)):
             return None
         run: Run = self._store_for(record.nested).load(record.nested)
         return run
 
     def count_spent(self, budget: Budget) -> None:
-        """Charge the budget with spending of nested runs that a dead process had not logged here."""
+        """Charge the budget with nested runs' spending that a dead process did not log here."""
         store = self._log.store
         ids = [event.nested for event in self._log.run.events if isinstance(event, w.StepStarted) and event.nested]
         if ids and isinstance(store, ReopeningStore):  # in this order: the check of a protocol is slow
@@ -117,7 +115,7 @@ class NestedRuns:
                     budget.take(run_id, nested.since(logged.get(run_id)))
 
     async def _run(self, run_id: str, runnable: Runnable, prompt: str, options: RunOptions | None, before: Run | None) -> Run:
-        """Run, or resume, a nested run to its end; return an ended run as it is."""
+        """Run or resume a nested run to its end; a run that has ended is returned as it is."""
         if before is None:
             # A single construction if there are no others: this is a tenth of the cost of a step.
             new = replace(options, parent=self._log, run_id=run_id) if options else RunOptions(parent=self._log, run_id=run_id)
@@ -135,7 +133,7 @@ class NestedRuns:
             writer.close()  # also if it was refused: nobody else could resume it
 
     def _trusts(self, nested: Run, run_id: str) -> bool:
-        """Return whether the log of a nested run counts: it is the person's own, or came with this run's trusted log."""
+        """Return whether a nested run's log counts: it does if it is the person's own, or came with this run's trusted log."""
         run = self._log.run
         consents = (event.consent for event in reversed(run.events) if isinstance(event, RunRecovered))
         if next(consents, "") == "taken":  # by this process: earlier, the person may have seen another nested log
@@ -147,7 +145,7 @@ class NestedRuns:
         return isinstance(store, ReopeningStore) and store.has(run_id)
 
     def _store_for(self, run_id: str) -> ReopeningStore:
-        """Return the store with the log of a nested run; raises `SettingsError` without a store."""
+        """Return the store that holds a nested run's log; raises `SettingsError` if there is no store."""
         store = self._log.store
         if not isinstance(store, ReopeningStore):
             problem = f"The log of the nested run {run_id} cannot be found without a store"
@@ -156,7 +154,7 @@ class NestedRuns:
 
 
 async def _ended_run(run: Awaitable[Run]) -> Run:
-    """Return the run, even if it raised after it had begun."""
+    """Return the run, even if it raised an error after it had begun."""
     try:
         return await run
     except AgentnbError as error:

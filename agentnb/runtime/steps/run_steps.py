@@ -1,4 +1,4 @@
-"""Steps of an agent's run: nested runs that an extension starts, which are resumed with the run."""
+"""Steps of an agent's run: nested runs started by an extension, which are resumed with the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentnb.runtime.steps.nested_runs import NestedRuns, Runnable
 
 
 class RunSteps:
-    """The steps of one run of an agent."""
+    """The steps of one agent's run."""
 
     def __init__(self, context: RunContext) -> None:
         self._log = context.log
@@ -37,10 +37,10 @@ class RunSteps:
         seconds: float | None = None,
         in_call: bool = False,
     ) -> Run:
-        """Run a nested run as a step and return it, however it ended; a run that a dead process had started is resumed.
+        """Run a nested run as a step and return it, however it ended; a run that a dead process started is resumed.
 
-        ``output``: returns the output of the step; ``seconds``: its time limit, which is suspended while the person is asked;
-        ``in_call``: whether a tool runs it in its call. Raises `TimeoutError` at the limit.
+        ``output``: returns the output of the step; ``seconds``: its time limit, suspended while the person is being
+        asked; ``in_call``: whether a tool runs it during its call. Raises `TimeoutError` at the limit.
         """
         nested, record = NestedRuns(self._context), self._log.run.step_records.get(path)
         is_new = record is None or record.status != "running"

@@ -1,4 +1,4 @@
-"""Concurrent steps: those that nothing awaits are cancelled, with a recorded reason."""
+"""Concurrent steps: those no longer awaited are cancelled, and the reason is recorded."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from agentnb.runtime.threads import time_limit
 
 Running = asyncio.Task[Any]
 Work = Callable[[Any], Coroutine[Any, Any, Any]]
-"""Processes one of several items."""
+"""Processes one item of several."""
 Mode = Literal["all", "first", "anyError"]
 """When to stop waiting for several tasks."""
 CLEANUP_SECONDS = 10.0
-"""Seconds that cancelled steps may clean up."""
+"""Seconds that cancelled steps have to clean up."""
 MAX_TURNS = 20
 """Turns of the event loop in which a cancelled step usually ends."""
 SIBLING_FAILED = "a parallel step failed"
 NOT_NEEDED = "it was no longer needed"
-"""Reasons to cancel a step while its run continues: the step has ended, also for a process that recovers the run."""
+"""Reason for cancelling a step while its run continues: the step has ended, also for a process that recovers the run."""
 
 
 class SideBySide:
-    """The cancelled tasks of one run, with their reasons."""
+    """The cancelled tasks of one run, and the reasons."""
 
     def __init__(self, note_left: WeakMethod[Callable[[], None]]) -> None:
-        """``note_left`` is called when tasks that ignore their cancellation are abandoned."""
+        """``note_left``: called when tasks that ignore their cancellation are abandoned."""
         self._note_left = note_left
         self._reasons: WeakKeyDictionary[Running, str] = WeakKeyDictionary()
 
     @property
     def reason(self) -> str:
-        """Why the running task was cancelled; empty if its run was cancelled."""
+        """The reason why the running task was cancelled; empty if its run was cancelled."""
         task = None if asyncio._get_running_loop() is None else asyncio.current_task()  # none for a coroutine that is garbage
         return "" if task is None else self._reasons.get(task, "")
 
     def reason_after(self, error: BaseException) -> str:
-        """Return the reason to cancel siblings of a task with this error, or subtasks of a cancelled task."""
+        """Return the reason for cancelling the siblings of a task with this error, or the subtasks of a cancelled task."""
         return SIBLING_FAILED if isinstance(error, FailedStep) else self.reason
 
     async def cancel(self, tasks: Iterable[Running], reason: str) -> None:
-        """Cancel tasks, and give them a moment to end; a task that ignores the cancellation is abandoned."""
+        """Cancel tasks and give them a moment to end; tasks that ignore the cancellation are abandoned."""
         pending = tuple(tasks)
         for task in pending:
             if reason:
@@ -63,9 +63,10 @@ class SideBySide:
             note()
 
     async def within(self, limit: asyncio.Timeout, work: Coroutine[Any, Any, Any]) -> Any:
-        """Return the output of work within its time limit, which is suspended while a plain function waits for its turn.
+        """Return the output of work within its time limit, which is suspended while a plain function waits for its
+        turn.
 
-        Work that ignores its cancellation is abandoned: its outcome changes nothing in the run.
+        Work that ignores its cancellation is abandoned, and its outcome has no effect on the run.
         """
         outer = time_limit.set(limit)
         task = asyncio.ensure_future(work)  # a separate task, so that the current one can continue without it
@@ -82,20 +83,21 @@ class SideBySide:
         return task.result()
 
     async def all_or_none(self, work: Work, items: Sequence[Any], most: int | None = None) -> None:
-        """Process all items, ``most`` concurrently. On an error, cancel and await the others, and raise the first error."""
+        """Process all items, up to ``most`` concurrently. On an error, cancel and await the others, then raise the
+        first error.
+        """
         if len(items) == 1:  # without a task: it would take half as long again for a step that calls a tool
             await work(items[0])
         else:
             await self.wait_for(start_all(work, items, most, "anyError"), "anyError")
 
     async def wait_for(self, tasks: Iterable[Running], mode: Mode) -> None:
-        """Wait as the mode says, then cancel and await the remaining tasks.
+        """Wait as the mode requires, then cancel and await the remaining tasks.
 
-        ``all``: until all have ended; raises the first failure, in the order of the tasks. ``anyError``: raises a failure at
-        once.
-        ``first``: until one has ended, successfully or not. Other errors than step failures are raised at once, in every mode;
-        a
-        suspended step lets the others finish, as their work would be lost.
+        ``all``: until all have ended; raises the first failure, in task order. ``anyError``: as ``all``, but raises a
+        failure at once. ``first``: until one has ended, successfully or not. In every mode, errors other than step
+        failures are raised at once; a suspended step lets the others finish, since their work would otherwise be
+        lost.
         """
         ordered, ended, reason = tuple(tasks), list[Running](), NOT_NEEDED
         remaining: set[Running] = set(ordered)
@@ -123,9 +125,9 @@ class SideBySide:
 
 
 def start_all(work: Work, items: Sequence[Any], most: int | None = None, mode: Mode = "all") -> list[Running]:
-    """Start the work on all items, ``most`` concurrently.
+    """Start the work on all items, up to ``most`` concurrently.
 
-    When the remaining tasks are cancelled because a wait in this mode is over, no further work begins.
+    Once a wait in this mode is over and the remaining tasks are cancelled, no further work begins.
     """
     free = None if most is None or most >= len(items) else asyncio.Semaphore(most)
     is_over = False
@@ -150,7 +152,7 @@ def start_all(work: Work, items: Sequence[Any], most: int | None = None, mode: M
 
 
 def has_ended(task: Running) -> bool:
-    """Return whether a task has ended by itself, successfully or not."""
+    """Return whether a task has ended on its own, successfully or not."""
     return task.done() and not task.cancelled() and not isinstance(task.exception(), Suspended)
 
 
@@ -161,6 +163,6 @@ def _raise_at_once(task: Running, mode: Mode) -> None:
 
 
 def _retrieve(task: Running) -> None:
-    """Retrieve the outcome of an abandoned task, so that asyncio does not report it."""
+    """Retrieve the outcome of an abandoned task, so that asyncio does not report it as never retrieved."""
     with suppress(BaseException):
         task.result()

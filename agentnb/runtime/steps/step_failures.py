@@ -1,6 +1,6 @@
 """Failures of steps, in the terms of `agentnb.core.step_retry`, and whether they are retried.
 
-Never retried: cancellations and interrupts by the person, an exhausted budget, and settings that cannot work.
+Cancellations and interrupts by the person, an exhausted budget, and settings that cannot work are never retried.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ WORDS_OF_ERRORS: dict[str, tuple[type[AgentnbError], ...]] = {
     "context_overflow": (errors.ContextOverflow,),
     "refused": (errors.RequestRefused, errors.KeyRefused),
 }
-"""Retry words for errors of models, by class."""
+"""Retry words for model errors, by class."""
 
 
 FINAL = "final"
-"""Logged word for a failure that must not be retried."""
+"""Word logged for a failure that must not be retried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +39,19 @@ class StepFailure:
     words: frozenset[str] = frozenset()
     advice: tuple[AnyAdvice, ...] = ()
     is_final: bool = False
-    """True if another attempt cannot succeed, or is not wanted."""
+    """True if another attempt cannot succeed or is not wanted."""
     step: str = ""
-    """Path of the failed step, for a failure within a block."""
+    """Path of the failed step, if a step within a block failed."""
 
     @property
     def logged_words(self) -> tuple[str, ...]:
-        """The words for the log, so that a process that recovers the run decides alike."""
+        """The words for the log, so that a process that recovers the run decides the same way."""
         return (*sorted(self.words), *((FINAL,) if self.is_final else ()))
 
     def is_retried(self, on: tuple[str, ...]) -> bool:
-        """Return whether these words ask for another attempt; without words, every failure that is not final is retried."""
+        """Return whether these words call for another attempt; if there are no words, every failure that is not final
+        is retried.
+        """
         return not self.is_final and (not on or any(self._has(word) for word in on))
 
     def _has(self, word: str) -> bool:
@@ -59,7 +61,7 @@ class StepFailure:
 
 
 class StepEndedBadly(Exception):
-    """An attempt at a step failed without an exception: a run that did not complete, a tool's error."""
+    """An attempt at a step failed without an exception: a run did not complete, or a tool returned an error."""
 
     def __init__(self, failure: StepFailure) -> None:
         super().__init__(failure.text)
@@ -67,7 +69,7 @@ class StepEndedBadly(Exception):
 
 
 def of_run(run: Run) -> StepFailure:
-    """Return the failure of a step whose nested run has not completed."""
+    """Return the failure of a step whose nested run did not complete."""
     reason, error = str(run.stop_reason), run.error
     kind = getattr(errors, error.type, object) if error is not None else object
     kind = kind if isinstance(kind, type) else object
@@ -78,7 +80,7 @@ def of_run(run: Run) -> StepFailure:
 
 
 def of_error(error: BaseException, timeout: float | None = None) -> StepFailure:
-    """Return the failure for an exception. ``timeout``: the step's own, if it has expired."""
+    """Return the failure for an exception. ``timeout``: the step's own time limit, if that has expired."""
     if isinstance(error, StepEndedBadly):
         return error.failure
     if timeout is not None:
@@ -95,7 +97,7 @@ def failure_of_logged(text: str, words: tuple[str, ...]) -> StepFailure:
 
 
 def error_for(word: str) -> AgentnbError:
-    """Return an error for this word, for scripted failures."""
+    """Return an error for this word, for use in scripted failures."""
     kinds = WORDS_OF_ERRORS.get(word)
     if kinds is None:
         hint = errors.suggest_names(word, WORDS_OF_ERRORS)
@@ -104,7 +106,7 @@ def error_for(word: str) -> AgentnbError:
 
 
 def _advice_for_step(advice: Iterable[AnyAdvice]) -> tuple[AnyAdvice, ...]:
-    """Return the advice of an agent's error for its step: a workflow has no conversation to continue."""
+    """Return the advice of an agent's error as advice for its step, since a workflow has no conversation to continue."""
     return tuple([Plain(f"{item.lead}{item.rest}") if isinstance(item, TryAgain | StartAgain) else item for item in advice])
 
 
@@ -113,7 +115,7 @@ def _words_of(kind: type) -> Iterable[str]:
 
 
 class FailedStep(StepFailed):
-    """A step failed and nothing continues. A block fails with its child's failure."""
+    """A step failed and nothing continues. A block fails with the failure of the step inside it."""
 
     def __init__(self, path: str, failure: StepFailure) -> None:
         self.failure = failure if failure.step else replace(failure, step=path)

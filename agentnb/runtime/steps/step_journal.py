@@ -1,7 +1,7 @@
-"""Journal of a recovered run in steps: the events already in its log.
+"""Journal of a recovered run with steps: the events already in its log.
 
-The run takes the same path again, and takes the events for it from the log: so finished steps are not run again, and failed
-attempts are not waited for again.
+The run takes the same path again, with the events from the log. So finished steps are not rerun, and retry waits are
+not repeated.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Taken = TypeVar("Taken", bound=w.StepEvent)
 
 
 class StepJournal:
-    """The logged events that the run has not reached yet, by step."""
+    """The logged events that the run has not yet reached again, by step."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.left: dict[str, deque[Any]] = {}
-        """Logged events that the run has not reached again, by step; empty unless the run is recovered."""
+        """Logged events that the run has not yet reached again, by step; empty unless the run is recovered."""
         self.within: dict[str, list[str]] = {}
         """The steps within each path, in the order of their first events."""
         for event in events:
@@ -41,9 +41,10 @@ class StepJournal:
         return event
 
     def take_start(self, step: str) -> w.StepStarted | None:
-        """Return and consume the next start of the step, with the events that earlier versions logged before it.
+        """Return and consume the step's next start, with the events that earlier versions logged before it.
 
-        They logged a second start of a step that a death had cut off, and a start after a skip for lack of money.
+        Earlier versions logged a second start for a step cut off by the death of a process, and a start after a skip
+        for lack of money.
         """
         if step not in self.left:
             return None
@@ -62,7 +63,7 @@ class StepJournal:
     def pass_over(self, block: str, before: int) -> Counter[str]:
         """Consume the events of steps within a block, up to the event with this number.
 
-        Returns the number of starts by step.
+        Returns the number of starts of each step.
         """
         begun: Counter[str] = Counter()
         for step in self.within.get(block, ()):
@@ -70,7 +71,7 @@ class StepJournal:
         return begun
 
     def pass_over_step(self, step: str, before: int) -> int:
-        """Consume the events of a step, up to the event with this number; return the number of its starts."""
+        """Consume a step's events, up to the event with this number; return the number of its starts."""
         events, begun = self.left.get(step), 0
         while events and events[0].seq < before:
             event = events.popleft()

@@ -1,4 +1,4 @@
-"""An orchestrator that works in steps: the base class for custom orchestrators."""
+"""Base class for custom orchestrators that work in steps."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ T = TypeVar("T")
 
 
 class StepOrchestrator:
-    """An orchestrator that works in steps: implement its `orchestrate`.
+    """An orchestrator that works in steps: implement `orchestrate`.
 
-    A step has an id that is unique in its run and the same in every process. Steps may be awaited concurrently, with
-    `together`.
+    A step's id is unique in its run and the same in every process. Steps may be awaited concurrently with `together`.
     A recovered run calls `orchestrate` again, which gets the outcomes of finished steps from the log.
     """
 
@@ -41,7 +40,7 @@ class StepOrchestrator:
         """Ids of steps that this process has started or taken from the log."""
 
     async def orchestrate(self) -> Stop | None:
-        """Run the steps; return the run's verdict, or None: it has failed if a step has, else completed."""
+        """Run the steps; return the run's verdict. None: the run has failed if a step has, and is completed otherwise."""
         raise NotImplementedError(f"{type(self).__name__} must define orchestrate as an async method")
 
     async def do(
@@ -49,7 +48,7 @@ class StepOrchestrator:
     ) -> Any:
         """Run a step and return its output as plain data; for a finished step, return the logged output.
 
-        Raises `StepFailed` if the work raises, now or in the dead process.
+        Raises `StepFailed` if the work raises an error, now or in the dead process.
         """
 
         async def attempt(_: object) -> Any:
@@ -70,17 +69,15 @@ class StepOrchestrator:
     ) -> Run:
         """Run a nested run as a step and return it, however it ended; the step's output is its answer.
 
-        ``options``: of the nested run, such as its watcher or folder; its log and its id are set here. A nested run that the
-        dead
-        process had started is resumed; an ended one is loaded. Its questions reach the person of this run, which is suspended
-        with
-        it. Raises `StepFailed` if the nested run cannot begin.
+        ``options``: those of the nested run, such as its watcher or folder; its log and its id are set here. A nested
+        run that the dead process started is resumed; one that has ended is loaded. Its questions reach the person of
+        this run, which is suspended with it. Raises `StepFailed` if the nested run cannot begin.
         """
         with self._own_step(step) as own_place:
             return await self.steps.nested_run(StepTerms(kind=kind), own_place, runnable, prompt, options, title=title)
 
     async def together(self, *steps: Awaitable[T]) -> list[T]:
-        """Await steps concurrently. If one raises, the others are cancelled, and awaited, before the error is raised."""
+        """Await steps concurrently. If one raises an error, the others are cancelled and awaited before the error is raised."""
         outputs: dict[int, T] = {}
 
         async def keep(index: int) -> None:
@@ -92,7 +89,7 @@ class StepOrchestrator:
     # For the lifecycle
 
     def raises(self, error: AgentnbError) -> bool:
-        """Return False: a run whose step failed is returned, with its work so far."""
+        """Return False: a run with a failed step is returned, with its work so far."""
         return False
 
     async def work(self) -> Stop:
@@ -107,14 +104,14 @@ class StepOrchestrator:
         return verdict or self._verdict()
 
     async def final_answer(self, limit: Stop) -> None:
-        """Do nothing: steps end where the limit was reached."""
+        """Do nothing: steps end where the limit is reached."""
 
     def close_open(self, status: RoundStatus) -> None:
         """Finish all open steps."""
         self.steps.close_open(status)
 
     def suspend(self, why: str) -> None:
-        """Leave open questions for an answer after the run was suspended."""
+        """Leave questions open, to be answered after the run has been suspended."""
         self.steps.elicitation.leave()
 
     def _verdict(self) -> Stop:
@@ -132,7 +129,8 @@ class StepOrchestrator:
     def _own_step(self, step: str) -> Iterator[Place]:
         """Yield the place of a step; raises `StepFailed` if the step fails.
 
-        Raises `SettingsError` for an invalid id, or for the id of another step of this run, whose work would be skipped.
+        Raises `SettingsError` if the id is invalid or belongs to another step of this run, whose work would be
+        skipped.
         """
         if not isinstance(step, str) or not step or encodable(step) != step:
             raise SettingsError(f"{step!r} is not a valid step id", "Give each step of a run a unique string")

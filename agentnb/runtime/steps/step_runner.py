@@ -1,7 +1,7 @@
-"""Runs steps: each is logged, retried by its settings, and not repeated when the run is recovered.
+"""Runs steps: each is logged, retried according to its settings, and not repeated when the run is recovered.
 
-Every start, attempt and end is logged before anything depends on it. Workflows, task files and custom orchestrators hold a
-`StepRunner`, and decide the order of steps themselves.
+Every start, attempt and end is logged before anything depends on it. Workflows, task files and custom orchestrators
+use a `StepRunner`, and decide the order of steps themselves.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from agentnb.runtime.steps.step_journal import StepJournal
 from agentnb.tools.tool_errors import cancelled
 
 MAX_HOLD_SECONDS = 0.02
-"""Maximum seconds that consecutive steps may hold the event loop, for stop, time limits and other runs."""
+"""Maximum seconds that consecutive steps may hold the event loop, so that stops, time limits and other runs get their turn."""
 JITTER = 0.1
-"""Maximum relative increase of a retry wait, so that runs that failed together do not return together."""
+"""Maximum relative increase of a retry wait, so that runs that failed together do not retry together."""
 StepStatus = Literal["completed", "failed", "cancelled"]
 Work = Callable[[Attempt], Coroutine[Any, Any, Any]]
 """Runs an attempt and returns its output."""
 
 
 class NothingLeft(Exception):
-    """The budget is exhausted: no further step begins, and the run ends at its limit."""
+    """The budget is exhausted, so no further step begins, and the run ends at its limit."""
 
 
 class StepRunner:
@@ -67,10 +67,11 @@ class StepRunner:
         self.calls: ToolCalls | None = None
         """Tool calls of the steps, if any."""
         self.on_end: Callable[[w.StepFinished], None] = _nothing
-        """Called with each end of a step, including those of the journal."""
+        """Called with each end of a step, including ends taken from the journal."""
         self.cancelled_before: Callable[[], BaseException] = partial(Suspended, "nobody_here")
-        """Creates the error of a step that the dead process cancelled because a sibling had ended. By default the step waits
-        until that sibling has ended again."""
+        """Creates the error of a step that the dead process cancelled because a sibling had ended. By default, the
+        step waits until that sibling has ended again.
+        """
         self._lifecycle = lifecycle
         self._open: dict[str, float] = {}
         """Start times of the open steps."""
@@ -82,7 +83,7 @@ class StepRunner:
         self._turn_began = perf_counter()
 
     def begin(self) -> None:
-        """Allow steps from now on, in the running task."""
+        """Allow steps to run from now on, in the running task."""
         self._main, self._may_run_out = asyncio.current_task(), self.budget.may_run_out()
         self.nested.count_spent(self.budget)
 
@@ -97,10 +98,11 @@ class StepRunner:
         inputs: Any = None,
         nests: bool = False,
     ) -> Any:
-        """Try a step until it completes or is given up, and return its output; an ended step returns its logged output.
+        """Try a step until it completes or is given up, and return its output; for a step that has ended, return the
+        logged output.
 
-        ``agent``: name of the agent or tool that works; ``nests``: whether a nested run does. Raises `FailedStep` if the step
-        fails.
+        ``agent``: name of the agent or tool that works; ``nests``: whether a nested run does. Raises `FailedStep` if
+        the step fails.
         """
         path, attempt = place.path, 1
         self._check_wanted()
@@ -140,8 +142,8 @@ class StepRunner:
     ) -> Run:
         """Run a nested run as a step and return it, however it ended. The step's output is its answer.
 
-        A nested run that a dead process had started is resumed; an ended one is loaded. Raises `FailedStep` if the run cannot
-        begin.
+        A nested run that a dead process started is resumed; one that has ended is loaded. Raises `FailedStep` if the
+        run cannot begin.
         """
         ended: list[Run] = []
 
@@ -173,11 +175,11 @@ class StepRunner:
         self.record(w.StepSkipped, path, reason=reason)
 
     def count_begun(self, step: str, times: int = 1) -> None:
-        """Add to a step's count of starts, made by another run or by a dead process."""
+        """Increase a step's count of starts by those made by another run or a dead process."""
         self._iterations[step] = self._iterations.get(step, 0) + times
 
     async def give_turn(self) -> None:
-        """Yield to the event loop if this run has held it for long: steps that await nothing could spin forever."""
+        """Yield to the event loop if this run has held it for long, since steps that await nothing could spin forever."""
         if perf_counter() - self._turn_began > MAX_HOLD_SECONDS:
             await asyncio.sleep(0)
             self._turn_began = perf_counter()
@@ -188,7 +190,9 @@ class StepRunner:
             self._finish(step, "failed" if status == "error" else "cancelled")
 
     def close_suspended(self, block: str = "", reason: str = "") -> None:
-        """Log the end of steps that wait for the person, within a failed block or all: their answers are no longer needed."""
+        """Log the end of steps that wait for the person, in a failed block or in the run: their answers are no longer
+        needed.
+        """
         for path in reversed([*self._open]):
             if not block or path.startswith(f"{block}/"):
                 for question in [question for question in self.log.run.waiting if question.call_id == path]:
@@ -201,7 +205,7 @@ class StepRunner:
         self._finish(path, "cancelled", reason=self.side_by_side.reason, **fields)
 
     def _note_left(self) -> None:
-        """Warn of abandoned tools."""
+        """Warn about abandoned tools."""
         names = ", ".join(dict.fromkeys(record.call.name for record in open_calls(self.log.run)))
         self.log.warn_once(f"{names or 'A step'} did not stop when cancelled and may still be running")
 
@@ -220,7 +224,7 @@ class StepRunner:
             raise NothingLeft(reason)
 
     def _check_wanted(self) -> None:
-        """Raise in a step whose sibling has failed: nothing may follow work that swallowed its cancellation."""
+        """Raise an error in a step whose sibling has failed: nothing may follow work that swallowed its cancellation."""
         task = asyncio.current_task()
         if task is not None and task is not self._main and task.cancelling():
             raise asyncio.CancelledError
@@ -238,7 +242,7 @@ class StepRunner:
     def _started_attempt(
         self, kind: str, place: Place, attempt: int, *, agent: str, title: str, inputs: Any, nests: bool
     ) -> tuple[w.StepStarted, bool]:
-        """Return the start of this attempt, and whether it is new: not in the log of a recovered run."""
+        """Return the start of this attempt, and whether it is new, that is, not in the log of a recovered run."""
         path = place.path
         self._open[path] = perf_counter()
         if self.journal.left and (logged := self.journal.take_start(path)) is not None:
@@ -262,7 +266,7 @@ class StepRunner:
         return log.append(started), True
 
     def _logged_end(self, path: str) -> w.StepFinished | w.StepAttempted | None:
-        """Return the end of an attempt in the dead process, if logged, and consume the events within it."""
+        """Return the end of an attempt in the dead process, if it was logged, and consume the events within it."""
         tried = self.journal.take(w.StepAttempted, path)
         ended = self.journal.take(w.StepFinished, path) or tried  # cancelled before the next attempt, if both
         if ended is not None:
@@ -271,7 +275,7 @@ class StepRunner:
         return ended
 
     async def _try(self, step: StepTerms, attempt: Attempt, work: Work) -> tuple[StepFailure | None, Any]:
-        """Make one attempt; return its failure or None, and the output."""
+        """Make one attempt; return its failure, or None, and the output."""
         path, limit = attempt.place.path, attempt.limit
         try:
             output = await (work(attempt) if limit is None else self.side_by_side.within(limit, work(attempt)))
@@ -291,7 +295,7 @@ class StepRunner:
             raise
 
     def _give_up(self, step: StepTerms, attempt: Attempt, failure: StepFailure, attempts: int) -> Any:
-        """Return the output that the step continues with; raises `FailedStep` without one."""
+        """Return the output with which the step continues; raises `FailedStep` if it cannot continue."""
         path = attempt.place.path
         if step.instead:
             self._finish(path, "completed", output=step.instead[0], error=failure.text, attempts=attempts)
@@ -301,7 +305,7 @@ class StepRunner:
         raise FailedStep(path, failure)
 
     def _as_logged(self, event: w.StepFinished) -> Any:
-        """Return or raise the logged outcome of a step, as the dead process did."""
+        """Return the logged output of a step, or raise its logged failure, as the dead process did."""
         self._open.pop(event.step, None)
         self.on_end(event)
         if event.status == "completed":
@@ -347,14 +351,14 @@ class StepRunner:
         self.on_end(log.append(finished))
 
     def _close_left(self, block: str) -> None:
-        """Log the end of steps in a block that a dead process had started, and this process has not started again."""
+        """Log the end of steps in a block that a dead process started and this process has not started again."""
         for path in reversed(self.journal.within[block]):
             if path not in self._open and self.log.run.step_records[path].status == "running":
                 self._close_call(path)
                 self.log.emit(w.StepFinished, step=path, status="cancelled", seconds=None, reason=NOT_NEEDED)
 
     def _close_call(self, step: str) -> None:
-        """Log a result for the open call of an ending step: its tool was abandoned, or never began."""
+        """Log a result for the open call of a step that is ending: its tool was abandoned, or never began."""
         if self.calls is not None and self.log.run.open_step_call(step) is not None:
             self.calls.close(step, cancelled())
 

@@ -1,4 +1,6 @@
-"""The foreground: plain tools run on the thread that waits for their run, and an interrupt ends the run it is meant for."""
+"""The foreground: plain tools run on the thread that waits for their run, and an interrupt ends the run for which it
+is meant.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,9 @@ from agentnb.runtime.workers.worker_calls import call_in_thread, worker_call
 T = TypeVar("T")
 
 GRACE = 1.0
-"""Seconds that an interrupted run gets to close its log; after that the person gets the cell back anyway."""
+"""Seconds that an interrupted run has to close its log; after that the person gets the cell back anyway."""
 ATTEMPTS = 5
-"""Maximum repetitions of a signal: a signal that arrives just before a blocking call does not end it."""
+"""Maximum repetitions of a signal, since a signal that arrives just before a blocking call does not end the call."""
 
 
 class RunInterrupted(KeyboardInterrupt):
@@ -55,27 +57,27 @@ class Foreground:
     """
 
     def __init__(self, *, grace: float = GRACE) -> None:
-        """``grace``: the seconds that an interrupted run gets to close its log."""
+        """``grace``: seconds that an interrupted run has to close its log."""
         self._grace = grace
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._interrupted = False
         self._stop: Callable[[], None] | None = None
         self._outer: Foreground | None = None
         self._waited = False
-        """True once `wait` was called, which handles any interrupt."""
+        """True once `wait` has been called; it handles any interrupt."""
         self._left = False
-        """True once `wait` has returned: plain tools of nested runs that continue run in threads."""
+        """True once `wait` has returned: nested runs that continue then run their plain tools in threads."""
         self._lock = threading.Lock()  # never taken by a signal handler
         self._stopped = False
         """True if the handle stopped the run: no further tool starts, and the outcome of the running tool is dropped."""
         self._interruptible = False
         """True while a tool runs on the main thread."""
         self._running: PendingOutcome | None = None
-        """Outcome of the tool on the main thread."""
+        """Outcome of the tool that is running on the main thread."""
         self._signalled = False
         """True while a signal of our own is on its way to the tool."""
         self._echoes = 0
-        """Signals sent while another was on its way; they arrive with it or after it."""
+        """Signals sent while another was on its way; they arrive with or after it."""
 
     async def call(self, function: Callable[[], Any], parallel_safe: bool) -> Any:
         """Run a plain function on the waiting thread, or in a worker thread if it is parallel-safe."""
@@ -109,11 +111,10 @@ class Foreground:
             raise
 
     def wait(self, future: Future[T], stop: Callable[[], None]) -> T:
-        """Wait for the end of a run and run its tools. ``stop``: stops the run.
+        """Wait for the end of a run, running its tools meanwhile. ``stop``: stops the run.
 
-        An interrupt at any moment stops the run, even if a tool catches it; `RunInterrupted` is raised when the run's log is
-        closed,
-        or when its grace is over.
+        An interrupt at any moment stops the run, even if a tool catches it; `RunInterrupted` is raised when the run's
+        log is closed, or when its grace is over.
         """
         with self.own_interrupts():
             self._waited = True
@@ -137,7 +138,7 @@ class Foreground:
         return future.result()
 
     def run_here(self, function: Callable[[], Any], stop: Callable[[], None]) -> Outcome:
-        """Run one plain function on this thread, where nothing waits for its run. ``stop``: stops the run."""
+        """Run one plain function on this thread, where nothing is waiting for its run. ``stop``: stops the run."""
         with self.own_interrupts():
             self._waited, self._stop = True, stop
             try:
@@ -164,18 +165,18 @@ class Foreground:
     def end_tool(self) -> None:
         """Start no further tool of the stopped run, and interrupt the tool on the main thread. Thread-safe.
 
-        The tool sees KeyboardInterrupt; the waiter still gets its run.
+        The tool gets a KeyboardInterrupt; the code that waits still gets its run.
         """
         self.refuse_tools()
         self._interrupt_tool()
 
     def _interrupt_tool(self, only: PendingOutcome | None = None) -> None:
-        """Interrupt the tool on the main thread, if any; ``only`` the tool with this outcome."""
+        """Interrupt the tool on the main thread, if there is one. ``only``: only the tool with this outcome."""
         if threading.current_thread() is not threading.main_thread() and self._signal(only):
             threading.Thread(target=self._signal_again, args=(only,), name="agentnb-stop", daemon=True).start()
 
     def _signal(self, only: PendingOutcome | None) -> bool:
-        """Interrupt the running tool, if any. Return whether our own handler will see the signal."""
+        """Interrupt the running tool, if there is one. Return whether our own handler will see the signal."""
         with self._lock:  # so that the tool cannot end now and no signal arrives after it
             handler = signal.getsignal(signal.SIGINT)
             if not self._interruptible or not callable(handler):  # SIG_DFL would end the process, SIG_IGN do nothing
@@ -205,7 +206,7 @@ class Foreground:
                 self._tool_ended()
 
     def _leave(self) -> None:
-        """Move queued jobs to worker threads: a nested run that nothing awaits may continue."""
+        """Move queued jobs to worker threads, since a nested run that nothing awaits may continue."""
         self._left = True
         while not (self._stopped or self._interrupted):
             try:
@@ -221,7 +222,7 @@ class Foreground:
             return not self._stopped
 
     def _tool_ended(self) -> None:
-        """Refuse new signals and wait for pending ones, so that they hit no later code."""
+        """Refuse new signals and wait for pending ones, so that none of them hits later code."""
         with self._lock:
             self._interruptible = False
         latest = time.monotonic() + GRACE
@@ -239,9 +240,9 @@ class Foreground:
 
     @contextmanager
     def own_interrupts(self) -> Iterator[None]:
-        """Note interrupts instead of raising them at arbitrary points; a running tool still gets them raised.
+        """Record interrupts instead of raising them at arbitrary points; they are still raised inside a running tool.
 
-        Prepare a run within it too: Python discards an interrupt that is raised during cleanup.
+        Runs should also be prepared within it, since Python discards an interrupt raised during cleanup.
         """
         before = signal.getsignal(signal.SIGINT)
         around = getattr(before, "__self__", None)
@@ -262,7 +263,7 @@ class Foreground:
     def _note(self, number: int, frame: FrameType | None) -> None:
         """Stop this run and the parent runs whose tools await it, even if a tool catches the interrupt.
 
-        A signal of `end_tool` stops only the runs nested in its target, which is already stopped.
+        A signal from `end_tool` stops only the runs nested in its target, which is already stopped.
         """
         waiting = list(self._with_outer())
         meant = [index for index, foreground in enumerate(waiting) if foreground._hears()]
@@ -274,7 +275,7 @@ class Foreground:
             raise KeyboardInterrupt
 
     def _hears(self) -> bool:
-        """Return whether this is our own signal for this run, and mark it as arrived."""
+        """Return whether this is our own signal to this run, and mark it as received."""
         if self._signalled:
             self._signalled = False
             return True
@@ -288,7 +289,7 @@ class Foreground:
             foreground = foreground._outer
 
     def _is_in_tool(self, frame: FrameType | None) -> bool:
-        """Return whether the frame belongs to the tool or to code it calls, not to our code around it."""
+        """Return whether the frame belongs to the tool or to code that it calls, rather than to our code around it."""
         ours = (Foreground._in_tool.__code__, Foreground.wait.__code__)
         while frame is not None:
             if frame.f_code in ours and frame.f_locals["self"] is self:

@@ -1,4 +1,4 @@
-"""The main thread, for a tool of a run that nothing waits for there: in a notebook, between two cells."""
+"""The main thread, for a tool of a run for which nothing waits there: in a notebook, between two cells."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ BUSY = (
 
 
 async def call_on_main_thread(function: Callable[[], Any], schedule: Schedule, *, wait: float = WAIT) -> Any:
-    """Run a function on the main thread as soon as no cell runs there; an interrupt stops the run, as for any plain tool.
+    """Run a function on the main thread as soon as no cell runs there; an interrupt stops the run, as it does with
+    any plain tool.
 
     Raises `ToolFailed` if the main thread is still busy after ``wait`` seconds.
     """
@@ -66,7 +67,7 @@ async def call_on_main_thread(function: Callable[[], Any], schedule: Schedule, *
 
 
 def _interrupt_cell() -> None:
-    """Also interrupt the code that awaits the run on this event loop, if the loop's owner handles interrupts there."""
+    """Interrupt the code that awaits the run on this event loop too, if the loop's owner handles interrupts there."""
     handler = signal.getsignal(signal.SIGINT)
     raises = handler is signal.default_int_handler or isinstance(getattr(handler, "__self__", None), Foreground)
     if callable(handler) and not raises:

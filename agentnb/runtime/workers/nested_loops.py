@@ -1,4 +1,4 @@
-"""Event loops of plain tools on a thread with a running event loop, such as that of a cell."""
+"""Event loops that plain tools run on a thread whose event loop is already running, such as a cell's."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ INSTALL = (
 
 
 def call_nested(function: Callable[[], T]) -> T:
-    """Call a plain function, which may run its own event loops, as in a thread.
+    """Call a plain function, which may run its own event loops as it could in a thread.
 
-    `nest_asyncio` would change every event loop of the process, including those of agentnb: applying it is up to the person.
+    `nest_asyncio` would change every event loop of the process, including those of agentnb; applying it is up to the
+    person.
     """
     with without_running_loop():
         try:

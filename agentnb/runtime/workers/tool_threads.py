@@ -1,8 +1,8 @@
 """Threads that tools start: a run in such a thread has the mode of the tool's run, and asks its person.
 
-Python passes a thread's context on to the threads it starts only since 3.14. So once a run has a mode other than ``auto``,
-starting a thread and submitting to a thread pool record their tool call. A run in such a thread has a budget and a log of its
-own.
+Python has passed a thread's context on to the threads it starts only since 3.14. So once a run has a mode other than
+``auto``, starting a thread or submitting work to a thread pool records the tool call. A run in such a thread has its
+own budget and log.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from agentnb.runtime.questions.model_code import ModelCode, as_code, model_code
 T = TypeVar("T")
 
 _started_by: ContextVar[CallElicitor | None] = ContextVar("started_by", default=None)
-"""The tool call that started this thread, or submitted the current work to a pool."""
+"""The tool call that started this thread, or that submitted the current work to a pool."""
 
 
 def call_around() -> CallElicitor | None:
-    """Return the tool call whose mode holds here: the running call, or the call that started this thread."""
+    """Return the tool call whose mode applies here: the running call, or the call that started this thread."""
     call = current_call.get() or _started_by.get()
     if call is None and (code := model_code()) is not None:  # which has left its context
         call = code.call
@@ -35,7 +35,7 @@ def call_around() -> CallElicitor | None:
 
 @cache
 def follow_threads() -> None:
-    """Record from now on, in this process, which tool call starts a thread or submits to a thread pool."""
+    """Record from now on, in this process, which tool call starts a thread or submits work to a thread pool."""
     start: Any = threading.Thread.start
     submit: Any = ThreadPoolExecutor.submit
 

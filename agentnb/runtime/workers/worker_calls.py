@@ -1,4 +1,4 @@
-"""Plain functions in worker threads, and their interruption when the run is stopped."""
+"""Plain functions in worker threads, and their interruption when their run is stopped."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agentnb.runtime.questions.current_call import current_call
 from agentnb.runtime.threads import Outcome, PendingOutcome, attempt, in_worker, time_limit
 
 GRACE = 0.1
-"""Seconds that an interrupted function gets to end; less than the patience of a stopped run."""
+"""Seconds that an interrupted function has to end; less than the patience of a stopped run."""
 CHECK = 0.005
-"""Seconds between two checks whether it has ended."""
+"""Seconds between two checks whether the function has ended."""
 
 
 class _Thread(threading.local):
@@ -28,20 +28,21 @@ _thread = _Thread()
 
 
 def worker_call() -> WorkerCall | None:
-    """Return the plain function's call that this thread runs, if it is a worker thread."""
+    """Return the plain function call that this thread is running, if it is a worker thread."""
     return _thread.call
 
 
 class ToolInterrupted(KeyboardInterrupt):
-    """The run whose plain tool runs in this thread was stopped, or is out of time."""
+    """The run whose plain tool runs in this thread was stopped or is out of time."""
 
 
 class WorkerCall:
     """A call of a plain function in a worker thread.
 
-    `interrupt` raises `ToolInterrupted` in it, as an interrupt of the kernel raises KeyboardInterrupt in a cell: between two
-    bytecode instructions, so that a call into a library, such as ``time.sleep``, returns first. Raised at most once, and
-    only in the function: never in later work of the thread, nor in `held` code, which checks ``is_interrupted`` itself.
+    `interrupt` raises `ToolInterrupted` in it, just as a kernel interrupt raises KeyboardInterrupt in a cell: between
+    two bytecode instructions, so that a call into a library, such as ``time.sleep``, returns first. The exception is
+    raised at most once, and only in the function: never in the thread's later work, nor in `held` code, which checks
+    ``is_interrupted`` itself.
     """
 
     wake: Callable[[], None] = staticmethod(lambda: None)
@@ -55,10 +56,10 @@ class WorkerCall:
         self._is_held = False
         self.is_interrupted = False
         self.is_running = True
-        """True until the function has ended, also before it begins."""
+        """True until the function has ended, including before it begins."""
 
     def run(self) -> Outcome:
-        """Call the function in this thread, unless it was interrupted before."""
+        """Call the function in this thread, unless it has already been interrupted."""
         outcome, _thread.call = Outcome(None, ToolInterrupted()), self
         try:
             if self._begin():
@@ -71,7 +72,7 @@ class WorkerCall:
         return outcome
 
     def interrupt(self) -> None:
-        """Interrupt the function, from another thread. No-op the second time, or if it has ended."""
+        """Interrupt the function, from another thread. No-op the second time, or if the function has ended."""
         if self.is_interrupted:
             return
         with self._lock:  # so that the function cannot end now and the exception hit later code
@@ -84,7 +85,7 @@ class WorkerCall:
     def held(self, is_held: bool = True) -> Iterator[None]:
         """Defer interrupts while the block runs, or allow them in a part of such a block.
 
-        A deferred interrupt is raised as soon as it is allowed. Only for the thread of the function.
+        A deferred interrupt is raised as soon as it is allowed. For use only in the function's thread.
         """
         before = self._hold(is_held)
         try:
@@ -119,9 +120,8 @@ class WorkerCall:
 async def call_in_thread(function: Callable[[], Any], parallel_safe: bool = True) -> Any:
     """Run a plain function in a worker thread, in a copy of the caller's context.
 
-    If the caller is cancelled, the function is interrupted; not after the time limit of a single call, which only lets the
-    model
-    continue.
+    If the caller is cancelled, the function is interrupted, except after a single call's time limit, which only lets
+    the model continue.
     """
     answered, call, asker = PendingOutcome(), WorkerCall(function), current_call.get()
     if asker is not None:
@@ -148,8 +148,8 @@ async def _wait_for_end(call: WorkerCall) -> None:
 def _absorb() -> None:
     """Absorb an exception that is pending in this thread.
 
-    The exception is raised and caught: if it is only withdrawn, Python 3.11 permanently believes that an exception is pending,
-    and hangs under any tracing, such as a debugger or ``%prun``.
+    The exception is raised and caught: if it were only withdrawn, Python 3.11 would believe forever that an exception
+    is pending, and hang under any tracing, such as a debugger or ``%prun``.
     """
     try:
         _raise_in(threading.get_ident())  # at most one is pending

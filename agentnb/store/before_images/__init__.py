@@ -1,1 +1,1 @@
-"""Before-images: files as they were before the calls of a run changed them, kept beside its log for ``%agent undo``."""
+"""Before-images: files as they were before the calls of a run changed them, kept beside the run's log for ``%agent undo``."""

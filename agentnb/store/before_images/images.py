@@ -1,4 +1,4 @@
-"""The before-images of a run on disk: the list of its changes, and the earlier content of files."""
+"""The before-images of a run on disk: the list of its changes, and the earlier contents of files."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _IGNORE, _IGNORED = ".gitignore", b"*\n"
 
 
 class _Opened(NamedTuple):
-    """The open folder: its descriptor, or its path on systems without folder descriptors."""
+    """The open folder: a descriptor, or a path on systems without folder descriptors."""
 
     descriptor: int | None
     path: Path
 
     def open(self, name: str, flags: int) -> int:
-        """Open a file in it; a new file is readable only by its owner."""
+        """Open a file in the folder; a new file is readable only by its owner."""
         target = name if self.descriptor is not None else str(self.path / name)
         return os.open(target, flags | _NO_LINK, 0o600, dir_fd=self.descriptor)
 
@@ -47,10 +47,10 @@ class _Opened(NamedTuple):
 
 
 class PrivateFolder:
-    """The folder of one run, beside its log."""
+    """The folder for one run's before-images, beside its log."""
 
     def __init__(self, store: Path, run_id: str, *, sync: bool = False) -> None:
-        """``sync``: whether files are forced to the disk."""
+        """``sync``: whether files are forced to disk."""
         self.path = store / f"{BEFORE_IMAGES}{run_id}"
         self._sync = sync
 
@@ -62,7 +62,7 @@ class PrivateFolder:
         return False
 
     def make(self) -> None:
-        """Create it, unless it exists."""
+        """Create the folder, unless it exists."""
         try:
             self.path.mkdir(0o700)
         except FileExistsError:
@@ -84,7 +84,7 @@ class PrivateFolder:
                 raise
 
     def remove(self, name: str) -> None:
-        """Delete a file, if it exists."""
+        """Delete a file if it exists."""
         with self._open_folder() as folder, suppress(FileNotFoundError):
             folder.unlink(name)
 
@@ -105,7 +105,9 @@ class PrivateFolder:
                 os.close(descriptor)
 
     def read(self, name: str, max_bytes: int) -> bytes:
-        """Return a file's content. Raises OSError, also if it is not a regular file or larger than ``max_bytes``."""
+        """Return a file's content. Raises OSError, also for anything but a regular file and for a file larger than
+        ``max_bytes``.
+        """
         with self._open_folder() as folder:
             descriptor = folder.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
             with os.fdopen(descriptor, "rb") as file:
@@ -116,7 +118,7 @@ class PrivateFolder:
 
     @property
     def size(self) -> int:
-        """Bytes of its files; 0 if it does not exist."""
+        """Total bytes of its files; 0 if the folder does not exist."""
         try:
             with os.scandir(self.path) as entries:
                 return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
@@ -124,7 +126,7 @@ class PrivateFolder:
             return 0
 
     def delete(self) -> int:
-        """Delete it with its files, and return their bytes. No-op if it does not exist."""
+        """Delete the folder with its files, and return their total bytes. No-op if it does not exist."""
         try:
             is_folder = stat.S_ISDIR(self.path.lstat().st_mode)
         except FileNotFoundError:
@@ -177,12 +179,12 @@ def folder_of_run(store: Path, run_id: str, *, sync: bool = False) -> PrivateFol
 
 
 def digest(data: bytes | None) -> str:
-    """Return the digest of a file's content; `ABSENT` for no file."""
+    """Return the digest of a file's content, or `ABSENT` for a missing file."""
     return ABSENT if data is None else sha256(data).hexdigest()
 
 
 def listed_changes(store: Path, run_id: str) -> ListedChanges:
-    """Return the listed changes of a run; empty without a list. Raises OSError if it cannot be read."""
+    """Return the listed changes of a run; empty if it has no list. Raises OSError if the list cannot be read."""
     folder = folder_of_run(store, run_id)
     if not folder.exists:
         return NO_CHANGES
@@ -193,13 +195,13 @@ def listed_changes(store: Path, run_id: str) -> ListedChanges:
 
 
 def write_record(folder: PrivateFolder, record: Record) -> None:
-    """Append a record to the list of a run."""
+    """Append a record to a run's list."""
     folder.make()
     folder.append(_LIST, encode_record(record))
 
 
 def read_image(store: Path, change: FileChanged) -> bytes:
-    """Return the content of a file before a change. Raises OSError if the copy is missing or was changed."""
+    """Return a file's content before a change. Raises OSError if the copy is missing or has been changed."""
     if not change.image.isalnum():  # images have no other names
         raise OSError(errno.EINVAL, "it has no image")
     data = folder_of_run(store, change.run_id).read(change.image, MAX_KEPT_FILE_BYTES)
@@ -209,5 +211,5 @@ def read_image(store: Path, change: FileChanged) -> bytes:
 
 
 def note_undone(store: Path, run_id: str, numbers: Iterable[int]) -> None:
-    """Record that these changes of a run were undone."""
+    """Record that these changes of a run have been undone."""
     write_record(folder_of_run(store, run_id), ChangesUndone(run_id=run_id, at=datetime.now(UTC), numbers=tuple(numbers)))

@@ -1,4 +1,4 @@
-"""Backs up files while a run works, within limits, except files that contain a known key."""
+"""Backs up files while a run works, within limits, except for files that contain a known key."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from agentnb.store.before_images.images import digest, folder_of_run, listed_cha
 from agentnb.store.before_images.records import ABSENT, FileChanged, NotKept
 
 MAX_RUN_BYTES = 100_000_000
-"""Maximum bytes of all images of one run."""
+"""Maximum total bytes of a run's images."""
 
 
 class BeforeImages:
-    """Backs up files before the calls of one run change them. Thread-safe."""
+    """Backs up files before a run's calls change them. Thread-safe."""
 
     def __init__(self, log: str | Path, *, sync: bool = False) -> None:
-        """``log``: the path of the run's log; ``sync``: whether images are forced to the disk."""
+        """``log``: the path of the run's log; ``sync``: whether images are forced to disk."""
         path = Path(log)
         self._store, self._run_id = path.parent, path.stem
         self._folder = folder_of_run(self._store, self._run_id, sync=sync)
@@ -33,10 +33,10 @@ class BeforeImages:
         self._is_loaded = False
         self._next, self._kept_bytes = 0, 0
         self._last: dict[str, FileChanged] = {}
-        """The last change of each file, unless it was undone."""
+        """The latest change of each file, unless it was undone."""
 
     def keep(self, file: FileBefore) -> None:
-        """Keep the file, or list why not, before it is changed. Raises OSError on failure."""
+        """Keep the file before it is changed, or list the reason for not keeping it. Raises OSError on failure."""
         change = _change_of(file, self._run_id)
         with self._lock:
             self._load()
@@ -63,7 +63,7 @@ class BeforeImages:
             raise
 
     def _not_kept(self, change: FileChanged) -> NotKept:
-        """Return why the content of a file need not or cannot be kept; empty if it can."""
+        """Return why the content of a file need not or cannot be kept; empty if it is to be kept."""
         last = self._last.get(change.path)
         if last is not None and last.has_digests and change.before in (last.before, last.after):
             return "earlier"
@@ -74,7 +74,7 @@ class BeforeImages:
         return "run_full" if self._kept_bytes + change.size > MAX_RUN_BYTES else ""
 
     def _load(self) -> None:
-        """Read the list of a dead process."""
+        """Read the list that a dead process left."""
         if self._is_loaded:
             return
         listed = listed_changes(self._store, self._run_id)
@@ -85,7 +85,7 @@ class BeforeImages:
 
 
 def _change_of(file: FileBefore, run_id: str) -> FileChanged:
-    """Return the record of a change, without its number. A file with a key gets no digests."""
+    """Return the record of a change, without its number. If the file contains a key, the record has no digests."""
     work_dir, path, call_id = map(encodable, (str(file.work_dir.resolve()), str(file.path), file.call_id))
     change = FileChanged(run_id=run_id, number=0, at=datetime.now(UTC), call_id=call_id, work_dir=work_dir, path=path)
     shown = redact(change)

@@ -47,7 +47,7 @@ def default_group(word: str) -> ToolGroup:
 
 
 def tools_of_word(word: str, groups: Groups | None = None) -> tuple[Tool, ...]:
-    """Return the tools of a group or tool name, empty for any other word. ``groups``: configured groups instead of the
+    """Return the tools for the name of a group or tool; empty for any other word. ``groups``: configured groups instead of the
     defaults.
     """
     word = registry_name(word)
@@ -61,7 +61,7 @@ def tools_of_word(word: str, groups: Groups | None = None) -> tuple[Tool, ...]:
 
 
 def tools_of(value: Any, groups: Groups | None = None) -> tuple[Tool, ...]:
-    """Return the tools of an item of ``tools=``: those of a name or a group, or the item as a single tool.
+    """Return the tools for an item of ``tools=``: those of a name or a group, or the item itself as a single tool.
 
     Tools of an MCP server are known only once a run has connected to it (`Toolbox.servers`).
 
@@ -91,7 +91,9 @@ class KnownSchemas(Mapping[str, dict[str, Any]]):
     def __init__(
         self, own: Mapping[str, dict[str, Any]] | None = None, may_have: Callable[[str], bool] = lambda _: False
     ) -> None:
-        """``may_have``: True if a tool of another name may exist, such as one of a server. It accepts any arguments."""
+        """``may_have``: returns True if a tool with another name may exist, such as one of a server; such a tool accepts any
+        arguments.
+        """
         self._own = own or {}
         self._may_have = may_have
 
@@ -115,7 +117,7 @@ def _is_builtin(name: object) -> bool:
 
 
 def logged_builtins(tools: Iterable[Tool]) -> dict[str, Any]:
-    """Return the built-in tools among these for the settings of a log: group settings by tool name."""
+    """Return the logged settings of the built-in tools among these: group settings by tool name."""
     settings = {tool.spec.name: tool.group.as_logged for tool in tools if isinstance(tool, BuiltinTool)}
     return {LOGGED: settings} if settings else {}
 
@@ -123,7 +125,7 @@ def logged_builtins(tools: Iterable[Tool]) -> dict[str, Any]:
 def builtins_again(
     settings: Mapping[str, Any], names: Iterable[str], *, is_trusted: bool, given: Iterable[str] = ()
 ) -> list[Tool]:
-    """Recreate the logged built-in tools of these names, except those ``given``.
+    """Recreate the logged built-in tools with these names, except those ``given``.
 
     ``is_trusted``: accept settings that loosen restrictions. Raises `SettingsError` for those only the person can provide.
     """
@@ -141,17 +143,17 @@ def builtins_again(
 
 
 def own_tools(names: Collection[str] | None) -> list[str]:
-    """Return the names that are not of built-in tools."""
+    """Return the names that do not belong to built-in tools."""
     return [name for name in names or () if not _is_builtin(name)]
 
 
 def names_in_group(word: str) -> list[str]:
-    """Return the names of the built-in tools of a group, empty for another word."""
+    """Return the names of the built-in tools of a group; empty for any other word."""
     return [name for name, group in GROUP_OF.items() if group == word]
 
 
 def near_tools(name: str, own: Iterable[str], otherwise: AnyAdvice) -> tuple[AnyAdvice, ...]:
-    """Return advice with the most similar tool names. ``otherwise``: advice without any."""
+    """Return advice with the most similar tool names. ``otherwise``: advice if there are none."""
     names, of_group = [*own], names_in_group(name)
     if of_group:
         return as_advice(f"It is a group of tools; name its tools: {', '.join(of_group)}")

@@ -56,11 +56,11 @@ class ToolGroup:
         return cls(**{name: value for name, value in logged.items() if name in names})
 
     def check_usable(self) -> None:
-        """Raise `SettingsError`, with what to install or set, if the tools cannot work here."""
+        """Raise `SettingsError`, naming what to install or set, if the tools cannot work here."""
 
 
 class BuiltinTool(FunctionTool):
-    """A tool of a group. ``nature``, ``new_text`` and ``reads_tree`` describe a call to the permissions of a run."""
+    """A tool of a group. ``nature``, ``new_text`` and ``reads_tree`` describe a call for the permissions of a run."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""HTTP response bodies with a size limit that also holds for the decompressed bytes."""
+"""HTTP response bodies with a size limit that also applies to the decompressed bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 
 
 class UnknownEncoding(ValueError):
-    """Unsupported compression of a body."""
+    """A body uses an unsupported compression."""
 
 
 class BoundedBody:

@@ -23,7 +23,7 @@ INSTALLED = frozenset({"site-packages", "dist-packages"})
 def is_of_library(code: Any) -> bool:
     """True if a function belongs to Python or an installed package other than agentnb.
 
-    Also true for functions not written in Python.
+    This includes functions not written in Python.
     """
     module = getattr(code, "__globals__", {}).get("__name__")
     if not isinstance(module, str):
@@ -38,9 +38,9 @@ def is_of_library(code: Any) -> bool:
 
 
 MAX_DESCRIPTION = 1_000
-"""Maximum characters of the description of a library function."""
+"""Maximum number of characters in the description of a library function."""
 MAX_OF_PARAMETER = 200
-"""Maximum characters of the description of a parameter."""
+"""Maximum number of characters in the description of a parameter."""
 
 
 def short_description(text: str) -> str:
@@ -74,7 +74,7 @@ _FOR_CHECKERS = re.compile(r"^if (?:typing\.)?TYPE_CHECKING:[^\n]*\n((?:(?:[ \t]
 
 
 def read_hints(code: Any, name: str, *, is_library: bool) -> dict[str, Any]:
-    """Return the type hints of a function by parameter, `UNREADABLE` for unknown types of library functions.
+    """Return the type hints of a function by parameter; `UNREADABLE` for unknown types of library functions.
 
     Raises `InvalidTool` for an unreadable hint of any other function.
     """

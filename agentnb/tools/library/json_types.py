@@ -84,7 +84,7 @@ def _takes(kind: Any, container: type) -> bool:
 
 
 def _union(parts: Sequence[Any]) -> Any:
-    """Return the ordered union of these parts, without those that msgspec cannot distinguish from an earlier one."""
+    """Return the ordered union of these parts, omitting those that msgspec cannot distinguish from an earlier one."""
     if any(part is Any for part in parts):
         return Any
     members: tuple[Any, ...] = ()

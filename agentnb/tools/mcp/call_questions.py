@@ -21,19 +21,19 @@ MAX_MESSAGE_CHARACTERS = 2_000
 
 
 class CallQuestions:
-    """Questions of a call. On the event loop of the connections."""
+    """Questions asked during a call. Used on the event loop of the connections."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
         self.asked = 0
         """Number of questions so far."""
         self.unanswered: NotAnswered | None = None
-        """Error of a question without a person to answer it."""
+        """Error for a question that no person could answer."""
         self.refused: list[str] = []
-        """Reasons of refused questions."""
+        """Reasons for refusing questions."""
 
     async def elicit(self, params: Any) -> t.ElicitResult:
-        """Forward a question of the server to the person, and return their action: accept, decline or cancel."""
+        """Forward a question from the server to the person, and return their action: accept, decline or cancel."""
         from mcp.types import ElicitResult
 
         if len(self.refused) > MAX_QUESTIONS:

@@ -21,7 +21,7 @@ from agentnb.tools.tool import ToolOutcome
 MAX_IMAGE_BYTES = 5_000_000
 MAX_LINE_CHARACTERS = 400
 MAX_ODD_CHARACTERS = 2_000
-"""Maximum characters of a text in content that violates the protocol."""
+"""Maximum number of characters of text in content that violates the protocol."""
 NOT_OF_THE_PROTOCOL = "(The server sent content that violates the protocol; here it is as JSON:)"
 _FIELDS = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})
 
@@ -55,12 +55,12 @@ def outcome_of_parts(parts: tuple[Text | Image, ...], value: Any = None, display
 
 
 def text_of(parts: Iterable[Text | Image]) -> str:
-    """Join the texts among parts by newlines."""
+    """Join the texts among parts with newlines."""
     return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
 def _misfit(content: Any, schema: dict[str, Any] | None) -> str:
-    """Return the mismatch of structured content with the declared schema, or ""."""
+    """Return how structured content deviates from the declared schema, or ""."""
     if schema is None:
         return ""
     if content is None:
@@ -118,7 +118,7 @@ def _word(block: Mapping[str, Any], key: str) -> str:
 
 
 def _truncate(value: Any) -> Any:
-    """Truncate long texts in plain data, such as the bytes of a film."""
+    """Truncate long texts in plain data, such as the bytes of a video."""
     if isinstance(value, str) and len(value) > MAX_ODD_CHARACTERS:
         return f"{value[:MAX_ODD_CHARACTERS]} … ({len(value):,} characters)"
     if isinstance(value, dict):
@@ -127,7 +127,7 @@ def _truncate(value: Any) -> Any:
 
 
 def _text(text: str) -> Text:
-    """Return a text of the server, a very long one with its beginning and end."""
+    """Return a text from the server, shortened to its beginning and end if very long."""
     if len(text) > MAX_TEXT_CHARACTERS:
         half, left_out = MAX_TEXT_CHARACTERS // 2, len(text) - MAX_TEXT_CHARACTERS
         text = f"{text[:half]}\n[... {left_out:,} characters left out ...]\n{text[-half:]}"

@@ -15,16 +15,16 @@ from agentnb.errors import SettingsError
 Keys: TypeAlias = tuple[str | int, ...]
 """Path of keys and indexes to a value."""
 MAX_KEY = 40
-"""Maximum characters of a key repeated in an error."""
+"""Maximum number of characters of a key repeated in an error."""
 MAX_VALUES = 100_000
-"""Maximum values of a YAML document, counting each use of an alias."""
+"""Maximum number of values in a YAML document, counting each use of an alias."""
 _MERGE = "tag:yaml.org,2002:merge"
 _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"/]+|.', re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Document:
-    """A document with its value and the position of each value in it."""
+    """A configuration document: its value, and the position of each value in it."""
 
     source: str
     """File or variable, for errors."""
@@ -40,7 +40,7 @@ class Document:
 
 
 class _Unreadable(Exception):
-    """Syntax error: message and offset, None if unknown."""
+    """Syntax error: a message, and the offset or None if unknown."""
 
 
 def format_position(source: str, text: str, offset: int) -> str:
@@ -82,7 +82,7 @@ def _texts(value: Any, path: Keys) -> Iterator[tuple[Keys, str]]:
 
 
 def _read_json(text: str) -> tuple[Any, dict[Keys, int]]:
-    """Read JSON, with comments and trailing commas as editors allow them."""
+    """Read JSON, allowing comments and trailing commas as editors do."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:

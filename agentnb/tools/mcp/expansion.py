@@ -13,7 +13,7 @@ from agentnb.settings import values_of
 from agentnb.tools.mcp.mcp_server import FILE, VARIABLE, MCPServer, expand_home, is_address
 
 MAX_FILE = 100_000
-"""Maximum bytes of a file used as a value, or with variables."""
+"""Maximum number of bytes in a file that is used as a value or contains variables."""
 _NO_VARIABLE = re.compile(rf"\$\{{(?!{VARIABLE.pattern[4:]})")
 _AS_OTHERS_WRITE = (
     (re.compile(r"\$\{\{\s*secrets\.([A-Za-z_]\w*)\s*\}\}"), r"${\1}"),  # Continue
@@ -70,9 +70,9 @@ _KIND = "environment variable"
 
 
 def expand_variables(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
-    """Replace ``${NAME}`` in the settings of a server by the values of environment variables.
+    """Replace ``${NAME}`` in the settings of a server with the values of environment variables.
 
-    Raises `SettingsError`, without values, for an unset variable, and for a setting that its value makes invalid.
+    Raises `SettingsError`, without values, for an unset variable, and for a setting that becomes invalid once expanded.
     """
 
     def fill(text: str) -> str:

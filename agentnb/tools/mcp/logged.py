@@ -35,13 +35,13 @@ class LoggedServer:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Words for the tools, as a person types them; only the whole server if a name has a space or comma."""
+        """Words for the tools, as a person types them; a single word for the entire server if a name has a space or comma."""
         words = [item.word for item in self.items]
         return tuple(words) if not any(_SPLITS.search(word) for word in words) else (ServerTools(self.name).word,)
 
 
 def logged_servers(items: Iterable[ServerTools]) -> dict[str, Any]:
-    """Return these servers for the settings of a log, without values of ``env`` and ``headers``."""
+    """Return these servers in the form logged in the settings, without values of ``env`` and ``headers``."""
     entries: dict[str, dict[str, Any]] = {}
     for item in items:
         if item.server is not None:
@@ -54,7 +54,7 @@ def logged_servers(items: Iterable[ServerTools]) -> dict[str, Any]:
 
 
 def servers_of_log(settings: Mapping[str, Any]) -> dict[str, LoggedServer]:
-    """Return the servers in the settings of a log by name, without invalid entries."""
+    """Return the servers in the settings of a log by name, skipping invalid entries."""
     logged = settings.get(SERVERS)
     servers: dict[str, LoggedServer] = {}
     for name, entry in logged.items() if isinstance(logged, dict) else ():

@@ -21,7 +21,7 @@ PREFIX = "mcp:"
 MAX_NAME = 64
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
 MAX_SHOWN = 40
-"""Maximum characters of a name repeated in an error."""
+"""Maximum number of characters of a name repeated in an error."""
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*|file:[^}:]+)(?::-((?:\$\{[^{}]*\}|[^}])*))?\}")
 """Environment variable, or ``file:`` with a path, and its default value."""
 FILE = "file:"
@@ -40,14 +40,14 @@ class WrongSetting(SettingsError):
 class MCPServer:
     """An MCP server. As an item of ``tools=``, it means all its tools.
 
-    ``command_or_url``: the program that agentnb starts (stdio), or the address of a running server (streamable HTTP).
-    ``args``: arguments of the program. ``env``: environment variables besides PATH, HOME and the like.
-    ``headers``: HTTP headers of each request. ``cwd``: folder to start in, by default that of the first run.
-    ``roots``: folders announced to the server as its roots, none by default.
-    ``timeout``: seconds for a call, None for no limit; each progress report of the server restarts them, up to ``max_seconds``
-    in total. In all these texts ``${NAME}`` means an environment variable, ``${NAME:-DEFAULT}`` one with a default value,
-    ``${file:PATH}`` the text of a file. ``transport``: ``"stdio"`` or ``"http"``, required for a command that begins with a
-    variable. Values of env and headers are never logged. Raises `SettingsError` for invalid settings.
+    ``command_or_url``: the program that agentnb starts (stdio), or the address of a running server (streamable HTTP). ``args``:
+    arguments of the program. ``env``: environment variables besides PATH, HOME and the like. ``headers``: HTTP headers of each
+    request. ``cwd``: folder to start in, by default that of the first run. ``roots``: folders announced to the server as its
+    roots, none by default. ``timeout``: seconds for a call, or None for no limit; each progress report from the server restarts
+    that time, up to ``max_seconds`` in total. In all these texts ``${NAME}`` means an environment variable,
+    ``${NAME:-DEFAULT}`` one with a default value, ``${file:PATH}`` the text of a file. ``transport``: ``"stdio"`` or
+    ``"http"``, required for a command that begins with a variable. Values of env and headers are never logged. Raises
+    `SettingsError` for invalid settings.
     """
 
     name: str
@@ -168,7 +168,7 @@ def server_tools(value: Any) -> ServerTools | None:
 
 
 def servers_among(values: Iterable[Any]) -> tuple[ServerTools, ...]:
-    """Return the items of ``tools=`` for tools of servers. Raises `SettingsError` as `server_tools`."""
+    """Return the items of ``tools=`` for tools of servers. Raises `SettingsError` like `server_tools`."""
     return tuple([item for value in values if (item := server_tools(value)) is not None])
 
 
@@ -198,9 +198,9 @@ def target_text(command_or_url: str, args: Iterable[str], roots: Iterable[str | 
 
 
 def without_defaults(text: str, *, is_target: bool = False) -> str:
-    """Remove default values of variables from a text: they are values of the person.
+    """Remove default values of variables from a text: they are the person's values.
 
-    ``is_target``: a command or address, where only the query of an address can have one.
+    ``is_target``: a command or address, in which only the query of an address can contain one.
     """
     kept, query, hidden = text.partition("?") if is_target else ("", "", text)
     return kept + query + VARIABLE.sub(lambda match: f"${{{match[1]}{'' if match[2] is None else ':-...'}}}", hidden)

@@ -24,7 +24,7 @@ class Product(NamedTuple):
     least: float = 0
     """Minimum ``timeout`` that it accepts."""
     is_guess: bool = False
-    """True if the keys have other uses, too: servers are then entries with a command or an address."""
+    """True if the keys also have other uses: servers are then entries with a command or an address."""
 
 
 BARE = "$NAME"

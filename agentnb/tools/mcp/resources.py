@@ -1,4 +1,4 @@
-"""Resources and prompts of an MCP server as tools of a run, to list and to read."""
+"""Resources and prompts of an MCP server as tools of a run, for listing and reading them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from mcp import types as t
 
 MAX_LINES = 200
-"""Maximum resources or prompts listed at once."""
+"""Maximum number of resources or prompts listed at once."""
 
 
 class _Kind(NamedTuple):
     """A tool for resources or prompts."""
 
     name: str
-    """Tool name; ``mcp`` is inserted if a tool of the server has it."""
+    """Tool name; ``mcp`` is inserted if a tool of the server already has that name."""
     description: str
     answer: Answer
     properties: dict[str, Any]
@@ -124,7 +124,7 @@ def _label_parts(each: list[tuple[Any, tuple[Text | Image, ...]]]) -> tuple[Text
 
 
 class Contents(NamedTuple):
-    """Contents of a resource for a person."""
+    """Contents of a resource, for display to a person."""
 
     value: str | bytes
     mime_type: str
@@ -154,7 +154,7 @@ def prompt_arguments(prompt: t.Prompt) -> str:
 
 
 def missing_arguments(known: Catalogue, prompt: str, given: Iterable[str]) -> list[str]:
-    """Return the required arguments of a prompt that are missing; servers report them poorly."""
+    """Return the missing required arguments of a prompt, since servers report these poorly."""
     named = [
         argument
         for candidate in known.prompts

@@ -16,7 +16,7 @@ TYPED = "added"
 
 
 class Configuration:
-    """Servers by name. Added ones override those of files, which override those of ``MCP_SERVERS``.
+    """Servers by name. Added servers override those in files, which override those in ``MCP_SERVERS``.
 
     The file loaded last overrides earlier ones. The variable is read at each access.
     """
@@ -92,7 +92,7 @@ class Configuration:
 
     @property
     def _given(self) -> dict[str, MCPServer]:
-        """Servers from files and added ones."""
+        """Added servers, and those from files."""
         loaded = {server.name: server for servers in self._of_files.values() for server in servers.servers}
         return {**loaded, **self._added}
 

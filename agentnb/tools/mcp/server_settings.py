@@ -191,7 +191,7 @@ def _is_of(product: Product, file: str, servers: list[dict[str, Any]]) -> bool:
 
 
 def _flat(fields: dict[str, Any], path: Keys = ()) -> dict[str, list[tuple[Keys, Any]]]:
-    """Return the settings of a server under agentnb's names, unknown ones under their own, each with its path."""
+    """Return the settings of a server under agentnb's names, and unknown settings under their own, each with its path."""
     result: dict[str, list[tuple[Keys, Any]]] = {}
     for key, value in fields.items():
         inner = {_SETTINGS.get(key, key): [((*path, key), value)]}
@@ -325,7 +325,7 @@ class _Entry:
             raise self._error("type", f"{key} {word} needs a {'command' if word in PROGRAM else 'url'}")
 
     def _command(self) -> list[Any]:
-        """Return the command, followed by arguments in the same list."""
+        """Return the command, followed by any arguments in the same list."""
         path, value = self._fields.get("command", ((), None))
         if not isinstance(value, list):
             return [self._get("command")]

@@ -37,7 +37,7 @@ DIED = "The server ended during the call. The call may have taken effect: check 
 
 
 Answer: TypeAlias = Callable[["Client", Mapping[str, Any], Catalogue], Awaitable[ToolOutcome]]
-"""Answers a call instead of the server's tool, from the arguments and the server's catalogue."""
+"""Function that answers a call instead of the server's tool, from the arguments and the server's catalogue."""
 Changed: TypeAlias = Literal["server", "tool"]
 Changes: TypeAlias = dict[Changed, str]
 """Changes since the first use: the server with its previous target, the tool with a diff."""
@@ -51,7 +51,7 @@ class MCPTool:
     role: ToolRole | None = None
 
     def __init__(self, live: LiveServer, tool: t.Tool, name: str, answer: Answer | None = None) -> None:
-        """``name``: tool name for models; ``answer``: replaces the call of the server, for tools added by agentnb.
+        """``name``: tool name for models; ``answer``: replaces the call to the server, for tools added by agentnb.
 
         Raises `UnusableSchema` with the reason if the tool cannot be offered to a model.
         """
@@ -86,7 +86,9 @@ class MCPTool:
         )
 
     def is_of(self, item: ServerTools) -> bool:
-        """True if an item for its server includes the tool: by its name on the server, its name for models, or all tools."""
+        """True if an item for its server includes the tool: by its name on the server, by its name for models, or because the
+        item means all tools.
+        """
         return item.tool in ("", self.tool_name, self.spec.name, wire_name(item.name, self.tool_name))
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
@@ -122,7 +124,7 @@ class MCPTool:
         raise AssertionError("the second attempt has returned")
 
     def refusal(self, arguments: Any) -> ToolOutcome | None:
-        """Return the error result for arguments that violate the schema in every reading, otherwise None.
+        """Return the error result for arguments that violate the schema in every interpretation, otherwise None.
 
         Many servers accept a text such as ``"5"`` for a number.
         """
@@ -156,7 +158,9 @@ class MCPTool:
         return failure("tool_error", f"The MCP server {name} failed: {self.live.why(error)}", advice)
 
     def _is_end(self, error: BaseException) -> bool:
-        """True if the connection ended. To a program it is closed then, and any error code is the program's own."""
+        """True if the connection ended. For a program that is always a `ConnectionError`: any error code is the program's
+        own.
+        """
         is_closed = self.live.server.is_remote and getattr(error, "code", None) == CONNECTION_CLOSED
         return isinstance(error, ConnectionError) or is_closed
 
@@ -166,13 +170,13 @@ class ListedTools(NamedTuple):
 
     usable: tuple[MCPTool, ...]
     left_out: dict[str, str]
-    """Reasons by name of tools that cannot be offered to a model."""
+    """Reasons for not offering tools to a model, by tool name."""
 
 
 def tools_of_server(
     live: LiveServer, tools: Iterable[t.Tool], names: Mapping[tuple[str, str], str] | None = None
 ) -> ListedTools:
-    """Return the tools of a server. ``names``: names for models, of all servers of a run."""
+    """Return the tools of a server. ``names``: names for models, across all servers of a run."""
     listed, usable, left_out = list(tools), dict[str, MCPTool](), dict(live.set_aside)
     server, named = live.server.name, names or names_of(live, listed)
     for tool in listed:

@@ -29,7 +29,7 @@ class Offer(NamedTuple):
     """Server tools that the next request offers, by name, and those that it hides."""
 
     shown: tuple[str, ...]
-    """In the order of the request."""
+    """Names of the offered tools, in the order of the request."""
     hidden: tuple[str, ...] = ()
 
 
@@ -95,7 +95,7 @@ class ToolFinder:
 
 
 def _description(servers: Mapping[str, int]) -> str:
-    """Return the description of the tool, with the servers and their numbers of tools."""
+    """Return the description of the tool, with the servers and the number of tools of each."""
     counts = [f"{name} ({count})" for name, count in servers.items()]
     more = len(counts) - MAX_SERVERS_NAMED
     named = ", ".join(counts[:MAX_SERVERS_NAMED]) + (f" and {more} more servers" if more > 0 else "")
@@ -113,11 +113,11 @@ def _line(spec: ToolSpec) -> str:
 # Ranking
 
 NAME_WEIGHT = 3.0
-"""Weight of a word of the name; other words weigh 1."""
+"""Weight of a word in the name; other words weigh 1."""
 SIMILAR_WEIGHT, RELATED_WEIGHT = 0.7, 0.5
 """Weights of a misspelt word and of a synonym."""
 _MIN_SIMILARITY = 80
-"""Minimum similarity in percent of a word and its misspelling."""
+"""Minimum similarity in per cent between a word and its misspelling."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:ies|ing|ion|ed|es|e|s|y)$")
 _IGNORED = (

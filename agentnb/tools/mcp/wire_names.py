@@ -19,7 +19,7 @@ _DIGEST = 8
 _SEPARATOR = re.compile(r"[ ./:]")
 _OTHER = re.compile(r"[^a-zA-Z0-9_-]")
 WILDCARDS = frozenset("*?[")
-"""Characters that turn a word of a rule into a shell pattern."""
+"""Characters that turn a word in a rule into a shell pattern."""
 
 
 def wire_name(server: str, tool: str, *, with_digest: bool = False) -> str:
@@ -37,7 +37,7 @@ def wire_name(server: str, tool: str, *, with_digest: bool = False) -> str:
 
 
 def wire_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return the names of tools for models, each tool given as server and tool; conflicting names end with a digest.
+    """Return the names for models of these tools, each identified by server and tool name; conflicting names end with a digest.
 
     All of them get a digest, since a rule with the short name may mean any of them.
     """
@@ -47,7 +47,7 @@ def wire_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
 
 
 def may_mean(word: str, name: str, server: str, tool: str) -> bool:
-    """True if a word of a rule may mean this tool of a server, or all its tools, in any spelling.
+    """True if a word in a rule may mean this tool of a server, or all of the server's tools, in any spelling.
 
     ``name``: name for models. The short name matches every tool that would share it; spellings of other programs match, too.
     """
@@ -83,7 +83,8 @@ def registry_name(word: str) -> str:
 
 @lru_cache(maxsize=1024)
 def tool_of_word(word: str) -> str:
-    """Return the tool name for models that a word refers to: ``mcp:clock/now`` becomes ``mcp_clock_now``; see `registry_name`.
+    """Return the name for models of the tool that a word refers to: ``mcp:clock/now`` becomes ``mcp_clock_now``; see
+    `registry_name`.
 
     A word for all tools of a server is returned unchanged.
     """
@@ -99,7 +100,7 @@ def may_be_of(server: str, name: str) -> bool:
 
 
 def is_named(name: str, words: Iterable[str]) -> bool:
-    """True if a tool is named as ``mcp:SERVER/TOOL``, or may belong to a server that one of the words names."""
+    """True if one of the words names a tool as ``mcp:SERVER/TOOL``, or names a server that the tool may belong to."""
     if name.startswith(PREFIX):
         return is_word(name) and tool_of_word(name) != name
     return any(may_be_of(word.removeprefix(PREFIX).partition("/")[0], name) for word in words if word.startswith(PREFIX))

@@ -22,7 +22,7 @@ class Board(Protocol):
     """A list of todos with several writers."""
 
     def read(self) -> Todos:
-        """Return the current list, the same tuple object while nothing has changed."""
+        """Return the current list, which is the same tuple object until something changes."""
 
     def change(self, update: Callable[[Todos], Todos]) -> Todos:
         """Apply ``update`` to the list atomically, and return the new list.
@@ -40,8 +40,8 @@ class TodoBoard(Board):
     """A list of todos in memory, shared by the person and the agent; thread-safe, for use from any cell.
 
     ``TodoBoard(["Load the data", "Describe it"])`` accepts titles, dicts or `Todo` objects. ``start``, ``complete``,
-    ``reopen``, ``block``, ``edit``, ``add``, ``move`` and ``remove`` change it; a running agent sees changes at its next look.
-    Raises `SettingsError`.
+    ``reopen``, ``block``, ``edit``, ``add``, ``move`` and ``remove`` change it; a running agent sees changes the next time it
+    looks. Raises `SettingsError`.
     """
 
     def __init__(self, todos: Iterable[Todo | Fields | str] = ()) -> None:
@@ -50,7 +50,7 @@ class TodoBoard(Board):
         self._todos: Todos = _initial_list(todos)
 
     def read(self) -> Todos:
-        """Return the current list, the same tuple object while nothing has changed. Never waits."""
+        """Return the current list, which is the same tuple object until something changes. Never waits."""
         return self._todos
 
     def change(self, update: Callable[[Todos], Todos]) -> Todos:
@@ -148,7 +148,7 @@ class TodoBoard(Board):
         return len(self._todos)
 
     def __bool__(self) -> bool:
-        """Return True, also for an empty board."""
+        """Return True, even for an empty board."""
         return True
 
     def __repr__(self) -> str:

@@ -43,7 +43,8 @@ class Refused(Exception):
 
 
 Operation: TypeAlias = Callable[[Todos, Any, datetime], tuple[Todos, Report]]
-"""From the current list, the model's input and the time. Raises `Refused`. Returns the same list object if nothing changed."""
+"""Function of the current list, the model's input and the time. Raises `Refused`. Returns the same list object if nothing
+changed."""
 
 
 def read(todos: Todos, given: Any = None, now: datetime | None = None) -> tuple[Todos, Report]:
@@ -54,7 +55,7 @@ def read(todos: Todos, given: Any = None, now: datetime | None = None) -> tuple[
 
 
 def write(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
-    """Replace the list. Completed todos must remain, and at most one todo is in progress."""
+    """Replace the list. Completed todos must remain, and at most one todo may be in progress."""
     refusal = "The list was not written and is unchanged:"
     read_items = _read_all(_as_list(given, "todoList"), "todoList", ("id", "title", "status"), refusal)
     before = {todo.id: todo for todo in todos}
@@ -116,7 +117,7 @@ def add(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
 
 
 def change(todos: Todos, number: int, fields: Fields, now: datetime) -> Todos:
-    """Return the list with fields of a todo changed, or the same object without a change. Raises `Refused`."""
+    """Return the list with fields of a todo changed, or the same object if nothing changes. Raises `Refused`."""
     index = next((index for index, todo in enumerate(todos) if todo.id == number), None)
     if index is None:
         raise Refused(with_names(f"there is no todo {value_text(number)}.", str(number), [str(todo.id) for todo in todos]))
@@ -138,7 +139,7 @@ def change(todos: Todos, number: int, fields: Fields, now: datetime) -> Todos:
 
 
 def next_id(todos: Iterable[Todo]) -> int:
-    """Return the largest id plus one, 1 for an empty list."""
+    """Return the largest id plus one, or 1 for an empty list."""
     return max([todo.id for todo in todos], default=0) + 1
 
 
@@ -179,7 +180,7 @@ def _one_in_progress(todos: list[Todo]) -> tuple[list[Todo], list[str]]:
 
 
 def _dropped_todos(before: Iterable[Todo], after: Iterable[Todo]) -> list[str]:
-    """Describe completed todos that are missing. A different open todo with the same id does not preserve one."""
+    """Describe completed todos that are missing. A different open todo with the same id does not count as preserving one."""
     kept = {todo.id: todo for todo in after}
     gone = []
     for todo in before:
@@ -203,7 +204,7 @@ def _already(fields: Fields) -> str:
 
 
 def _difference(before: Todos, after: Todos) -> str:
-    """Describe the change of the changed todo."""
+    """Describe how the changed todo has changed."""
     old, new = next((old, new) for old, new in zip(before, after, strict=True) if old is not new)
     changes = [f"{old.status} -> {new.status}"] if old.status != new.status else []
     ignored = ("status", "updated_at", "blocked_reason" if changes else "")

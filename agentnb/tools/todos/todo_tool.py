@@ -79,7 +79,7 @@ _EXAMPLES = {
 
 
 class TodoChange(NamedTuple):
-    """Lists immediately before and after a call: the value of its outcome."""
+    """The lists immediately before and after a call, as the value of its outcome."""
 
     before: Todos
     after: Todos
@@ -162,7 +162,7 @@ def _identities(board: Board) -> frozenset[tuple[int, str]]:
 
 
 def _with_added(before: Todos, after: Todos, report: Report, at_first: frozenset[tuple[int, str]]) -> tuple[Todos, Report]:
-    """Append open todos that others have added since the start of the run to the model's first list.
+    """Append to the model's first list any open todos that others have added since the start of the run.
 
     A todo with a conflicting id gets the next free one.
     """
@@ -184,7 +184,7 @@ def _with_added(before: Todos, after: Todos, report: Report, at_first: frozenset
 
 
 def _keep_unseen(before: Todos, after: Todos, shown_last: Todos) -> None:
-    """Raise `Refused` if the change would lose open todos of others that no result of this tool has shown."""
+    """Raise `Refused` if the change would lose others' open todos that no result of this tool has shown."""
     shown_ids = {todo.id for todo in shown_last}
     kept = {todo.identity for todo in after}
     lost = [todo for todo in before if is_open(todo) and todo.id not in shown_ids and todo.identity not in kept]

@@ -39,7 +39,7 @@ def clear_reason(todo: Todo) -> Todo:
 
 
 def _circle(todos: Sequence[Todo], starts: Iterable[int]) -> list[int]:
-    """Return a cycle of ids among the dependencies of ``starts``, empty without a cycle.
+    """Return a cycle of ids among the dependencies of ``starts``, empty if there is none.
 
     Each id depends on the next, and the last equals the first.
     """

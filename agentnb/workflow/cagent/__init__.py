@@ -1,1 +1,1 @@
-"""Files of docker/cagent as workflow files: agents with models, toolsets and sub-agents, with or without a workflow."""
+"""Reads docker/cagent files as workflow files: agents with models, toolsets and sub-agents, with or without a workflow."""

@@ -21,13 +21,13 @@ from agentnb.workflow.form.yaml_source import Entry, ListNode, MappingNode, Node
 ROOT = "root"
 """Agent to run if a file has no workflow."""
 MARKS = ("version", "metadata", "models", "providers", "mcps", "rag", "permissions")
-"""Keys that occur only in cagent files."""
+"""Keys found only in cagent files."""
 TOOLSETS = "toolsets"
 REFUSED = {
     "hooks": ("agentnb would run calls that they should stop", "Delete them, and pass a gate or rules to the run"),
     "handoffs": ("agents delegate tasks to each other and wait for the answer", "Write sub_agents: [...]"),
 }
-"""Agent keys whose omission would change the run, with reason and advice."""
+"""Agent keys whose omission would change the run, each with the reason and advice."""
 _STEPS = ("steps", "step", "true", "false")
 """Step keys that contain steps."""
 
@@ -112,7 +112,7 @@ class _Agents:
 
 
 def _agents_of(file: MappingNode) -> MappingNode | None:
-    """Return the agents of a docker/cagent file, or None for other files."""
+    """Return the agents of a docker/cagent file, or None for any other file."""
     agents = file.entries["agents"].value if "agents" in file.entries else None
     if not isinstance(agents, MappingNode):
         return None
@@ -129,7 +129,7 @@ def _has_marks(agent: Entry) -> bool:
 
 
 def _note_unused(fields: Fields, key: str, known: Collection[str]) -> None:
-    """Report an unused key: as a problem if it resembles a known key."""
+    """Report an unused key; as a problem if it resembles a known key."""
     entry = fields.node.entries[key]
     if similar := suggest_similar(key, known):
         fields.add(entry.line, f'unknown key "{key}"', similar)
@@ -143,7 +143,7 @@ def _agent_step(name: ScalarNode) -> MappingNode:
 
 
 def _with_steps(node: Node, agents: Collection[str]) -> Node:
-    """Return the steps, with bare agent names expanded to agent steps."""
+    """Return the steps, with each bare agent name expanded to an agent step."""
     if isinstance(node, ScalarNode):
         return _agent_step(node) if node.text in agents else node
     if isinstance(node, ListNode):

@@ -18,7 +18,7 @@ CHAT = "openai_chatcompletions"
 """Default wire protocol of a provider."""
 NUMBERS = {"max_tokens": "max_tokens", "temperature": "temperature", "parallel_tool_calls": "parallel"}
 ADDRESS = {"base_url": "url", "token_key": "key"}
-"""Option names by key."""
+"""Names of options, by cagent key."""
 DESCRIBED = ("provider", "model", "thinking_budget", "api_type", *NUMBERS, *ADDRESS)
 
 
@@ -88,7 +88,7 @@ class Models:
         return ScalarNode(at.line, text, text)
 
     def _options(self, entry: Fields) -> Iterator[tuple[str, str]]:
-        """Yield the options of a model or provider as in a model name; warn of unknown keys."""
+        """Yield the options of a model or provider in the form used in model names; warn about unknown keys."""
         for key, setting in entry.node.entries.items():
             if key not in DESCRIBED:
                 self._problems.warn(setting.line, f"{entry.where}: {key} has no effect")

@@ -15,7 +15,7 @@ from agentnb.workflow.form.yaml_source import ScalarNode, kind_of
 
 COMMAND = "cmd"
 SUBJECTS = {"bash": COMMAND, **dict.fromkeys(("read_file", "write_file", "edit_file", "list_files"), "path")}
-"""Arguments that patterns may test, with cagent's names."""
+"""Arguments that patterns may test, under cagent's names."""
 TRANSFER = "transfer_task"
 """cagent's tool for delegating to a sub-agent."""
 OF_SERVERS = "mcp_*_"
@@ -30,7 +30,7 @@ class Permissions:
 
     def __init__(self, file: Fields) -> None:
         self._denied: list[ScalarNode] = []
-        """Supported patterns, such as ``shell:cmd=rm *``."""
+        """Supported patterns, for example ``shell:cmd=rm *``."""
         permissions = file.fields("permissions", "permissions")
         if permissions is None:
             return
@@ -48,7 +48,7 @@ class Permissions:
                 permissions.add(pattern.line, f"deny: {kind_of(pattern)} is not supported", "Write TOOL, or shell:cmd=PATTERN")
 
     def denied_to(self, words: Collection[ScalarNode], sub_agents: Collection[str]) -> tuple[ScalarNode, ...]:
-        """Return the rules for an agent with the tools of these words."""
+        """Return the rules for an agent whose tools these words name."""
         servers = dict.fromkeys(item.name for word in words if (item := server_tools(word.text)) is not None)
         rules = [
             (pattern.line, rule) for pattern in self._denied for rule in _rules_of(pattern.text, servers, sub_agents) or ()
@@ -57,7 +57,7 @@ class Permissions:
 
 
 def _rules_of(pattern: str, servers: Collection[str], sub_agents: Collection[str]) -> list[str] | None:
-    """Return the denial rules of a pattern, or None for a pattern about an argument that rules cannot test.
+    """Return the denial rules for a pattern, or None if it concerns an argument that rules cannot test.
 
     ``servers``: the agent's MCP servers, whose tools rules may name.
     """
@@ -78,7 +78,7 @@ def _rules_of(pattern: str, servers: Collection[str], sub_agents: Collection[str
 
 
 def _globs(key: str, glob: str) -> Iterator[str]:
-    """Yield equivalents of a cagent glob, which ignores case and whose ``*`` at either end also matches ``/``."""
+    """Yield equivalents of a cagent glob, which ignores case and in which a ``*`` at either end also matches ``/``."""
     for variant in dict.fromkeys((glob, glob.lower())):
         yield variant
         if key != COMMAND and variant.startswith("*"):
@@ -88,7 +88,7 @@ def _globs(key: str, glob: str) -> Iterator[str]:
 
 
 def _with_prefix(tool: str, servers: Collection[str]) -> Iterator[str]:
-    """Yield the pattern if it starts with a server name, the prefix of cagent's tool names."""
+    """Yield the pattern if it starts with a server name, which is the prefix of cagent's tool names."""
     stem = re.split(r"[*?[]", tool, maxsplit=1)[0]
     begins = [f"{server.lower()}_" for server in servers]
     if any(stem.startswith(prefix) or (WILDCARDS & set(tool) and prefix.startswith(stem)) for prefix in begins):

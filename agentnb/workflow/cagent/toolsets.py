@@ -33,22 +33,22 @@ OF_SERVERS = ("ref", "command", "args", "env", "remote", "config", "version")
 """Keys of an MCP server's description."""
 READ = ("type", "tools", "name", *OF_SERVERS)
 GATEWAY = ("mcp", "gateway", "run", "--servers")
-"""Arguments with which ``docker`` runs a server from its catalogue."""
+"""Arguments with which ``docker`` runs a server from its catalogue of servers."""
 CATALOGUE = "docker:"
 _HOST = re.compile(r"://(?:[^/?#]*@)?([^/?#@]+)")
 
 
 class Toolsets:
-    """Toolsets of a file."""
+    """The toolsets of a file."""
 
     def __init__(self, file: Fields) -> None:
         self._problems = file.problems
         self._shared = file.fields("mcps", "mcps")
         self.servers: dict[str, dict[str, Any]] = {}
-        """MCP servers described in the file, by name, in the format of ``mcpServers``."""
+        """MCP servers described in the file, by name, in the form of ``mcpServers``."""
 
     def words(self, agent: Fields) -> tuple[ScalarNode, ...]:
-        """Return the tool words of an agent; warn of unknown toolsets."""
+        """Return the tool words of an agent; warn about unknown toolsets."""
         words = [word for node in agent.items("toolsets") or () for word in self._of_toolset(agent, node)]
         if words and not any(word.text for word in words) and "sub_agents" not in agent:
             self._problems.warn(agent.line_of("toolsets"), f"{agent.where}: an agent without other tools has no todo list")
@@ -81,12 +81,12 @@ class Toolsets:
                 self._problems.warn(entry.line_of("tools"), f'{entry.where}: there is no tool "{tool}" of {kind}')
 
     def _shared_server(self, entry: Fields) -> Fields | None:
-        """Return the server under ``mcps`` that a toolset refers to."""
+        """Return the server under ``mcps`` to which a toolset refers."""
         reference = entry.text("ref")
         return self._shared.fields(reference) if reference and self._shared is not None else None
 
     def _word_of(self, server: Fields, entry: Fields) -> str:
-        """Return the tool word of an MCP server and keep its description; empty without a description."""
+        """Return the tool word of an MCP server, storing its description; empty if it has no description."""
         described = _describe_server(server)
         if not described:
             entry.add(entry.line, "an MCP server needs a ref, a command or a remote", "Write {type: mcp, ref: NAME}")
@@ -99,7 +99,7 @@ class Toolsets:
 
 
 def _describe_server(server: Fields) -> dict[str, Any]:
-    """Return a server in the format of ``mcpServers``; empty if it has neither program nor address."""
+    """Return a server in the form of ``mcpServers``; empty if it has neither a program nor an address."""
     remote, command, reference = server.fields("remote"), server.text("command"), server.text("ref")
     described: dict[str, Any] = {}
     if remote is not None:
@@ -113,7 +113,7 @@ def _describe_server(server: Fields) -> dict[str, Any]:
 
 
 def _with_variables(value: Any) -> Any:
-    """Replace ``${env.NAME}`` by ``${NAME}`` in plain data."""
+    """Replace ``${env.NAME}`` with ``${NAME}`` in plain data."""
     if isinstance(value, dict):
         return {key: _with_variables(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -122,7 +122,7 @@ def _with_variables(value: Any) -> Any:
 
 
 def _name_of(described: dict[str, Any]) -> str:
-    """Return a default server name: from the catalogue, its host, or its program."""
+    """Return a default name for a server: from the catalogue, its host, or its program."""
     if "url" in described:
         return match[1] if (match := _HOST.search(described["url"])) else ""
     last = "".join(described["args"][-1:])

@@ -1,4 +1,4 @@
-"""Checks of calls and texts before the run, for every file format; values of references are exempt."""
+"""Checks of calls and texts before the run, for every file format; values supplied by references are exempt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ScalarNode
 
 _OF_SEVERAL = frozenset({"required", "additionalProperties", "unevaluatedProperties", "dependentRequired", "minProperties"})
-"""Schema keywords about an object as a whole, independent of its values."""
+"""Schema keywords about an object overall, independent of its values."""
 
 
 def check_arguments(
@@ -26,9 +26,9 @@ def check_arguments(
     where: str,
     line_at: Callable[[Place], int] | int,
 ) -> None:
-    """Report arguments of a call that violate the tool's schema, with their lines, or that of the call.
+    """Report the arguments of a call that violate the tool's schema, each at its own line or else at the call's line.
 
-    ``refers``: True for a text with references, whose values are not known yet.
+    ``refers``: returns True for a text with references, whose values are not known yet.
     """
     values = plain_data(arguments)
     later = [path for path, text in texts_with_places(values) if refers(text)]
@@ -51,7 +51,7 @@ def check_arguments(
 
 
 def _depends_on(error: SchemaError, later: Sequence[Place]) -> bool:
-    """True if an error concerns a value that a reference will supply."""
+    """True if an error concerns a value that a reference is going to supply."""
     where = error.where
     return any(
         where[: len(path)] == path or (path[: len(where)] == where and error.keyword not in _OF_SEVERAL) for path in later
@@ -76,11 +76,13 @@ _OTHERS = {
         "Task files use ${...}, such as ${result}; {{ ... }} is for workflows",
     ),
 }
-"""By notation of a file: the pattern and the hint for the other notation."""
+"""For each notation, the pattern that finds the other notation, and a hint."""
 
 
 def warn_of_other_form(node: ScalarNode, where: str, problems: Problems, own: Spelling) -> None:
-    """Warn of expressions in the other notation. Raises `ExpressionError` for an invalid expression in the file's own."""
+    """Warn of expressions in the other notation. Raises `ExpressionError` for an invalid expression in the file's own
+    notation.
+    """
     pattern, hint = _OTHERS[own]
     outside = (piece for piece in pieces(node.text, own) if isinstance(piece, str)) if pattern.search(node.text) else ()
     if (match := next(filter(None, map(pattern.search, outside)), None)) is not None:

@@ -14,17 +14,17 @@ from agentnb.workflow.form.workflow_spec import END, ConditionStep, GotoStep, Ma
 from agentnb.workflow.graph.of_workflow import compile_workflow
 
 DEFERRED = "W_DEFERRED_CONDITION"
-"""Warning code for a condition that reads a later step, which then runs first."""
+"""Warning code for a condition that reads a later step; that step then runs first."""
 LATER = "W_LATER_STEP"
-"""Warning code for a template that reads a step that runs after it is rendered."""
+"""Warning code for a template that reads a step that runs only after the template is rendered."""
 MAX_DEFERRED = 20_000
-"""Maximum steps run early because conditions read them, counted once per condition."""
+"""Maximum number of steps run early because conditions read them, counted once per condition."""
 MAX_NAMED = 5
-"""Maximum steps named in one message."""
+"""Maximum number of steps named in one message."""
 
 
 class FlowChecks:
-    """Checks of the order of steps. ``reads``: the steps that each step's templates read."""
+    """Checks of the order of steps. ``reads``: the steps read by each step's templates."""
 
     def __init__(self, spec: WorkflowSpec, tree: StepTree, reads: list[Read], places: SourceMap, problems: Problems) -> None:
         self._spec = spec
@@ -36,7 +36,7 @@ class FlowChecks:
         self._places = places
         self._problems = problems
         self._deferred = 0
-        """Steps that run before a condition, so far."""
+        """Number of steps found so far that run before a condition."""
 
     def check(self) -> None:
         """Run all checks."""
@@ -90,7 +90,7 @@ class FlowChecks:
         return [*dict.fromkeys(step.id for step in self._tree.steps if not isinstance(step, GotoStep)), END]
 
     def _check_condition(self, located: Located, step: ConditionStep) -> None:
-        """Report a condition that reads its own branches; check its reads of later siblings."""
+        """Report a condition that reads its own branches; check the later siblings that it reads."""
         own = {inner.id for inner in walk(step)}
         for wanted in self._read_by.get(step.path, ()):
             if wanted in own:
@@ -104,7 +104,7 @@ class FlowChecks:
             self._check_deferral(located, step, last)
 
     def _deferred_to(self, located: Located) -> int:
-        """Return the index of the last sibling that runs before a condition; by default its own index."""
+        """Return the index of the last sibling that runs before a condition; by default, the condition's own index."""
         last, depth = located.index, len(located.around)
         for wanted in self._read_by.get(located.step.path, ()) if isinstance(located.step, ConditionStep) else ():
             chain = (*target.around, target) if (target := self._tree.by_id.get(wanted)) else ()
@@ -134,7 +134,7 @@ class FlowChecks:
         self._add(step, "condition", problem, f"Put it after {first[-1].id}", DEFERRED)
 
     def _check_order(self) -> None:
-        """Warn of templates that read a step that cannot have run by the first time they are rendered."""
+        """Warn about templates that read a step that cannot have run when they are first rendered."""
         earliest = self._gotos_back()
         for read in self._reads:
             reader, wanted = self._tree.by_path[read.path], self._tree.by_id[read.wanted]
@@ -150,7 +150,7 @@ class FlowChecks:
             self._problems.warn(read.line, message, f"Put {wanted_top.step.id} before {reader_top.step.id}", code=LATER)
 
     def _gotos_back(self) -> list[int]:
-        """Return for each top-level index the earliest index that a goto from it or any later step reaches."""
+        """Return, for each top-level index, the earliest index reached by a goto from it or from any later step."""
         count = len(self._tree.steps)
         earliest = [count] * (count + 1)
         for index in range(count - 1, -1, -1):
@@ -159,7 +159,7 @@ class FlowChecks:
         return earliest
 
     def _falls_through(self, step: Step) -> bool:
-        """True if its next sibling may run after this step."""
+        """True if the step's next sibling may run after it."""
         if step.end or isinstance(step, GotoStep):
             return False
         if isinstance(step, ConditionStep):
@@ -169,5 +169,5 @@ class FlowChecks:
 
 
 def _target(step: Step) -> str | int | None:
-    """Return the step's goto target, including one on failure."""
+    """Return the step's goto target, including a goto on failure."""
     return step.target if isinstance(step, GotoStep) else step.on_error.goto

@@ -13,8 +13,8 @@ from agentnb.workflow.form.workflow_spec import AgentStep, GotoStep, HumanStep, 
 def check_keys(spec: WorkflowSpec, model: str | None = None) -> None:
     """Raise `MissingKey`, with agent and step, if a step that is certain to run needs a key that is not set.
 
-    ``model``: for agents without their own. Excluded are steps in branches and maps, steps after a question or a jump, and
-    steps whose failure is handled: the run may succeed without them.
+    ``model``: for agents without their own. Steps in branches and maps, steps after a question or a jump, and steps
+    whose failure is handled are excluded, since the run may succeed without them.
     """
     for step in _certain_agents(spec.steps):
         agent = spec.agents.get(step.agent)
@@ -27,7 +27,7 @@ def check_keys(spec: WorkflowSpec, model: str | None = None) -> None:
 
 
 def _certain_agents(steps: Sequence[Step]) -> Iterator[AgentStep]:
-    """Yield the agent steps that every run reaches and whose failure fails the run."""
+    """Yield the agent steps that every run reaches and whose failure makes the run fail."""
     for step in steps:
         if not _is_handled(step):
             inner = step.steps if isinstance(step, ParallelStep) else (step,)

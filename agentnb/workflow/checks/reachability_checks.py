@@ -1,4 +1,4 @@
-"""Checks of paths through a graph, for every file format: unreachable nodes and endless loops."""
+"""Checks of the paths through a graph, for every file format: unreachable nodes and endless loops."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ENDLESS = "W_ENDLESS_LOOP"
 UNREACHED = "W_UNREACHED"
 """Warning code for an unreachable node, in formats where that is not a problem."""
 Note = Callable[[str, str, Hint], None]
-"""Reports a problem of the node with this path, and a hint."""
+"""Reports a problem of the node with this path; the last argument is a hint."""
 
 
 def check_ways(graph: Graph, unreached: Note, endless: Note) -> None:
-    """Report unreachable nodes, and the first node from which the end is unreachable.
+    """Report unreachable nodes, and the first node from which the end cannot be reached.
 
-    Nodes in blocks are exempt: no jump enters or leaves a block.
+    Nodes in blocks are exempt, since no jump enters or leaves a block.
     """
     if not any(node.jumps or node.rescue or isinstance(node.does, Decide) for node in graph.nodes):
         return  # purely sequential
@@ -45,7 +45,7 @@ def check_ways(graph: Graph, unreached: Note, endless: Note) -> None:
 
 
 def warn_of_ways(graph: Graph, problems: Problems, located: Callable[[str], tuple[str, int]]) -> None:
-    """Report the problems of `check_ways` as warnings. ``located``: returns the label and the line of a path."""
+    """Report the problems found by `check_ways` as warnings. ``located``: returns the label and line of a path."""
 
     def note(code: str, path: str, problem: str, hint: Hint) -> None:
         where, line = located(path)

@@ -1,4 +1,4 @@
-"""Checks of template references before the run: steps, blocks and their children, inputs, items."""
+"""Checks of template references before the run: steps, blocks and the steps inside them, inputs, items."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ UNDECLARED = "W_UNDECLARED_PATH"
 """Warning code for a path in the output of an agent whose ``structured_output`` does not declare it."""
 ONLY_IN_MAPS = "Only the step of a map has it"
 MAX_READS = 100_000
-"""Maximum template paths to check; those of an instruction count once per step of its agent."""
+"""Maximum number of template paths to check; those of an instruction count once per step of its agent."""
 OUTPUT_HINT = "Write the id of a step, or a template such as {{ $steps.ID.output }}"
 _OF_STEPS = ("output", "runs", "agent", "tool")
 _OF_BLOCKS = ("outputs", "steps", "order", "attempts")
 
 
 class Read(NamedTuple):
-    """A step read by another's template."""
+    """A step that another step's template reads."""
 
     path: str
-    """The step for which the template is rendered."""
+    """Path of the step for which the template is rendered."""
     wanted: str
-    """Id of the step read."""
+    """Id of the step that is read."""
     where: str
     """The template, for messages."""
     line: int
@@ -108,7 +108,7 @@ class ReferenceChecks:
         return "workflow" if use.owner == OF_WORKFLOW else self.places.names.get(use.owner, use.owner)
 
     def _check_id(self, step_id: str, use: Use, where: str) -> None:
-        """Check the step id that names the workflow's result."""
+        """Check a step id that names the result of the workflow."""
         if not step_id or step_id in self.tree.in_no_block or step_id in self.places.unread:
             return
         line, reference = use.node.line, Reference("$steps", (step_id,), step_id)
@@ -179,7 +179,7 @@ class _Check:
                 self.note(f"{part} is in the parallel block {target.blocks[0].step.id}", f"Write $steps.{path}.output")
 
     def _check_entry(self, step: Step, done: int) -> None:
-        """Check the path parts from index ``done`` in a step's entry."""
+        """Check the parts of the path from index ``done`` within a step's entry."""
         path = self.reference.upto(done)
         if done == len(self.reference.parts):
             name = "outputs" if isinstance(step, ParallelStep) else "output"
@@ -244,7 +244,7 @@ class _Check:
 
 
 def _lacks(schema: Any, parts: Iterable[Any]) -> tuple[str, list[str]] | None:
-    """Return the first undeclared field of a path with the declared ones, or None if the schema is inconclusive."""
+    """Return the first undeclared field of a path and the declared ones, or None if the schema is inconclusive."""
     for part in parts:
         if not isinstance(schema, dict):
             return None

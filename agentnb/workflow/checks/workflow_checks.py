@@ -1,4 +1,4 @@
-"""Checks of a whole workflow once its steps are parsed."""
+"""Checks of a complete workflow, once its steps have been parsed."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def check_workflow(
 ) -> None:
     """Report problems with transitions and names.
 
-    ``agents``: names of agents passed from Python; ``tools`` and ``inputs``: the available names, if known; if ``tools`` is a
-    mapping to schemas, arguments of tool steps are checked too.
+    ``agents``: names of agents passed from Python; ``tools`` and ``inputs``: the available names, if known. If
+    ``tools`` maps names to schemas, the arguments of tool steps are checked too.
     """
     tree, agent_names = StepTree(spec.steps), dict.fromkeys([*spec.agents, *agents])
     if tools is not None:
@@ -91,7 +91,7 @@ def _check_names(
 def known_tools(
     tools: Collection[str] | None, agents: Mapping[str, AgentSpec], places: SourceMap, problems: Problems
 ) -> Collection[str] | None:
-    """Return the tools and the MCP server words of agents; report unknown tools of agents."""
+    """Return the tools and the agents' MCP server words; report unknown tools of agents."""
     if tools is None:
         return None
     known_names = _with_words(tools, (name for agent in agents.values() for name in agent.tools))
@@ -117,7 +117,7 @@ def _check_sub_agents(agents: Mapping[str, AgentSpec], known: Collection[str], p
 
 
 def _with_words(tools: Collection[str], words: Iterable[str]) -> Collection[str]:
-    """Return the tools together with those of these words that name MCP servers."""
+    """Return the tools, and those of these words that name MCP servers."""
     more = {word: dict[str, Any]() for word in words if is_word(word)}
     if not more:
         return tools
@@ -125,7 +125,7 @@ def _with_words(tools: Collection[str], words: Iterable[str]) -> Collection[str]
 
 
 def _not_seen(wanted: str, viewer: Located, tree: StepTree, seen: Collection[str]) -> tuple[str, Hint]:
-    """Return why a step cannot see another's output, and a hint."""
+    """Return the reason why a step cannot see another's output, and a hint."""
     target = tree.by_id.get(wanted)
     if target is None or isinstance(target.step, GotoStep):
         return f'there is no step "{wanted}"', partial(suggest_names, wanted, seen)

@@ -1,1 +1,1 @@
-"""Reading of workflow files together with nested files, inputs and schemas."""
+"""Reads workflow files together with nested files, inputs and schemas."""

@@ -1,4 +1,4 @@
-"""Helpers for workflows and task files with their nested files: models, tools, drawings."""
+"""Helpers for workflows and task files together with their nested files: models, tools, drawings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def drawing_of(declared: WorkflowDefinition) -> Drawing:
 
 
 def with_files(declared: WorkflowDefinition) -> list[WorkflowDefinition]:
-    """Return the workflow and its nested files that were read with it, at any depth, each once."""
+    """Return the workflow and the nested files that were read with it, at any depth, each once."""
     files: dict[int, WorkflowDefinition] = {}
     pending = [declared]
     while pending:
@@ -34,7 +34,7 @@ def with_files(declared: WorkflowDefinition) -> list[WorkflowDefinition]:
 
 
 def model_names(declared: WorkflowDefinition, replaced: Collection[str] = ()) -> Iterator[str]:
-    """Yield the models of all agents declared in a workflow and its files, except agents ``replaced`` from Python."""
+    """Yield the models of all agents declared in a workflow and its files, except for agents ``replaced`` from Python."""
     for spec in with_files(declared):
         agents = spec.agents if isinstance(spec, WorkflowSpec) else {}  # a task file declares no agents
         for name, agent in agents.items():
@@ -43,13 +43,15 @@ def model_names(declared: WorkflowDefinition, replaced: Collection[str] = ()) ->
 
 
 def mark_typed(spec: WorkflowSpec) -> WorkflowSpec:
-    """Return the workflow with its agents' models marked as typed by the person; models in its files remain those of files."""
+    """Return the workflow with its agents' models marked as typed by the person; models in its files still count as
+    those of files.
+    """
     models = {name: str(agent.model) for name, agent in spec.agents.items() if agent.model is not None}
     return replace(_with_models(spec, models), is_typed=True)
 
 
 def without_folders(declared: WorkflowDefinition) -> WorkflowDefinition:
-    """Return a workflow from an untrusted log, whose file paths are mere claims, with the folders of its models removed."""
+    """Return a workflow from an untrusted log with the folders of its models removed, since its file paths are unverified."""
     if isinstance(declared, TaskFile):
         return declared
     models = {name: FileModelName(agent.model) for name, agent in declared.agents.items() if agent.model is not None}
@@ -58,7 +60,7 @@ def without_folders(declared: WorkflowDefinition) -> WorkflowDefinition:
 
 
 def _with_models(spec: WorkflowSpec, models: Mapping[str, str]) -> WorkflowSpec:
-    """Return the workflow with these agents' models."""
+    """Return the workflow with these models for its agents."""
     return replace(spec, agents={name: replace(agent, model=models.get(name)) for name, agent in spec.agents.items()})
 
 
@@ -76,5 +78,5 @@ def tool_names_of_files(declared: WorkflowDefinition) -> tuple[str, ...]:
 
 
 def actions_of(declared: WorkflowDefinition) -> frozenset[str]:
-    """Return the actions, as written, of a task file or of the task files that a workflow runs."""
+    """Return the actions, as written, of a task file or of the task files run by a workflow."""
     return frozenset(name for file in with_files(declared) if isinstance(file, TaskFile) for name in file.actions)

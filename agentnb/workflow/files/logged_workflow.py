@@ -14,13 +14,13 @@ from agentnb.workflow.form.workflow_spec import Step, WorkflowSpec
 from agentnb.workflow.tasks.task_spec import TaskFile
 
 MAX_KEPT = 16
-"""Maximum cached workflows, so that displaying a run, or many runs of one workflow, does not parse it again."""
+"""Maximum number of cached workflows; the cache avoids parsing a workflow again whenever one of its runs is displayed."""
 ENDED_WELL = ("completed", "skipped")
 _kept: dict[tuple[str, ...], WorkflowDefinition] = {}
 
 
 def keep_workflow(spec: WorkflowDefinition) -> None:
-    """Cache a parsed workflow for its runs: parsing thousands of steps takes seconds."""
+    """Cache a parsed workflow for its runs, since parsing thousands of steps takes seconds."""
     key = _key(spec.text, getattr(spec, "files", {}))
     _kept.pop(key, None)
     _kept[key] = spec
@@ -29,7 +29,7 @@ def keep_workflow(spec: WorkflowDefinition) -> None:
 
 
 def step_to_rerun(run: RunFacts) -> str:
-    """Return the id of the first top-level step that did not succeed, itself or in a branch; empty if all did."""
+    """Return the id of the first top-level step that did not succeed, itself or in one of its branches; empty if all did."""
     declared = logged_workflow(run.settings) if run.kind == "workflow" else None
     records = run.step_records
 
@@ -42,9 +42,9 @@ def step_to_rerun(run: RunFacts) -> str:
 
 
 def logged_workflow(settings: Mapping[str, Any]) -> WorkflowDefinition | None:
-    """Return the workflow in a run's settings, or None if it is missing or cannot be parsed by this version.
+    """Return the workflow in a run's settings, or None if it is missing or this version cannot parse it.
 
-    Missing Python agents are not reported: the workflow was checked before its run.
+    Missing Python agents are not reported, since the workflow was checked before its run.
     """
     logged = settings.get("workflow")
     if not isinstance(logged, Mapping) or not isinstance(text := logged.get("text"), str) or not text:
@@ -60,7 +60,7 @@ def logged_workflow(settings: Mapping[str, Any]) -> WorkflowDefinition | None:
 
 
 def logged_files(settings: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the texts of a workflow's nested files by path, or None for a log of an earlier version."""
+    """Return the texts of a workflow's nested files by path, or None for a log written by an earlier version."""
     logged = settings.get("workflow")
     files = logged.get("files") if isinstance(logged, Mapping) else None
     if not isinstance(files, Mapping):

@@ -18,11 +18,11 @@ from agentnb.workflow.form.workflow_spec import WorkflowSpec, WorkflowStep
 from agentnb.workflow.tasks.task_file import top_keys
 
 ReadFile: TypeAlias = Callable[[str, Problems, "NestedFiles", Collection[str]], Any]
-"""Parses the text of a nested workflow file, including its own nested files, and reports problems. The last argument is the
-names of its inputs. Returns the parsed file.
+"""Parses the text of a nested workflow file, including its own nested files, and reports problems. The last argument
+has the names of its inputs. Returns the parsed file.
 """
 MAX_SHOWN = 300
-"""Maximum characters of a path in an error."""
+"""Maximum characters of a path shown in an error."""
 MAX_BYTES = 4_000_000
 """Maximum size of a file."""
 MAX_NESTED_CHARACTERS = 2_000_000
@@ -63,7 +63,7 @@ def _shorten(path: Path) -> str:
 
 
 def path_beside(source: str, file: str) -> Path:
-    """Resolve a file name relative to the workflow ``source``, or to the current folder without a source."""
+    """Resolve a file name relative to the workflow ``source``, or to the current folder if there is no source."""
     return Path(source or ".").parent / file
 
 
@@ -71,13 +71,13 @@ class NestedFiles:
     """Loads nested files, at any depth, each once."""
 
     def __init__(self, read: ReadFile, source: str, texts: Mapping[str, str] | None = None) -> None:
-        """``texts``: the files of a run by path, as logged; they were checked when the run began."""
+        """``texts``: the files of a run by path, as logged, which were checked when the run began."""
         self._read = read
         self._texts = texts
         self._open = [self._identity(Path(source))]
-        """Chain of open files; the last one is being read."""
+        """Chain of open files; the last one is being read at the moment."""
         self._known: dict[tuple[Path, tuple[str, ...]], Any] = {}
-        """Parsed file, or its error, by path and input names."""
+        """Parsed files, or their errors, by path and input names."""
         self._left = MAX_NESTED_CHARACTERS
 
     def read(self, spec: WorkflowSpec, places: SourceMap, problems: Problems) -> WorkflowSpec:
@@ -154,12 +154,12 @@ class NestedFiles:
 
 
 def _key(path: Path) -> str:
-    """Return the log key of a file's text, independent of folders and links of this machine."""
+    """Return the log key for a file's text; it does not depend on the folders and links of this machine."""
     return Path(os.path.normpath(path)).as_posix()
 
 
 def _check_inputs(step: WorkflowStep, declared: Any, places: SourceMap, problems: Problems) -> None:
-    """Report inputs that a step passes to a workflow without declaring them; a task file accepts any input."""
+    """Report inputs that a step passes to a workflow that does not declare them; a task file accepts any input."""
     if not isinstance(declared, WorkflowSpec):
         return
     where = places.names.get(step.path, f"step {step.path}")

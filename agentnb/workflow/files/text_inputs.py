@@ -1,4 +1,4 @@
-"""Workflow inputs given as text in a shell or a cell."""
+"""Workflow inputs given as text, in a shell or a cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parser and checks of workflows in either form, which report all problems at once, before anything runs."""
+"""Parser and checks of workflows in either form; all problems are reported at once, before anything runs."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from agentnb.workflow.tasks.task_file import CheckActions, is_task_file, read_ta
 from agentnb.workflow.templates.templates import has_templates
 
 SETTINGS = ("inputs", "output", "limits", "max_loop_iterations")
-"""Settings of a workflow, written next to ``workflow:`` or next to its ``steps:``."""
+"""Settings of a workflow, written beside ``workflow:`` or beside its ``steps:``."""
 OF_FILES = ("agents", "workflow", *SETTINGS)
-"""Keys of a file."""
+"""Top-level keys of a file."""
 OF_MAPS = ("steps", *SETTINGS, "overrides")
-"""Keys of a workflow that is a mapping instead of a list of steps."""
+"""Keys of a workflow written as a mapping instead of a list of steps."""
 NO_STEPS = "workflow: no steps configured"
 _EXAMPLE = "For example: workflow: [{type: agent, name: writer}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Names that files may refer to."""
+    """Names to which files may refer."""
 
     agents: Collection[str] = ()
     """Names of agents passed from Python, which replace those of the files."""
     tools: Collection[str] | None = None
-    """Names of all tools, optionally with schemas. Without them, the check is skipped."""
+    """Names of all tools, optionally with schemas. If None, tools are not checked."""
     inputs: Collection[str] = ()
-    """Names of inputs of a task file besides its declared variables."""
+    """Names of a task file's inputs in addition to its declared variables."""
     check_actions: CheckActions | None = None
-    """Reports unknown actions of tasks. Without it, the check is skipped."""
+    """Reports unknown actions of tasks. If None, actions are not checked."""
     is_logged: bool = False
-    """True for the text of a run, whose inputs were checked when it began."""
+    """True for a run's text, whose inputs were checked when the run began."""
 
 
 def read_workflow(
@@ -59,8 +59,9 @@ def read_workflow(
 ) -> WorkflowDefinition:
     """Parse YAML text in either form. Raises `WorkflowProblems` with all problems.
 
-    ``source``: path of the file, for messages. ``strict``: treat warnings as problems. ``with_files``: also read nested files;
-    ``texts``: their texts, from a log; ``known``: fields of `Known`. The result has its warnings in ``.warnings``.
+    ``source``: path of the file, for messages. ``strict``: treat warnings as problems. ``with_files``: also read
+    nested files; ``texts``: their texts, from a log; ``known``: fields of `Known`. Warnings are in the result's
+    ``.warnings``.
     """
     problems, names = Problems(source, strict), Known(**known)
     declared = read_with_problems(text, problems, names, nested_files(source, texts, names) if with_files else None)
@@ -80,7 +81,7 @@ def nested_files(source: str, texts: Mapping[str, str] | None, known: Known = Kn
 def read_with_problems(
     text: str, problems: Problems, known: Known = Known(), files: NestedFiles | None = None
 ) -> WorkflowDefinition:
-    """Parse a text in either form as far as possible and report its problems in ``problems``; see `read_workflow`.
+    """Parse a text in either form as far as possible, and add its problems to ``problems``; see `read_workflow`.
 
     ``files``: loader of nested files; by default they are ignored.
     """
@@ -115,7 +116,7 @@ def read_with_problems(
 
 
 def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Fields | None]:
-    """Return the step nodes, and their enclosing mapping if there is one."""
+    """Return the step nodes, and the mapping that encloses them, if there is one."""
     node = file.node_at("workflow")
     settings = None
     if isinstance(node, MappingNode):
@@ -134,7 +135,7 @@ def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Field
 
 
 def _settings(file: Fields, workflow: Fields | None) -> Fields:
-    """Return the settings of a workflow, written at the top of its file or next to its steps."""
+    """Return the settings of a workflow, written at the top level of its file or beside its steps."""
     entries = {key: file.node.entries[key] for key in SETTINGS if file.node_at(key) is not None}
     for key in SETTINGS:
         if workflow is not None and workflow.node_at(key) is not None:

@@ -49,13 +49,13 @@ _BY_KEY: dict[str, dict[str, Any]] = {
     "timeout": {"type": "number", "exclusiveMinimum": 0},
     "output": TEXTS,
 }
-"""Schemas of keys whose notation differs from the field types."""
+"""Schemas of keys that are not written as the field types suggest."""
 
 
 def workflow_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of workflow files, as a new dict.
 
-    Checked only by `agentnb.workflow.files.workflow_reader`: references to names, and the contents of templates.
+    References to names and the contents of templates are checked only by `agentnb.workflow.files.workflow_reader`.
     """
     properties = _of_class(WorkflowSpec)
     own = {**{key: properties[key] for key in SETTINGS}, "limits": limits_schema(OF_WORKFLOWS)}

@@ -1,4 +1,4 @@
-"""Parser of a workflow's ``agents:`` and limits, and the order of delegation."""
+"""Parser for the ``agents:`` and limits of a workflow, and the order of delegation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, plain
 WRAPPER = ("name", "description", "strict", "schema")
 """Keys of a ``structured_output`` that wraps the schema."""
 OF_WORKFLOWS = ("budget", "max_seconds")
-"""Limits of a whole workflow."""
+"""Limits of a workflow overall."""
 SUB_AGENTS = "sub_agents"
 _SCHEMA = "For example: {type: object, properties: {is_approved: {type: boolean}}, required: [is_approved]}"
 
@@ -81,7 +81,7 @@ def _read_deny(fields: Fields) -> tuple[str, ...]:
 
 
 def _read_valid(fields: Fields, key: str, check: Callable[[str], Any]) -> str | None:
-    """Return a text that passes ``check``; report its `SettingsError` otherwise."""
+    """Return a text that passes ``check``, or report the `SettingsError` that ``check`` raises."""
     text = fields.text(key)
     try:
         if text is not None:
@@ -108,7 +108,7 @@ def _structured_output(fields: Fields) -> dict[str, Any] | None:
 
 
 def read_limits(fields: Fields | None, known: tuple[str, ...]) -> dict[str, Any]:
-    """Parse the limits, by name. ``known``: the available limits; an agent also has ``on_limit`` and ``unpriced``."""
+    """Parse the limits, by name. ``known``: the available limits; an agent may also have ``on_limit`` and ``unpriced``."""
     if fields is None:
         return {}
     with_on_limit = "max_rounds" in known
@@ -132,7 +132,7 @@ def read_limits(fields: Fields | None, known: tuple[str, ...]) -> dict[str, Any]
 
 
 class DelegationCircle(SettingsError):
-    """An agent that delegates to itself through its sub-agents; ``agent`` is its name."""
+    """Raised for an agent that delegates to itself through its sub-agents; ``agent`` is its name."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(f"it delegates to itself ({' -> '.join(names)})", "Remove one of them from sub_agents")
@@ -140,7 +140,7 @@ class DelegationCircle(SettingsError):
 
 
 def delegation_order(agents: Mapping[str, AgentSpec]) -> list[str]:
-    """Return the agent names in an order in which sub-agents come first. Raises `DelegationCircle`."""
+    """Return the agent names ordered so that sub-agents come first. Raises `DelegationCircle`."""
     try:
         return [*TopologicalSorter({name: agent.sub_agents for name, agent in agents.items()}).static_order()]
     except CycleError as error:

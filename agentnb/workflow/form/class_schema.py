@@ -29,7 +29,7 @@ def object_schema(properties: Mapping[str, Any], required: list[str] | None = No
 
 
 def file_schema(title: str, schema: Mapping[str, Any], defs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return the schema of a whole file, which also allows user-defined ``x-`` keys. ``more``: further keywords."""
+    """Return the schema of a file, which also allows user-defined ``x-`` keys. ``more``: further keywords."""
     own_keys = {f"^{IGNORED}": dict[str, Any]()}
     return {"$schema": DIALECT, "title": title, **schema, "patternProperties": own_keys, **more, "$defs": defs}
 
@@ -42,8 +42,8 @@ def properties_of(
 ) -> dict[str, Any]:
     """Return the schemas of the keys of one class.
 
-    ``keys``: keys by field name; by default from the class itself. ``by_key``: schemas of keys whose notation differs from the
-    field types; ``least``: minimum numbers.
+    ``keys``: keys by field name; by default from the class itself. ``by_key``: schemas of keys that are not written
+    as the field types suggest; ``least``: minimum numbers.
     """
     hints = typing.get_type_hints(kind, _names_around(kind))
     schemas: dict[str, Any] = {}
@@ -60,7 +60,7 @@ def properties_of(
 
 
 def limits_schema(names: tuple[str, ...], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the schema of a mapping with these limits, and with ``more`` properties."""
+    """Return the schema of a mapping with these limits and with ``more`` properties."""
     number, count = {"type": ["number", "null"], "exclusiveMinimum": 0}, {"type": ["integer", "null"], "minimum": 1}
     amounts = {name: {**(number if LIMITS[name].unit else count), "description": LIMITS[name].help} for name in names}
     return object_schema({**amounts, **(more or {})})
@@ -88,7 +88,7 @@ def _of_type(hint: Any) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _descriptions(module: str) -> dict[tuple[str, str], str]:
-    """Return the docstrings of fields in a module's source, by class and field; empty without source."""
+    """Return the docstrings of fields in a module's source, by class and field; empty if there is no source."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except OSError:

@@ -1,4 +1,4 @@
-"""Typed access to the keys of a mapping; an invalid value becomes a problem and counts as missing."""
+"""Typed access to the keys of a mapping; an invalid value is reported as a problem and counts as missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, Scala
 
 
 class Fields:
-    """A mapping of a file with its label for messages, such as ``workflow step[2]``.
+    """A mapping in a file, and its label for messages, such as ``workflow step[2]``.
 
     A key without a value (null) counts as missing. Problems carry the line of the value.
     """
@@ -37,12 +37,12 @@ class Fields:
         return iter(self.node.entries)
 
     def line_of(self, key: str) -> int:
-        """Return the line of the key, or else that of the mapping."""
+        """Return the line of the key, or that of the mapping if it lacks the key."""
         entry = self.node.entries.get(key)
         return entry.line if entry else self.line
 
     def add(self, at: str | int, problem: str, hint: Hint = "") -> None:
-        """Report a problem at a key or line; at the start of the mapping if it lacks the key."""
+        """Report a problem at a key or line; if the mapping lacks the key, at the start of the mapping."""
         self.problems.add(self.line_of(at) if isinstance(at, str) else at, f"{self.where}: {problem}", hint)
 
     def refuse_unknown(self, known: Collection[str], hints: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -53,19 +53,19 @@ class Fields:
                 self.add(entry.line, f'unknown key "{key}"', hint)
 
     def node_at(self, key: str) -> Node | None:
-        """Return the node under the key, or None if missing or null."""
+        """Return the node under the key, or None if it is missing or null."""
         entry = self.node.entries.get(key)
         if entry is None or (isinstance(entry.value, ScalarNode) and entry.value.value is None):
             return None
         return entry.value
 
     def data(self, key: str, default: Any = None) -> Any:
-        """Return the value of the key as plain data, which may be null; the default if the key is missing."""
+        """Return the value of the key as plain data, which may be null; return the default if the key is missing."""
         entry = self.node.entries.get(key)
         return default if entry is None else plain(entry.value)
 
     def text(self, key: str) -> str | None:
-        """Return a text; numbers and booleans are converted as written."""
+        """Return the text of the key; numbers and booleans are converted as written."""
         node = self.node_at(key)
         if node is None or isinstance(node, ScalarNode):
             return None if node is None else node.text
@@ -73,12 +73,14 @@ class Fields:
         return None
 
     def whole(self, key: str, least: int = 0) -> int | None:
-        """Return a whole number of at least ``least``."""
+        """Return the integer of the key, of at least ``least``."""
         number: int | None = self._value(key, f"a whole number from {least}", lambda item: type(item) is int and item >= least)
         return number
 
     def number(self, key: str, least: float = 0, *, above: bool = False, example: str = "") -> float | None:
-        """Return a number of at least ``least``, or strictly ``above`` it; ``example``: notation for the message."""
+        """Return the number of the key, of at least ``least``, or strictly ``above`` it; ``example``: notation for
+        the message.
+        """
 
         def fits(item: Any) -> bool:
             return type(item) in (int, float) and (item > least or (item == least and not above))
@@ -87,7 +89,7 @@ class Fields:
         return value
 
     def flag(self, key: str) -> bool | None:
-        """Return a boolean."""
+        """Return the boolean of the key."""
         value: bool | None = self._value(key, "true or false", lambda item: isinstance(item, bool))
         return value
 
@@ -101,7 +103,7 @@ class Fields:
         return None
 
     def choice(self, key: str, choices: Collection[str]) -> str | None:
-        """Return one of several words."""
+        """Return the word of the key, one of these choices."""
         node = self.node_at(key)
         if node is None or (isinstance(node, ScalarNode) and node.text in choices):
             return node.text if isinstance(node, ScalarNode) else None
@@ -109,9 +111,9 @@ class Fields:
         return None
 
     def fields(self, key: str, where: str = "", *, example: str = "") -> Fields | None:
-        """Return a mapping, labelled ``where``; by default with this label and the key.
+        """Return the mapping of the key, labelled ``where``; by default, with this label and the key.
 
-        ``example``: notation for the message about any other value.
+        ``example``: notation shown in the message about any other value.
         """
         node = self.node_at(key)
         if node is None or isinstance(node, MappingNode):
@@ -120,7 +122,7 @@ class Fields:
         return None
 
     def mapping(self, key: str) -> dict[str, Any] | None:
-        """Return a mapping as plain data."""
+        """Return the mapping of the key as plain data."""
         section = self.fields(key)
         return None if section is None else {name: plain(entry.value) for name, entry in section.node.entries.items()}
 
@@ -133,7 +135,7 @@ class Fields:
             return None
 
     def items(self, key: str) -> tuple[Node, ...] | None:
-        """Return the nodes of a list."""
+        """Return the nodes of the key's list."""
         node = self.node_at(key)
         if node is None or isinstance(node, ListNode):
             return None if node is None else node.items
@@ -141,12 +143,12 @@ class Fields:
         return None
 
     def nodes(self, key: str) -> tuple[Node, ...]:
-        """Return the nodes of a list; any other node counts as a list of one."""
+        """Return the nodes of the key's list; any other node counts as a list of one."""
         node = self.node_at(key)
         return node.items if isinstance(node, ListNode) else () if node is None else (node,)
 
     def texts(self, key: str) -> tuple[str, ...] | None:
-        """Return the texts of a list; a single text counts as a list of one."""
+        """Return the texts of the key's list; a single text counts as a list of one."""
         if self.node_at(key) is None:
             return None
         nodes = self.nodes(key)
@@ -161,7 +163,7 @@ class Fields:
 
 
 def hint_for_unknown(key: str, value: Node, known: Collection[str]) -> Advised:
-    """Return similar known keys; if the key is the rest of a text after a comma, advice to quote the text."""
+    """Return similar known keys or, if the key is the rest of a text after a comma, advice to quote the text."""
     if " " in key.strip() and isinstance(value, ScalarNode) and value.value is None:
         return "Put a string with a comma in quotation marks"
     return suggest_names(key, known)
@@ -188,17 +190,17 @@ class SourceMap:
 
     uses: list[Use] = field(default_factory=list)
     lines: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By step path and key."""
+    """Line numbers, by step path and key."""
     names: dict[str, str] = field(default_factory=dict)
     """Labels of steps in messages, such as ``workflow step[2]``, by step path."""
     unread: set[str] = field(default_factory=set)
-    """Ids of steps that could not be parsed; references to them are not reported again."""
+    """Ids of steps that could not be parsed; references to them are not reported as further problems."""
 
     def add_use(self, owner: str, key: str, node: Node | None, *, is_of_agent: bool = False) -> None:
-        """Register the texts within the value of a key."""
+        """Register the texts in the value of a key."""
         for text in texts_in(node) if node is not None else ():
             self.uses.append(Use(owner, is_of_agent, key, text))
 
     def line(self, path: str, key: str, default: int = 0) -> int:
-        """Return the line of a step's key, or that of its value if it is a scalar."""
+        """Return the line of a step's key, or that of the key's value if it is a scalar."""
         return self.lines.get((path, key), default)

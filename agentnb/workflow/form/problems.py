@@ -13,22 +13,22 @@ from agentnb.errors import MAX_PROBLEMS, WorkflowProblems, problem_lines, sugges
 from agentnb.tools.builtin.builtin_names import near_tools, own_tools
 
 Hint: TypeAlias = Advised | Callable[[], Advised]
-"""Suggested correction; a function if the advice requires a search of names, which is done only for a limited number of
+"""Suggested correction; a function if the advice requires a search for names, which is done for a limited number of
 problems.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error or warning at one line of a file."""
+    """An error or a warning at one line of a file."""
 
     line: int
-    """From 1; 0 for an object built in Python, which has no line."""
+    """Line number, from 1; 0 for an object built in Python, which has no line."""
     message: str
     advice: tuple[AnyAdvice, ...] = ()
     """Suggested correction."""
     source: str = ""
-    """Path of the file; empty for a text without a file, such as a cell's."""
+    """Path of the file; empty for text that is not in a file, such as a cell's."""
     code: str = ""
     """Stable code for programs, such as ``W_DEFERRED_CONDITION``."""
 
@@ -50,7 +50,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Problems:
-    """Collects the problems of one file, and its warnings separately."""
+    """Collects the problems of a file, and separately its warnings."""
 
     source: str = ""
     strict: bool = False
@@ -60,7 +60,7 @@ class Problems:
     _noted: set[tuple[int, str]] = field(default_factory=set, repr=False)
 
     def add(self, line: int, message: str, hint: Hint = "", code: str = "") -> None:
-        """Report a problem, which makes the file unusable; with a code it is a warning."""
+        """Report a problem, which makes the file unusable; with a code, it is only a warning."""
         self._note(self.warnings if code and not self.strict else self.found, line, message, hint, code)
 
     def warn(self, line: int, message: str, hint: Hint = "", *, code: str = "") -> None:
@@ -84,16 +84,16 @@ class Problems:
 def note_no_tool(
     name: str, own: Collection[str], problems: Problems, line: int, where: str, *, what: str = "", actions: Collection[str] = ()
 ) -> None:
-    """Report an unknown tool with suggestions. ``own``: names of all tools.
+    """Report an unknown tool, with suggestions. ``own``: names of all tools.
 
-    ``what``: message to use instead; ``actions``: other callable names.
+    ``what``: message to use instead; ``actions``: other names that can be called.
     """
     message = f"{where}: {what or f'there is no tool {name}'}"
     problems.add(line, message, lambda: suggest_similar(name, actions) or advice_on_tool(name, own_tools(own)))
 
 
 def advice_on_tool(name: str, own: Iterable[str]) -> tuple[AnyAdvice, ...]:
-    """Return the advice on an unknown tool name. ``own``: names to suggest, in addition to built-in tools."""
+    """Return advice about an unknown tool name. ``own``: names to suggest in addition to built-in tools."""
     advice = GiveTools((name,) if name.isidentifier() else ("NAME",), lead="Pass it as a tool")
     return near_tools(name, own, advice)
 

@@ -1,7 +1,7 @@
 """Ids of a file's steps, explicit and default, determined before the steps are parsed.
 
-Ids decide the kind of a step in a branch: with the id ``back_to_trans``, or with that of an earlier step, it is a goto to that
-step.
+Ids decide the kind of a step in a branch: if its id is ``back_to_trans``, or that of an earlier step, it is a goto to
+that step.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ BRANCHES = ("true", "false")
 ID_PATTERN = "[A-Za-z_][A-Za-z0-9_-]*"
 _ID = re.compile(ID_PATTERN)
 _NAMED_AFTER_NAME = ("agent", "tool")
-"""Kinds of steps whose default id is their name."""
+"""Kinds of steps whose default id is the name of the agent or tool."""
 
 
 class Named(NamedTuple):
-    """Id and goto target of a step."""
+    """The id and goto target of a step."""
 
     id: str
     goto: str = ""
-    """Goto target, if the id makes it a goto."""
+    """Goto target, if the id makes the step a goto."""
 
 
 class _StepNode(NamedTuple):
@@ -39,13 +39,13 @@ class _StepNode(NamedTuple):
     in_branch: bool
 
     def repeats(self, other: _StepNode) -> bool:
-        """True if it only repeats another step of the top-level list."""
+        """True if the step only repeats another step of the top-level list."""
         same = all(_text(self.node, key) in ("", _text(other.node, key)) for key in ("type", "name"))
         return "." not in other.where and same and set(self.node.entries) <= {"id", "type", "name"}
 
 
 def children(node: MappingNode, where: str) -> Iterator[tuple[str, Node, bool]]:
-    """Yield the child step nodes: label for messages, node, and whether it is in a branch."""
+    """Yield the child step nodes: the label for messages, the node, and whether it is in a branch."""
     for key in (*BRANCHES, "steps"):
         entry = node.entries.get(key)
         if entry is None:
@@ -102,7 +102,7 @@ def _explicit_id(place: _StepNode, problems: Problems) -> str:
 
 
 class _Names:
-    """Assigns ids in file order; a default id never equals an explicit one."""
+    """Assigns ids in file order; a default id is never the same as an explicit one."""
 
     def __init__(self, places: list[_StepNode], own_ids: dict[str, str], problems: Problems) -> None:
         self.done: dict[str, Named] = {}
@@ -160,7 +160,7 @@ class _Names:
         return step_id
 
     def _next(self, base: str, start: int = 2) -> str:
-        """Return the base with the next unused number."""
+        """Return the base name with the next unused number."""
         number = self._numbers.get(base, start)
         while f"{base}_{number}" in self._taken:
             number += 1

@@ -1,4 +1,4 @@
-"""Parser of workflow steps from nodes of a file."""
+"""Parser of workflow steps from the nodes of a file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from agentnb.workflow.form.workflow_spec import (
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, shorten
 
 MAX_RETRIES = "max_retries"
-"""Clearer alias of ``max_attempts``, which excludes the first attempt."""
+"""A clearer alias of ``max_attempts``, which does not count the first attempt."""
 _LIST_IN_BRACES = re.compile(r"\{\{\s*(\[[^{}]*\])\s*\}\}")
 TYPES = f"The types are {', '.join(KINDS)}"
 LEFT_OUT: dict[str, tuple[str, ...]] = {
@@ -41,22 +41,22 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
     "goto": ("retry", "timeout", "on_error", "end"),
     "human": ("retry",),
 }
-"""Common step keys that are meaningless for a kind and therefore refused."""
+"""Common step keys that are meaningless for a kind, and are therefore refused."""
 
 REQUIRED = {"agent": "name", "condition": "condition", "tool": "name", "human": "ask", "workflow": "file"}
-"""Required text key by kind."""
+"""Text key that is required, by kind."""
 TEMPLATES = ("prompt", "condition", "args", "ask", "inputs")
-"""Step keys whose texts may contain templates, besides ``over``."""
+"""Step keys whose texts may contain templates, in addition to ``over``."""
 
 
 def step_keys(kind: str) -> tuple[str, ...]:
-    """Return the keys of a kind of step. All kinds accept ``name``, which is usually only a note."""
+    """Return the keys of a kind of step. All kinds accept ``name``, which is usually just a note."""
     left_out = LEFT_OUT.get(kind, ())
     return ("type", "name", *(key for key in keys_of(KINDS[kind]) if key not in (*left_out, "name")))
 
 
 class StepReader:
-    """Parser of steps; errors become problems, and an invalid step is omitted."""
+    """Parser of steps; errors are reported as problems, and an invalid step is left out."""
 
     def __init__(self, names: dict[str, Named], places: SourceMap, problems: Problems) -> None:
         self._names = names
@@ -64,7 +64,7 @@ class StepReader:
         self._problems = problems
 
     def steps(self, nodes: tuple[Node, ...], where: str, above: str = "") -> tuple[Step, ...]:
-        """Parse the steps of a list labelled ``where``. ``above``: path of the enclosing block."""
+        """Parse the steps in a list labelled ``where``. ``above``: path of the enclosing block."""
         read = (self.step(node, f"{where}[{index}]", above) for index, node in enumerate(nodes))
         return tuple(step for step in read if step is not None)
 

@@ -12,7 +12,7 @@ from agentnb.workflow.form.workflow_spec import AgentStep, ConditionStep, GotoSt
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A step with its position."""
+    """A step and its position."""
 
     step: Step
     siblings: tuple[Step, ...]
@@ -24,7 +24,7 @@ class Located:
 
     @property
     def top(self) -> Located:
-        """The step itself, or its ancestor in the top-level list."""
+        """The step itself, or its ancestor at the top level."""
         return self.around[0] if self.around else self
 
     @property
@@ -56,7 +56,7 @@ def walk_all(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def with_branches(step: Step) -> Iterator[Step]:
-    """Yield the step and, for a condition, those of its branches; branches do not extend the path."""
+    """Yield the step and, for a condition, the steps of its branches; branches do not extend the path."""
     yield step
     if isinstance(step, ConditionStep):
         for branch in lists_in(step):
@@ -79,7 +79,7 @@ class StepTree:
 
     @cached_property
     def users(self) -> dict[str, list[Located]]:
-        """Steps by the agent that works on them."""
+        """Steps, by the agent that does their work."""
         users: dict[str, list[Located]] = {}
         for located in self.all:
             if isinstance(located.step, AgentStep):
@@ -87,13 +87,13 @@ class StepTree:
         return users
 
     def children(self, block: ParallelStep) -> dict[str, Step]:
-        """Return the steps with an output in a block, by id: its children and those in the branches of its conditions."""
+        """Return the steps with an output in a block, by id: its children, and those in the branches of its conditions."""
         if block.path not in self._children:
             self._children[block.path] = {inner.id: inner for step in block.steps for inner in with_branches(step)}
         return self._children[block.path]
 
     def top_index(self, target: str | int | None) -> int | None:
-        """Return the top-level index of a goto target, or None for an unknown target."""
+        """Return the top-level index of a goto target, or None if the target is unknown."""
         if isinstance(target, int):
             return target if 0 <= target < len(self.steps) else None
         return self._top.get(target) if target is not None else None
@@ -104,7 +104,7 @@ class StepTree:
 
     @cached_property
     def in_no_block(self) -> dict[str, Step]:
-        """Steps with an output outside of parallel blocks and maps, by id."""
+        """Steps with an output that are outside parallel blocks and maps, by id."""
         return {
             located.step.id: located.step
             for located in reversed(self.all)
@@ -112,7 +112,7 @@ class StepTree:
         }
 
     def beside(self, viewer: Located) -> dict[str, Step]:
-        """Return the steps with an output in the same child of each enclosing block as the viewer, by id."""
+        """Return the steps with an output that share the viewer's child of each enclosing block, by id."""
         chain = (*viewer.around, viewer)
         children = [after.step for block, after in pairwise(chain) if isinstance(block.step, ParallelStep | MapStep)]
         key = tuple(child.path for child in children)

@@ -1,8 +1,8 @@
 """Hand-written YAML as nodes with line numbers.
 
-Supports YAML 1.2 with the values of JSON (its "core schema"): ``true`` and ``false`` are booleans; ``on``, ``yes`` and dates
-are texts. All keys are texts except ``<<``, which merges the keys of other mappings. Tags are refused, aliases are bounded, and
-a duplicate key is a problem, because one of its values would be lost silently.
+Supports YAML 1.2 with the values of JSON (its "core schema"): ``true`` and ``false`` are booleans; ``on``, ``yes``
+and dates are texts. All keys are texts except ``<<``, which merges the keys of other mappings. Tags are refused,
+aliases are limited, and a duplicate key is a problem, because one of its values would be silently lost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_NODES = 500_000
 MAX_REPEATED_CHARACTERS = 4_000_000
 """Maximum characters of texts repeated by aliases."""
 LARGEST = 2**63
-"""Exclusive bound of whole numbers, so that every reader of a log can represent them."""
+"""Exclusive bound of integers, so that every program that reads a log can represent them."""
 
 _MISPLACED = re.compile(r"expected <block end>, but found '(?:<block|\?|-)")
 QUOTE = 'Put a string that contains ": ", " #", "{", "%" or "*" in quotes'
@@ -45,18 +45,18 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class ScalarNode(msgspec.Struct, frozen=True, gc=False):
-    """A scalar value; without children, it needs no garbage collection."""
+    """A scalar value; it has no children, so it needs no garbage collection."""
 
     line: int
     value: str | int | float | bool | None
-    """A text, whole number, float, boolean or null."""
+    """A string, integer, float, boolean or null."""
     text: str
-    """As written, without quotes."""
+    """The value as written, without quotes."""
     is_literal: bool = False
-    """True for a ``|`` block, whose lines are lines of the file."""
+    """True for a ``|`` block, whose lines are those of the file."""
 
     def line_of(self, place: int) -> int:
-        """Return the file line of a position in the text; for folded or quoted texts, the line of the start."""
+        """Return the line in the file of a position in the text; for folded or quoted text, the line where it starts."""
         return self.line + 1 + self.text.count("\n", 0, place) if self.is_literal else self.line
 
 
@@ -86,7 +86,7 @@ Node: TypeAlias = ScalarNode | ListNode | MappingNode
 
 
 def read_yaml(text: str, problems: Problems) -> Node | None:
-    """Return the only YAML document of a text, or None if it cannot be parsed, and report its problems."""
+    """Return the single YAML document in a text, or None if it cannot be parsed; report its problems."""
     if len(text) > MAX_CHARACTERS:
         problems.add(1, f"The text has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read")
         return None
@@ -120,8 +120,9 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
 
 
 def _indentation(text: str, line: int, problem: str) -> str:
-    """Return a hint on the indentation of a line, if that is the problem: a key or an item beside others, at another depth; or
-    below a line that already has a value. Else empty.
+    """Return a hint about the indentation of a line, if that is the problem; otherwise an empty string.
+
+    The problem: a key or item is indented differently from its siblings, or is below a line that already has a value.
     """
     if _MISPLACED.search(problem):
         return f"Indent line {line} like the keys or items that it belongs to"
@@ -143,7 +144,7 @@ def plain(node: Node) -> Any:
 
 
 def texts_in(node: Node) -> Iterator[ScalarNode]:
-    """Yield the texts within the node in order, without keys."""
+    """Yield the texts in the node in order, excluding keys."""
     if isinstance(node, ScalarNode):
         if isinstance(node.value, str):
             yield node
@@ -153,9 +154,9 @@ def texts_in(node: Node) -> Iterator[ScalarNode]:
 
 
 def read_mapping(text: str, problems: Problems, label: str, hint: str) -> MappingNode | None:
-    """Parse a text as a mapping, without its `IGNORED` keys; report a problem and return None for anything else.
+    """Parse a text as a mapping, leaving out its `IGNORED` keys; report a problem and return None for anything else.
 
-    ``label``: name of the file in the message.
+    ``label``: the file's name in the message.
     """
     node = read_yaml(text, problems)
     if node is None:
@@ -191,7 +192,7 @@ def _inside(node: ListNode | MappingNode) -> Iterable[Node]:
 
 
 def _measure(node: Node) -> tuple[int, int, int]:
-    """Return the number of values including the node itself, the levels, and the characters."""
+    """Return the number of values, including the node itself, the number of levels, and the number of characters."""
     if isinstance(node, ScalarNode):
         return 1, 0, len(node.text)
     sizes, heights, characters = zip((0, 0, 0), *map(_measure, _inside(node)), strict=True)
@@ -199,7 +200,7 @@ def _measure(node: Node) -> tuple[int, int, int]:
 
 
 class _Open:
-    """A list or mapping that is still open."""
+    """A list or mapping that has not been closed yet."""
 
     def __init__(self, event: Any, is_mapping: bool) -> None:
         self.line: int = event.start_mark.line + 1
@@ -210,14 +211,14 @@ class _Open:
         self.key: tuple[str | None, int] | None = None
         """Latest key and its line; the key of a merge is None."""
         self.merged: dict[str, Entry] = {}
-        """Entries of mappings merged by ``<<``."""
+        """Entries of mappings merged with ``<<``."""
 
     def close(self) -> Node:
         return MappingNode(self.line, self.merged | self.entries) if self.is_mapping else ListNode(self.line, tuple(self.items))
 
 
 class _Builder:
-    """Builds nodes from parser events, without recursion."""
+    """Builds nodes from parser events, without using recursion."""
 
     def __init__(self, problems: Problems) -> None:
         self.document: Node | None = None
@@ -228,7 +229,7 @@ class _Builder:
         self._repeated_characters = 0
         self._documents = 0
         self._merges = False
-        """True if the latest event is an unquoted ``<<``, which merges if it is a key."""
+        """True if the latest event is an unquoted ``<<``, which merges if used as a key."""
 
     def take(self, event: Any) -> None:
         kind, line = type(event).__name__, event.start_mark.line + 1
@@ -278,7 +279,7 @@ class _Builder:
                 into.entries[key] = Entry(key_line, node)
 
     def _merge(self, node: Node, line: int, into: _Open) -> None:
-        """Merge the mappings of ``<<``; the first one takes precedence."""
+        """Merge the mappings under ``<<``; earlier ones take precedence."""
         for mapping in node.items if isinstance(node, ListNode) else (node,):
             if not isinstance(mapping, MappingNode):
                 self._problems.add(
@@ -316,7 +317,7 @@ class _Builder:
             self._give_up(line, f"Lists and mappings are nested deeper than {MAX_LEVELS} levels", "Reduce the nesting")
 
     def _join_surrogates(self, text: str, line: int) -> str:
-        """Combine surrogate pairs, as escaped by JSON, into their characters."""
+        """Combine surrogate pairs, as JSON escapes them, into single characters."""
         if text.isascii() or not _SURROGATE.search(text):
             return text
         try:
@@ -345,7 +346,7 @@ class _Builder:
 
 
 def _number(text: str) -> int | float | None:
-    """Return the number, or None if JSON, or some JSON readers, cannot represent it."""
+    """Return the number, or None if JSON, or some readers of JSON, cannot represent it."""
     if _WHOLE.fullmatch(text):
         is_short = len(text) < 25  # Python refuses to parse very long numbers
         number = int(text, {"0o": 8, "0x": 16}.get(text[:2], 10)) if is_short else LARGEST
@@ -355,7 +356,7 @@ def _number(text: str) -> int | float | None:
 
 
 def as_yaml_text(data: Any) -> str:
-    """Return the data as YAML, with keys in their order."""
+    """Return the data as YAML, keeping the order of keys."""
     from ruamel.yaml import YAML
 
     written: Any = StringIO()
@@ -367,6 +368,6 @@ def as_yaml_text(data: Any) -> str:
 
 
 def _represent_text(representer: Any, text: str) -> Any:
-    """Represent a text; one with a line break that YAML folds to a space is quoted with escapes."""
+    """Represent a text; if it has a line break that YAML would fold to a space, it is quoted with escapes."""
     style = '"' if any(character in text for character in "\x85\u2028\u2029") else None
     return representer.represent_scalar("tag:yaml.org,2002:str", text, style=style)

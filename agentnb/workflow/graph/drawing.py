@@ -1,4 +1,4 @@
-"""Drawing of a graph: its nodes and possible transitions. Basis of pictures and Mermaid charts."""
+"""Drawing of a graph: its nodes and possible transitions. Pictures and Mermaid charts are based on it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import NamedTuple
 from agentnb.workflow.graph.nodes import Decide, Each, Graph, Jump, Node, Together
 
 EXIT = ""
-"""Path of the workflow's end."""
+"""Path that represents the end of the workflow."""
 CONDITIONAL = "when"
-"""Edge label of a task's conditional jump."""
+"""Edge label of a conditional jump of a task."""
 ON_ERROR = "on error"
-"""Label of the edge that is followed when a step fails."""
+"""Label of the edge taken when a step fails."""
 
 
 class Choice(NamedTuple):
-    """A loggable choice: the step and its target."""
+    """A choice that can be logged: a step and its target."""
 
     step: str
     to: str
@@ -25,7 +25,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A transition between two steps; both are paths, `EXIT` is the end of the workflow."""
+    """A transition between two steps, both given as paths; `EXIT` is the end of the workflow."""
 
     source: str
     target: str = EXIT
@@ -34,7 +34,7 @@ class Edge:
     is_back: bool = False
     """True for a loop: the target is declared before the source, or is the source itself."""
     choices: frozenset[Choice] = frozenset()
-    """Choices that show that the edge was followed; empty if it is never logged."""
+    """Choices that show that the edge was taken; empty if that is never logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class DrawnNode:
     words: str = ""
     """Its agent, tool, condition or question, as declared."""
     children: tuple[Drawing, ...] = ()
-    """Branches of a parallel step."""
+    """The branches, for a parallel step."""
     is_map: bool = False
     """True if it represents all items of a list."""
     retries: int = 0
@@ -56,18 +56,18 @@ class DrawnNode:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Steps of one list, including those in the branches of its conditions, in declared order."""
+    """The steps of one list, including those in the branches of its conditions, in declared order."""
 
     nodes: tuple[DrawnNode, ...] = ()
     edges: tuple[Edge, ...] = ()
     entry: str = EXIT
     """Path of the first step."""
     idle: tuple[str, ...] = ()
-    """Paths of the gotos that no step leads to."""
+    """Paths of gotos that no step leads to."""
 
     @staticmethod
     def of(nodes: Sequence[DrawnNode], edges: Iterable[Edge]) -> Drawing:
-        """Build a drawing; merge edges between the same nodes and drop edges to unknown nodes."""
+        """Build a drawing: merge edges between the same nodes, and drop edges to unknown nodes."""
         places = {EXIT: len(nodes)} | {node.path: position for position, node in enumerate(nodes)}
         merged: dict[tuple[str, str], Edge] = {}
         for edge in edges:
@@ -100,10 +100,10 @@ class _Level:
     nodes: list[DrawnNode] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
-    """Gotos without a predecessor; another goto may still lead there."""
+    """Gotos without a predecessor; another goto may still lead to them."""
 
     def connect(self, exits: Iterable[Edge], target: str) -> None:
-        """Connect exits, which are edges without a target yet, to a node."""
+        """Connect exits, that is, edges that have no target yet, to a node."""
         self.edges += [replace(edge, target=target) for edge in exits]
 
 
@@ -131,7 +131,7 @@ class _Builder:
         return Drawing.of(level.nodes, [edge for edge in level.edges if edge.target != EXIT])
 
     def _sequence(self, level: _Level, nodes: Sequence[Node], exits: list[Edge]) -> list[Edge]:
-        """Add sequential nodes; ``exits`` lead to the first. Return the exits of the last."""
+        """Add nodes in sequence; ``exits`` lead to the first. Return the exits of the last."""
         for node in _as_walked(nodes):
             if not node.kind:
                 if not exits:
@@ -167,7 +167,7 @@ class _Builder:
         return exits
 
     def _jump(self, level: _Level, exits: Iterable[Edge], jump: Jump, *names: str) -> None:
-        """Connect exits to the target of a jump. ``names``: those of a pure goto node, which may log the jump too."""
+        """Connect exits to a jump's target. ``names``: those of a pure goto node, which may log the jump too."""
         target = self._target(jump.place)
         if target is not None:
             for edge in exits:
@@ -175,7 +175,7 @@ class _Builder:
                 level.connect([replace(edge, choices=edge.choices | logged)], target)
 
     def _target(self, position: int) -> str | None:
-        """Return the path of the node that a jump reaches, following further jumps, or None without a target."""
+        """Return the path of the node that a jump reaches, following further jumps, or None if it has no target."""
         seen: set[int] = set()
         while 0 <= position < len(self._nodes) and position not in seen:
             node = self._nodes[position]
@@ -188,7 +188,7 @@ class _Builder:
 
 
 def _as_walked(nodes: Sequence[Node]) -> Iterator[Node]:
-    """Yield the nodes in execution order: a node that reads later siblings follows them."""
+    """Yield the nodes in execution order: a node that reads later siblings comes after them."""
     early: set[int] = set()
     for position, node in enumerate(nodes):
         later = range(position + 1, min(position + 1 + node.early, len(nodes)))

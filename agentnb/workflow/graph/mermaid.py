@@ -23,7 +23,7 @@ CLASSES = {
 """Node styles by state."""
 _SHAPES = {"condition": ("{", "}"), "human": ("[/", "/]"), "map": ("[[", "]]"), "workflow": ("[[", "]]")}
 _MARKUP = {letter: f"#{ord(letter)};" for letter in '#"<>`\\&%'}
-"""Escapes: Mermaid interprets directives (``%%{...}%%``) and formulas (``$$``) even within text."""
+"""Escapes, since Mermaid interprets directives (``%%{...}%%``) and formulas (``$$``) even in text."""
 
 
 def mermaid(graph: Drawing, states: Mapping[str, NodeState] | None = None) -> str:
@@ -35,7 +35,7 @@ def mermaid(graph: Drawing, states: Mapping[str, NodeState] | None = None) -> st
 
 
 class _Flowchart:
-    """Lines of a flowchart. Nodes are named by number, because ids may be any text."""
+    """Lines of a flowchart. Nodes have numbers as names, because ids may be any text."""
 
     def __init__(self, graph: Drawing, states: Mapping[str, NodeState]) -> None:
         self._graph, self._states = graph, states
@@ -82,7 +82,7 @@ class _Flowchart:
 
 
 def escape(text: str) -> str:
-    """Escape a text for a quoted label of a flowchart: one line, truncated, without markup."""
+    """Escape a text for use in a quoted label of a flowchart: one line, truncated, without markup."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     short = line if len(line) <= MAX_WORDS else line[: MAX_WORDS - 1].rstrip() + "…"
     return "".join(_MARKUP.get(letter, letter) for letter in short).replace("$$", "#36;#36;")

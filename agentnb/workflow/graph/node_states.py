@@ -23,25 +23,25 @@ _NONE: Mapping[str, int] = {}
 
 
 class NodeState(NamedTuple):
-    """State of a step."""
+    """The state of a step."""
 
     status: str = ""
     """running, waiting, retrying, completed, failed, cancelled, skipped or interrupted; empty before it begins."""
     times: int = 0
     """Number of executions."""
     attempts: int = 0
-    """Attempts of the last execution."""
+    """Attempts in the most recent execution."""
     loops: Mapping[str, int] = _NONE
-    """Traversals of its edges, by target path; only edges with logged choices."""
+    """Number of times that its edges were taken, by target path; only edges with logged choices."""
     items: Mapping[str, int] = _NONE
-    """Of a map: item counts by status."""
+    """Item counts by status, for a map."""
     seconds: float | None = None
     error: str = ""
-    """Error of the step or its last attempt; for a completed step, the reason for its substitute output."""
+    """Error of the step or of its most recent attempt; for a completed step, the reason for its substitute output."""
 
     @property
     def is_substituted(self) -> bool:
-        """True if it failed and ``on_error`` supplied its output."""
+        """True if the step failed and ``on_error`` supplied its output."""
         return is_substituted(self.status, self.error)
 
 
@@ -50,7 +50,7 @@ UNKNOWN = NodeState()
 
 
 class StepProgress:
-    """Tracks the states of a run's steps. Pass it each event; `states` then updates only the steps that changed."""
+    """Tracks the states of a run's steps. Pass each event to it; `states` then updates only the steps that have changed."""
 
     def __init__(self, graph: Drawing) -> None:
         nodes = list(graph.all_nodes)
@@ -63,7 +63,7 @@ class StepProgress:
         self._taken: Counter[Choice] = Counter()
         self._changed: set[str] = set()
         self._open: set[str] = set()
-        """Steps that are neither over nor interrupted."""
+        """Steps that are neither finished nor interrupted."""
         self._status_of_item: dict[str, str] = {}
         self._states: dict[str, NodeState] = {}
 
@@ -118,7 +118,7 @@ def node_states(graph: Drawing, run: RunFacts) -> Mapping[str, NodeState]:
 
 
 def waiting_paths(run: RunFacts) -> set[str]:
-    """Return the paths of steps waiting for the person, and of tasks whose actions created such steps."""
+    """Return the paths of the steps waiting for the person, and of the tasks whose actions created such steps."""
     paths = {question.call_id for question in run.waiting}
     blocks = {path.rpartition("/")[0] for path in paths}
     return paths | {path for path in blocks if path in run.step_records and run.step_records[path].kind == "task"}
@@ -127,7 +127,7 @@ def waiting_paths(run: RunFacts) -> set[str]:
 def status_of(record: StepRecord, run: RunFacts, waits: Collection[str]) -> str:
     """Return the status of a step. ``waits``: paths of steps waiting for the person.
 
-    A task that ran and was later skipped by a loop is completed: a loop of tasks ends that way.
+    A task that ran and was later skipped by a loop counts as completed, since a loop of tasks ends that way.
     """
     if record.status != "running":
         ended_loop = record.status == "skipped" and record.times > 0 and record.kind == "task"

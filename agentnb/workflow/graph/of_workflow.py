@@ -70,7 +70,7 @@ class _Compiler:
 
 
 def find_deferred(steps: Sequence[s.Step]) -> Iterator[tuple[str, int]]:
-    """Yield the paths of conditions that read later siblings, and the number of steps to run before each."""
+    """Yield the paths of conditions that read later siblings, each with the number of steps to run before it."""
     places = {inner.id: position for position, step in enumerate(steps) for inner in walk(step)}  # a branch adds no level
     for position, step in enumerate(steps):
         if isinstance(step, s.ConditionStep):

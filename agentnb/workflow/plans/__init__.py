@@ -1,1 +1,1 @@
-"""Plans: their data, parsing and checks, and the two actions that make and run them."""
+"""Plans: their data, parsing and checks, and the two actions that create and run them."""

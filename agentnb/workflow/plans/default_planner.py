@@ -13,7 +13,7 @@ _FILE = Path(__file__).with_name("planner.yaml")
 
 
 def planner_text(max_plan_iterations: int | None = None) -> str:
-    """Return the text of the task file, with this maximum of plans if one is given."""
+    """Return the text of the task file, with this maximum number of plans if given."""
     text = _FILE.read_text(encoding="utf-8")
     if max_plan_iterations is None:
         return text

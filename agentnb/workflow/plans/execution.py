@@ -51,8 +51,8 @@ PROMPT = Path(__file__).with_name("prompts") / "executor.md"
 async def run_plan(call: ActionCall) -> dict[str, Any]:
     """Run the steps of a plan in order and return all results: the action ``llm/exec:run_plan``.
 
-    Input: ``plan``, ``results``, ``transcript``, and ``tools`` (names; by default all of the run). Steps whose ids already have
-    a result are skipped. A question ends the plan; its answer is a result for the planner.
+    Input: ``plan``, ``results``, ``transcript``, and ``tools`` (names; by default, all tools of the run). Steps whose
+    ids already have a result are skipped. A question ends the plan; its answer is a result for the planner.
     """
     call = _with_offered_tools(call)
     plan, results = plan_of(call.input.get("plan")), read_results(call.input.get("results"))
@@ -68,7 +68,7 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
 
 
 def _with_offered_tools(call: ActionCall) -> ActionCall:
-    """Limit the call's tools to those named in its input, if any; a plan can call no others."""
+    """Limit the call's tools to those that its input names, if any; a plan can call no others."""
     if (names := call.input.get("tools")) is None:
         return call
     selected = [call.tools.get(spec.name) for spec in select_tools(names, call.tools)]
@@ -76,7 +76,7 @@ def _with_offered_tools(call: ActionCall) -> ActionCall:
 
 
 def plan_of(value: Any) -> PlanSpec:
-    """Return the plan of a plain-data input. Raises `SettingsError` for invalid data."""
+    """Return the plan in an input of plain data. Raises `SettingsError` for invalid data."""
     if (written := plan_of_data(value)) is not None:
         return written
     data = plain_data(value, "The plan")
@@ -112,18 +112,18 @@ class _Hands:
         self._ids = result_ids(plan)
         own = self._ids if plan.form == "chat" else [step.id or "" for step in plan.steps]
         self._outputs = {position: before[name] for position, name in enumerate(own) if name in before}
-        """Results that steps can refer to, old and new, by step index."""
+        """Results, old and new, that steps can refer to, by step index."""
         self.known = frozenset(self._outputs)
-        """Indexes of the steps that already had a result."""
+        """Indexes of the steps that had a result from the start."""
         self._first: dict[tuple[str, bytes], int] = {}
-        """Index of the first step with each call, by the call as written."""
+        """Index of the first step that made each call, by the call as written."""
         self._taken: dict[int, StepResult] = {}
         """New results by step index."""
         self._window = CallWindow()
         self._called = [*earlier]
         """Results of calls, including those in the action's input."""
         self._seen = 0
-        """Number of these results in the window, which is updated only when a call repeats."""
+        """Number of these results in the window; the window is updated only when a call repeats."""
         self._made = {call_key(call) for call, _ in calls_of(earlier)}
 
     async def do(self, execution: Execution) -> None:
@@ -241,14 +241,14 @@ _WORK: dict[type, Callable[..., Awaitable[StepResult | None]]] = {
 
 
 def _words(step: PlanStep, done: Mapping[int, StepResult]) -> str:
-    """Return a step's prompt: the step, and the results that it depends on, one per line."""
+    """Return a step's prompt: the step, followed by the results on which it depends, one per line."""
     before = [f"{number}: {msgspec.json.encode(done[number]['result']).decode()}" for number in step.depends_on]
     results = "\n".join(["\n\nResults of earlier steps, as JSON:", *before]) if before else ""
     return f"{step.description or step.type}{results}"
 
 
 def _missing(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of the call's missing arguments; empty if the call is complete."""
+    """Return the schema of the arguments missing from the call; empty if the call is complete."""
     required = schema.get("required")
     names = [*filterfalse(arguments.__contains__, required)] if isinstance(required, list) else []
     if not names:

@@ -1,4 +1,4 @@
-"""Tools that a planner may choose and its plans may call."""
+"""Tools that a planner may choose from and its plans may call."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
 StepWorker: TypeAlias = Literal["call", "executor", "reply"]
-"""Worker of a chat plan's step: one call of its tool, an agent with its tools, or one reply of a model."""
+"""Worker for a chat plan's step: one call of its tool, an agent with its tools, or one reply of a model."""
 
 
 def select_tools(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:
-    """Return the tools with these names or groups; all tools if ``names`` is None. Raises `UnknownTool`."""
+    """Return the tools with these names or in these groups; all tools if ``names`` is None. Raises `UnknownTool`."""
     if names is None:
         return toolbox.specs
     offered_specs: dict[str, ToolSpec] = {}
@@ -38,7 +38,7 @@ def select_tools(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:
 
 
 def _specs_of(word: str, toolbox: Toolbox) -> list[ToolSpec]:
-    """Return the tools of a word: one tool, a group of built-in tools, or those of an MCP server."""
+    """Return the tools for a word: a single tool, a group of built-in tools, or an MCP server's tools."""
     if is_word(word):
         return [spec for spec in toolbox.specs if is_named(spec.name, [word])]
     own = toolbox.get(tool_of_word(word))
@@ -47,7 +47,7 @@ def _specs_of(word: str, toolbox: Toolbox) -> list[ToolSpec]:
 
 
 def with_tools_of_groups(plan: PlanSpec, known: Collection[str]) -> PlanSpec:
-    """Expand tool groups in the steps of a chat plan to their known tools."""
+    """Expand tool groups in a chat plan's steps to the known tools in them."""
     if plan.form != "chat":
         return plan
 
@@ -60,7 +60,7 @@ def with_tools_of_groups(plan: PlanSpec, known: Collection[str]) -> PlanSpec:
 
 
 def worker_of_step(step: PlanStep, specs: Sequence[ToolSpec]) -> StepWorker:
-    """Return the worker of a chat plan's step. ``specs``: its tools."""
+    """Return the worker for a chat plan's step. ``specs``: the step's tools."""
     if not specs:
         return "reply"
     has_arguments = step.args is not None or not specs[0].input_schema.get("required")

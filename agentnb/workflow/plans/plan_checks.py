@@ -1,4 +1,4 @@
-"""Checks of a plan that report all problems at once: types, tools, arguments, references, dependencies, questions."""
+"""Checks of a plan, which report all problems at once: types, tools, arguments, references, dependencies, questions."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _SCHEMA = "For example: requestedSchema: {type: object, properties: {day: {type:
 def validate_plan(plan: AnyPlan, tools: Iterable[Any] | None = None) -> list[Problem]:
     """Return all problems of a plan, with line numbers; an empty list if it is valid.
 
-    ``plan``: a `Plan`, YAML or JSON text, a path, or plain data. ``tools``: the tools that its steps may call, as for an agent,
-    or as `ToolSpec`; without it, tool names are not checked. Executes nothing.
+    ``plan``: a `Plan`, YAML or JSON text, a path, or plain data. ``tools``: the tools that its steps may call, in any
+    form that an agent takes, or as `ToolSpec`; if None, tool names are not checked. Executes nothing.
     """
     _, problems = read_and_check(plan, tools)
     return sorted(problems.found, key=lambda problem: problem.line)
@@ -46,7 +46,9 @@ def read_and_check(plan: AnyPlan, tools: Iterable[Any] | None = None) -> tuple[R
 
 
 def read_for_tools(plan: AnyPlan, specs: Iterable[ToolSpec]) -> tuple[ReadPlan | None, Problems]:
-    """Like `read_and_check`, for steps restricted to these tools, also excluding built-in tools not listed."""
+    """Parse and check like `read_and_check`, for steps that may use only these tools; built-in tools not listed are
+    excluded too.
+    """
     return _check(plan, {spec.name: spec.input_schema for spec in specs})
 
 
@@ -61,7 +63,7 @@ def _check(plan: AnyPlan, schemas: Schemas | None) -> tuple[ReadPlan | None, Pro
 
 
 def schemas_of(tools: Iterable[Any]) -> Schemas:
-    """Return the schemas of these tools, given as for an agent or as `ToolSpec`, and of all built-in tools.
+    """Return the schemas of these tools, in any form that an agent takes or as `ToolSpec`, and of all built-in tools.
 
     A tool of an MCP server accepts any arguments until a run connects to the server.
     """
@@ -72,7 +74,7 @@ def schemas_of(tools: Iterable[Any]) -> Schemas:
 
 
 def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> None:
-    """Note all problems of a parsed plan. ``schemas``: of all tools, or None if unknown."""
+    """Note all problems of a parsed plan. ``schemas``: those of all tools, or None if unknown."""
     plan, checks = read.plan, _Checks(read, schemas, problems)
     if plan.form == "chat":
         if not plan.steps:
@@ -116,7 +118,7 @@ class _Checks:
         self._check_references(step, index, fields)
 
     def locate(self, path: str) -> tuple[str, int]:
-        """Return the label and the line of the step with this graph path."""
+        """Return the label and line of the step with this graph path."""
         fields = self.read.steps[int(path.rpartition("/")[2])]
         return ("plan", 0) if fields is None else (fields.where, fields.line)
 
@@ -170,7 +172,7 @@ class _Checks:
         return "" if target_step.has_result else f"step {target}, of type {target_step.type}, has no result"
 
     def check_numbers(self) -> None:
-        """Note duplicate step numbers and dependencies on steps that are not earlier."""
+        """Note duplicate step numbers, and dependencies on steps that do not come earlier."""
         numbers = [step.number for step in self.read.plan.steps]
         seen: set[int] = set()
         for index, (step, fields) in enumerate(zip(self.read.plan.steps, self.read.steps, strict=True)):
@@ -192,7 +194,7 @@ class _Checks:
 
 
 def _check_question(question: PlanQuestion, fields: Fields | None, problems: Problems) -> None:
-    """Note problems in a question's schema; its answer must be an object."""
+    """Note problems in a question's schema, which must describe an object."""
     if fields is None:
         return
     line = fields.line_of("requestedSchema" if "requestedSchema" in fields else "schema")
@@ -207,7 +209,7 @@ def _check_question(question: PlanQuestion, fields: Fields | None, problems: Pro
 
 
 def _line_at(fields: Fields, place: Place) -> int:
-    """Return the line of the argument at this place, or of its nearest enclosing value."""
+    """Return the line of the argument at this place, or of the nearest value that encloses it."""
     line, node = fields.line, cast(Node, fields.node)
     for key in ("args", *place):
         if isinstance(node, MappingNode) and key in node.entries:

@@ -34,10 +34,10 @@ OF_QUESTIONS = ("type", "message", "schema", "requestedSchema")
 PLAN_KEYS = ("steps", "elicitation")
 BEGINS_PLAN = re.compile(r"""(?<!\w)["']?(?:steps|elicitation)["']?\s*:""")
 MAX_TRIED = 50
-"""Maximum positions in one text tried as the start of a plan's JSON."""
+"""Maximum positions in a text at which the parser tries to start a plan's JSON."""
 _DECODER = json.JSONDecoder()
 _FENCE = re.compile(r"^[ \t]*(?P<fence>```+|~~~+)(?P<kind>[^\n]*)$", re.MULTILINE)
-"""First line of a fence, or, without an info string, its last line."""
+"""First line of a fence or, if there is no info string, possibly its last line."""
 _ONLY_OF_CHAT = frozenset(OF_CHAT_STEPS) - frozenset(OF_STEPS)
 _ONLY_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _FILES = (".yaml", ".yml", ".json")
@@ -48,7 +48,7 @@ EXAMPLE = "For example: steps: [{type: tool, name: tides_fetch, args: {station: 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """A plan with its source lines."""
+    """A plan with its lines in the source."""
 
     plan: PlanSpec
     fields: Fields
@@ -58,11 +58,11 @@ class ReadPlan:
     faults: tuple[tuple[Problem, ...], ...] = ()
     """Problems by step."""
     answer: str | None = None
-    """Answer text of a reply that has a plan without steps."""
+    """Text of the answer, for a reply that has a plan without steps."""
 
 
 def read_any_plan(source: AnyPlan, problems: Problems) -> ReadPlan | None:
-    """Parse a plan from YAML or JSON text, a file, plain data, or a `PlanSpec`; return None if unreadable.
+    """Parse a plan from YAML or JSON text, a file, plain data, or a `PlanSpec`; return None if it is unreadable.
 
     Problems are added to ``problems``, with the file name.
     """
@@ -77,9 +77,9 @@ def read_any_plan(source: AnyPlan, problems: Problems) -> ReadPlan | None:
 
 
 def read_plan_text(text: str, problems: Problems) -> ReadPlan | None:
-    """Parse the plan in a text and add its problems to ``problems``; return None if unreadable.
+    """Parse the plan in a text and add its problems to ``problems``; return None if it is unreadable.
 
-    The plan may be in a fence or, as JSON, within prose. Preceding prose becomes the reason of its first step.
+    The plan may be in a fence or, as JSON, within prose. Prose before it becomes the reason of its first step.
     """
     own, prose = Problems(problems.source, problems.strict), ""
     node = read_mapping(as_yaml(text), own, "A plan", EXAMPLE)
@@ -94,7 +94,7 @@ def read_plan_text(text: str, problems: Problems) -> ReadPlan | None:
 
 
 def plan_within(text: str) -> tuple[str, str] | None:
-    """Return a plan in a fence, or JSON within prose, and the preceding prose, or None without a plan.
+    """Return a plan in a fence, or JSON within prose, and the prose before it, or None if there is no plan.
 
     Preceding lines are replaced by blank ones, so that line numbers stay correct.
     """
@@ -126,7 +126,7 @@ def fenced_parts(text: str) -> Iterator[tuple[str, int]]:
 
 
 def with_reason(read: ReadPlan, prose: str) -> ReadPlan:
-    """Return the plan with preceding prose as the reason of its first step, unless that step has one."""
+    """Return the plan, with the prose before it as the reason of its first step unless that step has one."""
     steps = read.plan.steps
     if not prose or not steps or steps[0].reason:
         return read
@@ -135,7 +135,7 @@ def with_reason(read: ReadPlan, prose: str) -> ReadPlan:
 
 
 def as_yaml(text: str) -> str:
-    """Escape the characters of a JSON text that YAML accepts only as escapes; return other texts unchanged."""
+    """Escape the characters of a JSON text that YAML accepts only if escaped; return other texts unchanged."""
     if not text.lstrip().startswith("{"):
         return text
     return _ONLY_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
@@ -173,7 +173,7 @@ _OF_STEPS: dict[str, tuple[set[str], set[str]]] = {
 
 
 def plan_of_data(data: Any) -> PlanSpec | None:
-    """Return the plan of data written by `PlanSpec.data`, without source positions, or None for any other data."""
+    """Return the plan in data from `PlanSpec.data`, without source positions, or None for any other data."""
     steps = data.get("steps") if isinstance(data, dict) else None
     if not isinstance(steps, list) or len(steps) > MAX_PLAN_STEPS:
         return None
@@ -193,7 +193,7 @@ def plan_of_data(data: Any) -> PlanSpec | None:
 
 
 def form_of(node: MappingNode) -> PlanForm:
-    """Return a plan's form: a chat plan has numbered or described steps, or ``reasoning``."""
+    """Return a plan's form: it is a chat plan if its steps have numbers or descriptions, or if it has ``reasoning``."""
     if "reasoning" in node.entries:
         return "chat"
     steps = node.entries["steps"].value if "steps" in node.entries else None

@@ -1,4 +1,4 @@
-"""Results of plan steps: objects with ``id``, ``name``, ``args``, ``result`` and ``error``, for planners and task files."""
+"""Results of plan steps, for planners and task files: objects with ``id``, ``name``, ``args``, ``result`` and ``error``."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def step_result(step: str, name: str, args: Any, result: Any = None, error: str 
 
 
 def answer_result(step: str, question: PlanQuestion, answer: Mapping[str, Any]) -> StepResult:
-    """Return the person's response to a question as a step result. ``answer``: ``{action, content}``; content may be absent.
+    """Return the person's response to a question as a step result. ``answer``: ``{action, content}``; content may be
+    absent.
 
-    A text that answers a question without fields becomes the field ``answer`` of the content.
+    If the question has no fields, a text answer becomes the field ``answer`` of the content.
     """
     response = {key: value for key, value in answer.items() if value is not None}
     if isinstance(response.get("content"), str):
@@ -41,7 +42,7 @@ def answer_result(step: str, question: PlanQuestion, answer: Mapping[str, Any]) 
 async def ask_question(
     call: ActionCall, key: str, step: str, question: PlanQuestion, about: ToolCall | None = None
 ) -> StepResult:
-    """Ask the person, also for arguments missing from the call ``about``, and return the response as a step result."""
+    """Ask the person a question, or for arguments missing from the call ``about``, and return the response as a step result."""
     message = question.data["message"]
     try:
         check_schema(question.asked_schema, "requestedSchema", "")
@@ -60,7 +61,7 @@ def read_results(value: Any) -> list[StepResult]:
 
 
 def last_of_each_call(results: Sequence[StepResult]) -> list[StepResult]:
-    """Return the last result of each call, in order, as shown to a planner."""
+    """Return the latest result of each call, in order, as shown to a planner."""
     last = {_key(result): index for index, result in enumerate(results)}
     return [results[index] for index in sorted(last.values())]
 
@@ -72,7 +73,8 @@ def calls_of(results: Sequence[StepResult], start: int = 0) -> list[tuple[ToolCa
 
 
 def guard_of(value: Any) -> DuplicateGuard | None:
-    """Return the duplicate guard of an input (settings by name, or null for the defaults), or None for false.
+    """Return the duplicate guard set by an input (settings by name, or null for the defaults), or None if it is
+    false.
 
     Raises `SettingsError` for unknown settings.
     """
@@ -88,7 +90,7 @@ def guard_of(value: Any) -> DuplicateGuard | None:
 
 
 def note_call(window: CallWindow, call: ToolCall, result: StepResult) -> None:
-    """Add a call and its result to the window, once per step regardless of retries."""
+    """Add a call and its result to the window, once per step however often it was retried."""
     if result["error"] == DUPLICATE:
         window.blocked(call)
         return
@@ -99,14 +101,14 @@ def note_call(window: CallWindow, call: ToolCall, result: StepResult) -> None:
 
 
 def last_output(results: Sequence[StepResult], call: ToolCall) -> Any:
-    """Return the last successful output of an equal call, or None."""
+    """Return the most recent successful output of an equal call, or None."""
     key = call_key(call)
     same = [result for result in results if result["error"] is None and _key(result) == key]
     return same[-1]["result"] if same else None
 
 
 def referred_output(result: StepResult | None, place: int) -> Any:
-    """Return the output that a reference reads; ``place``: index of its step. Raises `SettingsError` if missing."""
+    """Return the output that a reference reads. ``place``: index of its step. Raises `SettingsError` if it is missing."""
     if result is None:
         raise SettingsError(f"$step[{place}] has no result", "A reference can read only an earlier step that has one")
     if result["result"] is None and result["error"] is not None:

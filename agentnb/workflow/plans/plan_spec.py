@@ -1,7 +1,7 @@
 """Data types of a plan in either form: a planner's or a chat's.
 
-A planner's plan has an intention, steps that call tools, and optionally a question to the person. A chat plan has numbered
-steps with a description, allowed tools and dependencies. `PlanSpec` represents both.
+A planner's plan has an intention, steps that call tools, and optionally a question for the person. A chat plan has
+numbered steps with a description, allowed tools and dependencies. `PlanSpec` represents both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TYPES = (TOOL, ELICITATION, NOOP, ABORT)
 
 
 class PlanSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole plan, as written."""
+    """A complete plan, as written."""
 
     id: str | None = None
     intention: str | None = None
@@ -32,7 +32,7 @@ class PlanSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def question(self) -> PlanQuestion | None:
-        """Question to the person before the steps, or None."""
+        """Question for the person before the steps, or None."""
         return None if self.elicitation is None or self.elicitation.is_empty else self.elicitation
 
     @property

@@ -1,4 +1,4 @@
-"""The action ``llm/core:plan``, which asks a model for a plan, an answer, or a question to the person."""
+"""The action ``llm/core:plan``, which asks a model for a plan, an answer, or a question for the person."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ NO_ANSWER = "The model returned neither a plan nor an answer"
 async def plan(call: ActionCall) -> dict[str, Any]:
     """Return the next plan, or the answer: the action ``llm/core:plan``.
 
-    Input: ``query``, ``context``, ``model``, ``tools`` (names; by default all of the run), ``results``, ``transcript``, and
-    ``promptTemplate``. A question in the plan is asked here; planning then continues with its answer among the results.
+    Input: ``query``, ``context``, ``model``, ``tools`` (names; by default, all tools of the run), ``results``,
+    ``transcript``, and ``promptTemplate``. A question in the plan is asked here; planning then continues with its
+    answer among the results.
     """
     fields, results = call.input, read_results(call.input.get("results"))
     texts = {"query": text_of(fields.get("query")), "context": text_of(fields.get("context"))}
@@ -62,7 +63,7 @@ async def plan(call: ActionCall) -> dict[str, Any]:
 
 
 def _request(template: str, known: Mapping[str, Any], tools: tuple[ToolSpec, ...], results: Sequence[StepResult]) -> Request:
-    """Return the request for the next plan. Equal calls among the results appear once, with the last result."""
+    """Return the request for the next plan. Equal calls among the results are shown once, with the most recent result."""
     query, shown = known["query"], last_of_each_call(results)
     listed = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
     system = "" if has_place(template, "context") else known["context"]
@@ -71,7 +72,7 @@ def _request(template: str, known: Mapping[str, Any], tools: tuple[ToolSpec, ...
 
 
 def _parse_reply(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[PlanSpec, str | None]:
-    """Parse a reply: return its plan, with unique ids for the plan and its steps, and its answer if there is one."""
+    """Parse a reply, and return its plan, with unique ids for the plan and its steps, and its answer if there is one."""
     if reply.stop_reason in CUT:
         raise BrokenReply("The model's plan was cut off at its limit of tokens", "Raise max_tokens, or ask for less")
     read = plan_in_reply(reply.text, reply.calls)
@@ -103,4 +104,4 @@ for _action in (plan, run_plan):
     _action.keeps_input = True  # type: ignore[attr-defined]  # the input is not modified, so it needs no copy
 PLAN_ACTIONS: Mapping[str, Action] = MappingProxyType({PLANNING: plan, EXECUTION: run_plan})
 ACTION_NAMES = frozenset(map(tool_of_word, PLAN_ACTIONS))
-"""The action names as tool names."""
+"""The names of the actions as tool names."""

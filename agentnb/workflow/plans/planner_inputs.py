@@ -25,10 +25,11 @@ from agentnb.workflow.tasks.task_spec import ALWAYS_KNOWN, TaskFile
 def check_planner_inputs(
     declared: WorkflowDefinition, inputs: Mapping[str, Any], tools: Iterable[Any] | None, folder: Path
 ) -> None:
-    """Raise `SettingsError` for an invalid template, unknown tool names, or invalid duplicate-guard settings of a task file.
+    """Raise `SettingsError` for an invalid template, unknown tool names, or invalid duplicate-guard settings of a
+    task file.
 
-    ``inputs``: of the run; ``tools``: all of its tools, if known. Inputs that a task computes are checked during the run, as
-    are tools of MCP servers, which are known only once connected.
+    ``inputs``: those of the run; ``tools``: all of its tools, if known. Inputs computed by a task are checked during
+    the run, as are MCP servers' tools, which are known only after connecting.
     """
     toolbox = None if tools is None else Toolbox(tools)
     for call_inputs in _inputs_of(EXECUTION, declared, inputs):
@@ -42,7 +43,7 @@ def check_planner_inputs(
 def check_planner_models(declared: WorkflowDefinition, inputs: Mapping[str, Any], model: Any) -> None:
     """Raise `SettingsError` if a planner's model is unusable or its key is not set.
 
-    ``model``: for planners without their own.
+    ``model``: the model of planners that do not name one.
     """
     for call_inputs in _inputs_of(PLANNING, declared, inputs):
         named = call_inputs.get("model")
@@ -55,7 +56,7 @@ def check_planner_models(declared: WorkflowDefinition, inputs: Mapping[str, Any]
 
 
 def _inputs_of(action: str, declared: WorkflowDefinition, inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the inputs of each call of an action in a task file, limited to constants and variables that no task sets."""
+    """Yield the inputs of each call of an action in a task file, limited to constants and to variables that no task sets."""
     if not isinstance(declared, TaskFile):
         return
     set_later = {name for task in declared.tasks for name in task.sets}

@@ -1,4 +1,4 @@
-"""The template of a planner's prompt, whose placeholders such as ``{{ query }}`` are replaced once."""
+"""The template of a planner's prompt; placeholders such as ``{{ query }}`` are replaced in a single pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_CHARACTERS = 1_000_000
 
 
 def template_text(template: Any, folder: Path) -> str:
-    """Return the template of an input: its text, or the content of a file in this folder; empty if absent.
+    """Return the template in an input: its text, or the content of a file in this folder; empty if missing.
 
     Raises `SettingsError` for another template language, an unknown placeholder, or an unreadable file.
     """
@@ -51,7 +51,7 @@ def check_template(text: str) -> None:
 
 
 def fill_template(template: str, values: Mapping[str, Any]) -> str:
-    """Replace the placeholders once: texts verbatim, lists as one JSON value per line."""
+    """Replace the placeholders in a single pass: texts verbatim, lists as one JSON value per line."""
     return _PLACE.sub(lambda place: _as_text(values.get(place["name"])), template)
 
 

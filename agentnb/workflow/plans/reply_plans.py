@@ -1,4 +1,4 @@
-"""Parser of the plan in a model's reply: JSON or YAML, fenced or surrounded by prose, or tool calls."""
+"""Parser for the plan in a model's reply: JSON or YAML, fenced or surrounded by prose, or tool calls."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ AGAIN = "Try again, or use another model"
 
 
 def plan_in_reply(text: str, calls: Sequence[ToolCall] = ()) -> ReadPlan | None:
-    """Return the plan of a reply, or None if the reply is an answer.
+    """Return the plan in a reply, or None if the reply is an answer.
 
-    Prose before a plan becomes the reason of its first step; in a plan without steps, it is the answer. Raises `BrokenReply`
-    for an unreadable plan and for one with too many steps.
+    Prose before a plan becomes the reason of its first step; if the plan has no steps, the prose is the answer.
+    Raises `BrokenReply` for an unreadable plan and for one with too many steps.
     """
     if calls:
         return _of_calls(text, calls)
@@ -40,7 +40,7 @@ def plan_in_reply(text: str, calls: Sequence[ToolCall] = ()) -> ReadPlan | None:
 
 
 def _mappings(text: str) -> Iterator[tuple[MappingNode, str]]:
-    """Yield the mappings in a text, each with the preceding prose: from fences, the whole text, and JSON within prose."""
+    """Yield the mappings in a text, each with the prose before it: from fences, the complete text, and JSON within prose."""
     for fenced, start in fenced_parts(text):
         if (node := _mapping(fenced)) is not None:
             yield node, text[:start].strip()
@@ -62,7 +62,7 @@ def _mapping(text: str) -> MappingNode | None:
 
 
 def _as_plan(node: MappingNode) -> MappingNode | None:
-    """Return the mapping of a plan, or one built from a reply that is a single question, or None for anything else."""
+    """Return the mapping of a plan, or one built from a reply that consists of a single question, or None for anything else."""
     steps, question = (node.entries[key].value if key in node.entries else None for key in PLAN_KEYS)
     if isinstance(steps, ListNode) or isinstance(question, MappingNode):
         return node

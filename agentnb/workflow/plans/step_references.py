@@ -14,20 +14,20 @@ from agentnb.workflow.templates.json_in_text import below_output
 _REFERENCE = re.compile(r"\$step\[(?P<index>[^\]\s]*)\](?P<path>\S*)")
 _PATH = re.compile(r"\.output(?P<rest>(?:\.[^.\s]+)*)")
 _DIGITS = 10
-"""Maximum digits of a step number; Python refuses to parse very long ones."""
+"""Maximum digits of a step number, since Python refuses to parse very long numbers."""
 EXAMPLE = "Write $step[N].output, or $step[N].output.NAME for one of its fields; N counts steps from 0"
 _NOTHING = re.compile(r"(?!)")
 OF_PLANS = expressions.Spelling(begins=_NOTHING, ends=_NOTHING, hint="", write=str, alone=_REFERENCE)
-"""Spelling of plans: a reference is the entire text, never part of it."""
+"""Notation in plans: a reference is the entire text, never just a part of it."""
 
 
 def as_reference(value: Any) -> str | None:
-    """Return the value if it is exactly a reference, or else None."""
+    """Return the value if it is exactly a reference, otherwise None."""
     return value if isinstance(value, str) and _REFERENCE.fullmatch(value) else None
 
 
 def references_in(value: Any) -> Iterator[tuple[Place, str]]:
-    """Yield the references in arguments, each with its place."""
+    """Yield the references in arguments, each with its position."""
     for path, text in texts_with_places(value):
         if as_reference(text) is not None:
             yield path, text
@@ -49,9 +49,9 @@ def target_of(reference: str) -> tuple[int, tuple[str, ...]]:
 
 
 def fill_references(value: Any, output_of: Callable[[int], Any]) -> Any:
-    """Replace the references in arguments once; references within an output stay text.
+    """Replace the references in arguments in a single pass; references within an output remain text.
 
-    ``output_of`` returns the output of a step, or raises `SettingsError`. Also raises `SettingsError` for a path that the
+    ``output_of`` returns the output of a step, or raises `SettingsError`, which is also raised for a path that the
     output lacks.
     """
 

@@ -53,8 +53,8 @@ class WorkflowAgents:
         replies: Replies | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """``given``: Python agents, which replace those of the file; ``model``: for agents without their own; ``settings``: for
-        all agents of the file, such as ``gates``.
+        """``given``: Python agents, which replace those of the file; ``model``: the model of agents that do not name
+        one; ``settings``: for all agents of the file, such as ``gates``.
         """
         self._is_typed, specs = spec.is_typed, spec.agents
         self._specs = specs
@@ -69,16 +69,16 @@ class WorkflowAgents:
             *given.values(),
             *dict.fromkeys(name for declared in specs.values() for name in declared.sub_agents),
         )
-        """Scope of rules for all agents of the file: the tools of any agent."""
+        """Scope of rules shared by all agents of the file: the tools of every agent."""
         if "permissions" in self._settings:
             self._settings["permissions"] = known_rules(RuleList.of(self._settings["permissions"]), self.rule_scope)
         self.gates = tuple(gates_of(self._settings))
-        """The gates of these settings, for calls of steps."""
+        """The gates in these settings, for the calls made by steps."""
         self._made: dict[str, Agent] = {}
         self._scripts: dict[str, ScriptedModel] = {}
         self._used: Counter[str] = Counter()
         self._fixed = set[str]()
-        """Agents without templates in their instruction or in those of their sub-agents."""
+        """Agents with no templates in their own instruction or in those of their sub-agents."""
         for name in delegation_order(specs):
             if name in given or ("{{" not in specs[name].instruction and self._fixed.issuperset(specs[name].sub_agents)):
                 self._fixed.add(name)
@@ -89,18 +89,18 @@ class WorkflowAgents:
     def agent_for(self, name: str, path: str, scope: Scope | None, made: dict[str, Agent] | None = None) -> Agent:
         """Return the agent of a step, with the templates of its instruction replaced.
 
-        ``made``: the agents made for this step so far.
+        ``made``: the agents already made for this step.
         """
         agent = self._agent(name, scope, made)
         script = self._script_for(path, name)
         return agent if script is None else replace(agent, model=script, extensions=without_model(agent.extensions))
 
     def _tools_of(self, word: str) -> tuple[Tool | ServerTools, ...]:
-        """Return the tools that a word of the file names."""
+        """Return the tools named by a word in the file."""
         return self.toolbox.of_word(word) or (find_tool(word, self.toolbox),)
 
     def check_prices(self, steps: Iterable[AgentStep], budget: Budget) -> None:
-        """Raise `SettingsError` if an agent's model has no known price, but its cost is limited by the run or the agent."""
+        """Raise `SettingsError` if an agent's model has no known price although the run or the agent limits its cost."""
         agents = {name: self._agent(name, None) for name in (*self._specs, *self._given) if name not in self._replies}
         budgets = {
             name: Budget(limits.budget, within=budget, is_of_file=OWN in limits.limits_of_file)
@@ -116,13 +116,13 @@ class WorkflowAgents:
                     check_has_price(make_model(agent.used_model), agent, budgets[step.agent], whose)
 
     def check_tools(self, names: Iterable[str]) -> None:
-        """Raise `UnknownTool` for a name without a tool. Tools of MCP servers are known only once a run is connected."""
+        """Raise `UnknownTool` for a name that no tool has. MCP servers' tools are known only once a run is connected."""
         for name in names:
             if not self.toolbox.may_have(tool_of_word(name)):
                 find_tool(name, self.toolbox)
 
     def continue_scripts(self, log: EventLog) -> None:
-        """Advance the scripts of a recovered run to the position in its log."""
+        """Advance the scripts of a recovered run to the position reached in its log."""
         self._used = replies_used(log, lambda path, name: path if path in self._replies else name)
         for name, script in self._own_scripts.items():
             script.used = self._used[name]
@@ -168,7 +168,7 @@ class WorkflowAgents:
         return AgentTool(self.agent_for(name, name, scope, made), description=description)
 
     def _limits_of_file(self, spec: AgentSpec) -> list[str]:
-        """Return the limits that only the file sets: not a typed file, and not a limit repeated by the settings."""
+        """Return the limits set only by the file; none for a typed file, nor for limits that the settings repeat."""
         names = [] if self._is_typed else [name for name in (OWN, "unpriced") if name in spec.limits]
         return [name for name in names if not (name == "unpriced" and self._settings.get(name))]
 
@@ -182,7 +182,7 @@ class WorkflowAgents:
 
 
 def find_tool(name: str, toolbox: Toolbox) -> Tool:
-    """Return the tool with this name, or for a word such as ``mcp:clock/now``. Raises `UnknownTool`."""
+    """Return the tool with this name, or the tool meant by a word such as ``mcp:clock/now``. Raises `UnknownTool`."""
     tool = toolbox.get(name) or toolbox.get(tool_of_word(name))
     if tool is None and is_word(name):
         raise UnknownTool(f"{name} names all tools of a server, but a step calls a single tool", f"Write {name}/TOOL")
@@ -192,7 +192,7 @@ def find_tool(name: str, toolbox: Toolbox) -> Tool:
 
 
 def _words(spec: WorkflowSpec) -> list[str]:
-    """Return the tool words that the steps and agents of a file use."""
+    """Return the tool words used by the steps and agents of a file."""
     return [*names_of_tool_steps(walk_all(spec.steps)), *(name for agent in spec.agents.values() for name in agent.tools)]
 
 
@@ -203,9 +203,9 @@ def script_of(name: str, replies: Sequence[Any], used: int = 0) -> ScriptedModel
 
 
 def gates_of(agent_settings: Mapping[str, Any]) -> Iterator[Gate]:
-    """Yield the gates from the settings of a workflow's agents; they also check the calls of its steps.
+    """Yield the gates in the settings of a workflow's agents; they also check the calls made by its steps.
 
-    Loop guards are omitted: a workflow repeats and retries on purpose.
+    Loop guards are omitted, since a workflow repeats and retries on purpose.
     """
     in_run, in_turn = agent_settings.get("max_tool_calls"), agent_settings.get("max_tool_calls_per_turn")
     if in_run is not None or in_turn is not None:
@@ -217,8 +217,8 @@ def gates_of(agent_settings: Mapping[str, Any]) -> Iterator[Gate]:
 def replies_used(log: EventLog, script_of: Callable[[str, str], str]) -> Counter[str]:
     """Count the replies that the run's agents have consumed, by script.
 
-    ``script_of``: returns the script for a step path and an agent name. A reply that was not logged before the process died
-    does not count, nor do those of a run that this one continues.
+    ``script_of``: returns the script for a step path and an agent name. A reply that was not logged before the
+    process died does not count; nor do the replies of a run that this one continues.
     """
     used: Counter[str] = Counter()
     store = log.store
@@ -235,7 +235,7 @@ def replies_used(log: EventLog, script_of: Callable[[str, str], str]) -> Counter
 
 
 def _nested_runs(run: Run, store: ReopeningStore) -> Iterator[Run]:
-    """Yield the nested runs of a run's finished calls, at any depth."""
+    """Yield the nested runs of a run's finished calls, at every depth."""
     for round_ in run.rounds:
         for child in (child for call in round_.records for child in call.nested if store.has(child.run_id)):
             if (inner := store.load(child.run_id)).parent_id == run.id:  # else the log claims another run as its own
@@ -244,5 +244,5 @@ def _nested_runs(run: Run, store: ReopeningStore) -> Iterator[Run]:
 
 
 def _is_answered(run: Run, round_: WorkflowRound) -> bool:
-    """True if the model returned a reply, or an error, which is logged before the round ends."""
+    """True if the model returned a reply or an error, which is logged before the round ends."""
     return round_.reply is not None or round_.status == "error" or (run.error is not None and round_ is run.open_round)

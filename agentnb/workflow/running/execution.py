@@ -13,13 +13,13 @@ ABORTED = frozenset({"aborted"})
 """Failure word of a node that ends the run."""
 
 MAX_PLAN_ITERATIONS = "max_plan_iterations"
-"""Stop reason, and failure word of the node, for a run at its maximum of plans."""
+"""Stop reason, and failure word of the node, for a run that reached its maximum number of plans."""
 ENDING = ABORTED | {MAX_PLAN_ITERATIONS}
-"""Failure words that end the run regardless of the node's settings."""
+"""Failure words that end the run whatever the node's settings."""
 
 
 class Aborted(Exception):
-    """A node failure that ends the run."""
+    """A failure of a node that ends the run."""
 
     def __init__(self, failure: StepFailure) -> None:
         super().__init__(failure.text)
@@ -27,27 +27,27 @@ class Aborted(Exception):
 
 
 class Execution(msgspec.Struct):
-    """A node in progress."""
+    """A node being executed."""
 
     node: Node
     place: Place
     problem: Exception | None = None
-    """An error that fails the node before its work begins."""
+    """An error that makes the node fail before its work begins."""
     is_handled: bool = False
     """True once the failure handler has run."""
     handler_failure: Exception | None = None
     """Error of the failure handler."""
     has_failed: bool = False
     is_last: bool = False
-    """True if its work found that the rest of its list does not run."""
+    """True if its work has found that the remaining nodes of its list must not run."""
     is_plain: bool = False
-    """True if the action's result needs no copy."""
+    """True if the result of the action need not be copied."""
     aborts_with: str = ""
-    """Failure at which its action stopped, because of ``abort``."""
+    """The failure at which its action stopped because of ``abort``."""
 
 
 def call_step(around: Place, key: str) -> tuple[StepTerms, Place]:
-    """Return the terms and the place of a step within an action."""
+    """Return the terms and place of a step within an action."""
     return _ONCE, Place(f"{around.path}/{key}", around.path)
 
 

@@ -1,4 +1,4 @@
-"""The steps that failed a run: the first failure, and parallel ones that failed before cancellation."""
+"""The steps that made a run fail: the first failure, and parallel steps that failed before they were cancelled."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from agentnb.errors import WorkflowError
 
 
 def failed_together(run: Run) -> tuple[StepRecord, ...]:
-    """Return the records of the steps that failed the run, earliest first; a block is replaced by its failed steps.
+    """Return the records of the steps that made the run fail, earliest first; a block is replaced by its failed
+    steps.
 
-    Empty for a run that failed otherwise, such as at its loop limit.
+    Empty for a run that failed for another reason, such as its loop limit.
     """
     last = next((event for event in reversed(run.events) if isinstance(event, w.StepFinished)), None)
     if run.stop_reason != "step_failed" or last is None or last.status != "failed":
@@ -24,7 +25,7 @@ def failed_together(run: Run) -> tuple[StepRecord, ...]:
 
 
 def _failures(run: Run, ended: w.StepFinished) -> Iterator[w.StepFinished]:
-    """Yield the end events of the failed steps within a step, or the step's own end event."""
+    """Yield the end events of the failed steps within a step or, if no inner step failed, the step's own end event."""
     inner: list[w.StepFinished] = []
     if run.step_records[ended.step].kind in BLOCKS:
         for event in reversed(run.events[: ended.seq]):

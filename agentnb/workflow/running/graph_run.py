@@ -34,7 +34,9 @@ class GraphRun(StepOrchestrator):
         first: str | None = None,
         earlier: Iterable[Any] = (),
     ) -> None:
-        """``first``: id of the node to begin at; ``earlier``: events of another run with the outputs to begin with."""
+        """``first``: id of the node at which to begin; ``earlier``: events of another run, whose outputs this run
+        begins with.
+        """
         super().__init__(lifecycle, elicitation)
         self.where = graph.where
         self.steps.cancelled_before = asyncio.CancelledError
@@ -42,7 +44,7 @@ class GraphRun(StepOrchestrator):
         self._walker = Walker(self.steps, graph, hands)  # before servers are connected, because the hands call their tools
 
     async def orchestrate(self) -> Stop:
-        """Run the nodes; return the stop of the run."""
+        """Run the nodes, and return the run's verdict."""
         before, self.steps.on_end = self.steps.on_end, self._walker.note_end
         try:
             self._take_over()
@@ -67,7 +69,7 @@ class GraphRun(StepOrchestrator):
         return Stop("completed")
 
     def _take_over(self) -> None:
-        """Copy the logged outputs of another run into this run's log."""
+        """Copy the outputs logged by another run into this run's log."""
         for event in self._earlier:
             if (again := self.steps.journal.take(type(event), event.step)) is None:
                 fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in _HEAD}
@@ -80,10 +82,10 @@ _HEAD = frozenset({"seq", "at", "run_id", "parent_id"})
 
 
 def log_result(output: tuple[str, ...], scope: Any, log: EventLog) -> None:
-    """Log the result of a completed workflow: the value of the first of these ids and templates that has one.
+    """Log the result of a completed workflow: the value of the first of these ids and templates that has a value.
 
-    If all lack a value, because their steps did not run, log a warning; the run's text is then the output of the last step.
-    Raises `StepFailed` for a template without a value for another reason.
+    If none has one, because their steps did not run, log a warning; the run's text is then the output of the last
+    step. Raises `StepFailed` for a template that lacks a value for another reason.
     """
     if not output or any(isinstance(event, w.ResultGiven) for event in reversed(log.run.events)):
         return

@@ -1,4 +1,4 @@
-"""Handlers for steps with work of their own: agent, tool, question, workflow."""
+"""Handlers for steps with their own kind of work: agent, tool, question, workflow."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StepHandlers:
         self._tools = ToolSteps(steps, agents.toolbox, agents.gates)
 
     def begin(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
-        """Return the work of a step and its log fields."""
+        """Return the work of a step and its fields for the log."""
         does = execution.node.does
         if type(does) is Call:
             return partial(self._tool, does), {"agent": does.name}

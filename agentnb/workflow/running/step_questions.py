@@ -1,4 +1,4 @@
-"""Steps' questions to the person, which may stay open for days until the run is resumed with the answer."""
+"""Questions from steps to the person, which may stay open for days until the run is resumed with the answer."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class StepQuestions:
         kind: QuestionKind = "human_step",
         call: ToolCall | None = None,
     ) -> Any:
-        """Return the answer, also one that a dead process had received. Raises `Declined` if the person declines.
+        """Return the answer, which may be one that a dead process received. Raises `Declined` if the person declines.
 
         ``call``: the call whose missing arguments are requested.
 
-        If nobody can answer, suspend the run with the question open where possible, and always for a question of a plan.
+        If nobody can answer, suspend the run with the question open where possible, and always for a plan's question.
         Otherwise raises `NobodyToAsk`.
         """
         elicitation, path = self._steps.elicitation, attempt.place.path

@@ -34,7 +34,7 @@ FAILED = frozenset({"tool_error", "failed", "error"})
 
 
 class ToolSteps:
-    """Calls tools for the steps of one run. The call id is the step path."""
+    """Calls tools for the steps of one run. The id of a call is the step's path."""
 
     def __init__(self, steps: StepRunner, toolbox: Toolbox, gates: Iterable[Gate] = ()) -> None:
         self._log = steps.log
@@ -47,7 +47,7 @@ class ToolSteps:
 
     @property
     def toolbox(self) -> Toolbox:
-        """The callable tools; from the first step on, including those of MCP servers."""
+        """The tools that can be called; from the first step on, they include those of MCP servers."""
         return self._run_tools.toolbox
 
     async def call(
@@ -60,11 +60,11 @@ class ToolSteps:
         repeats: bool = True,
         read: Callable[[str], Any] | None = None,
     ) -> Any:
-        """Return the output of the named tool as plain data, or else as the text for a model.
+        """Return the output of the named tool as plain data or, failing that, as the text for a model.
 
-        ``block``: the verdict that denies the call, if there is one; ``repeats``: repeat an interrupted call of any tool;
-        ``read``: parses the logged text of a finished call, which is not repeated. Raises `StepEndedBadly` if the call fails or
-        is denied, `UnknownTool`, and `Suspended` if nobody can answer.
+        ``block``: the verdict that denies the call, if there is one; ``repeats``: whether to repeat an interrupted
+        call, whatever the tool; ``read``: parses the logged text of a finished call, which is not repeated. Raises
+        `StepEndedBadly` if the call fails or is denied, `UnknownTool`, and `Suspended` if nobody can answer.
         """
         tool = self._run_tools.toolbox.get(name) or find_tool(name, self.toolbox)
         step, attempt.is_plain = attempt.place.path, True
@@ -94,7 +94,7 @@ class ToolSteps:
         return _output(tool, call)
 
     def _is_repeated(self, tool: Tool, call_id: str) -> bool:
-        """True if an interrupted call is repeated: the tool is repeatable, or its MCP server permits it."""
+        """True if an interrupted call is to be repeated: the tool is repeatable, or its MCP server permits it."""
         if not getattr(tool, "may_repeat", False):
             return bool(getattr(tool, "repeatable", False))
         return any(entry.question.call_id == call_id and entry.question.kind != "approval" for entry in self._log.run.questions)
@@ -134,7 +134,9 @@ def _call_failure(tool: Tool, outcome: ToolOutcome) -> StepFailure:
 
 
 def _output(tool: Tool, call: Call) -> Any:
-    """Return the output of a finished call. Raises `StepEndedBadly` if it failed or was blocked, `Suspended` if it waits."""
+    """Return the output of a finished call. Raises `StepEndedBadly` if the call failed or was blocked, `Suspended` if
+    it waits.
+    """
     outcome = call.outcome
     if call.block is not None:
         raise StepEndedBadly(_block_failure(tool, call.block))

@@ -1,8 +1,8 @@
 """Graph walker: runs nodes in sequence, in the background, or in parallel.
 
-Order within a node: dependencies, ``when``, work, ``post``, jumps. Decisions are logged (skipped nodes, jumps taken or not,
-variables set by ``post``), so that a recovered run follows the same path. Node outputs are a fold over these events
-(`agentnb.core.run.step_outputs`).
+A node is run in this order: dependencies, ``when``, work, ``post``, jumps. Decisions are logged (skipped nodes, jumps
+taken or not, variables set by ``post``), so that a recovered run follows the same path. Node outputs are a fold over
+these events (`agentnb.core.run.step_outputs`).
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from agentnb.workflow.templates.templates import Scope
 
 
 class Hands(Protocol):
-    """Handlers for nodes with work of their own."""
+    """Handlers for nodes with their own kind of work."""
 
     def begin(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
-        """Return the work of a node and its log fields.
+        """Return the work of a node and its fields for the log.
 
-        An error that fails the node before its work begins is stored in the execution.
+        An error that makes the node fail before its work begins is stored in the execution.
         """
 
     def label(self, node: Node) -> str:
-        """Return the log label of the node's worker."""
+        """Return the label, for the log, of the node's worker."""
 
 
 Handle = Callable[[Execution, str, str], Awaitable[None]]
-"""Handles a failure of a node, given the name of the failed part and the error."""
+"""Handles a failure of a node; takes the execution, the name of the failed part, and the error."""
 MakeHands = Callable[[StepRunner, Handle], Any]
 """Makes `Hands`, or, for nodes whose steps are not always logged, an object with ``await hands.do(execution)``."""
 
 
 class _TakenJump(NamedTuple):
-    """A jump that is taken."""
+    """A jump that has been taken."""
 
     jump: Jump
     source: str
-    """Path of the node with the jump."""
+    """Path of the node from which the jump starts."""
     is_logged: bool = False
 
 
@@ -67,10 +67,10 @@ class Walker:
         """Background nodes not yet awaited, by id: path and task."""
         self._awaited: list[Running] = []
         self._ended_at: dict[str, int] = {}
-        """Sequence number of each node's latest end event, by path."""
+        """Sequence number of each node's most recent end event, by path."""
 
     async def walk(self, values: Scope | None, position: int = 0) -> None:
-        """Run the nodes from this position on. ``values``: the scope of their templates, if they have any."""
+        """Run the nodes from this position on. ``values``: the scope of their templates, if any."""
         nodes, early = self._graph.nodes, set[int]()
         self._values = values
         try:
@@ -105,7 +105,9 @@ class Walker:
     async def _next_in(
         self, nodes: Sequence[Node], place: int, early: set[int], parent: str, values: Scope
     ) -> tuple[int, _TakenJump | None]:
-        """Run the node at this place unless it ran early, preceded by its early dependencies; return the source of a jump."""
+        """Run the node at this place unless it ran early, after the later nodes that it depends on; return the source
+        of a jump.
+        """
         count = nodes[place].early
         for index in (*range(place + 1, place + 1 + count), place) if count else (place,):
             if index in early:
@@ -118,7 +120,7 @@ class Walker:
         return place, None
 
     async def _settle(self, node: Node, parent: str, values: Scope) -> _TakenJump | None:
-        """Run a node, or start it in the background; return a jump if the next node does not follow."""
+        """Run a node, or start it in the background; return a jump if the next node is not the one that follows."""
         if self._background:
             await self._wait_until_ended((*node.after, node.id))  # a jump may reach a node that still runs
         path = f"{parent}/{node.id}" if parent else node.path
@@ -153,7 +155,7 @@ class Walker:
                 raise error
 
     def _holds(self, execution: Execution) -> bool:
-        """Evaluate ``when`` of a node; log the node as skipped if it is false."""
+        """Evaluate the ``when`` of a node; log the node as skipped if it is false."""
         path, when = execution.place.path, execution.node.when
         if when is None or self._steps.journal.is_next(w.StepStarted, path):
             return True
@@ -169,7 +171,7 @@ class Walker:
         return holds
 
     def _way_on(self, node: Node, place: Place) -> _TakenJump | None:
-        """Return the jump taken after a node, preferring the logged one."""
+        """Return the jump taken after a node, with preference for the logged one."""
         if len(node.jumps) == 1:
             return _TakenJump(node.jumps[0], place.path)
         if (logged := self._steps.journal.take(w.BranchTaken, place.path)) is not None:
@@ -193,7 +195,7 @@ class Walker:
     # One node
 
     async def _execute(self, execution: Execution) -> Any:
-        """Run a node with all its attempts and its failure handler; return the result."""
+        """Run a node, with all its attempts and its failure handler, and return the result."""
         node, step_place = execution.node, execution.place
         if not node.kind:
             return None
@@ -213,7 +215,7 @@ class Walker:
         return result
 
     def _work(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
-        """Return the work of a node and its log fields."""
+        """Return the work of a node and its fields for the log."""
         does = execution.node.does
         if isinstance(does, Await):
             return partial(self._await, does), {}
@@ -240,7 +242,7 @@ class Walker:
         return result
 
     async def _fail(self, execution: Execution, error: FailedStep) -> None:
-        """Apply the failure settings of a node; raise unless the run continues."""
+        """Apply a node's failure settings; raise an error unless the run continues."""
         node = execution.node
         if node.rescue is not None:
             return
@@ -275,7 +277,7 @@ class Walker:
                 raise execution.handler_failure from trouble
 
     def note_end(self, event: w.StepFinished) -> None:
-        """Apply the variables that a finished node sets, whether new or logged; its handler is then over too."""
+        """Apply the variables set by a finished node, whether its end is new or logged; its handler is then finished too."""
         self._ended_at[event.step] = event.seq
         if event.sets:
             self._values.variables.update(event.sets)
@@ -292,7 +294,7 @@ class Walker:
         )
 
     def _in_block(self, node: Node, block: str, values: Any) -> Scope:
-        """Return the scope of a node in a block; if the block has sequential nodes, they can also read one another."""
+        """Return the scope of a node in a block; if the block's nodes run in sequence, they can also read one another."""
         decides = isinstance(node.does, Decide)
         scope: Scope = values.in_block(block, node.does.names, self._steps.log.run) if decides else values
         return scope
@@ -315,7 +317,7 @@ class Walker:
         return [name for name in wait.on or tuple(self._background) if name in self._background]
 
     async def _wait_for(self, running: Mapping[str, Running], wait: Await) -> Any:
-        """Return the merged results of nodes; ``first`` returns at most one result, and none if that node failed."""
+        """Return the merged results of nodes; with ``first``, at most one result, and none if that node failed."""
         await self._steps.side_by_side.wait_for(running.values(), wait.mode)
         ended = [path for path, task in running.items() if has_ended(task)]
         by_age = sorted(ended, key=lambda path: self._ended_at.get(path, -1))
@@ -333,23 +335,24 @@ async def _decide(does: Decide, attempt: Attempt) -> bool:
 
 
 class LoopLimitReached(WorkflowError):
-    """A step would exceed the maximum runs within one loop."""
+    """Raised for a step that would run more often than one loop allows."""
 
 
 class LoopCounters:
     """Counts the loops of one run, by backward jump.
 
-    A step runs once more than its backward jump is taken. A new pass of an outer loop resets the inner loops.
+    A step runs once more than its backward jump is taken. A new pass of an outer loop resets the counts of inner
+    loops.
     """
 
     def __init__(self, limit: int) -> None:
-        """``limit``: maximum runs of a step within one loop."""
+        """``limit``: maximum number of times a step runs within one loop."""
         self._limit = limit
         self._taken: dict[tuple[int, int, str], int] = {}
-        """By the positions of the two steps in the list and the id of the jumping step."""
+        """Jumps taken, by the positions of the two steps in the list and the id of the jumping step."""
 
     def go_back(self, source: int, target: int, source_id: str, target_id: str) -> int:
-        """Count a backward jump between positions in the list; return its count in this loop.
+        """Count a backward jump between two positions in the list; return its count in this loop.
 
         Raises `LoopLimitReached` before a step runs too often.
         """

@@ -14,7 +14,7 @@ from agentnb.workflow.graph.nodes import HANDLER
 from agentnb.workflow.tasks.task_spec import TaskFile
 
 Action: TypeAlias = Callable[[Any], Awaitable[Any]]
-"""Does the work of a task, given an `agentnb.workflow.tasks.task_calls.ActionCall`; returns plain data."""
+"""Does the work of a task, described by an `agentnb.workflow.tasks.task_calls.ActionCall`; returns plain data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +23,20 @@ class ActionTable:
 
     tools: Toolbox
     actions: Mapping[str, Action] = field(default_factory=dict)
-    """By name, such as ``llm/core:plan``."""
+    """Actions by name, such as ``llm/core:plan``."""
 
     def may_have(self, name: str) -> bool:
-        """True if there is such an action or tool, or an MCP server that may have it once a run is connected."""
+        """True if there is such an action or tool, or an MCP server that may turn out to have it once a run is connected."""
         return name in self.actions or self.tools.may_have(tool_of_word(name))
 
     def check(self, file: TaskFile) -> None:
-        """Raise `WorkflowProblems` for all actions of a file that are neither in the table nor a tool."""
+        """Raise `WorkflowProblems`, listing all actions of a file that are neither in the table nor a tool."""
         problems = Problems(file.source)
         self.note(file, problems, checks_arguments=False)
         problems.check()
 
     def note(self, file: TaskFile, problems: Problems, *, checks_arguments: bool = True) -> None:
-        """Add unknown actions of a file, and arguments that do not fit, to ``problems``."""
+        """Add a file's unknown actions, and arguments that violate a schema, to ``problems``."""
         table, own = replace(self, tools=self.tools.with_words(file.actions)), [tool.spec.name for tool in self.tools]
         for node, call in file.graph.calls():
             where, name = f"task {node.path}", tool_of_word(call.name)

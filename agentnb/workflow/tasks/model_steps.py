@@ -1,4 +1,4 @@
-"""Model calls of actions, such as for a plan: each is a separate step and a logged operation."""
+"""Model calls made by actions, such as for a plan: each is a separate step and a logged operation."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class ModelAnswer(NamedTuple):
     """A model's reply to an action."""
 
     id: str
-    """Id of the reply, stable across a kill."""
+    """Id of the reply, which stays the same after a kill."""
     text: str
     calls: tuple[ToolCall, ...] = ()
     stop_reason: str = ""
 
 
 class ModelSteps:
-    """Model calls of the actions of one run."""
+    """Model calls made by the actions of one run."""
 
     def __init__(self, steps: StepRunner, settings: Mapping[str, Any]) -> None:
         """``settings``: model settings of the run: ``model`` and ``replies``."""
@@ -42,9 +42,9 @@ class ModelSteps:
         self._made: dict[str, Model] = {}
 
     async def ask(self, around: Place, key: str, request: Request, operation: str, model: str | None = None) -> ModelAnswer:
-        """Return a model's reply. ``model``: its name, by default that of the run.
+        """Return a model's reply. ``model``: its name, by default the run's.
 
-        A reply received by a dead process comes from the log. Raises `FailedStep` without a reply.
+        A reply received by a dead process comes from the log. Raises `FailedStep` if there is no reply.
         """
         step, step_place = call_step(around, key)
         chosen = self._choose(around.path, model)

@@ -1,4 +1,4 @@
-"""Calls of tasks' actions: tools, and table actions with their services."""
+"""Calls made by tasks' actions: tools, and actions of the table with their services."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Calls:
         max_plans: int,
         handle: Handle,
     ) -> None:
-        """``handle`` applies a task's failure settings."""
+        """``handle``: applies a task's failure settings."""
         self.steps = steps
         self._actions = table
         self.settings = settings
@@ -64,12 +64,12 @@ class Calls:
         self.tool_steps = ToolSteps(steps, table.tools, gates)
 
     def label(self, node: Node) -> str:
-        """Return the log label of a task: its action, or the tool's own name; empty without an action."""
+        """Return the log label of a task: its action, or the tool's own name; empty if it has no action."""
         name = node.does.name if isinstance(node.does, Call) else ""
         return name if name in self._actions.actions else tool_of_word(name)
 
     def begin(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
-        """Return the call of a task's action and its log fields."""
+        """Return the call of a task's action and its fields for the log."""
         call = execution.node.does
         if call is None:
             return _nothing, {}
@@ -98,15 +98,15 @@ class Calls:
 class ActionCall:
     """An attempt at a task's action: its input, and services for the action.
 
-    After a kill, an unfinished action is called again. Its finished calls through this object are not repeated, provided that
-    each call has the same key as before.
+    After a kill, an unfinished action is called again. Calls that it finished through this object are not repeated,
+    provided that they have the same keys as before.
     """
 
     _calls: Calls
     _execution: Execution
     _place: Place
     input: Mapping[str, Any]
-    """Input with its ``${...}`` replaced."""
+    """The input, with every ``${...}`` replaced."""
     tools: Toolbox
 
     @property
@@ -127,10 +127,10 @@ class ActionCall:
     def call_tool(
         self, execution: Execution, tool: Tool, arguments: Any, block: Block | None = None
     ) -> Coroutine[Any, Any, Any]:
-        """Call a tool as a separate step; return its plain-data output, or else the text for a model.
+        """Call a tool as a separate step; return its output as plain data or, failing that, as the text for a model.
 
-        With a ``block`` the call is logged as denied. A call interrupted by a kill fails without a repeat, unless its tool is
-        ``repeatable``. Raises `FailedStep`.
+        With a ``block``, the call is logged as denied. A call that was interrupted by a kill fails and is not
+        repeated, unless its tool is ``repeatable``. Raises `FailedStep`.
         """
         call, name = self._calls.tool_steps.call, tool.spec.name
         return self._calls.steps.attempts(
@@ -152,10 +152,10 @@ class ActionCall:
     async def ask(
         self, key: str, message: str, schema: dict[str, Any] | None = None, call: ToolCall | None = None
     ) -> dict[str, Any]:
-        """Ask the person, optionally about a call, which is shown.
+        """Ask the person, optionally about a call, which is shown to them.
 
-        Returns ``{"action": "accept", "content": ANSWER}``, or ``decline`` or ``cancel`` without content. If nobody can answer,
-        suspends the run where possible; otherwise raises.
+        Returns ``{"action": "accept", "content": ANSWER}``, or ``decline`` or ``cancel`` without content. If nobody
+        can answer, suspends the run where possible; otherwise raises an error.
         """
 
         async def work(attempt: Attempt) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class ActionCall:
         return dict(await self._calls.steps.attempts(*step, work, agent="person", inputs=inputs))
 
     async def ask_model(self, key: str, request: Request, operation: str, model: str | None = None) -> ModelAnswer:
-        """Call a model outside of all conversations, as a separate step. ``model``: its name, by default that of the run."""
+        """Call a model outside all conversations, as a separate step. ``model``: its name, by default the run's."""
         return await self._calls.models.ask(self._place, key, request, operation, model)
 
     def propose(self, plan_id: str, plan: dict[str, Any]) -> None:
@@ -181,7 +181,7 @@ class ActionCall:
             log.emit(PlanProposed, plan_id=plan_id, plan=plan)
 
     def check_plans(self, key: str) -> None:
-        """Raise if the run has reached its maximum of plans, unless a dead process had begun this model call."""
+        """Raise an error if the run has reached its maximum number of plans, unless a dead process began this model call."""
         steps, most = self._calls.steps, self._calls.max_plans
         has_begun = steps.journal.is_next(StepStarted, call_step(self._place, key)[1].path)
         if not has_begun and len(steps.log.run.plans) >= most:
@@ -195,7 +195,7 @@ class ActionCall:
         self._execution.is_plain = True
 
     def abort(self, reason: str) -> None:
-        """End the run with this error once the action has returned; ``post`` still sees its result."""
+        """End the run with this error once the action has returned; ``post`` can still use its result."""
         self._execution.aborts_with = reason
 
     def skip(self, key: str, reason: str) -> None:
@@ -205,7 +205,8 @@ class ActionCall:
     async def handle_failure(self, name: str, error: str) -> bool:
         """Run the ``onError`` handler, once per execution of the task.
 
-        If it returns True, the action should stop and return its result, which ``post`` still sees; the run then ends.
+        If it returns True, the action should stop and return its result, which ``post`` can still use; the run then
+        ends.
         """
         await self._calls.handle(self._execution, name, error)
         if self._execution.node.abort:
@@ -218,14 +219,14 @@ async def _nothing(attempt: Attempt) -> None:
 
 
 def as_returned(text: str) -> Any:
-    """Recover a tool's return value from its logged text: data if the text is exactly the text of this data."""
+    """Recover a tool's return value from its logged text: data if the text is exactly that data's text form."""
     value = parse_result(text)
     return value if not isinstance(value, str) and as_text(value) == text else text
 
 
 @dataclass(frozen=True, slots=True)
 class FileRules:
-    """Gate of a task file's approval rules."""
+    """Gate for a task file's approval rules."""
 
     rules: tuple[Rule, ...]
 

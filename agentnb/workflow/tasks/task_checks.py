@@ -1,4 +1,4 @@
-"""Checks of a task file: jumps, dependencies, and names in expressions, with source positions."""
+"""Checks of a task file: jumps, dependencies, and names in expressions, with their positions in the source."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentnb.workflow.graph.nodes import Await, Jump, Node
 from agentnb.workflow.tasks.task_spec import ALWAYS_KNOWN
 
 UNKNOWN_NAME = "W_UNKNOWN_NAME"
-"""Warning code for a ``$name`` within text that matches no variable."""
+"""Warning code for a ``$name`` in a text that matches no variable."""
 
 
 class _Occurrence(NamedTuple):
@@ -30,7 +30,9 @@ class _Occurrence(NamedTuple):
     line: int
     where: str
     extra: tuple[str, ...] | None
-    """Names known only here, or None where fields of a result are in scope, whose names are unknown before the run."""
+    """Names known only in this place, or None where the fields of a result are in scope, since their names are
+    unknown before the run.
+    """
 
 
 class ExpressionPlaces:
@@ -41,11 +43,11 @@ class ExpressionPlaces:
         self._places: list[_Occurrence] = []
 
     def add(self, expression: str, line: int, where: str, extra: Iterable[str] = ()) -> None:
-        """Add an expression that is an entire value."""
+        """Add an expression that makes up a complete value."""
         self._places.append(_Occurrence(Piece(expression, 0), line, where, tuple(extra)))
 
     def add_texts(self, node: Written | None, where: str, extra: tuple[str, ...] | None = ()) -> None:
-        """Add each ``${expression}`` and ``$name`` in the texts of a node."""
+        """Add every ``${expression}`` and ``$name`` in a node's texts."""
         for text in () if node is None else texts_in(node):
             try:
                 expressions = [piece for piece in pieces(text.text, OF_TASKS) if not isinstance(piece, str)]
@@ -77,7 +79,7 @@ class ExpressionPlaces:
 
 
 def link_tasks(tasks: Sequence[Node], blocks: Mapping[str, range], problems: Problems) -> Iterator[Node]:
-    """Yield the tasks with resolved jumps and dependencies; report unknown names."""
+    """Yield the tasks with their jumps and dependencies resolved; report unknown names."""
     places = {task.id: index for index, task in enumerate(tasks)}
     targets = {END: len(tasks), **{name: span.start for name, span in blocks.items()}, **places}
     background = {task.id: index for index, task in reversed([*enumerate(tasks)]) if task.is_beside}
@@ -106,7 +108,7 @@ def _check_gotos(task: Node, targets: Collection[str], problems: Problems) -> No
 def _resolve(
     name: str, task: Node, place: int, blocks: Mapping[str, range], places: Mapping[str, int], problems: Problems
 ) -> range:
-    """Return the indexes of the tasks that a dependency refers to; empty if it is invalid."""
+    """Return the indexes of the tasks to which a dependency refers; empty if it is invalid."""
     span = blocks.get(name) or (range(places[name], places[name] + 1) if name in places else None)
     if span is None:
         problem = f'task {task.path}: dependsOn: there is no task or block "{name}"'

@@ -1,4 +1,4 @@
-"""Parser and checks of a task file, which report all problems at once, before anything runs."""
+"""Parser and checks of a task file; all problems are reported at once, before anything runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentnb.workflow.tasks.task_spec import ApprovalMode, ApprovalRules, TaskFi
 
 STAGES = ("stage", "pipeline", "tasks")
 OF_FILES = ("name", "description", "init", "vars", *STAGES, "max_loop_iterations", "max_plan_iterations", "limits", "approval")
-"""Keys of a file."""
+"""Top-level keys of a file."""
 MODES = ("ask", "auto", "deny")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _OF_OTHERS = ("workflow", "agents", "variants")
@@ -31,13 +31,13 @@ _EXAMPLE = "For example: stage: {main: {fetch: {action: tides:fetch}}}"
 
 
 def is_task_file(text: str) -> bool:
-    """True if a YAML text is a task file: it has one of `STAGES`, and no key of another format, at its top level."""
+    """True if a YAML text is a task file: at its top level it has one of `STAGES`, and no key of another format."""
     keys = top_keys(text)
     return keys.isdisjoint(_OF_OTHERS) and not keys.isdisjoint(STAGES)
 
 
 def top_keys(text: str) -> frozenset[str]:
-    """Return the top-level keys of a YAML text that are in `STAGES` or mark workflows and experiments."""
+    """Return the top-level keys of a YAML text that are in `STAGES`, or that mark workflows and experiments."""
     if text.lstrip().startswith("{") and isinstance(node := read_yaml(text, Problems()), MappingNode):
         return frozenset(node.entries) & {*_OF_OTHERS, *STAGES}
     return frozenset(match["key"] for match in _TOP_KEY.finditer(text))
@@ -48,8 +48,8 @@ def read_tasks(
 ) -> TaskFile:
     """Parse a task file as far as possible and add its problems to ``problems``.
 
-    ``inputs``: names of inputs besides the declared variables; ``check_actions``: reports unknown actions; by default they are
-    not checked.
+    ``inputs``: names of inputs in addition to the declared variables; ``check_actions``: reports unknown actions; by
+    default they are not checked.
     """
     empty = TaskFile(source=problems.source, text=text)
     node = read_mapping(text, problems, "A task file", _EXAMPLE)
@@ -86,15 +86,15 @@ def read_tasks(
 
 
 class _Stage:
-    """Blocks of a file and their tasks in sequence."""
+    """The blocks of a file and their tasks, in sequence."""
 
     def __init__(self, places: ExpressionPlaces, problems: Problems) -> None:
         self.blocks: dict[str, range] = {}
         self.variables: dict[str, Any] = {}
-        """Variables declared among the tasks of a block."""
+        """Variables declared in between the tasks of a block."""
         self._tasks: list[Node] = []
         self._lines: dict[str, int] = {}
-        """Line of the first use of each task or block name."""
+        """Line on which each task or block name is first used."""
         self._places = places
         self._reader = TaskReader(places, problems, self._take_name)
         self._problems = problems

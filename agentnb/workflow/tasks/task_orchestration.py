@@ -1,4 +1,4 @@
-"""Construction of task file runs: initial variables and workers."""
+"""Builds the runs of task files: initial variables and workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from agentnb.workflow.tasks.task_spec import ALWAYS_KNOWN, TaskFile
 from agentnb.workflow.templates.templates import Scope
 
 PLAN_TOOLS = "plan_tools"
-"""Key in a run's settings with the names of the tools that its plans may call."""
+"""Key in a run's settings for the names of the tools that its plans may call."""
 
 
 def task_orchestration(
@@ -44,9 +44,9 @@ def task_orchestration(
 ) -> Orchestration:
     """Return an `Orchestration` of a task file with these inputs, which can be started, nested, limited and resumed.
 
-    ``actions``: functions that its tasks call by name, besides tools; ``models``: model settings for actions; ``limits``: of
-    the run, in place of those of the file; ``settings``: plain data for the log. Raises `SettingsError` for an unknown input,
-    and `WorkflowProblems` for actions that are neither in the table nor a tool.
+    ``actions``: functions, other than tools, that its tasks call by name; ``models``: model settings for actions;
+    ``limits``: those of the run, which replace the file's; ``settings``: plain data for the log. Raises
+    `SettingsError` for an unknown input, and `WorkflowProblems` for actions that are neither in the table nor a tool.
     """
     values = first_values(file, inputs)
     named = values.get("tools")
@@ -80,7 +80,7 @@ def task_orchestration(
 
 
 def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:
-    """Return a check that the actions' model has a price if a budget needs it, or None without a model."""
+    """Return a check that the model of the actions has a price if a budget needs one, or None if there is no model."""
     model = models.get("model")
     if model is None:
         return None
@@ -95,7 +95,7 @@ def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:
 
 
 def first_values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the initial variables of a run. Raises `SettingsError` for an unknown input."""
+    """Return a run's initial variables. Raises `SettingsError` for an unknown input."""
     names = dict.fromkeys([*file.variables, *file.inputs, *ALWAYS_KNOWN])
     for name in inputs:
         if name not in names:

@@ -30,17 +30,17 @@ TASK_KEYS = (
     "emit",
     "await",
 )
-"""Keys of a task: a mapping with any of them is a task."""
+"""Keys of a task; a mapping that has any of them is a task."""
 IN_FLUXOR = {
     "transition": "Write goto: [{when: ..., task: NAME}] in the task before it",
     "template": "Write emit: {forEach: ..., as: NAME, task: {...}}",
 }
-"""Task keys of viant/fluxor with a different notation here, and the hint for each."""
+"""Task keys of viant/fluxor that are written differently here, with a hint for each."""
 OF_EMITS = ("forEach", "as", "task")
 RETRY_TYPES = ("fixed", "exponential", "none")
 OF_RETRIES = ("type", "maxRetries", "delay", "multiplier", "maxDelay")
 ITEM_KEYS = ("action", "input", "when", "onError", "abort", "retry")
-"""Keys of an ``emit`` task. Many copies run in parallel, so it cannot set variables or jump."""
+"""Keys of an ``emit`` task. Since many copies of it run in parallel, it cannot set variables or jump."""
 _ACTION = re.compile(r"[A-Za-z_][\w./-]*(?::[\w./-]+)?")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -51,7 +51,7 @@ class TaskReader:
     """Parser of a file's tasks."""
 
     def __init__(self, places: ExpressionPlaces, problems: Problems, take_name: Callable[[str, int], None]) -> None:
-        """``take_name`` registers the name of a nested task."""
+        """``take_name``: registers the name of a nested task."""
         self._places = places
         self._problems = problems
         self._take_name = take_name

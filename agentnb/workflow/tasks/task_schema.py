@@ -1,4 +1,4 @@
-"""JSON Schema of task files for editors, derived from the classes that tasks are compiled to."""
+"""JSON Schema of task files for editors, derived from the classes to which tasks are compiled."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _BY_KEY: dict[str, dict[str, Any]] = {
     "block": TEXTS,
     "approval": {"anyOf": [{"enum": list(MODES)}, {"$ref": "#/$defs/approval"}]},
 }
-"""Schemas of keys whose notation differs from the field types."""
+"""Schemas of keys that are not written as the field types suggest."""
 _KEYS: dict[type, dict[str, str]] = {
     Each: {"over": "forEach", "item_name": "as", "node": "task", "wait": "await"},
     Await: {"mode": "mode", "on": "on", "merge": "merge"},
@@ -55,13 +55,13 @@ _KEYS: dict[type, dict[str, str]] = {
         **{"jumps": "goto", "handler": "onError", "after": "dependsOn", "is_beside": "async"},
     },
 }
-"""Keys of task files by graph class and field."""
+"""Keys of task files, by graph class and field."""
 
 
 def tasks_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of task files, as a new dict.
 
-    Checked only by `agentnb.workflow.tasks.task_file`: references to names, and the contents of expressions.
+    References to names and the contents of expressions are checked only by `agentnb.workflow.tasks.task_file`.
     """
     properties = properties_of(TaskFile, _BY_KEY, _LEAST)
     of_file = {

@@ -53,7 +53,7 @@ class ApprovalRules:
 
 
 def _names_of(word: str) -> Iterator[str]:
-    """Yield the model-facing names, or a pattern of them, that a tool word may mean; the gate sees only these names."""
+    """Yield the names, or a pattern for them, that a tool word may mean to a model; the gate sees only such names."""
     item = server_tools(word)
     if item is None:
         yield registry_name(word)

@@ -1,1 +1,1 @@
-"""Templates of workflow files and the outputs that they refer to."""
+"""Templates of workflow files, and the outputs to which they refer."""

@@ -10,14 +10,14 @@ from agentnb.core.schema.data_paths import PathError, Reference, below, describe
 from agentnb.core.schema.nesting import is_too_deep
 
 MAX_TRIED = 200
-"""Maximum positions in one text tried as the start of an object or array."""
+"""Maximum positions in a text at which the parser tries to start an object or array."""
 _WHITE = " \t\r\n"
 
 
 def json_values(text: str) -> list[Any]:
     """Return all JSON objects and arrays in a text, in order.
 
-    A text that is entirely JSON yields one value. Nested values are not returned separately.
+    A text that consists only of JSON yields one value. Nested values are not returned separately.
     """
     try:
         whole = _DECODER.decode(text.strip(_WHITE))
@@ -39,7 +39,8 @@ def parse_result(result: Any) -> Any:
 
 
 def below_output(output: Any, path: Reference, done: int, values_of: Callable[[str], list[Any]] = json_values) -> Any:
-    """Resolve the parts of a path from index ``done`` in an output; in a text, in its only JSON value with that path.
+    """Resolve the parts of a path from index ``done`` within an output; if it is text, within the only JSON value in
+    it that has that path.
 
     Raises `PathError`.
     """

@@ -1,10 +1,10 @@
 """Template values: ``{{ $steps.qa.output.score }}`` of a workflow, ``${plan.steps}`` of a task file.
 
-``$steps.ID.output`` is the output of a step; a longer path continues in the JSON that the output contains, whether alone, in a
-code fence or within prose. For a parallel block: ``$steps.par.outputs.ID.output``, ``$steps.par.outputs[-1].output`` and
-``$steps.par.order``; ``steps`` is an alias of ``outputs``. For nested blocks: ``$steps.outer.outputs.inner.outputs.ID``, or
-``$steps.outer.outputs.inner.ID`` for short. Other roots are ``$prompt`` and ``$inputs.NAME``, and in a map ``$item`` and
-``$index``.
+``$steps.ID.output`` is the output of a step; a longer path leads into the JSON in the output, whether that is alone,
+in a code fence or within prose. For a parallel block: ``$steps.par.outputs.ID.output``,
+``$steps.par.outputs[-1].output`` and ``$steps.par.order``; ``steps`` is an alias of ``outputs``. For nested blocks:
+``$steps.outer.outputs.inner.outputs.ID``, or ``$steps.outer.outputs.inner.ID`` for short. Other roots are ``$prompt``
+and ``$inputs.NAME``, and in a map ``$item`` and ``$index``.
 
 Variables of a task file are set when the run begins, and later by the ``post`` of each task.
 """
@@ -44,18 +44,18 @@ from agentnb.workflow.form.workflow_spec import Context
 from agentnb.workflow.templates.json_in_text import below_output, json_values, parse_result
 
 ROOTS = ("$steps", "$prompt", "$inputs", "$item", "$index")
-"""Roots of a path: step outputs, the run's prompt and inputs, and in a map the item and its index."""
+"""Roots of a path: step outputs, the run's prompt and inputs and, in a map, the item and its index."""
 EXAMPLE = "$steps.ID.output"
 TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-"""Texts that a condition accepts as true or false, in any case."""
+"""Texts that a condition accepts as true or false, ignoring case."""
 BLOCK_OUTPUTS = ("outputs", "steps")
-"""Names of a block's outputs in a path."""
+"""Names for a block's outputs in a path."""
 NOT_TAKEN = "If its branch may be skipped, set on_error on the condition: on_error: {continue: false}"
-"""Advice for a condition on a step without output, whose name was checked before."""
+"""Advice for a condition that reads a step without an output; the step's name has already been checked."""
 
 
 class NoOutput(PathError):
-    """A template reads a step without output: the step has not run or has failed."""
+    """Raised for a template that reads a step without an output, because the step has not run or has failed."""
 
 
 class Form(NamedTuple):
@@ -63,32 +63,32 @@ class Form(NamedTuple):
 
     spelling: Spelling
     is_true: Callable[[Any], bool]
-    """Truth of an operand of ``&&``, ``||`` and ``!``."""
+    """Truth value of an operand of ``&&``, ``||`` and ``!``."""
     list_in: Callable[[Any], Any]
-    """Returns a list, or the list in a JSON text; any other value unchanged."""
+    """Returns a list, or the list in a JSON text; returns any other value unchanged."""
     no_list: tuple[str, str]
     """Problem and advice for a value that should be a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Values that templates may read: variables of a task file, or prompt, inputs and steps of a workflow."""
+    """Values that templates may read: the variables of a task file, or a workflow's prompt, inputs and steps."""
 
     names: ChainMap[str, Any]
     """Values by name; names visible only to some nodes come first."""
     form: Form
     variables: dict[str, Any] = field(default_factory=dict)
-    """The subset that a run sets."""
+    """The subset set by a run."""
     steps: Mapping[str, Entry] = field(default_factory=dict)
-    """Entries of steps with output, by id, as in the step context of a run."""
+    """Entries of steps that have an output, by id, as in the step context of a run."""
     blocks: tuple[tuple[str, Collection[str], RunFacts], ...] = ()
-    """Open enclosing blocks: path, ids of their sequential steps, and the run's facts."""
+    """Open enclosing blocks: the path, the ids of the steps that run in sequence, and the run's facts."""
     parsed: dict[str, list[Any]] = field(default_factory=dict, repr=False, compare=False)
-    """JSON values parsed from outputs earlier, by text."""
+    """JSON values already parsed from outputs, by text."""
 
     @classmethod
     def of_inputs(cls, inputs: Mapping[str, Any] = MappingProxyType({}), **known: Any) -> Scope:
-        """Return the scope of a workflow with these inputs; ``known``: additional fields."""
+        """Return the scope of a workflow with these inputs. ``known``: additional fields."""
         return cls(ChainMap({"$prompt": "", "$inputs": inputs}), WORKFLOW, **known)
 
     @classmethod
@@ -98,7 +98,7 @@ class Scope:
         return cls(ChainMap(variables, dict.fromkeys(declared)), TASKS, variables)
 
     def with_run(self, run: Run) -> Scope:
-        """Return the scope with the prompt and outputs of a starting run; the prompt of a task file is its ``query``."""
+        """Return the scope with the prompt and outputs of a starting run; in a task file, the prompt is ``query``."""
         if self.form is WORKFLOW:
             return replace(self.with_names({"$prompt": run.prompt}), steps=run.steps)
         if run.prompt and self.variables.get("query") is None:
@@ -131,11 +131,12 @@ class Scope:
         return self.with_names({name: item} if name else {"$item": item, "$index": index})
 
     def in_block(self, block: str, names: Collection[str], run: RunFacts) -> Scope:
-        """Return a child scope with outputs of an open block, limited to its sequential steps with these ids."""
+        """Return a child scope with outputs of an open block, limited to these ids among its steps in sequence."""
         return replace(self, blocks=(*self.blocks, (block, names, run)))
 
     def after(self, post: Mapping[str, Any], result: Any) -> dict[str, Any]:
-        """Evaluate ``post`` for a plain-data result and return the variables it sets; fields of the result take precedence.
+        """Evaluate ``post`` for a result in plain data and return the variables that it sets; fields of the result
+        take precedence.
 
         Raises `ExpressionError`.
         """
@@ -154,14 +155,14 @@ class Scope:
 
     @property
     def seen(self) -> Mapping[str, tuple[str, Entry]]:
-        """Path and entry of each readable step, by id."""
+        """Path and entry of each step that can be read, by id."""
         entries = {name: (name, entry) for name, entry in self.steps.items()}
         for block, names, run in self.blocks:
             entries |= {name: (f"{block}/{name}", entry) for name, entry in run.open_outputs(block).items() if name in names}
         return entries
 
     def value_of(self, path: Reference) -> Any:
-        """Return the value at a path. Raises `PathError`."""
+        """Return the value at the path. Raises `PathError`."""
         root = path.root
         if root not in ROOTS:
             raise PathError(f"there is no {root}", suggest_names(root, ROOTS))
@@ -175,7 +176,7 @@ class Scope:
         return below(self.names[root], path)
 
     def _entry(self, entry: Any, path: Reference, done: int) -> Any:
-        """Resolve the path parts from index ``done`` in a step's entry."""
+        """Resolve the parts of the path from index ``done`` within a step's entry."""
         if done == len(path.parts):
             step, name = path.upto(done), "outputs" if "outputs" in entry else "output"
             raise PathError(f"{step} is a step, not a value", f"Write {step}.{name}")
@@ -189,7 +190,9 @@ class Scope:
         return below(entry, path, done)
 
     def _below(self, value: Any, path: Reference, done: int) -> Any:
-        """Resolve the path parts from index ``done`` in a step's entry; a text ``output`` is parsed as JSON."""
+        """Resolve the parts of the path from index ``done`` within a step's entry; an ``output`` that is text is
+        parsed as JSON.
+        """
         count = len(path.parts)
         end = path.parts.index("output", done) + 1 if "output" in path.parts[done:] else count
         value = below(value, path, done, end)
@@ -231,9 +234,9 @@ def has_templates(text: str) -> bool:
 def render(data: Any, scope: Scope, *, is_copied: bool = True) -> Any:
     """Replace the templates in plain data with their values; keys stay unchanged.
 
-    A text that consists of one template becomes its value, of any type, copied unless the caller will not change it. In longer
-    texts, texts are inserted verbatim and other values as JSON. Inserted texts are not searched for templates. Raises
-    `ExpressionError`.
+    A text that consists of one template becomes its value, of any type, copied unless the caller promises not to
+    change it. In longer texts, texts are inserted verbatim and other values as JSON. Inserted texts are not searched
+    for templates. Raises `ExpressionError`.
     """
 
     def value(expression: str) -> Any:
@@ -244,7 +247,7 @@ def render(data: Any, scope: Scope, *, is_copied: bool = True) -> Any:
 
 
 def _copy_data(data: Any) -> Any:
-    """Copy plain data through JSON, in a tenth of the time of `copy.deepcopy`."""
+    """Copy plain data through JSON, which takes a tenth of the time of `copy.deepcopy`."""
     if not isinstance(data, dict | list):
         return data
     try:
@@ -254,13 +257,13 @@ def _copy_data(data: Any) -> Any:
 
 
 def render_text(text: str, scope: Scope) -> str:
-    """Replace the templates of a text; the result is always a text."""
+    """Replace the templates in a text; the result is always a text."""
     value = render(text, scope)
     return as_text(text, value, OF_WORKFLOWS)
 
 
 def truth(text: str, scope: Scope) -> bool:
-    """Evaluate a condition: booleans, and the texts and numbers of `TRUTHS`. Raises `ExpressionError`."""
+    """Evaluate a condition: a boolean, or one of the texts and numbers in `TRUTHS`. Raises `ExpressionError`."""
     try:
         value = render(text.strip(), scope)
     except NoOutput as error:
@@ -275,9 +278,9 @@ def truth(text: str, scope: Scope) -> bool:
 
 
 def references(text: str) -> tuple[Reference, ...]:
-    """Return the paths in the templates of a text; paths in brackets follow their containing path.
+    """Return the paths in a text's templates; paths in brackets follow the path that contains them.
 
-    Raises `ExpressionError` for an invalid template or a name without a ``$``.
+    Raises `ExpressionError` for an invalid template, or for a name without a ``$``.
     """
     result: list[Reference] = []
     for piece in pieces(text, OF_WORKFLOWS):
@@ -312,7 +315,7 @@ def _quote_template(expression: str, error: ExpressionError) -> ExpressionError:
 
 
 def _is_true(value: Any) -> bool:
-    """Return the truth of an operand of ``&&``, ``||`` and ``!``; the text ``false`` is false, as in a condition."""
+    """Return the truth value of an operand of ``&&``, ``||`` and ``!``; the text ``false`` is false, as in a condition."""
     return TRUTHS.get(value.strip().lower(), True) if isinstance(value, str) and value.strip() else bool(value)
 
 
@@ -328,7 +331,7 @@ def _list_of_tasks(value: Any) -> Any:
 WORKFLOW = Form(OF_WORKFLOWS, _is_true, _list_in, ("map {}: over", "Use a list, such as {{ $steps.ID.output.items }}"))
 TASKS = Form(OF_TASKS, bool, _list_of_tasks, ("emit: forEach", "Use a list, such as ${results}"))
 WITHOUT_PROMPT = "Please proceed with the workflow step."
-"""Prompt of a step if the workflow runs without one."""
+"""Prompt of a step if the workflow is run without one."""
 
 
 def with_prior_outputs(prompt: str, scope: Scope, context: Context) -> str:

@@ -36,7 +36,7 @@ class ConfinedPath(NamedTuple):
     """A resolved path in the working directory."""
 
     root: str
-    """The working directory, links resolved."""
+    """The working directory, with links resolved."""
     names: tuple[str, ...]
     """Path components from the root; empty for the root itself."""
     shown: str

@@ -13,9 +13,9 @@ from agentnb.tools.builtin.files.write_file import encode_text
 from agentnb.tools.tool import ToolContext, ToolRefused
 
 MAX_COUNTED = 1_000
-"""Maximum occurrences that are counted."""
+"""Maximum number of occurrences to count."""
 MAX_LINES_NAMED = 5
-"""Maximum occurrences reported with their lines."""
+"""Maximum number of occurrences reported with their lines."""
 
 
 async def edit_file(context: ToolContext, path: str, old: str, new: str) -> str:
@@ -29,7 +29,7 @@ async def edit_file(context: ToolContext, path: str, old: str, new: str) -> str:
 
 
 def text_after_edit(arguments: Mapping[str, Any], before: str | None) -> str | None:
-    """Return the text of a file after a call of ``edit_file``, or None if the call fails."""
+    """Return the text of a file after a call to ``edit_file``, or None if the call fails."""
     old, new = arguments.get("old"), arguments.get("new")
     if before is None or not isinstance(old, str) or not isinstance(new, str) or len(_starts(before, old, 2)) != 1:
         return None

@@ -16,7 +16,7 @@ from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
 
 @dataclass(frozen=True)
 class Files(ToolGroup):
-    """The tools ``read_file``, ``write_file``, ``edit_file``, ``list_files`` and ``search_files``, without settings."""
+    """The tools ``read_file``, ``write_file``, ``edit_file``, ``list_files`` and ``search_files``. They have no settings."""
 
     word = "files"
     tool_names = ("read_file", "write_file", "edit_file", "list_files", "search_files")

@@ -1,4 +1,4 @@
-"""Nature of a file call: sensitive if the file name suggests that it holds keys."""
+"""Nature of a file call: sensitive if the name suggests that the file holds keys."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def write_nature(arguments: Any, work_dir: Path) -> CallNature:
 
 
 def _names_key_file(arguments: Any, work_dir: Path) -> bool:
-    """True if the path of a call, links resolved, has the name of a key file."""
+    """True if the path in a call, with links resolved, has the name of a key file."""
     path = arguments.get("path") if isinstance(arguments, dict) else None
     return isinstance(path, str) and may_hold_keys(path, work_dir)
 
 
 def may_hold_keys(path: str, work_dir: Path) -> bool:
-    """True if a path, links resolved, has the name of a key file, or is a hard link to one."""
+    """True if a path, with links resolved, has the name of a key file, or is a hard link to one."""
     name = path.rpartition("/")[2]
     if is_key_file(name):
         return True

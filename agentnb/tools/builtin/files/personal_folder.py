@@ -12,7 +12,7 @@ from agentnb import settings
 from agentnb.tools.builtin.files.search_worker import Identity, identity_of
 
 MAX_ENTRIES = 2_000
-"""Maximum files of the folder compared with a hard link."""
+"""Maximum number of files in the folder that are compared with a hard link."""
 
 
 def personal_identity() -> Identity:
@@ -24,12 +24,12 @@ def personal_identity() -> Identity:
 
 
 def is_personal(path: str) -> bool:
-    """True if a path, links resolved, is in the folder, which may not exist yet."""
+    """True if a path, with links resolved, is in the folder, which may not exist yet."""
     return leads_into(path, settings.personal_folder())
 
 
 def leads_into(path: str, folder: Path) -> bool:
-    """True if a path, links resolved, is in a folder. Ignores letter case, as some file systems do."""
+    """True if a path, with links resolved, is in a folder. Ignores letter case, as some file systems do."""
     return f"{path}/".casefold().startswith(f"{os.path.realpath(folder)}/".casefold())
 
 

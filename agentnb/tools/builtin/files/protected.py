@@ -20,15 +20,15 @@ GIT_PARTS = frozenset({"head", "objects", "refs", "commondir"})
 """Names that together turn a folder into a git directory."""
 
 SHORT_NAME = re.compile(r"(?:git|agentn)~\d+")
-"""Short names (8.3) that Windows creates for them, such as ``GIT~1``."""
+"""Short names (8.3) that Windows creates for protected names, such as ``GIT~1``."""
 IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 """Characters that the file system of macOS ignores in names."""
 MAX_LINK_BYTES = 4_096
-"""Maximum bytes read of a ``.git`` file."""
+"""Maximum number of bytes read from a ``.git`` file."""
 
 
 class _GitPartsLock:
-    """Lock for writes of parts of git directories."""
+    """Lock for writing parts of git directories."""
 
     lock = threading.Lock()
 
@@ -59,15 +59,16 @@ def check_names(place: ConfinedPath) -> None:
 
 
 def check_store(place: ConfinedPath, store: Path | None) -> None:
-    """Raise `ToolRefused` for a path in the folder of the logs of runs."""
+    """Raise `ToolRefused` for a path in the folder of run logs."""
     if store is not None and leads_into(place.real, store):
         raise _refusal(place, store.name)
 
 
 def folder_check(place: ConfinedPath) -> Visit:
-    """Return a callback for each folder on a path that raises `ToolRefused` in a git directory of any name.
+    """Return a callback that is called for each folder on a path and raises `ToolRefused` in a git directory of any name.
 
-    A folder that the next component would complete counts as a git directory: git would run the programs of its configuration.
+    A folder that the next component would turn into a git directory also counts, because git would run the programs in its
+    configuration.
     """
 
     def check(folder: int, depth: int) -> None:
@@ -82,7 +83,7 @@ def folder_check(place: ConfinedPath) -> Visit:
 
 
 def lock_git_parts(place: ConfinedPath) -> AbstractContextManager[object]:
-    """Hold the lock while a part of a git directory is checked and written; no lock for other paths."""
+    """Hold the lock while a part of a git directory is checked and written; other paths need no lock."""
     return nullcontext() if GIT_PARTS.isdisjoint(map(_plain, place.names)) else _GitPartsLock.lock
 
 
@@ -125,7 +126,7 @@ def _has(folder: int, name: str) -> bool:
 
 
 def _git_link(folder: int, path: str) -> str | None:
-    """Return the git directory that a ``.git`` file or link in an open folder points to, or None without such a link."""
+    """Return the git directory that a ``.git`` file or link in an open folder points to, or None if there is none."""
     try:
         mode = os.stat(".git", dir_fd=folder, follow_symlinks=False).st_mode
         if stat.S_ISLNK(mode):

@@ -22,11 +22,11 @@ from agentnb.tools.builtin.files.confined import (
 from agentnb.tools.tool import ToolContext, ToolRefused
 
 MAX_INLINE_BYTES = 65_536
-"""Maximum bytes read on the event loop: reading them costs less than a thread."""
+"""Maximum number of bytes read on the event loop, where reading them costs less than starting a thread."""
 MAX_NAMES = 2_000
-"""Maximum names listed per directory."""
+"""Maximum number of names listed per directory."""
 MAX_ENTRIES = 100_000
-"""Maximum names read and sorted per directory."""
+"""Maximum number of names read and sorted per directory."""
 
 
 async def read_file(context: ToolContext, path: str) -> str:

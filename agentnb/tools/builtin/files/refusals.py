@@ -13,7 +13,7 @@ from agentnb.errors import StoreError
 from agentnb.tools.tool import ToolRefused
 
 MAX_COMPARED = 2_000
-"""Maximum names of a folder compared with a missing name."""
+"""Maximum number of names in a folder that are compared with a missing name."""
 KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a pipe",
@@ -55,7 +55,7 @@ def personal(shown: str) -> ToolRefused:
 
 
 def no_work_dir(why: str) -> ToolRefused:
-    """Return the refusal of all paths of a run without an accessible working directory."""
+    """Return the refusal of any path in a run without an accessible working directory."""
     advice = "File tools are unavailable in this run. Tell the person that work_dir= must name an existing directory."
     return ToolRefused("no_work_dir", f"working directory not set: {why}", advice)
 
@@ -75,13 +75,13 @@ def missing(folder: int, before: str, name: str, shown: str) -> ToolRefused:
 
 
 def leads_elsewhere(shown: str) -> ToolRefused:
-    """Return the refusal of a link in a resolved path: a circular link, or one created since then."""
+    """Return the refusal of a link in a resolved path: a circular link, or one created since the path was resolved."""
     problem = f"{shown} was not opened: part of the path is a circular link or a link that was just created"
     return ToolRefused("link_changed", problem, "Look at the directory with list_files, then try again.")
 
 
 def not_a_directory(shown: str, part: str) -> ToolRefused:
-    """Return the refusal of a path through a file."""
+    """Return the refusal of a path that leads through a file."""
     return ToolRefused("not_a_directory", f"{part} is a file, not a directory", f"Change the path {shown}.")
 
 

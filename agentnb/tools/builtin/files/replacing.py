@@ -31,7 +31,7 @@ def replace_file(
 ) -> bytes:
     """Replace a file with the bytes that ``new_bytes`` returns, and return them.
 
-    ``new_bytes`` gets the old bytes, None for a new file. ``create``: create a missing file and missing folders. Raises
+    ``new_bytes`` gets the old bytes, or None for a new file. ``create``: create a missing file and missing folders. Raises
     `ToolRefused`.
     """
     if not place.names:
@@ -62,7 +62,7 @@ def _old_file(folder: int, place: ConfinedPath, *, create: bool) -> _Old | None:
 
 
 def is_read_only(folder: int, name: str, status: os.stat_result) -> bool:
-    """True if a file in an open folder is write-protected, also if the superuser could write it."""
+    """True if a file in an open folder is write-protected, even if the superuser could write it."""
     return not status.st_mode & stat.S_IWUSR or not os.access(name, os.W_OK, dir_fd=folder)
 
 
@@ -76,7 +76,7 @@ def _replace(context: ToolContext, folder: int, place: ConfinedPath, old: _Old |
 def replace_atomically(folder: int, name: str, data: bytes, mode: int | None) -> Iterator[None]:
     """Write a temporary file in an open folder and rename it to ``name`` on exit. On an error, delete it.
 
-    ``mode``: permissions, None for the default. Bits that run a file as another user are dropped.
+    ``mode``: permissions, or None for the default. Bits that run a file as another user are dropped.
     """
     temporary = f".{token_hex(8)}.tmp"
     file = os.open(temporary, NEW, 0o666 if mode is None else 0o600, dir_fd=folder)
@@ -117,7 +117,7 @@ def _status(folder: int, place: ConfinedPath) -> os.stat_result | None:
 
 
 def check_mark(text: str, old: bytes | None, place: ConfinedPath) -> None:
-    """Raise `ToolRefused` for a text with the mark for keys if the file holds a key that it would overwrite."""
+    """Raise `ToolRefused` for a text that contains the mark for keys if it would overwrite a key in the file."""
     if MASK not in text or old is None:
         return
     before = old.decode(errors="replace")

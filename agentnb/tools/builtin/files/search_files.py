@@ -28,7 +28,7 @@ from agentnb.tools.tool import ToolContext, ToolRefused
 LEFT_OUT = (".git", ".agentnb", ".venv", "node_modules", "__pycache__", ".ipynb_checkpoints")
 """Folders that a search skips, unless its path is inside them."""
 MAX_NOTED = 5
-"""Maximum names of skipped files in a result, per kind."""
+"""Maximum number of skipped files named in a result, per kind."""
 GRACE = 5.0
 """Seconds from the time limit until the process is killed."""
 
@@ -39,7 +39,7 @@ class Limits(NamedTuple):
     files: int = 20_000
     matches: int = 200
     line: int = 300
-    """Maximum characters of a line in the result."""
+    """Maximum number of characters per line in the result."""
     seconds: float = 10.0
     bytes: int = MAX_FILE_BYTES
     """Maximum size of a searched file."""
@@ -76,7 +76,7 @@ async def search_files(context: ToolContext, pattern: str = "", glob: str = "", 
 
 
 def _open_search_folder(opened: ExitStack, place: ConfinedPath) -> tuple[int, str]:
-    """Open the folder to search, or the folder of the file to search and return its name, too."""
+    """Open the folder to search; for a single file, open its folder and return the file's name too."""
     depth = len(place.names)
     if depth:
         folder = opened.enter_context(open_folder(place, depth - 1))

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 MAX_DEPTH = 60
 MAX_ENTRIES = 100_000
 MAX_KEY_FILES_FROM = 20_000
-"""Maximum files among which key files are looked for."""
+"""Maximum number of files searched for key files."""
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 GLOB_TOKEN = re.compile(r"\*\*/|/\*\*\Z|\*\*|\[(?:[!^][^/]|[^/!^])[^]/]*\]|\{[^{}]*\}|.", re.DOTALL)
 GLOB_MEANING = {"**/": "(?:[^/]+/)*", "/**": "/.+", "**": ".*", "*": "[^/]*", "?": "[^/]"}
@@ -32,15 +32,15 @@ Identity: TypeAlias = tuple[int, int]
 
 
 class TimeUp(BaseException):
-    """The time limit of the search."""
+    """The search reached its time limit."""
 
 
 class Full(Exception):
-    """The maximum number of matches or of files."""
+    """The search reached its maximum number of matches or files."""
 
 
 class Search:
-    """A search. ``report`` has the matches and counts cut and skipped files."""
+    """A search. ``report`` holds the matches, and counts of cut and skipped files."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.request, self.limits = request, request["limits"]
@@ -58,7 +58,7 @@ class Search:
         self.report |= dict.fromkeys(("not_text", "too_large", "links", "special", "unreadable", "long_lines", "too_deep"), 0)
 
     def run(self, folder: int) -> None:
-        """Search the folder, or its one requested file."""
+        """Search the folder, or the single file requested in it."""
         only = self.request["only"]
         try:
             for name, path, within in [(only, only, folder)] if only else self.walk(folder, "", 0):

@@ -22,7 +22,7 @@ async def write_file(context: ToolContext, path: str, content: str) -> str:
 
 
 def text_after_write(arguments: Mapping[str, Any], before: str | None) -> str | None:
-    """Return the text of a file after a call of ``write_file``."""
+    """Return the text of a file after a call to ``write_file``."""
     content = arguments.get("content")
     return content if isinstance(content, str) else None
 

@@ -45,7 +45,7 @@ class Status:
     commit: str = ""
     """Id of the last commit; empty before the first."""
     branch: str = ""
-    """Empty if HEAD is detached."""
+    """Name of the branch; empty if HEAD is detached."""
     upstream: str = ""
     ahead: int = 0
     behind: int = 0
@@ -65,7 +65,7 @@ class Status:
 
 
 async def read_status(repository: Repository, *paths: bytes, untracked: str = "normal") -> Status:
-    """Return the status of these paths, relative to the working folder, or of the whole repository without any.
+    """Return the status of these paths, relative to the working folder, or of the entire repository if none are passed.
 
     ``untracked``: ``no``, ``normal`` (a folder instead of its files) or ``all``.
     """
@@ -104,12 +104,12 @@ def _change(record: bytes, following: Iterator[bytes]) -> Change:
 
 
 def shown_paths(repository: Repository, change: Change) -> str:
-    """Return the path of a change from the working folder, after its path before a rename."""
+    """Return the path of a change relative to the working folder, preceded by its old path if the file was renamed."""
     before = f"{repository.display_path(change.origin)} -> " if change.origin else ""
     return before + repository.display_path(change.path)
 
 
 def shown_lines(repository: Repository, changes: list[Change], most: int) -> list[str]:
-    """Return one line per change up to ``most``, and one that counts the others."""
+    """Return one line per change up to ``most``, and one that counts the rest."""
     lines = [f"{change.in_index}{change.in_folder} {shown_paths(repository, change)}" for change in changes[:most]]
     return lines + ([f"[{len(changes) - most:,} more files]"] if len(changes) > most else [])

@@ -15,7 +15,7 @@ NO_FILTER = (b"unspecified", b"unset")
 async def filters_of(
     repository: Repository, paths: Iterable[bytes], *options: str, index: Path | None = None
 ) -> dict[bytes, str]:
-    """Return the filters by path, for paths with a filter. Paths are relative to the working folder.
+    """Return the filters by path, for the paths that have one. Paths are relative to the working folder.
 
     ``index``: index file to read attributes from, instead of the files in the folder.
     """
@@ -28,7 +28,7 @@ async def filters_of(
 
 
 async def filters_at(repository: Repository, commit: str, paths: Iterable[bytes]) -> dict[bytes, str]:
-    """Return the filters by path according to the attributes of a commit, for paths with a filter."""
+    """Return the filters by path according to the attributes of a commit, for the paths that have one."""
     async with _index_of_commit(repository, commit) as index:
         return await filters_of(repository, paths, "--cached", index=index)
 

@@ -42,7 +42,7 @@ async def git_commit(context: ToolContext, message: Annotated[str, msgspec.Meta(
 
 
 def _check_staged(repository: Repository, status: Status) -> None:
-    """Raise `ToolRefused` without staged changes, or with some outside the working folder."""
+    """Raise `ToolRefused` if no changes are staged, or if some of them are outside the working folder."""
     if conflicts := [repository.display_path(change.path) for change in status.changes if change.is_conflict]:
         advice = "Edit these files, stage them with git_add, then commit."
         raise ToolRefused("conflicts", f"Nothing was committed: {join_names(conflicts)} has conflicts.", advice)
@@ -63,7 +63,7 @@ def _check_staged(repository: Repository, status: Status) -> None:
 
 
 def identity_of(config: GitConfig) -> dict[str, str]:
-    """Return the environment variables of author and committer. Raises `ToolRefused` if they are not configured."""
+    """Return the environment variables for author and committer. Raises `ToolRefused` if they are not configured."""
     variables: dict[str, str] = {}
     for role in ("author", "committer"):
         name, address = config.text(f"{role}.name", "user.name"), config.text(f"{role}.email", "user.email")

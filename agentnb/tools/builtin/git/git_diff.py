@@ -66,7 +66,7 @@ async def _index_copy(repository: Repository) -> AsyncIterator[Path]:
 async def _changed_names(
     repository: Repository, options: tuple[str, ...], place: bytes, variables: dict[str, str]
 ) -> list[tuple[bytes, ...]]:
-    """Return the changed files with paths from the top, both paths of a renamed file."""
+    """Return the changed files with paths relative to the top of the repository, and both paths of a renamed file."""
     output = await repository.output("diff", *options, "--name-status", "--no-relative", "-z", "--", place, variables=variables)
     fields = iter(output.split(b"\0")[:-1])
     return [(next(fields), next(fields)) if state[:1] in b"RC" else (next(fields),) for state in fields]
@@ -88,7 +88,7 @@ async def _diff(
 
 
 def _diff_text(output: BoundedOutput) -> str:
-    """Return a diff as text, complete or with whole lines of its beginning and end."""
+    """Return a diff as text: complete, or only full lines from its beginning and end."""
     if not output.omitted_bytes:
         return (bytes(output.head) + output.tail).decode(errors="replace").rstrip("\n")
     head, tail = bytes(output.head).rpartition(b"\n")[0], output.tail.partition(b"\n")[2]

@@ -16,7 +16,8 @@ from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
 
 @dataclass(frozen=True)
 class Git(ToolGroup):
-    """The tools ``git_status``, ``git_diff``, ``git_log``, ``git_add``, ``git_commit`` and ``git_branch``, without settings.
+    """The tools ``git_status``, ``git_diff``, ``git_log``, ``git_add``, ``git_commit`` and ``git_branch``. They have no
+    settings.
 
     They call git so that the repository cannot run any program: no hooks, filters, signing, pagers or external diffs.
     """

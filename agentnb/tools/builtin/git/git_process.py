@@ -29,7 +29,7 @@ WAITS = "git was stopped: it waited for a named pipe (FIFO) in place of one of i
 
 
 WHOLE = Bounds(32_000_000)
-"""Limit of output that is parsed; more is an error."""
+"""Limit on the output to be parsed; more is an error."""
 
 
 class ProcessResult(NamedTuple):
@@ -77,7 +77,7 @@ async def run_process(
 
 
 async def _start(command: Sequence[str | bytes], folder: Path, environment: Mapping[str, str]) -> asyncio.subprocess.Process:
-    """Start a process. On cancellation, end its whole group; asyncio would end only the process."""
+    """Start a process. On cancellation, end its entire group; asyncio would end only the process."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *_death_signal_prefix(),

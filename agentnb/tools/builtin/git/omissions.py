@@ -17,7 +17,7 @@ COMMIT_HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit",
 
 
 def hooks_note(repository: Repository, hooks: Iterable[str]) -> str:
-    """Return a note about skipped hooks, or "" if the repository has none of these."""
+    """Return a note about skipped hooks, or "" if the repository has none."""
     folder = repository.common_dir / "hooks"
     if configured := repository.config.text("core.hookspath"):
         folder = repository.top / Path(configured).expanduser()
@@ -31,17 +31,17 @@ def signing_note(repository: Repository) -> str:
 
 
 def key_files_note(names: list[str]) -> str:
-    """Return a note about files skipped by name, or "" without any."""
+    """Return a note about files skipped by name, or "" if there are none."""
     return f"Left out because their names suggest that they hold keys: {join_names(names)}." if names else ""
 
 
 def hidden_note(names: list[str]) -> str:
-    """Return a note about files skipped by rules, or "" without any."""
+    """Return a note about files skipped by rules, or "" if there are none."""
     return f"Left out by the rules for {READ_TOOL}: {join_names(names)}." if names else ""
 
 
 def filters_note(filters: dict[bytes, str]) -> str:
-    """Return a note about files compared without their filter, or "" without any."""
+    """Return a note about files compared without their filter, or "" if there are none."""
     if not filters:
         return ""
     kinds = ", ".join(sorted(set(filters.values())))
@@ -50,5 +50,5 @@ def filters_note(filters: dict[bytes, str]) -> str:
 
 
 def with_notes(text: str, *notes: str) -> str:
-    """Append the notes that are not empty to a text, each on its own line."""
+    """Append the non-empty notes to a text, each on its own line."""
     return "\n".join([text, *filter(None, notes)])

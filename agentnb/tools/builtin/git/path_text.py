@@ -75,6 +75,6 @@ def is_hidden(hidden: re.Pattern[str] | None, top: str, path: bytes) -> bool:
 
 
 def join_names(names: list[str], most: int = 20) -> str:
-    """Return names for a sentence, at most ``most`` of them, and the number of the others."""
+    """Return names for a sentence, at most ``most`` of them, and the number of the rest."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -21,8 +21,8 @@ FALSE_WORDS = ("", "false", "no", "off", "0")
 
 
 class GitConfig:
-    """Configured values by name, with section and last part in lowercase. A name without a value, which means true, maps to
-    None.
+    """Configured values by name; the section and last part of a name are in lowercase. A name without a value, which means
+    true, maps to None.
     """
 
     def __init__(self, listed: bytes) -> None:
@@ -61,7 +61,7 @@ class Repository:
 
     @property
     def prefix(self) -> bytes:
-        """Path of the working folder from the top, with a trailing slash; empty at the top."""
+        """Path of the working folder relative to the top, with a trailing slash; empty at the top."""
         relative = os.fsencode(self.work_dir.relative_to(self.top))
         return b"" if relative == b"." else relative + b"/"
 
@@ -101,15 +101,15 @@ class Repository:
         return [name for name in listed.split(b"\0") if name]
 
     def is_inside(self, path: bytes) -> bool:
-        """True if a path from the top is below the working folder."""
+        """True if a path, relative to the top, is below the working folder."""
         return path.startswith(self.prefix)
 
     def below(self, path: bytes) -> bytes:
-        """Return a path from the top relative to the working folder, if it is below."""
+        """Convert a path relative to the top into one relative to the working folder, if it is below that folder."""
         return path.removeprefix(self.prefix)
 
     def display_path(self, path: bytes) -> str:
-        """Return a path from the top as text for a model, relative to the working folder."""
+        """Convert a path relative to the top into text for a model, relative to the working folder."""
         is_around = path.endswith(b"/") and self.prefix.startswith(path)  # an untracked folder
         return "./" if is_around else shown_name(self.below(path))
 
@@ -149,7 +149,7 @@ def _nearest_repository(work_dir: Path) -> Repository:
 
 
 def _with_place(repository: Repository, located: bytes) -> Repository:
-    """Return the repository with the paths of its data. Raises `ToolRefused` unless they are its own."""
+    """Return the repository with the paths of its data. Raises `ToolRefused` unless these paths are the repository's own."""
     lines = located.split(b"\n")
     if len(lines) != 4:  # the path of the repository has a line break
         raise ToolRefused("git_error", "The path of this repository contains a line break.", NO_REPOSITORY)
@@ -167,7 +167,7 @@ def _git(folders: Sequence[str]) -> str:
 
 
 def _check_place(repository: Repository, git_top: Path) -> None:
-    """Raise `ToolRefused` unless the work tree and the data of the repository are its own."""
+    """Raise `ToolRefused` unless the work tree and the data belong to the repository itself."""
     top, git_dir, common_dir = repository.top, repository.git_dir, repository.common_dir
     if git_top != top:
         raise ToolRefused(
@@ -186,7 +186,7 @@ def _check_place(repository: Repository, git_top: Path) -> None:
 
 
 def _places_that_git_writes(folder: Path) -> Iterator[Path]:
-    """Yield the entries of a git folder, with all references and their logs, and the linked folders of objects."""
+    """Yield the entries of a git folder, including all references and their logs, and the linked object folders."""
     yield from folder.iterdir()
     yield from (path for path in (folder / "objects").glob("*") if path.is_symlink())
     for part in ("refs", "logs"):

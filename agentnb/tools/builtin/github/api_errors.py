@@ -13,7 +13,7 @@ from agentnb.tools.tool import ToolRefused
 
 ENTER_TOKEN = "The person can enter a token with %agent key github, or set the variable GITHUB_TOKEN."
 MAX_MESSAGE = 300
-"""Maximum characters of GitHub's message in an error."""
+"""Maximum number of characters of GitHub's message in an error."""
 
 
 def no_token() -> ToolRefused:

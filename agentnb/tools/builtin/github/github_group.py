@@ -123,13 +123,13 @@ ANSWER_SECONDS = 15
 """Seconds to wait for a connection, and for each chunk of the answer."""
 HEADERS = {"Accept": "application/vnd.github+json", "Accept-Encoding": "gzip"}
 MAX_BYTES = 10_000_000
-"""Maximum bytes read of an answer, before and after decompression."""
+"""Maximum number of bytes read from an answer, before and after decompression."""
 CHUNK_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """GitHub's API at an address, the only one that gets the key."""
+    """GitHub's API at one address, the only one to which the key is sent."""
 
     url: str
     key: settings.Key | None
@@ -176,14 +176,14 @@ class Api:
         )
 
     def _uses_proxy_in_plain(self) -> bool:
-        """True if a proxy would see the request in plain text: HTTPS uses a tunnel."""
+        """True if a proxy would see the request in plain text, which it does not with HTTPS, since that uses a tunnel."""
         from requests.utils import get_environ_proxies, select_proxy
 
         return self.url.startswith("http:") and bool(select_proxy(self.url, get_environ_proxies(self.url)))
 
 
 def _read_bounded_answers(requester: Any) -> None:
-    """Limit the size of answers. PyGithub offers another connection class only for the whole process."""
+    """Limit the size of answers. PyGithub allows another connection class only for the entire process."""
     kind = requester._Requester__connectionClass
 
     def connect(*place: Any, **options: Any) -> Any:
@@ -249,8 +249,8 @@ Optional: TypeAlias = str | UnsetType
 class GitHub(ToolGroup):
     """The tools ``github_get_issue``, ``github_list_issues`` and ``github_create_comment``.
 
-    ``repo``: default repository, as ``owner/name``; by default that of ``origin`` in the folder of the run. ``url``: API of
-    another server than GitHub's own, such as ``https://github.example.org/api/v3``. It gets the token.
+    ``repo``: default repository, as ``owner/name``; by default that of ``origin`` in the folder of the run. ``url``: API of a
+    server other than GitHub's own, such as ``https://github.example.org/api/v3``. That server receives the token.
     """
 
     word = "github"

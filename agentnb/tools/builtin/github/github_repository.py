@@ -29,7 +29,7 @@ class Repository(NamedTuple):
 
 
 def read_name(text: str) -> Repository | None:
-    """Parse ``owner/name``, or return None for another text."""
+    """Parse ``owner/name``, or return None for any other text."""
     owner, _, name = text.partition("/")
     return Repository(owner, name) if _NAME.fullmatch(owner) and _NAME.fullmatch(name) else None
 
@@ -41,7 +41,7 @@ def check_name(repo: object) -> None:
 
 
 async def find_repository(owner: str, repo: str, default: str, work_dir: Path, api_url: str) -> Repository:
-    """Return the repository of a call, completed by the default or by ``origin``. Raises `ToolRefused` without either."""
+    """Return the repository of a call, completed by the default or by ``origin``. Raises `ToolRefused` if there is neither."""
     if "/" in repo and not owner:
         owner, _, repo = repo.partition("/")
     for argument, value in {"owner": owner, "repo": repo}.items():

@@ -7,7 +7,7 @@ from typing import Any
 from agentnb.tools.builtin.notebook.capture import without_escapes
 
 MAX_OF_A_CARD = 200
-"""Maximum characters of the text of a run card."""
+"""Maximum number of characters in the text of a run card."""
 CARD = "agentnb-run"
 """Marker in the HTML of each run card."""
 

@@ -17,7 +17,7 @@ from agentnb.tools.builtin.notebook.diverted_stream import DivertedStream
 from agentnb.tools.pictures import picture_of
 
 MAX_TEXT = 20_000
-"""Maximum characters of text: the first and the last half."""
+"""Maximum number of characters of text, half from its beginning and half from its end."""
 MAX_PICTURES = 10
 LEFT_OUT = "\n[{:,} characters left out]\n"
 PICTURES = ("image/png", "image/jpeg")
@@ -26,7 +26,7 @@ _OVERWRITTEN = re.compile(r"[^\r\n]*\r(?=[^\r\n])")
 
 
 class Output:
-    """Text and pictures of a call. Thread-safe, as the code may start threads."""
+    """Text and pictures of a call. Thread-safe, because the code may start threads."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a finalizer may print in between
@@ -90,7 +90,7 @@ class Output:
 
     @property
     def text(self) -> str:
-        """Text so far as a terminal would show it, cut in the middle to `MAX_TEXT` characters."""
+        """The text so far, as a terminal would show it, cut in the middle to `MAX_TEXT` characters."""
         with self._lock:
             whole, head, dropped = _as_shown("".join(self._pieces)), self._head, self._dropped
         if not dropped and len(whole) <= MAX_TEXT:
@@ -120,7 +120,7 @@ def without_escapes(text: str) -> str:
 
 
 def _as_shown(text: str) -> str:
-    """Return the text as a terminal would show it, without colours: the last state of an overwritten line."""
+    """Return the text as a terminal would show it, without colours and with only the last state of an overwritten line."""
     text = without_escapes(text).replace("\r\n", "\n")
     return _OVERWRITTEN.sub("", text) if "\r" in text else text
 
@@ -159,7 +159,7 @@ def _stream(name: str, output: Output, is_inside: Callable[[], bool]) -> Iterato
 
 
 def _remove(name: str, diverted: DivertedStream) -> None:
-    """Remove a stream from the chain, also if another one has been put in front."""
+    """Remove a stream from the chain, even if another has been put in front of it."""
     stream = getattr(sys, name)
     if stream is diverted:
         setattr(sys, name, diverted.stream)
@@ -173,7 +173,7 @@ def _remove(name: str, diverted: DivertedStream) -> None:
 
 @contextmanager
 def _publisher(publisher: Any, output: Output, is_inside: Callable[[], bool]) -> Iterator[None]:
-    """Replace two methods of IPython's publisher: its hooks are per thread, and the code may start threads."""
+    """Replace two methods of IPython's publisher, because its hooks are per thread and the code may start threads."""
     publish, clear = publisher.publish, publisher.clear_output
     own = {name: vars(publisher)[name] for name in ("publish", "clear_output") if name in vars(publisher)}
 

@@ -10,7 +10,7 @@ from agentnb.tools.builtin.notebook.bundles import text_of_bundle
 from agentnb.tools.builtin.notebook.capture import Output
 
 MAX_CELLS = 300
-"""Maximum cells with kept output, the most recent."""
+"""Maximum number of cells whose output is kept: the most recent ones."""
 _ATTRIBUTE = "_agentnb_cell_outputs"
 
 
@@ -23,7 +23,7 @@ class CellOutputs:
         self._numbers: dict[str, int] = {}
         """Cell numbers by the id of the execute request."""
         self._running: list[int] = []
-        """Number of the running cell, once more for each cell that its code runs."""
+        """Number of the running cell, repeated for each cell that its code runs."""
 
     def begin(self, number: int, message_id: str) -> None:
         """Start capturing a cell, or code within it that counts as a separate cell."""
@@ -35,7 +35,7 @@ class CellOutputs:
                 self._by_number.pop(self._numbers.pop(next(iter(self._numbers))), None)
 
     def end(self) -> None:
-        """End the capture started last."""
+        """End the capture that was started last."""
         with self._lock:
             del self._running[-1:]
 

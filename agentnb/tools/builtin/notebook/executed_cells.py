@@ -100,11 +100,11 @@ def _text(value: Any) -> str:
 
 
 MAX_CODE = 4_000
-"""Maximum characters of the code of a cell."""
+"""Maximum number of characters of a cell's code."""
 MAX_OUTPUT = 2_000
-"""Maximum characters of the output of a cell, and of a Markdown text."""
+"""Maximum number of characters of a cell's output, and of a Markdown text."""
 MAX_ALL = 30_000
-"""Maximum characters of all cells, counted from the last."""
+"""Maximum number of characters of all cells, counted from the last."""
 
 
 @dataclass
@@ -128,7 +128,7 @@ class Cell:
 
 
 def cells_text(kernel: Kernel, *, last: int, wanted: re.Pattern[str] | None) -> str:
-    """Return the last executed cells. ``wanted``: only cells that match the pattern."""
+    """Return the last executed cells. ``wanted``: a pattern that the cells must match."""
     cells, file = executed_cells(kernel), read_notebook_file(kernel.variables)
     notes = [] if file is None else _joined_with(cells, file)
     shown = [text for cell in cells if (text := "\n".join(cell.lines())) and (wanted is None or wanted.search(text))]
@@ -188,7 +188,7 @@ def _text_of(kind: str, bundle: Any) -> str:
 
 
 def _joined_with(cells: list[Cell], file: NotebookFile) -> list[str]:
-    """Add Markdown and output of the file to cells with unchanged code. Returns notes about the file."""
+    """Add Markdown and output from the file to cells with unchanged code. Returns notes about the file."""
     by_number = {cell.number: cell for cell in cells}
     markdown: list[str] = []
     unmatched = 0

@@ -21,7 +21,7 @@ class Kernel(NamedTuple):
         return self.shell.user_ns  # type: ignore[no-any-return]
 
     def snapshot(self) -> dict[str, Any]:
-        """Return a copy of the namespace, without names of `str` subclasses."""
+        """Return a copy of the namespace, excluding names that are instances of `str` subclasses."""
         return {name: value for name, value in [*self.variables.items()] if type(name) is str}
 
     @property

@@ -21,7 +21,7 @@ class KernelTool(BuiltinTool):
 
 @dataclass(frozen=True)
 class Notebook(ToolGroup):
-    """The tools ``inspect_variables``, ``read_cells``, ``run_python`` and ``think``, without settings."""
+    """The tools ``inspect_variables``, ``read_cells``, ``run_python`` and ``think``. They have no settings."""
 
     word = "notebook"
     tool_names = ("inspect_variables", "read_cells", "run_python", "think")

@@ -1,4 +1,4 @@
-"""``run_python``: runs code of the model in the namespace of the notebook."""
+"""``run_python``: runs the model's code in the namespace of the notebook."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ToolFunction:
     """A tool as a function: takes the tool's arguments, returns its value, raises `ToolFailed`."""
 
     def __init__(self, scope: CodeScope, tool: Tool, own: Any = None) -> None:
-        """``own``: the notebook function behind the tool, for all callers but the code."""
+        """``own``: the notebook function behind the tool, for all callers except the code."""
         self._scope = scope
         self._own = own
         self._names = [*tool.spec.input_schema.get("properties", {})]
@@ -83,10 +83,11 @@ class ToolNamespace:
 
 @contextmanager
 def tools_as_functions(scope: CodeScope, variables: dict[str, Any], own_name: str) -> Iterator[None]:
-    """Expose the tools to code in the block as builtins: variables of the notebook take precedence, and nothing stays behind.
+    """Expose the tools as builtins to the code in the block; variables of the notebook take precedence, and no trace remains
+    afterwards.
 
-    A variable that is the function of a tool is replaced by the tool meanwhile. ``own_name``: the tool that runs the code,
-    which is left out.
+    A variable that is the function of a tool is replaced with the tool in the meantime. ``own_name``: the tool that runs the
+    code, which is left out.
     """
     offered = [tool for tool in scope.tools if tool.spec.name != own_name]
     functions = {tool.spec.name: ToolFunction(scope, tool) for tool in offered}
@@ -121,9 +122,9 @@ def _put_back(namespace: dict[str, Any], added: Mapping[str, Any], before: Mappi
 
 NAME = "run_python"
 MAX_TRACEBACK = 6_000
-"""Maximum characters of a traceback, counted from its end."""
+"""Maximum number of characters in a traceback, counted from its end."""
 MAX_SOURCES = 500
-"""Maximum sources kept for tracebacks and for ``inspect.getsource``."""
+"""Maximum number of sources kept for tracebacks and for ``inspect.getsource``."""
 NO_AWAIT = (
     "Top-level await is not possible here: the code runs on the event loop of the kernel.",
     "Use a thread: from concurrent.futures import ThreadPoolExecutor; import asyncio; "
@@ -242,7 +243,7 @@ def _failure_outcome(output: Output, before: list[Any], error: BaseException) ->
 
 
 def _draw_figures(output: Output, before: list[Any], returned: Any) -> None:
-    """Append open figures of the code and close them: the notebook would show them below a later cell."""
+    """Append open figures of the code and close them, because the notebook would show them below a later cell."""
     opened = [figure for figure in open_figures() if not any(figure is figure_before for figure_before in before)]
     for figure in opened:
         if figure is not returned:

@@ -204,7 +204,7 @@ _SCALARS: dict[type, Callable[[Any], str]] = {
     types.ModuleType: lambda value: "<module>",
     **dict.fromkeys(_PATHS, str),
 }
-"""Classes of Python's own with their formatters."""
+"""Python's own classes, with their formatters."""
 # By identity: looking up a class would call its metaclass for a hash.
 _SHOWN = {id(kind): show for kind, show in _SCALARS.items()}
 _BRACKETS = {id(kind): brackets for kind, brackets in (_SEQUENCES | _MAPPINGS).items()}

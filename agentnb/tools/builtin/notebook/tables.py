@@ -1,7 +1,8 @@
 """Frames, series, indexes and arrays of pandas and numpy as text, recognized by identity and read by their own methods.
 
-A frame may have columns, indexes and cells of other classes, whose code would run: they are named, not read. The underlying
-arrays are checked before any method is called, and no part is sliced as a frame, which would copy ``attrs``.
+A frame may have columns, indexes and cells of other classes, whose code would run if they were read: only their names are
+shown. The underlying arrays are checked before any method is called, and no part is sliced as a frame, which would copy
+``attrs``.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import Any
 from agentnb.tools.builtin.notebook.safe_values import cut, library, name_of_type, short_text
 
 MAX_ROWS = 5
-"""Maximum rows of a head."""
+"""Maximum number of rows in a head."""
 MAX_COLUMNS = 30
-"""Maximum columns listed, and shown in a head."""
+"""Maximum number of columns listed, and shown in a head."""
 MAX_CELL = 40
 MAX_VALUES = 10
-"""Maximum values shown of an array."""
+"""Maximum number of values shown from an array."""
 FOREIGN = "not read: a column or an index has an unknown class"
 _INDEXES = (
     "Index",
@@ -124,7 +125,7 @@ def _size(arrays: Iterable[Any]) -> int:
 
 
 def _dtype_text(dtype: Any) -> str:
-    """Return the name of a dtype of numpy, or of a known one of pandas; otherwise its class name."""
+    """Return the name of a NumPy dtype or a known pandas dtype; for any other, its class name."""
     if issubclass(type(dtype), library("numpy")["dtype"]):
         return "structured" if dtype.names is not None else str(dtype.name)
     if _is_of(dtype, "pandas", *_NAMED, *_NUMBERS):

@@ -25,18 +25,18 @@ from agentnb.tools.builtin.notebook.safe_values import (
 )
 
 MAX_LISTED = 200
-"""Maximum variables in an overview."""
+"""Maximum number of variables in an overview."""
 MAX_LINE = 600
 MAX_ITEMS = 20
-"""Maximum items shown of a container."""
+"""Maximum number of items shown from a container."""
 MAX_VALUE = 2_000
-"""Maximum characters of a value requested by name."""
+"""Maximum number of characters of a value requested by name."""
 MAX_ALL = 30_000
 """Maximum characters in total."""
 
 
 def overview(kernel: Kernel) -> str:
-    """Return one line per variable of the person."""
+    """Return one line for each of the person's variables."""
     variables = kernel.snapshot()
     names = own_names(kernel, variables)
     lines = [f"{name}: {_line(variables[name])}" for name in names[:MAX_LISTED]]
@@ -46,7 +46,7 @@ def overview(kernel: Kernel) -> str:
 
 
 def details(kernel: Kernel, names: Iterable[str]) -> tuple[str, list[str]]:
-    """Return details about these variables, and the names without a variable."""
+    """Return details about these variables, and the names that no variable has."""
     variables, texts, missing = kernel.snapshot(), list[str](), list[str]()
     for name in dict.fromkeys(names):
         if name in variables:
@@ -57,13 +57,13 @@ def details(kernel: Kernel, names: Iterable[str]) -> tuple[str, list[str]]:
 
 
 def missing_text(kernel: Kernel, missing: Iterable[str]) -> str:
-    """Return a line with suggestions for each name without a variable."""
+    """Return a line with suggestions for each name that no variable has."""
     own = own_names(kernel, kernel.snapshot())
     return "\n".join(f"There is no variable {name!r}. {in_python(suggest_names(name, own))}".rstrip() for name in missing)
 
 
 def own_names(kernel: Kernel, variables: Mapping[str, Any]) -> list[str]:
-    """Return the names of the person's variables, without IPython's, modules, and names with a leading underscore."""
+    """Return the names of the person's variables, excluding IPython's, modules, and names with a leading underscore."""
     hidden = kernel.hidden
     mine = [name for name, value in variables.items() if type(value) is not types.ModuleType]
     return [name for name in mine if not name.startswith("_") and name not in hidden]
@@ -84,7 +84,7 @@ def _line(value: Any) -> str:
 
 
 def _value_suffix(value: Any) -> str:
-    """Return the value for the overview, empty for an unknown class, whose name is in the line already."""
+    """Return the value for the overview; empty for an unknown class, whose name is already in the line."""
     try:
         text = short_text(value)
     except Exception:  # a container changed by another thread

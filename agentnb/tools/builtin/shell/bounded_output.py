@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Bounds(NamedTuple):
-    """Bytes kept of the beginning and the end of a stream."""
+    """Number of bytes kept from the beginning and from the end of a stream."""
 
     head: int
     tail: int = 0

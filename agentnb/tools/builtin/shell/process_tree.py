@@ -28,10 +28,10 @@ def _children_of(number: int) -> list[int]:
 
 
 def holders_of(pipes: Collection[int]) -> tuple[int, ...]:
-    """Return the other processes that can write to one of these pipes, given by inode.
+    """Return the other processes that can write to one of these pipes, identified by inode.
 
     Children of this process are left out: they are forks made by another thread at this moment. As the first process of a
-    container, it also adopts orphans.
+    container, this process also adopts orphans.
     """
     names, own = {f"pipe:[{pipe}]" for pipe in pipes}, os.getpid()
     others = (int(name) for name in _names("") if name.isdigit() and int(name) != own)

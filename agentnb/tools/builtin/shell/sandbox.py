@@ -37,20 +37,20 @@ GIT_SETTINGS = r"^(user\.(name|email)|safe\.directory)$"
 PROBE_SECONDS = 10
 END_SECONDS = 1.0
 MAX_COPIES = 20
-"""Maximum repositories copied for a command: the one around the folder and the first ones inside."""
+"""Maximum number of repositories copied for a command: the one around the folder and the first ones inside."""
 FAILED_ADVICE = "The command did not run and is not at fault. Ask the person to check the sandbox"
 MAX_INFO_BYTES = 4096
 
 
 class Sandboxed(NamedTuple):
-    """Result of a command in a sandbox. ``note``: git data that it wrote and that was not kept."""
+    """Result of a command in a sandbox. ``note``: a sentence about git data that the command wrote but that was not kept."""
 
     result: ProcessResult
     note: str
 
 
 def check_sandbox(*, has_network: bool) -> None:
-    """Raise `SettingsError`, with what to install or set, if a sandbox is impossible here."""
+    """Raise `SettingsError`, naming what to install or set, if a sandbox is impossible here."""
     _walls(_program(Path.cwd()), has_network)
 
 
@@ -66,7 +66,7 @@ def sandbox_prefix(view: View, work_dir: Path, empty: Path) -> list[str]:
 async def run_in_sandbox(
     sandbox: Sandbox, words: Sequence[str], variables: Mapping[str, str], seconds: float, kept: BoundedOutput | None = None
 ) -> Sandboxed:
-    """Run a program in a sandbox and bring back its accepted changes of git, also on cancellation.
+    """Run a program in a sandbox and bring back its accepted changes to git data, even on cancellation.
 
     ``kept``: as for `run_process`. Raises `SettingsError` if the sandbox failed before the program ran.
     """
@@ -97,7 +97,7 @@ class Sandbox:
     """A sandbox around a folder, for one command. Opening it scans the folder, which takes time."""
 
     def __init__(self, work_dir: Path, variables: Mapping[str, str], *, has_network: bool, store: Path | None = None) -> None:
-        """``store``: folder of the logs of runs, which is read-only."""
+        """``store``: the folder of run logs, which is read-only."""
         self.work_dir = work_dir.resolve()
         self._variables, self._has_network, self._store = variables, has_network, store
         self._stack = ExitStack()
@@ -132,7 +132,9 @@ class Sandbox:
         return [program, "--json-status-fd", str(telling), "--args", str(listed), "--"], (listed, person, telling)
 
     def close(self) -> tuple[bool, str]:
-        """Bring back accepted changes of git. Returns whether the program ran, and a note about git data that was not kept."""
+        """Bring back accepted changes to git data. Returns whether the program ran, and a note about git data that was not
+        kept.
+        """
         with self._stack:
             if self._told < 0:
                 return False, ""
@@ -177,7 +179,7 @@ def _program_outside(name: str, work_dir: Path) -> str | None:
 
 @cache
 def _walls(program: str, has_network: bool) -> tuple[str, ...]:
-    """Return the namespace arguments that work here. Raises `SettingsError` without any."""
+    """Return the namespace arguments that work here. Raises `SettingsError` if there are none."""
     walls = WALLS if has_network else (*WALLS, "--unshare-net")
     error = ""
     for further in (("--disable-userns",), ()):  # unknown to older versions
@@ -205,7 +207,7 @@ def _descriptor_of(text: str, stack: ExitStack) -> int:
 
 
 def _end_of(told: int) -> dict[str, int]:
-    """Return bubblewrap's status report, once the first process of the sandbox and thereby all others are gone.
+    """Return bubblewrap's status report, once the first process of the sandbox and thereby all others have ended.
 
     Bubblewrap itself ends a moment earlier.
     """
@@ -222,7 +224,7 @@ def _end_of(told: int) -> dict[str, int]:
 
 
 def _git_settings(program: str | None, work_dir: Path, variables: Mapping[str, str]) -> str:
-    """Return the person's name and address as git configuration. Reading them runs no program of a repository."""
+    """Return the person's name and address as git configuration. Reading these does not run any program from a repository."""
     if program is None:  # no git, no settings
         return ""
     command = [program, "-C", str(work_dir), "config", "--includes", "-z", "--get-regexp", GIT_SETTINGS]

@@ -1,7 +1,7 @@
 """The git repository around a folder, and the paths elsewhere that it refers to, which a sandbox must protect.
 
-A ``.git`` file may name any folder. Accepted are only worktree folders that point back to it, and submodules of a surrounding
-repository: neither can be created from inside a sandbox.
+A ``.git`` file may name any folder. Only worktree folders that point back to it, and submodules of a surrounding repository,
+are accepted, since neither can be created from inside a sandbox.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Repository(NamedTuple):
 class ProtectedPath(NamedTuple):
     """A path that must not change.
 
-    ``missing``: content of the placeholder file if the path does not exist, None for a placeholder folder.
+    ``missing``: content of the placeholder file if the path does not exist, or None for a placeholder folder.
     """
 
     path: Path
@@ -67,7 +67,9 @@ def _of_file(root: Path, mark: Path) -> Repository | None:
 
 
 def followed_parts(repository: Repository) -> Iterator[ProtectedPath]:
-    """Yield paths elsewhere that git runs or follows: targets of links in the repository and of its configuration."""
+    """Yield paths outside the repository that git runs or follows: targets of its links, and paths named in its
+    configuration.
+    """
     for folder in {repository.shared, repository.own}:
         links = (Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink())
         yield from (ProtectedPath(Path(os.path.normpath(folder / link.readlink()))) for link in links)
@@ -79,7 +81,7 @@ def followed_parts(repository: Repository) -> Iterator[ProtectedPath]:
 
 
 def linked_repositories(repository: Repository, program: str | None) -> list[Path]:
-    """Return the paths of submodules in the index: ``git status`` enters them."""
+    """Return the paths of submodules in the index, which ``git status`` enters."""
     if program is None or GITLINK_MODE not in (read_plain(repository.own / "index") or b""):
         return []
     staged = Git(program, repository.own).run("ls-files", "--stage", "-z")[1]

@@ -1,4 +1,4 @@
-"""Files that a sandboxed command sees: hidden, writable and empty paths."""
+"""Files visible to a sandboxed command: hidden, writable and empty paths."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class View:
 
 
 class SandboxView(View):
-    """Mounts of the sandbox of a command: its working folder is writable, except what programs outside act on."""
+    """Mounts of a command's sandbox: its working folder is writable, except for files that programs outside act on."""
 
     def __init__(self, work_dir: Path, git: str | None, *, has_network: bool, store: Path | None = None) -> None:
         """``git``: path of the git program, outside the reach of commands."""
@@ -340,7 +340,7 @@ def _kernel_settings() -> Iterator[str]:
 
 
 def _sockets() -> Iterator[Path]:
-    """Yield the machine's sockets with a path: read-only mounts do not prevent connections."""
+    """Yield the paths of the machine's sockets, because read-only mounts do not prevent connections."""
     try:
         lines = SOCKETS.read_text(errors="replace").splitlines()[1:]
     except OSError:
@@ -354,7 +354,7 @@ def _sockets() -> Iterator[Path]:
 
 
 def _connection_files() -> Iterator[Path]:
-    """Yield the connection file with the key of this kernel, from its command line."""
+    """Yield the connection file that holds this kernel's key, as named on its command line."""
     for argument in sys.argv[1:]:
         path = Path(argument.rpartition("=")[2])
         try:

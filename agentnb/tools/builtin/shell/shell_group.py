@@ -31,7 +31,7 @@ from agentnb.tools.subject import CallNature
 from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused, failure
 
 SUSPECT = re.compile(r"\brm\b|mkfs|\bdd\b|chmod|/dev/sd|\)\s*\{")
-"""Quick check that every dangerous command matches."""
+"""Pattern for a quick check, which every dangerous command matches."""
 QUOTED = re.compile(r"'[^']*'|\\.|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 FORK_BOMB = re.compile(r"([\w:.]+)\s*\(\s*\)\s*\{\s*\1\s*\|\s*\1\s*&\s*\}\s*;\s*\1")
 HOMES = ("~", "$HOME", "${HOME}")
@@ -67,7 +67,7 @@ def _text(word: Word) -> str:
 
 
 def _root_of(target: str) -> str:
-    """Return ``/`` or ``~`` for the whole machine or home in any spelling, otherwise the normalized path."""
+    """Return ``/`` or ``~`` for the entire machine or home in any spelling, otherwise the normalized path."""
     for home in HOMES:
         if target == home or target.startswith(f"{home}/"):
             target = "~" + target.removeprefix(home)
@@ -148,7 +148,7 @@ class Shell(ToolGroup):
 
     @classmethod
     def of_log(cls, logged: Mapping[str, Any], *, is_trusted: bool) -> Shell:
-        """Return the group with logged settings. ``network`` is restored only from trusted ones.
+        """Return the group with logged settings. ``network`` is restored only from trusted settings.
 
         Raises `SettingsError` if the group had variables: logs do not contain their values.
         """
@@ -187,8 +187,8 @@ async def run_command(
 ) -> Sandboxed:
     """Run a command with a time limit. ``kept``, ``descriptors``: as for `run_process`.
 
-    ``starter``: program with arguments that starts the command, unless a sandbox does, where everything ends with this process.
-    Raises `ToolRefused` for a dangerous command, and for one that cannot be started.
+    ``starter``: program with arguments that starts the command, unless a sandbox does, in which everything ends with this
+    process. Raises `ToolRefused` for a dangerous command, and for one that cannot be started.
     """
     work_dir = context.work_dir
     if pattern := dangerous_pattern(command):
@@ -219,7 +219,9 @@ def _bash(path: str) -> str:
 
 
 def command_outcome(result: ProcessResult, note: str, seconds: float) -> ToolOutcome:
-    """Return the output of a command, as an error unless its exit code is 0. ``note``: git data not kept by the sandbox."""
+    """Return the output of a command, as an error unless its exit code is 0. ``note``: a sentence about git data not kept by
+    the sandbox.
+    """
     errors = f"STDERR:\n{result.errors}" if result.errors else ""
     gap = "\n" if errors and result.output and not result.output.endswith("\n") else ""
     text = result.output + gap + errors or "(no output)"
@@ -240,7 +242,7 @@ def _words_of_end(exit_code: int) -> str:
 
 
 def _check_variables(variables: Any) -> dict[str, str]:
-    """Return a copy of the variables. Raises `SettingsError`, without their values, if a program cannot have them."""
+    """Return a copy of the variables. Raises `SettingsError`, without their values, if they cannot be passed to a program."""
     if not isinstance(variables, Mapping):
         raise SettingsError(f"env= of Shell must be a mapping, not {type(variables).__name__}", COMMAND_HINT)
     for name, value in variables.items():

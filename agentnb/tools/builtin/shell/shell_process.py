@@ -20,7 +20,7 @@ from agentnb.tools.builtin.shell.process_tree import descendants_of, holders_of
 
 CHUNK_BYTES = 65_536
 MAX_DRAINED_BYTES = 16 * CHUNK_BYTES
-"""Maximum bytes read of a stream after the end: more than a pipe buffers."""
+"""Maximum number of bytes read from a stream after the program ended: more than a pipe buffers."""
 KILL_SECONDS = 1.0
 """Maximum seconds to wait for killed processes to exit."""
 KILL_ROUNDS = 100
@@ -96,7 +96,7 @@ def _start(
 
 
 class _Lifeline:
-    """A pipe that all processes of a program inherit: at end of file once none of them has it open."""
+    """A pipe that all processes of a program inherit: it reaches end of file once none of them has it open."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._own, self.inherited = os.pipe()
@@ -150,7 +150,7 @@ class _Stream:
         return len(data)
 
     def drain(self) -> None:
-        """Read the remaining bytes of the pipe, also if a process still has it open."""
+        """Read the remaining bytes of the pipe, even if a process still has it open."""
         total = 0
         while not self.is_at_end and total < MAX_DRAINED_BYTES and (size := self._read()):
             total += size
@@ -204,7 +204,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 async def _kill_rest(process: subprocess.Popen[bytes], pipes: Collection[int]) -> None:
-    """Kill processes that left the group but still have an inherited pipe open, also on cancellation."""
+    """Kill processes that left the group but still have an inherited pipe open, even on cancellation."""
     await asyncio.shield(asyncio.to_thread(_kill_holders, process, pipes))
 
 

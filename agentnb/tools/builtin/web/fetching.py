@@ -17,12 +17,12 @@ from agentnb.tools.builtin.web.web_address import WebAddress, check_addresses, n
 from agentnb.tools.defaults import WEB_BYTES, WEB_CHARACTERS, WEB_SECONDS
 
 MAX_ADDRESSES = 4
-"""Maximum addresses of a host that are tried in turn."""
+"""Maximum number of a host's addresses to try in turn."""
 CONNECT_SECONDS = 5.0
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Resolve a host to addresses. Only this function and `connect` access the network: tests replace the two."""
+    """Resolve a host to addresses. Only this function and `connect` access the network, so tests replace these two."""
     entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
@@ -35,7 +35,7 @@ async def connect(address: str, port: int) -> Any:
 
 
 async def connection_pool(*, is_local: bool) -> Any:
-    """Return an HTTP client without cookies and proxies that checks each address before it connects.
+    """Return an HTTP client without cookies or proxies that checks each address before it connects.
 
     Raises `ToolRefused` if the trusted certificates cannot be read.
     """
@@ -104,7 +104,7 @@ def _is_own(stream: Any) -> bool:
 
 
 def tls_problem(error: BaseException) -> str:
-    """Return the reason of a TLS failure, or "" for another error."""
+    """Return the reason for a TLS failure, or "" for any other error."""
     cause = error.__cause__ or error.__context__
     if isinstance(cause, ssl.SSLCertVerificationError):
         return cause.verify_message.rstrip(".")

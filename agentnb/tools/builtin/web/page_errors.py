@@ -43,7 +43,7 @@ def unreachable(address: str, problem: str) -> ToolRefused:
 
 
 def not_resolved(host: str) -> ToolRefused:
-    """Return the error for a host name without an address."""
+    """Return the error for a host name that has no address."""
     advice = "Check its spelling, or use another page. Behind a proxy that resolves names, web_fetch cannot read pages."
     return ToolRefused("unreachable", f"The name {host} has no address.", advice)
 
@@ -73,7 +73,7 @@ def unreadable(address: str, problem: str) -> ToolRefused:
 
 
 def too_slow(address: str, seconds: float) -> ToolRefused:
-    """Return the error for a page over the time limit."""
+    """Return the error for a page that exceeds the time limit."""
     return ToolRefused(
         "timeout", f"{address} was not received within {seconds:g} seconds.", "Try once more, or use another, smaller page."
     )

@@ -101,7 +101,7 @@ def next_address(address: WebAddress, location: str, *, is_local: bool) -> WebAd
 
 
 def is_public(address: str) -> bool:
-    """True for an IP address of the public internet, also after unwrapping IPv4 addresses in IPv6."""
+    """True for an IP address of the public internet, even after unwrapping IPv4 addresses embedded in IPv6."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:

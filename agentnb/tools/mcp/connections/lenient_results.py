@@ -23,17 +23,17 @@ INTERNAL_ERROR = -32603
 MAX_LEVELS = MAX_DEPTH + 20
 """Maximum nesting levels of a message, below the client's limit; a truncated schema is still too deep to be accepted."""
 MAX_LINE_BYTES = 64_000_000
-"""Maximum bytes of a message over HTTP: pictures exceed the client's own limit of 1 MB per event."""
+"""Maximum number of bytes in a message over HTTP: pictures exceed the client's own limit of 1 MB per event."""
 _PAGE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 _HINTS = ("readOnlyHint", "idempotentHint")
 SetAside = dict[str, str]
-"""Reasons by name of tools that are not offered."""
+"""Reasons for not offering tools, by tool name."""
 
 
 def read_leniently(client: Any, set_aside: SetAside) -> None:
     """Make a client accept handshakes, tool lists and results that violate the protocol.
 
-    ``set_aside`` receives the unusable tools of the last list with their reasons.
+    ``set_aside`` receives the unusable tools of the last list, with the reasons.
     """
     connect: Callable[..., Awaitable[Any]] = client._connect
     send: Callable[..., Any]

@@ -40,7 +40,7 @@ Asker: TypeAlias = Callable[[Any], Awaitable[Any]]
 _asker: ContextVar[Asker | None] = ContextVar("asker", default=None)
 """Answers questions of the current call."""
 MAX_REASON_CHARACTERS = 2_000
-"""Maximum characters of an error, possibly the server's own text."""
+"""Maximum number of characters in an error, possibly the server's own text."""
 
 
 class Book(Protocol):
@@ -61,22 +61,22 @@ class LiveServer:
         self.server = server
         self._state: State = "configured"
         self.problem = ""
-        """Reason of a failed start."""
+        """Reason for a failed start."""
         self.version = 0
         """Counter of tool changes."""
         self.facts: ServerFacts | None = None
-        """Facts of the last connection, None before the first."""
+        """Facts about the last connection, or None before the first."""
         self.tools: tuple[t.Tool, ...] = ()
-        """Tools of the last list."""
+        """Tools in the last list."""
         self.set_aside: SetAside = {}
-        """Unusable tools of the last list with their reasons."""
+        """Unusable tools in the last list, with the reasons."""
         self.catalogue = Catalogue()
         """First page of resources and prompts of the last list."""
         self._askers: list[Asker] = []
         """Askers of the running calls. The last one answers questions that name no call."""
         self.work_dir = work_dir
         self.is_retired = False
-        """True if it must not start again, as nothing would end it."""
+        """True if it must not start again, because nothing would end it."""
         self._book = book
         self._connection: Connection | None = None
         self._starting = asyncio.Lock()
@@ -113,8 +113,8 @@ class LiveServer:
     async def request(self, make: Callable[[Client], Awaitable[T]], asker: Asker | None = None) -> T:
         """Send a request, restarting a dead server first.
 
-        ``asker``: answers questions that the server sends meanwhile, from their parameters to the protocol's result.
-        Raises `ServerFailed`, the client's errors, and `ConnectionError` if the server ends meanwhile.
+        ``asker``: answers questions that the server sends in the meantime, mapping their parameters to the protocol's result.
+        Raises `ServerFailed`, the client's errors, and `ConnectionError` if the server ends in the meantime.
         """
 
         async def send(*, is_again: bool = False) -> T:
@@ -139,9 +139,9 @@ class LiveServer:
         return await self._on_loop(send)
 
     async def log_in(self, scope: str, ask: Callable[[str, str], Awaitable[None]]) -> None:
-        """Have the person log in. Calls refused meanwhile share the login.
+        """Have the person log in. Calls refused in the meantime share the login.
 
-        ``ask`` shows a message and an address to the person. Raises its errors and `ServerFailed`.
+        ``ask`` shows a message and an address to the person. Raises the errors of ``ask``, and `ServerFailed`.
         """
         await self._on_loop(partial(self._log_in, scope, ask))
 
@@ -215,7 +215,7 @@ class LiveServer:
             await asyncio.gather(*tasks, return_exceptions=True)  # both may have failed
 
     async def stopped(self) -> None:
-        """Close the connection; the next use opens another. On the event loop of the connections."""
+        """Close the connection; the next use opens another. Call this on the event loop of the connections."""
         if self._connection is not None:
             await self._connection.close()
         self._state = "stopped"
@@ -237,12 +237,12 @@ class LiveServer:
         return self._connection.refusal if is_refused and self._connection is not None else None
 
     def why(self, error: BaseException) -> str:
-        """Return the reason of a failed request: the server's refusal, or the error."""
+        """Return the reason for a failed request: the server's refusal, or the error."""
         refusal = self.refusal(error)
         return reason(error) if refusal is None else refusal.text
 
     def _start_failure(self, error: BaseException) -> ServerFailed:
-        """Record the reason of a failed start, and return it as an error."""
+        """Record the reason for a failed start, and return it as an error."""
         self.problem = self.why(error)
         done = "reached" if self.server.is_remote else "started"
         message = f"The MCP server {self.server.name} ({self.server.target}) could not be {done}: {self.problem}"
@@ -260,7 +260,7 @@ class LiveServer:
 
 
 def reason(error: BaseException) -> str:
-    """Return the reason of a failed request, truncated and printable. The client wraps task errors in groups."""
+    """Return the reason for a failed request, truncated and printable. The client wraps task errors in groups."""
     causes = list(leaves(error))
     first = causes[0] if causes else error
     if is_no_program(first):
@@ -271,7 +271,7 @@ def reason(error: BaseException) -> str:
 
 
 def is_no_program(error: BaseException) -> bool:
-    """True if a program was not found, also because folders of PATH are inaccessible."""
+    """True if a program was not found, possibly because folders in PATH are inaccessible."""
     name = error.filename if isinstance(error, OSError) else None
     is_hidden = isinstance(error, PermissionError) and name == Path(name or "/").name and shutil.which(name, os.F_OK) is None
     return isinstance(error, FileNotFoundError) or is_hidden

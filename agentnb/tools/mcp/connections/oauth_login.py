@@ -33,17 +33,17 @@ LOOPBACK = "127.0.0.1"
 ANSWER_PATH = "/callback"
 REQUEST_SECONDS = 30.0
 MAX_RESPONSE_BYTES = 1_000_000
-"""Maximum bytes read of a response of an authorization server."""
+"""Maximum number of bytes read from an authorization server's response."""
 MAX_WORDS = 300
-"""Maximum characters of server text repeated in an error."""
+"""Maximum number of characters of server text repeated in an error."""
 UNREADABLE = (ValueError, ArithmeticError, RecursionError)
-"""Errors of parsing an invalid response of an authorization server."""
+"""Errors raised while parsing an invalid response from an authorization server."""
 BASIC = "client_secret_basic"
 FLOW_LOGGER = "mcp.client.auth.oauth2"
 SILENT = logging.NullHandler()
-"""Without any handler, SDK log messages would be printed into the person's cell."""
+"""Handler that discards log messages of the SDK, which would otherwise be printed into the person's cell."""
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-"""Request that triggers the login, without effect in the absence of a session."""
+"""Request that triggers the login, and has no effect without a session."""
 PAGE = "<!doctype html><meta charset=utf-8><title>agentnb</title><p>"
 ARRIVED = f"{PAGE}agentnb has received your answer. You can close this page and return to your notebook.".encode()
 NOT_EXPECTED = f"{PAGE}agentnb is not waiting for this login.".encode()
@@ -96,7 +96,7 @@ class _Tokens:
 
 
 class LoggedIn(_Tokens):
-    """Authentication of requests. Renews expired or refused tokens, but starts no login."""
+    """Authentication of requests. Renews expired or refused tokens, but does not start a login."""
 
     def __init__(self, kept: StoredLogin) -> None:
         super().__init__(kept.address, f"http://{LOOPBACK}{ANSWER_PATH}")

@@ -20,7 +20,7 @@ MAX_CHALLENGE = 500
 SESSION_HEADER, SESSION_UNKNOWN = "mcp-session-id", 404
 """Session header of requests, and the status of an unknown session, in the older protocol."""
 MAX_REFUSAL_BYTES = 10_000
-"""Maximum bytes read of a response to detect a lost session."""
+"""Maximum number of bytes read from a response to detect a lost session."""
 _LOST_SESSION = re.compile(
     r"\b(?:no (?:valid|such|active)|invalid|unknown|expired|stale|unrecogni[sz]ed)\b[\w /-]{0,30}\bsession"
     r"|\bsession\b[\w /:'\"-]{0,80}(?:(?:\bnot|n.t) (?:found|exist|valid|active)|\b(?:unknown|invalid|expired|terminated)\b)"
@@ -30,7 +30,8 @@ _LOST_SESSION = re.compile(
 """Messages of servers that report a lost session with another status, from examples of the official SDKs, mcp-go and others."""
 _UNKNOWN_METHOD = re.compile(rf'"code"\s*:\s*{METHOD_NOT_FOUND}\b')
 _SCOPE = re.compile(r"(?!-)[\w:/.~+-]{1,100}(?: (?!-)[\w:/.~+-]{1,100}){0,19}", re.ASCII)
-"""Scopes that are safe in a command line: the server chooses them, and the person copies them. They cannot be options."""
+"""Scopes that are safe in a command line: the server chooses them, and the person copies them. They cannot be mistaken for
+options."""
 _BEARER = re.compile(r"(?:^|,)\s*bearer\b", re.IGNORECASE)
 """Bearer scheme in a challenge, which may list several schemes."""
 
@@ -73,7 +74,7 @@ def refusal_of(response: Any, server: MCPServer) -> Refusal:
 
 
 async def is_session_unknown(response: Any) -> bool:
-    """True if a server has rejected a request unread, for an unknown session."""
+    """True if a server has rejected a request without reading it, because the session is unknown."""
     request, status, headers = response.request, response.status_code, response.headers
     if status < 400 or request.method != "POST" or SESSION_HEADER not in request.headers or "www-authenticate" in headers:
         return False

@@ -1,4 +1,4 @@
-"""Offer of an MCP server: its tools, resources and prompts, and the facts of its connection."""
+"""Offerings of an MCP server: its tools, resources and prompts, and the facts about its connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcp import types as t
 
 MAX_PAGES = 100
-"""Maximum pages read of a list: an endless list must not hang a run."""
+"""Maximum number of pages read per list, so that an endless list does not hang a run."""
 METHOD_NOT_FOUND = -32601
 CONNECTION_CLOSED = -32000
 """Client error code of a closed connection. Servers use it for their own errors, too."""
@@ -29,7 +29,7 @@ MAX_INSTRUCTIONS_CHARACTERS = 20_000
 
 
 class ServerFacts(NamedTuple):
-    """Facts of a server from the start of its connection."""
+    """Facts about a server from the start of its connection."""
 
     since: datetime
     protocol: str
@@ -37,7 +37,7 @@ class ServerFacts(NamedTuple):
     software: str
     """Name and version reported by the server."""
     instructions: str
-    """Instructions of the server, shown to the person only, never to a model."""
+    """Instructions from the server, shown only to the person, never to a model."""
 
 
 class Catalogue(NamedTuple):
@@ -54,7 +54,7 @@ class Catalogue(NamedTuple):
 
 
 def facts_of(client: Client) -> ServerFacts:
-    """Return the facts of a new connection."""
+    """Return the facts about a new connection."""
     software = client.server_info
     named = "" if software is None else f"{software.title or software.name} {software.version}"
     instructions = visible(client.instructions or "").strip()[:MAX_INSTRUCTIONS_CHARACTERS]

@@ -47,7 +47,7 @@ REFUSED_BODY = f'{{"jsonrpc":"2.0","id":null,"error":{{"code":{REFUSED},"message
 """Response body that marks a refused call, which can be repeated, unlike other failures."""
 FORM = "application/x-www-form-urlencoded"
 SSE_SECONDS = 86_400.0
-"""Maximum seconds of silence of an SSE stream."""
+"""Maximum seconds without data on an SSE stream."""
 
 
 class Connection:
@@ -207,13 +207,17 @@ class Connection:
             yield _MessageStream(read, self._ended), write
 
     async def _authentication(self) -> Any:
-        """Return the authentication with the person's login, or None without a login or with a header of their own."""
+        """Return the authentication with the person's login, or None if there is no login, or if they set a header of their
+        own.
+        """
         kept = None if has_own_login(self.server) else await asyncio.to_thread(load_login, self.server.command_or_url)
         self._login = None if kept is None else LoggedIn(kept)
         return None if self._login is None else self._login.auth
 
     async def take_login(self) -> None:
-        """Use the person's new login. A connection that began without one is closed, and the next one uses it."""
+        """Use the person's new login. A connection that began without a login is closed, and the next one uses the new
+        login.
+        """
         if self._login is None:
             await self.close()
         else:

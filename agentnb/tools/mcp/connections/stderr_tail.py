@@ -31,7 +31,7 @@ class StderrTail:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Last lines, without known keys and control characters."""
+        """Last lines, with known keys and control characters removed."""
         lines = self._end.decode(errors="replace").splitlines()
         if len(self._end) == _PIPE_BYTES:
             lines = lines[1:] or lines  # a truncated first line may begin inside a key
@@ -39,14 +39,14 @@ class StderrTail:
         return tuple([redact(visible(line), known_secrets())[:MAX_LINE_CHARACTERS] for line in lines])
 
     def close(self) -> None:
-        """Read the remaining bytes and close the pipe. On the event loop."""
+        """Read the remaining bytes and close the pipe. Call this on the event loop."""
         self.take()
         self._loop.remove_reader(self._read)
         os.close(self._read)
         self.writer.close()
 
     def take(self) -> None:
-        """Read the bytes available now. On the event loop."""
+        """Read the bytes available now. Call this on the event loop."""
         with suppress(BlockingIOError):
             if chunk := os.read(self._read, _PIPE_BYTES):
                 self._end = (self._end + chunk)[-_PIPE_BYTES:]

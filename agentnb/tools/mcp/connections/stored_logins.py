@@ -21,7 +21,7 @@ SECRETS = ("access_token", "refresh_token", "client_secret")
 
 
 class StoredLogin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Login at a server: data from the authorization server, with everything needed to renew it."""
+    """Login to a server: data from the authorization server, with everything needed to renew it."""
 
     address: str
     """Address of the MCP server. Each address has its own login."""
@@ -64,7 +64,7 @@ def load_login(address: str) -> StoredLogin | None:
 
 
 def store_login(login: StoredLogin) -> bool:
-    """Store a login, replacing the previous one. Returns False if only this process has it. Blocks."""
+    """Store a login, replacing the previous one. Returns False if only this process holds it. Blocks."""
     address = login.address
     is_in_keyring = settings.keep_in_keyring(_entry(address), msgspec.json.encode(login).decode())
     try:
