@@ -75,7 +75,7 @@ def test_workflow_file_declares_no_external_agent() -> None:
 
 def test_fork_of_its_run_needs_a_model_of_agentnb(fake: Make) -> None:
     run = fake().run_sync("write", approve="auto")
-    with pytest.raises(SettingsError, match=r"was with acp:fake, which .*model=\"provider:name\""):
+    with pytest.raises(SettingsError, match=r"used acp:fake, a model that .*model=\"provider:name\""):
         fork_sync(run, 1)
     assert fork_sync(run, 1, model=ScriptedModel(["Other."]), store=None).text == "Other."
 

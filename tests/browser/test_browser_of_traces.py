@@ -207,7 +207,7 @@ def test_difference_links_to_rounds_and_is_side_by_side(lab: Any) -> None:
     lab.run_all()
     shown = lab.page.locator(".agentnb-diff")
     shown.wait_for()
-    wait_until(lambda: "They part at round 6 of a and round 6 of b" in shown.inner_text())
+    wait_until(lambda: "They diverge at round 6 of a and round 6 of b" in shown.inner_text())
     wait_until(lambda: "rounds 1 to 2 are alike" in shown.inner_text())
     link = shown.locator(".agentnb-why").get_by_role("link").last
     wait_until(

@@ -37,4 +37,4 @@ def test_login_at_a_terminal_applies_to_later_commands(cli: Call, tmp_path: Path
             code, out = terminal.ended()
             assert code == 0 and "logged in to docs" in out, terminal.shown
         assert "echo hi" in cli(*run).out
-        assert "forgotten" in cli("login", "docs", "--forget").out
+        assert "was deleted" in cli("login", "docs", "--forget").out

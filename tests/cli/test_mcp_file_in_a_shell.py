@@ -46,7 +46,7 @@ def test_file_is_confirmed_once_at_a_terminal(cli: Call) -> None:
     server_file()
     path = written("one.yaml", STEP)
     refused = cli("exec", path, *NAMED)
-    assert refused.code == 2 and "nobody can be asked here" in refused.err
+    assert refused.code == 2 and "nobody can confirm them here" in refused.err
     for typed, code in (("n", 2), ("y", 0)):
         with Terminal("exec", str(path), *NAMED) as terminal:
             assert str(TIME) in terminal.type(typed)

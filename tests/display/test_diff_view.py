@@ -72,7 +72,7 @@ def test_summary_sentence_links_to_both_rounds() -> None:
 
 def test_diff_text_matches_the_html() -> None:
     text = diff_text(diff(A, B))
-    assert "They part at round 4 of a and round 4 of b" in text and "rounds 1 to 3 are alike" in text
+    assert "They diverge at round 4 of a and round 4 of b" in text and "rounds 1 to 3 are alike" in text
     assert "fox" in text and "owl" in text and "only in b" in text
 
 

@@ -133,7 +133,7 @@ def test_context_error_names_its_line(kernel: Any) -> None:
 
 def test_problem_has_the_line_of_its_cell(kernel: Any) -> None:
     wrong = kernel.run(STATION.replace("load: station_text", "load: stations_text"))
-    assert "line 8: context: there is no function stations_text. Did you mean station_text?" in wrong.error
+    assert "line 8: context: unknown function stations_text. Did you mean station_text?" in wrong.error
     far = kernel.run(STATION.replace("load: station_text", "load: weather"))
     assert "Available: " in far.error
     assert not {"exit", "quit", "get_ipython", "open"} & {*far.error.replace(".", "").replace(",", "").split()}

@@ -24,7 +24,7 @@ class Counted(ScriptedModel):
 def test_expectations_are_checked_first_and_raise_below_the_card(kernel: Kernel) -> None:
     assert kernel.run(MODEL + "model = Counted(['One.', 'Two.', 'Three.'])").status == "ok"
     refused = kernel.run('%%agent -m model --expect "rounds == 1" --expect "lops == 0"\nGo')
-    assert refused.status == "error" and "there is no lops. Did you mean loops?" in refused.error
+    assert refused.status == "error" and "lops is unknown. Did you mean loops?" in refused.error
     assert kernel.run("print(len(calls), 'run' in globals())").printed.split() == ["0", "False"]
 
     kept = kernel.run(

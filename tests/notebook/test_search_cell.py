@@ -30,6 +30,6 @@ def test_search_asks_the_person_in_its_cell(tmp_path: Path) -> None:
         ]
         assert any("done" in table for table in tables), tables
         assert kernel.value("found.trials[2].accepted") == "True"
-        assert kernel.run("await search.run()").error.count("nobody can be asked here") == 1
+        assert kernel.run("await search.run()").error.count("cannot ask for confirmation") == 1
     finally:
         kernel.close()

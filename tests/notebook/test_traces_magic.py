@@ -84,7 +84,7 @@ def test_mistake_is_one_line_with_what_to_type(kernel: Any, folder: Path, subtes
         "complex-fial": "complex-fails",
         "healthy --existing new": "--import",
         "--lose": "--loose",
-        f"{folder / 'bad.txt'}": "no format",
+        f"{folder / 'bad.txt'}": "is not in a format",
         f"{damaged}": f"%traces {damaged} --loose",
     }.items():
         with subtests.test(line):
@@ -104,4 +104,4 @@ def test_examples_files_and_options_are_completed(kernel: Any, folder: Path) -> 
 
 def test_compared_runs_are_shown_side_by_side(kernel: Any) -> None:
     cell = kernel.run("agentnb.diff(agentnb.load_trace('simple-fail'), agentnb.load_trace('healthy'))")
-    assert "agentnb-diff" in shown(cell) and "They part at round 1 of a" in cell.result["text/plain"]
+    assert "agentnb-diff" in shown(cell) and "They diverge at round 1 of a" in cell.result["text/plain"]

@@ -77,7 +77,7 @@ def test_invalid_parts_are_refused_with_the_syntax() -> None:
     def stalls(run: Any) -> str:
         return ""
 
-    with pytest.raises(SettingsError, match=r"stalls cannot make a detector.*@detector"):
+    with pytest.raises(SettingsError, match=r"stalls cannot be called without arguments.*@detector"):
         agent(detect=[stalls])
     with pytest.raises(SettingsError, match=r"Use tools=\[f\]"):
         Extension(name="mine", tools=write)  # type: ignore[arg-type]

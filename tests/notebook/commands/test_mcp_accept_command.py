@@ -37,8 +37,8 @@ def test_rules_apply_again_after_the_server_is_accepted(kernel: Kernel) -> None:
     declined = kernel.run("%agent mcp accept watch", attended=True, reply="n")
     assert "Europe/Paris" in declined.asked and "Asia/Tokyo" in declined.asked and "Nothing was accepted" in declined.error
     assert called("mcp:watch") == "waits"
-    assert "rules count for it" in kernel.run("%agent mcp accept mcp:watch", attended=True, reply="y").printed
+    assert "rules apply to it" in kernel.run("%agent mcp accept mcp:watch", attended=True, reply="y").printed
     assert [called("mcp:watch"), called("mcp_watch_*")] == ["None", "None"]
-    assert "as it was first seen" in kernel.run("%agent mcp accept watch").printed
+    assert "has not changed since it was first seen" in kernel.run("%agent mcp accept watch").printed
     for line, words in {"": "Which server", "wotch": "There is no MCP server wotch"}.items():
         assert words in kernel.run(f"%agent mcp accept {line}").error

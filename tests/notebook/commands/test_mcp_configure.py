@@ -177,7 +177,7 @@ def test_real_server_is_configured_by_each_way(clean: Kernel) -> None:
     assert "MCP_SERVERS, line 1, column 31" in again()
     clean.run("del os.environ['MCP_SERVERS']")
 
-    assert "nobody can be asked here" in clean.run("%agent mcp load mcp.json").error
+    assert "nobody can confirm them here" in clean.run("%agent mcp load mcp.json").error
     declined = clean.run("%agent mcp load mcp.json", attended=True, reply="n")
     assert str(TIME) in declined.asked and "Nothing was configured" in declined.error
     assert "There is no MCP server clock" in again()
@@ -191,4 +191,4 @@ def test_real_server_is_configured_by_each_way(clean: Kernel) -> None:
     assert clean.value(f"(before - {connected})") == "1", "the previous connection has ended"
     assert "21:00" in again()
     written(clean, "mcp.json", "--local-timezone", "Asia/Tokyo")
-    assert "nobody can be asked here" in clean.run("%agent mcp load mcp.json").error, "the file has changed"
+    assert "nobody can confirm them here" in clean.run("%agent mcp load mcp.json").error, "the file has changed"
