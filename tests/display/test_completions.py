@@ -48,7 +48,12 @@ def ended(code: str = "", facts: list[Fact] = [], assessment: Assessment | None 
     """Return a run that edits a file, has these events, and answers."""
     text = "the text is not in conf.yaml\nRead it" if code else "changed"
     arguments = {"path": "a.py"} if facts is REJECTED_CALL else {}
-    story = RunBuilder().round(called("edit_file", "c1", **arguments), text=text, error_code=code or None).extend(*facts).round(ANSWER)
+    story = (
+        RunBuilder()
+        .round(called("edit_file", "c1", **arguments), text=text, error_code=code or None)
+        .extend(*facts)
+        .round(ANSWER)
+    )
     if assessment is not None:
         story.add(w.OutcomeGiven, assessment=assessment)
     return story.add(e.RunFinished, **{"status": "completed", "stop_reason": "natural", **end}).run
@@ -74,7 +79,7 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
         ended(DENIED, facts=REJECTED_CALL),
         "warn",
         "Done, 1 call rejected",
-        "First rejected call: edit_file path=\"a.py\" in round 1. You rejected it: the other file.",
+        'First rejected call: edit_file path="a.py" in round 1. You rejected it: the other file.',
     ),
     "a call that the kernel broke off": (ended(INTERRUPTED), "neutral", "Done, not checked", ""),
     "a trace without the result of a call": (ended(LOST), "neutral", "Done, not checked", ""),
@@ -82,7 +87,8 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
         ended(facts=REJECTED),
         "warn",
         "Plan rejected",
-        "No step of the plan ran: Not \N{REPLACEMENT CHARACTER}on Monday. For another plan, change the prompt and run it again.",
+        "No step of the plan ran: Not \N{REPLACEMENT CHARACTER}on Monday. "
+        "For another plan, change the prompt and run it again.",
     ),
     "a plan rejected and another made": (ended(facts=[*REJECTED, REJECTED[0]]), "neutral", "Done, not checked", ""),
     "a failed check": (ended(assessment=FAILED), "neutral", "Done", ""),
@@ -116,7 +122,8 @@ def test_call_counts_in_the_header_link_to_the_round() -> None:
     for name, (run, _, words, _) in ENDS.items():
         links = re.findall(r'<a class="agentnb-to-round"[^>]* href="#([^"]*)"[^>]*>([^<]*)</a>', run_html(run))
         anchors = [unquote(anchor) for anchor, told in links if told == words]
-        assert anchors == ([round_anchor(run.id, 0)] if words.endswith(("failed", "rejected")) and words != "Plan rejected" else []), name
+        counts = words.endswith(("call failed", "call rejected"))
+        assert anchors == ([round_anchor(run.id, 0)] if counts else []), name
 
 
 def test_rejected_plan_says_that_you_rejected_it() -> None:
