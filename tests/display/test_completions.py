@@ -12,6 +12,7 @@ from run_builder import Fact, RunBuilder, called
 from some_approvals import CASES
 
 from agentnb import Run
+from agentnb.advice import SetKey, as_advice
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.outcome import Assessment
@@ -101,6 +102,10 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
 }
 
 
+def failed(error: e.RunError) -> Run:
+    return ended(facts=[(e.ErrorRaised, {"error": error, "where": "model"})], status="failed", stop_reason="error")
+
+
 MARK = re.compile(r'class="agentnb-(?:chip|history-status) agentnb-(\w+)"[^>]*><span[^>]*>.</span> (?:<a[^>]*>)?([^<]*)<')
 
 
@@ -129,3 +134,21 @@ def test_call_counts_in_the_header_link_to_the_round() -> None:
 def test_rejected_plan_says_that_you_rejected_it() -> None:
     for by, expected in {"person": "Plan rejected by you", "agentnb": "Plan rejected"}.items():
         assert chip(ended(facts=[REJECTED[0], (REJECTED[1][0], {**REJECTED[1][1], "by": by})])) == expected
+
+
+def test_end_has_its_next_step_in_order_on_the_card(subtests: pytest.Subtests) -> None:
+    key, own = e.RunError("KeyRefused", "no", (SetKey("ANTHROPIC_API_KEY", lead="Enter another key"),)), "The traceback is in x"
+    check, go_on = "To check the next one: %%agent --expect CONDITION", "Continue: %%agent --continue"
+    cases = {
+        "not checked": (ended(), check),
+        "passed": (ended(assessment=PASSED), ""),
+        "a rejected call": (ended(DENIED, facts=REJECTED_CALL), go_on),
+        "a failed call": (ended("tool_error"), ""),
+        "a refused key": (failed(key), "Enter another key: %agent key anthropic. Then continue: %%agent --continue"),
+        "an own model": (failed(e.RunError("E", "no", as_advice(own), traceback="f()")), f"{own}. {go_on}"),
+    }
+    for name, (run, expected) in cases.items():
+        with subtests.test(name):
+            text = visible_text(run_html(run))
+            assert expected in text and (check in text) == (expected == check)
+            assert ("--continue" in text) == ("--continue" in expected)

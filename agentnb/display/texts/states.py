@@ -464,7 +464,7 @@ def _who_else(run: Run) -> str:
 
 
 def next_step(run: Run) -> AnyAdvice | None:
-    """Return advice on continuing the run, or None if it completed, is in progress, or was recorded by another product."""
+    """Return advice on continuing the run, or None if it completed without rejected calls, is in progress, or was recorded by another product."""
     is_over = run.status in ("limited", "cancelled", "stopped") and continuation(run) is None
     return None if is_over or is_foreign(run) else _next_step(run)
 
@@ -473,7 +473,7 @@ def _next_step(run: Run) -> AnyAdvice | None:
     if run.status == "limited" and run.limit is not None:
         spent = run.spent if run.limit.limit == "budget" else 0.0  # one call may cost much more than a small budget
         return _with_more(run, run.limit.limit, 2 * run.limit.value if spent <= run.limit.value else float(f"{2 * spent:.1g}"))
-    if run.status in ("cancelled", "stopped"):
+    if run.status in ("cancelled", "stopped") or kind_of_counted_calls(state_of(run)) == "rejected":
         step = continuation(run)
         return replace(step, todo=_blocked_id(run)) if run.stop_reason == "blocked" and isinstance(step, ContinueRun) else step
     if run.status == "failed" and (run.rounds or step_to_rerun(run)):
