@@ -26,7 +26,7 @@ from agentnb.display.parts.todo_list import todo_list_html
 from agentnb.display.parts.tool_results import is_pictured, pictures_html
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.labels import cut, cut_after_paragraph, pluralize
-from agentnb.display.texts.notebook_commands import NOTEBOOK
+from agentnb.display.texts.notebook_commands import CHECK, NOTEBOOK
 from agentnb.display.texts.states import (
     NOT_CHECKED,
     chip,
@@ -42,7 +42,6 @@ from agentnb.display.texts.todo_labels import todos_done
 MAX_OF_AN_ANSWER = 100_000
 MAX_OF_A_REASON = 2_000
 MAX_OF_A_LAST_REPLY = 20_000
-CHECK = "%%agent --expect CONDITION"
 _SENTENCE = re.compile(r"(?s)(.{8,200}?[.:!?])(\s.*)")
 
 

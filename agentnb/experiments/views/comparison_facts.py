@@ -337,7 +337,7 @@ def _detectable(comparison: Comparison) -> str:
     if comparison.mde is None:
         return ""
     difference = f"a true difference of {comparison.mde:.2g} would be found 4 times in 5"
-    return f" With {comparison.analysis.tasks} tasks, {difference}; add tasks to find a smaller one."
+    return f" With {comparison.analysis.tasks} tasks, {difference}; a smaller one needs a new experiment with more tasks."
 
 
 def _value(value: object, reason: str | None) -> str:
