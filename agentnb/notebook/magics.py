@@ -19,6 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.display.texts.labels import clean, first_line, short_id
 from agentnb.errors import SettingsError, StoreError, suggest_similar
 from agentnb.guidance import GuidanceSet
+from agentnb.guidance.prompts import prompt as builtin_prompt
 from agentnb.interchange.importing import CHOICES
 from agentnb.models.destinations.allowed_urls import with_consent
 from agentnb.models.registry import wire_form
@@ -205,7 +206,9 @@ class AgentMagics(Magics):
         with nullcontext() if foreground is None else foreground.own_interrupts():
             choice = self.session.contexts.choose(unquote(options.context), before)
             if not prompt.strip() and choice.context is None:
-                raise SettingsError("This cell has no task", "Write what the agent should do below the %%agent line")
+                if before is None:
+                    raise SettingsError("This cell has no task", "Write what the agent should do below the %%agent line")
+                prompt = builtin_prompt("continue")
             agent, note = self._agent(options, before, choice)
             if options.dry and not prompt.strip():
                 print("No model would be called: a blank message in a context gets a question back")

@@ -76,6 +76,12 @@ def test_continue_extends_the_conversation(kernel: Any) -> None:
     assert "add: 7" in kernel.value("run.text")
 
 
+def test_continue_needs_no_text(kernel: Any) -> None:
+    kernel.run(f"%%agent -t add --max-rounds 1\n{PLAN}")
+    assert kernel.run("%%agent -t add --continue\n").status == "ok"
+    assert kernel.value("[message.text for message in run.messages if message.role == 'user'][-1]") == "Please continue"
+
+
 def test_limit_is_no_error_and_says_how_to_continue(kernel: Any) -> None:
     cell = kernel.run(f"%%agent -t add --max-rounds 1\n{PLAN}")
     assert cell.status == "ok"

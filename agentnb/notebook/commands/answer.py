@@ -48,6 +48,8 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
         print(_answer_live(live, question, text, question.id))
         return None
     waiting_id = _left_waiting(session, first)
+    if not waiting_id and (ended := next((run_id for run_id in session.store.ids() if _names(first, run_id)), "")):
+        raise _not_waiting(ended)
     if not waiting_id and (waiting_id := session.only_suspended()):
         text = rest  # it does not name a run: all of it belongs to the answer
     if not waiting_id:
@@ -160,10 +162,14 @@ def _is_part(part: str, run_id: str) -> bool:
     return bool(part) and (run_id.startswith(part) or run_id.endswith(part))
 
 
+def _not_waiting(run_id: str) -> SettingsError:
+    return SettingsError(f"Run {run_id} is not waiting for an answer", "%agent status shows what is running")
+
+
 def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str) -> tuple[WaitingOnUser, str]:
     """Return the question to answer, and the answer: the text may begin with a question's id."""
     if not waiting:
-        raise SettingsError(f"Run {run_id} is not waiting for an answer", "%agent status shows what is running")
+        raise _not_waiting(run_id)
     first, _, answer = text.partition(" ")
     named = next((question for question in waiting if question.id == first), None)
     if named is not None:

@@ -72,6 +72,19 @@ def test_run_is_named_by_short_id_but_words_are_answers(kernel: Any) -> None:
     assert ended_with(kernel) == f"{short} green"
 
 
+def test_id_of_a_run_that_is_over_is_no_answer(kernel: Any) -> None:
+    kernel.run("model = asking()")
+    begin(kernel)
+    over = kernel.value("run.id[-8:]")
+    kernel.run(f"%agent answer {over} green")
+    assert ended_with(kernel) == "green"
+    kernel.run("model = asking()")
+    begin(kernel)
+    assert "is not waiting for an answer" in kernel.run(f"%agent answer {over} red").error
+    kernel.run("%agent answer blue")
+    assert ended_with(kernel) == "blue"
+
+
 def test_question_can_be_declined_or_cancelled(kernel: Any) -> None:
     for word, expected in (("--decline", "declined to answer"), ("--cancel", "closed the question without deciding")):
         kernel.run("model = asking()")
