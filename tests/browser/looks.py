@@ -123,7 +123,7 @@ class Looks:
         lab.allow("rest")
         lab.wait_done(1)
         lab.run(2)
-        lab.cell(2).get_by_text("Would have been seen").first.wait_for()
+        lab.cell(2).get_by_text("Minimum detectable effect").first.wait_for()
         self._take("comparison", 2)
 
     def browser(self) -> None:

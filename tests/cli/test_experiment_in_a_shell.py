@@ -58,7 +58,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_yaml_file_runs_with_names_of_the_tools_file(cli: Call) -> None:
     done = cli("experiment", "exp.yaml", "--tools", "my_tools.py", "--folder", "kept")
     assert done.code == 0, done.err
-    assert "12 runs · primary called" in done.out and "matrix minus off · called" in done.out
+    assert "12 runs · primary called" in done.out and "'matrix' minus 'off' · called" in done.out
     assert len([*Path("kept").glob("*.jsonl")]) == 12
     again = cli("experiment", "exp.yaml", "--tools", "my_tools", "--folder", "kept")
     assert (again.code, again.out) == (0, done.out), "a module is a source of names too, and nothing runs again"
@@ -66,7 +66,7 @@ def test_yaml_file_runs_with_names_of_the_tools_file(cli: Call) -> None:
 
 def test_python_file_runs_its_experiment(cli: Call, snapshot: Snapshot) -> None:
     done = cli("experiment", "exp.py")
-    assert done.code == 0 and "matrix minus off" in done.out
+    assert done.code == 0 and "'matrix' minus 'off'" in done.out
     written("two.py", PYTHON + "other = Experiment(rows, {'a': 'off'}, 'simulated:chatty')\nsame = exp\n")
     assert cli("experiment", "two.py").err == snapshot("several")
     assert cli("experiment", "two.py", "--name", "exp", "--design").code == 0

@@ -33,7 +33,9 @@ SENTENCE = re.compile(r'<div( hidden)? data-calls="([^"]*)" data-reach="([^"]*)"
 def test_command_is_a_block_and_other_arguments_follow() -> None:
     html = question_html(CASES["command"], Form(live=True))
     blocks = [words_in(one) for one in re.findall("<pre.*?</pre>", html, re.DOTALL)]
-    assert blocks == ["git status··-s", "bash timeout: 5"] and words_in(html).startswith("Run a command May bash run?")
+    assert blocks == ["git status··-s", "Other arguments of bash: timeout: 5"] and words_in(html).startswith(
+        "Run a command May bash run?"
+    )
     alone = question_html(approval({"command": "ls"}, command="ls"), Form(live=True))
     assert len(re.findall("<pre", alone)) == 1, "a command that is the only argument is shown once"
 

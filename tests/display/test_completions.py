@@ -12,6 +12,7 @@ from run_builder import Fact, RunBuilder, called
 from some_approvals import CASES
 
 from agentnb import Run
+from agentnb.advice import SetKey, as_advice
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.outcome import Assessment
@@ -47,7 +48,13 @@ REFUSED: Fact = (
 def ended(code: str = "", facts: list[Fact] = [], assessment: Assessment | None = None, **end: Any) -> Run:  # noqa: B006
     """Return a run that edits a file, has these events, and answers."""
     text = "the text is not in conf.yaml\nRead it" if code else "changed"
-    story = RunBuilder().round(called("edit_file", "c1"), text=text, error_code=code or None).extend(*facts).round(ANSWER)
+    arguments = {"path": "a.py"} if facts is REJECTED_CALL else {}
+    story = (
+        RunBuilder()
+        .round(called("edit_file", "c1", **arguments), text=text, error_code=code or None)
+        .extend(*facts)
+        .round(ANSWER)
+    )
     if assessment is not None:
         story.add(w.OutcomeGiven, assessment=assessment)
     return story.add(e.RunFinished, **{"status": "completed", "stop_reason": "natural", **end}).run
@@ -66,14 +73,14 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
     "a call that the person refused": (
         ended(DENIED),
         "warn",
-        "Done, 1 call skipped",
-        "First skipped call: edit_file in round 1 (the text is not in conf.yaml).",
+        "Done, 1 call rejected",
+        "First rejected call: edit_file in round 1 (the text is not in conf.yaml).",
     ),
     "a call that the person refused in words": (
         ended(DENIED, facts=REJECTED_CALL),
         "warn",
-        "Done, 1 call skipped",
-        "First skipped call: edit_file in round 1 (You rejected: the other file).",
+        "Done, 1 call rejected",
+        'First rejected call: edit_file path="a.py" in round 1. You rejected it: the other file.',
     ),
     "a call that the kernel broke off": (ended(INTERRUPTED), "neutral", "Done, not checked", ""),
     "a trace without the result of a call": (ended(LOST), "neutral", "Done, not checked", ""),
@@ -81,7 +88,8 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
         ended(facts=REJECTED),
         "warn",
         "Plan rejected",
-        "No step of the plan ran: Not \N{REPLACEMENT CHARACTER}on Monday.",
+        "No step of the plan ran: Not \N{REPLACEMENT CHARACTER}on Monday. "
+        "For another plan, change the prompt and run it again.",
     ),
     "a plan rejected and another made": (ended(facts=[*REJECTED, REJECTED[0]]), "neutral", "Done, not checked", ""),
     "a failed check": (ended(assessment=FAILED), "neutral", "Done", ""),
@@ -92,6 +100,10 @@ ENDS: dict[str, tuple[Run, str, str, str]] = {
         "the server refused the key (401)",
     ),
 }
+
+
+def failed(error: e.RunError) -> Run:
+    return ended(facts=[(e.ErrorRaised, {"error": error, "where": "model"})], status="failed", stop_reason="error")
 
 
 MARK = re.compile(r'class="agentnb-(?:chip|history-status) agentnb-(\w+)"[^>]*><span[^>]*>.</span> (?:<a[^>]*>)?([^<]*)<')
@@ -115,9 +127,28 @@ def test_call_counts_in_the_header_link_to_the_round() -> None:
     for name, (run, _, words, _) in ENDS.items():
         links = re.findall(r'<a class="agentnb-to-round"[^>]* href="#([^"]*)"[^>]*>([^<]*)</a>', run_html(run))
         anchors = [unquote(anchor) for anchor, told in links if told == words]
-        assert anchors == ([round_anchor(run.id, 0)] if words.endswith(("failed", "skipped")) else []), name
+        counts = words.endswith(("call failed", "call rejected"))
+        assert anchors == ([round_anchor(run.id, 0)] if counts else []), name
 
 
 def test_rejected_plan_says_that_you_rejected_it() -> None:
     for by, expected in {"person": "Plan rejected by you", "agentnb": "Plan rejected"}.items():
         assert chip(ended(facts=[REJECTED[0], (REJECTED[1][0], {**REJECTED[1][1], "by": by})])) == expected
+
+
+def test_end_has_its_next_step_in_order_on_the_card(subtests: pytest.Subtests) -> None:
+    key, own = e.RunError("KeyRefused", "no", (SetKey("ANTHROPIC_API_KEY", lead="Enter another key"),)), "The traceback is in x"
+    check, go_on = "To check the next one: %%agent --expect CONDITION", "Continue: %%agent --continue"
+    cases = {
+        "not checked": (ended(), check),
+        "passed": (ended(assessment=PASSED), ""),
+        "a rejected call": (ended(DENIED, facts=REJECTED_CALL), go_on),
+        "a failed call": (ended("tool_error"), ""),
+        "a refused key": (failed(key), "Enter another key: %agent key anthropic. Then continue: %%agent --continue"),
+        "an own model": (failed(e.RunError("E", "no", as_advice(own), traceback="f()")), f"{own}. {go_on}"),
+    }
+    for name, (run, expected) in cases.items():
+        with subtests.test(name):
+            text = visible_text(run_html(run))
+            assert expected in text and (check in text) == (expected == check)
+            assert ("--continue" in text) == ("--continue" in expected)

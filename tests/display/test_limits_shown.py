@@ -120,11 +120,11 @@ def test_calls_over_a_limit_are_skipped_not_failed() -> None:
     many = said(Text("Three."), *[ToolCall("add", {"a": n}) for n in range(3)])
     run = made(many, "x", max_tool_calls=2)
     shown = words(run_html(run))
-    assert "⊘ skipped: limit of tool calls reached" in shown and "failed" not in shown
-    assert "1 skipped call: round 1" in shown
-    assert "⊘ skipped: limit of tool calls reached" in run_text(run) and "failed" not in run_text(run)
+    assert "⊘ rejected: limit of tool calls reached" in shown and "failed" not in shown
+    assert "1 rejected call: round 1" in shown
+    assert "⊘ rejected: limit of tool calls reached" in run_text(run) and "failed" not in run_text(run)
     a_turn = made(many, "x", max_tool_calls_per_turn=1)
-    assert run_text(a_turn).count("⊘ skipped: limit of tool calls in this turn reached") == 2
+    assert run_text(a_turn).count("⊘ rejected: limit of tool calls in this turn reached") == 2
 
 
 def test_last_reply_without_answer_is_folded_and_cut_between_paragraphs() -> None:

@@ -70,7 +70,7 @@ def test_totals_count_calls_and_failures_as_they_happen() -> None:
     )
     counts = [one.partition("calls: ")[2] for one in totals]
     two, failed = "2 calls", "2 calls, 1 failed"
-    assert counts == ["", "", *[two] * 4, *[failed] * 3, "3 calls, 1 failed", "3 calls, 1 skipped, 1 failed"]
+    assert counts == ["", "", *[two] * 4, *[failed] * 3, "3 calls, 1 failed", "3 calls, 1 rejected, 1 failed"]
 
 
 def test_totals_count_followed_guidance_after_each_round() -> None:

@@ -41,6 +41,13 @@ def test_running_run_shows_no_final_figures() -> None:
     assert "Running" in html and "3 rounds" not in html and "$0.01" not in html
 
 
+def test_only_a_run_waiting_for_an_answer_has_its_command() -> None:
+    waiting = DONE._replace(status="waiting_on_user", stop_reason="suspended", id="20261121-999fe28e9")
+    assert "Answer: %agent answer 99fe28e9 TEXT" in run_list_html([waiting])
+    for other in (DONE, waiting._replace(stop_reason="running"), waiting._replace(foreign=True)):
+        assert "%agent" not in run_list_html([other])
+
+
 def test_prompts_and_models_never_become_markup() -> None:
     html = run_list_html([DONE._replace(prompt="<img src=x onerror=alert(1)>", model="<b>m</b>", id='x" onclick="y')])
     assert "<img" not in html and "<b>m" not in html and 'onclick="y' not in html

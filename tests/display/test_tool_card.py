@@ -23,7 +23,7 @@ from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.run_page import page_html
 from agentnb.display.card.text import call_line
 from agentnb.display.parts.tool_card import ICONS, ToolCard, tool_body_html, tool_card, tool_card_html
-from agentnb.display.texts.call_labels import WHY_SKIPPED, outcome
+from agentnb.display.texts.call_labels import WHY_REJECTED, outcome
 from agentnb.models.scripted import ScriptedModel
 from agentnb.policies import gates
 from agentnb.tools.function import tool
@@ -133,7 +133,7 @@ def test_status_is_shown_by_mark_words_and_time() -> None:
         "ok": "344 rows",
         "failed": "✗ failed boom",
         "stopped": "■ stopped by you ",
-        "blocked": "⊘ skipped: repeated call ",
+        "blocked": "⊘ rejected: repeated call ",
     }
     assert outcome(TIMED_OUT) == "■ cut off by the time limit"
     assert outcome(NOT_RUN) == "⊘ not run: limit reached"
@@ -150,7 +150,7 @@ def test_duration_is_shown_from_a_tenth_of_a_second() -> None:
 def test_failure_kind_is_named_unless_the_tool_caused_it() -> None:
     assert outcome(answered(is_error=True, error_code="invalid_arguments")) == "✗ failed: invalid arguments"
     assert outcome(answered(is_error=True)) == "✗ failed"
-    assert outcome(answered(Text("no"), is_error=True, error_code=DUPLICATE)) == "⊘ skipped: repeated call"
+    assert outcome(answered(Text("no"), is_error=True, error_code=DUPLICATE)) == "⊘ rejected: repeated call"
 
 
 def test_call_blocked_by_a_real_gate_says_why() -> None:
@@ -159,13 +159,13 @@ def test_call_blocked_by_a_real_gate_says_why() -> None:
 
     run = Agent(ScriptedModel([*[ToolCall("look")] * 3, "Done."]), tools=[look]).run_sync("go")
     assert run.rounds[2].records[0].rule == "consecutive"
-    assert outcome(run.rounds[2].records[0]) == "⊘ skipped: repeated call"
+    assert outcome(run.rounds[2].records[0]) == "⊘ rejected: repeated call"
 
 
 def test_every_gate_rule_has_words() -> None:
     source = "".join(path.read_text("utf-8") for path in Path(gates.__file__).parent.glob("*.py"))
     rules = set(re.findall(r'return "(\w+)", f?"', source)) | set(re.findall(r'blocked_as_duplicate\(call, "(\w+)"', source))
-    assert rules | {MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN} == set(WHY_SKIPPED)
+    assert rules | {MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN} == set(WHY_REJECTED)
 
 
 @pytest.mark.req("R0.74")

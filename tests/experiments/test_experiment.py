@@ -127,7 +127,7 @@ def test_failed_limited_and_broken_cells_are_rows_with_reasons() -> None:
     results = small(5, variants, **settings).run_sync(show=False)
     reasons = results.table().groupby("variant").reason.first()
     assert len(results.rows) == 20
-    assert "5 runs reached a limit: 5 x max_rounds (limited 5, broken 0, failing 0, healthy 0)" in results.notes
+    assert "5 runs reached a limit: 5 x max_rounds ('limited' 5, 'broken' 0, 'failing' 0, 'healthy' 0)" in results.notes
     assert reasons["limited"] == "max_rounds"
     assert "no luck" in reasons["broken"] and "the server is down" in reasons["failing"]
     assert results.table().groupby("variant").answered.sum().drop("healthy").eq(0).all()

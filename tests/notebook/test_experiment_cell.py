@@ -219,8 +219,8 @@ def test_views_are_shown_of_each_kind(kernel: Any) -> None:
     kernel.run(f"%%experiment --as exp\n{YAML}")
     kinds = {
         "results": "Results",
-        "compare(results, 'with', 'without')": "with minus without",
-        "compare(results)": "with minus without",
+        "compare(results, 'with', 'without')": "'with' minus 'without'",
+        "compare(results)": "'with' minus 'without'",
         "exp.design()": "Design",
         "await exp.pilot(2)": "Pilot",
     }

@@ -40,7 +40,7 @@ def test_lists_and_cards_have_one_word_per_status(tmp_path: Path, subtests: pyte
     ends = {
         "Done, not checked": ran(store, "Done."),
         "Done, 1 call failed": ran(store, [ToolCall("look", {"at": "me"}, "c1")], "Done."),
-        "Done, 1 call skipped": ran(store, [ToolCall("look", {}, "c1")], "Done.", permissions={"look": "deny"}),
+        "Done, 1 call rejected": ran(store, [ToolCall("look", {}, "c1")], "Done.", permissions={"look": "deny"}),
         "Done, todos open": ran(
             store, [write("one", "two"), start(1)], complete(1), *["All is done.\n[WORKFLOW_COMPLETE]"] * 3
         ),

@@ -26,8 +26,17 @@ from agentnb.display.parts.todo_list import todo_list_html
 from agentnb.display.parts.tool_results import is_pictured, pictures_html
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.labels import cut, cut_after_paragraph, pluralize
-from agentnb.display.texts.notebook_commands import NOTEBOOK
-from agentnb.display.texts.states import next_step, note_pieces, reason_pieces, shown_answer
+from agentnb.display.texts.notebook_commands import CHECK, NOTEBOOK
+from agentnb.display.texts.states import (
+    NOT_CHECKED,
+    chip,
+    ending_pieces,
+    is_foreign,
+    next_step,
+    note_pieces,
+    reason_pieces,
+    shown_answer,
+)
 from agentnb.display.texts.todo_labels import todos_done
 
 MAX_OF_AN_ANSWER = 100_000
@@ -44,8 +53,9 @@ def answer_html(text: str) -> Html:
 def result_html(run: Run) -> Html:
     """Return the answer or, without one, the reason, the last reply, and the open questions."""
     answer = shown_answer(run)
-    reason = pieces_html(reason_pieces(run), lead="bad" if run.status == "failed" else "warn")
-    kind = "why why-bad" if run.status == "failed" else "why"
+    is_failed = run.status == "failed"
+    reason = pieces_html(ending_pieces(run) if is_failed else reason_pieces(run), lead="bad" if is_failed else "warn")
+    kind = "why why-bad" if is_failed else "why"
     boxes = [tag("div", kind, reason, _traceback(run))] if reason else []
     boxes += [tag("div", "why", pieces_html(note)) for note in note_pieces(run)]
     form = Form(over=not run.should_continue)
@@ -107,8 +117,12 @@ def foot_html(run: Run, totals: Totals, form: Form, shown: Transcript) -> Html:
     """Return folds for the transcript, todos and details, the problems, and the next command."""
     items = [*_folds(run, totals, form, shown)]
     step = next_step(run)
-    if step is not None:
+    if step is not None and run.status != "failed":  # else it is beside the error, after what to do first
         items.append(tag("span", "next-step", pieces_html(pieces("", [step], NOTEBOOK))))
+    if chip(run) == NOT_CHECKED and not is_foreign(run):
+        items.append(
+            tag("span", "next-step", "Nothing checked this answer. To check the next one: ", tag("code", "command", CHECK))
+        )
     if offer := replay_offer(run, form.variable):
         typed = tag("span", "", pieces_html(pieces("", [offer], NOTEBOOK)))
         items.append(tag("span", "replay-offer", typed, data_replay=run.id))

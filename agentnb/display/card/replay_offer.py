@@ -8,8 +8,8 @@ from agentnb.detect.run import Run
 from agentnb.display.texts.labels import clean, short_id
 from agentnb.display.texts.states import is_foreign
 
-FAILED_ENDS = frozenset({"failed", "limited", "stopped"})
-"""Statuses of runs that ended before their model was done."""
+FAILED_ENDS = frozenset({"limited", "stopped"})
+"""Statuses of runs that ended before their model was done; no guidance helps where the model itself failed."""
 
 
 def is_offered(run: Run) -> bool:
@@ -27,4 +27,4 @@ def replay_offer(run: Run, variable: str = "") -> ReplayRun | None:
         return None
     by_cell = run.invocation.out if run.invocation is not None else ""
     stored = "" if is_foreign(run) else clean(short_id(run.id))
-    return ReplayRun(lead="Replay under matrix", run=stored, variable=variable or clean(by_cell) or USUAL_OUT)
+    return ReplayRun(lead="Show what guidance would have changed", run=stored, variable=variable or clean(by_cell) or USUAL_OUT)

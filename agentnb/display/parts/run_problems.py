@@ -10,7 +10,7 @@ from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.markup import Html, join_html, tag, words
 from agentnb.display.texts.call_labels import state
-from agentnb.display.texts.labels import pluralize, short_id, times
+from agentnb.display.texts.labels import pluralize, short_id
 from agentnb.display.texts.round_notes import ignored_guidance, round_warnings
 from agentnb.display.texts.states import kind_of_counted_calls, state_of
 
@@ -31,7 +31,7 @@ class Trouble(NamedTuple):
         return Trouble(self.total + count, self.in_rounds + 1, (*self.rounds, index)[:MAX_LINKED])
 
 
-TONES = {"failed": "bad", "skipped": "warn", "interrupted": "warn", "ignored": "warn", "retried": "warn", "found": "warn"}
+TONES = {"failed": "bad", "rejected": "warn", "interrupted": "warn", "ignored": "warn", "retried": "warn", "found": "warn"}
 """Tone of each kind, in display order."""
 
 
@@ -40,7 +40,7 @@ def trouble_of(one: WorkflowRound) -> dict[str, int]:
     states = [state(record) for record in one.records]
     return {
         "failed": states.count("failed"),
-        "skipped": states.count("blocked"),
+        "rejected": states.count("blocked"),
         "interrupted": states.count("interrupted"),
         "ignored": len(ignored_guidance(one)),
         "retried": one.failed_attempts,
@@ -49,9 +49,9 @@ def trouble_of(one: WorkflowRound) -> dict[str, int]:
 
 
 def trouble_words(kind: str, count: int) -> str:
-    """Return ``2 failed calls``, ``guidance ignored twice``."""
+    """Return ``2 failed calls``, ``2 reminders ignored by the model``."""
     if kind == "ignored":
-        return f"guidance ignored {times(count)}"
+        return f"{pluralize(count, 'reminder')} ignored by the model"
     return pluralize(count, {"retried": "failed attempt", "found": "warning"}.get(kind, f"{kind} call"))
 
 

@@ -24,7 +24,7 @@ from agentnb.core.run.rounds import (
 from agentnb.core.todos import TODO_TOOL
 from agentnb.display.texts.labels import clean, first_line, pluralize
 
-WHY_SKIPPED = {
+WHY_REJECTED = {
     "consecutive": "repeated call",
     "immediate_repeat": "repeated call, no new information",
     "frequency": "repeated call",
@@ -102,14 +102,14 @@ def _count(number: float) -> str:
 
 
 def outcome(record: CallRecord) -> str:
-    """Return a call's mark and state in words: ``✓ ok``, ``⊘ skipped: repeated call``."""
+    """Return a call's mark and state in words: ``✓ ok``, ``⊘ rejected: repeated call``."""
     kind = state(record)
     code = record.result.error_code if record.result is not None else None
     if code in WHY_NOT_ENDED:
         return f"{MARKS[kind]} {WHY_NOT_ENDED[code]}"
     if kind == "blocked":
-        reason = WHY_SKIPPED.get(record.rule, "" if code == DENIED else WHY_SKIPPED["consecutive"])
-        return f"{MARKS[kind]} skipped: {reason}" if reason else f"{MARKS[kind]} denied"
+        reason = WHY_REJECTED.get(record.rule, "" if code == DENIED else WHY_REJECTED["consecutive"])
+        return f"{MARKS[kind]} rejected{f': {reason}' if reason else ''}"
     words = {"waiting": "waiting for your approval"}
     why = f": {clean(code).replace('_', ' ')}" if kind == "failed" and code not in (None, "tool_error") else ""
     return f"{MARKS[kind]} {words.get(kind, kind)}{why}"

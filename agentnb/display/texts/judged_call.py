@@ -117,8 +117,12 @@ def _arguments(about: JudgedCall) -> str:
     }
     if (shown or code) and [*others.values()] in ([], [_changed_file(about)]):
         return ""
+    tool = visible_name(about.tool)
     return "\n".join(
-        [visible_name(about.tool), *(f"  {visible_name(name)}: {_value(value)}" for name, value in others.items())]
+        [
+            f"Other arguments of {tool}:" if shown or code else tool,
+            *(f"  {visible_name(name)}: {_value(value)}" for name, value in others.items()),
+        ]
     )
 
 

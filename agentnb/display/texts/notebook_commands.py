@@ -19,6 +19,7 @@ from agentnb.settings import KEY_NAMES
 MAX_OF_NAMES = 400
 """Maximum characters of names after an option; longer lists become a placeholder."""
 LOAD_EXTENSION = "%load_ext agentnb"
+CHECK = "%%agent --expect CONDITION"
 
 
 def in_notebook(advice: Iterable[a.AnyAdvice]) -> str:

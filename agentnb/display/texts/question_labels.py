@@ -250,7 +250,7 @@ def limits_in_words(field: FormField) -> list[str]:
         (False, True): f"At most {highest}{unit}",
     }.get((lowest is not None, highest is not None), "")
     wanted = FORMATS_IN_WORDS.get(field.format, "")
-    pattern = f"Matches {cut(visible(field.pattern), MAX_PATTERN)}" if field.pattern else ""
+    pattern = f"Must match the regular expression {cut(visible(field.pattern), MAX_PATTERN)}" if field.pattern else ""
     return [item for item in (f"{wanted[:1].upper()}{wanted[1:]}", limits, pattern) if item]
 
 

@@ -35,7 +35,7 @@ from agentnb.core.run.rounds import DENIED, INTERRUPTED, LOST, MAX_TOOL_CALLS_PE
 from agentnb.core.todos import Todo, has_open, open_todos
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
-from agentnb.display.texts.call_labels import state
+from agentnb.display.texts.call_labels import arguments, state
 from agentnb.display.texts.labels import clean, dollars, first_line, pluralize, short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK, in_notebook
 from agentnb.display.texts.question_labels import answer_told
@@ -102,6 +102,8 @@ MAX_OF_AN_OUTCOME = 40
 MAX_OF_AN_EXPECTATION = 120
 MAX_NAMED = 3
 """Maximum open steps and blocked todos named; the others are counted."""
+MAX_OF_A_CALL = 160
+"""Maximum characters of the arguments of a rejected call."""
 MAX_EXPLAINED = 300
 """Maximum characters of a provider's explanation of a refusal, a blocked todo's reason, and a tool's error."""
 
@@ -184,18 +186,18 @@ def completion(state: RunState) -> tuple[Tone, str]:
         (state.todos_open, "warn", TODOS_OPEN),
         (state.outcome == "passed", "good", done_word),
         (state.failed_calls > 0, "warn", f"{done_word}, {pluralize(state.failed_calls, 'call')} failed"),
-        (state.blocked_calls > 0, "warn", f"{done_word}, {pluralize(state.blocked_calls, 'call')} skipped"),
+        (state.blocked_calls > 0, "warn", f"{done_word}, {pluralize(state.blocked_calls, 'call')} rejected"),
         (state.outcome is not None, "neutral", done_word),
         (state.stop_reason == UNCHECKED, "neutral", ENDED_UNCHECKED),
     )
     return next(((tone, words) for holds, tone, words in cases if holds), ("neutral", NOT_CHECKED))
 
 
-def kind_of_counted_calls(state: RunState) -> Literal["failed", "skipped", ""]:
+def kind_of_counted_calls(state: RunState) -> Literal["failed", "rejected", ""]:
     """Return the kind of calls that the words for the state count, or an empty text."""
     if state.status != "completed" or state.plan_rejected or state.todos_open or state.outcome == "passed":
         return ""
-    return "failed" if state.failed_calls else "skipped" if state.blocked_calls else ""
+    return "failed" if state.failed_calls else "rejected" if state.blocked_calls else ""
 
 
 def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None) -> str:
@@ -422,15 +424,17 @@ def _failures(run: Run, kind: str = "failed") -> Iterator[str]:
     in_steps = ((f"step {first_line(call.step, 60)}", call.record) for call in run.step_calls)
     for position, record in chain(in_rounds, in_steps):
         if record.result is not None and state(record) == kind:
-            reason = _rejection(run, record) or record.result.text.lstrip().partition("\n")[0]
-            error = first_line(reason, MAX_EXPLAINED).rstrip(".:")
-            yield f"{first_line(record.call.name, 60)} in {position} ({error})"
+            name, rejection = first_line(record.call.name, 60), _rejection(run, record)
+            error = first_line(rejection or record.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED).rstrip(".:")
+            call = f"{name} {arguments(record, MAX_OF_A_CALL)}".rstrip()
+            yield f"{call} in {position}. {error}" if rejection else f"{name} in {position} ({error})"
 
 
 def _rejection(run: Run, record: CallRecord) -> str:
     """Return the person's rejection of a call in words; its result has the words for the model."""
     asked = [asked for asked in run.questions if asked.question.kind == "approval" and asked.question.call_id == record.call.id]
-    return answer_told(asked[-1]) if asked and record.result is not None and record.result.error_code == DENIED else ""
+    is_denied = record.result is not None and record.result.error_code == DENIED
+    return answer_told(asked[-1]).replace(" rejected", " rejected it", 1) if asked and is_denied else ""
 
 
 def _why_not_good(run: Run) -> str:
@@ -438,10 +442,11 @@ def _why_not_good(run: Run) -> str:
     if run.is_plan_rejected:
         plan = [*run.plans.values()][-1]
         words = first_line(plan.words or plan.reason, MAX_EXPLAINED).rstrip(".")
-        return f"No step of the plan ran{f': {words}' if words else ''}."
+        again = "" if is_foreign(run) else " For another plan, change the prompt and run it again."
+        return f"No step of the plan ran{f': {words}' if words else ''}.{again}"
     if run.outcome == "passed":
         return ""
-    kind, word = ("failed", "failed") if run.failed_calls else ("blocked", "skipped")
+    kind, word = ("failed", "failed") if run.failed_calls else ("blocked", "rejected")
     first = next((f"First {word} call: {call}." for call in _failures(run, kind)), "")
     return first or (UNKNOWN_END if run.stop_reason == UNCHECKED and run.assessment is None else "")
 
@@ -459,7 +464,7 @@ def _who_else(run: Run) -> str:
 
 
 def next_step(run: Run) -> AnyAdvice | None:
-    """Return advice on continuing the run, or None if it completed, is in progress, or was recorded by another product."""
+    """Return advice on continuing the run, or None if it completed without rejected calls, is in progress, or was recorded by another product."""
     is_over = run.status in ("limited", "cancelled", "stopped") and continuation(run) is None
     return None if is_over or is_foreign(run) else _next_step(run)
 
@@ -468,7 +473,7 @@ def _next_step(run: Run) -> AnyAdvice | None:
     if run.status == "limited" and run.limit is not None:
         spent = run.spent if run.limit.limit == "budget" else 0.0  # one call may cost much more than a small budget
         return _with_more(run, run.limit.limit, 2 * run.limit.value if spent <= run.limit.value else float(f"{2 * spent:.1g}"))
-    if run.status in ("cancelled", "stopped"):
+    if run.status in ("cancelled", "stopped") or kind_of_counted_calls(state_of(run)) == "rejected":
         step = continuation(run)
         return replace(step, todo=_blocked_id(run)) if run.stop_reason == "blocked" and isinstance(step, ContinueRun) else step
     if run.status == "failed" and (run.rounds or step_to_rerun(run)):
@@ -535,7 +540,8 @@ def _after_failure(run: Run) -> AnyAdvice | None:
         and (error.type in FINAL_ERRORS or any(isinstance(item, SAYS_HOW_TO_CONTINUE) for item in error.advice))
     ):
         return None
-    return replace(step, lead="Then continue") if error is not None and error.advice else step
+    has_advice = error is not None and error.advice and not error.traceback  # else it only names the traceback
+    return replace(step, lead="Then continue") if has_advice else step
 
 
 def _with_more(run: Run, name: str, value: float) -> AnyAdvice | None:

@@ -122,7 +122,5 @@ def _sensitivity(comparisons: Sequence[Comparison]) -> Iterator[Block]:
 def _limits(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
     yield Heading("Limits of the claim")
     are_personas = all(is_persona(row.model) for row in results.rows)
-    warnings = dict.fromkeys(
-        f"{comparison.a} minus {comparison.b}: {text}" for comparison in comparisons for text in comparison.warnings
-    )
+    warnings = dict.fromkeys(f"{heading(comparison)[0]}: {text}" for comparison in comparisons for text in comparison.warnings)
     yield Bullets([*LIMITS, *([OF_PERSONAS] if are_personas else []), *warnings])

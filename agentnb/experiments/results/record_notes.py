@@ -37,5 +37,5 @@ def comparison_notes(plan: Plan, primary: str, variants: int, comparisons: int) 
 
 def _by_variant(rows: Iterable[Row], variants: Iterable[str]) -> str:
     counts = Counter(row.variant for row in rows)
-    text = ", ".join(f"{name} {counts[name]}" for name in variants)
+    text = ", ".join(f"{name!r} {counts[name]}" for name in variants)
     return f" ({text})" if text else ""

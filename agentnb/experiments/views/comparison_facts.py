@@ -67,7 +67,7 @@ class Flip(NamedTuple):
 def heading(comparison: Comparison) -> tuple[str, str]:
     """Return the names of the variants, and the primary with the experiment."""
     source = f" · experiment {comparison.experiment}" if comparison.experiment else ""
-    return f"{comparison.a} minus {comparison.b}", f"{comparison.primary} · paired by task{source}"
+    return f"{comparison.a!r} minus {comparison.b!r}", f"{comparison.primary} · paired by task{source}"
 
 
 def verdict(comparison: Comparison) -> str:
@@ -168,7 +168,7 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
         yield from _means(comparison)
         yield from _list_completed(comparison)
         if comparison.mde is not None:
-            yield Fact("Minimum detectable effect", f"{comparison.mde:.2g}", "with 80 % power")
+            yield Fact("Minimum detectable effect", f"{comparison.mde:.2g}", "found 4 times in 5: 80 % power")
         yield from _passes(comparison)
     yield Fact("Tasks", _tasks(comparison))
     yield from _left_out(comparison)
@@ -247,7 +247,7 @@ def _cases(comparison: Comparison) -> Iterator[tuple[str, Difference | TooFewTas
 def _means(comparison: Comparison) -> Iterator[Fact]:
     a, b = _task_means(comparison)
     meaning = "of the paired tasks" if comparison.quality is None else "of the paired tasks, as judged, not corrected"
-    yield Fact("Means", f"{comparison.a} {a:.3g}, {comparison.b} {b:.3g}", meaning, is_detail=True)
+    yield Fact("Means", f"{comparison.a!r} {a:.3g}, {comparison.b!r} {b:.3g}", meaning, is_detail=True)
 
 
 def _task_means(comparison: Comparison) -> list[float]:
@@ -272,7 +272,7 @@ def _left_out(comparison: Comparison) -> Iterator[Fact]:
 def _list_completed(comparison: Comparison) -> Iterator[Fact]:
     out_a, out_b = (sum(not row.is_completed for row in rows) for rows in (comparison.rows_a, comparison.rows_b))
     if out_a or out_b:
-        counts = f"{comparison.a} {out_a} of {len(comparison.rows_a)}, {comparison.b} {out_b} of {len(comparison.rows_b)}"
+        counts = f"{comparison.a!r} {out_a} of {len(comparison.rows_a)}, {comparison.b!r} {out_b} of {len(comparison.rows_b)}"
         yield Fact("Only completed runs", format_estimate(comparison.of_completed), f"left out: {counts}")
 
 
@@ -336,7 +336,8 @@ def _exceptions(analysis: Difference) -> str:
 def _detectable(comparison: Comparison) -> str:
     if comparison.mde is None:
         return ""
-    return f" A difference of {comparison.mde:.2g} would be detected with 80 % power."
+    difference = f"a true difference of {comparison.mde:.2g} would be found 4 times in 5"
+    return f" With {comparison.analysis.tasks} tasks, {difference}; a smaller one needs a new experiment with more tasks."
 
 
 def _value(value: object, reason: str | None) -> str:

@@ -11,7 +11,7 @@ from agentnb.experiments.views.comparison_facts import Estimate
 from agentnb.experiments.views.numbers import format_limits
 
 ROUND_LIMITS = (1, 2, 5, 10)
-BLUE, DARK, GREY = "#3b82d6", "rgba(127,127,127,.95)", "rgba(127,127,127,.55)"
+BLUE, DARK, GREY = "#3b82d6", "rgba(127,127,127,.95)", "rgba(127,127,127,.85)"
 """Colours with contrast on light and dark, drawn as borders: an untrusted notebook strips backgrounds."""
 
 

@@ -25,9 +25,9 @@ STATES = {
 """The mark and the words of each state."""
 CONTROLS = {"running": ("pause", "stop"), "paused": ("resume", "stop")}
 """The buttons of each state."""
-COVERED = "Values by variant are hidden until the end."
+COVERED = "Values by variant are hidden until the end, so that nobody stops at a lucky moment."
 HINTS = {
-    "running": f"{COVERED} Kernel > Interrupt stops a waiting cell; run it again to continue.",
+    "running": f"{COVERED} Stop, or Kernel > Interrupt, ends it early; run the cell again to continue.",
     "paused": "Resume continues it, or %agent resume if its cell does not wait.",
     "stopping": "Active runs are cancelled. Run the experiment again to complete the missing runs.",
     "stopped": "Run the experiment again to complete them.",

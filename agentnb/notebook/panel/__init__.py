@@ -19,7 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.lists.history_list import run_list_html
 from agentnb.display.markup import tag
-from agentnb.display.texts.labels import pluralize, short_id
+from agentnb.display.texts.labels import pluralize
 from agentnb.display.texts.states import is_going_on
 from agentnb.errors import SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
@@ -213,10 +213,10 @@ class Panel:
         cut = len(summaries) == MAX_LISTED_RUNS and count > sum(1 + summary.nested for summary in summaries)
         newest = f", the newest {MAX_LISTED_RUNS}" if cut else ""
         note = f"{pluralize(count, 'run')} in {self._session.store.shown_folder}{newest}"
-        waiting = [summary.id for summary in summaries if summary.can_be_answered]
+        waiting = sum(summary.can_be_answered for summary in summaries)
         if waiting:
-            command = f"%agent answer {short_id(waiting[0])} TEXT"
-            note += f". {pluralize(len(waiting), 'suspended run')} waiting for your answer: {command}"
+            which = "it" if waiting == 1 else "one"
+            note += f". {pluralize(waiting, 'run')} waiting for your answer: open {which} for its question"
         self._widgets.list.note = note
 
     def _state(self) -> object:

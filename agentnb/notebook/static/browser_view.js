@@ -205,7 +205,7 @@ class View {
     const all = this.rounds();
     const number = all[this.at] && parseInt(all[this.at].textContent.replace("Round", ""), 10);
     const last = this.story.opened.rounds;
-    this.find("[data-at]").textContent = !all.length ? "" : number ? `Round ${number} of ${last}` : `${last} ${last === 1 ? "round" : "rounds"}`;
+    this.find("[data-at]").textContent = !all.length ? "" : number ? `Round ${number} of ${last}` : `Step through ${last} ${last === 1 ? "round" : "rounds"}`;
     for (const one of this.root.querySelectorAll("button[data-round]")) one.disabled = !all.length;
   }
 

@@ -236,8 +236,8 @@ const LIST = `
   <div class="agentnb-panel-head"><span class="agentnb-panel-title">Runs</span>
     <button type="button" class="agentnb-button agentnb-quiet" data-refresh>Refresh</button></div>
   <div class="agentnb-panel-error" role="alert"></div>
-  <div class="agentnb-panel-runs" data-list></div>
-  <div class="agentnb-panel-quiet" data-note></div>`;
+  <div class="agentnb-panel-quiet" data-note></div>
+  <div class="agentnb-panel-runs" data-list></div>`;
 
 const PAGE = crypto.randomUUID?.() ?? String(Math.random());
 let forms = 0;

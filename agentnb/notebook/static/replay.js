@@ -44,11 +44,11 @@ class Replays {
   tell(place, run, command) {
     const { told, error, waits } = this.told.get(run) ?? {};
     const [button, words] = place.children;
-    button.textContent = waits ? "Replaying…" : "Replay under matrix";
+    button.textContent = waits ? "Replaying…" : "Show what guidance would have changed";
     button.setAttribute("aria-disabled", String(Boolean(waits)));
     if (told && document.activeElement === button) place.focus({ preventScroll: true });
     button.hidden = Boolean(told);
-    if (told) words.replaceChildren(`Under matrix: ${told} Round by round: `, command.querySelector("code")?.cloneNode(true) ?? "");
+    if (told) words.replaceChildren(`With the guidance matrix: ${told} Round by round: `, command.querySelector("code")?.cloneNode(true) ?? "");
     else words.textContent = error ?? "";
   }
 

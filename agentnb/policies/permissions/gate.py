@@ -190,7 +190,7 @@ def _about(judged: Judgement, tool: Tool) -> str:
     if origin is not None:
         return f"It is a tool of the MCP server {origin.server} ({_truncate(origin.target)})."
     if effects is None:
-        return "It does not declare its effects."
+        return "The tool declares no effects, such as read or write."
     if effects == {"write"} and kind_of_subject(tool) == "path":
         return "It changes a file."
     return f"It may {' and '.join(words for effect, words in EFFECTS_IN_WORDS.items() if effect in effects)}."

@@ -264,7 +264,7 @@ class ModelCalls:
     def _model_error(self, error: BaseException) -> ModelError:
         words = encodable(f"{type(error).__name__}: {error}")
         is_own = bool(traceback_of_own_code(error))
-        hint = "Its traceback is run.error.traceback" if is_own else ""
+        hint = "The traceback is in run.error.traceback" if is_own else ""
         return ModelError(f"{self.model.name} failed: {words}", hint, run=self._log.run)
 
     def _cut_off(self, request: Request, stream_buffer: StreamBuffer | None) -> Reply:

@@ -40,7 +40,7 @@ def test_unanswered_and_limited_runs_are_notes_by_variant(snapshot: Snapshot) ->
     ]
     covered = results_from(rows, missing=1, is_covered=True)
     assert results_from(rows).notes == snapshot("open") and covered.notes == snapshot("covered")
-    assert "(a " not in repr(covered)
+    assert "'a' " not in repr(covered)
 
 
 def test_check_errors_are_quoted_once_nothing_is_covered() -> None:

@@ -18,7 +18,7 @@ from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.views.comparison_facts import Estimate
 from agentnb.experiments.views.comparison_view import comparison_html, comparison_text
-from agentnb.experiments.views.interval_bar import intervals_html
+from agentnb.experiments.views.interval_bar import GREY, intervals_html
 
 HALF = [1, 0] * 20
 MORE = [1, 1, 1, 0] * 10
@@ -144,3 +144,15 @@ def test_bar_marks_zero_estimate_and_limits(subtests: Any) -> None:
     ends = {0.07: "0.1", 0.13: "0.2", 0.5: "0.5", 0.6: "1", 8.0: "10"}
     assert all(f">+{end}<" in drawn(value, None) for value, end in ends.items())
     assert ">+0.8<" in intervals_html([Estimate("all", difference(0.6, None))], most=0.8)
+
+
+def test_bars_have_contrast_on_white_and_on_dark(subtests: Any) -> None:
+    def light(channel: float) -> float:
+        return ((channel / 255 + 0.055) / 1.055) ** 2.4
+
+    grey, alpha = (float(number) for number in re.findall(r"[\d.]+", GREY)[2:])
+    for ground in (255, 33, 17):
+        with subtests.test(ground):
+            bar = light(grey * alpha + ground * (1 - alpha))
+            low, high = sorted((bar, light(ground)))
+            assert (high + 0.05) / (low + 0.05) >= 3

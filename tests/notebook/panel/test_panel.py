@@ -355,12 +355,12 @@ def test_suspended_run_is_noted_with_its_answer_command(fresh: tuple[Kernel, Pag
     kernel.run("%%agent -m simulated:disciplined -t nap --gate careful\n- `nap(0)`")
     assert kernel.value("run.is_suspended") == "True"
     page.ask("list", do="refresh")
-    asked = f"1 suspended run waiting for your answer: %agent answer {kernel.value('run.id[-8:]')} TEXT"
-    page.until(lambda: asked in page.state("list")["note"])
+    page.until(lambda: "1 run waiting for your answer: open it for its question" in page.state("list")["note"])
+    assert f"Answer: %agent answer {kernel.value('run.id[-8:]')} TEXT" in page.state("list")["html"]
     done = kernel.run(f"%agent answer {kernel.value('run.id')} approve")
     assert done.status == "ok", done.error
     page.ask("list", do="refresh")
-    page.until(lambda: "suspended" not in page.state("list")["note"])
+    page.until(lambda: "waiting" not in page.state("list")["note"])
 
 
 def test_failure_to_create_the_log_is_shown_in_the_card(fresh: tuple[Kernel, Page]) -> None:
