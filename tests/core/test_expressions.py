@@ -82,7 +82,7 @@ def test_expression_without_a_value_is_an_error_with_a_suggestion(subtests: pyte
         "plan[0]": ["is not a key"],
         "iteration[0]": ["iteration is the number 2"],
         "len(iteration)": ["has no length"],
-        "iteration + query": ["a number and a text"],
+        "iteration + query": ["a number and a string"],
         "iteration > null": ["it compares a number with null"],
         "iteration / 0": ["divides by zero"],
         "ok + 1": ["true and a number"],

@@ -84,7 +84,7 @@ def test_impossible_assignments_are_refused(subtests: pytest.Subtests) -> None:
         "Variant a is Agent: assign": {"variants": {"off": "off", "a": Agent(CHATTY)}},
         "Variant s is settings: assign": {"variants": {"off": "off", "s": {"model": CHATTY}}},
         "There is no guidance set 'of'": {"variants": {"off": "off", "o": "of"}},
-        "not two or more guidance sets": {"variants": {"off": "off"}},
+        "must be two or more guidance sets": {"variants": {"off": "off"}},
         "The propensities add up to 0.9, not to 1: 0.5 + 0.4": {"propensities": {"off": 0.5, "matrix": 0.4}},
         "give one for each of the variants off, matrix": {"propensities": {"off": 1.0}},
         "Two of the guidance sets are equal": {"variants": {"a": brief, "b": same}},

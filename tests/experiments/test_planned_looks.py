@@ -23,7 +23,7 @@ from agentnb.experiments.statistics.clusters import ClusterDifferences, compute_
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.views.comparison_facts import facts, verdict
 
-DRAWS, TASKS = size(150, nightly=5_000), 60
+DRAWS, TASKS = size(300, nightly=5_000), 60
 STAGES = [range(24), range(24, 36), range(36, 48), range(48, 60)]
 
 

@@ -110,7 +110,7 @@ def test_work_that_holds_a_key_does_not_travel() -> None:
         return hidden
 
     try:
-        with pytest.raises(SettingsError, match="The experiment holds a key"):
+        with pytest.raises(SettingsError, match="The experiment contains a key"):
             small(1, agent=two_rounds(check_line), **WORKERS).run_sync(show=False)
     finally:
         settings.forget_key("PLANT_KEY")
