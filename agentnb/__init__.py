@@ -186,12 +186,12 @@ if not TYPE_CHECKING:  # a type checker would accept every name as Any, includin
 
 
 def read_recordings(source: Any) -> Any:
-    """Return the recordings of a run, of several, or of a path, for `agentnb.models.RecordedModel`."""
+    """Return the recordings of one run, of several, or at a path, for `agentnb.models.RecordedModel`."""
     return import_module("agentnb.rerun.recordings").recordings_of(source)
 
 
 def assess_by_expectations(run: Any, end: Any) -> Any:
-    """Return the assessments of a run that is about to end with ``end``, by the expectations in its log."""
+    """Return the assessments, against the expectations in its log, of a run that is about to end with ``end``."""
     return import_module("agentnb.rerun.expect").expected_outcome(run, end)
 
 

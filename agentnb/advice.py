@@ -1,8 +1,9 @@
 """Advice on what to do next, as values in errors, warnings and logs, with a table of commands for each surface.
 
-Advice is a command between plain words: ``lead``, the command, ``rest``. A table maps each kind to the surface's command: empty
-if the plain words suffice, None if the surface cannot follow the advice and omits it. The table for Python is here; those of
-notebooks and shells are `agentnb.display.texts.notebook_commands` and `agentnb.cli.shell_commands`.
+A piece of advice is a command surrounded by plain text: ``lead``, the command, ``rest``. A table maps each kind of advice to
+the surface's command: empty if the plain text suffices, or None if the surface cannot follow the advice and omits it. The table
+for Python is here; those for notebooks and shells are `agentnb.display.texts.notebook_commands` and
+`agentnb.cli.shell_commands`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ USUAL_OUT = "run"
 
 
 class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """The options of the cell or command that started a run, as typed; repeated by commands that continue the run."""
+    """The options of the cell or command that started a run, as typed. Commands that continue the run repeat them."""
 
     surface: Literal["notebook", "shell"] = "notebook"
     out: str = ""
-    """The variable for the run."""
+    """The variable that receives the run."""
     model: str = ""
     tools: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
@@ -30,12 +31,12 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
 
 
 class Advice(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="do", kw_only=True, gc=False):
-    """Advice: a command between plain words."""
+    """Advice: a command surrounded by plain text."""
 
     lead: str = ""
-    """Words before the command."""
+    """Text before the command."""
     rest: str = ""
-    """Words after the command, with the sign or space before them."""
+    """Text after the command, including its leading punctuation or space."""
 
 
 class Plain(Advice, frozen=True, tag="plain"):
@@ -45,7 +46,7 @@ class Plain(Advice, frozen=True, tag="plain"):
 
 
 class TryAgain(Advice, frozen=True, tag="try_again"):
-    """Repeat the failed operation: continue the conversation, or run the step or file again."""
+    """Repeat the failed operation: continue the conversation, or rerun the step or file."""
 
     tools: tuple[str, ...] = ()
     by: Invocation | None = None
@@ -58,20 +59,20 @@ class ContinueRun(Advice, frozen=True, tag="continue_run"):
     """Its id, if it must be loaded first."""
     tools: tuple[str, ...] = ()
     limit: str = ""
-    """Name of the limit to raise."""
+    """Name of the limit to increase."""
     value: float = 0.0
     """The new value of that limit."""
     todo: str = ""
-    """The blocked todo to open first; ``ID`` if there are several."""
+    """The blocked todo to reopen first; ``ID`` if there are several."""
     by: Invocation | None = None
 
 
 class StartAgain(Advice, frozen=True, tag="start_again"):
-    """Begin a new conversation."""
+    """Start a new conversation."""
 
 
 class RerunSteps(Advice, frozen=True, tag="rerun_steps"):
-    """Begin a new run of a workflow at one of its steps."""
+    """Start a new run of a workflow from one of its steps."""
 
     step: str = "STEP"
     limit: str = ""
@@ -83,16 +84,16 @@ class RecoverRun(Advice, frozen=True, tag="recover_run"):
     """Resume a run whose process died."""
 
     run: str
-    """Its id; empty for the last run."""
+    """Its id; empty for the most recent run."""
     tools: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     by: Invocation | None = None
     in_new_kernel: bool = False
-    """True if typed in a kernel that has not loaded agentnb yet."""
+    """True if the command is typed in a kernel that has not loaded agentnb yet."""
 
 
 class AnswerRun(Advice, frozen=True, tag="answer_run"):
-    """Answer the question that a run waits for."""
+    """Answer the question that a run is waiting on."""
 
     run: str = ""
     """Its id; empty for the run waiting here."""
@@ -101,9 +102,9 @@ class AnswerRun(Advice, frozen=True, tag="answer_run"):
     gates: tuple[str, ...] = ()
     by: Invocation | None = None
     text: str = ""
-    """A valid answer; empty if the person writes it."""
+    """A valid answer; empty if the person is to write it."""
     is_live: bool = False
-    """True if the run continues in its process, and is answered there."""
+    """True if the run is still live in its process and can be answered there."""
 
 
 class StopRun(Advice, frozen=True, tag="stop_run"):
@@ -123,12 +124,12 @@ class ListRuns(Advice, frozen=True, tag="list_runs"):
 
 
 class ReplayRun(Advice, frozen=True, tag="replay_run"):
-    """Replay a run under the guidance and the policy ``matrix``."""
+    """Replay a run under ``matrix`` guidance and policy."""
 
     run: str = ""
-    """Its id; empty without a store."""
+    """Its id; empty if there is no store."""
     variable: str = "run"
-    """Expression for the run."""
+    """Expression that evaluates to the run."""
 
 
 class LoadTraces(Advice, frozen=True, tag="load_traces"):
@@ -141,20 +142,20 @@ class ReadLoosely(Advice, frozen=True, tag="read_loosely"):
     """Read the readable parts of a damaged file."""
 
     path: str = ""
-    """The file as named by the person, if known."""
+    """The file as the person named it, if known."""
 
 
 class ListProblems(Advice, frozen=True, tag="list_problems"):
-    """List everything that was skipped on loading."""
+    """List everything skipped on loading."""
 
 
 class NameOne(Advice, frozen=True, tag="name_one"):
-    """Use one of these names instead of an unknown name."""
+    """Use one of these names in place of an unknown name."""
 
     similar: tuple[str, ...] = ()
-    """The known names most similar to the unknown one."""
+    """The known names most similar to the unknown name."""
     known: tuple[str, ...] = ()
-    """All known names, or the first of them."""
+    """All known names, or the first few of them."""
     more: int = 0
     """Number of known names missing from ``known``."""
 
@@ -172,13 +173,13 @@ class AddServer(Advice, frozen=True, tag="add_server"):
 
 
 class AcceptServer(Advice, frozen=True, tag="accept_server"):
-    """Accept an MCP server and its tools in their current state, also for rules."""
+    """Accept an MCP server and its tools in their current state, including for rules."""
 
     name: str = "NAME"
 
 
 class LogInToServer(Advice, frozen=True, tag="log_in_to_server"):
-    """Log in to an MCP server; ``scope``: additional rights that it requires; ``client``: the id of a client."""
+    """Log in to an MCP server; ``scope``: additional permissions that it requires; ``client``: a client id."""
 
     name: str = "NAME"
     scope: str = ""
@@ -191,7 +192,7 @@ class LogInToServer(Advice, frozen=True, tag="log_in_to_server"):
 
 
 class SetModel(Advice, frozen=True, tag="set_model"):
-    """Name a model; ``again``: the model object of a recovered run."""
+    """Name a model; ``again``: the model object that a recovered run used."""
 
     name: str = "NAME"
     again: bool = False
@@ -215,7 +216,7 @@ class ShowRequest(Advice, frozen=True, tag="show_request"):
 
 
 class GiveTools(Advice, frozen=True, tag="give_tools"):
-    """Define these tools and pass them; ``resumes``: to the run to be resumed."""
+    """Define these tools and pass them; ``resumes``: pass them to the run to be resumed."""
 
     names: tuple[str, ...] = ("NAME",)
     resumes: bool = False
@@ -229,14 +230,14 @@ class GiveGates(Advice, frozen=True, tag="give_gates"):
 
 
 class GiveAgent(Advice, frozen=True, tag="give_agent"):
-    """Pass an agent named by a workflow; ``resumes``: to the run to be resumed."""
+    """Pass an agent that a workflow names; ``resumes``: pass it to the run to be resumed."""
 
     name: str
     resumes: bool = False
 
 
 class WriteGuidance(Advice, frozen=True, tag="write_guidance"):
-    """Write the guidance set with this name; ``resumes``: of the run to be resumed."""
+    """Write the guidance set with this name; ``resumes``: the run to be resumed uses it."""
 
     name: str
     resumes: bool = False
@@ -255,11 +256,11 @@ class TrustLog(Advice, frozen=True, tag="trust_log"):
 
 
 class AskInstead(Advice, frozen=True, tag="ask_instead"):
-    """Ask about calls that the mode denies."""
+    """Ask about calls that the mode would deny."""
 
 
 class CountAsFree(Advice, frozen=True, tag="count_as_free"):
-    """Count calls of a model without a price as free."""
+    """Count calls to a model with no known price as free."""
 
 
 class RaiseSessionBudget(Advice, frozen=True, tag="raise_session_budget"):
@@ -280,13 +281,13 @@ class TryDetector(Advice, frozen=True, tag="try_detector"):
 
 
 class WriteExpression(Advice, frozen=True, tag="write_expression"):
-    """Write an expression in the supported syntax, with paths such as this one."""
+    """Write an expression in the supported syntax, using paths such as this one."""
 
     path: str
 
 
 class FreeDisk(Advice, frozen=True, tag="free_disk"):
-    """Free disk space, and run again: the run is still in memory."""
+    """Free disk space and run again: the run is still in memory."""
 
 
 AnyAdvice: TypeAlias = (
@@ -329,15 +330,16 @@ AnyAdvice: TypeAlias = (
 )
 """All kinds of advice, as stored in logs."""
 Advised: TypeAlias = str | AnyAdvice | tuple[AnyAdvice, ...]
-"""Advice as passed by callers: a string is plain advice, an empty string no advice."""
+"""Advice as callers pass it: a string is plain advice, an empty string no advice."""
 Commands: TypeAlias = Mapping[type[Any], Callable[[Any], str | tuple[str, ...] | Plain | None]]
-"""The table of a surface: the command for each kind of advice, empty or None as above; several, to be typed in order; or plain
-advice instead."""
+"""The command table of a surface, by kind of advice. A command may be empty or None, as above; a tuple of commands to type in
+order; or plain advice instead.
+"""
 THEN = ", then "
 
 
 class Command(str):
-    """A command to type: a page marks it as code."""
+    """A command to type, which a page renders as code."""
 
     __slots__ = ()
 
@@ -357,12 +359,12 @@ def sentences(what: str, hint: str) -> str:
 
 
 def pieces(what: str, advice: Iterable[AnyAdvice], commands: Commands) -> list[str]:
-    """Return a problem and its advice in the words of a surface, on one line; each command is a separate piece."""
+    """Return a problem and its advice, worded for a surface, on one line; each command is a separate piece."""
     return with_advice([what] if what else [], advice, commands)
 
 
 def with_advice(line: list[str], advice: Iterable[AnyAdvice], commands: Commands) -> list[str]:
-    """Append the pieces of advice to those of a line."""
+    """Append the pieces of the advice to those of a line."""
     for item in advice:
         if words := _pieces(item, commands):
             last, sign = "".join(line[-1:]), " " if line and line[-1].endswith((".", "?", "!")) else ". "
@@ -372,7 +374,7 @@ def with_advice(line: list[str], advice: Iterable[AnyAdvice], commands: Commands
 
 
 def _pieces(advice: AnyAdvice, commands: Commands) -> list[str]:
-    """Return the words of a piece of advice; empty if the surface omits it."""
+    """Return the pieces of one item of advice; empty if the surface omits it."""
     command = advice if isinstance(advice, Plain) else commands[type(advice)](advice)
     if isinstance(command, Plain):
         return [command.text]
@@ -385,12 +387,12 @@ def _pieces(advice: AnyAdvice, commands: Commands) -> list[str]:
 
 
 def in_words(advice: Iterable[AnyAdvice], commands: Commands) -> str:
-    """Return advice in the words of a surface, on one line."""
+    """Return advice, worded for a surface, on one line."""
     return "".join(pieces("", advice, commands))
 
 
 def in_python(advice: Iterable[AnyAdvice]) -> str:
-    """Return advice in the words of Python."""
+    """Return advice, worded for Python."""
     return in_words(advice, PYTHON)
 
 
@@ -400,7 +402,7 @@ def python_list(names: Iterable[str]) -> str:
 
 
 def _names(advice: NameOne) -> Plain:
-    """Return a question with the similar names; without any, all names, after ``lead`` if set."""
+    """Return a question listing the similar names; if there are none, all names, after ``lead`` if set."""
     if advice.similar:
         return Plain(f"Did you mean {' or '.join(advice.similar)}?")
     names = ", ".join(advice.known) + (f" and {advice.more} more" if advice.more else "")
@@ -415,12 +417,12 @@ def _answer(advice: AnswerRun) -> str:
 
 
 def replay_call(advice: ReplayRun) -> str:
-    """Return the expression that replays a run and returns the sentences about it."""
+    """Return the expression that replays a run and produces the sentences about it."""
     return f'replay({advice.variable}, guidance="matrix", policy="matrix").sentence'
 
 
 def login_command(advice: LogInToServer) -> str:
-    """Return the command for logging in to a server: that of a notebook, since a person is needed."""
+    """Return the notebook command for logging in to a server, since logging in needs a person."""
     return f"%agent mcp login {advice.words}"
 
 
@@ -469,16 +471,16 @@ PYTHON: Commands = {
     ),
     FreeDisk: lambda _: Plain("The run is still in memory; free some disk space and run it again"),
 }
-"""The commands of Python."""
+"""The command table for Python."""
 
 
 def quote_for_shell(package: str) -> str:
-    """Quote the name of a package for a shell."""
+    """Quote a package name for a shell."""
     return package if package.isidentifier() else f"'{package}'"
 
 
 class AdvisedWarning(UserWarning):
-    """A Python warning with advice as values, to be worded by a surface."""
+    """A Python warning with advice as values, so that each surface can word it."""
 
     def __init__(self, what: str, advice: Advised = "") -> None:
         super().__init__(what, advice)
@@ -486,7 +488,7 @@ class AdvisedWarning(UserWarning):
         self.advice = as_advice(advice)
 
     def worded(self, commands: Commands) -> str:
-        """Return the warning and its advice in the words of a surface."""
+        """Return the warning and its advice, worded for a surface."""
         return "".join(pieces(self.what, self.advice, commands))
 
     def __str__(self) -> str:

@@ -67,14 +67,14 @@ class AnyRun(Protocol):
 
 
 RENDERER = "_render_traceback_"
-"""Method by which an exception renders its own traceback in IPython."""
+"""Method that IPython calls on an exception to get its traceback."""
 
 
 class AgentnbError(Exception):
     """A problem that the person can fix.
 
-    ``what`` describes the problem and its location; ``advice`` is the next command, as values, and ``hint`` the same in words
-    for Python. ``run`` is the run it occurred in, if any.
+    ``what`` describes the problem and its location; ``advice`` is the next command, as values, and ``hint`` the same as text
+    for Python. ``run`` is the run in which it occurred, if any.
     """
 
     redact: ClassVar[Callable[[T], T]] = staticmethod(lambda texts: texts)
@@ -92,11 +92,11 @@ class AgentnbError(Exception):
 
     @property
     def hint(self) -> str:
-        """The next command, in words for Python."""
+        """The next command, as text for Python."""
         return in_python(self.advice)
 
     def worded(self, commands: Commands) -> str:
-        """Return the problem and its advice in the words of a surface."""
+        """Return the problem and its advice, worded for a surface."""
         return sentences(self.what, in_words(self.advice, commands))
 
     def __str__(self) -> str:
@@ -123,7 +123,7 @@ class InvalidTool(SettingsError):
 
 
 class NestedTooDeep(SettingsError):
-    """A run would be nested too deeply in other runs, each started by a tool of the previous one. The model gets an error."""
+    """Runs would be nested too deeply, each started by a tool of the previous one. The model gets an error."""
 
 
 class MissingKey(SettingsError):
@@ -133,7 +133,7 @@ class MissingKey(SettingsError):
 class UrlNotAllowed(SettingsError):
     """A file, log or trace names destinations of calls and keys that the person has not allowed.
 
-    ``destinations`` holds each `agentnb.models.destinations.destination.Destination` that is not allowed yet.
+    ``destinations`` lists each `agentnb.models.destinations.destination.Destination` that is not allowed yet.
     """
 
     destinations: tuple[Any, ...] = ()
@@ -153,7 +153,7 @@ class ExpressionError(SettingsError):
 
 
 class AnyProblem(Protocol):
-    """A `Problem` in a file: its description and position."""
+    """A `Problem` in a file, with its description and position."""
 
     @property
     def line(self) -> int:
@@ -164,16 +164,16 @@ class AnyProblem(Protocol):
         """The description."""
 
     def worded(self, commands: Commands) -> str:
-        """Return the problem in the words of a surface."""
+        """Return the problem, worded for a surface."""
 
 
 class WorkflowProblems(SettingsError):
-    """A workflow is invalid. ``problems`` holds all problems, each with its file and line."""
+    """A workflow is invalid. ``problems`` lists all problems, each with its file and line."""
 
     problems: tuple[AnyProblem, ...] = ()
 
     def worded(self, commands: Commands) -> str:
-        """Return the problems in the words of a surface, one per line, up to `MAX_PROBLEMS`."""
+        """Return up to `MAX_PROBLEMS` problems, one per line, worded for a surface."""
         return AgentnbError.redact(problem_lines(self.problems, commands)) if self.problems else super().worded(commands)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -181,7 +181,7 @@ class WorkflowProblems(SettingsError):
 
 
 class ExperimentProblems(SettingsError):
-    """An experiment is invalid. ``problems`` holds all problems, each as a sentence."""
+    """An experiment is invalid. ``problems`` lists all problems, each as a sentence."""
 
     problems: tuple[str, ...] = ()
 
@@ -290,7 +290,7 @@ class WorkflowError(AgentnbError, RuntimeError):
 
 
 class ExpectationFailed(AgentnbError, AssertionError):
-    """A run does not meet expectations. ``failed`` holds the failed ones, by run id."""
+    """A run does not meet expectations. ``failed`` lists the failed ones, by run id."""
 
     failed: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
 
@@ -300,7 +300,7 @@ class ExpectationFailed(AgentnbError, AssertionError):
         return f"{self.what}\n{hint}" if "\n" in self.what and hint else sentences(self.what, hint)
 
     def _render_traceback_(self) -> list[str]:
-        """Return the failed expectations for IPython, without a traceback: the expecting line is in the cell above."""
+        """Return the failed expectations for IPython, without a traceback: the line that states them is in the cell above."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -313,7 +313,7 @@ class RunFailed(AgentnbError, RuntimeError):
 
 
 def problem_lines(problems: Sequence[AnyProblem], commands: Commands) -> str:
-    """Return the first problems in the words of a surface, one per line, and the number of omitted ones."""
+    """Return the first problems, worded for a surface, one per line, and the number omitted."""
     return "\n".join(_first_lines([problem.worded(commands) for problem in problems]))
 
 
@@ -323,13 +323,13 @@ def _first_lines(problems: Sequence[str]) -> list[str]:
 
 
 LIKE = 0.6
-"""Minimum similarity (1: identical) for suggesting a name."""
+"""Minimum similarity for suggesting a name, where 1 means identical."""
 MAX_KNOWN = 8
-"""Maximum number of known names in advice without a similar name."""
+"""Maximum number of known names in advice when no name is similar."""
 
 
 def suggest_similar(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
-    """Return advice with the known names most similar to ``name``; empty without a similar name.
+    """Return advice with the known names most similar to ``name``; empty if none is similar.
 
     Ignores leading hyphens.
     """
@@ -338,7 +338,7 @@ def suggest_similar(name: str, known: Iterable[str], most: int = 3) -> tuple[Nam
 
 
 def suggest_names(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
-    """Return advice with the known names, beginning with those most similar to ``name``; empty if no names are known."""
+    """Return advice with the known names, starting with those most similar to ``name``; empty if no names are known."""
     names = [*known]
     bare = {candidate.lstrip("-"): candidate for candidate in names}
     close = get_close_matches(name.lstrip("-"), bare, n=most, cutoff=LIKE)
@@ -347,7 +347,7 @@ def suggest_names(name: str, known: Iterable[str], most: int = 3) -> tuple[NameO
 
 
 def module_getattr(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
-    """Return the ``__getattr__`` of a module, which suggests similar public names for a missing one."""
+    """Return a ``__getattr__`` for a module that suggests similar public names for a missing one."""
 
     def refuse(name: str) -> NoReturn:
         hint = "" if name.startswith("_") else in_python(suggest_similar(name, known))
