@@ -1,4 +1,4 @@
-"""Intervals as bars on one axis with 0 marked, in plain HTML."""
+"""Intervals as bars on a common axis on which 0 is marked, in plain HTML."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from agentnb.experiments.views.numbers import format_limits
 
 ROUND_LIMITS = (1, 2, 5, 10)
 BLUE, DARK, GREY = "#3b82d6", "rgba(127,127,127,.95)", "rgba(127,127,127,.55)"
-"""Colours with contrast on light and dark, drawn as borders: an untrusted notebook strips backgrounds."""
+"""Colours that contrast with light and dark. They are drawn as borders, since an untrusted notebook strips backgrounds."""
 
 
 def intervals_html(estimates: Sequence[Estimate], most: float | None = None) -> Html:
-    """Render a row for each estimate: its name, its bar from limit to limit, its numbers; empty if all are 0.
+    """Render a row for each estimate: its name, a bar between its limits, and its numbers; empty if all are 0.
 
-    ``most``: maximum possible difference; the axis ends there, or at a round number before it.
+    ``most``: maximum possible difference; the axis ends there, or earlier at a round number.
     """
     reach = _reach(
         [abs(number) for estimate in estimates for number in (estimate.value.value, *(estimate.value.interval or ()))], most
