@@ -59,7 +59,7 @@ COMMANDS = frozenset(
     phantom prime
     """.split()  # noqa: SIM905
 ) | frozenset(",:;!>{}|%_#& \\")
-"""Supported commands, in addition to symbols such as ``\alpha``."""
+"""Supported commands, in addition to symbols such as ``\\alpha``."""
 
 
 def is_formula(text: str, opening: str, before: str = "", after: str = "") -> bool:
