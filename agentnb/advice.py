@@ -402,7 +402,7 @@ def python_list(names: Iterable[str]) -> str:
 
 
 def _names(advice: NameOne) -> Plain:
-    """Return a question listing the similar names; if there are none, all names, after ``lead`` if set."""
+    """Return a question with the similar names, or else with all names, after ``lead`` if set."""
     if advice.similar:
         return Plain(f"Did you mean {' or '.join(advice.similar)}?")
     names = ", ".join(advice.known) + (f" and {advice.more} more" if advice.more else "")

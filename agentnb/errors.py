@@ -329,7 +329,7 @@ MAX_KNOWN = 8
 
 
 def suggest_similar(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
-    """Return advice with the known names most similar to ``name``; empty if none is similar.
+    """Return advice with the known names most similar to ``name``; empty if no name is similar.
 
     Ignores leading hyphens.
     """

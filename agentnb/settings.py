@@ -143,7 +143,7 @@ class Key:
 
 
 class KnownSecrets:
-    """The texts of all keys seen so far, longest first. It only grows: a model may still use a forgotten key."""
+    """The texts of all keys seen so far, longest first. Only grows: a model may still use a forgotten key."""
 
     __slots__ = ("texts",)
 
@@ -185,7 +185,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def personal_folder() -> Path:
-    """Return the folder of the person's own agentnb files, which is outside every project. It may not exist yet."""
+    """Return the folder of the person's own agentnb files, which is outside every project. May not exist yet."""
     return _data_folder(*map(os.environ.get, ("XDG_DATA_HOME", "HOME")))
 
 
@@ -251,7 +251,7 @@ def compact_threshold() -> int:
 
 
 def compact_keep_recent() -> int:
-    """Return how many messages compaction keeps, from ``COMPACT_KEEP_RECENT``; default 10. May exceed the threshold."""
+    """Return the number of messages compaction keeps, from ``COMPACT_KEEP_RECENT``; default 10. May exceed the threshold."""
     return _number("COMPACT_KEEP_RECENT", 10, 1)
 
 
@@ -444,7 +444,7 @@ def base_url(provider: str) -> str | None:
 
 
 def url_problem(url: str) -> str:
-    """Return what is forbidden in a server's URL, without repeating the URL; empty if it is valid."""
+    """Return the forbidden part of a server's URL, without repeating it; empty if it is valid."""
     parts = parse_url(url)
     if parts is None:
         return ""

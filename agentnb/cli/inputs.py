@@ -20,7 +20,7 @@ STDIN = "-"
 
 
 def read_prompt(argument: str | None) -> str:
-    """Return the prompt, read from standard input for ``-``; empty if there is none. Raises `SettingsError` if it is blank."""
+    """Return the prompt, read from standard input for ``-``; empty if missing. Raises `SettingsError` if it is blank."""
     if argument is None:
         return ""
     prompt = _standard_input() if argument == STDIN else argument

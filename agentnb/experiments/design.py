@@ -54,7 +54,7 @@ class Design:
     budget: float | None = None
     """US dollars for all runs, or None for no limit."""
     set_aside: float | None = None
-    """Maximum US dollars reserved for each active run, which is the most it can still spend; None if unknown."""
+    """Maximum US dollars reserved for each active run, which is the most it can still spend, or None if unknown."""
     looks: tuple[Look, ...] = ()
     """Planned looks. The minimum effect is that of the last look."""
     sandboxes: Mapping[str, str] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Design:
 
     @property
     def price(self) -> float:
-        """How wide the last look's interval is, relative to that of an experiment without looks."""
+        """Width of the last look's interval, relative to that of an experiment without looks."""
         return compare_widths(self.looks[-1].level, self.clusters) if self.looks else 1.0
 
     @property
@@ -99,11 +99,11 @@ GROUNDS = {
     "alike": "the tasks of the pilot did not differ",
     "never": "even the largest possible difference has less than 80 % power",
 }
-"""Explanations of a minimum effect, or of why there is none."""
+"""Explanations of a minimum effect, or of its absence."""
 
 
 def explain_ground(design: Design) -> str:
-    """Explain the minimum effect, or why there is none, including the assumption about clusters."""
+    """Explain the minimum effect, or its absence, including the assumption about clusters."""
     is_clustered = design.minimum_effect is not None and design.clusters < design.tasks
     return GROUNDS[design.ground] + (", with tasks of a cluster varying like others" if is_clustered else "")
 
@@ -211,7 +211,7 @@ def design_of(
 def _minimum_effects(
     sizes: tuple[int, ...], runs: int, primary: Check | None, pilot: Pilot | None, pass_rate: float | None, alpha: float
 ) -> tuple[str, Sequence[float | None]]:
-    """Return the basis of the minimum effect, and its bounds; None stands for an effect that no test can show."""
+    """Return the basis of the minimum effect, and its bounds, where None means an effect that no test can show."""
     of_passes = partial(plan_minimum_effect_of_passes, sizes, runs, alpha=alpha)
     if pass_rate is not None:
         return "pass_rate", [of_passes(pass_rate)]
@@ -225,7 +225,7 @@ def _minimum_effects(
 
 
 def expected_cost(cells: int, pilot: Pilot | None, *, is_free: bool) -> float | None:
-    """Estimate the US dollars for these runs: 0 for free models, otherwise based on the pilot; None if unknown."""
+    """Estimate the US dollars for these runs: 0 for free models, otherwise based on the pilot, or None if unknown."""
     return 0.0 if is_free else None if pilot is None or pilot.cost is None else pilot.cost * cells
 
 

@@ -303,7 +303,7 @@ class Experiment:
         return write_report(results, setup, path, primary)
 
     def _look_at(self, rows: Sequence[Row]) -> Look | None:
-        """Return the planned look that these rows complete, or None if there is none."""
+        """Return the planned look that these rows complete, if any."""
         keys = {row.key for row in rows}
         return next((look for look, schedules in self._steps if look and keys == _keys_of(schedules)), None)
 

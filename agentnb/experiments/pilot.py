@@ -24,11 +24,11 @@ class Pilot:
     runs: int
     tasks: int
     components: Components | None
-    """Variance components of the differences between two variants, for the pair that differs most; None if the pilot is too
+    """Variance components of the differences between two variants, for the pair that differs most, or None if the pilot is too
     small.
     """
     clustering: float | None
-    """Similarity of a task's repeats: the intraclass correlation, averaged over variants; None if unknown."""
+    """Similarity of a task's repeats: the intraclass correlation, averaged over variants, or None if unknown."""
     cost: float | None
     """US dollars per run, including its judging; None if unknown."""
     seconds: float | None
@@ -36,7 +36,7 @@ class Pilot:
     reasons: tuple[tuple[str, str], ...] = ()
     """Incomplete runs, each with its reason."""
     pass_rate: float | None = None
-    """Share of runs that pass, across all variants, kept half a run away from 0 and 1; None if the primary is another
+    """Share of runs that pass, across all variants, kept half a run away from 0 and 1, or None if the primary is another
     number.
     """
 

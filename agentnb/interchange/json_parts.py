@@ -1,6 +1,7 @@
 """Reads the parts of a large JSON document one at a time: members of an object, and items of lists.
 
-Only brackets, commas and strings are scanned; the caller decodes each part. One part and one block are in memory at a time.
+Only brackets, commas and strings are scanned; the caller decodes each part. Only one part and one block are in memory at a
+time.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Part(NamedTuple):
     key: str
     """Name of the member, or of the member whose list holds the item; empty for an item in a top-level list."""
     place: int | None
-    """Index in the list; None for other members, or for an empty list."""
+    """Index in the list, or None for other members, or for an empty list."""
     data: bytes
 
 

@@ -162,7 +162,7 @@ class TraceFile:
 
     @cached_property
     def first(self) -> Any:
-        """The document, or the first record of JSON Lines; None for other kinds, or for invalid JSON.
+        """The document, or the first record of JSON Lines, or None for other kinds, or for invalid JSON.
 
         A large document is represented by its `outline`.
         """
@@ -188,7 +188,7 @@ class TraceFile:
 
     @cached_property
     def outline(self) -> Any:
-        """The document, reduced to its smaller members and the first items of its lists; None for invalid JSON."""
+        """The document, reduced to its smaller members and the first items of its lists, or None for invalid JSON."""
         members: dict[str, Any] = {}
         remaining = LARGE_BYTES // 10
         held = HeldData(self.name)
@@ -207,7 +207,7 @@ class TraceFile:
         return members[""] if members.keys() == {""} else members
 
     def lacks(self, *keys: str, kind: Kind | None = None) -> str:
-        """Return which keys are missing from the file's first JSON object, as the end of a sentence; empty if none are.
+        """Return the keys missing from the file's first JSON object, as the end of a sentence; empty if all are present.
 
         ``kind``: the kind that is required, ``json`` or ``lines``.
         """
@@ -321,7 +321,7 @@ class TraceFile:
     ) -> RunWriter:
         """Return a writer for a run in this file. ``position``: the run's position, if the file holds several.
 
-        ``benchmark``: the benchmark of the task; None if the trace does not name it, in which case the file name is used.
+        ``benchmark``: the benchmark of the task, or None, meaning the file name, if the trace does not name it.
         """
         benchmark_name = self.base_name.removesuffix(".gz").rpartition(".")[0] if benchmark is None else str(benchmark)
         return RunWriter(Origin(format_name, self.name, position, task, trial, benchmark_name), **about)

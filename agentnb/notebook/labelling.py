@@ -204,7 +204,7 @@ class Labeller:
         run.set_labels(assessments_by_run(read_labels(self.path)).get(run.id, ()))
 
     def _next_open(self, start: int) -> int:
-        """Return the next unlabelled run after ``start``, wrapping around, or ``start`` if there is none."""
+        """Return the next unlabelled run after ``start``, wrapping around, or ``start`` if all are labelled."""
         indexes = [*range(start + 1, len(self.subjects)), *range(max(0, start))]
         return next((index for index in indexes if self.subjects[index].key not in self.given), max(0, start))
 
@@ -212,7 +212,7 @@ class Labeller:
 
     @property
     def _saved(self) -> str:
-        """The text that remains in the notebook without a kernel. It must stay true, so it gives no count."""
+        """The text that remains in the notebook without a kernel. Valid at any time, so it gives no count."""
         path, amount = str(self.path), pluralize(len(self.subjects), self._what)
         return f"{amount} to judge by hand. Judgements are in {path}: agentnb.labels({path!r}) reads them. {AGAIN}"
 
@@ -284,7 +284,7 @@ def _widget_class() -> Any:
         told = Unicode().tag(sync=True)
         error = Unicode().tag(sync=True)
         key = Unicode().tag(sync=True)
-        """Id of the widget's model, by which the page finds the widget in the notebook."""
+        """Id of the widget's model, which the page uses to find the widgetin the notebook."""
         remains = Unicode().tag(sync=True)
         """Content that the page shows instead if the kernel is gone."""
         words = List(Unicode()).tag(sync=True)

@@ -88,7 +88,7 @@ def _is_above(run: Run) -> bool:
 
 
 def _variable(shown: Run | Plan, usual: str) -> str:
-    """Return a notebook variable that holds the value, or the usual variable of cells if there is none."""
+    """Return a notebook variable that holds the value, or else the usual variable of cells."""
     variables: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
     names = [name for name, value in [*variables.items()] if value is shown and not name.startswith("_")]
     return usual if usual in names or not names else names[0]

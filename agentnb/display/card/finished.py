@@ -42,7 +42,7 @@ def answer_html(text: str) -> Html:
 
 
 def result_html(run: Run) -> Html:
-    """Return the answer or, if there is none, the reason, the last reply and the open questions."""
+    """Return the answer or, if the run has none, the reason, the last reply and the open questions."""
     answer = shown_answer(run)
     reason = pieces_html(reason_pieces(run), lead="bad" if run.status == "failed" else "warn")
     kind = "why why-bad" if run.status == "failed" else "why"

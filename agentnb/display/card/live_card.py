@@ -139,7 +139,7 @@ class LiveCard:
         self._stale.add(len(self.run.rounds) - 1)
 
     def asked(self, name: str, text: str = "") -> None:
-        """Record a command that the run has not read yet. It is shown until its event arrives."""
+        """Record a command that the run has not read yet, to be shown until its event arrives."""
         if name in ASKED:
             self._asked.append((name, redact(encodable(text))))  # in the form that its event will have
 
@@ -192,7 +192,7 @@ class LiveCard:
         return bool(self._new_text or self._new_thought or self._settled or self._blocks.tail or self._thought)
 
     def frame(self, todos: tuple[Todo, ...] | None = None) -> Frame | None:
-        """Return what has changed since the last frame, or None if nothing has. ``todos``: the current list on its board."""
+        """Return the changes since the last frame, or None if nothing has changed. ``todos``: the current list on its board."""
         slots = self._new_slots(todos)
         rounds = self._new_rounds()
         stream = self._new_stream()
@@ -267,7 +267,7 @@ class LiveCard:
         return tag("button", "button", "Now", type="submit", value="now", title="End its turn, so that it reads this at once")
 
     def _asked_html(self) -> Html:
-        """Return those of the person's messages that the model has not read yet."""
+        """Return the person's messages that the model has not read yet."""
         later = tag("span", "quiet", f" ({'its next prompt' if is_external(self.run) else 'read in the next round'})")
         user_messages = [words(text, MAX_ASKED) for name, text in self._asked if name == "say"]
         lines = [tag("div", "said", tag("b", "", "You: "), text, later) for text in user_messages]

@@ -36,7 +36,7 @@ WHY_LEFT_OUT = {
 
 
 class _Origin(NamedTuple):
-    """Where a piece comes from."""
+    """The origin of a piece."""
 
     kind: str
     mark: str
@@ -58,7 +58,7 @@ def request_view_html(seen: SentRequest, *, whole: bool, schemas: bool = False) 
     """Return the request of a round.
 
     ``whole``: show all of it; otherwise only the new parts, and a line about the rest, so that the requests of a long run take
-    no more space than the run. ``schemas``: always include the tools' full schemas.
+    no more room than the run. ``schemas``: always include the tools' full schemas.
     """
     form = _WHOLE if whole else _CUT
     has_frame = whole or seen.index == 0
@@ -220,7 +220,9 @@ def _message(seen: SentRequest, index: int, form: _Form) -> Html:
 
 
 def _place_of_summary(seen: SentRequest) -> int | None:
-    """Return the index of the message with the summary, if any. It is one of the first messages, and may have other text."""
+    """Return the index of the message with the summary, if any: one of the first messages, which may have other text as
+    well.
+    """
     if seen.compacted is None or not seen.compacted.text:
         return None
     first = enumerate(list(seen.request.messages[: seen.compacted.first + 2]))

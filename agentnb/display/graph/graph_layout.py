@@ -23,7 +23,7 @@ NODE_GAP = 12
 WIRE_WIDTH = 26
 """Width of an edge that passes between nodes."""
 MAX_ROW = 640
-"""Width at which the branches of a parallel step wrap to another row. It fits a card 700 pixels wide."""
+"""Width at which the branches of a parallel step wrap to another row; fits a card 700 pixels wide."""
 TITLE, PADDING = 26, 10
 """Height of a block's title, and padding around the block's contents."""
 LOOP_OFFSET = 7

@@ -1,4 +1,4 @@
-"""The gaps between a graph's layers, in which each horizontal edge segment gets its own height."""
+"""The gaps between a graph's layers, where each horizontal edge segment gets its own height."""
 
 from __future__ import annotations
 

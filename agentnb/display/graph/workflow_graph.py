@@ -1,7 +1,7 @@
 """A workflow's graph as HTML: positioned boxes and lines, coloured by state.
 
-It is not SVG, because JupyterLab drops SVG in untrusted notebooks and leaves only the text. Positioned boxes are kept. If
-styles are dropped as well, they become a list of steps with their states, in which edge labels name the targets.
+JupyterLab would drop SVG in untrusted notebooks and leave only the text. Positioned boxes are kept. If styles are dropped as
+well, they become a list of steps with their states, and edge labels name the targets.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def runs_title(formats: Iterable[str]) -> str:
 
 
 def page_words(first: int, shown: int, fitting: int, total: int) -> str:
-    """Return which part of a list is visible: ``101 to 200 of 341 runs that fit, of 2,000``."""
+    """Return the visible part of a list: ``101 to 200 of 341 runs that fit, of 2,000``."""
     total_words = f", of {total:,}" if fitting != total else ""
     if shown == fitting:
         return f"{pluralize(fitting, 'run')}{total_words}"

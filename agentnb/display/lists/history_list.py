@@ -69,7 +69,7 @@ def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = No
 
 
 def _remarks(summary: RunSummary) -> list[str]:
-    """Return those that apply: ``recovered``, ``2 nested`` (the number of nested runs), and its notebook."""
+    """Return the applicable remarks: ``recovered``, ``2 nested`` (the number of nested runs), and its notebook."""
     notebook = first_line(clean(summary.notebook), MAX_NOTEBOOK)
     return [
         *filter(

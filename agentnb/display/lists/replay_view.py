@@ -32,7 +32,7 @@ AFTER_TEXT: dict[AfterText, str] = {
     "agent": "another agent speaks",
     "same_agent": "",
 }
-"""What happened after a reply without a tool call, in words; empty if the decision already says so."""
+"""The event after a reply without a tool call, in words; empty if the decision already says so."""
 HEADINGS = ("round", "recorded", "would be", "guidance for the next round", "")
 _ROUND = re.compile(r"round ([0-9]+)")
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")

@@ -1,4 +1,4 @@
-"""The Markdown parser for models' text. It bounds the size and depth of its output and its own work, and fetches nothing.
+"""The Markdown parser for models' text, which limits the size and depth of its output and its own work, and fetches nothing.
 
 Supported formulas become MathML, and other TeX remains text. Pictures become links. Headings become bold paragraphs, which
 keeps them out of the notebook's table of contents. Addresses other than web and mail become text.

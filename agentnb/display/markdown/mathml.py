@@ -177,7 +177,7 @@ def _text(element: Element) -> str:
 
 
 def _style(sign: str, variant: str) -> str:
-    """Return the letter or digit in bold, script and the like, for which browsers support only special characters."""
+    """Return the letter or digit in bold, script and the like; browsers support these styles only as special characters."""
     style = _VARIANTS.get(variant, variant.upper())
     letter = re.sub("^(LATIN|GREEK) | LETTER", "", unicodedata.name(sign, ""))
     names = (f"MATHEMATICAL {style} {letter}", f"{style} {letter}", f"{style.replace('FRAKTUR', 'BLACK-LETTER')} {letter}")

@@ -14,7 +14,7 @@ TITLE = {True: "As expected", False: "Not as expected"}
 
 
 def expectations_html(run: Run) -> Html:
-    """Return a line for each expectation of the run's cell; empty if there are none or the run has not ended."""
+    """Return a line for each expectation of the run's cell; empty before the end, or if the run has no expectations."""
     outcomes = logged_outcomes(run)
     if not outcomes:
         return NOTHING

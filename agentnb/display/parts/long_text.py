@@ -11,11 +11,11 @@ from agentnb.display.texts.labels import clean
 MAX_OMITTED_LINE_CHARACTERS = 200
 """Maximum characters of a line that is omitted entirely rather than cut."""
 SHARE_OF_THE_END = 4
-"""One part in this many goes to the end of the text."""
+"""The end of the text gets one part in this many."""
 
 
 class Way(NamedTuple):
-    """How the person can get at omitted text."""
+    """The person's access to omitted text."""
 
     call_id: str = ""
     live: bool = False

@@ -1,4 +1,4 @@
-"""The totals of a run, for which each round is counted once."""
+"""The totals of a run, counting each round once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Totals:
         return totals
 
     def calls_told(self) -> str:
-        """Return the number of calls, including how many were skipped, interrupted or failed; empty if there are none."""
+        """Return the number of calls, including how many were skipped, interrupted or failed; empty if no calls were made."""
         counts = ((self.blocked, "skipped"), (self.cut, "interrupted"), (self.failed, "failed"))
         extra = [f"{count:,} {word}" for count, word in counts if count]
         return ", ".join(filter(None, [call_words(self.calls, self.updates), *extra]))

@@ -62,7 +62,7 @@ class ToolCard(NamedTuple):
     name: str
     """The name of the tool, which is the permanent title of its card."""
     status: str
-    """One of running, waiting, ok, failed, blocked, stopped or interrupted."""
+    """Status: running, waiting, ok, failed, blocked, stopped or interrupted."""
     call_id: str
     details: tuple[str, ...] = ()
     """The arguments, one line each."""

@@ -167,7 +167,7 @@ def _text(text: str, access: Way) -> Html:
 
 
 def _data(text: str) -> Any:
-    """Return the object or array in a JSON text; None for any other text."""
+    """Return the object or array in a JSON text, or None for any other text."""
     if text.lstrip()[:1] not in ("{", "[") or len(text) > MAX_READ:
         return None
     try:

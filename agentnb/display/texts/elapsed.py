@@ -14,8 +14,8 @@ MAX_SHOWN = 1e8
 class Elapsed:
     """Counts the elapsed time of a run. Pass it every event.
 
-    Waiting for the person counts as well, unless the run has ``max_seconds``, in which case only time that counts towards that
-    limit is shown.
+    Waiting for the person counts as well, except in a run with ``max_seconds``, which shows only time that counts towards that
+    limit.
     """
 
     def __init__(self) -> None:

@@ -29,8 +29,8 @@ ANSWER_UNUSED = "Your answer is not used, because the log is not yours; you are 
 def decide_trust(run: Run, trust_log: bool | None, ask: Callable[[str], str] | None, *, show: str) -> bool | None:
     """Return ``trust_log``; if it is None and the run's log is foreign, return the person's decision.
 
-    ``ask``: writes a question and returns the line that the person types; None if nobody is present. ``show``: the command that
-    shows the run. Raises `SettingsError` if the person declines both.
+    ``ask``: writes a question and returns the line that the person types, or None if nobody is present. ``show``: the command
+    that shows the run. Raises `SettingsError` if the person declines both.
     """
     if trust_log is not None or run.gives_consent or ask is None:
         return trust_log

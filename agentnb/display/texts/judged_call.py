@@ -91,7 +91,7 @@ def undo_note(question: WaitingOnUser) -> str:
 
 
 def accept_advice(question: WaitingOnUser) -> tuple[AcceptServer, ...]:
-    """Return how to make rules apply again to an MCP server's tool that has changed; empty for any other tool."""
+    """Return advice on making rules apply again to an MCP server's tool that has changed; empty for any other tool."""
     origin = None if question.about is None else question.about.origin
     if origin is None or not origin.changed:
         return ()
@@ -99,13 +99,13 @@ def accept_advice(question: WaitingOnUser) -> tuple[AcceptServer, ...]:
 
 
 def call_text(question: WaitingOnUser) -> str:
-    """Return the complete call that a question concerns; empty if there is none or the question contains it."""
+    """Return the complete call that a question concerns; empty without a call, or if the question contains it."""
     parts = [part.text if not part.title else f"{part.title}:{_block(part.text)}" for part in call_parts(question)]
     return "\n".join(filter(None, [undo_note(question), *parts]))
 
 
 def _arguments(about: JudgedCall) -> str:
-    """Return the arguments that neither command, code nor diff shows; empty if there are none."""
+    """Return the arguments that neither command, code nor diff shows; empty if these show everything."""
     arguments = _decoded(about)
     if not isinstance(arguments, dict):
         return f"{visible_name(about.tool)}: {visible(msgspec.json.encode(arguments).decode())}"
@@ -147,7 +147,7 @@ def _changed_file(about: JudgedCall) -> str:
 
 
 def _code(about: JudgedCall) -> str:
-    """Return the code that a call runs; empty if there is none."""
+    """Return the code that a call runs; empty if it runs no code."""
     code = _argument(about, "code") if "execute" in (about.effects or "") and not about.command else None
     return code if isinstance(code, str) else ""
 

@@ -124,7 +124,9 @@ def asker_in_words(question: WaitingOnUser) -> str:
 
 
 def address_of(question: WaitingOnUser) -> WebAddress | None:
-    """Return the address that a question wants opened; None if it has none, or one from a log that could not be opened."""
+    """Return the address that a question wants opened, or None if there is no address, or the one from a log could not be
+    opened.
+    """
     with suppress(SettingsError):
         return web_address(question.url) if question.url else None
     return None
@@ -267,7 +269,9 @@ def is_fixed(grant: GrantOffer, about: JudgedCall) -> bool:
 
 
 def listed_choices(question: WaitingOnUser) -> str:
-    """Return the choices of a question as the person reads them, including the grants on offer; empty if there are none."""
+    """Return the choices of a question as the person reads them, including the grants on offer; empty if it offers no
+    choice.
+    """
     subject_call = question.about
     if subject_call is None or not subject_call.grants:
         return ", ".join(choice_in_words(choice) for choice in answer_form(question.schema).choices)
@@ -283,7 +287,7 @@ def approving_choices(question: WaitingOnUser) -> list[str]:
 
 
 def typed_answers(question: WaitingOnUser) -> list[str]:
-    """Return what can be typed to answer whether a call or a plan may run; empty for any other question."""
+    """Return the answers that can be typed when asked whether a call or a plan may run; empty for any other question."""
     if question.kind not in ("approval", "plan_review") or DENY not in answer_form(question.schema).choices:
         return []
     grants = [] if question.about is None else [typed_grant(offer) for offer in question.about.grants]

@@ -35,7 +35,7 @@ def call_counts(records: Iterable[CallRecord]) -> tuple[int, int]:
 
 
 def call_words(calls: int, updates: int, noun: str = "call") -> str:
-    """Return a phrase such as ``4 calls and 6 todo updates``; empty if there are none."""
+    """Return a phrase such as ``4 calls and 6 todo updates``; empty if both are zero."""
     return " and ".join([pluralize(count, name) for count, name in ((calls, noun), (updates, "todo update")) if count])
 
 

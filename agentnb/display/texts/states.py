@@ -459,7 +459,7 @@ def _who_else(run: Run) -> str:
 
 
 def next_step(run: Run) -> AnyAdvice | None:
-    """Return advice on how to continue the run; None if it completed, is in progress, or was recorded by another product."""
+    """Return advice on how to continue the run, or None if it completed, is in progress, or was recorded by another product."""
     is_over = run.status in ("limited", "cancelled", "stopped") and continuation(run) is None
     return None if is_over or is_foreign(run) else _next_step(run)
 
@@ -501,7 +501,7 @@ def _invocation(run: Run) -> Invocation | None:
 def continuation(run: Run) -> ContinueRun | RerunSteps | None:
     """Return advice on how to continue the run with its tools; for a workflow, from its unfinished step.
 
-    None if that is impossible: a task file, or a workflow that was stopped before its first step, must be rerun completely.
+    Returns None for a task file, or a workflow that was stopped before its first step: these must be rerun completely.
     """
     if works_in_steps(run):
         step = step_to_rerun(run)

@@ -27,7 +27,7 @@ class Names:
     sets: Mapping[str, GuidanceSet] = field(default_factory=dict)
     """Guidance sets written with ``%%guidance``, by name."""
     folder: str | None = None
-    """Folder of the file; None for a cell, whose text was written by the user."""
+    """Folder of the file, or None for a cell, whose text was written by the user."""
     is_file: bool = False
 
     def variable(self, name: Any, line: int, what: str, fits: Callable[[Any], bool], *, hint: Advised = "") -> Any:

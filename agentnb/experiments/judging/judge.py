@@ -102,7 +102,7 @@ class Judge(AskedCheck):
         return await self._ask(ONE, run_block(run, "run", task), bench, f"judged:{run.id}")
 
     def kept(self, run: Run, verdicts: Verdicts) -> Verdict | None:
-        """Return the cached verdict on a recorded run, or None if there is none."""
+        """Return the cached verdict on a recorded run, if any."""
         return verdicts.get(self._key(ONE, run_block(run, "run", run.prompt)))
 
     def __call__(self, run: Run) -> bool | None:
@@ -169,9 +169,9 @@ class Judge(AskedCheck):
         """Compare the judge's verdicts with labels by people, healthy or failed: sensitivity, specificity and kappa.
 
         ``labels``: a file of labels, or the result of `agentnb.labels`. ``runs``: the results of an experiment, or recorded
-        runs, of which the labelled ones are used; by default, the runs in the folder of the file. Asks no model: runs without a
-        cached verdict are counted. Pass the result to `compare`, as in ``compare(results, A, B, quality=...)``, to correct for
-        the judge's errors.
+        runs (only labelled ones are used); by default, the runs in the folder of the file. Asks no model: runs without a cached
+        verdict are counted. Pass the result to `compare`, as in ``compare(results, A, B, quality=...)``, to correct for the
+        judge's errors.
         """
         return quality_of(self, labels, runs)
 

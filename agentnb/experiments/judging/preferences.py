@@ -22,7 +22,7 @@ TIE: Literal["tie"] = "tie"
 Choice: TypeAlias = Literal["a", "b", "tie"] | None
 """The better run of two, or None if unknown."""
 SHARES: dict[Choice, tuple[list[float], list[float]]] = {"a": ([1], [0]), "b": ([0], [1]), TIE: ([0], [0]), None: ([], [])}
-"""What a choice contributes to the shares of a and b."""
+"""The contribution of a choice to the shares of a and b."""
 
 
 def agree(answer: str, swapped: str) -> Choice:
@@ -39,7 +39,7 @@ class Preferences:
     a: str
     b: str
     table: pd.DataFrame = field(repr=False)
-    """One row per pair, with ``task``, ``model``, ``repeat``, ``run_a``, ``run_b``, and ``choice``: a, b, tie, or missing."""
+    """A row per pair, with ``task``, ``model``, ``repeat``, ``run_a``, ``run_b``, and ``choice``: a, b, tie, or missing."""
     analysis: Difference | TooFewTasks
     """Share of choices for a minus share for b, paired by task, where each task has equal weight."""
 

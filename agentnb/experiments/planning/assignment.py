@@ -16,7 +16,7 @@ from agentnb.models.model import Model
 from agentnb.policies.policy_sets import NAMED, OWN_POLICY
 
 DRAWN = "drawn"
-"""Name of the only arm in an experiment that draws by round, in which each run meets all sets."""
+"""Name of the only arm in an experiment that draws by round, where each run meets all sets."""
 
 
 class Assignment(NamedTuple):

@@ -101,7 +101,7 @@ def servers_of_workflow(workflow: Workflow) -> tuple[ServerTools, ...]:
 
 
 def content_of_servers(items: Iterable[ServerTools]) -> list[Any]:
-    """Return the descriptions and identities of MCP servers, as configured; empty if there are none."""
+    """Return the descriptions and identities of MCP servers, as configured; empty without servers."""
     servers = host_here().servers or Servers()
     contents = []
     for item in items:

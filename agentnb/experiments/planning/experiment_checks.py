@@ -105,7 +105,7 @@ class Check:
 
     @property
     def is_asked(self) -> bool:
-        """True if it asks a model, which costs money. Such a check runs once, in the process of the experiment."""
+        """True if it asks a model, which costs money, so that it runs only once, in the process of the experiment."""
         return isinstance(self.function, AskedCheck)
 
     @property

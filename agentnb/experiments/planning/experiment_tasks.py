@@ -47,7 +47,7 @@ class ExperimentTask:
     content: str = ""
     """Hash of the row, the function's source, or the recorded events before the round."""
     files: str = ""
-    """Hash of the row's folder; empty if there is none, and for a function, whose rows may name several folders."""
+    """Hash of the row's folder; empty if the row has none, and for a function, whose rows may name several folders."""
 
     @property
     def cluster(self) -> str:

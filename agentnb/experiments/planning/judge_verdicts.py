@@ -44,7 +44,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def value(self) -> bool | None:
-        """Whether the run passed, or None if unknown."""
+        """True if the run passed, or None if unknown."""
         return {PASSED: True, FAILED: False}.get(self.answer)
 
 

@@ -41,7 +41,7 @@ class Look(NamedTuple):
 
 
 def read_looks(looks: Any, problems: list[str]) -> tuple[float, ...]:
-    """Return the shares of the tasks after which looks are planned; empty if there are none. Problems are appended."""
+    """Return the shares of the tasks after which looks are planned; empty if no looks are planned. Problems are appended."""
     shares = [number / looks for number in range(1, looks + 1)] if type(looks) is int else looks
     is_list = isinstance(shares, list | tuple) and all(type(share) in (int, float) for share in shares)
     if is_list and len(shares) > 1 and shares[-1] == 1 and all(a < b for a, b in pairwise([0, *shares])):

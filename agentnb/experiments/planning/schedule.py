@@ -14,7 +14,7 @@ from agentnb.experiments.planning.experiment_tasks import ExperimentTask
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant
 
 Seeds: TypeAlias = Literal["shared", "independent"]
-"""How seeds are assigned: each task and repeat has one for all variants, or one for each."""
+"""The assignment of seeds: each task and repeat has one for all variants, or one for each variant."""
 MAX_SEED = 2**31
 
 
@@ -41,7 +41,7 @@ class Schedule:
     """Positions of the tasks that have cells in this schedule."""
     variants: Sequence[Variant]
     models: Sequence[str]
-    """Names of the models; `OWN_MODEL` stands for the variants' own."""
+    """Names of the models; `OWN_MODEL` means the variants' own."""
     repeats: int
     seed: int
     seeds: Seeds = "shared"

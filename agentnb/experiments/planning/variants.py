@@ -50,7 +50,7 @@ class Variant:
     tools: str = ""
     """Hash of the source of its tools."""
     home: str = ""
-    """Folder with an external agent's initial settings; empty if there is none."""
+    """Folder with an external agent's initial settings, if any; otherwise empty."""
 
     @property
     def model(self) -> str | Model | None:

@@ -1,4 +1,4 @@
-"""The report in Markdown, in which no text becomes markup."""
+"""The report in Markdown, where no text becomes markup."""
 
 from __future__ import annotations
 

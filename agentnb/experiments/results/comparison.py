@@ -99,7 +99,7 @@ class Comparison:
 
     @property
     def price(self) -> float | None:
-        """Width of the interval relative to one without planned looks; None if there are no looks or no interval."""
+        """Width of the interval relative to one without planned looks, or None if there are no looks or no interval."""
         if self.look is None or self.interval is None:
             return None
         fixed = self._analyse(self.units, ALPHA)
@@ -144,14 +144,16 @@ class Comparison:
 
     @cached_property
     def value_limits(self) -> tuple[float, float] | None:
-        """Minimum and maximum value: 0 and 1 for passes, otherwise as specified or as observed; None if no value is known."""
+        """Minimum and maximum value: 0 and 1 for passes, otherwise as specified or as observed, or None if no value is
+        known.
+        """
         if self.limits or not self._seen:
             return self.limits
         return PASSES if self._seen <= {*PASSES} else (min(self._seen), max(self._seen))
 
     @cached_property
     def extremes(self) -> tuple[AnyDifference, AnyDifference] | None:
-        """Lowest and highest difference that missing values allow within `value_limits`; None if no values are missing."""
+        """Lowest and highest difference that missing values allow within `value_limits`, or None if no values are missing."""
         if self.value_limits is None or not self.missing_values:
             return None
         (a, b), (low, high) = self.cells, self.value_limits
@@ -160,8 +162,8 @@ class Comparison:
 
     @property
     def could_turn(self) -> bool | None:
-        """Whether missing values could move 0 into or out of the interval; None if no values are missing or there is no
-        number.
+        """True if missing values could move 0 into or out of the interval, or None if no values are missing or no number is
+        known.
         """
         if self.extremes is None or not isinstance(self.analysis, Difference):
             return None
@@ -200,12 +202,12 @@ class Comparison:
 
     @property
     def difference(self) -> float | None:
-        """Mean of a minus mean of b, where each task has equal weight; None if too few tasks are paired."""
+        """Mean of a minus mean of b, where each task has equal weight, or None if too few tasks are paired."""
         return self.analysis.value if isinstance(self.analysis, Difference) else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95 per cent interval of the true difference, valid across all planned looks; None for too few pairs, or identical
+        """95 per cent interval of the true difference, valid across all planned looks, or None for too few pairs, or identical
         runs.
         """
         return self.analysis.interval if isinstance(self.analysis, Difference) and not self.is_identical else None
@@ -296,7 +298,7 @@ class Comparison:
 
     @cached_property
     def flips(self) -> pd.DataFrame:
-        """One row per pair of runs with different values, with ``task``, ``model``, ``repeat``, and both values, runs and
+        """A row per pair of runs with different values, with ``task``, ``model``, ``repeat``, and both values, runs and
         statuses.
         """
         import pandas as pd
@@ -492,7 +494,8 @@ def _of_runs(
 
 
 def _apply_quality(comparison: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:
-    """Return the comparison, corrected by the quality of its judge, with a note on the correction or why there is none.
+    """Return the comparison, corrected by the quality of its judge, with a note on the correction, or on why it was not
+    possible.
 
     ``content``: hash of the deciding judge, or None if unknown.
     """

@@ -123,7 +123,9 @@ class JudgeQuality:
 
     @property
     def p_values(self) -> dict[str, float | None]:
-        """Fisher's exact p values for equal ``sensitivity`` and ``specificity`` in two variants; None unless there are two."""
+        """Fisher's exact p values for equal ``sensitivity`` and ``specificity`` in two variants, or None unless there are
+        two.
+        """
         return {name: self._p_value(is_healthy) for name, is_healthy in (("sensitivity", True), ("specificity", False))}
 
     def _p_value(self, is_healthy: bool) -> float | None:

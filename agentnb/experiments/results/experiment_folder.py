@@ -307,7 +307,7 @@ def last_of_each(attempts: Iterable[Row]) -> dict[str, Row]:
 
 
 Records: TypeAlias = ExperimentFolder | Memory
-"""Where an experiment stores its plan, rows and logs."""
+"""The storage for an experiment's plan, rows and logs."""
 
 
 def _seal(text: bytes) -> bytes:

@@ -148,10 +148,10 @@ class Results:
     def report(self, path: str | Path, *, primary: Any = None) -> Path:
         """Write a report to share, as a page (``.html``) or Markdown (``.md``), with its data next to it; return its path.
 
-        It contains methods, the flow of runs, estimates, deviations, sensitivity, limits, figures, and the code that reproduces
-        the experiment. The data are in a folder next to it: ``paper_data`` for ``paper.html``. ``primary``: a check or measure
-        other than the frozen one, which the report names as a deviation. Raises `SettingsError` for any other suffix, or while
-        the results are covered, and `StoreError` if a file cannot be written.
+        The report contains methods, the flow of runs, estimates, deviations, sensitivity, limits, figures, and the code that
+        reproduces the experiment. The data are in a folder next to it: ``paper_data`` for ``paper.html``. ``primary``: a check
+        or measure other than the frozen one, which the report names as a deviation. Raises `SettingsError` for any other
+        suffix, or while the results are covered, and `StoreError` if a file cannot be written.
         """
         self.check_open()
         if self.writer is None:

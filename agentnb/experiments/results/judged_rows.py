@@ -82,5 +82,5 @@ def bench_of(source: RunSource, spending: Spending | None = None) -> Bench:
 
 
 def folder_of_source(source: RunSource) -> Path | None:
-    """Return the folder of a source; None for runs and files."""
+    """Return the folder of a source, or None for runs and files."""
     return folder_of(source) if isinstance(source, Store | str | Path) else None

@@ -21,7 +21,7 @@ from agentnb.store.check_values import CUT_SHORT, WHOLE, Value, settle_value
 from agentnb.tables.loops_table import LOOP, find_loops
 
 Redone: TypeAlias = Literal["", "recovered", "again"]
-"""How a run that was cut off was repeated: recovered, or made again."""
+"""The repetition of a run that was cut off: recovered, or made again."""
 NAMING = ("key", "task", "variant", "model", "repeat", "seed", "run_id", "primary", "cluster")
 """Fields of a row that do not reveal how the run went."""
 COVERED = "covered"
@@ -47,7 +47,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     repeat: int
     """Number of the repeat, from 0."""
     seed: int | None
-    """The seed of the draws; None if the run was recorded elsewhere."""
+    """The seed of the draws, or None if the run was recorded elsewhere."""
     run_id: str = ""
     """Id of the run; empty if none started."""
     status: str = "failed"

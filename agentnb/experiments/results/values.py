@@ -23,7 +23,7 @@ class CellValue(NamedTuple):
     repeat: int
     """Number of the repeat, from 0."""
     seed: int | None
-    """The seed of the draws; None if the run was recorded elsewhere."""
+    """The seed of the draws, or None if the run was recorded elsewhere."""
     value: float | None
     state: str
     """One of `STATES`."""
@@ -43,7 +43,7 @@ class Unit(NamedTuple):
     task: str
     model: str
     repeat: int | None
-    """Number of the repeat, from 0; None for all repeats of the task and model."""
+    """Number of the repeat, from 0, or None for all repeats of the task and model."""
     a: list[float]
     b: list[float]
 

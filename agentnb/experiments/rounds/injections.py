@@ -33,7 +33,7 @@ class Injection(NamedTuple):
     version: str
     propensity: float
     against: str
-    """Name of the first set, with which the others are compared."""
+    """Name of the first set; the others are compared with it."""
     givers: frozenset[str]
     """Names of the sets that have guidance for this round."""
     value: bool | None

@@ -53,7 +53,7 @@ class Work:
     tasks: Sequence[ExperimentTask]
     variants: Sequence[Variant]
     models: Sequence[str | Model | None]
-    """Models of the experiment; None stands for the variants' own."""
+    """Models of the experiment, where None means the variants' own."""
     checks: Sequence[Check]
     primary: str
     approve: Approve | str | None = None
@@ -69,7 +69,7 @@ class Work:
         return names_folder(row) or any(is_foreign(variant.work) for variant in self.variants)
 
     def fields_of(self, cell: Cell, model_name: str) -> dict[str, Any]:
-        """Return those fields of a row that identify the cell."""
+        """Return the fields of a row that identify the cell."""
         task = self.tasks[cell.task]
         return {
             "key": cell.key,
@@ -114,7 +114,7 @@ class Job(NamedTuple):
 
     @property
     def way(self) -> Redone:
-        """How a run that was cut off is repeated, for its row."""
+        """The repetition of a run that was cut off, for its row."""
         if self.redone:
             return "again"
         return "" if self.begun is None or self.begun.is_over else "recovered"

@@ -1,4 +1,4 @@
-"""How others watch and control a running experiment, from any thread: its progress, pause and stop."""
+"""A running experiment as others watch and control it, from any thread: its progress, pause and stop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Progress:
     cost: float | None = 0.0
     """US dollars of all finished cells, including their judging; None if the cost of any cell is unknown."""
     cost_expected: float | None = None
-    """The estimate for all cells, or None if there is none."""
+    """The estimate for all cells, if any."""
     budget: float | None = None
     seconds: float = 0.0
     """Seconds since this process began."""
@@ -52,12 +52,12 @@ class Progress:
 
     @property
     def rate(self) -> float | None:
-        """Cells per second in this process; None before the first cell."""
+        """Cells per second in this process, or None before the first cell."""
         return self.done_here / self.seconds if self.done_here and self.seconds else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until the end at this rate; None before the first cell."""
+        """Seconds until the end at this rate, or None before the first cell."""
         return None if self.rate is None else (self.total - self.done) / self.rate
 
 
@@ -74,7 +74,7 @@ class Control:
     budget: float | None = None
     watchers: list[ProgressWatcher] = field(default_factory=list)
     waiting: Callable[[], int] = lambda: 0
-    """Returns how many submitted cells have not started."""
+    """Returns the number of submitted cells that have not started."""
     _done: int = 0
     _done_here: int = 0
     _running: int = 0

@@ -17,7 +17,7 @@ ENDED = ("completed", "limited", "stopped", "failed")
 
 
 def cell_of(records: ExperimentFolder, run_id: str) -> str | None:
-    """Return the cell of a run in the folder; None for nested and foreign runs."""
+    """Return the cell of a run in the folder, or None for nested and foreign runs."""
     try:
         summary = records.store.summary(run_id)
     except AgentnbError:

@@ -204,7 +204,9 @@ class InPool:
 
 
 def threads_of(pool: Any) -> int:
-    """Return how many cells a pool can run at once: all threads of a Dask cluster's workers, or else the pool's own limit."""
+    """Return the number of cells that a pool can run at once: all threads of a Dask cluster's workers, or else the pool's own
+    limit.
+    """
     client = _dask_client(pool)
     return (sum(client.nthreads().values()) if client is not None else getattr(pool, "_max_workers", None)) or cores()
 

@@ -50,8 +50,8 @@ class InProcesses:
         places: int | None,
         continued: Callable[[Job], Job],
     ) -> None:
-        """``places``: number of concurrent cells, in no more processes than there are cores; ``continued``: returns the job of
-        a cell whose process died, with what remains of its run.
+        """``places``: number of concurrent cells, run in at most as many processes as there are cores; ``continued``: returns
+        the job of a cell whose process died, with what remains of its run.
         """
         self.processes = min(places or cores(), cores())
         self.places = places or self.processes * AT_A_TIME

@@ -22,7 +22,7 @@ Group: TypeAlias = tuple[str, str]
 class CellAccount:
     """Budget for the runs of one cell, in any process, which forwards their spending.
 
-    It never ends a run, because a run cut short by the experiment's budget would count as a failure of its variant.
+    Never ends a run, because a run cut short by the experiment's budget would count as a failure of its variant.
     """
 
     def __init__(self, pay: Callable[[float], object]) -> None:
@@ -44,7 +44,7 @@ class CellAccount:
 
 
 class CellSpending:
-    """What an experiment's cells have spent, and an upper bound for it, in US dollars, across all processes. Thread-safe."""
+    """The spending of an experiment's cells, and an upper bound for it, in US dollars, across all processes. Thread-safe."""
 
     def __init__(self, limit: float | None, spent: float = 0.0, bounds: Mapping[Group, float] | None = None) -> None:
         """``spent``: what earlier processes spent; ``bounds``: maximum cost of a cell, where known."""
@@ -116,7 +116,7 @@ def known_bounds(variants: Iterable[Variant], models: Sequence[str | Model], row
 
 
 def find_maximum(bounds: Mapping[Group, float], variants: Iterable[Variant], models: Sequence[str | Model]) -> float | None:
-    """Return the maximum cost of a cell across all variants and models, in US dollars; None if any is unknown."""
+    """Return the maximum cost of a cell across all variants and models, in US dollars, or None if any is unknown."""
     maxima = [bounds.get(group) for group in _groups(variants, models)]
     return None if None in maxima else max(maximum for maximum in maxima if maximum is not None)
 

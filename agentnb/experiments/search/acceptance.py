@@ -22,9 +22,9 @@ class Look(NamedTuple):
     """The decision at a look at a candidate."""
 
     accepted: bool | None
-    """Whether the candidate is accepted; None if the next fold decides."""
+    """True if the candidate is accepted, or None if the next fold decides."""
     difference: float | None
-    """Candidate minus best, by task; None if too few tasks are paired."""
+    """Candidate minus best, by task, or None if too few tasks are paired."""
 
 
 def look_at(comparison: Comparison, looks: int, *, is_last: bool) -> Look:

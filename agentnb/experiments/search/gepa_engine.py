@@ -79,7 +79,7 @@ class CandidateSearch:
         return [means.get(self.cells.plan.tasks[position].id, default) for position in places]
 
     async def propose(self, guidance: GuidanceSet) -> GuidanceSet | None:
-        """Return the next candidate; if there is none, return None, and add a trial with the reason."""
+        """Return the next candidate, or else None, adding a trial with the reason."""
         rows = await self.cells.rows(guidance, self.looks[0])
         plan = self.cells.plan
 

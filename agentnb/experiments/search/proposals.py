@@ -56,9 +56,7 @@ class Trial(msgspec.Struct, frozen=True):
     candidate: str = ""
     """Name of the guidance set; empty if there is no candidate."""
     difference: float | None = None
-    """Candidate minus the best before it, by task, at the last look. It was used for selection, so it does not estimate the
-    gain.
-    """
+    """Candidate minus the best before it, by task, at the last look. Used for selection, so not an estimate of the gain."""
 
 
 class ProposalRequest(msgspec.Struct, frozen=True):
@@ -193,7 +191,7 @@ def _request_text(request: ProposalRequest) -> str:
 
 
 def examples_of(rows: Iterable[Row], primary: str, prompts: dict[str, str], records: Records) -> tuple[Example, ...]:
-    """Return what the proposer sees of runs, worst first."""
+    """Return the proposer's view of runs, worst first."""
     ordered = sorted(rows, key=lambda row: (row.value(primary) is None, row.value(primary) or 0.0))
     return tuple(_example(row, primary, prompts[row.task], records) for row in ordered[:MAX_EXAMPLES])
 

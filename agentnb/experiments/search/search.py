@@ -44,7 +44,7 @@ from agentnb.store.store import Store
 FOLDER = Path(".agentnb") / "searches"
 """Default parent folder of searches, relative to the folder in which they start."""
 ENDED = "searched"
-"""Kind of the note that trials have ended, after which no more are made; the note's keys are the candidates."""
+"""Kind of the note that trials have ended and no further trial is made; the note's keys are the candidates."""
 LEAST = 1e-9
 """US dollars: a budget that is too small for any run."""
 
@@ -188,7 +188,7 @@ class Search:
         await self._ablate(outcome)
 
     def _end(self, plan: Plan, search: CandidateSearch) -> Note:
-        """Record the end of the trials, after which the best set is final."""
+        """Record the end of the trials, which makes the best set final."""
         reason = self._cut_note(search) if search.is_cut else ""
         plan = add_note(plan, ENDED, reason, tuple([trial.candidate for trial in search.trials]))
         self._records.keep_plan(plan)

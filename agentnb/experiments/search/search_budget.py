@@ -1,4 +1,4 @@
-"""The budget of a search, checked before each cell. It reserves the cost of active cells, the next cell and the final
+"""The budget of a search, checked before each cell: reserves the cost of active cells, the next cell and the final
 judgement.
 """
 
@@ -24,9 +24,7 @@ class Stopped(Exception):
 
 
 class Ledger(CellSpending):
-    """What a search has spent and what is left for its next cell, in US dollars. All candidates are assumed to cost the
-    same.
-    """
+    """The spending of a search and the budget for its next cell, in US dollars. All candidates are assumed to cost the same."""
 
     def __init__(self, limit: float | None, rows: Iterable[Row], other_costs: float, reserved: int) -> None:
         """``rows``: rows of finished cells; ``other_costs``: US dollars spent on proposals; ``reserved``: number of cells in
@@ -48,7 +46,7 @@ class Ledger(CellSpending):
 
     @property
     def dearest(self) -> float | None:
-        """Maximum cost of a cell so far, used as the estimate for further cells; None before the first cell."""
+        """Maximum cost of a cell so far, used as the estimate for further cells, or None before the first cell."""
         return self._bounds.get(CANDIDATES)
 
     @property

@@ -20,7 +20,7 @@ class Ablation(NamedTuple):
 
     line: Line
     comparison: Comparison | None
-    """The best set minus the set without the line; None if the budget did not cover the runs."""
+    """The best set minus the set without the line, or None if the budget did not cover the runs."""
 
     @property
     def effect(self) -> str:
@@ -46,7 +46,7 @@ class SearchResult:
     trials: tuple[Trial, ...] = field(repr=False)
     """The proposals in order, each with its result."""
     judgement: Comparison | None = field(repr=False)
-    """Best minus start, on tasks that the search never saw; None if there is no better candidate or runs are missing."""
+    """Best minus start, on tasks that the search never saw, or None if there is no better candidate or runs are missing."""
     ablations: tuple[Ablation, ...] = field(repr=False)
     runs: int
     spent: float

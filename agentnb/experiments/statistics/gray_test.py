@@ -31,7 +31,7 @@ class SurvivalComparison(NamedTuple):
     a: SurvivalArm
     b: SurvivalArm
     statistic: float | None
-    """Gray's score: events of ``a`` beyond those expected if there were no difference; None without events."""
+    """Gray's score: events of ``a`` beyond those expected if there were no difference, or None without events."""
     p_value: float | None
     """Two-sided p value, or None if there are fewer than 6 units or no event."""
     units: int

@@ -29,17 +29,17 @@ FLIP_BITS = 8
 MAX_CLUSTERS = 100
 """Maximum number of clusters in a simulated experiment. With more clusters, means are normal, and so is the power."""
 STEPS = 8
-"""How often the range of the effect is halved."""
+"""Number of times that the range of the effect is halved."""
 
 
 def estimate_minimum_effect(
     a: TaskValues, b: TaskValues, *, tasks: Labels = None, clusters: Labels = None, alpha: float = ALPHA
 ) -> float | None:
-    """Return the smallest difference that such a comparison detects with 80 per cent power; None if it cannot be estimated.
+    """Return the smallest difference that such a comparison detects with 80 per cent power, or None if it cannot be estimated.
 
     Takes the arguments of `estimate_difference`. Simulated experiments draw clusters like those observed, with frequencies as
-    uncertain as their number implies. None if the differences of all clusters are equal, since that says nothing about other
-    differences. ``alpha``: level of the test.
+    uncertain as their number implies. Returns None if the differences of all clusters are equal, since that says nothing about
+    other differences. ``alpha``: level of the test.
     """
     differences = compute_differences(a, b, tasks, clusters)
     if isinstance(differences, TooFewTasks) or differences.all_equal or _are_too_few(len(differences.clusters), alpha):
@@ -95,7 +95,7 @@ def _spread(sizes: Sequence[int]) -> list[int]:
 def _of_marks(differences: ClusterDifferences, alpha: float) -> float | None:
     """Estimate for marks: draw clusters like those observed, with arms swapped at random, as if there were no difference.
 
-    One passing and one failing cluster, each with half the weight, represent clusters that were not observed.
+    A passing and a failing cluster, each with half the weight, represent clusters that were not observed.
     """
     import numpy as np
 

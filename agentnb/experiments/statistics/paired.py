@@ -32,7 +32,9 @@ class Difference(NamedTuple):
     equal.
     """
     is_skewed: bool | None = False
-    """True if the differences are skewed, which makes p values below .05 too frequent; None if there are too few to decide."""
+    """True if the differences are skewed, which makes p values below .05 too frequent, or None if there are too few to
+    decide.
+    """
 
 
 def estimate_difference(

@@ -107,7 +107,7 @@ def _shares(comparison: Comparison) -> str:
 
 
 def estimate(comparison: Comparison) -> str:
-    """Return the difference as a sentence to follow the verdict, which has the means; empty if there is none."""
+    """Return the difference as a sentence to follow the verdict, which has the means; empty if the difference is unknown."""
     analysis = comparison.analysis
     if not isinstance(analysis, Difference) or comparison.is_identical:
         return ""
@@ -144,7 +144,7 @@ def _ground(comparison: Comparison) -> str:
 
 
 def states_of(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Return how many values are scored, unknown, failed or not run, by variant, as headings and rows.
+    """Return the number of values that are scored, unknown, failed or not run, by variant, as headings and rows.
 
     If values are missing, the last column has the most frequent reasons.
     """

@@ -16,7 +16,7 @@ UNKNOWN = "unknown"
 
 
 def format_limits(interval: tuple[float, float] | None) -> str:
-    """Format the limits of an interval, with as many decimals as the wider one needs; empty if there is none."""
+    """Format the limits of an interval, with as many decimals as the wider one needs; empty if missing."""
     if interval is None:
         return ""
     widest = max(map(abs, interval))

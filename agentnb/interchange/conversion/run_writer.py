@@ -252,7 +252,7 @@ class RunWriter:
         at: datetime | None = None,
         seconds: float | None = None,
     ) -> Run:
-        """Return the run. ``status``: the final status; None if the trace breaks off, so that the run is interrupted.
+        """Return the run. ``status``: the final status, or None if the trace breaks off, so that the run is interrupted.
 
         Raises `TraceError` if the events do not form a run.
         """
@@ -284,7 +284,7 @@ class RunWriter:
     def finish_without_end(self, *, is_over: bool = False, at: datetime | None = None, seconds: float | None = None) -> Run:
         """Return the run of a trace that records no end other than the stop reason of its last reply.
 
-        It is completed if that reply calls no tool and has a natural stop reason; ``unknown`` if it has no such reason;
+        The run is completed if that reply calls no tool and has a natural stop reason; ``unknown`` if it has no such reason;
         interrupted if a message or call is left unanswered. ``is_over``: True if the trace records a regular end, so that the
         run is completed unless something is left unanswered.
         """

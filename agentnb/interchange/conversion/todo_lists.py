@@ -32,7 +32,7 @@ class TodoTracker:
     def __init__(self, todos: Iterable[Todo] = ()) -> None:
         self.todos: Todos = tuple(todos)
         self.is_recorded = False
-        """True if the trace itself records changes to the list, in which case calls are ignored."""
+        """True if the trace itself records changes to the list, so that calls are ignored."""
 
     def after(self, call: ToolCall, result: ToolResult, at: datetime | None) -> Todos | None:
         """Return the list after this call, or None if the call did not change it."""

@@ -155,7 +155,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def _messages(name: str, messages: Iterable[Message]) -> dict[str, Any]:
-    """Return the attributes of messages, in which each tool result is a separate message."""
+    """Return the attributes of messages, where each tool result is a separate message."""
     attributes = {}
     singles = (single for message in messages for single in _split(message))
     for number, message in enumerate(singles):

@@ -255,7 +255,7 @@ def _key_values(attributes: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _value(value: Any) -> dict[str, Any]:
-    """Return a value in the JSON form of OTLP, in which integers are strings."""
+    """Return a value in the JSON form of OTLP, where integers are strings."""
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):

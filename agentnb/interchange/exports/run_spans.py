@@ -30,7 +30,7 @@ AGENT = "agent"
 MAX_INPUT_BYTES = 100_000
 """Bytes of input messages up to which a model call repeats the complete conversation. Above that, it has only new messages."""
 ONLY_END, UNKNOWN_TIMES, ONLY_DURATION, ONLY_START = "only the end", "unknown", "only the duration", "only the start"
-"""Which times of a span are known, if not both."""
+"""Labels for the known times of a span, if not both are known."""
 _MICROSECOND = 1_000
 MAX_SPAN_SECONDS = 1e10
 """Maximum seconds of a span, since a damaged log may hold more than nanoseconds can represent."""
@@ -66,7 +66,7 @@ class Span:
 
     kind: Kind
     key: str
-    """Name within the run, from which the span's id is derived."""
+    """Name within the run; the span's id is derived from it."""
     parent: str
     """Key of the enclosing span; empty for the run's own."""
     name: str

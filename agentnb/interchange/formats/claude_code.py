@@ -203,7 +203,7 @@ class _Tree:
 
     def __init__(self) -> None:
         self._is_linked = False
-        """True if lines have parents, in which case a second prompt without a parent starts over."""
+        """True if lines have parents, so that a second prompt without a parent starts over."""
         self._shared = 0
         self.titles: dict[str, str] = {}
         self._sessions: dict[str, _RunLines] = {}

@@ -27,7 +27,7 @@ TITLE = "session of the Codex CLI"
 RECORDS_END = "`task_complete`, `turn_aborted`, an error"
 _KINDS = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _ITEMS = frozenset({"message", "reasoning", "function_call", "function_call_output", "local_shell_call"})
-"""Types of items in the first versions, in which each line is an item."""
+"""Types of items in the first versions, where each line is an item."""
 _NOTICES = (
     *("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions", "<collaboration_mode>"),
     "<subagent_notification>",

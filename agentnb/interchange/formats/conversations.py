@@ -141,7 +141,7 @@ def _reply_content(steps: Iterable[Step]) -> tuple[str, list[str]]:
 
 
 def _echo_length(steps: list[Step]) -> int:
-    """Return how many of the first steps are from the model: the previous reply, which the request repeats."""
+    """Return the number of first steps that are from the model: the previous reply, which the request repeats."""
     own = (isinstance(step, Reply) or (isinstance(step, Result) and step.inside) for step in steps)
     return next((index for index, is_own in enumerate(own) if not is_own), len(steps))
 

@@ -48,7 +48,7 @@ class Api:
 
     name: str
     lacks: str
-    """What a file of another kind lacks, as the end of a sentence."""
+    """The part that a file of another kind lacks, as the end of a sentence."""
     is_request: Callable[[Any], bool]
     is_conversation: Callable[[Any], bool]
     """True for a bare list of the API's messages or items."""
@@ -56,7 +56,7 @@ class Api:
     request_steps: Callable[[dict[str, Any]], list[Step]]
     steps_of: Callable[[list[Any]], list[Step]]
     response_steps: Callable[[dict[str, Any]], list[Step]]
-    """The replies in a response, of which the last has the usage."""
+    """The replies in a response; the last one has the usage."""
     tools_of: Callable[[dict[str, Any], dict[str, Any]], tuple[ToolSpec, ...]]
     """The tools in a request and its response, either of which may be empty."""
 

@@ -55,7 +55,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _thread_of(state: Any) -> str:
-    """Return the thread id of a state; empty if there is none."""
+    """Return the thread id of a state; empty if missing."""
     if not isinstance(state, dict):
         return ""
     configured = (state.get("config") or {}).get("configurable") or {}

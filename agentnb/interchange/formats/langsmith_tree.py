@@ -62,7 +62,7 @@ class Node:
 
     @property
     def error(self) -> str:
-        """The error message; empty if there is none."""
+        """The error message; empty if missing."""
         error = self.fields.get("error")
         return str(error).strip() if error else ""
 
@@ -116,7 +116,7 @@ def _flatten(run: dict[str, Any], parent: Any = None) -> Iterator[dict[str, Any]
 
 
 def trees_of(runs: Iterable[dict[str, Any]]) -> list[Node]:
-    """Return the outermost runs, in which creations and updates are merged by run id."""
+    """Return the outermost runs, merging creations and updates by run id."""
     nodes: dict[str, Node] = {}
     for position, run in enumerate(runs):
         fields = {key: value for key, value in run.items() if value not in (None, "", {}, [])}

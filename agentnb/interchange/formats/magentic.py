@@ -32,7 +32,7 @@ _ENDS: tuple[tuple[str, Status, str], ...] = (
     ("No agent selected", "completed", "natural"),
     ("Request satisfied", "completed", "natural"),
 )
-"""How runs end, by the beginning of the termination condition."""
+"""The ends of runs, by the beginning of the termination condition."""
 
 
 def sniff(file: TraceFile) -> str:

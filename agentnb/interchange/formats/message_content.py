@@ -16,7 +16,7 @@ _SECONDS = 100_000_000_000
 _MAX_NANOSECONDS = 100_000_000_000_000_000_000
 """The same year in nanoseconds; a number that is larger or infinite is not a time."""
 MAX_URL_CHARACTERS = 200
-"""Maximum characters of a URL or name in the line that stands for an image or file."""
+"""Maximum characters of a URL or name in the line that replaces an image or file."""
 _TEXTS = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal"})
 _NAMED = {
     "input_audio": "audio",
@@ -53,7 +53,7 @@ def time_of(value: Any) -> datetime | None:
 
 
 def image_of(url: Any) -> Image | None:
-    """Return the image in a data URI; None for other URLs, which are never fetched."""
+    """Return the image in a data URI, or None for other URLs, which are never fetched."""
     if not isinstance(url, str) or not url.startswith("data:"):
         return None
     head, _, data = url.partition(",")

@@ -1,6 +1,6 @@
 """Conversations of OpenHands since version 1: events in a list, in JSON Lines, or in a file each.
 
-OpenHands has a folder ``events`` with one file per event; the first file stands for all of them. The archive downloaded from
+OpenHands has a folder ``events`` with one file per event; the first file represents all of them. The archive downloaded from
 its web page has the same files, and the ``output.jsonl`` of its benchmarks has one conversation per line.
 """
 
@@ -137,7 +137,7 @@ def _remember_first(folder: Path, name: str) -> None:
 
 
 def _is_event_file(path: Path) -> bool:
-    """True if the file holds an event. A damaged file cannot stand for its folder."""
+    """True if the file holds an event. A damaged file cannot represent its folder."""
     try:
         return is_event(_in_file(path))
     except (OSError, TraceError):

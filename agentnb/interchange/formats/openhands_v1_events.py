@@ -1,4 +1,4 @@
-"""Events of OpenHands since version 1 as a run, in which actions from the same model response form one reply.
+"""Events of OpenHands since version 1 as a run, where actions from the same model response form one reply.
 
 A finish becomes the agent's last message rather than a call, and a condensation becomes a compaction.
 """
@@ -230,7 +230,7 @@ _TAKES: dict[str, Callable[[ConversationReader, dict[str, Any]], None]] = {
 
 
 def _contents(content: Any) -> list[AnyPart]:
-    """Return the parts of a content, in which images are lists of URLs."""
+    """Return the parts of a content, where images are lists of URLs."""
     parts: list[AnyPart] = []
     for item in content if isinstance(content, list) else [content]:
         if isinstance(item, dict) and isinstance(item.get("image_urls"), list):

@@ -109,7 +109,7 @@ class SessionLog:
         return reply
 
     def open_reply(self, at: datetime | None, model: str = "") -> Reply:
-        """Return the open reply; if there is none, open one at this time."""
+        """Return the open reply, or else open a new one at this time."""
         if self.open is None:
             self.open = self.reply(Reply(at=at, model=model))
         return self.open

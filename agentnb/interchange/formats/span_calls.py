@@ -58,7 +58,7 @@ class ModelCall:
     stop_reason: str = ""
     tools: tuple[ToolSpec, ...] = ()
     uses: list[ToolUse] = field(default_factory=list)
-    """Those tool calls in its reply that have spans."""
+    """The tool calls in its reply that have spans."""
 
     @property
     def call_ids(self) -> set[str]:

@@ -40,7 +40,7 @@ class SpanConversation:
     # Start
 
     def about(self, name: str) -> dict[str, Any]:
-        """Return those fields of `RunStarted` that the run's own span records."""
+        """Return the fields of `RunStarted` that the run's own span records."""
         fields: dict[str, Any] = {"agent": name} if name else {}
         if not self._own:
             return fields
@@ -57,7 +57,7 @@ class SpanConversation:
         return fields
 
     def _history_length(self) -> int:
-        """Return how many input messages are history, counting consecutive results as one message."""
+        """Return the number of input messages that are history, counting consecutive results as one message."""
         remaining = self._history
         for index, message in enumerate(self._inputs):
             follows = index > 0 and message.role == "tool" == self._inputs[index - 1].role
@@ -250,7 +250,7 @@ class SpanConversation:
 
 
 def _with_ids(uses: list[ToolUse], calls: tuple[ToolCall, ...]) -> list[ToolUse]:
-    """Return the tool uses in order. One without an id gets that of a call with the same name, preferably the same
+    """Return the tool uses in order. If a tool use has no id, it gets that of a call with the same name, preferably the same
     arguments.
     """
     free = [call for call in calls if call.id not in {use.call.id for use in uses}]

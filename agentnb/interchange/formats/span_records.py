@@ -346,7 +346,7 @@ def attributes_of(given: Any) -> dict[str, Any]:
 
 
 def _value(given: Any) -> Any:
-    """Return the value that OTLP encodes, in which integers are strings."""
+    """Return the value that OTLP encodes, where integers are strings."""
     if not isinstance(given, dict) or len(given) != 1:
         return given if not isinstance(given, dict) or given else None
     ((kind, value),) = given.items()

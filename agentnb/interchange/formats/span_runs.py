@@ -61,7 +61,7 @@ class _Tree:
             span = parent
 
     def around(self, span: Span, *kinds: Kind) -> str:
-        """Return the id of the nearest enclosing span of one of these kinds; empty if there is none."""
+        """Return the id of the nearest enclosing span of one of these kinds; empty if missing."""
         return next((outer.span_id for outer in self.above(span) if self.kinds[outer.span_id] in kinds), "")
 
 

@@ -29,11 +29,11 @@ def _widget_class() -> Any:
         _esm = script(*_SOURCES, OPENED=OPENED)
         _css = style_sheet() + (STATIC / "browser.css").read_text("utf-8")
         key = Unicode().tag(sync=True)
-        """Part of a class name in the saved form, by which the page finds the form."""
+        """Part of a class name in the saved form, which the page uses to find the form."""
 
     return BrowserWidget
 
 
 def make_widget() -> Any:
-    """Return the widget for a browser. It receives messages while a cell is running, if the kernel supports that."""
+    """Return the widget for a browser, which receives messages while a cell is running if the kernel supports that."""
     return hear_while_busy(_widget_class()(key=uuid4().hex))

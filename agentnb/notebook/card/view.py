@@ -190,7 +190,7 @@ class CardView:
         return self._card.run
 
     def _is_suspended(self) -> bool:
-        """Return whether the live run is suspended, rather than just resumed, in which case its earlier events come first."""
+        """Return whether the live run is suspended, and not just a resumed run whose earlier events come first."""
         run, live = self._run, self._live
         return live is not None and run.is_suspended and len(run.events) > live.events_before
 

@@ -27,7 +27,7 @@ def _widget_class() -> Any:
         _esm = script(*_SOURCES, INLINE=inline_styles())
         _css = style_sheet()
         key = Unicode().tag(sync=True)
-        """The id of the widget's model, by which the page finds the widget in the notebook."""
+        """The id of the widget's model, which the page uses to find the widgetin the notebook."""
         remains = Unicode().tag(sync=True)
         """HTML that the page shows and saves if the kernel dies, since nothing can be requested then."""
 
@@ -35,7 +35,7 @@ def _widget_class() -> Any:
 
 
 def make_widget(run_id: str = "") -> Any:
-    """Return a widget for one card. It receives messages while a cell is running, if the kernel supports that.
+    """Return a widget for one card, which receives messages while a cell is running if the kernel supports that.
 
     ``run_id``: the run's id, if its log is kept.
     """

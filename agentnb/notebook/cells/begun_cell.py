@@ -13,7 +13,7 @@ _CELL = "_agentnb_cell"
 
 
 class BegunCell:
-    """One execution of a cell."""
+    """A single execution of a cell."""
 
     def __init__(self, source: str, make: Callable[[], CellHost]) -> None:
         self.source = source

@@ -174,7 +174,7 @@ def tell_saved_rules(session: Session) -> None:
 
 
 class CellRun:
-    """The watcher of a cell's run. It buffers events until it is decided how to show the run."""
+    """The watcher of a cell's run, which buffers events until it is decided how to show the run."""
 
     def __init__(self, cell: CellHost, beginning: Beginning) -> None:
         self.beginning = beginning

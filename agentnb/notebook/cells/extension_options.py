@@ -88,7 +88,7 @@ def _unquote(text: str) -> str:
 
 
 def extensions_again(run: Run) -> tuple[Extension, ...]:
-    """Return those extensions of an earlier run that have an option."""
+    """Return the extensions of an earlier run that have an option."""
     logged_settings = logged_extensions(run)
     return (
         *context_again(run),

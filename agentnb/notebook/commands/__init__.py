@@ -240,4 +240,4 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
 }
 NOW = "--now "
 VERBATIM = frozenset({"say", "answer", "todos", "key", "permissions", "mcp"})
-"""Commands that take free text, in which ``{x}`` and ``$x`` are not replaced by variables."""
+"""Commands that take free text, where ``{x}`` and ``$x`` are not replaced by variables."""

@@ -18,7 +18,7 @@ from agentnb.settings import agent_mode
 
 VERBS = ("allow", "withdraw")
 _MADE = {BETWEEN_CELLS: ", granted while none of your cells ran"}
-"""How a grant was made, if not in answer to a question."""
+"""The origin of a grant that was not made in answer to a question."""
 
 
 class AlwaysAllowed(NamedTuple):

@@ -89,7 +89,7 @@ class ExperimentMagics(Magics):
 
 
 def _made_so_far(experiment: Experiment) -> Results | None:
-    """Return the results of an experiment that was cut short, or None if there are none."""
+    """Return the results of an experiment that was cut short, if any."""
     try:
         return experiment.results()
     except AgentnbError:

@@ -50,7 +50,7 @@ def _widget_class() -> Any:
         _esm = script("document.js", "experiment.js")
         _css = style_sheet()
         key = Unicode().tag(sync=True)
-        """The id of the widget's model, by which the page finds the widget in the notebook."""
+        """The id of the widget's model, which the page uses to find the widgetin the notebook."""
         frame = Dict().tag(sync=True)
         """The content shown: ``parts``; ``saved``, which the page writes if no update of its output arrives; ``over``."""
 
@@ -65,7 +65,7 @@ class ProgressBox:
     """
 
     def __init__(self, control: Control, open_widgets: OpenWidgets | None = None) -> None:
-        """``open_widgets`` receives the widget once the experiment is over; None if nobody can click."""
+        """``open_widgets`` receives the widget once the experiment is over, and is None if nobody can click."""
         self._control = control
         self._open_widgets = open_widgets
         self._variable = _variable.get()

@@ -86,7 +86,7 @@ def _is_a(value: Any, kinds: Any) -> bool:
 
 
 def static_attribute(value: Any, name: str) -> Any:
-    """Return an attribute of an object or module, with methods bound, without running its code; `MISSING` if there is none.
+    """Return an attribute of an object or module, with methods bound, without running its code; `MISSING` if it does not exist.
 
     Raises `NeedsCode` for properties and the like, and `NeedsObject` for methods of a class.
     """

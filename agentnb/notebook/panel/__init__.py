@@ -93,7 +93,7 @@ class _Watcher:
 
 
 class Panel:
-    """The panel that `panel` returns. It displays itself as the result of a cell."""
+    """The panel that `panel` returns, which displays itself as the result of a cell."""
 
     def __init__(self, shell: Any, session: Session) -> None:
         self._shell = shell

@@ -1,4 +1,4 @@
-"""The interface of the three APIs, with which the server checks a request and writes a reply."""
+"""The interface of the three APIs, which the server uses to check a request and write a reply."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Delivery:
     again: bytes = b""
     """Data sent endlessly after the chunks."""
     ending: Literal["good", "cut", "reset"] = "good"
-    """How the body ends: properly, without its end, or with a broken connection."""
+    """The end of the body: sent, missing, or replaced by a broken connection."""
 
     @property
     def streams(self) -> bool:
@@ -67,7 +67,7 @@ class Like:
 
     minimal: bool = False
     traits: Mapping[str, Any] = field(default_factory=dict)
-    """How its API deviates, from its row in the data file."""
+    """Deviations of its API, from its row in the data file."""
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ def _items(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
 
 
 def follower(item: dict[str, Any]) -> list[Any]:
-    """Return what identifies the item after reasoning: message ids need not be sent back."""
+    """Return the identity of the item after reasoning: message ids need not be sent back."""
     return [item.get("type", "message"), item.get("call_id")]
 
 

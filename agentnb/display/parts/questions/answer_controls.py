@@ -114,7 +114,7 @@ def _say(question: WaitingOnUser, field: Html) -> Html:
 
 
 def _error() -> Html:
-    """Return the element in which the page says why an answer was refused. What was typed is kept."""
+    """Return the element in which the page says why an answer was refused. The typed text is kept."""
     return tag("div", "field-error", role="alert")
 
 

@@ -80,7 +80,7 @@ def plan_notes(record: CallRecord, run: Run | None) -> Html:
 
 
 def _by_words(plan: PlanRecord) -> str:
-    """Return what the person's message decided about a plan; empty if no message did."""
+    """Return the decision that the person's message made about a plan; empty if no message made one."""
     return f"{WORDS[plan.status]}“{plan.words}”" if plan.words and plan.status in WORDS else ""
 
 
@@ -99,7 +99,7 @@ def _reasoning(plan: PlanSpec) -> Html:
 
 
 _REFUSED = tag("div", "field-error", data_refused=True, role="alert")
-"""Where the page says, at a step or at the button for adding one, why a change was refused."""
+"""The element, at a step or at the button for adding one, in which the page says why a change was refused."""
 
 
 def _table(plan: PlanSpec, specs: Sequence[ToolSpec], reach: Sequence[Reach], *, editable: bool) -> Html:
@@ -124,7 +124,7 @@ def _row(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], reach: Reach, *,
 
 
 def _how(step: PlanStep, reach: Reach) -> Html:
-    """Return how the step is done: by a call with all its arguments, by an agent with tools, or by the model."""
+    """Return the means of doing a step: a call with all its arguments, an agent with tools, or the model."""
     tools = ", ".join(step.tools)
     if reach == "executor":
         return tag("div", "draft-how", "An agent with ", tag("code", "draft-code", words(tools)))
@@ -179,7 +179,7 @@ _ASKED_ABOUT: dict[Reach, str] = {
 
 
 def _reach(run: Run, plan: PlanSpec, reach: Sequence[Reach]) -> Html:
-    """Return what the plan may do if approved now."""
+    """Return the effects that the plan may have if approved now."""
     lines = ["Approve runs the plan once, as shown here."]
     for kind, note in _ASKED_ABOUT.items():
         numbers = [str(step.number or position) for position, step in enumerate(plan.steps, 1) if reach[position - 1] == kind]
@@ -195,7 +195,7 @@ def _reach(run: Run, plan: PlanSpec, reach: Sequence[Reach]) -> Html:
 
 
 def _left(run: Run) -> str:
-    """Return how much of the run's budget is left."""
+    """Return the remaining budget of the run."""
     budget, spent = amount(run.settings.get("budget")), run.cost
     so_far = "an unknown amount" if spent is None else dollars(spent)
     if budget is None:

@@ -82,7 +82,7 @@ def _boxes(field: FormField, key: str) -> Html:
 
 
 def _empty_mark(field: FormField, key: str) -> Html:
-    """Return the control that makes an empty field mean the empty text. It is shown while the field is empty."""
+    """Return the control that makes an empty field mean the empty text, shown while the field is empty."""
     is_empty = field.has_value and not field.text
     box = tag(
         "input", "", type="checkbox", name_=f"{field.key}.{EMPTY}", value="yes", checked=is_empty, data_key=key, data_field=True

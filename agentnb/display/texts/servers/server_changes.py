@@ -17,7 +17,7 @@ CONFIRM = "Apply rules and permissions to the server and its tools as they are n
 
 
 def describe_changes(server: str, target: str, tools: Iterable[tuple[str, ToolOrigin]]) -> str:
-    """Return the changes to a server and to its tools, which are passed by name; empty if there are none."""
+    """Return the changes to a server and to its tools, which are passed by name; empty if nothing has changed."""
     changed = [(name, origin) for name, origin in tools if origin.changed]
     if not changed:
         return ""
